@@ -1,0 +1,25 @@
+//! The words everything else is written in: element types, values, boxes, extents, errors. No I/O.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`element`] | the element types of the format: codes, sizes, names and their aliases |
+//! | [`value`] | one value of any element type, and attribute values |
+//! | [`extent`] | runs of bytes in a file |
+//! | [`bounding_box`] | boxes of elements: intersection, linear order |
+//! | [`selection`] | what a reader asks for |
+//! | [`error`] | one error type: kind, place, what is still safe, cause |
+#![forbid(unsafe_code)]
+
+pub mod bounding_box;
+pub mod element;
+pub mod error;
+pub mod extent;
+pub mod selection;
+pub mod value;
+
+pub use bounding_box::BoundingBox;
+pub use element::{ByteOrder, ElementType};
+pub use error::{Error, ErrorKind, Place, Result};
+pub use extent::Extent;
+pub use selection::Selection;
+pub use value::{AttributeValue, Value};
