@@ -1,1 +1,110 @@
-//! placeholder
+//! Stores: where bytes rest.
+//!
+//! A store keeps named objects. It knows neither BP nor ranks. The trait asks for little, and each store states as
+//! data ([`Capability`]) what else it can do, so that layouts are refused when they are configured, not when they run.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`capability`] | what a store can do, as data |
+//! | [`posix`] | files below a folder of a POSIX filesystem |
+//! | [`memory`] | objects in memory, shared by all handles |
+//! | [`wrap`] | counting, slow, failing and forgetful stores around any other |
+#![forbid(unsafe_code)]
+
+use std::io::IoSlice;
+use thalweg_types::Result;
+
+pub mod capability;
+pub mod memory;
+pub mod posix;
+pub mod wrap;
+
+pub use capability::{Capability, Durability, Rename};
+
+/// What is known about an object or folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// Bytes; 0 for folders.
+    pub length: u64,
+    /// A folder rather than an object.
+    pub is_folder: bool,
+    /// Changes whenever the object is replaced by another of the same name (inode number, version, ...).
+    pub identity: u64,
+}
+
+/// How to open an object for writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenWrite {
+    /// Make it, or empty the one that is there.
+    Replace,
+    /// Make it; `AlreadyExists` where one is there.
+    New,
+    /// Open the one that is there, its bytes kept; `NotFound` where there is none.
+    Existing,
+    /// Open the one that is there, its bytes kept, or make it.
+    Any,
+}
+
+/// Named objects and folders. Names are relative, parts separated by `/`.
+pub trait Store: Send + Sync {
+    /// For messages: `posix:/scratch/run7`, `memory:`.
+    fn describe(&self) -> String;
+    /// What it can do.
+    fn capability(&self) -> Capability;
+    /// Opens an object for writing. Folders above it must exist (`NotFound` otherwise).
+    fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>>;
+    /// Opens an object for reading.
+    fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>>;
+    /// What is known about an object or folder.
+    fn stat(&self, name: &str) -> Result<Stat>;
+    /// Names directly inside a folder, sorted.
+    fn list(&self, folder: &str) -> Result<Vec<String>>;
+    /// Moves an object, replacing one at `to`; [`Capability::rename`] says how safely.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+    /// Removes an object or an empty folder.
+    fn remove(&self, name: &str) -> Result<()>;
+    /// Makes a folder and those above it; one that is there already is no error.
+    fn make_folder(&self, name: &str) -> Result<()>;
+    /// Makes the names inside a folder durable (creations, renames, removals).
+    fn sync_folder(&self, folder: &str) -> Result<()>;
+}
+
+/// An object open for reading; any thread may call it.
+pub trait ReadObject: Send + Sync {
+    /// Bytes now.
+    fn length(&self) -> Result<u64>;
+    /// Reads at `offset` as much as there is, up to `out.len()`; returns how much. Never more than the object holds.
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize>;
+    /// Fills `out` from `offset`, or fails with `Torn` naming the byte where the object ends.
+    fn read_exact_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let got = self.read_at(offset, out)?;
+        if got == out.len() {
+            return Ok(());
+        }
+        let end = offset.saturating_add(got as u64);
+        let wanted = out.len();
+        Err(thalweg_types::Error::new(
+            thalweg_types::ErrorKind::Torn,
+            format!("cannot read {wanted} bytes from byte {offset}: the object ends"),
+        )
+        .at_byte(end))
+    }
+}
+
+/// An object open for writing; any thread may call it.
+pub trait WriteObject: Send + Sync {
+    /// Writes all pieces, one behind the other, from `offset`: one operation however many pieces.
+    /// Bytes between the old end and `offset` read as zeros.
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()>;
+    /// Bytes now.
+    fn length(&self) -> Result<u64>;
+    /// Reads back what is there, as [`ReadObject::read_at`].
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize>;
+    /// Cuts or extends (with zeros) to `length` bytes.
+    fn truncate(&self, length: u64) -> Result<()>;
+    /// Gives the space of a run of bytes back; they read as zeros afterwards. Where the store cannot
+    /// ([`Capability::punch`]) nothing happens.
+    fn punch(&self, offset: u64, length: u64) -> Result<()>;
+    /// Makes all bytes written so far durable.
+    fn sync(&self) -> Result<()>;
+}
