@@ -1,0 +1,27 @@
+# shellcheck shell=bash
+# fuzz SECONDS: feeds every decoder with made-up bytes, the seconds shared among the targets
+source scripts/machine.sh
+
+seconds=${1:?usage: ./dev fuzz SECONDS}
+if [[ ! -f fuzz/Cargo.toml ]]; then
+    echo "dev fuzz: there is no fuzz/Cargo.toml yet" >&2
+    exit 1
+fi
+needs "${build_tools[@]}" clang
+needs_rust
+# Sanitizer coverage is a nightly feature; the product itself builds with stable.
+cargo +nightly --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal
+PATH=$PWD/build/tools/bin:$PATH
+command -v cargo-fuzz >/dev/null || cargo install --quiet --locked --root build/tools cargo-fuzz
+mapfile -t targets < <(cargo +nightly fuzz list)
+[[ ${#targets[@]} -gt 0 ]] || { echo "dev fuzz: fuzz/ has no targets" >&2 && exit 1; }
+each=$((seconds / ${#targets[@]}))
+[[ $each -gt 0 ]] || each=1
+for target in "${targets[@]}"; do
+    echo "== $target, $each s"
+    seeds=()
+    [[ -d fuzz/seeds/$target ]] && seeds=("fuzz/seeds/$target")
+    mkdir -p "fuzz/corpus/$target"
+    cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "${seeds[@]}" -- \
+        -max_total_time="$each" -rss_limit_mb=2048 -timeout=10 -verbosity=0 -print_final_stats=1
+done

@@ -1,0 +1,30 @@
+# shellcheck shell=bash
+# lint: rustfmt, clippy with warnings denied, licences, documentation links, shellcheck
+source scripts/machine.sh
+
+needs "${build_tools[@]}" "${openmpi_packages[@]}" shellcheck python3
+needs_rust
+
+passed=0 failed=0
+check() {
+    local name=$1
+    shift
+    echo "== $name"
+    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "lint: $name failed" >&2; fi
+}
+
+shell_scripts() {
+    git ls-files --cached --others --exclude-standard -z -- dev .ci/run '*.sh' 'benches/*/run' | xargs -0 shellcheck -x
+}
+
+rust_docs() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
+}
+
+check rustfmt cargo fmt --all --check
+check clippy cargo clippy --quiet --workspace --all-targets -- -D warnings
+check "documentation" rust_docs
+check licences /usr/bin/python3 scripts/licences.py
+check shellcheck shell_scripts
+echo "$passed passed, $failed failed"
+[[ $failed == 0 ]]

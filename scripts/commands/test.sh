@@ -1,0 +1,120 @@
+# shellcheck shell=bash
+# test [--long] [--mpi openmpi|mpich]: every test; says how many ran, what was skipped and why
+#
+# Four kinds: Rust (cargo test), real MPI (tests/mpi/*.sh), whole system (tests/system/*.sh), Python (tests/**/test_*.py).
+# A script passes with exit code 0. It may print one line per check, "ok NAME" or "not ok NAME"; else it counts as one.
+# Any kind says "skipped: WHAT: WHY" on a line of its own. Where CI=true a skip is a failure.
+# Rust tests with #[ignore = "long"] and scripts that ask for $LONG=1 wait for --long.
+source scripts/machine.sh
+
+long=0 mpi=openmpi
+while [[ $# -gt 0 ]]; do
+    case $1 in
+        --long) long=1 ;;
+        --mpi) mpi=${2:?--mpi needs a name} && shift ;;
+        *) echo "dev test: unknown argument $1" >&2 && exit 2 ;;
+    esac
+    shift
+done
+
+needs "${build_tools[@]}"
+wants "${foreign_packages[@]}"
+use_mpi "$mpi"
+needs_rust
+needs_python
+export LONG=$long PYTHON=$venv/bin/python
+
+logs=build/logs/test-$mpi
+rm -rf "$logs"
+mkdir -p "$logs"
+passed=0 failed=0 skipped=0 waiting=0
+reasons=()
+
+# record PASSED FAILED LOG: adds to the totals and gathers the reasons of skips from the log.
+record() {
+    passed=$((passed + $1)) failed=$((failed + $2))
+    local reason
+    while IFS= read -r reason; do
+        reasons+=("$reason")
+        skipped=$((skipped + 1))
+    done < <(sed -n 's/^skipped: //p' "$3")
+}
+
+rust_tests() {
+    local log=$logs/rust.log arguments=(--show-output) status=0 yes no
+    [[ $long == 1 ]] && arguments+=(--include-ignored)
+    echo "== cargo test (log: $log)"
+    cargo test --quiet --workspace --no-run
+    cargo test --workspace --no-fail-fast -- "${arguments[@]}" >"$log" 2>&1 || status=$?
+    yes=$(grep -cE '^test .* \.\.\. ok$' "$log") || true
+    no=$(grep -cE '^test .* \.\.\. FAILED$' "$log") || true
+    # A test program that dies prints no line for the test that killed it.
+    [[ $status == 0 || $no -gt 0 ]] || no=1
+    waiting=$((waiting + $(grep -cE '^test .* \.\.\. ignored, long' "$log" || true)))
+    # shellcheck disable=SC2016  # $ is sed's
+    sed -nE '/\.\.\. ignored, long/d; s/^test (.*) \.\.\. ignored,? ?(.*)$/skipped: \1: \2/p' "$log" >"$logs/rust-ignored.log"
+    record "$yes" "$no" "$log"
+    record 0 0 "$logs/rust-ignored.log"
+    if [[ $status != 0 ]]; then
+        sed -n '/^failures:$/,/^test result/p; /^error/,/^$/p' "$log"
+    fi
+    echo "   $yes passed, $no failed"
+}
+
+script_tests() {
+    local script log status yes no
+    for script in "$1"/*.sh; do
+        [[ -x $script ]] || continue
+        log=$logs/$(basename "$1")-$(basename "$script" .sh).log
+        echo "== $script (log: $log)"
+        status=0
+        "$script" >"$log" 2>&1 || status=$?
+        yes=$(grep -c '^ok ' "$log") || true
+        no=$(grep -c '^not ok ' "$log") || true
+        if [[ $status != 0 ]]; then
+            [[ $no -gt 0 ]] || no=1
+            tail -n 60 "$log"
+        elif [[ $yes == 0 ]] && ! grep -q '^skipped: ' "$log"; then
+            yes=1
+        fi
+        record "$yes" "$no" "$log"
+        echo "   $yes passed, $no failed"
+    done
+}
+
+python_tests() {
+    local folder log status yes no
+    while IFS= read -r folder; do
+        log=$logs/python-${folder//\//-}.log
+        echo "== python unittest in $folder (log: $log)"
+        status=0
+        "$PYTHON" -m unittest discover -v -s "$folder" >"$log" 2>&1 || status=$?
+        yes=$(grep -cE ' \.\.\. ok$' "$log") || true
+        no=$(grep -cE ' \.\.\. (FAIL|ERROR)$' "$log") || true
+        if [[ $status != 0 ]]; then
+            [[ $no -gt 0 ]] || no=1
+            tail -n 60 "$log"
+        fi
+        sed -nE "s/^(.*) \.\.\. skipped '(.*)'$/skipped: \1: \2/p" "$log" >>"$log.skipped"
+        record "$yes" "$no" "$log.skipped"
+        echo "   $yes passed, $no failed"
+    done < <(find tests -name 'test_*.py' -printf '%h\n' 2>/dev/null | sort -u)
+}
+
+rust_tests
+script_tests tests/mpi
+script_tests tests/system
+python_tests
+
+echo
+[[ $waiting == 0 ]] || echo "$waiting long tests wait for ./dev test --long"
+if [[ $skipped -gt 0 ]]; then
+    echo "$skipped skipped:"
+    printf '  %s\n' "${reasons[@]}"
+    if [[ ${CI:-} == true ]]; then
+        echo "CI=true: each skip counts as a failure"
+        failed=$((failed + skipped))
+    fi
+fi
+echo "$passed passed, $failed failed"
+[[ $failed == 0 && $passed -gt 0 ]]
