@@ -8,18 +8,24 @@
 //! | [`capability`] | what a store can do, as data |
 //! | [`posix`] | files below a folder of a POSIX filesystem |
 //! | [`memory`] | objects in memory, shared by all handles |
-//! | [`wrap`] | counting, slow, failing and forgetful stores around any other |
+//! | [`wrap`] | counting, slow and failing stores around any other; the forgetful store |
+//! | [`name`] | names of objects and folders, and their parts |
+//! | [`pieces`] | the runs of memory that one write puts behind each other |
 #![forbid(unsafe_code)]
 
 use std::io::IoSlice;
-use thalweg_types::Result;
+use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod capability;
 pub mod memory;
+pub mod name;
+pub mod pieces;
 pub mod posix;
 pub mod wrap;
 
 pub use capability::{Capability, Durability, Rename};
+pub use memory::Memory;
+pub use posix::Posix;
 
 /// What is known about an object or folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +34,8 @@ pub struct Stat {
     pub length: u64,
     /// A folder rather than an object.
     pub is_folder: bool,
-    /// Changes whenever the object is replaced by another of the same name (inode number, version, ...).
+    /// Changes whenever the object is replaced by another of the same name (inode number, version, ...); one that is
+    /// only emptied keeps it. Means something within one process only.
     pub identity: u64,
 }
 
@@ -45,7 +52,10 @@ pub enum OpenWrite {
     Any,
 }
 
-/// Named objects and folders. Names are relative, parts separated by `/`.
+/// Named objects and folders. Names are relative, parts separated by `/`; the empty name is the store's own folder.
+///
+/// Errors name the object. `NotFound` also where a part of the name that should be a folder is an object;
+/// `InvalidArgument` where an object is asked for and a folder is there, and for names that would leave the store.
 pub trait Store: Send + Sync {
     /// For messages: `posix:/scratch/run7`, `memory:`.
     fn describe(&self) -> String;
@@ -61,9 +71,9 @@ pub trait Store: Send + Sync {
     fn list(&self, folder: &str) -> Result<Vec<String>>;
     /// Moves an object, replacing one at `to`; [`Capability::rename`] says how safely.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
-    /// Removes an object or an empty folder.
+    /// Removes an object or an empty folder (`InvalidArgument` for one that is not).
     fn remove(&self, name: &str) -> Result<()>;
-    /// Makes a folder and those above it; one that is there already is no error.
+    /// Makes a folder and those above it; one that is there already is no error, an object is (`AlreadyExists`).
     fn make_folder(&self, name: &str) -> Result<()>;
     /// Makes the names inside a folder durable (creations, renames, removals).
     fn sync_folder(&self, folder: &str) -> Result<()>;
@@ -83,18 +93,18 @@ pub trait ReadObject: Send + Sync {
         }
         let end = offset.saturating_add(got as u64);
         let wanted = out.len();
-        Err(thalweg_types::Error::new(
-            thalweg_types::ErrorKind::Torn,
-            format!("cannot read {wanted} bytes from byte {offset}: the object ends"),
-        )
-        .at_byte(end))
+        Err(Error::new(ErrorKind::Torn, format!("cannot read {wanted} bytes from byte {offset}: the object ends"))
+            .at_byte(end))
     }
 }
 
 /// An object open for writing; any thread may call it.
 pub trait WriteObject: Send + Sync {
     /// Writes all pieces, one behind the other, from `offset`: one operation however many pieces.
-    /// Bytes between the old end and `offset` read as zeros.
+    /// Bytes between the old end and `offset` read as zeros. Zero bytes in all do nothing, the length stays.
+    ///
+    /// # Errors
+    /// Place and byte say where it stopped: bytes before it are written, bytes from it on may be or not.
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()>;
     /// Bytes now.
     fn length(&self) -> Result<u64>;
@@ -102,9 +112,41 @@ pub trait WriteObject: Send + Sync {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize>;
     /// Cuts or extends (with zeros) to `length` bytes.
     fn truncate(&self, length: u64) -> Result<()>;
-    /// Gives the space of a run of bytes back; they read as zeros afterwards. Where the store cannot
-    /// ([`Capability::punch`]) nothing happens.
+    /// Gives the space of a run of bytes back; they read as zeros afterwards, the length stays. Where the store (see
+    /// [`Capability::punch`]) or the filesystem below it cannot, nothing happens.
     fn punch(&self, offset: u64, length: u64) -> Result<()>;
     /// Makes all bytes written so far durable.
     fn sync(&self) -> Result<()>;
 }
+
+/// What callers often want of any store.
+pub trait StoreExt: Store {
+    /// All bytes of an object.
+    fn read_all(&self, name: &str) -> Result<Vec<u8>> {
+        let object = self.open_read(name)?;
+        let length = object.length()?;
+        let too_long = || Error::new(ErrorKind::NoMemory, format!("cannot hold {length} bytes")).in_object(name);
+        let length = usize::try_from(length).map_err(|_| too_long())?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| too_long())?;
+        bytes.resize(length, 0);
+        object.read_exact_at(0, &mut bytes).map_err(|e| e.in_object(name))?;
+        Ok(bytes)
+    }
+
+    /// Makes an object of these bytes, in place of one that is there.
+    fn write_all(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.open_write(name, OpenWrite::Replace)?.write_at(0, &[IoSlice::new(bytes)])
+    }
+
+    /// Whether there is an object or folder of this name.
+    fn exists(&self, name: &str) -> Result<bool> {
+        match self.stat(name) {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}

@@ -1,0 +1,15 @@
+//! Suites shared by everything that implements one of our traits. For tests only.
+//!
+//! A suite checks promises, not implementations: it is called from the `tests/` folder of each crate that
+//! implements the trait, and fails by panicking with the promise that was broken.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`scratch`] | a folder for one test, removed afterwards |
+//! | [`store`] | the promises of `Store`, `ReadObject` and `WriteObject` |
+//! | [`layout`] | the promises of `Layout` |
+#![forbid(unsafe_code)]
+
+pub mod layout;
+pub mod scratch;
+pub mod store;

@@ -1,0 +1,447 @@
+//! The promises of stores: `Store`, `ReadObject`, `WriteObject`, as far as the store's abilities go.
+
+use std::io::IoSlice;
+use std::time::Duration;
+use thalweg_store::{Capability, OpenWrite, Rename, Store, StoreExt, WriteObject, name};
+use thalweg_types::{ErrorKind, Result};
+
+/// Checks every promise, in a folder `conformance` of the store, which is removed at the end.
+///
+/// # Panics
+/// At the first promise that is broken, naming it on standard error.
+pub fn check(store: &dyn Store) {
+    for outside in ["/absolute", "../beside", "a/../../beside"] {
+        fails(store.open_write(outside, OpenWrite::Any), ErrorKind::InvalidArgument, outside);
+        fails(store.stat(outside), ErrorKind::InvalidArgument, outside);
+    }
+    check_in(store, "conformance");
+}
+
+/// As [`check`], in a folder of this name that isn't there yet; names need not stay inside the store.
+pub fn check_in(store: &dyn Store, folder: &str) {
+    assert!(!store.describe().is_empty(), "a store has a name");
+    assert!(!store.exists(folder).unwrap(), "{folder} is not there before the suite runs");
+    for promise in PROMISES.iter().filter(|promise| (promise.asked_of)(&store.capability())) {
+        let told = Told { store: store.describe(), promise: promise.words };
+        store.make_folder(folder).unwrap();
+        (promise.check)(&Room { store, folder });
+        clear(store, folder);
+        drop(told);
+    }
+}
+
+struct Promise {
+    words: &'static str,
+    asked_of: fn(&Capability) -> bool,
+    check: fn(&Room<'_>),
+}
+
+const PROMISES: &[Promise] = &[
+    Promise { words: "opening makes, keeps or empties as asked", asked_of: any, check: opening },
+    Promise { words: "what is not there is not found", asked_of: any, check: missing },
+    Promise { words: "folders are made, listed and removed", asked_of: any, check: folders },
+    Promise { words: "a folder is no object, an object no folder", asked_of: any, check: mixed_up },
+    Promise { words: "reads end where the object ends", asked_of: any, check: ends },
+    Promise { words: "sync succeeds", asked_of: any, check: syncing },
+    Promise { words: "pieces are written behind each other", asked_of: writes_at, check: pieces },
+    Promise { words: "later writes win where they overlap", asked_of: writes_at, check: overlaps },
+    Promise { words: "holes read as zeros", asked_of: writes_at, check: holes },
+    Promise { words: "offsets beyond 32 bits", asked_of: writes_at, check: far_offsets },
+    Promise { words: "offsets beyond the largest are refused", asked_of: writes_at, check: too_far },
+    Promise { words: "a write of no bytes does nothing", asked_of: writes_at, check: no_bytes },
+    Promise { words: "threads write disjoint extents at once", asked_of: writes_at, check: threads },
+    Promise { words: "an object is extended when opened again", asked_of: |can| can.append, check: appends },
+    Promise { words: "truncation cuts and extends", asked_of: |can| can.truncate, check: truncation },
+    Promise { words: "what is punched reads as zeros", asked_of: |can| can.punch, check: punching },
+    Promise { words: "renaming replaces", asked_of: |can| can.rename != Rename::None, check: renaming },
+    Promise {
+        words: "a name is never gone while renamed over",
+        asked_of: |can| can.rename == Rename::Atomic,
+        check: atomic,
+    },
+    Promise { words: "identity tells objects apart", asked_of: any, check: identity },
+];
+
+fn any(_: &Capability) -> bool {
+    true
+}
+
+fn writes_at(can: &Capability) -> bool {
+    can.write_at
+}
+
+/// A store and the folder in it where one promise is checked.
+struct Room<'a> {
+    store: &'a dyn Store,
+    folder: &'a str,
+}
+
+impl Room<'_> {
+    fn name(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder)
+    }
+
+    fn open(&self, name: &str, how: OpenWrite) -> Box<dyn WriteObject> {
+        self.store.open_write(&self.name(name), how).unwrap()
+    }
+
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        self.store.read_all(&self.name(name)).unwrap()
+    }
+}
+
+/// Says which promise was being checked when the suite panics.
+struct Told {
+    store: String,
+    promise: &'static str,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("store {} does not keep: {}", self.store, self.promise);
+        }
+    }
+}
+
+#[track_caller]
+fn fails<T>(result: Result<T>, kind: ErrorKind, name: &str) {
+    let Err(error) = result else { panic!("{name}: succeeded, should fail with {kind:?}") };
+    assert_eq!(error.kind(), kind, "{name}: {error}");
+    assert!(error.to_string().contains(name::last_part(name)), "the error does not name {name}: {error}");
+}
+
+fn write(object: &dyn WriteObject, offset: u64, bytes: &[u8]) {
+    object.write_at(offset, &[IoSlice::new(bytes)]).unwrap();
+}
+
+fn clear(store: &dyn Store, folder: &str) {
+    for entry in store.list(folder).unwrap() {
+        let name = format!("{folder}/{entry}");
+        if store.stat(&name).unwrap().is_folder { clear(store, &name) } else { store.remove(&name).unwrap() }
+    }
+    store.remove(folder).unwrap();
+    assert!(!store.exists(folder).unwrap(), "{folder} was removed");
+}
+
+fn opening(room: &Room<'_>) {
+    let (store, name) = (room.store, room.name("object"));
+    fails(store.open_write(&name, OpenWrite::Existing), ErrorKind::NotFound, &name);
+    assert!(!store.exists(&name).unwrap(), "a failed open makes nothing");
+    write(&*room.open("object", OpenWrite::New), 0, b"first");
+    fails(store.open_write(&name, OpenWrite::New), ErrorKind::AlreadyExists, &name);
+    assert_eq!(room.bytes("object"), b"first");
+    assert_eq!(room.open("object", OpenWrite::Existing).length().unwrap(), 5);
+    assert_eq!(room.open("object", OpenWrite::Any).length().unwrap(), 5);
+    assert_eq!(room.bytes("object"), b"first");
+    assert_eq!(room.open("object", OpenWrite::Replace).length().unwrap(), 0);
+    assert_eq!(room.bytes("object"), b"");
+    write(&*room.open("other", OpenWrite::Any), 0, b"2nd");
+    assert_eq!(room.bytes("other"), b"2nd");
+    write(&*room.open("third", OpenWrite::Replace), 0, b"3rd");
+    assert_eq!(room.bytes("third"), b"3rd");
+    let about = store.stat(&room.name("third")).unwrap();
+    assert_eq!((about.length, about.is_folder), (3, false));
+}
+
+fn missing(room: &Room<'_>) {
+    let (store, name) = (room.store, room.name("nothing"));
+    fails(store.open_read(&name), ErrorKind::NotFound, &name);
+    fails(store.stat(&name), ErrorKind::NotFound, &name);
+    fails(store.remove(&name), ErrorKind::NotFound, &name);
+    fails(store.list(&name), ErrorKind::NotFound, &name);
+    fails(store.sync_folder(&name), ErrorKind::NotFound, &name);
+    for how in [OpenWrite::Replace, OpenWrite::New, OpenWrite::Existing, OpenWrite::Any] {
+        let name = room.name("nothing/object");
+        fails(store.open_write(&name, how), ErrorKind::NotFound, &name);
+    }
+    if store.capability().rename != Rename::None {
+        fails(store.rename(&name, &room.name("to")), ErrorKind::NotFound, &name);
+        store.write_all(&room.name("object"), b"kept").unwrap();
+        let nowhere = room.name("nothing/to");
+        fails(store.rename(&room.name("object"), &nowhere), ErrorKind::NotFound, &nowhere);
+        assert_eq!(room.bytes("object"), b"kept");
+    }
+}
+
+fn folders(room: &Room<'_>) {
+    let store = room.store;
+    store.make_folder(&room.name("b/c/d")).unwrap();
+    store.make_folder(&room.name("b/c/d")).unwrap();
+    store.make_folder(&room.name("b")).unwrap();
+    for name in ["z", "a", "b-", "b/x", "b/c/y", "B", "10", "9"] {
+        store.write_all(&room.name(name), b"").unwrap();
+    }
+    assert_eq!(store.list(room.folder).unwrap(), ["10", "9", "B", "a", "b", "b-", "z"]);
+    assert_eq!(store.list(&room.name("b")).unwrap(), ["c", "x"]);
+    assert_eq!(store.list(&room.name("b/c/d")).unwrap(), [""; 0]);
+    assert!(store.stat(&room.name("b/c")).unwrap().is_folder);
+    fails(store.remove(&room.name("b/c")), ErrorKind::InvalidArgument, "c");
+    assert_eq!(store.list(&room.name("b/c")).unwrap(), ["d", "y"]);
+    store.remove(&room.name("b/c/d")).unwrap();
+    store.remove(&room.name("b/c/y")).unwrap();
+    store.remove(&room.name("b/c")).unwrap();
+    assert_eq!(store.list(&room.name("b")).unwrap(), ["x"]);
+}
+
+fn mixed_up(room: &Room<'_>) {
+    let store = room.store;
+    let (folder, object, below) = (room.name("folder"), room.name("object"), room.name("object/below"));
+    store.make_folder(&folder).unwrap();
+    store.write_all(&object, b"kept").unwrap();
+    fails(store.open_read(&folder), ErrorKind::InvalidArgument, &folder);
+    fails(store.open_write(&folder, OpenWrite::Any), ErrorKind::InvalidArgument, &folder);
+    fails(store.open_write(&folder, OpenWrite::Replace), ErrorKind::InvalidArgument, &folder);
+    fails(store.open_read(&below), ErrorKind::NotFound, &below);
+    fails(store.open_write(&below, OpenWrite::Any), ErrorKind::NotFound, &below);
+    fails(store.stat(&below), ErrorKind::NotFound, &below);
+    fails(store.list(&object), ErrorKind::NotFound, &object);
+    fails(store.make_folder(&object), ErrorKind::AlreadyExists, &object);
+    fails(store.make_folder(&below), ErrorKind::NotFound, &below);
+    if store.capability().rename != Rename::None {
+        fails(store.rename(&object, &folder), ErrorKind::InvalidArgument, &folder);
+    }
+    assert_eq!(room.bytes("object"), b"kept");
+}
+
+fn ends(room: &Room<'_>) {
+    write(&*room.open("object", OpenWrite::New), 0, b"0123456789");
+    let object = room.store.open_read(&room.name("object")).unwrap();
+    assert_eq!(object.length().unwrap(), 10);
+    let mut out = [b'-'; 6];
+    assert_eq!(object.read_at(7, &mut out).unwrap(), 3);
+    assert_eq!(&out, b"789---", "nothing is put behind what was read");
+    for past in [10, 11, 1 << 40, i64::MAX as u64, u64::MAX] {
+        assert_eq!(object.read_at(past, &mut out).unwrap(), 0, "at {past}");
+    }
+    assert_eq!(object.read_at(3, &mut []).unwrap(), 0);
+    object.read_exact_at(4, &mut out).unwrap();
+    assert_eq!(&out, b"456789");
+    let torn = object.read_exact_at(5, &mut out).unwrap_err();
+    assert_eq!((torn.kind(), torn.place().byte), (ErrorKind::Torn, Some(10)));
+}
+
+fn syncing(room: &Room<'_>) {
+    let object = room.open("object", OpenWrite::New);
+    object.sync().unwrap();
+    write(&*object, 0, b"bytes");
+    object.sync().unwrap();
+    room.store.sync_folder(room.folder).unwrap();
+    room.store.sync_folder(name::folder_of(room.folder)).unwrap();
+    assert_eq!(room.bytes("object"), b"bytes");
+}
+
+fn pieces(room: &Room<'_>) {
+    // More pieces than one system call takes, some of them empty, of lengths that meet no boundary.
+    let all: Vec<u8> = (0..200_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let (mut pieces, mut rest) = (Vec::new(), &all[..]);
+    for length in (0..).map(|i| (i * 7) % 131) {
+        let (piece, behind) = rest.split_at(length.min(rest.len()));
+        pieces.push(IoSlice::new(piece));
+        rest = behind;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    assert!(pieces.len() > 3000);
+    let object = room.open("object", OpenWrite::New);
+    object.write_at(5, &pieces).unwrap();
+    assert_eq!(object.length().unwrap(), 200_005);
+    assert_eq!(room.bytes("object")[5..], all);
+    let mut out = vec![0; 1000];
+    assert_eq!(object.read_at(105, &mut out).unwrap(), 1000, "an object open for writing reads back");
+    assert_eq!(out, all[100..1100]);
+    // The same memory may be given twice.
+    let twice = [IoSlice::new(b"ab"), IoSlice::new(b""), IoSlice::new(b"ab")];
+    room.open("twice", OpenWrite::New).write_at(0, &twice).unwrap();
+    assert_eq!(room.bytes("twice"), b"abab");
+}
+
+fn overlaps(room: &Room<'_>) {
+    let object = room.open("object", OpenWrite::New);
+    let mut expected = vec![0u8; 100_000];
+    let mut at = 1;
+    for round in 1..=60u8 {
+        at = (at * 48_271) % 80_000;
+        let length = (at * 31) % 20_000;
+        let bytes = vec![round; length];
+        write(&*object, at as u64, &bytes);
+        expected[at..at + length].copy_from_slice(&bytes);
+    }
+    let length = object.length().unwrap() as usize;
+    assert!(room.bytes("object") == expected[..length], "bytes differ from what was written last");
+}
+
+fn holes(room: &Room<'_>) {
+    let object = room.open("object", OpenWrite::New);
+    write(&*object, 100_000, b"end");
+    write(&*object, 0, b"start");
+    assert_eq!(object.length().unwrap(), 100_003);
+    let bytes = room.bytes("object");
+    assert_eq!((&bytes[..5], &bytes[100_000..]), (&b"start"[..], &b"end"[..]));
+    assert!(bytes[5..100_000].iter().all(|byte| *byte == 0));
+}
+
+fn far_offsets(room: &Room<'_>) {
+    let far = (5u64 << 32) + 3;
+    if room.store.capability().largest_object < far + 4 {
+        return;
+    }
+    let object = room.open("object", OpenWrite::New);
+    write(&*object, far, b"far");
+    write(&*object, 3, b"near");
+    assert_eq!(object.length().unwrap(), far + 3);
+    let mut out = [0; 5];
+    assert_eq!(object.read_at(far - 1, &mut out).unwrap(), 4);
+    assert_eq!(&out[..4], b"\0far");
+    assert_eq!(object.read_at(2, &mut out).unwrap(), 5);
+    assert_eq!(&out, b"\0near");
+}
+
+fn too_far(room: &Room<'_>) {
+    let object = room.open("object", OpenWrite::New);
+    let beyond = u64::MAX - 2;
+    let error = object.write_at(beyond, &[IoSlice::new(b"four")]).unwrap_err();
+    assert_eq!((error.kind(), error.place().byte), (ErrorKind::OutOfBounds, Some(beyond)), "{error}");
+    assert!(error.to_string().contains("object"), "{error}");
+    assert_eq!(object.length().unwrap(), 0);
+}
+
+fn no_bytes(room: &Room<'_>) {
+    let object = room.open("object", OpenWrite::New);
+    object.write_at(50, &[]).unwrap();
+    object.write_at(50, &[IoSlice::new(b""), IoSlice::new(b"")]).unwrap();
+    assert_eq!(object.length().unwrap(), 0);
+    write(&*object, 0, b"abc");
+    write(&*object, 1, b"");
+    assert_eq!(room.bytes("object"), b"abc");
+}
+
+fn threads(room: &Room<'_>) {
+    const EACH: usize = 40;
+    const RUN: usize = 4099;
+    let shared = room.open("object", OpenWrite::New);
+    std::thread::scope(|scope| {
+        for thread in 0..8usize {
+            let shared = &*shared;
+            scope.spawn(move || {
+                // Half of the threads share a handle, the others have their own.
+                let own = (thread % 2 == 1).then(|| room.open("object", OpenWrite::Existing));
+                let object = own.as_deref().unwrap_or(shared);
+                for i in (0..EACH).rev() {
+                    let offset = (i * 8 + thread) * RUN;
+                    let bytes = vec![(i * 8 + thread) as u8; RUN];
+                    object.write_at(offset as u64, &[IoSlice::new(&bytes[..1]), IoSlice::new(&bytes[1..])]).unwrap();
+                }
+            });
+        }
+    });
+    let bytes = room.bytes("object");
+    assert_eq!(bytes.len(), 8 * EACH * RUN);
+    for (i, run) in bytes.chunks(RUN).enumerate() {
+        assert!(run.iter().all(|byte| *byte == i as u8), "run {i} is not what its thread wrote");
+    }
+}
+
+fn appends(room: &Room<'_>) {
+    for round in 0..5u8 {
+        let object = room.open("object", OpenWrite::Any);
+        let end = object.length().unwrap();
+        assert_eq!(end, u64::from(round) * 3);
+        write(&*object, end, &[round; 3]);
+    }
+    assert_eq!(room.bytes("object"), [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]);
+}
+
+fn truncation(room: &Room<'_>) {
+    let object = room.open("object", OpenWrite::New);
+    write(&*object, 0, &[7; 50_000]);
+    object.truncate(20_001).unwrap();
+    assert_eq!(object.length().unwrap(), 20_001);
+    assert!(room.bytes("object") == [7; 20_001]);
+    object.truncate(60_000).unwrap();
+    let bytes = room.bytes("object");
+    assert_eq!(bytes.len(), 60_000);
+    assert!(bytes[..20_001].iter().all(|byte| *byte == 7), "what was kept is as it was");
+    assert!(bytes[20_001..].iter().all(|byte| *byte == 0), "what was cut off does not come back");
+    object.truncate(0).unwrap();
+    assert_eq!(room.store.stat(&room.name("object")).unwrap().length, 0);
+}
+
+fn punching(room: &Room<'_>) {
+    let object = room.open("object", OpenWrite::New);
+    write(&*object, 0, &[7; 200_000]);
+    object.punch(10_001, 100_000).unwrap();
+    object.punch(190_000, 1 << 40).unwrap();
+    object.punch(300_000, 1000).unwrap();
+    object.punch(5, 0).unwrap();
+    object.punch(u64::MAX, 1).unwrap();
+    let bytes = room.bytes("object");
+    assert_eq!(bytes.len(), 200_000, "the length stays");
+    for (i, byte) in bytes.iter().enumerate() {
+        let punched = (10_001..110_001).contains(&i) || i >= 190_000;
+        assert_eq!(*byte, if punched { 0 } else { 7 }, "byte {i}");
+    }
+    write(&*object, 50_000, b"again");
+    assert_eq!(room.bytes("object")[49_999..50_006], *b"\0again\0");
+}
+
+fn renaming(room: &Room<'_>) {
+    let store = room.store;
+    store.make_folder(&room.name("folder")).unwrap();
+    store.write_all(&room.name("new"), b"new").unwrap();
+    store.write_all(&room.name("old"), b"older").unwrap();
+    store.rename(&room.name("new"), &room.name("old")).unwrap();
+    assert_eq!(store.list(room.folder).unwrap(), ["folder", "old"]);
+    assert_eq!(room.bytes("old"), b"new");
+    store.rename(&room.name("old"), &room.name("folder/moved")).unwrap();
+    assert_eq!(store.list(room.folder).unwrap(), ["folder"]);
+    assert_eq!(room.bytes("folder/moved"), b"new");
+    store.rename(&room.name("folder/moved"), &room.name("folder/moved")).unwrap();
+    assert_eq!(room.bytes("folder/moved"), b"new");
+}
+
+fn atomic(room: &Room<'_>) {
+    let store = room.store;
+    let (name, done) = (room.name("object"), std::sync::atomic::AtomicBool::new(false));
+    store.write_all(&name, b"0").unwrap();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut seen = 0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                assert_eq!(store.read_all(&name).unwrap().len(), 1);
+                seen += 1;
+            }
+            seen
+        });
+        for round in 0..100u8 {
+            store.write_all(&room.name("next"), &[round]).unwrap();
+            store.rename(&room.name("next"), &name).unwrap();
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        reader.join().unwrap();
+    });
+    assert_eq!(room.bytes("object"), [99]);
+}
+
+fn identity(room: &Room<'_>) {
+    let store = room.store;
+    let identity = || store.stat(&room.name("object")).unwrap().identity;
+    let object = room.open("object", OpenWrite::New);
+    let first = identity();
+    write(&*object, 0, b"bytes");
+    room.open("object", OpenWrite::Replace);
+    assert_eq!(identity(), first, "writing and emptying keep it");
+    drop(object);
+    if store.capability().rename != Rename::None {
+        store.write_all(&room.name("next"), b"").unwrap();
+        store.rename(&room.name("next"), &room.name("object")).unwrap();
+        assert_ne!(identity(), first, "a rename over it changes it");
+    }
+    let before = identity();
+    store.remove(&room.name("object")).unwrap();
+    // Filesystems tell objects that come after each other apart by time, which they count in milliseconds.
+    std::thread::sleep(Duration::from_millis(30));
+    room.open("object", OpenWrite::New);
+    assert_ne!(identity(), before, "another object of the same name has another");
+}

@@ -1,0 +1,95 @@
+//! Pieces: the runs of memory that one write puts behind each other.
+
+use std::io::IoSlice;
+
+/// Bytes in all pieces together.
+pub fn total(pieces: &[IoSlice<'_>]) -> u64 {
+    pieces.iter().map(|piece| piece.len() as u64).sum()
+}
+
+/// What of some pieces is still to be written.
+#[derive(Debug, Clone)]
+pub struct Rest<'a> {
+    pieces: &'a [IoSlice<'a>],
+    /// Bytes of the first piece that are done.
+    skip: usize,
+}
+
+impl<'a> Rest<'a> {
+    /// All of it.
+    pub fn new(pieces: &'a [IoSlice<'a>]) -> Rest<'a> {
+        Rest { pieces, skip: 0 }.without_empty()
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// The next bytes, as at most `most` pieces that hold at most `bytes` bytes together. None of them is empty.
+    pub fn next(&self, most: usize, bytes: u64) -> Vec<IoSlice<'a>> {
+        let (mut next, mut room, mut skip) = (Vec::with_capacity(most.min(self.pieces.len())), bytes, self.skip);
+        for piece in self.pieces {
+            if next.len() == most || room == 0 {
+                break;
+            }
+            let piece: &'a [u8] = &piece[std::mem::take(&mut skip)..];
+            if piece.is_empty() {
+                continue;
+            }
+            let take = usize::try_from(room).unwrap_or(usize::MAX).min(piece.len());
+            room -= take as u64;
+            next.push(IoSlice::new(&piece[..take]));
+        }
+        next
+    }
+
+    /// What is left once `bytes` more bytes are done.
+    pub fn after(&self, bytes: u64) -> Rest<'a> {
+        let (mut rest, mut bytes) = (self.clone(), bytes);
+        while let Some(first) = rest.pieces.first() {
+            let here = (first.len() - rest.skip) as u64;
+            if bytes < here {
+                rest.skip += bytes as usize;
+                return rest.without_empty();
+            }
+            bytes -= here;
+            rest = Rest { pieces: &rest.pieces[1..], skip: 0 };
+        }
+        rest
+    }
+
+    fn without_empty(mut self) -> Rest<'a> {
+        while self.pieces.first().is_some_and(|first| first.len() == self.skip) {
+            self = Rest { pieces: &self.pieces[1..], skip: 0 };
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_handed_out_in_order_whatever_the_limits() {
+        let parts: [&[u8]; 6] = [b"", b"abc", b"", b"d", b"efghi", b""];
+        let pieces = parts.map(IoSlice::new);
+        assert_eq!(total(&pieces), 9);
+        for most in 1..4 {
+            for bytes in 1..11 {
+                for done_at_once in 1..=bytes {
+                    let (mut rest, mut seen) = (Rest::new(&pieces), Vec::new());
+                    while !rest.is_empty() {
+                        let next = rest.next(most, bytes);
+                        assert!(next.len() <= most && (1..=bytes).contains(&total(&next)));
+                        let done = total(&next).min(done_at_once);
+                        seen.extend(next.iter().flat_map(|piece| piece.iter().copied()).take(done as usize));
+                        rest = rest.after(done);
+                    }
+                    assert_eq!(seen, b"abcdefghi");
+                }
+            }
+        }
+    }
+}

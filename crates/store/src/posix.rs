@@ -1,0 +1,284 @@
+//! Files below a folder of a POSIX filesystem, or anywhere by plain paths.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | names    | [`Posix::at`]: relative to its folder, which they cannot leave (symbolic links aside); [`Posix::plain`]: paths as the system reads them |
+//! | a write  | `pwritev` of the caller's own memory, up to 1024 pieces and 1 GiB a call, until all is written |
+//! | atomic   | `rename` replaces; nothing else: a killed process leaves any prefix of its last write |
+//! | `sync`   | `fdatasync`: bytes and length survive a power cut; the name only after `sync_folder` (`fsync` of the folder) |
+//! | `punch`  | `fallocate` with `PUNCH_HOLE`, on Linux; a filesystem without it keeps the bytes |
+//! | identity | device, inode and birth time in one number; compare within one process |
+//! | full     | `NoSpace` with object and first byte not written; what was written before stays |
+//! | on network filesystems | a failed write may be told by `sync` only |
+
+use crate::pieces::{self, Rest};
+use crate::{Capability, Durability, OpenWrite, ReadObject, Rename, Stat, Store, WriteObject, name};
+use std::fs::{self, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, IoSlice};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Most pieces that one system call takes on Linux and elsewhere.
+const MOST_PIECES: usize = 1024;
+/// Most bytes handed to one system call: below every system's limit, so that large writes need no special case.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Files of a POSIX filesystem. See the module's page.
+#[derive(Debug, Clone)]
+pub struct Posix {
+    root: Option<PathBuf>,
+}
+
+impl Posix {
+    /// Files below `root`, a folder that exists.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such folder.
+    pub fn at(root: impl Into<PathBuf>) -> Result<Posix> {
+        let root = root.into();
+        let about = fs::metadata(&root).map_err(|e| failed("open the store's folder", &root, e))?;
+        if !about.is_dir() {
+            return Err(Error::new(ErrorKind::NotFound, "the store's folder is a file").in_object(shown(&root)));
+        }
+        Ok(Posix { root: Some(root) })
+    }
+
+    /// Files by plain paths: absolute, or relative to the current folder of the process.
+    pub fn plain() -> Posix {
+        Posix { root: None }
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf> {
+        match &self.root {
+            Some(root) => Ok(root.join(&*name::relative(name)?)),
+            None if name.is_empty() => Ok(PathBuf::from(".")),
+            None => Ok(PathBuf::from(name)),
+        }
+    }
+}
+
+impl Store for Posix {
+    fn describe(&self) -> String {
+        match &self.root {
+            Some(root) => format!("posix:{}", root.display()),
+            None => "posix:".into(),
+        }
+    }
+
+    fn capability(&self) -> Capability {
+        Capability {
+            write_at: true,
+            append: true,
+            truncate: true,
+            punch: cfg!(target_os = "linux"),
+            rename: Rename::Atomic,
+            durability: Durability::Device,
+            largest_object: i64::MAX as u64,
+        }
+    }
+
+    fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
+        let path = self.path(name)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        match how {
+            OpenWrite::Replace => options.create(true).truncate(true),
+            OpenWrite::New => options.create_new(true),
+            OpenWrite::Existing => &mut options,
+            OpenWrite::Any => options.create(true),
+        };
+        let file = options.open(&path).map_err(|e| failed("open for writing", &path, e))?;
+        Ok(Box::new(Open { file, path }))
+    }
+
+    fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
+        let path = self.path(name)?;
+        let file = File::open(&path).map_err(|e| failed("open", &path, e))?;
+        if file.metadata().map_err(|e| failed("open", &path, e))?.is_dir() {
+            return Err(failed("open", &path, io::ErrorKind::IsADirectory.into()));
+        }
+        Ok(Box::new(Open { file, path }))
+    }
+
+    fn stat(&self, name: &str) -> Result<Stat> {
+        let path = self.path(name)?;
+        let about = fs::metadata(&path).map_err(|e| failed("stat", &path, e))?;
+        let mut identity = DefaultHasher::new();
+        // Filesystems give the inode of a removed file to the next one; the birth time tells them apart.
+        (about.dev(), about.ino(), about.created().ok()).hash(&mut identity);
+        let is_folder = about.is_dir();
+        let length = if is_folder { 0 } else { about.len() };
+        Ok(Stat { length, is_folder, identity: identity.finish() })
+    }
+
+    /// Names that are no UTF-8 are left out: this trait could not open them.
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let path = self.path(folder)?;
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&path).map_err(|e| failed("list", &path, e))? {
+            names.extend(entry.map_err(|e| failed("list", &path, e))?.file_name().into_string().ok());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let (from, to) = (self.path(from)?, self.path(to)?);
+        fs::rename(&from, &to).map_err(|e| failed(&format!("rename to {}", shown(&to)), &from, e))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        if name::relative(name).is_ok_and(|name| name.is_empty()) {
+            return Err(Error::new(ErrorKind::InvalidArgument, "cannot remove the store's own folder"));
+        }
+        let path = self.path(name)?;
+        let is_folder = fs::symlink_metadata(&path).map_err(|e| failed("remove", &path, e))?.is_dir();
+        let removed = if is_folder { fs::remove_dir(&path) } else { fs::remove_file(&path) };
+        removed.map_err(|e| failed("remove", &path, e))
+    }
+
+    fn make_folder(&self, name: &str) -> Result<()> {
+        let path = self.path(name)?;
+        fs::create_dir_all(&path).map_err(|e| failed("make folder", &path, e))
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        let path = self.path(folder)?;
+        let opened = rustix::fs::open(
+            &path,
+            rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
+            rustix::fs::Mode::empty(),
+        );
+        let opened = opened.map_err(|e| failed("sync folder", &path, e.into()))?;
+        match rustix::fs::fsync(&opened) {
+            // Some filesystems make names durable by themselves and know no sync of folders.
+            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
+            Err(e) => Err(failed("sync folder", &path, e.into())),
+        }
+    }
+}
+
+/// A file, open.
+struct Open {
+    file: File,
+    path: PathBuf,
+}
+
+impl Open {
+    fn bytes(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(|e| failed("stat", &self.path, e))?.len())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        // No file has bytes beyond this, and the system refuses to look there.
+        let there = (i64::MAX as u64).saturating_sub(offset);
+        let most = usize::try_from(there).unwrap_or(usize::MAX).min(out.len());
+        let mut done = 0;
+        while done < most {
+            let at = offset + done as u64;
+            match self.file.read_at(&mut out[done..most], at) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(failed("read", &self.path, e).at_byte(at)),
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl ReadObject for Open {
+    fn length(&self) -> Result<u64> {
+        self.bytes()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.read(offset, out)
+    }
+}
+
+impl WriteObject for Open {
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        let in_range = offset.checked_add(pieces::total(pieces)).is_some_and(|end| end <= i64::MAX as u64);
+        if !in_range {
+            return Err(beyond_range(&self.path, offset));
+        }
+        let (mut rest, mut at) = (Rest::new(pieces), offset);
+        while !rest.is_empty() {
+            let done = match rustix::io::pwritev(&self.file, &rest.next(MOST_PIECES, MOST_BYTES), at) {
+                Ok(0) => return Err(failed("write", &self.path, io::ErrorKind::WriteZero.into()).at_byte(at)),
+                Ok(done) => done as u64,
+                Err(rustix::io::Errno::INTR) => 0,
+                Err(e) => return Err(failed("write", &self.path, e.into()).at_byte(at)),
+            };
+            rest = rest.after(done);
+            at += done;
+        }
+        Ok(())
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.bytes()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.read(offset, out)
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        if length > i64::MAX as u64 {
+            return Err(beyond_range(&self.path, length));
+        }
+        self.file.set_len(length).map_err(|e| failed("truncate", &self.path, e).at_byte(length))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        use rustix::{fs::FallocateFlags, io::Errno};
+        if length == 0 || offset > i64::MAX as u64 {
+            return Ok(());
+        }
+        let length = length.min(i64::MAX as u64 - offset);
+        loop {
+            let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            return match rustix::fs::fallocate(&self.file, how, offset, length) {
+                Err(Errno::INTR) => continue,
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+                Err(e) => Err(failed("give space back", &self.path, e.into()).at_byte(offset)),
+            };
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn punch(&self, _offset: u64, _length: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|e| failed("sync", &self.path, e))
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn beyond_range(path: &Path, byte: u64) -> Error {
+    Error::new(ErrorKind::OutOfBounds, "file offsets end at 2^63 - 1").in_object(shown(path)).at_byte(byte)
+}
+
+/// The one place that turns the system's failures into ours.
+fn failed(what: &str, path: &Path, cause: io::Error) -> Error {
+    let what = format!("cannot {what}");
+    let error = match cause.kind() {
+        // A file where a folder should be: there is no such object.
+        io::ErrorKind::NotADirectory => Error::new(ErrorKind::NotFound, what).caused_by(cause),
+        io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty => {
+            Error::new(ErrorKind::InvalidArgument, what).caused_by(cause)
+        }
+        _ => Error::io(what, cause),
+    };
+    error.in_object(shown(path))
+}

@@ -1,0 +1,181 @@
+//! A store that counts what is asked of it, per object and in total.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use thalweg_store::{Memory, StoreExt, wrap::Counting};
+//! let store = Arc::new(Counting::new(Arc::new(Memory::new())));
+//! store.write_all("a", b"seven!!").unwrap();
+//! let counted = store.counted();
+//! assert_eq!((counted.object("a").writes, counted.total().bytes_written), (1, 7));
+//! ```
+
+use super::{Around, Asked, Operation, Watch};
+use crate::Store;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thalweg_types::Error;
+
+/// A store that counts what is asked of the one inside.
+pub type Counting = Around<Count>;
+
+/// How often what was asked. Operations that failed are in `failed` alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs)]
+pub struct Counts {
+    pub opens_for_writing: u64,
+    pub opens_for_reading: u64,
+    /// Calls of `write_at`, however many pieces.
+    pub writes: u64,
+    /// Pieces of all writes.
+    pub pieces: u64,
+    pub bytes_written: u64,
+    pub reads: u64,
+    pub bytes_read: u64,
+    pub truncates: u64,
+    pub punches: u64,
+    pub syncs: u64,
+    pub lengths: u64,
+    pub stats: u64,
+    pub lists: u64,
+    pub renames: u64,
+    pub removes: u64,
+    pub folders_made: u64,
+    pub folder_syncs: u64,
+    /// Operations of any kind that ended in an error.
+    pub failed: u64,
+}
+
+/// What was counted up to some moment, by the name things were opened or asked by.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counted {
+    /// Per object or folder.
+    pub objects: BTreeMap<String, Counts>,
+}
+
+impl Counted {
+    /// What was asked of one object or folder.
+    pub fn object(&self, name: &str) -> Counts {
+        self.objects.get(name).copied().unwrap_or_default()
+    }
+
+    /// What was asked of all together.
+    pub fn total(&self) -> Counts {
+        let mut total = Counts::default();
+        for counts in self.objects.values() {
+            total.add(counts);
+        }
+        total
+    }
+}
+
+impl Counts {
+    fn add(&mut self, more: &Counts) {
+        // Taken apart, so that a new field cannot be forgotten.
+        let Counts {
+            opens_for_writing,
+            opens_for_reading,
+            writes,
+            pieces,
+            bytes_written,
+            reads,
+            bytes_read,
+            truncates,
+            punches,
+            syncs,
+            lengths,
+            stats,
+            lists,
+            renames,
+            removes,
+            folders_made,
+            folder_syncs,
+            failed,
+        } = more;
+        self.opens_for_writing += opens_for_writing;
+        self.opens_for_reading += opens_for_reading;
+        self.writes += writes;
+        self.pieces += pieces;
+        self.bytes_written += bytes_written;
+        self.reads += reads;
+        self.bytes_read += bytes_read;
+        self.truncates += truncates;
+        self.punches += punches;
+        self.syncs += syncs;
+        self.lengths += lengths;
+        self.stats += stats;
+        self.lists += lists;
+        self.renames += renames;
+        self.removes += removes;
+        self.folders_made += folders_made;
+        self.folder_syncs += folder_syncs;
+        self.failed += failed;
+    }
+}
+
+/// Counts operations.
+#[derive(Debug, Default)]
+pub struct Count(Mutex<Counted>);
+
+impl Count {
+    fn lock(&self) -> MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Around<Count> {
+    /// Counts from zero what is asked of `inner`.
+    pub fn new(inner: Arc<dyn Store>) -> Counting {
+        Around::with(inner, Count::default())
+    }
+
+    /// What was counted so far.
+    pub fn counted(&self) -> Counted {
+        self.watch.lock().clone()
+    }
+
+    /// What was counted so far; counts from zero again.
+    pub fn take(&self) -> Counted {
+        std::mem::take(&mut self.watch.lock())
+    }
+}
+
+impl Watch for Count {
+    fn describe(&self) -> &'static str {
+        "counting"
+    }
+
+    fn after(&self, operation: &Operation<'_>, outcome: Result<u64, &Error>) {
+        let mut counted = self.lock();
+        if !counted.objects.contains_key(operation.name) {
+            counted.objects.insert(operation.name.to_string(), Counts::default());
+        }
+        let Some(counts) = counted.objects.get_mut(operation.name) else { return };
+        let Ok(bytes) = outcome else {
+            counts.failed += 1;
+            return;
+        };
+        *match operation.asked {
+            Asked::OpenWrite => &mut counts.opens_for_writing,
+            Asked::OpenRead => &mut counts.opens_for_reading,
+            Asked::Stat => &mut counts.stats,
+            Asked::List => &mut counts.lists,
+            Asked::Rename => &mut counts.renames,
+            Asked::Remove => &mut counts.removes,
+            Asked::MakeFolder => &mut counts.folders_made,
+            Asked::SyncFolder => &mut counts.folder_syncs,
+            Asked::Length => &mut counts.lengths,
+            Asked::Truncate => &mut counts.truncates,
+            Asked::Punch => &mut counts.punches,
+            Asked::Sync => &mut counts.syncs,
+            Asked::Read => {
+                counts.bytes_read += bytes;
+                &mut counts.reads
+            }
+            Asked::Write => {
+                counts.bytes_written += bytes;
+                counts.pieces += operation.pieces as u64;
+                &mut counts.writes
+            }
+        } += 1;
+    }
+}

@@ -1,0 +1,235 @@
+//! Stores around other stores, for tests and measurements.
+//!
+//! | room | what it adds |
+//! |------|--------------|
+//! | [`counting`] | how often what was asked, and for how many bytes |
+//! | [`slow`] | a latency per operation and a rate for bytes |
+//! | [`failing`] | failures at chosen moments, writes that stop half way, a disk that fills |
+//! | [`forgetful`] | a store in memory that can show what a kill or a power cut would have left |
+//!
+//! The first three are one wrapper, [`Around`], with a [`Watch`] that is asked before each operation and told after.
+
+use crate::pieces::{self, Rest};
+use crate::{Capability, OpenWrite, ReadObject, Stat, Store, WriteObject};
+use std::io::IoSlice;
+use std::sync::Arc;
+use thalweg_types::{Error, Result};
+
+pub mod counting;
+pub mod failing;
+pub mod forgetful;
+pub mod slow;
+
+pub use counting::Counting;
+pub use failing::{Failing, Fault};
+pub use forgetful::Forgetful;
+pub use slow::Slow;
+
+/// What a store is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Asked {
+    OpenWrite,
+    OpenRead,
+    Stat,
+    List,
+    Rename,
+    Remove,
+    MakeFolder,
+    SyncFolder,
+    Length,
+    Read,
+    Write,
+    Truncate,
+    Punch,
+    Sync,
+}
+
+/// One operation on its way to a store.
+#[derive(Clone, Copy)]
+pub struct Operation<'a> {
+    /// What is asked.
+    pub asked: Asked,
+    /// The object or folder; for renames the old name. An open object keeps the name it was opened by.
+    pub name: &'a str,
+    /// First byte, for operations on bytes; the new length for a truncation.
+    pub offset: u64,
+    /// Bytes to move (or to give back), for operations on bytes.
+    pub bytes: u64,
+    /// Pieces of a write.
+    pub pieces: usize,
+    /// The object, where it is open for writing.
+    pub object: Option<&'a dyn WriteObject>,
+}
+
+/// What becomes of an operation.
+pub enum Verdict {
+    /// It goes through.
+    Pass,
+    /// The store is not asked; this is the result.
+    Fail(Error),
+    /// Of a write, this many bytes are written; then this is the result. Other operations fail at once.
+    FailAfter(u64, Error),
+}
+
+/// Something that stands between a store and its callers.
+pub trait Watch: Send + Sync {
+    /// For messages: `counting`.
+    fn describe(&self) -> &'static str;
+    /// Asked before each operation.
+    fn before(&self, operation: &Operation<'_>) -> Verdict {
+        let _ = operation;
+        Verdict::Pass
+    }
+    /// Told after each operation: how many bytes moved, or how it failed.
+    fn after(&self, operation: &Operation<'_>, outcome: std::result::Result<u64, &Error>) {
+        let _ = (operation, outcome);
+    }
+}
+
+/// A store with a [`Watch`] around it.
+pub struct Around<W> {
+    inner: Arc<dyn Store>,
+    watch: Arc<W>,
+}
+
+impl<W: Watch> Around<W> {
+    fn with(inner: Arc<dyn Store>, watch: W) -> Around<W> {
+        Around { inner, watch: Arc::new(watch) }
+    }
+
+    fn ask<T>(&self, asked: Asked, name: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        let operation = Operation { asked, name, offset: 0, bytes: 0, pieces: 0, object: None };
+        through(&*self.watch, &operation, |_| run(), |_| 0)
+    }
+}
+
+/// Passes one operation on as the watch decides. `run` is given how many bytes to stop after, where it is to.
+fn through<W: Watch, T>(
+    watch: &W,
+    operation: &Operation<'_>,
+    run: impl FnOnce(Option<u64>) -> Result<T>,
+    moved: impl FnOnce(&T) -> u64,
+) -> Result<T> {
+    let result = match watch.before(operation) {
+        Verdict::Pass => run(None),
+        Verdict::FailAfter(bytes, error) if operation.asked == Asked::Write => run(Some(bytes)).and(Err(error)),
+        Verdict::Fail(error) | Verdict::FailAfter(_, error) => Err(error),
+    };
+    watch.after(operation, result.as_ref().map(moved));
+    result
+}
+
+impl<W: Watch + 'static> Store for Around<W> {
+    fn describe(&self) -> String {
+        format!("{} around {}", self.watch.describe(), self.inner.describe())
+    }
+
+    fn capability(&self) -> Capability {
+        self.inner.capability()
+    }
+
+    fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
+        let inner = self.ask(Asked::OpenWrite, name, || self.inner.open_write(name, how))?;
+        Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: name.into() }))
+    }
+
+    fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
+        let inner = self.ask(Asked::OpenRead, name, || self.inner.open_read(name))?;
+        Ok(Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() }))
+    }
+
+    fn stat(&self, name: &str) -> Result<Stat> {
+        self.ask(Asked::Stat, name, || self.inner.stat(name))
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        self.ask(Asked::List, folder, || self.inner.list(folder))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.ask(Asked::Rename, from, || self.inner.rename(from, to))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.ask(Asked::Remove, name, || self.inner.remove(name))
+    }
+
+    fn make_folder(&self, name: &str) -> Result<()> {
+        self.ask(Asked::MakeFolder, name, || self.inner.make_folder(name))
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        self.ask(Asked::SyncFolder, folder, || self.inner.sync_folder(folder))
+    }
+}
+
+struct OpenForReading<W> {
+    inner: Box<dyn ReadObject>,
+    watch: Arc<W>,
+    name: String,
+}
+
+impl<W> OpenForReading<W> {
+    fn operation(&self, asked: Asked, offset: u64, bytes: u64) -> Operation<'_> {
+        Operation { asked, name: &self.name, offset, bytes, pieces: 0, object: None }
+    }
+}
+
+impl<W: Watch> ReadObject for OpenForReading<W> {
+    fn length(&self) -> Result<u64> {
+        through(&*self.watch, &self.operation(Asked::Length, 0, 0), |_| self.inner.length(), |_| 0)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let operation = self.operation(Asked::Read, offset, out.len() as u64);
+        through(&*self.watch, &operation, |_| self.inner.read_at(offset, out), |got| *got as u64)
+    }
+}
+
+struct OpenForWriting<W> {
+    inner: Box<dyn WriteObject>,
+    watch: Arc<W>,
+    name: String,
+}
+
+impl<W> OpenForWriting<W> {
+    fn operation(&self, asked: Asked, offset: u64, bytes: u64) -> Operation<'_> {
+        Operation { asked, name: &self.name, offset, bytes, pieces: 0, object: Some(&*self.inner) }
+    }
+}
+
+impl<W: Watch> WriteObject for OpenForWriting<W> {
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        let bytes = pieces::total(pieces);
+        let operation = Operation { pieces: pieces.len(), ..self.operation(Asked::Write, offset, bytes) };
+        let run = |stop_after: Option<u64>| match stop_after {
+            None => self.inner.write_at(offset, pieces),
+            Some(bytes) => self.inner.write_at(offset, &Rest::new(pieces).next(usize::MAX, bytes)),
+        };
+        through(&*self.watch, &operation, run, |()| bytes)
+    }
+
+    fn length(&self) -> Result<u64> {
+        through(&*self.watch, &self.operation(Asked::Length, 0, 0), |_| self.inner.length(), |_| 0)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let operation = self.operation(Asked::Read, offset, out.len() as u64);
+        through(&*self.watch, &operation, |_| self.inner.read_at(offset, out), |got| *got as u64)
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        let operation = self.operation(Asked::Truncate, length, 0);
+        through(&*self.watch, &operation, |_| self.inner.truncate(length), |()| 0)
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        let operation = self.operation(Asked::Punch, offset, length);
+        through(&*self.watch, &operation, |_| self.inner.punch(offset, length), |()| 0)
+    }
+
+    fn sync(&self) -> Result<()> {
+        through(&*self.watch, &self.operation(Asked::Sync, 0, 0), |_| self.inner.sync(), |()| 0)
+    }
+}

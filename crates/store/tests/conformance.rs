@@ -1,0 +1,48 @@
+//! Every store, and every wrapper in a setting that changes nothing, keeps the promises of the traits.
+
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_conformance::{scratch::Scratch, store};
+use thalweg_store::wrap::{Asked, Counting, Failing, Fault, Forgetful, Slow};
+use thalweg_store::{Memory, Posix};
+
+#[test]
+fn posix_below_a_folder_keeps_its_promises() {
+    let scratch = Scratch::new();
+    store::check(&Posix::at(scratch.path()).unwrap());
+}
+
+#[test]
+fn posix_by_plain_paths_keeps_its_promises() {
+    let scratch = Scratch::new();
+    store::check_in(&Posix::plain(), scratch.join("by absolute path").to_str().unwrap());
+}
+
+#[test]
+fn memory_keeps_its_promises() {
+    store::check(&Memory::new());
+}
+
+#[test]
+fn counting_keeps_the_promises_of_the_store_inside() {
+    let scratch = Scratch::new();
+    store::check(&Counting::new(Arc::new(Posix::at(scratch.path()).unwrap())));
+}
+
+#[test]
+fn slow_keeps_the_promises_of_the_store_inside() {
+    store::check(&Slow::new(Arc::new(Memory::new()), Duration::from_micros(10), 1e12));
+}
+
+#[test]
+fn failing_keeps_the_promises_of_the_store_inside_while_nothing_is_due() {
+    let failing = Failing::new(Arc::new(Memory::new()));
+    failing.fail(Fault::of(Asked::Write).named("of another name"));
+    failing.space(Some(1 << 40));
+    store::check(&failing);
+}
+
+#[test]
+fn forgetful_keeps_its_promises() {
+    store::check(&Forgetful::new());
+}
