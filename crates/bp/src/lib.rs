@@ -1,1 +1,21 @@
-//! placeholder
+//! Encoding and decoding of BP version 3, with Thalweg's trailer, extension section and step records.
+//!
+//! Bytes in, bytes out: no file, no MPI, no thread. Decoding is total: any bytes give a value or an error that names
+//! the byte. The pages in `docs/format/` hold the byte tables.
+#![forbid(unsafe_code)]
+
+pub mod characteristic;
+pub mod checksum;
+pub mod extension;
+pub mod footer;
+pub mod index;
+pub mod live;
+pub mod pass;
+pub mod process_group;
+pub mod scan;
+pub mod shape;
+pub mod source;
+pub mod statistics;
+pub mod step_record;
+pub mod trailer;
+pub mod wire;

@@ -1,0 +1,488 @@
+//! Characteristics: the recorded facts of one block, or of one writing of an attribute.
+//!
+//! A set is `u8 count, u32 length`, then `count` records of `length` bytes together; a record is `u8 id` and its value:
+//!
+//! | id | record | value |
+//! |---|---|---|
+//! | 0 | value | the raw value; strings `u16 length` + bytes; arrays of attributes n of these |
+//! | 1, 2 | minimum, maximum (older form) | one value each |
+//! | 3 | record offset | u64, in the file that holds the block |
+//! | 4 | dimensions | u8 n, u16 24 n, n times (u64 local, u64 global, u64 offset) |
+//! | 5 | variable id | u32: the attribute's value is that variable |
+//! | 6 | payload offset | u64 |
+//! | 7 | file index | u32 subfile, 0xFFFFFFFF in a single file |
+//! | 8 | time index | u32, from 1 |
+//! | 9 | bitmap | u32, which statistics follow |
+//! | 10 | statistics | see [`crate::statistics`]: bits 0 min, 1 max, 2 count (u32), 3 sum, 4 sum of squares (f64), 5 histogram, 6 finite (u8) |
+//! | 11 | transform | what the stored bytes were before |
+//!
+//! Source: `docs/format/bp3.md`.
+
+use crate::shape::Shape;
+use crate::statistics::{Level, Part, Statistics};
+use crate::wire::{Cursor, Put};
+use thalweg_types::value::long_double_to_f64;
+use thalweg_types::{AttributeValue, ElementType, ErrorKind, Result, Value};
+
+/// File index of a block in a single file.
+pub const SINGLE_FILE: u32 = u32::MAX;
+
+const MIN: u32 = 1;
+const MAX: u32 = 2;
+const COUNT: u32 = 4;
+const SUM: u32 = 8;
+const SQUARES: u32 = 16;
+const HISTOGRAM: u32 = 32;
+const FINITE: u32 = 64;
+const FULL: u32 = MIN | MAX | COUNT | SUM | SQUARES | FINITE;
+const MIN_MAX: u32 = MIN | MAX | FINITE;
+
+/// Longest array of dimensions we read: anything beyond is damage.
+const MOST_DIMENSIONS: u8 = 64;
+
+/// What a transform did to a block (bp3 section 8).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transform {
+    /// Its name, as `zlib`.
+    pub uid: String,
+    /// Type before.
+    pub element: ElementType,
+    /// Shape before.
+    pub shape: Shape,
+    /// What the transform needs to undo itself.
+    pub metadata: Vec<u8>,
+}
+
+/// One set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Characteristics {
+    /// Where the variable or attribute record starts, in its file.
+    pub record_offset: u64,
+    /// First byte of the payload, in its file.
+    pub payload_offset: u64,
+    /// Subfile, or [`SINGLE_FILE`].
+    pub file_index: u32,
+    /// Time index, from 1 (step + 1).
+    pub time_index: u32,
+    /// Shape of an array block; `None` for scalars and single attributes.
+    pub shape: Option<Shape>,
+    /// Value of a scalar, string or attribute.
+    pub value: Option<AttributeValue>,
+    /// Statistics of an array block.
+    pub statistics: Option<Statistics>,
+    /// How the stored bytes came about.
+    pub transform: Option<Transform>,
+}
+
+impl Characteristics {
+    /// A set that knows nothing yet.
+    pub fn empty() -> Characteristics {
+        Characteristics {
+            record_offset: 0,
+            payload_offset: 0,
+            file_index: SINGLE_FILE,
+            time_index: 0,
+            shape: None,
+            value: None,
+            statistics: None,
+            transform: None,
+        }
+    }
+}
+
+/// The bitmap that blocks of this type carry at this level: complex types carry none in the BP index.
+pub fn bitmap(element: ElementType, level: Level) -> u32 {
+    match level {
+        _ if element.is_complex() || element.is_text() => 0,
+        Level::Off => 0,
+        Level::MinMax => MIN_MAX,
+        Level::Full => FULL,
+    }
+}
+
+fn put_shape(out: &mut Vec<u8>, shape: &Shape) {
+    out.put_u8(4);
+    out.put_u8(shape.rank() as u8);
+    out.put_u16(24 * shape.rank() as u16);
+    for d in 0..shape.rank() {
+        out.put_u64(shape.local[d]);
+        out.put_u64(shape.global[d]);
+        out.put_u64(shape.offset[d]);
+    }
+}
+
+/// Appends dimensions and statistics of an array block: the records that process group and index share. Returns how many.
+fn put_array(
+    out: &mut Vec<u8>,
+    element: ElementType,
+    level: Level,
+    shape: &Shape,
+    statistics: Option<&Statistics>,
+) -> u8 {
+    put_shape(out, shape);
+    let bits = bitmap(element, level);
+    out.put_u8(9);
+    out.put_u32(bits);
+    out.put_u8(10);
+    if bits != 0 {
+        let none = crate::statistics::Accumulator::new(element, level).finish();
+        if let Some(s) = statistics.or(none.as_ref()) {
+            s.min.append_to(out);
+            s.max.append_to(out);
+            if bits & COUNT != 0 {
+                out.put_u32(u32::try_from(s.finite).unwrap_or(u32::MAX));
+                out.put_f64(s.sum);
+                out.put_f64(s.sum_of_squares);
+            }
+            out.put_u8(u8::from(s.finite > 0));
+        }
+    }
+    3
+}
+
+/// Appends `u8 count, u32 length` and what `records` appends.
+fn put_set(out: &mut Vec<u8>, records: impl FnOnce(&mut Vec<u8>) -> u8) {
+    let start = out.len();
+    out.put(&[0; 5]);
+    let count = records(out);
+    let length = (out.len() - start - 5) as u32;
+    out[start] = count;
+    out[start + 1..start + 5].copy_from_slice(&length.to_ne_bytes());
+}
+
+/// The set inside a process group's variable record; empty for scalars and strings.
+pub fn put_group_set(
+    out: &mut Vec<u8>,
+    element: ElementType,
+    level: Level,
+    shape: Option<&Shape>,
+    statistics: Option<&Statistics>,
+) {
+    put_set(out, |out| match shape {
+        Some(shape) => put_array(out, element, level, shape, statistics),
+        None => 0,
+    });
+}
+
+/// Where something lies: the records that every index set starts with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Location {
+    /// Start of the record in its file.
+    pub record_offset: u64,
+    /// Start of the payload in its file.
+    pub payload_offset: u64,
+    /// Subfile, or [`SINGLE_FILE`].
+    pub file_index: u32,
+    /// Time index, from 1.
+    pub time_index: u32,
+}
+
+fn put_location(out: &mut Vec<u8>, at: Location) {
+    out.put_u8(3);
+    out.put_u64(at.record_offset);
+    out.put_u8(6);
+    out.put_u64(at.payload_offset);
+    out.put_u8(7);
+    out.put_u32(at.file_index);
+    out.put_u8(8);
+    out.put_u32(at.time_index);
+}
+
+/// The index set of an array block.
+pub fn put_array_set(
+    out: &mut Vec<u8>,
+    at: Location,
+    element: ElementType,
+    level: Level,
+    shape: &Shape,
+    statistics: Option<&Statistics>,
+) {
+    put_set(out, |out| {
+        put_location(out, at);
+        4 + put_array(out, element, level, shape, statistics)
+    });
+}
+
+/// The index set of a scalar or string variable.
+pub fn put_scalar_set(out: &mut Vec<u8>, at: Location, value: &Value) {
+    put_set(out, |out| {
+        put_location(out, at);
+        out.put_u8(0);
+        put_value(out, value);
+        5
+    });
+}
+
+/// The index set of an attribute.
+pub fn put_attribute_set(out: &mut Vec<u8>, at: Location, value: &AttributeValue) {
+    put_set(out, |out| {
+        put_location(out, at);
+        match value {
+            AttributeValue::One(value) => {
+                out.put_u8(0);
+                put_value(out, value);
+                5
+            }
+            AttributeValue::Many(_, values) => {
+                let n = values.len() as u64;
+                put_shape(out, &Shape::global([n], [n], [0]));
+                out.put_u8(0);
+                values.iter().for_each(|v| put_value(out, v));
+                6
+            }
+            AttributeValue::Variable(id) => {
+                out.put_u8(5);
+                out.put_u32(*id);
+                5
+            }
+        }
+    });
+}
+
+fn put_value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::String(text) => out.put_str16(text),
+        number => number.append_to(out),
+    }
+}
+
+/// Skips a set without looking into it: its records start at the returned cursor.
+pub fn next_set<'a>(c: &mut Cursor<'a>) -> Result<(u8, Cursor<'a>)> {
+    let count = c.u8("characteristics")?;
+    let length = c.u32("characteristics")?;
+    Ok((count, c.inside(u64::from(length), "characteristics")?))
+}
+
+/// Reads one set of a variable or attribute with this type code; the type is `None` for codes we don't know, whose
+/// values are not read.
+///
+/// `in_group` is true inside a process group, where adios2 puts a 16-bit length in front of values.
+pub fn decode_set(c: &mut Cursor<'_>, element: Option<ElementType>, in_group: bool) -> Result<Characteristics> {
+    let (count, mut c) = next_set(c)?;
+    let mut set = Characteristics::empty();
+    let mut bits = None;
+    let mut legacy: (Option<Value>, Option<Value>) = (None, None);
+    for _ in 0..count {
+        match c.u8("characteristic")? {
+            0 => {
+                if in_group {
+                    c.u16("value")?;
+                }
+                set.value = decode_value(&mut c, element, set.shape.as_ref())?;
+            }
+            1 => legacy.0 = decode_number(&mut c, element)?,
+            2 => legacy.1 = decode_number(&mut c, element)?,
+            3 => set.record_offset = c.u64("record offset")?,
+            4 => set.shape = Some(decode_shape(&mut c)?),
+            5 => set.value = Some(AttributeValue::Variable(c.u32("variable id")?)),
+            6 => set.payload_offset = c.u64("payload offset")?,
+            7 => set.file_index = c.u32("file index")?,
+            8 => set.time_index = c.u32("time index")?,
+            9 => bits = Some(c.u32("bitmap")?),
+            10 => {
+                let original = set.transform.as_ref().map_or(element, |t| Some(t.element));
+                let bits = bits.ok_or_else(|| c.fail(ErrorKind::Corrupt, "statistics without a bitmap"))?;
+                set.statistics = decode_statistics(&mut c, original, bits)?;
+            }
+            11 => set.transform = Some(decode_transform(&mut c)?),
+            other => return Err(c.fail(ErrorKind::Corrupt, format!("characteristic {other} is none of BP version 3"))),
+        }
+    }
+    if c.left() > 0 {
+        return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes behind the last characteristic", c.left())));
+    }
+    if let (None, (Some(min), Some(max))) = (&set.statistics, legacy) {
+        set.statistics = Some(Statistics {
+            level: Level::MinMax,
+            min,
+            max,
+            finite: set.shape.as_ref().map_or(1, |s| s.elements().unwrap_or(0)),
+            sum: 0.0,
+            sum_of_squares: 0.0,
+            exact_sum: None,
+            complex: None,
+        });
+    }
+    Ok(set)
+}
+
+fn decode_shape(c: &mut Cursor<'_>) -> Result<Shape> {
+    let n = c.u8("dimensions")?;
+    let length = c.u16("dimensions")?;
+    if n > MOST_DIMENSIONS || u32::from(length) != 24 * u32::from(n) {
+        return Err(c.fail(ErrorKind::Corrupt, format!("{n} dimensions in {length} bytes")));
+    }
+    let mut shape = Shape::default();
+    for _ in 0..n {
+        shape.local.push(c.u64("dimensions")?);
+        shape.global.push(c.u64("dimensions")?);
+        shape.offset.push(c.u64("dimensions")?);
+    }
+    Ok(shape)
+}
+
+fn decode_number(c: &mut Cursor<'_>, element: Option<ElementType>) -> Result<Option<Value>> {
+    match element {
+        Some(t) if t.size() > 0 => {
+            let bytes = c.take(t.size() as usize, "value")?;
+            Ok(Value::from_bytes(t, bytes, c.order()))
+        }
+        Some(ElementType::String) => Ok(Some(Value::String(c.str16("value")?.to_vec()))),
+        _ => Err(c.fail(ErrorKind::Unsupported, "a value whose type is not known")),
+    }
+}
+
+fn decode_value(
+    c: &mut Cursor<'_>,
+    element: Option<ElementType>,
+    shape: Option<&Shape>,
+) -> Result<Option<AttributeValue>> {
+    let item = match element {
+        Some(ElementType::StringArray) => Some(ElementType::String),
+        other => other,
+    };
+    let Some(shape) = shape else {
+        return Ok(decode_number(c, item)?.map(AttributeValue::One));
+    };
+    let n = shape.local.first().copied().unwrap_or(1);
+    let smallest = item.map_or(1, |t| t.size().max(2).min(if t == ElementType::String { 2 } else { t.size() }));
+    if n.checked_mul(smallest.max(1)).is_none_or(|bytes| bytes > c.left() as u64) {
+        return Err(c.fail(ErrorKind::Corrupt, format!("an array of {n} values in {} bytes", c.left())));
+    }
+    let mut values = Vec::with_capacity(n as usize);
+    for _ in 0..n {
+        values.extend(decode_number(c, item)?);
+    }
+    Ok(item.map(|t| AttributeValue::Many(t, values)))
+}
+
+fn decode_transform(c: &mut Cursor<'_>) -> Result<Transform> {
+    let length = c.u8("transform")?;
+    let uid = String::from_utf8_lossy(c.take(usize::from(length), "transform")?).into_owned();
+    let code = c.u8("transform")?;
+    let element = ElementType::from_code(code)
+        .ok_or_else(|| c.fail(ErrorKind::Corrupt, format!("transform of the unknown type {code}")))?;
+    let shape = decode_shape(c)?;
+    let length = c.u16("transform")?;
+    let metadata = c.take(usize::from(length), "transform")?.to_vec();
+    Ok(Transform { uid, element, shape, metadata })
+}
+
+fn decode_statistics(c: &mut Cursor<'_>, element: Option<ElementType>, bits: u32) -> Result<Option<Statistics>> {
+    if bits == 0 {
+        return Ok(None);
+    }
+    let Some(element) = element else {
+        return Err(c.fail(ErrorKind::Unsupported, "statistics of a type that is not known"));
+    };
+    if bits & !(FULL | HISTOGRAM) != 0 {
+        return Err(c.fail(ErrorKind::Corrupt, format!("statistics bitmap {bits:#x}")));
+    }
+    // ADIOS 1.13 stores three sets for complex types, in doubles, or in long doubles for the double ones.
+    let (sets, wide) = match element {
+        ElementType::Complex => (3, Some(ElementType::F64)),
+        ElementType::DoubleComplex => (3, Some(ElementType::LongDouble)),
+        _ => (1, None),
+    };
+    let mut s = Statistics {
+        level: if bits & COUNT != 0 { Level::Full } else { Level::MinMax },
+        min: Value::U8(0),
+        max: Value::U8(0),
+        finite: 0,
+        sum: 0.0,
+        sum_of_squares: 0.0,
+        exact_sum: None,
+        complex: None,
+    };
+    let mut parts = [Part::default(); 3];
+    let real = |c: &mut Cursor<'_>, t: ElementType| -> Result<f64> {
+        let bytes = c.take(t.size() as usize, "statistics")?;
+        Ok(match Value::from_bytes(t, bytes, c.order()) {
+            Some(Value::LongDouble(bytes)) => long_double_to_f64(&bytes),
+            Some(v) => v.as_f64().unwrap_or(0.0),
+            None => 0.0,
+        })
+    };
+    for part in parts.iter_mut().take(sets) {
+        for bit in [MIN, MAX, COUNT, SUM, SQUARES, HISTOGRAM, FINITE] {
+            if bits & bit == 0 {
+                continue;
+            }
+            match (bit, wide) {
+                (MIN, Some(t)) => part.min = real(c, t)?,
+                (MAX, Some(t)) => part.max = real(c, t)?,
+                (MIN, None) => s.min = decode_number(c, Some(element))?.unwrap_or(Value::U8(0)),
+                (MAX, None) => s.max = decode_number(c, Some(element))?.unwrap_or(Value::U8(0)),
+                (COUNT, _) => s.finite = u64::from(c.u32("statistics")?),
+                (SUM, t) => part.sum = real(c, t.unwrap_or(ElementType::F64))?,
+                (SQUARES, t) => part.sum_of_squares = real(c, t.unwrap_or(ElementType::F64))?,
+                (FINITE, _) => {
+                    let any = c.u8("statistics")?;
+                    if bits & COUNT == 0 {
+                        s.finite = u64::from(any > 0);
+                    }
+                }
+                _ => {
+                    // Histogram: u32 breaks, f64 min, f64 max, breaks + 1 frequencies (u32), breaks (f64).
+                    let breaks = u64::from(c.u32("histogram")?);
+                    c.take_u64(16 + (breaks + 1) * 4 + breaks * 8, "histogram")?;
+                }
+            }
+        }
+    }
+    if sets == 3 {
+        let zero =
+            if element == ElementType::Complex { Value::Complex([0.0; 2]) } else { Value::DoubleComplex([0.0; 2]) };
+        (s.min, s.max, s.complex) = (zero.clone(), zero, Some(parts));
+    } else {
+        (s.sum, s.sum_of_squares) = (parts[0].sum, parts[0].sum_of_squares);
+    }
+    Ok(Some(s))
+}
+
+/// The bitmap of a set, without decoding the rest: all blocks of a variable must agree on it (bp3 section 5.1).
+pub fn bitmap_of(set: &Characteristics) -> u32 {
+    match &set.statistics {
+        None => 0,
+        Some(s) if s.level == Level::Full => FULL,
+        Some(_) => MIN_MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pass;
+    use thalweg_types::ByteOrder;
+
+    #[test]
+    fn a_set_of_an_array_block_survives() {
+        let values: Vec<u8> = [1.0f64, -2.0, f64::NAN].iter().flat_map(|v| v.to_ne_bytes()).collect();
+        let s = pass::look(&values, ElementType::F64, Level::Full).statistics;
+        let shape = Shape::global([1, 3], [4, 3], [2, 0]);
+        let at = Location { record_offset: 10, payload_offset: 99, file_index: 3, time_index: 7 };
+        let mut bytes = Vec::new();
+        put_array_set(&mut bytes, at, ElementType::F64, Level::Full, &shape, s.as_ref());
+        let mut c = Cursor::new(&bytes, ByteOrder::NATIVE, 0);
+        let set = decode_set(&mut c, Some(ElementType::F64), false).unwrap();
+        assert_eq!(c.left(), 0);
+        assert_eq!((set.record_offset, set.payload_offset, set.file_index, set.time_index), (10, 99, 3, 7));
+        assert_eq!(set.shape, Some(shape));
+        assert_eq!(set.statistics, s);
+    }
+
+    #[test]
+    fn a_count_that_does_not_fit_its_bytes_is_named() {
+        let mut bytes = Vec::new();
+        let at = Location { record_offset: 1, payload_offset: 2, file_index: 0, time_index: 1 };
+        put_attribute_set(&mut bytes, at, &AttributeValue::Many(ElementType::F64, vec![Value::F64(1.0); 2]));
+        for n in [3u64, u64::MAX, 1 << 61] {
+            let mut bad = bytes.clone();
+            let local = bad.len() - 16 - 1 - 24;
+            bad[local..local + 8].copy_from_slice(&n.to_ne_bytes());
+            let e =
+                decode_set(&mut Cursor::new(&bad, ByteOrder::NATIVE, 0), Some(ElementType::F64), false).unwrap_err();
+            assert!(matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Torn), "{e}");
+        }
+    }
+}

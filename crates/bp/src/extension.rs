@@ -1,0 +1,301 @@
+//! The extension section: what foreign readers cannot agree on, between the last process group and the index.
+//!
+//! | byte | size | field |
+//! |---|---|---|
+//! | 0 | 8 | magic `TWEXTSEC` |
+//! | 8 | 4 | version, 1 |
+//! | 12 | 4 | 0 |
+//! | 16 | 8 | length of the section, head to tail |
+//! | 24 | 8 | length of section, index, tag and minifooter together |
+//! | 32 | ... | records: u32 tag, u32 0, u64 length, bytes; unknown tags are skipped |
+//! | -48 | 8 | `FOLLOWED`: more steps may come; `FINISHED`: the file was closed for good |
+//! | -40 | 8 | where the section starts in its file |
+//! | -32 | 8 | its length |
+//! | -24 | 8 | length of index, tag and minifooter |
+//! | -16 | 4 | CRC-32C of these |
+//! | -12 | 4 | CRC-32C of the section without the state and what follows here |
+//! | -8 | 8 | magic `TWEXTEND` |
+//!
+//! The state is outside the checksum, so that closing a file for good changes 8 bytes in place.
+
+use crate::checksum::{Crc32c, crc32c};
+use crate::source::{self, Source};
+use crate::wire::{Cursor, Put};
+use std::collections::BTreeMap;
+use thalweg_types::{ByteOrder, ErrorKind, Extent, Result};
+
+/// How the section starts.
+pub const MAGIC: &[u8; 8] = b"TWEXTSEC";
+/// How it ends.
+pub const END: &[u8; 8] = b"TWEXTEND";
+/// Bytes before the records.
+pub const HEAD: u64 = 32;
+/// Bytes behind them.
+pub const TAIL: u64 = 48;
+/// More steps may come.
+pub const FOLLOWED: &[u8; 8] = b"FOLLOWED";
+/// The file was closed for good.
+pub const FINISHED: &[u8; 8] = b"FINISHED";
+
+/// Tags of records. Every record but the directory is a list of entries: joining two files joins the lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Tag {
+    /// Where the index entries lie, with checksums: [`Directory`].
+    Directory = 1,
+    /// Statistics of complex blocks: u32 subfile, u32 0, u64 payload offset, u64 finite, then for magnitude, real and
+    /// imaginary part f64 min, max, sum, sum of squares.
+    ComplexStatistics = 2,
+    /// Sums of whole numbers that no double holds: u32 subfile, u32 0, u64 payload offset, i128 sum.
+    ExactSum = 3,
+    /// Steps that lack process groups: u32 time index, u32 rank, u32 error kind, u32 0.
+    Partial = 4,
+    /// Openings: u64 run id, u32 first time index, u32 ranks.
+    Run = 5,
+    /// Counts beyond 32 bits: u32 subfile, u32 0, u64 payload offset, u64 finite.
+    WideCount = 6,
+    /// Bytes that no reader uses any more: u64 offset, u64 length.
+    Dead = 7,
+}
+
+/// Records by tag.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Records(pub BTreeMap<u32, Vec<u8>>);
+
+impl Records {
+    /// The bytes of a record.
+    pub fn get(&self, tag: Tag) -> &[u8] {
+        self.0.get(&(tag as u32)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The list that entries of this tag are appended to.
+    pub fn list(&mut self, tag: Tag) -> &mut Vec<u8> {
+        self.0.entry(tag as u32).or_default()
+    }
+
+    /// Appends all records.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        for (tag, bytes) in &self.0 {
+            out.put_u32(*tag);
+            out.put_u32(0);
+            out.put_u64(bytes.len() as u64);
+            out.put(bytes);
+        }
+    }
+
+    /// Reads records to the end of the cursor.
+    pub fn decode(c: &mut Cursor<'_>) -> Result<Records> {
+        let mut records = Records::default();
+        while c.left() > 0 {
+            let tag = c.u32("extension record")?;
+            c.u32("extension record")?;
+            let length = c.u64("extension record")?;
+            let bytes = c.take_u64(length, "extension record")?;
+            records.0.entry(tag).or_default().extend_from_slice(bytes);
+        }
+        Ok(records)
+    }
+
+    /// Joins another file's or step's lists to these.
+    pub fn append(&mut self, other: &Records) {
+        for (tag, bytes) in &other.0 {
+            if *tag != Tag::Directory as u32 {
+                self.0.entry(*tag).or_default().extend_from_slice(bytes);
+            }
+        }
+    }
+}
+
+/// Where one entry of the index lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// An attribute rather than a variable.
+    pub is_attribute: bool,
+    /// Its type code.
+    pub code: u8,
+    /// CRC-32C of the entry.
+    pub crc: u32,
+    /// The entry, from its length field to its last set, relative to the start of the process group index.
+    pub extent: Extent,
+    /// Number of sets.
+    pub sets: u64,
+    /// Id.
+    pub id: u32,
+    /// Group.
+    pub group: String,
+    /// Path.
+    pub path: String,
+    /// Name.
+    pub name: String,
+}
+
+/// The directory: lets a reader open a file without reading its index.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Directory {
+    /// Number of steps: the last time index.
+    pub steps: u32,
+    /// Number of process groups.
+    pub process_groups: u64,
+    /// CRC-32C of the process group index.
+    pub process_groups_crc: u32,
+    /// CRC-32C of what is left: heads of the variable and attribute index, tag, minifooter.
+    pub rest_crc: u32,
+    /// Entries in the order of the file.
+    pub entries: Vec<DirectoryEntry>,
+}
+
+impl Directory {
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.put_u32(self.steps);
+        out.put_u32(self.entries.len() as u32);
+        out.put_u64(self.process_groups);
+        out.put_u32(self.process_groups_crc);
+        out.put_u32(self.rest_crc);
+        for e in &self.entries {
+            out.put(&[u8::from(e.is_attribute), e.code, 0, 0]);
+            out.put_u32(e.crc);
+            out.put_u64(e.extent.offset);
+            out.put_u64(e.extent.length);
+            out.put_u64(e.sets);
+            out.put_u32(e.id);
+            out.put_str16(e.group.as_bytes());
+            out.put_str16(e.path.as_bytes());
+            out.put_str16(e.name.as_bytes());
+        }
+        out
+    }
+
+    /// Reads it.
+    pub fn decode(c: &mut Cursor<'_>) -> Result<Directory> {
+        let steps = c.u32("directory")?;
+        let n = c.u32("directory")?;
+        let mut directory = Directory {
+            steps,
+            process_groups: c.u64("directory")?,
+            process_groups_crc: c.u32("directory")?,
+            rest_crc: c.u32("directory")?,
+            entries: Vec::new(),
+        };
+        for _ in 0..n {
+            let is_attribute = c.u8("directory")? != 0;
+            let code = c.u8("directory")?;
+            c.u16("directory")?;
+            directory.entries.push(DirectoryEntry {
+                is_attribute,
+                code,
+                crc: c.u32("directory")?,
+                extent: Extent::new(c.u64("directory")?, c.u64("directory")?),
+                sets: c.u64("directory")?,
+                id: c.u32("directory")?,
+                group: c.name("directory")?,
+                path: c.name("directory")?,
+                name: c.name("directory")?,
+            });
+        }
+        Ok(directory)
+    }
+}
+
+/// An extension section that was found and checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extension {
+    /// Where it lies.
+    pub extent: Extent,
+    /// Whether the file was closed for good.
+    pub finished: bool,
+    /// Bytes of index, tag and minifooter behind it.
+    pub index_length: u64,
+    /// CRC-32C of these.
+    pub index_crc: u32,
+    /// Its records.
+    pub records: Records,
+}
+
+/// Appends a section that will lie at byte `start`, followed by `index_length` bytes with checksum `index_crc`.
+pub fn encode(out: &mut Vec<u8>, start: u64, records: &Records, finished: bool, index_length: u64, index_crc: u32) {
+    let at = out.len();
+    let mut body = Vec::new();
+    records.encode(&mut body);
+    let length = HEAD + body.len() as u64 + TAIL;
+    out.put(MAGIC);
+    out.put_u32(1);
+    out.put_u32(0);
+    out.put_u64(length);
+    out.put_u64(length + index_length);
+    out.put(&body);
+    let state = out.len();
+    out.put(if finished { FINISHED } else { FOLLOWED });
+    out.put_u64(start);
+    out.put_u64(length);
+    out.put_u64(index_length);
+    out.put_u32(index_crc);
+    let mut crc = Crc32c::new();
+    crc.update(&out[at..state]);
+    crc.update(&out[state + 8..]);
+    out.put_u32(crc.finish());
+    out.put(END);
+}
+
+/// Where the state lies in a section that fills `extent`: the 8 bytes that closing for good changes.
+pub fn state_offset(extent: Extent) -> u64 {
+    extent.offset + extent.length - TAIL
+}
+
+/// The section that ends at byte `end`; `None` where there is none.
+///
+/// # Errors
+/// `Corrupt` where one is there and its checksum, place or state are wrong.
+pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Result<Option<Extension>> {
+    let Some(at) = end.checked_sub(TAIL) else { return Ok(None) };
+    let tail: [u8; TAIL as usize] = source::array(source, at)?;
+    if &tail[40..] != END {
+        return Ok(None);
+    }
+    let mut c = Cursor::new(&tail, order, at);
+    let finished = match <&[u8; 8]>::try_from(c.take(8, "extension section")?) {
+        Ok(FINISHED) => true,
+        Ok(FOLLOWED) => false,
+        _ => return Err(c.fail(ErrorKind::Corrupt, "the state of an extension section is damaged")),
+    };
+    let extent = Extent::new(c.u64("extension section")?, c.u64("extension section")?);
+    let index_length = c.u64("extension section")?;
+    let index_crc = c.u32("extension section")?;
+    let stored = c.u32("extension section")?;
+    if extent.end() != Some(end) || extent.length < HEAD + TAIL {
+        return Err(c.fail(ErrorKind::Corrupt, "an extension section names another place than its own"));
+    }
+    let bytes = source::bytes(source, extent.offset, extent.length, "extension section")?;
+    let state = bytes.len() - TAIL as usize;
+    let mut crc = Crc32c::new();
+    crc.update(&bytes[..state]);
+    crc.update(&bytes[state + 8..bytes.len() - 12]);
+    if crc.finish() != stored || &bytes[..8] != MAGIC {
+        return Err(c.fail(ErrorKind::Corrupt, "the checksum of an extension section is wrong"));
+    }
+    let mut c = Cursor::new(&bytes[HEAD as usize..state], order, extent.offset + HEAD);
+    let records = Records::decode(&mut c)?;
+    Ok(Some(Extension { extent, finished, index_length, index_crc, records }))
+}
+
+/// Length of section, index, tag and minifooter together, from the head of a section; `None` where `head` is none's.
+pub fn length_from_head(head: &[u8; HEAD as usize], order: ByteOrder) -> Option<u64> {
+    if &head[..8] != MAGIC {
+        return None;
+    }
+    let mut c = Cursor::new(&head[24..], order, 0);
+    c.u64("extension section").ok()
+}
+
+/// CRC-32C of several runs of bytes, one behind the other.
+pub fn crc_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
+    let mut crc = Crc32c::new();
+    parts.into_iter().for_each(|p| crc.update(p));
+    crc.finish()
+}
+
+/// CRC-32C of an entry, for comparison with [`DirectoryEntry::crc`].
+pub fn entry_crc(bytes: &[u8]) -> u32 {
+    crc32c(bytes)
+}

@@ -1,0 +1,526 @@
+//! The index: characteristics of every block, sorted for lookup, and how the fragments of many ranks become one.
+//!
+//! A rank that has written its process group makes an [`Index`] of that one group, its *fragment*. Rank 0 appends the
+//! fragments in rank order: for each variable its sets are joined as bytes, nothing is decoded but the names, so the
+//! cost is linear in blocks. Encoded for a file, an index is followed by tag and minifooter ([`crate::footer`]) and
+//! preceded by the extension section ([`crate::extension`]).
+//!
+//! | section | content |
+//! |---|---|
+//! | process groups | u64 count, u64 length, per group u16 length, str16 group, u8 `y`/`n` Fortran, u32 rank, str16 time name, u32 time index, u64 offset |
+//! | variables | u32 count, u64 length, per variable u32 length, u32 id, str16 group, str16 name, str16 path, u8 type, u64 sets, the sets |
+//! | attributes | as variables |
+//!
+//! Sets lie in order of time and, within a step, of rank. Source: `docs/format/bp3.md`, section 4.
+
+use crate::characteristic::{self, Location};
+use crate::extension::{self, Directory, DirectoryEntry, Records, Tag};
+use crate::footer::Footer;
+use crate::process_group::{Block, Header, attribute_code};
+use crate::wire::{Cursor, Put};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use thalweg_types::{AttributeValue, ByteOrder, Error, ErrorKind, Extent, Result, Value};
+
+/// One variable or attribute with its sets, still encoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Id in its group.
+    pub id: u32,
+    /// Group.
+    pub group: String,
+    /// Name.
+    pub name: String,
+    /// Path.
+    pub path: String,
+    /// Type code.
+    pub code: u8,
+    /// Number of sets.
+    pub count: u64,
+    /// The sets, one behind the other.
+    pub sets: Vec<u8>,
+}
+
+/// The head of an entry, read without its sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// Id in its group.
+    pub id: u32,
+    /// Group.
+    pub group: String,
+    /// Name.
+    pub name: String,
+    /// Path.
+    pub path: String,
+    /// Type code.
+    pub code: u8,
+    /// Number of sets.
+    pub count: u64,
+}
+
+impl Head {
+    /// Reads a head, length field excluded; the cursor then stands at the first set.
+    pub fn decode(c: &mut Cursor<'_>) -> Result<Head> {
+        Ok(Head {
+            id: c.u32("index entry")?,
+            group: c.name("index entry")?,
+            name: c.name("index entry")?,
+            path: c.name("index entry")?,
+            code: c.u8("index entry")?,
+            count: c.u64("index entry")?,
+        })
+    }
+}
+
+impl Entry {
+    fn encode_head(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.put_u32(0);
+        out.put_u32(self.id);
+        out.put_str16(self.group.as_bytes());
+        out.put_str16(self.name.as_bytes());
+        out.put_str16(self.path.as_bytes());
+        out.put_u8(self.code);
+        out.put_u64(self.count);
+        let length = (out.len() - 4 + self.sets.len()) as u32;
+        out[..4].copy_from_slice(&length.to_ne_bytes());
+        out
+    }
+}
+
+/// Entries, found by path and name.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    entries: Vec<Entry>,
+    by_name: HashMap<(String, String), usize>,
+    bytes: u64,
+}
+
+impl Table {
+    /// All entries, in order of first appearance.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The entry of this path and name.
+    pub fn find(&self, path: &str, name: &str) -> Option<&Entry> {
+        self.by_name.get(&(path.to_string(), name.to_string())).map(|i| &self.entries[*i])
+    }
+
+    fn sets_of(&mut self, id: u32, group: &str, path: &str, name: &str, code: u8) -> Result<&mut Entry> {
+        let key = (path.to_string(), name.to_string());
+        let i = match self.by_name.get(&key) {
+            Some(i) => *i,
+            None => {
+                self.entries.push(Entry {
+                    id,
+                    group: group.to_string(),
+                    name: name.to_string(),
+                    path: path.to_string(),
+                    code,
+                    count: 0,
+                    sets: Vec::new(),
+                });
+                self.by_name.insert(key, self.entries.len() - 1);
+                self.entries.len() - 1
+            }
+        };
+        let entry = &mut self.entries[i];
+        if entry.group != group {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("\"{path}/{name}\" is in group \"{}\" of this file; a file holds a name once", entry.group),
+            )
+            .in_group(group));
+        }
+        if entry.code != code {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("type code {code}, but the file has type code {}", entry.code),
+            )
+            .in_variable(name));
+        }
+        Ok(entry)
+    }
+
+    fn add(
+        &mut self,
+        id: u32,
+        group: &str,
+        path: &str,
+        name: &str,
+        code: u8,
+        set: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<()> {
+        let entry = self.sets_of(id, group, path, name, code)?;
+        let before = entry.sets.len();
+        set(&mut entry.sets);
+        entry.count += 1;
+        let added = entry.sets.len() - before;
+        self.bytes += added as u64;
+        Ok(())
+    }
+
+    fn append(&mut self, c: &mut Cursor<'_>) -> Result<()> {
+        let count = c.u32("index section")?;
+        c.u64("index section")?;
+        for _ in 0..count {
+            let length = c.u32("index entry")?;
+            let mut inside = c.inside(u64::from(length), "index entry")?;
+            let head = Head::decode(&mut inside)?;
+            let sets = inside.take(inside.left(), "characteristics")?;
+            // A set has 5 bytes at least.
+            if head.count.checked_mul(5).is_none_or(|least| least > sets.len() as u64) {
+                return Err(inside.fail(ErrorKind::Corrupt, format!("{} sets in {} bytes", head.count, sets.len())));
+            }
+            let entry = self.sets_of(head.id, &head.group, &head.path, &head.name, head.code)?;
+            entry.sets.extend_from_slice(sets);
+            entry.count += head.count;
+            self.bytes += sets.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn section_length(&self) -> u64 {
+        let heads: u64 = self.entries.iter().map(|e| e.encode_head().len() as u64).sum();
+        12 + heads + self.bytes
+    }
+}
+
+/// An index in memory, in this machine's byte order.
+#[derive(Debug, Clone, Default)]
+pub struct Index {
+    process_groups: Vec<u8>,
+    process_group_count: u64,
+    last_time: u32,
+    last_time_groups: u64,
+    /// Variables.
+    pub variables: Table,
+    /// Attributes.
+    pub attributes: Table,
+    /// What goes into the extension section.
+    pub records: Records,
+}
+
+/// One entry of the process group index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessGroupEntry {
+    /// Group.
+    pub group: String,
+    /// Dimensions fastest first.
+    pub fortran: bool,
+    /// Writer.
+    pub rank: u32,
+    /// Time name.
+    pub time_name: String,
+    /// Step + 1.
+    pub time_index: u32,
+    /// Offset in its file or subfile.
+    pub offset: u64,
+}
+
+impl ProcessGroupEntry {
+    /// Reads one entry.
+    pub fn decode(c: &mut Cursor<'_>) -> Result<ProcessGroupEntry> {
+        let length = c.u16("process group entry")?;
+        let mut c = c.inside(u64::from(length), "process group entry")?;
+        let group = c.name("group name")?;
+        let fortran = c.u8("process group entry")? == b'y';
+        Ok(ProcessGroupEntry {
+            group,
+            fortran,
+            rank: c.u32("process group entry")?,
+            time_name: c.name("time name")?,
+            time_index: c.u32("process group entry")?,
+            offset: c.u64("process group entry")?,
+        })
+    }
+}
+
+/// The entries of a process group index, section head included.
+pub fn process_groups(c: &mut Cursor<'_>) -> Result<Vec<ProcessGroupEntry>> {
+    let count = c.u64("process group index")?;
+    c.u64("process group index")?;
+    let mut groups = Vec::new();
+    for _ in 0..count {
+        groups.push(ProcessGroupEntry::decode(c)?);
+    }
+    Ok(groups)
+}
+
+impl Index {
+    /// Adds a process group; its blocks and attributes follow.
+    pub fn add_process_group(&mut self, header: &Header, rank: u32, offset: u64) {
+        let at = self.process_groups.len();
+        let out = &mut self.process_groups;
+        out.put_u16(0);
+        out.put_str16(header.group.as_bytes());
+        out.put_u8(if header.fortran { b'y' } else { b'n' });
+        out.put_u32(rank);
+        out.put_str16(header.time_name.as_bytes());
+        out.put_u32(header.time_index);
+        out.put_u64(offset);
+        let length = (out.len() - at - 2) as u16;
+        out[at..at + 2].copy_from_slice(&length.to_ne_bytes());
+        self.count_group(header.time_index);
+    }
+
+    fn count_group(&mut self, time: u32) {
+        self.process_group_count += 1;
+        if time > self.last_time {
+            (self.last_time, self.last_time_groups) = (time, 0);
+        }
+        self.last_time_groups += 1;
+    }
+
+    /// Adds a block. `value` is the value of a scalar or string.
+    pub fn add_block(&mut self, group: &str, block: &Block<'_>, at: Location, value: Option<&Value>) -> Result<()> {
+        self.variables.add(block.id, group, block.path, block.name, block.element.code(), |out| {
+            match (block.shape, value) {
+                (Some(shape), _) => {
+                    characteristic::put_array_set(out, at, block.element, block.level, shape, block.statistics);
+                }
+                (None, value) => characteristic::put_scalar_set(out, at, value.unwrap_or(&Value::String(Vec::new()))),
+            }
+        })?;
+        if let (Some(s), Some(_)) = (block.statistics, block.shape) {
+            let key = |out: &mut Vec<u8>| {
+                out.put_u32(at.file_index);
+                out.put_u32(0);
+                out.put_u64(at.payload_offset);
+            };
+            if let Some(parts) = &s.complex {
+                let out = self.records.list(Tag::ComplexStatistics);
+                key(out);
+                out.put_u64(s.finite);
+                for p in parts {
+                    [p.min, p.max, p.sum, p.sum_of_squares].into_iter().for_each(|v| out.put_f64(v));
+                }
+            } else if s.finite > u64::from(u32::MAX) {
+                let out = self.records.list(Tag::WideCount);
+                key(out);
+                out.put_u64(s.finite);
+            }
+            if let Some(sum) = s.exact_sum.filter(|sum| sum.unsigned_abs() > 1 << 53) {
+                let out = self.records.list(Tag::ExactSum);
+                key(out);
+                out.put(&sum.to_ne_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds one writing of an attribute.
+    pub fn add_attribute(
+        &mut self,
+        group: &str,
+        id: u32,
+        path: &str,
+        name: &str,
+        value: &AttributeValue,
+        at: Location,
+    ) -> Result<()> {
+        self.attributes.add(id, group, path, name, attribute_code(value), |out| {
+            characteristic::put_attribute_set(out, at, value);
+        })
+    }
+
+    /// Number of process groups.
+    pub fn process_group_count(&self) -> u64 {
+        self.process_group_count
+    }
+
+    /// The last time index; 0 for none.
+    pub fn last_time(&self) -> u32 {
+        self.last_time
+    }
+
+    /// Number of sets, the measure of what an index costs.
+    pub fn sets(&self) -> u64 {
+        let of = |t: &Table| t.entries.iter().map(|e| e.count).sum::<u64>();
+        self.process_group_count + of(&self.variables) + of(&self.attributes)
+    }
+
+    /// Bytes of the three sections.
+    pub fn length(&self) -> u64 {
+        16 + self.process_groups.len() as u64 + self.variables.section_length() + self.attributes.section_length()
+    }
+
+    /// Process groups in memory.
+    pub fn process_groups(&self) -> Result<Vec<ProcessGroupEntry>> {
+        let mut c = Cursor::new(&self.process_groups, ByteOrder::NATIVE, 0);
+        let mut groups = Vec::new();
+        while c.left() > 0 {
+            groups.push(ProcessGroupEntry::decode(&mut c)?);
+        }
+        Ok(groups)
+    }
+
+    /// Joins what another index holds, given as its three sections; times must not be earlier than these.
+    pub fn append_sections(
+        &mut self,
+        groups: &mut Cursor<'_>,
+        variables: &mut Cursor<'_>,
+        attributes: &mut Cursor<'_>,
+    ) -> Result<()> {
+        if groups.order() != ByteOrder::NATIVE {
+            return Err(groups.fail(
+                ErrorKind::Unsupported,
+                "the file was written in the other byte order: it can be read, not extended",
+            ));
+        }
+        let count = groups.u64("process group index")?;
+        groups.u64("process group index")?;
+        for _ in 0..count {
+            let mut look = groups.clone();
+            let entry = ProcessGroupEntry::decode(&mut look)?;
+            let bytes = groups.take(look.position() - groups.position(), "process group entry")?;
+            self.process_groups.extend_from_slice(bytes);
+            self.count_group(entry.time_index);
+        }
+        self.variables.append(variables)?;
+        self.attributes.append(attributes)
+    }
+
+    /// Joins a fragment made by [`Index::to_fragment`].
+    pub fn append_fragment(&mut self, fragment: &[u8]) -> Result<()> {
+        self.append_packed(&mut Cursor::new(fragment, ByteOrder::NATIVE, 0))
+    }
+
+    /// Joins sections packed as in fragments and step records.
+    pub fn append_packed(&mut self, c: &mut Cursor<'_>) -> Result<()> {
+        let lengths = [c.u64("fragment")?, c.u64("fragment")?, c.u64("fragment")?, c.u64("fragment")?];
+        let mut groups = c.inside(lengths[0], "process group index")?;
+        let mut variables = c.inside(lengths[1], "variable index")?;
+        let mut attributes = c.inside(lengths[2], "attribute index")?;
+        self.append_sections(&mut groups, &mut variables, &mut attributes)?;
+        self.records.append(&Records::decode(&mut c.inside(lengths[3], "extension records")?)?);
+        Ok(())
+    }
+
+    /// Packs the sections: four u64 lengths (process groups, variables, attributes, extension records), then these.
+    pub fn to_fragment(&self) -> Vec<u8> {
+        let mut records = Vec::new();
+        self.records.encode(&mut records);
+        let mut out = Vec::with_capacity(self.length() as usize + records.len() + 32);
+        out.put_u64(16 + self.process_groups.len() as u64);
+        out.put_u64(self.variables.section_length());
+        out.put_u64(self.attributes.section_length());
+        out.put_u64(records.len() as u64);
+        out.put_u64(self.process_group_count);
+        out.put_u64(self.process_groups.len() as u64);
+        out.put(&self.process_groups);
+        for table in [&self.variables, &self.attributes] {
+            out.put_u32(table.entries.len() as u32);
+            out.put_u64(table.section_length() - 12);
+            for entry in &table.entries {
+                out.put(&entry.encode_head());
+                out.put(&entry.sets);
+            }
+        }
+        out.put(&records);
+        out
+    }
+
+    /// The index as it lies in a file from byte `start`: extension section, three sections, tag, minifooter, in pieces
+    /// that are written one behind the other. Large pieces are borrowed.
+    ///
+    /// - `subfiles`: payloads are in subfiles, the file holds the index alone.
+    /// - `finished`: no step will follow.
+    ///
+    /// # Errors
+    /// `OutOfBounds` where an entry passes 4 GiB, which BP version 3 cannot express.
+    pub fn encode(&self, start: u64, subfiles: bool, finished: bool) -> Result<EncodedIndex<'_>> {
+        let mut pieces: Vec<Cow<'_, [u8]>> = Vec::new();
+        let mut directory =
+            Directory { steps: self.last_time, process_groups: self.process_group_count, ..Directory::default() };
+        let mut head = Vec::new();
+        head.put_u64(self.process_group_count);
+        head.put_u64(self.process_groups.len() as u64);
+        directory.process_groups_crc = extension::crc_of([head.as_slice(), &self.process_groups]);
+        pieces.push(head.into());
+        pieces.push(self.process_groups.as_slice().into());
+        let mut at = 16 + self.process_groups.len() as u64;
+        let mut rest = Vec::new();
+        let mut sections = [0; 2];
+        for (i, table) in [&self.variables, &self.attributes].into_iter().enumerate() {
+            sections[i] = at;
+            let mut head = Vec::new();
+            head.put_u32(table.entries.len() as u32);
+            head.put_u64(table.section_length() - 12);
+            at += head.len() as u64;
+            rest.push(head.clone());
+            pieces.push(head.into());
+            for entry in &table.entries {
+                let head = entry.encode_head();
+                let length = head.len() as u64 + entry.sets.len() as u64;
+                if u32::try_from(length - 4).is_err() {
+                    return Err(Error::new(
+                        ErrorKind::OutOfBounds,
+                        format!("an index entry of {length} bytes; BP version 3 holds 4 GiB"),
+                    )
+                    .in_variable(entry.name.clone()));
+                }
+                directory.entries.push(DirectoryEntry {
+                    is_attribute: i == 1,
+                    code: entry.code,
+                    crc: extension::crc_of([head.as_slice(), &entry.sets]),
+                    extent: Extent::new(at, length),
+                    sets: entry.count,
+                    id: entry.id,
+                    group: entry.group.clone(),
+                    path: entry.path.clone(),
+                    name: entry.name.clone(),
+                });
+                at += length;
+                pieces.push(head.into());
+                pieces.push(entry.sets.as_slice().into());
+            }
+        }
+        // The extension section comes first, so its length must be known before the footer's offsets are.
+        let mut records = self.records.clone();
+        records.0.insert(Tag::Directory as u32, directory.encode());
+        let mut body = Vec::new();
+        records.encode(&mut body);
+        let index_start = start + extension::HEAD + body.len() as u64 + extension::TAIL;
+        let mut footer = Vec::new();
+        Footer {
+            process_groups: index_start,
+            variables: index_start + sections[0],
+            attributes: index_start + sections[1],
+            order: ByteOrder::NATIVE,
+            subfiles,
+        }
+        .encode(&mut footer);
+        directory.rest_crc = extension::crc_of(rest.iter().map(Vec::as_slice).chain([footer.as_slice()]));
+        records.0.insert(Tag::Directory as u32, directory.encode());
+        pieces.push(footer.into());
+        let index_length = pieces.iter().map(|p| p.len() as u64).sum();
+        let index_crc = extension::crc_of(pieces.iter().map(|p| p.as_ref()));
+        let mut front = Vec::new();
+        extension::encode(&mut front, start, &records, finished, index_length, index_crc);
+        let extension = Extent::new(start, front.len() as u64);
+        pieces.insert(0, front.into());
+        Ok(EncodedIndex { pieces, extension, length: extension.length + index_length })
+    }
+}
+
+/// A full index ready to be written.
+#[derive(Debug)]
+pub struct EncodedIndex<'a> {
+    /// Bytes, one behind the other.
+    pub pieces: Vec<Cow<'a, [u8]>>,
+    /// Where its extension section will lie.
+    pub extension: Extent,
+    /// Bytes of all pieces.
+    pub length: u64,
+}
+
+impl EncodedIndex<'_> {
+    /// All pieces as one run of bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.length as usize);
+        self.pieces.iter().for_each(|p| out.extend_from_slice(p));
+        out
+    }
+}

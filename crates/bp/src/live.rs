@@ -1,0 +1,384 @@
+//! The live end of a file: the last index or step record that checks, found from the bytes alone.
+//!
+//! A file that was closed ends with a minifooter or a step record. One that was cut off in the middle of an output
+//! ends with anything; then the last end mark that checks is searched backwards from there, which costs one pass over
+//! the torn output. Everything before it is untouched, as appending never overwrites an index.
+
+use crate::characteristic::{self, Characteristics};
+use crate::extension::{self, Directory, Extension, Records, Tag};
+use crate::footer::{FOOTER, Footer, MINIFOOTER};
+use crate::index::{Head, Index};
+use crate::source::{self, Source};
+use crate::step_record::{self, StepRecord};
+use crate::wire::Cursor;
+use memchr::memmem;
+use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Extent, Result};
+
+/// Where one entry of an index on disk lies, and its head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryPlace {
+    /// Names, type code, number of sets.
+    pub head: Head,
+    /// An attribute rather than a variable.
+    pub is_attribute: bool,
+    /// The entry in the file, its length field included.
+    pub extent: Extent,
+    /// Its checksum, where the file has a directory.
+    pub crc: Option<u32>,
+}
+
+impl EntryPlace {
+    /// Reads the entry, checks it, and hands every set to `each`, in the order of the file.
+    ///
+    /// # Errors
+    /// `Corrupt` with the byte where the entry's checksum or structure is wrong.
+    pub fn for_each_set(
+        &self,
+        source: &(impl Source + ?Sized),
+        order: ByteOrder,
+        each: impl FnMut(Characteristics) -> Result<()>,
+    ) -> Result<()> {
+        let bytes = source::bytes(source, self.extent.offset, self.extent.length, "index entry")?;
+        if self.crc.is_some_and(|crc| extension::entry_crc(&bytes) != crc) {
+            return Err(Error::new(ErrorKind::Corrupt, "the checksum of its index entry is wrong")
+                .in_variable(self.head.name.clone())
+                .at_byte(self.extent.offset));
+        }
+        let mut c = Cursor::new(&bytes, order, self.extent.offset);
+        c.u32("index entry")?;
+        let head = Head::decode(&mut c)?;
+        for_each_set(&mut c, head.code, head.count, each)
+    }
+}
+
+/// Decodes `count` sets and hands each to `each`.
+pub fn for_each_set(
+    c: &mut Cursor<'_>,
+    code: u8,
+    count: u64,
+    mut each: impl FnMut(Characteristics) -> Result<()>,
+) -> Result<()> {
+    let element = ElementType::from_code(code);
+    for _ in 0..count {
+        each(characteristic::decode_set(c, element, false)?)?;
+    }
+    if c.left() > 0 {
+        return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes behind the last set", c.left())));
+    }
+    Ok(())
+}
+
+/// A full index on disk; its entries are not read yet.
+#[derive(Debug, Clone)]
+pub struct Base {
+    /// Footer.
+    pub footer: Footer,
+    /// First byte behind the minifooter.
+    pub end: u64,
+    /// Extension section; `None` in foreign files.
+    pub extension: Option<Extension>,
+    /// Number of steps: the last time index.
+    pub steps: u32,
+    /// Number of process groups.
+    pub process_groups: u64,
+    /// Entries of variables and attributes.
+    pub entries: Vec<EntryPlace>,
+}
+
+impl Base {
+    /// The full index whose minifooter ends at byte `end`; `None` where no minifooter ends there.
+    ///
+    /// # Errors
+    /// `Corrupt` where footer, extension section or the structure of the index are damaged.
+    pub fn ending_at(source: &(impl Source + ?Sized), end: u64) -> Result<Option<Base>> {
+        if end < FOOTER {
+            return Ok(None);
+        }
+        let tail: [u8; MINIFOOTER as usize] = source::array(source, end - MINIFOOTER)?;
+        let Ok(footer) = Footer::decode(&tail, end) else { return Ok(None) };
+        let extension = extension::before(source, footer.process_groups, footer.order)?;
+        if let Some(extension) = extension {
+            if footer.process_groups.checked_add(extension.index_length) != Some(end) {
+                return Err(Error::new(
+                    ErrorKind::Corrupt,
+                    "the extension section describes an index of another length",
+                )
+                .at_byte(footer.process_groups));
+            }
+            let directory = extension.records.get(Tag::Directory);
+            let directory = Directory::decode(&mut Cursor::new(directory, footer.order, extension.extent.offset))?;
+            let base = Base::with_directory(footer, end, extension, directory);
+            // A file closed for good was whole when its mark was set; any other may be the victim of a power cut.
+            if !base.extension.as_ref().is_some_and(|e| e.finished) {
+                base.check_bytes(source)?;
+            }
+            return Ok(Some(base));
+        }
+        Base::walk(source, footer, end).map(Some)
+    }
+
+    fn with_directory(footer: Footer, end: u64, extension: Extension, directory: Directory) -> Base {
+        let entries = directory
+            .entries
+            .into_iter()
+            .map(|e| EntryPlace {
+                is_attribute: e.is_attribute,
+                extent: Extent::new(footer.process_groups.saturating_add(e.extent.offset), e.extent.length),
+                crc: Some(e.crc),
+                head: Head { id: e.id, group: e.group, name: e.name, path: e.path, code: e.code, count: e.sets },
+            })
+            .collect();
+        Base {
+            footer,
+            end,
+            extension: Some(extension),
+            steps: directory.steps,
+            process_groups: directory.process_groups,
+            entries,
+        }
+    }
+
+    /// Finds the entries of a file without a directory: one short read per entry, and the process group index.
+    fn walk(source: &(impl Source + ?Sized), footer: Footer, end: u64) -> Result<Base> {
+        let groups = source::bytes(
+            source,
+            footer.process_groups,
+            footer.variables - footer.process_groups,
+            "process group index",
+        )?;
+        let groups = crate::index::process_groups(&mut Cursor::new(&groups, footer.order, footer.process_groups))?;
+        let steps = groups.iter().map(|g| g.time_index).max().unwrap_or(0);
+        let mut entries = Vec::new();
+        for (is_attribute, start, stop) in
+            [(false, footer.variables, footer.attributes), (true, footer.attributes, end - FOOTER)]
+        {
+            let head: [u8; 12] = source::array(source, start)?;
+            let count = Cursor::new(&head, footer.order, start).u32("index section")?;
+            let mut at = start + 12;
+            for _ in 0..count {
+                let window = source::bytes(source, at, (stop.saturating_sub(at)).min(1024), "index entry")?;
+                let decoded = Self::head_of(&window, footer.order, at);
+                let (length, head) = match decoded {
+                    Err(e) if e.kind() == ErrorKind::Torn && window.len() == 1024 => {
+                        // Three names of up to 64 KiB each may stand in front.
+                        let window =
+                            source::bytes(source, at, (stop.saturating_sub(at)).min(256 * 1024), "index entry")?;
+                        Self::head_of(&window, footer.order, at)?
+                    }
+                    other => other?,
+                };
+                let extent = Extent::new(at, u64::from(length) + 4);
+                at = match extent.end() {
+                    Some(next) if next <= stop => next,
+                    _ => {
+                        return Err(Error::new(
+                            ErrorKind::Corrupt,
+                            format!("an index entry of {length} bytes leaves the index"),
+                        )
+                        .at_byte(at));
+                    }
+                };
+                entries.push(EntryPlace { head, is_attribute, extent, crc: None });
+            }
+        }
+        Ok(Base { footer, end, extension: None, steps, process_groups: groups.len() as u64, entries })
+    }
+
+    fn head_of(window: &[u8], order: ByteOrder, at: u64) -> Result<(u32, Head)> {
+        let mut c = Cursor::new(window, order, at);
+        Ok((c.u32("index entry")?, Head::decode(&mut c)?))
+    }
+
+    /// Checks the checksum over the whole index.
+    pub fn check_bytes(&self, source: &(impl Source + ?Sized)) -> Result<()> {
+        let Some(extension) = &self.extension else { return Ok(()) };
+        let mut crc = crate::checksum::Crc32c::new();
+        let (mut at, mut buffer) = (self.footer.process_groups, vec![0; 1 << 18]);
+        while at < self.end {
+            let n = (self.end - at).min(buffer.len() as u64) as usize;
+            source.read(at, &mut buffer[..n])?;
+            crc.update(&buffer[..n]);
+            at += n as u64;
+        }
+        if crc.finish() != extension.index_crc {
+            return Err(Error::new(ErrorKind::Corrupt, "the checksum of the index is wrong")
+                .at_byte(self.footer.process_groups));
+        }
+        Ok(())
+    }
+
+    /// Reads the whole index into memory, to be extended.
+    pub fn load(&self, source: &(impl Source + ?Sized)) -> Result<Index> {
+        let f = &self.footer;
+        let bytes = source::bytes(source, f.process_groups, self.end - FOOTER - f.process_groups, "index")?;
+        let (v, a) = ((f.variables - f.process_groups) as usize, (f.attributes - f.process_groups) as usize);
+        let mut index = Index::default();
+        index.append_sections(
+            &mut Cursor::new(&bytes[..v], f.order, f.process_groups),
+            &mut Cursor::new(&bytes[v..a], f.order, f.variables),
+            &mut Cursor::new(&bytes[a..], f.order, f.attributes),
+        )?;
+        if let Some(extension) = &self.extension {
+            index.records.append(&extension.records);
+        }
+        Ok(index)
+    }
+
+    /// The extension records; empty for foreign files.
+    pub fn records(&self) -> Option<&Records> {
+        self.extension.as_ref().map(|e| &e.records)
+    }
+}
+
+/// What is live in a file.
+#[derive(Debug, Clone)]
+pub struct Live {
+    /// First byte behind the last index or step record that checks.
+    pub end: u64,
+    /// Bytes behind it: an output that was cut off.
+    pub torn: u64,
+    /// The last full index.
+    pub base: Option<Base>,
+    /// The step records behind it, joined.
+    pub steps: Index,
+    /// How many they are.
+    pub step_records: Vec<StepRecord>,
+}
+
+enum Anchor {
+    Full(Box<Base>),
+    Step(StepRecord, ByteOrder),
+}
+
+impl Live {
+    /// Finds what is live.
+    ///
+    /// # Errors
+    /// `Torn` where no index and no step record checks, with the reason of the last that did not.
+    pub fn find(source: &(impl Source + ?Sized)) -> Result<Live> {
+        let length = source.length();
+        let (mut limit, mut reason) = (length, None);
+        while let Some((end, anchor)) = last_anchor(source, limit, &mut reason)? {
+            match assemble(source, end, anchor) {
+                Ok(mut live) => {
+                    live.torn = length - end;
+                    return Ok(live);
+                }
+                Err(e) if e.kind() == ErrorKind::Unsupported => return Err(e),
+                Err(e) => {
+                    limit = end - 1;
+                    reason.get_or_insert(e);
+                }
+            }
+        }
+        let error = Error::new(
+            ErrorKind::Torn,
+            "no index, footer or step record in it checks; `thalweg recover` looks at the data itself",
+        );
+        Err(match reason {
+            Some(reason) => error.caused_by(reason),
+            None => error,
+        })
+    }
+
+    /// Whether the file was closed for good: no step will come.
+    pub fn finished(&self) -> bool {
+        self.torn == 0
+            && self.step_records.is_empty()
+            && self.base.as_ref().is_some_and(|b| b.extension.as_ref().is_none_or(|e| e.finished))
+    }
+
+    /// Number of steps.
+    pub fn step_count(&self) -> u32 {
+        self.steps.last_time().max(self.base.as_ref().map_or(0, |b| b.steps))
+    }
+
+    /// Everything joined in memory, to be extended.
+    pub fn load(&self, source: &(impl Source + ?Sized)) -> Result<Index> {
+        let mut index = match &self.base {
+            Some(base) => base.load(source)?,
+            None => Index::default(),
+        };
+        index.append_fragment(&self.steps.to_fragment())?;
+        Ok(index)
+    }
+}
+
+fn assemble(source: &(impl Source + ?Sized), end: u64, anchor: Anchor) -> Result<Live> {
+    let mut chain = Vec::new();
+    let (base, order) = match anchor {
+        Anchor::Full(base) => (Some(*base), ByteOrder::NATIVE),
+        Anchor::Step(mut record, order) => loop {
+            chain.push(record);
+            let at = record.previous;
+            if at == 0 {
+                break (None, order);
+            }
+            match step_record::before(source, at, order)? {
+                Some(before) if before.extent.offset < record.extent.offset => record = before,
+                _ => {
+                    let base = Base::ending_at(source, at)?
+                        .ok_or_else(|| Error::new(ErrorKind::Corrupt, "a step record follows no index").at_byte(at))?;
+                    break (Some(base), order);
+                }
+            }
+        },
+    };
+    chain.reverse();
+    let mut steps = Index::default();
+    for record in &chain {
+        step_record::append(source, record, order, &mut steps)?;
+    }
+    Ok(Live { end, torn: 0, base, steps, step_records: chain })
+}
+
+fn anchor_at(source: &(impl Source + ?Sized), end: u64) -> Result<Option<Anchor>> {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        if let Ok(Some(record)) = step_record::before(source, end, order) {
+            return Ok(Some(Anchor::Step(record, order)));
+        }
+    }
+    Ok(Base::ending_at(source, end)?.map(|b| Anchor::Full(Box::new(b))))
+}
+
+/// The last anchor that ends at or before `limit`.
+fn last_anchor(
+    source: &(impl Source + ?Sized),
+    limit: u64,
+    reason: &mut Option<Error>,
+) -> Result<Option<(u64, Anchor)>> {
+    const STRETCH: u64 = 1 << 20;
+    const OVERLAP: u64 = 64;
+    let mut try_at = |end: u64| match anchor_at(source, end) {
+        Ok(found) => found.map(|a| (end, a)),
+        Err(e) => {
+            reason.get_or_insert(e);
+            None
+        }
+    };
+    if let Some(found) = try_at(limit) {
+        return Ok(Some(found));
+    }
+    let (tag, step) = (memmem::FinderRev::new(b"ADIOS-BP v"), memmem::FinderRev::new(step_record::END));
+    let mut stop = limit;
+    let mut buffer = vec![0; (STRETCH + OVERLAP) as usize];
+    while stop > 0 {
+        let start = stop.saturating_sub(STRETCH);
+        let end = stop.saturating_add(OVERLAP).min(limit);
+        let bytes = &mut buffer[..(end - start) as usize];
+        source.read(start, bytes)?;
+        let bytes = &*bytes;
+        let mut ends: Vec<u64> =
+            step.rfind_iter(bytes).map(|i| start + i as u64 + step_record::END.len() as u64).collect();
+        ends.extend(tag.rfind_iter(bytes).map(|i| start + i as u64 + FOOTER));
+        ends.sort_unstable();
+        ends.dedup();
+        for end in ends.into_iter().rev().filter(|e| *e <= limit) {
+            if let Some(found) = try_at(end) {
+                return Ok(Some(found));
+            }
+        }
+        stop = start;
+    }
+    Ok(None)
+}

@@ -1,0 +1,57 @@
+//! One pass over a block: statistics, checksum and copy share each cache-sized piece.
+
+use crate::checksum::Crc32c;
+use crate::statistics::{Accumulator, Level, Statistics};
+use thalweg_types::ElementType;
+
+/// Bytes handled at a time: small enough to stay in a core's second-level cache while it is read two or three times.
+/// A multiple of every element size.
+pub const PIECE: usize = 128 * 1024;
+
+/// What one pass over a block found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Digest {
+    /// Its statistics, where the type and level have any.
+    pub statistics: Option<Statistics>,
+    /// CRC-32C of its bytes.
+    pub crc: u32,
+}
+
+/// Statistics and checksum of a block in memory, in this machine's byte order; each piece is handed to `then` while it
+/// is still in the cache (to be copied or written).
+pub fn over<E>(
+    bytes: &[u8],
+    element: ElementType,
+    level: Level,
+    mut then: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<Digest, E> {
+    let mut statistics = Accumulator::new(element, level);
+    let mut crc = Crc32c::new();
+    for piece in bytes.chunks(PIECE) {
+        statistics.update(piece);
+        crc.update(piece);
+        then(piece)?;
+    }
+    Ok(Digest { statistics: statistics.finish(), crc: crc.finish() })
+}
+
+/// Statistics and checksum, and the bytes appended to `out`.
+pub fn copy(bytes: &[u8], element: ElementType, level: Level, out: &mut Vec<u8>) -> Digest {
+    let done: Result<Digest, std::convert::Infallible> = over(bytes, element, level, |piece| {
+        out.extend_from_slice(piece);
+        Ok(())
+    });
+    match done {
+        Ok(digest) => digest,
+        Err(never) => match never {},
+    }
+}
+
+/// Statistics and checksum alone.
+pub fn look(bytes: &[u8], element: ElementType, level: Level) -> Digest {
+    let done: Result<Digest, std::convert::Infallible> = over(bytes, element, level, |_| Ok(()));
+    match done {
+        Ok(digest) => digest,
+        Err(never) => match never {},
+    }
+}

@@ -1,0 +1,436 @@
+//! Scanning: what can be told from the process groups alone, without any index.
+//!
+//! Groups lie one behind the other; between them lie indexes and step records that carry their own length. Where the
+//! bytes are none of these (an index of another library, the hole a failed rank left), the next trailer, extension
+//! section or step record is searched. A group of ours is whole when its trailer checks and its framing does; a group
+//! without trailer (ADIOS 1.13) when its records fill it exactly.
+
+use crate::characteristic::Location;
+use crate::checksum::Crc32c;
+use crate::extension::{self, Records, Tag};
+use crate::index::Index;
+use crate::process_group::{AttributeRecord, Block, Header, SECTION_HEAD, VariableRecord};
+use crate::source::{self, Source};
+use crate::statistics::{Accumulator, Level};
+use crate::step_record;
+use crate::trailer::{self, Trailer};
+use crate::wire::Cursor;
+use memchr::memmem;
+use std::collections::{BTreeMap, BTreeSet};
+use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result, Value};
+
+/// A process group that was found whole.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Where it lies.
+    pub extent: Extent,
+    /// Its header.
+    pub header: Header,
+    /// Its trailer; `None` in foreign files.
+    pub trailer: Option<Trailer>,
+    /// Its variable records with their offsets in the file.
+    pub variables: Vec<(u64, VariableRecord)>,
+    /// Its attribute records with their offsets in the file.
+    pub attributes: Vec<(u64, AttributeRecord)>,
+}
+
+/// What a scan saw.
+#[derive(Debug, Default)]
+pub struct Scan {
+    /// Whole process groups in the order of the file.
+    pub groups: Vec<Found>,
+    /// Indexes, step records and bytes that are nothing.
+    pub dead: Vec<Extent>,
+    /// Where the first torn process group starts, and why it is none.
+    pub torn: Option<(u64, Error)>,
+    /// Steps that were closed although process groups were missing, from the records met: (time index, rank, kind).
+    pub partial: Vec<(u32, u32, u32)>,
+}
+
+/// Scans a file or subfile from its first byte.
+///
+/// - `order`: byte order of its numbers; `file_index`: its number where it is a subfile.
+///
+/// # Cost
+/// A few short reads per group, variable and attribute, and every byte that is not payload; payloads are not read.
+pub fn scan(source: &(impl Source + ?Sized), order: ByteOrder) -> Result<Scan> {
+    let end = source.length();
+    let mut scan = Scan::default();
+    let mut at = 0;
+    while at < end {
+        if let Some(length) = known_length(source, at, end, order, &mut scan.partial)? {
+            scan.dead.push(Extent::new(at, length));
+            at += length;
+            continue;
+        }
+        match group_at(source, at, order) {
+            Ok(found) => {
+                at += found.extent.length;
+                scan.groups.push(found);
+            }
+            Err(reason) => match resume(source, at + 1, order)? {
+                Some(next) => {
+                    scan.dead.push(Extent::new(at, next - at));
+                    at = next;
+                }
+                None => {
+                    scan.torn = Some((at, reason));
+                    break;
+                }
+            },
+        }
+    }
+    Ok(scan)
+}
+
+/// The length of the index or step record that starts at `at`.
+fn known_length(
+    source: &(impl Source + ?Sized),
+    at: u64,
+    end: u64,
+    order: ByteOrder,
+    partial: &mut Vec<(u32, u32, u32)>,
+) -> Result<Option<u64>> {
+    let left = end - at;
+    if left < extension::HEAD {
+        return Ok(None);
+    }
+    let head: [u8; extension::HEAD as usize] = source::array(source, at)?;
+    if let Some(length) = extension::length_from_head(&head, order) {
+        let section = Cursor::new(&head[16..], order, at).u64("extension section")?;
+        if length > left || section > length {
+            return Ok(None);
+        }
+        if let Ok(Some(extension)) =
+            at.checked_add(section).map_or(Ok(None), |end| extension::before(source, end, order))
+        {
+            note_partial(&extension.records, order, partial);
+        }
+        return Ok(Some(length));
+    }
+    let mut short = [0; step_record::HEAD as usize];
+    short.copy_from_slice(&head[..step_record::HEAD as usize]);
+    if let Some(length) = step_record::length_from_head(&short, order) {
+        if length > left {
+            return Ok(None);
+        }
+        if let Ok(Some(record)) = step_record::before(source, at + length, order) {
+            let mut step = Index::default();
+            if step_record::append(source, &record, order, &mut step).is_ok() {
+                note_partial(&step.records, order, partial);
+            }
+        }
+        return Ok(Some(length));
+    }
+    Ok(None)
+}
+
+fn note_partial(records: &Records, order: ByteOrder, partial: &mut Vec<(u32, u32, u32)>) {
+    for entry in partial_steps(records.get(Tag::Partial), order) {
+        if !partial.contains(&entry) {
+            partial.push(entry);
+        }
+    }
+}
+
+/// The entries of a record of partial steps: (time index, rank, number of the error's kind).
+pub fn partial_steps(record: &[u8], order: ByteOrder) -> Vec<(u32, u32, u32)> {
+    record
+        .chunks_exact(16)
+        .filter_map(|entry| {
+            let mut c = Cursor::new(entry, order, 0);
+            Some((c.u32("").ok()?, c.u32("").ok()?, c.u32("").ok()?))
+        })
+        .collect()
+}
+
+/// The next byte from `from` on where something known starts.
+fn resume(source: &(impl Source + ?Sized), from: u64, order: ByteOrder) -> Result<Option<u64>> {
+    const STRETCH: u64 = 1 << 20;
+    let end = source.length();
+    let mut buffer = vec![0; STRETCH as usize + 128];
+    let mut at = from;
+    while at < end {
+        let n = (end - at).min(buffer.len() as u64) as usize;
+        source.read(at, &mut buffer[..n])?;
+        let mut next: Option<u64> = None;
+        for magic in [trailer::MAGIC, extension::MAGIC, step_record::MAGIC] {
+            for i in memmem::find_iter(&buffer[..n], magic) {
+                let place = at + i as u64;
+                let start = if magic == trailer::MAGIC { group_of_trailer(source, place, order) } else { Some(place) };
+                if let Some(start) = start.filter(|s| *s >= from) {
+                    next = Some(next.map_or(start, |n| n.min(start)));
+                    break;
+                }
+            }
+        }
+        if next.is_some() {
+            return Ok(next);
+        }
+        at += STRETCH;
+    }
+    Ok(None)
+}
+
+/// Where the group lies whose trailer starts at `at`, if its trailer checks.
+fn group_of_trailer(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) -> Option<u64> {
+    let head: [u8; 56] = source::array(source, at).ok()?;
+    let mut c = Cursor::new(&head[48..], order, at);
+    let blocks = c.u32("trailer").ok()? as usize;
+    let bytes = source::bytes(source, at, trailer::length(blocks), "trailer").ok()?;
+    let trailer = Trailer::decode(&bytes, order, at).ok()?;
+    (trailer.group.end() == at.checked_add(bytes.len() as u64)).then_some(trailer.group.offset)
+}
+
+/// Reads a record at `at` through a window that grows until the record's head fits.
+fn through_window<T>(
+    source: &(impl Source + ?Sized),
+    at: u64,
+    end: u64,
+    order: ByteOrder,
+    read: impl Fn(&mut Cursor<'_>) -> Result<T>,
+) -> Result<T> {
+    let mut window = 4096;
+    loop {
+        let left = end.saturating_sub(at);
+        let bytes = source::bytes(source, at, left.min(window), "process group")?;
+        match read(&mut Cursor::new(&bytes, order, at)) {
+            Err(e) if e.kind() == ErrorKind::Torn && window < left => window *= 16,
+            other => return other,
+        }
+    }
+}
+
+/// The whole process group that starts at byte `at`.
+///
+/// # Errors
+/// `Torn` where it does not fit the file, `Corrupt` where its records or checksums are wrong.
+pub fn group_at(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) -> Result<Found> {
+    let end = source.length();
+    let (length, header, head) = through_window(source, at, end, order, |c| {
+        let (length, header) = Header::decode(c)?;
+        Ok((length, header, c.position() as u64))
+    })?;
+    let extent = Extent::new(at, length);
+    let stop = extent.end().filter(|e| *e <= end).ok_or_else(|| {
+        Error::new(ErrorKind::Torn, format!("a process group of {length} bytes, the file ends at byte {end}"))
+            .at_byte(at)
+    })?;
+    if length < head + 2 * SECTION_HEAD as u64 {
+        return Err(Error::new(ErrorKind::Corrupt, format!("a process group of {length} bytes")).at_byte(at));
+    }
+    let trailer = trailer_of(source, extent, order)?;
+    let records_end = stop - trailer.as_ref().map_or(0, |t| trailer::length(t.blocks.len()));
+    let section = |at: u64| -> Result<(u32, u64)> {
+        let bytes = source::bytes(source, at, SECTION_HEAD as u64, "section of a process group")?;
+        let mut c = Cursor::new(&bytes, order, at);
+        let (count, length) = (c.u32("section")?, c.u64("section")?);
+        match at.checked_add(length) {
+            Some(end) if end <= records_end && length >= SECTION_HEAD as u64 => Ok((count, end)),
+            _ => Err(Error::new(ErrorKind::Corrupt, "a section leaves its process group").at_byte(at)),
+        }
+    };
+    let mut p = at + head;
+    let (count, variables_end) = section(p)?;
+    p += SECTION_HEAD as u64;
+    let mut variables = Vec::new();
+    for _ in 0..count {
+        let record = through_window(source, p, variables_end, order, VariableRecord::decode)?;
+        let next = p.checked_add(record.length).filter(|n| *n <= variables_end);
+        let next =
+            next.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a variable leaves its process group").at_byte(p))?;
+        variables.push((p, record));
+        p = next;
+    }
+    if p != variables_end {
+        return Err(Error::new(ErrorKind::Corrupt, "bytes behind the last variable of a process group").at_byte(p));
+    }
+    let (count, attributes_end) = section(p)?;
+    p += SECTION_HEAD as u64;
+    let mut attributes = Vec::new();
+    for _ in 0..count {
+        let record = through_window(source, p, attributes_end, order, AttributeRecord::decode)?;
+        let next = p + record.length;
+        attributes.push((p, record));
+        p = next;
+    }
+    if p != attributes_end || (trailer.is_none() && p != stop) {
+        return Err(Error::new(ErrorKind::Corrupt, "the attributes of a process group do not fill it").at_byte(p));
+    }
+    if let Some(trailer) = &trailer {
+        check_framing(source, extent, trailer, records_end)?;
+    }
+    Ok(Found { extent, header, trailer, variables, attributes })
+}
+
+/// The trailer of a group; `None` where it has none.
+fn trailer_of(source: &(impl Source + ?Sized), group: Extent, order: ByteOrder) -> Result<Option<Trailer>> {
+    let stop = group.offset + group.length;
+    let last: [u8; 8] = source::array(source, stop.saturating_sub(8))?;
+    let Some(length) = Trailer::length_from_end(&last, order).filter(|l| *l <= group.length) else { return Ok(None) };
+    let bytes = source::bytes(source, stop - length, length, "trailer")?;
+    let trailer = Trailer::decode(&bytes, order, stop - length)?;
+    if trailer.group != group {
+        return Err(Error::new(ErrorKind::Corrupt, "a trailer names another process group").at_byte(stop - length));
+    }
+    Ok(Some(trailer))
+}
+
+/// Compares the checksum of the bytes that are no payload.
+fn check_framing(source: &(impl Source + ?Sized), group: Extent, trailer: &Trailer, records_end: u64) -> Result<()> {
+    let mut crc = Crc32c::new();
+    let mut at = group.offset;
+    let mut add = |from: u64, to: u64| -> Result<()> {
+        if from > to {
+            return Err(Error::new(ErrorKind::Corrupt, "blocks of a trailer overlap").at_byte(to));
+        }
+        crc.update(&source::bytes(source, from, to - from, "process group")?);
+        Ok(())
+    };
+    for block in &trailer.blocks {
+        let start = group.offset + block.payload.offset;
+        add(at, start)?;
+        at = start + block.payload.length;
+    }
+    add(at, records_end)?;
+    let got = crc.finish();
+    if got != trailer.framing {
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            format!("framing checksum of a process group is {:#010x}, its bytes give {got:#010x}", trailer.framing),
+        )
+        .at_byte(group.offset));
+    }
+    Ok(())
+}
+
+/// Compares the checksums of all payloads of a group; returns the damaged ones as (variable, extent in the file).
+pub fn damaged_payloads(source: &(impl Source + ?Sized), found: &Found) -> Result<Vec<(String, Extent)>> {
+    let mut damaged = Vec::new();
+    let Some(trailer) = &found.trailer else { return Ok(damaged) };
+    let mut buffer = vec![0; 1 << 18];
+    for block in &trailer.blocks {
+        let extent = Extent::new(found.extent.offset + block.payload.offset, block.payload.length);
+        let mut crc = Crc32c::new();
+        for_each_piece(source, extent, &mut buffer, |piece| crc.update(piece))?;
+        if crc.finish() != block.crc {
+            let name = found
+                .variables
+                .iter()
+                .find(|(at, v)| at + v.payload.offset == extent.offset)
+                .map_or("?".to_string(), |(_, v)| v.name.clone());
+            damaged.push((name, extent));
+        }
+    }
+    Ok(damaged)
+}
+
+fn for_each_piece(
+    source: &(impl Source + ?Sized),
+    extent: Extent,
+    buffer: &mut [u8],
+    mut then: impl FnMut(&[u8]),
+) -> Result<()> {
+    let mut done = 0;
+    while done < extent.length {
+        let n = (extent.length - done).min(buffer.len() as u64) as usize;
+        source.read(extent.offset + done, &mut buffer[..n])?;
+        then(&buffer[..n]);
+        done += n as u64;
+    }
+    Ok(())
+}
+
+impl Found {
+    /// The index of this group alone, as its writer made it.
+    ///
+    /// - `rank`: for groups without trailer, which do not say.
+    ///
+    /// Statistics that only the extension section holds (complex blocks, exact sums) are computed again from the payload.
+    pub fn fragment(
+        &self,
+        source: &(impl Source + ?Sized),
+        file_index: u32,
+        rank: u32,
+        order: ByteOrder,
+    ) -> Result<Index> {
+        let mut index = Index::default();
+        let header = &self.header;
+        index.add_process_group(header, self.trailer.as_ref().map_or(rank, |t| t.rank), self.extent.offset);
+        for (at, record) in &self.variables {
+            if record.set.transform.is_some() {
+                return Err(Error::new(ErrorKind::Unsupported, "a transformed variable cannot be indexed again")
+                    .in_variable(record.name.clone())
+                    .at_byte(*at));
+            }
+            let payload = Extent::new(at + record.payload.offset, record.payload.length);
+            let location = Location {
+                record_offset: *at,
+                payload_offset: payload.offset,
+                file_index,
+                time_index: header.time_index,
+            };
+            let shape = record.set.shape.as_ref();
+            let mut statistics = record.set.statistics.clone();
+            let mut value = None;
+            if shape.is_none() {
+                let bytes = source::bytes(source, payload.offset, payload.length.min(1 << 16), "value")?;
+                value = Value::from_bytes(record.element, &bytes, order);
+            } else if order == ByteOrder::NATIVE
+                && (record.element.is_complex()
+                    || statistics
+                        .as_ref()
+                        .is_some_and(|s| record.element.is_integer() && s.sum.abs() >= (1u64 << 53) as f64))
+            {
+                let mut all = Accumulator::new(record.element, Level::Full);
+                let mut buffer = vec![0; 1 << 18];
+                for_each_piece(source, payload, &mut buffer, |piece| all.update(piece))?;
+                statistics = all.finish();
+            }
+            let level = match &record.set.statistics {
+                Some(s) => s.level,
+                None if record.element.is_complex() => Level::Full,
+                None => Level::Off,
+            };
+            let block = Block {
+                id: record.id,
+                name: &record.name,
+                path: &record.path,
+                element: record.element,
+                is_dimension: false,
+                shape,
+                level,
+                statistics: statistics.as_ref(),
+                payload: payload.length,
+            };
+            index.add_block(&header.group, &block, location, value.as_ref())?;
+        }
+        for (at, record) in &self.attributes {
+            let location = Location {
+                record_offset: *at,
+                payload_offset: at + record.length,
+                file_index,
+                time_index: header.time_index.max(1),
+            };
+            index.add_attribute(&header.group, record.id, &record.path, &record.name, &record.value, location)?;
+        }
+        Ok(index)
+    }
+}
+
+/// The steps that are whole: each time index in order, up to the first whose process groups are not all there.
+///
+/// `groups` lists (time index, rank, ranks of the step; `None` in foreign files) of everything found; `partial` the
+/// time indexes closed although groups were missing. Returns the last time index to keep.
+pub fn last_whole_step(groups: &[(u32, u32, Option<u32>)], partial: &[u32]) -> u32 {
+    let mut steps: BTreeMap<u32, (BTreeSet<u32>, Option<u32>)> = BTreeMap::new();
+    for (time, rank, wanted) in groups {
+        let step = steps.entry(*time).or_default();
+        step.0.insert(*rank);
+        step.1 = step.1.or(*wanted);
+    }
+    let whole = |(time, (ranks, wanted)): &(&u32, &(BTreeSet<u32>, Option<u32>))| {
+        wanted.is_none_or(|n| ranks.len() as u64 >= u64::from(n)) || partial.contains(time)
+    };
+    steps.iter().take_while(whole).last().map_or(0, |(time, _)| *time)
+}

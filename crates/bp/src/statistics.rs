@@ -1,0 +1,498 @@
+//! Statistics of a block: minimum, maximum, count of finite values, sum, sum of squares.
+//!
+//! NaN and infinities are kept out of all of them; `finite` counts the others. Values are taken piece by piece, so
+//! that statistics, checksum and copy can share one pass over pieces that fit the cache ([`crate::pass`]).
+//!
+//! | type | minimum, maximum | sum |
+//! |---|---|---|
+//! | whole numbers | exact | exact in 128 bits, as a double in the BP index |
+//! | real numbers | exact | in doubles, 16 partial sums |
+//! | long double | exact | of the nearest doubles |
+//! | complex | of magnitude, real and imaginary part, in doubles | likewise, three of them |
+//!
+//! Source: Lofstead et al., SAND2009-7763, "data characteristics"; which values BP holds: `docs/format/bp3.md`.
+
+use multiversion::multiversion;
+use thalweg_types::value::long_double_to_f64;
+use thalweg_types::{ByteOrder, ElementType, Value};
+
+/// How much is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Level {
+    /// Nothing.
+    Off,
+    /// Minimum, maximum, whether any value is finite.
+    MinMax,
+    /// Everything.
+    #[default]
+    Full,
+}
+
+/// Sums over the finite values of one real quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Part {
+    /// Smallest value.
+    pub min: f64,
+    /// Largest value.
+    pub max: f64,
+    /// Sum.
+    pub sum: f64,
+    /// Sum of squares.
+    pub sum_of_squares: f64,
+}
+
+/// What is known about the values of one block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statistics {
+    /// How much of the rest is recorded.
+    pub level: Level,
+    /// Smallest finite value, in the variable's type; 0 where there is none.
+    pub min: Value,
+    /// Largest finite value.
+    pub max: Value,
+    /// Finite values.
+    pub finite: u64,
+    /// Their sum.
+    pub sum: f64,
+    /// The sum of their squares.
+    pub sum_of_squares: f64,
+    /// Their exact sum, for whole numbers.
+    pub exact_sum: Option<i128>,
+    /// Magnitude, real and imaginary part, for complex types.
+    pub complex: Option<[Part; 3]>,
+}
+
+impl Statistics {
+    /// Mean of the finite values.
+    pub fn mean(&self) -> Option<f64> {
+        (self.finite > 0 && self.level == Level::Full).then(|| self.sum / self.finite as f64)
+    }
+
+    /// Standard deviation of the finite values.
+    pub fn standard_deviation(&self) -> Option<f64> {
+        let mean = self.mean()?;
+        Some((self.sum_of_squares / self.finite as f64 - mean * mean).max(0.0).sqrt())
+    }
+}
+
+/// Partial results in lanes, so that the compiler uses vector registers.
+const LANES: usize = 16;
+/// Elements handled between two looks at whether all were finite.
+const STRETCH: usize = 4096;
+
+#[derive(Debug, Clone, Copy)]
+struct Real<T> {
+    min: T,
+    max: T,
+    finite: u64,
+    sum: f64,
+    squares: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Whole<T> {
+    min: T,
+    max: T,
+    count: u64,
+    sum: i128,
+    squares: f64,
+}
+
+macro_rules! real {
+    ($name:ident, $type:ty) => {
+        #[multiversion(targets("x86_64+avx512f", "x86_64+avx2+fma", "aarch64+neon"))]
+        fn $name(bytes: &[u8], total: &mut Real<$type>) {
+            const SIZE: usize = size_of::<$type>();
+            let at = |b: &[u8]| {
+                let mut word = [0; SIZE];
+                word.copy_from_slice(b);
+                <$type>::from_ne_bytes(word)
+            };
+            for stretch in bytes.chunks(STRETCH * SIZE) {
+                let mut min = [<$type>::INFINITY; LANES];
+                let mut max = [<$type>::NEG_INFINITY; LANES];
+                let mut sum = [0f64; LANES];
+                let mut squares = [0f64; LANES];
+                let whole = stretch.chunks_exact(LANES * SIZE);
+                let rest = whole.remainder();
+                for lanes in whole {
+                    for l in 0..LANES {
+                        let mut word = [0; SIZE];
+                        word.copy_from_slice(&lanes[l * SIZE..(l + 1) * SIZE]);
+                        let x = <$type>::from_ne_bytes(word);
+                        min[l] = if x < min[l] { x } else { min[l] };
+                        max[l] = if x > max[l] { x } else { max[l] };
+                        let d = f64::from(x);
+                        sum[l] += d;
+                        squares[l] += d * d;
+                    }
+                }
+                for (l, b) in rest.chunks_exact(SIZE).enumerate() {
+                    let x = at(b);
+                    min[l] = if x < min[l] { x } else { min[l] };
+                    max[l] = if x > max[l] { x } else { max[l] };
+                    let d = f64::from(x);
+                    sum[l] += d;
+                    squares[l] += d * d;
+                }
+                let s: f64 = sum.iter().sum();
+                let q: f64 = squares.iter().sum();
+                // A NaN or an infinity anywhere shows in the sum of squares; so does overflow, which the slow loop
+                // then handles as well.
+                if q.is_finite() {
+                    total.sum += s;
+                    total.squares += q;
+                    total.finite += (stretch.len() / SIZE) as u64;
+                    for l in 0..LANES {
+                        total.min = total.min.min(min[l]);
+                        total.max = total.max.max(max[l]);
+                    }
+                } else {
+                    for b in stretch.chunks_exact(SIZE) {
+                        let x = at(b);
+                        if x.is_finite() {
+                            total.min = total.min.min(x);
+                            total.max = total.max.max(x);
+                            total.finite += 1;
+                            total.sum += f64::from(x);
+                            total.squares += f64::from(x) * f64::from(x);
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+real!(real_f32, f32);
+real!(real_f64, f64);
+
+macro_rules! whole {
+    ($name:ident, $type:ty) => {
+        #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2", "aarch64+neon"))]
+        fn $name(bytes: &[u8], total: &mut Whole<$type>) {
+            const SIZE: usize = size_of::<$type>();
+            for stretch in bytes.chunks(STRETCH * SIZE) {
+                let mut min = <$type>::MAX;
+                let mut max = <$type>::MIN;
+                // Two halves, so that sums of 64-bit numbers stay exact without 128-bit arithmetic inside the loop.
+                let (mut low, mut high) = (0u64, 0i64);
+                let mut squares = [0f64; LANES];
+                for lanes in stretch.chunks(LANES * SIZE) {
+                    for (l, b) in lanes.chunks_exact(SIZE).enumerate() {
+                        let mut word = [0; SIZE];
+                        word.copy_from_slice(b);
+                        let x = <$type>::from_ne_bytes(word);
+                        min = min.min(x);
+                        max = max.max(x);
+                        if SIZE == 8 {
+                            low += (x as u64) & 0xffff_ffff;
+                            high += if <$type>::MIN == 0 { ((x as u64) >> 32) as i64 } else { (x as i64) >> 32 };
+                        } else {
+                            high += x as i64;
+                        }
+                        squares[l] += x as f64 * x as f64;
+                    }
+                }
+                total.min = total.min.min(min);
+                total.max = total.max.max(max);
+                total.count += (stretch.len() / SIZE) as u64;
+                total.sum += if SIZE == 8 { (i128::from(high) << 32) + i128::from(low) } else { i128::from(high) };
+                total.squares += squares.iter().sum::<f64>();
+            }
+        }
+    };
+}
+whole!(whole_i8, i8);
+whole!(whole_i16, i16);
+whole!(whole_i32, i32);
+whole!(whole_i64, i64);
+whole!(whole_u8, u8);
+whole!(whole_u16, u16);
+whole!(whole_u32, u32);
+whole!(whole_u64, u64);
+
+/// Orders x86 extended numbers (and IEEE quads) as the numbers they are.
+fn long_double_key(bytes: &[u8; 16]) -> i128 {
+    let mut magnitude = [0; 16];
+    magnitude[..10].copy_from_slice(&bytes[..10]);
+    magnitude[9] &= 0x7f;
+    let key = i128::from_le_bytes(magnitude);
+    if bytes[9] & 0x80 != 0 { -key } else { key }
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    None,
+    F32(Real<f32>),
+    F64(Real<f64>),
+    I8(Whole<i8>),
+    I16(Whole<i16>),
+    I32(Whole<i32>),
+    I64(Whole<i64>),
+    U8(Whole<u8>),
+    U16(Whole<u16>),
+    U32(Whole<u32>),
+    U64(Whole<u64>),
+    LongDouble { min: Option<[u8; 16]>, max: Option<[u8; 16]>, sums: Real<f64> },
+    Complex { single: bool, parts: [Real<f64>; 3] },
+}
+
+/// Takes the values of one block, piece by piece, in this machine's byte order.
+#[derive(Debug, Clone)]
+pub struct Accumulator {
+    level: Level,
+    state: State,
+}
+
+impl Accumulator {
+    /// For a block of this type; text and [`Level::Off`] yield no statistics.
+    pub fn new(element: ElementType, level: Level) -> Accumulator {
+        macro_rules! real {
+            ($t:ty) => {
+                Real { min: <$t>::INFINITY, max: <$t>::NEG_INFINITY, finite: 0, sum: 0.0, squares: 0.0 }
+            };
+        }
+        macro_rules! whole {
+            ($t:ty) => {
+                Whole { min: <$t>::MAX, max: <$t>::MIN, count: 0, sum: 0, squares: 0.0 }
+            };
+        }
+        use ElementType::*;
+        let state = match element {
+            _ if level == Level::Off => State::None,
+            F32 => State::F32(real!(f32)),
+            F64 => State::F64(real!(f64)),
+            I8 => State::I8(whole!(i8)),
+            I16 => State::I16(whole!(i16)),
+            I32 => State::I32(whole!(i32)),
+            I64 => State::I64(whole!(i64)),
+            U8 => State::U8(whole!(u8)),
+            U16 => State::U16(whole!(u16)),
+            U32 => State::U32(whole!(u32)),
+            U64 => State::U64(whole!(u64)),
+            LongDouble => State::LongDouble { min: None, max: None, sums: real!(f64) },
+            Complex | DoubleComplex => State::Complex { single: element == Complex, parts: [real!(f64); 3] },
+            String | StringArray | Char => State::None,
+        };
+        Accumulator { level, state }
+    }
+
+    /// Takes a piece: whole elements.
+    pub fn update(&mut self, bytes: &[u8]) {
+        match &mut self.state {
+            State::None => {}
+            State::F32(t) => real_f32(bytes, t),
+            State::F64(t) => real_f64(bytes, t),
+            State::I8(t) => whole_i8(bytes, t),
+            State::I16(t) => whole_i16(bytes, t),
+            State::I32(t) => whole_i32(bytes, t),
+            State::I64(t) => whole_i64(bytes, t),
+            State::U8(t) => whole_u8(bytes, t),
+            State::U16(t) => whole_u16(bytes, t),
+            State::U32(t) => whole_u32(bytes, t),
+            State::U64(t) => whole_u64(bytes, t),
+            State::LongDouble { min, max, sums } => {
+                for b in bytes.chunks_exact(16) {
+                    let mut x = [0; 16];
+                    x.copy_from_slice(b);
+                    if u16::from_le_bytes([x[8], x[9]]) & 0x7fff == 0x7fff {
+                        continue;
+                    }
+                    if min.as_ref().is_none_or(|m| long_double_key(&x) < long_double_key(m)) {
+                        *min = Some(x);
+                    }
+                    if max.as_ref().is_none_or(|m| long_double_key(&x) > long_double_key(m)) {
+                        *max = Some(x);
+                    }
+                    let d = long_double_to_f64(&x);
+                    sums.finite += 1;
+                    sums.sum += d;
+                    sums.squares += d * d;
+                }
+            }
+            State::Complex { single, parts } => {
+                let half = if *single { 4 } else { 8 };
+                let read = |b: &[u8]| {
+                    let t = if *single { ElementType::F32 } else { ElementType::F64 };
+                    Value::from_bytes(t, b, ByteOrder::NATIVE).and_then(|v| v.as_f64()).unwrap_or(f64::NAN)
+                };
+                for b in bytes.chunks_exact(2 * half) {
+                    let (re, im) = (read(&b[..half]), read(&b[half..]));
+                    if !re.is_finite() || !im.is_finite() {
+                        continue;
+                    }
+                    for (part, x) in parts.iter_mut().zip([re.hypot(im), re, im]) {
+                        part.min = part.min.min(x);
+                        part.max = part.max.max(x);
+                        part.finite += 1;
+                        part.sum += x;
+                        part.squares += x * x;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The statistics of all pieces; `None` where there are none to record.
+    pub fn finish(self) -> Option<Statistics> {
+        let level = self.level;
+        macro_rules! real {
+            ($t:expr, $v:ident) => {{
+                let none = $t.finite == 0;
+                Statistics {
+                    level,
+                    min: Value::$v(if none { 0.0 } else { $t.min }),
+                    max: Value::$v(if none { 0.0 } else { $t.max }),
+                    finite: $t.finite,
+                    sum: $t.sum,
+                    sum_of_squares: $t.squares,
+                    exact_sum: None,
+                    complex: None,
+                }
+            }};
+        }
+        macro_rules! whole {
+            ($t:expr, $v:ident) => {{
+                let none = $t.count == 0;
+                Statistics {
+                    level,
+                    min: Value::$v(if none { 0 } else { $t.min }),
+                    max: Value::$v(if none { 0 } else { $t.max }),
+                    finite: $t.count,
+                    sum: $t.sum as f64,
+                    sum_of_squares: $t.squares,
+                    exact_sum: Some($t.sum),
+                    complex: None,
+                }
+            }};
+        }
+        Some(match self.state {
+            State::None => return None,
+            State::F32(t) => real!(t, F32),
+            State::F64(t) => real!(t, F64),
+            State::I8(t) => whole!(t, I8),
+            State::I16(t) => whole!(t, I16),
+            State::I32(t) => whole!(t, I32),
+            State::I64(t) => whole!(t, I64),
+            State::U8(t) => whole!(t, U8),
+            State::U16(t) => whole!(t, U16),
+            State::U32(t) => whole!(t, U32),
+            State::U64(t) => whole!(t, U64),
+            State::LongDouble { min, max, sums } => Statistics {
+                level,
+                min: Value::LongDouble(min.unwrap_or([0; 16])),
+                max: Value::LongDouble(max.unwrap_or([0; 16])),
+                finite: sums.finite,
+                sum: sums.sum,
+                sum_of_squares: sums.squares,
+                exact_sum: None,
+                complex: None,
+            },
+            State::Complex { single, parts } => {
+                let zero = if single { Value::Complex([0.0; 2]) } else { Value::DoubleComplex([0.0; 2]) };
+                let part = |t: &Real<f64>| {
+                    let none = t.finite == 0;
+                    Part {
+                        min: if none { 0.0 } else { t.min },
+                        max: if none { 0.0 } else { t.max },
+                        sum: t.sum,
+                        sum_of_squares: t.squares,
+                    }
+                };
+                Statistics {
+                    level,
+                    min: zero.clone(),
+                    max: zero,
+                    finite: parts[0].finite,
+                    sum: 0.0,
+                    sum_of_squares: 0.0,
+                    exact_sum: None,
+                    complex: Some([part(&parts[0]), part(&parts[1]), part(&parts[2])]),
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of<const N: usize>(element: ElementType, values: impl IntoIterator<Item = [u8; N]>) -> Statistics {
+        let bytes: Vec<u8> = values.into_iter().flatten().collect();
+        let mut all = Accumulator::new(element, Level::Full);
+        all.update(&bytes);
+        all.finish().unwrap()
+    }
+
+    #[test]
+    fn nan_and_infinity_stay_out_and_are_counted() {
+        let values = [f64::NAN, 3.0, f64::INFINITY, -1.0, f64::NEG_INFINITY];
+        let s = of(ElementType::F64, values.map(f64::to_ne_bytes));
+        assert_eq!(
+            (s.min, s.max, s.finite, s.sum, s.sum_of_squares),
+            (Value::F64(-1.0), Value::F64(3.0), 2, 2.0, 10.0)
+        );
+    }
+
+    #[test]
+    fn sums_of_whole_numbers_are_exact() {
+        let s = of(ElementType::U64, [u64::MAX; 3].map(u64::to_ne_bytes));
+        assert_eq!(s.exact_sum, Some(3 * i128::from(u64::MAX)));
+        let s = of(ElementType::I64, [i64::MIN, i64::MIN, -1].map(i64::to_ne_bytes));
+        assert_eq!(s.exact_sum, Some(2 * i128::from(i64::MIN) - 1));
+        assert_eq!((s.min, s.max), (Value::I64(i64::MIN), Value::I64(-1)));
+    }
+
+    #[test]
+    fn nothing_finite_leaves_zeros() {
+        let s = of(ElementType::F32, [f32::NAN; 2].map(f32::to_ne_bytes));
+        assert_eq!((s.min, s.max, s.finite), (Value::F32(0.0), Value::F32(0.0), 0));
+        assert!(Accumulator::new(ElementType::String, Level::Full).finish().is_none());
+    }
+
+    #[test]
+    fn complex_numbers_have_three_parts() {
+        let s = of(
+            ElementType::DoubleComplex,
+            [[3.0f64, -4.0], [0.0, 1.0]].map(|[a, b]| {
+                let mut w = [0; 16];
+                w[..8].copy_from_slice(&a.to_ne_bytes());
+                w[8..].copy_from_slice(&b.to_ne_bytes());
+                w
+            }),
+        );
+        let [magnitude, real, imaginary] = s.complex.unwrap();
+        assert_eq!((magnitude.min, magnitude.max), (1.0, 5.0));
+        assert_eq!((real.min, real.max, real.sum), (0.0, 3.0, 3.0));
+        assert_eq!((imaginary.min, imaginary.max), (-4.0, 1.0));
+    }
+
+    proptest! {
+        #[test]
+        fn lanes_agree_with_one_value_after_the_other(values in prop::collection::vec(any::<f64>(), 0..10_000), cut in 0usize..10_000) {
+            let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
+            let mut all = Accumulator::new(ElementType::F64, Level::Full);
+            let cut = cut.min(values.len()) * 8;
+            all.update(&bytes[..cut]);
+            all.update(&bytes[cut..]);
+            let s = all.finish().unwrap();
+            let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+            prop_assert_eq!(s.finite, finite.len() as u64);
+            if !finite.is_empty() {
+                prop_assert_eq!(s.min, Value::F64(finite.iter().copied().fold(f64::INFINITY, f64::min)));
+                prop_assert_eq!(s.max, Value::F64(finite.iter().copied().fold(f64::NEG_INFINITY, f64::max)));
+            }
+        }
+
+        #[test]
+        fn short_numbers_agree_with_wide_arithmetic(values in prop::collection::vec(any::<i16>(), 0..9_000)) {
+            let s = of(ElementType::I16, values.iter().map(|v| v.to_ne_bytes()));
+            prop_assert_eq!(s.exact_sum, Some(values.iter().map(|v| i128::from(*v)).sum()));
+            if let Some(min) = values.iter().min() {
+                prop_assert_eq!(s.min, Value::I16(*min));
+            }
+        }
+    }
+}

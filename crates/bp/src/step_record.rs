@@ -1,0 +1,121 @@
+//! Step records: the index entries of one output, written behind it where a full index would cost too much.
+//!
+//! | byte | size | field |
+//! |---|---|---|
+//! | 0 | 8 | magic `TWSTEPRC` |
+//! | 8 | 4 | version, 1 |
+//! | 12 | 4 | 0 |
+//! | 16 | 8 | length, head to tail |
+//! | 24 | ... | the sections, packed as in [`crate::index::Index::to_fragment`] |
+//! | -64 | 8 | where the record starts in its file |
+//! | -56 | 8 | its length |
+//! | -48 | 8 | where the index or step record before it ends |
+//! | -40 | 8 | run id |
+//! | -32 | 4 | number of step records since the last full index, this one included |
+//! | -28 | 4 | CRC-32C of everything before these 64 bytes |
+//! | -24 | 4 | CRC-32C of these 64 bytes up to here |
+//! | -20 | 12 | 0 |
+//! | -8 | 8 | magic `TWSTEPND` |
+
+use crate::checksum::crc32c;
+use crate::index::Index;
+use crate::source::{self, Source};
+use crate::wire::{Cursor, Put};
+use thalweg_types::{ByteOrder, ErrorKind, Extent, Result};
+
+/// How a record starts.
+pub const MAGIC: &[u8; 8] = b"TWSTEPRC";
+/// How it ends.
+pub const END: &[u8; 8] = b"TWSTEPND";
+/// Bytes of its head.
+pub const HEAD: u64 = 24;
+/// Bytes of its tail.
+pub const TAIL: u64 = 64;
+
+/// What the tail of a record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepRecord {
+    /// Where the record lies.
+    pub extent: Extent,
+    /// Where the index or step record before it ends.
+    pub previous: u64,
+    /// Run id.
+    pub run: u64,
+    /// Step records since the last full index.
+    pub number: u32,
+    /// Checksum of head and body.
+    pub crc: u32,
+}
+
+/// The bytes of a record that will lie at `start`.
+pub fn encode(step: &Index, start: u64, previous: u64, run: u64, number: u32) -> Vec<u8> {
+    let body = step.to_fragment();
+    let length = HEAD + body.len() as u64 + TAIL;
+    let mut out = Vec::with_capacity(length as usize);
+    out.put(MAGIC);
+    out.put_u32(1);
+    out.put_u32(0);
+    out.put_u64(length);
+    out.put(&body);
+    let crc = crc32c(&out);
+    let tail = out.len();
+    out.put_u64(start);
+    out.put_u64(length);
+    out.put_u64(previous);
+    out.put_u64(run);
+    out.put_u32(number);
+    out.put_u32(crc);
+    let crc = crc32c(&out[tail..]);
+    out.put_u32(crc);
+    out.put(&[0; 12]);
+    out.put(END);
+    out
+}
+
+/// The record that ends at byte `end`; `None` where there is none.
+///
+/// # Errors
+/// `Corrupt` where one is there and its tail is damaged. The body is checked by [`append`].
+pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Result<Option<StepRecord>> {
+    let Some(at) = end.checked_sub(TAIL) else { return Ok(None) };
+    let tail: [u8; TAIL as usize] = source::array(source, at)?;
+    if &tail[56..] != END {
+        return Ok(None);
+    }
+    let mut c = Cursor::new(&tail, order, at);
+    let extent = Extent::new(c.u64("step record")?, c.u64("step record")?);
+    let previous = c.u64("step record")?;
+    let run = c.u64("step record")?;
+    let number = c.u32("step record")?;
+    let crc = c.u32("step record")?;
+    let own = crc32c(&tail[..40]);
+    let zeros = tail[44..56] == [0; 12];
+    if c.u32("step record")? != own
+        || !zeros
+        || extent.end() != Some(end)
+        || extent.length < HEAD + TAIL
+        || previous > extent.offset
+    {
+        return Err(c.fail(ErrorKind::Corrupt, "the tail of a step record is damaged"));
+    }
+    Ok(Some(StepRecord { extent, previous, run, number, crc }))
+}
+
+/// Reads the body of a record, checks it, and joins it to `index`.
+pub fn append(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrder, index: &mut Index) -> Result<()> {
+    let bytes = source::bytes(source, record.extent.offset, record.extent.length - TAIL, "step record")?;
+    let mut c = Cursor::new(&bytes, order, record.extent.offset);
+    if crc32c(&bytes) != record.crc || c.take(8, "step record")? != MAGIC {
+        return Err(c.fail(ErrorKind::Corrupt, "the checksum of a step record is wrong"));
+    }
+    c.take(16, "step record")?;
+    index.append_packed(&mut c)
+}
+
+/// The length of a record from its head; `None` where `head` is none's.
+pub fn length_from_head(head: &[u8; HEAD as usize], order: ByteOrder) -> Option<u64> {
+    if &head[..8] != MAGIC {
+        return None;
+    }
+    Cursor::new(&head[16..], order, 0).u64("step record").ok()
+}

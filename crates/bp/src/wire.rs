@@ -1,0 +1,163 @@
+//! Primitive fields: checked reading from untrusted bytes, plain appending.
+//!
+//! Every multi-byte number is in the byte order of the file's writer. We write in this machine's order, as the
+//! payload comes from memory unchanged; we read both. A [`Cursor`] never reads past its slice and names the byte
+//! where something did not fit.
+
+use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
+
+/// Reads fields one behind the other from bytes that are not trusted.
+#[derive(Debug, Clone)]
+pub struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    order: ByteOrder,
+    base: u64,
+}
+
+macro_rules! number {
+    ($name:ident, $type:ty) => {
+        #[doc = concat!("The next `", stringify!($type), "`.")]
+        pub fn $name(&mut self, what: &str) -> Result<$type> {
+            let bytes = self.take(size_of::<$type>(), what)?;
+            let mut word = [0; size_of::<$type>()];
+            word.copy_from_slice(bytes);
+            Ok(match self.order {
+                ByteOrder::Little => <$type>::from_le_bytes(word),
+                ByteOrder::Big => <$type>::from_be_bytes(word),
+            })
+        }
+    };
+}
+
+impl<'a> Cursor<'a> {
+    /// Reads `bytes`, which lie at byte `base` of their object (for messages).
+    pub fn new(bytes: &'a [u8], order: ByteOrder, base: u64) -> Cursor<'a> {
+        Cursor { bytes, at: 0, order, base }
+    }
+
+    /// The byte order.
+    pub fn order(&self) -> ByteOrder {
+        self.order
+    }
+
+    /// Bytes read so far.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Bytes left.
+    pub fn left(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    /// Where the next byte lies in the object.
+    pub fn place(&self) -> u64 {
+        self.base.saturating_add(self.at as u64)
+    }
+
+    /// A failure at the next byte.
+    pub fn fail(&self, kind: ErrorKind, what: impl Into<String>) -> Error {
+        Error::new(kind, what).at_byte(self.place())
+    }
+
+    /// The next `length` bytes.
+    pub fn take(&mut self, length: usize, what: &str) -> Result<&'a [u8]> {
+        if length > self.left() {
+            let left = self.left();
+            return Err(self.fail(ErrorKind::Torn, format!("{what} needs {length} bytes, {left} are left")));
+        }
+        let taken = &self.bytes[self.at..self.at + length];
+        self.at += length;
+        Ok(taken)
+    }
+
+    /// The next `length` bytes, the length itself read from the file.
+    pub fn take_u64(&mut self, length: u64, what: &str) -> Result<&'a [u8]> {
+        match usize::try_from(length) {
+            Ok(length) => self.take(length, what),
+            Err(_) => Err(self.fail(ErrorKind::Corrupt, format!("{what} claims {length} bytes"))),
+        }
+    }
+
+    /// A cursor over the next `length` bytes; this one moves behind them.
+    pub fn inside(&mut self, length: u64, what: &str) -> Result<Cursor<'a>> {
+        let base = self.place();
+        Ok(Cursor { bytes: self.take_u64(length, what)?, at: 0, order: self.order, base })
+    }
+
+    number!(u8, u8);
+    number!(u16, u16);
+    number!(u32, u32);
+    number!(u64, u64);
+    number!(f64, f64);
+    number!(i128, i128);
+
+    /// A string with a 16-bit length in front.
+    pub fn str16(&mut self, what: &str) -> Result<&'a [u8]> {
+        let length = self.u16(what)?;
+        self.take(usize::from(length), what)
+    }
+
+    /// A name: as [`Cursor::str16`], bytes that are no UTF-8 replaced.
+    pub fn name(&mut self, what: &str) -> Result<String> {
+        Ok(String::from_utf8_lossy(self.str16(what)?).into_owned())
+    }
+}
+
+/// Appending fields in this machine's byte order.
+pub trait Put {
+    /// Appends bytes as they are.
+    fn put(&mut self, bytes: &[u8]);
+    /// Appends one byte.
+    fn put_u8(&mut self, v: u8) {
+        self.put(&[v]);
+    }
+    /// Appends 2 bytes.
+    fn put_u16(&mut self, v: u16) {
+        self.put(&v.to_ne_bytes());
+    }
+    /// Appends 4 bytes.
+    fn put_u32(&mut self, v: u32) {
+        self.put(&v.to_ne_bytes());
+    }
+    /// Appends 8 bytes.
+    fn put_u64(&mut self, v: u64) {
+        self.put(&v.to_ne_bytes());
+    }
+    /// Appends 8 bytes.
+    fn put_f64(&mut self, v: f64) {
+        self.put(&v.to_ne_bytes());
+    }
+    /// Appends a string with a 16-bit length in front. Longer ones are cut; callers check before (see [`check_str16`]).
+    fn put_str16(&mut self, text: &[u8]) {
+        let text = &text[..text.len().min(usize::from(u16::MAX))];
+        self.put_u16(text.len() as u16);
+        self.put(text);
+    }
+}
+
+impl Put for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Longest string that both foreign readers accept (bp3 section 5.3).
+pub const LONGEST_STRING: usize = 32_767;
+
+/// Refuses strings longer than [`LONGEST_STRING`].
+pub fn check_str16(text: &[u8], what: &str) -> Result<()> {
+    if text.len() > LONGEST_STRING {
+        return Err(Error::new(
+            ErrorKind::OutOfBounds,
+            format!("{what} has {} bytes; at most {LONGEST_STRING} fit", text.len()),
+        ));
+    }
+    Ok(())
+}
+
+/// Overwrites 8 bytes at `at`.
+pub fn patch_u64(bytes: &mut [u8], at: usize, v: u64) {
+    bytes[at..at + 8].copy_from_slice(&v.to_ne_bytes());
+}
