@@ -5,17 +5,40 @@
 //! | [`alone`] | one rank, no peers |
 //! | [`threads`] | hundreds of ranks as threads of one process, for tests and small machines |
 //! | [`counting`] | counts what passes, by kind of call |
+//! | [`inbox`] | which receive gets which message; shared by all of them |
+//! | [`check`] | checks of arguments, in the same words everywhere |
 //!
 //! `thalweg-comm-mpi` is the same trait over an MPI library. Every wait is bounded by [`Communicator::timeout`]; a
 //! rank that died or left makes the others' calls fail with `PeerLost` (or `Timeout` where it cannot be told apart).
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
-use thalweg_types::Result;
+use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod alone;
+pub mod check;
 pub mod counting;
+pub mod inbox;
 pub mod threads;
+
+/// The longest wait inside one call unless [`Communicator::set_timeout`] says otherwise.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Zeros, or `NoMemory`.
+fn zeroed(bytes: u64) -> Result<Vec<u8>> {
+    let no_memory = || Error::new(ErrorKind::NoMemory, format!("{bytes} bytes for a shared window"));
+    let count = usize::try_from(bytes).map_err(|_| no_memory())?;
+    let mut part = Vec::new();
+    part.try_reserve_exact(count).map_err(|_| no_memory())?;
+    part.resize(count, 0);
+    Ok(part)
+}
+
+/// What a receive says that waited in vain.
+pub fn no_message(from: Option<u32>, tag: u32, waited: Duration) -> Error {
+    let sender = from.map_or("any rank".to_owned(), |from| format!("rank {from}"));
+    Error::new(ErrorKind::Timeout, format!("no message with tag {tag} from {sender} within {waited:?}"))
+}
 
 /// How many threads may call the communicator, as in MPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +51,17 @@ pub enum ThreadLevel {
     Serialized,
     /// Any thread at any time.
     Multiple,
+}
+
+impl Reduce {
+    /// The two values as one.
+    pub fn combine(self, a: u64, b: u64) -> u64 {
+        match self {
+            Reduce::Sum => a.wrapping_add(b),
+            Reduce::Min => a.min(b),
+            Reduce::Max => a.max(b),
+        }
+    }
 }
 
 /// A message that came in.
@@ -85,7 +119,7 @@ pub trait Communicator: Send {
     fn thread_level(&self) -> ThreadLevel;
     /// Longest wait inside one call; the default of every communicator is 10 minutes.
     fn timeout(&self) -> Duration;
-    /// Sets it for this handle.
+    /// Sets it for this handle; communicators made from it afterwards keep it.
     fn set_timeout(&mut self, timeout: Duration);
 
     /// Sends; returns when `bytes` may be reused.

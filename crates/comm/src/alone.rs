@@ -1,0 +1,214 @@
+//! One rank without peers: what a serial program uses.
+//!
+//! It can send to itself. A receive whose message it has not sent fails at once with `Timeout`: nobody else could
+//! send it.
+
+use crate::inbox::{Inbox, Ticket};
+use crate::{Communicator, Message, Reduce, Request, SharedWindow, ThreadLevel, check};
+use std::cell::RefCell;
+use std::time::Duration;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// See the module's page.
+#[derive(Debug)]
+pub struct Alone {
+    inbox: RefCell<Inbox<Vec<u8>>>,
+    timeout: Duration,
+}
+
+impl Alone {
+    /// A communicator of one rank.
+    pub fn new() -> Alone {
+        Alone { inbox: RefCell::default(), timeout: crate::DEFAULT_TIMEOUT }
+    }
+
+    fn fresh(&self) -> Box<dyn Communicator> {
+        Box::new(Alone { inbox: RefCell::default(), timeout: self.timeout })
+    }
+
+    fn finish(&self, ticket: Ticket, tag: u32) -> Result<Message> {
+        let mut inbox = self.inbox.borrow_mut();
+        match inbox.take(ticket) {
+            Some((from, bytes)) => Ok(Message { from, tag, bytes }),
+            None => {
+                inbox.withdraw(ticket);
+                let what = format!("no message with tag {tag} was sent, and there is no other rank to send one");
+                Err(Error::new(ErrorKind::Timeout, what).at_rank(0))
+            }
+        }
+    }
+}
+
+impl Default for Alone {
+    fn default() -> Self {
+        Alone::new()
+    }
+}
+
+struct Sent;
+
+impl Request for Sent {
+    fn test(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn wait(self: Box<Self>) -> Result<Option<Message>> {
+        Ok(None)
+    }
+}
+
+struct Receiving<'a> {
+    comm: &'a Alone,
+    ticket: Ticket,
+    tag: u32,
+}
+
+impl Request for Receiving<'_> {
+    fn test(&mut self) -> Result<bool> {
+        Ok(self.comm.inbox.borrow_mut().matched(self.ticket).is_some())
+    }
+
+    fn wait(self: Box<Self>) -> Result<Option<Message>> {
+        self.comm.finish(self.ticket, self.tag).map(Some)
+    }
+}
+
+impl Drop for Receiving<'_> {
+    fn drop(&mut self) {
+        self.comm.inbox.borrow_mut().withdraw(self.ticket);
+    }
+}
+
+impl Communicator for Alone {
+    fn rank(&self) -> u32 {
+        0
+    }
+
+    fn size(&self) -> u32 {
+        1
+    }
+
+    fn thread_level(&self) -> ThreadLevel {
+        ThreadLevel::Multiple
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
+    fn send(&self, to: u32, tag: u32, bytes: &[u8]) -> Result<()> {
+        self.start_send(to, tag, bytes.to_vec()).map(drop)
+    }
+
+    fn receive(&self, from: Option<u32>, tag: u32) -> Result<Message> {
+        check::peer(from, 1, tag)?;
+        let ticket = self.inbox.borrow_mut().post(from, tag);
+        self.finish(ticket, tag)
+    }
+
+    fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request + '_>> {
+        check::peer(Some(to), 1, tag)?;
+        self.inbox.borrow_mut().arrive(0, tag, bytes);
+        Ok(Box::new(Sent))
+    }
+
+    fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request + '_>> {
+        check::peer(from, 1, tag)?;
+        let ticket = self.inbox.borrow_mut().post(from, tag);
+        Ok(Box::new(Receiving { comm: self, ticket, tag }))
+    }
+
+    fn probe(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, u64)>> {
+        check::peer(from, 1, tag)?;
+        Ok(self.inbox.borrow().peek(from, tag).map(|(from, bytes)| (from, bytes.len() as u64)))
+    }
+
+    fn barrier(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn broadcast(&self, root: u32, _bytes: &mut Vec<u8>) -> Result<()> {
+        check::rank(root, 1)
+    }
+
+    fn gather(&self, root: u32, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
+        check::rank(root, 1)?;
+        Ok(Some(vec![bytes.to_vec()]))
+    }
+
+    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        Ok(vec![bytes.to_vec()])
+    }
+
+    fn scatter(&self, root: u32, parts: Option<&[Vec<u8>]>) -> Result<Vec<u8>> {
+        check::rank(root, 1)?;
+        let parts = parts.unwrap_or_default();
+        check::parts(parts.len(), 1)?;
+        Ok(parts[0].clone())
+    }
+
+    fn all_to_all(&self, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
+        check::parts(parts.len(), 1)?;
+        Ok(parts.to_vec())
+    }
+
+    fn exclusive_scan(&self, _value: u64) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn all_reduce(&self, values: &[u64], _how: Reduce) -> Result<Vec<u64>> {
+        Ok(values.to_vec())
+    }
+
+    fn duplicate(&self) -> Result<Box<dyn Communicator>> {
+        Ok(self.fresh())
+    }
+
+    fn split(&self, color: Option<u32>, _key: u32) -> Result<Option<Box<dyn Communicator>>> {
+        Ok(color.map(|_| self.fresh()))
+    }
+
+    fn split_by_node(&self) -> Result<Box<dyn Communicator>> {
+        Ok(self.fresh())
+    }
+
+    fn shared_window(&self, bytes: u64) -> Result<Box<dyn SharedWindow>> {
+        Ok(Box::new(Window { part: RefCell::new(crate::zeroed(bytes)?) }))
+    }
+
+    fn survivors(&self) -> Result<Box<dyn Communicator>> {
+        Ok(self.fresh())
+    }
+}
+
+struct Window {
+    part: RefCell<Vec<u8>>,
+}
+
+impl SharedWindow for Window {
+    fn length(&self, rank: u32) -> u64 {
+        if rank == 0 { self.part.borrow().len() as u64 } else { 0 }
+    }
+
+    fn put(&self, rank: u32, offset: u64, bytes: &[u8]) -> Result<()> {
+        check::rank(rank, 1)?;
+        let range = check::window(rank, self.length(rank), offset, bytes.len())?;
+        self.part.borrow_mut()[range].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn get(&self, rank: u32, offset: u64, out: &mut [u8]) -> Result<()> {
+        check::rank(rank, 1)?;
+        let range = check::window(rank, self.length(rank), offset, out.len())?;
+        out.copy_from_slice(&self.part.borrow()[range]);
+        Ok(())
+    }
+
+    fn fence(&self) -> Result<()> {
+        Ok(())
+    }
+}
