@@ -5,11 +5,13 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
+//! | [`comm`] | the promises of `Communicator`, `Request` and `SharedWindow` |
 //! | [`scratch`] | a folder for one test, removed afterwards |
 //! | [`store`] | the promises of `Store`, `ReadObject` and `WriteObject` |
 //! | [`layout`] | the promises of `Layout` |
 #![forbid(unsafe_code)]
 
+pub mod comm;
 pub mod layout;
 pub mod scratch;
 pub mod store;
