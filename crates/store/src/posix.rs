@@ -205,18 +205,8 @@ impl WriteObject for Open {
         if !in_range {
             return Err(beyond_range(&self.path, offset));
         }
-        let (mut rest, mut at) = (Rest::new(pieces), offset);
-        while !rest.is_empty() {
-            let done = match rustix::io::pwritev(&self.file, &rest.next(MOST_PIECES, MOST_BYTES), at) {
-                Ok(0) => return Err(failed("write", &self.path, io::ErrorKind::WriteZero.into()).at_byte(at)),
-                Ok(done) => done as u64,
-                Err(rustix::io::Errno::INTR) => 0,
-                Err(e) => return Err(failed("write", &self.path, e.into()).at_byte(at)),
-            };
-            rest = rest.after(done);
-            at += done;
-        }
-        Ok(())
+        write_out(pieces, offset, |pieces, at| rustix::io::pwritev(&self.file, pieces, at))
+            .map_err(|(at, cause)| failed("write", &self.path, cause).at_byte(at))
     }
 
     fn length(&self) -> Result<u64> {
@@ -261,6 +251,27 @@ impl WriteObject for Open {
     }
 }
 
+/// Hands pieces to `call` until all are written, however little it takes at a time. On failure: the first byte not
+/// written, and the cause.
+fn write_out(
+    pieces: &[IoSlice<'_>],
+    offset: u64,
+    mut call: impl FnMut(&[IoSlice<'_>], u64) -> rustix::io::Result<usize>,
+) -> std::result::Result<(), (u64, io::Error)> {
+    let (mut rest, mut at) = (Rest::new(pieces), offset);
+    while !rest.is_empty() {
+        let done = match call(&rest.next(MOST_PIECES, MOST_BYTES), at) {
+            Ok(0) => return Err((at, io::ErrorKind::WriteZero.into())),
+            Ok(done) => done as u64,
+            Err(rustix::io::Errno::INTR) => 0,
+            Err(cause) => return Err((at, cause.into())),
+        };
+        rest = rest.after(done);
+        at += done;
+    }
+    Ok(())
+}
+
 fn shown(path: &Path) -> String {
     path.display().to_string()
 }
@@ -281,4 +292,74 @@ fn failed(what: &str, path: &Path, cause: io::Error) -> Error {
         _ => Error::io(what, cause),
     };
     error.in_object(shown(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    /// A system that takes at most `most` bytes a call, is interrupted every third time, and is full at `full` bytes.
+    fn system(
+        out: &mut Vec<u8>,
+        most: usize,
+        full: usize,
+    ) -> impl FnMut(&[IoSlice<'_>], u64) -> rustix::io::Result<usize> {
+        let mut calls = 0;
+        move |pieces, at| {
+            calls += 1;
+            assert!(pieces.len() <= MOST_PIECES && pieces::total(pieces) <= MOST_BYTES);
+            assert_eq!(at, 100 + out.len() as u64, "every call goes on where the last one stopped");
+            if calls % 3 == 0 {
+                return Err(Errno::INTR);
+            }
+            let room = most.min(full - out.len());
+            if room == 0 {
+                return Err(Errno::NOSPC);
+            }
+            let before = out.len();
+            out.extend(pieces.iter().flat_map(|piece| piece.iter()).take(room));
+            Ok(out.len() - before)
+        }
+    }
+
+    #[test]
+    fn short_and_interrupted_writes_are_gone_on_with() {
+        let bytes: Vec<u8> = (0..20_000u32).map(|i| (i % 251) as u8).collect();
+        let pieces: Vec<IoSlice<'_>> = bytes.chunks(7).map(IoSlice::new).collect();
+        for most in [1, 6, 7, 8, 1000, 7168, 100_000] {
+            let mut out = Vec::new();
+            write_out(&pieces, 100, system(&mut out, most, usize::MAX)).unwrap();
+            assert!(out == bytes, "{most} bytes a call");
+        }
+    }
+
+    #[test]
+    fn a_write_that_fails_later_names_the_first_byte_not_written() {
+        let bytes = [5; 1000];
+        let mut out = Vec::new();
+        let (at, cause) = write_out(&[IoSlice::new(&bytes)], 100, system(&mut out, 64, 300)).unwrap_err();
+        assert_eq!((at, cause.kind(), out.len()), (400, io::ErrorKind::StorageFull, 300));
+        let (at, cause) = write_out(&[IoSlice::new(&bytes)], 100, |_, _| Ok(0)).unwrap_err();
+        assert_eq!(
+            (at, cause.kind()),
+            (100, io::ErrorKind::WriteZero),
+            "a system that takes nothing is no endless loop"
+        );
+    }
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn writes_longer_than_one_call_takes_are_cut() {
+        // Zeros that are never touched take no memory.
+        let zeros = vec![0u8; (MOST_BYTES as usize) * 5 / 2];
+        let mut calls = Vec::new();
+        let pieces = [IoSlice::new(b"head"), IoSlice::new(&zeros), IoSlice::new(b"tail")];
+        let taken = write_out(&pieces, 0, |pieces, at| {
+            calls.push(at);
+            Ok(pieces::total(pieces) as usize)
+        });
+        assert!(taken.is_ok());
+        assert_eq!(calls, [0, MOST_BYTES, 2 * MOST_BYTES]);
+    }
 }

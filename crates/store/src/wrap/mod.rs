@@ -76,6 +76,10 @@ pub enum Verdict {
 pub trait Watch: Send + Sync {
     /// For messages: `counting`.
     fn describe(&self) -> &'static str;
+    /// What the store can do with this around it: what the one inside can, or less.
+    fn capability(&self, inner: Capability) -> Capability {
+        inner
+    }
     /// Asked before each operation.
     fn before(&self, operation: &Operation<'_>) -> Verdict {
         let _ = operation;
@@ -94,7 +98,8 @@ pub struct Around<W> {
 }
 
 impl<W: Watch> Around<W> {
-    fn with(inner: Arc<dyn Store>, watch: W) -> Around<W> {
+    /// A store with this watch around it: how a test brings its own.
+    pub fn with(inner: Arc<dyn Store>, watch: W) -> Around<W> {
         Around { inner, watch: Arc::new(watch) }
     }
 
@@ -126,7 +131,7 @@ impl<W: Watch + 'static> Store for Around<W> {
     }
 
     fn capability(&self) -> Capability {
-        self.inner.capability()
+        self.watch.capability(self.inner.capability())
     }
 
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
