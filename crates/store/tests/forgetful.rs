@@ -239,3 +239,16 @@ fn thousands_of_operations_are_replayed_one_by_one_in_no_time() {
     // A replay from the beginning each time would be 8 million writes.
     assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
 }
+
+#[test]
+fn syncing_makes_that_object_durable_and_what_was_written_before() {
+    let store = Forgetful::new();
+    let (a, b) = (store.open_write("a", OpenWrite::New).unwrap(), store.open_write("b", OpenWrite::New).unwrap());
+    store.sync_folder("").unwrap();
+    write(&*a, 0, b"synced");
+    write(&*b, 0, b"not synced");
+    a.sync().unwrap();
+    write(&*a, 6, b" and after");
+    let left = store.power_cut(store.operations(), 0);
+    assert_eq!((left.read_all("a").unwrap(), left.read_all("b").unwrap()), (b"synced".to_vec(), vec![]));
+}
