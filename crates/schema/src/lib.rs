@@ -3,19 +3,29 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`model`] | the [`Schema`] and everything in it |
+//! | [`name`] | what may be a name |
 //! | [`dimension`] | dimensions: numbers, names, the time index, arithmetic of these |
+//! | [`attribute`] | values of attributes, read from text; names of types |
+//! | [`mesh`] | meshes, and the attributes that tell viewers about them |
+//! | [`method`] | parameters of methods |
 //! | [`xml`] | the XML document of the papers and of ADIOS 1.x, read into a schema |
 //! | [`declare`] | the same schema declared from code |
 //! | [`report`] | all errors of a document at once, each with place, expectation and nearest known name |
 #![forbid(unsafe_code)]
 
+pub mod attribute;
 pub mod declare;
 pub mod dimension;
+pub mod mesh;
+pub mod method;
 pub mod model;
+pub mod name;
 pub mod report;
 pub mod xml;
 
 pub use declare::GroupBuilder;
 pub use dimension::Dimension;
+pub use mesh::mesh_attributes;
 pub use model::*;
-pub use report::Report;
+pub use report::{Report, SourceSpan};
+pub use xml::{parse, parse_bytes, parse_with_warnings};

@@ -1,6 +1,7 @@
 //! The schema: what an XML document or a program says about groups, methods and the buffer.
 
 use crate::dimension::Dimension;
+use crate::report::SourceSpan;
 use thalweg_types::{ElementType, Value};
 
 /// Everything a document says.
@@ -51,7 +52,8 @@ pub struct Group {
     pub statistics: Statistics,
     /// Name that stands for the time index in dimensions.
     pub time_index: Option<String>,
-    /// Variables in the order given; ids are their position + 1, counted together with attributes.
+    /// Variables in the order given. A name declared again from code (another block of the same variable) has an entry of
+    /// its own with its own dimensions, and the id of the first one.
     pub variables: Vec<Variable>,
     /// Attributes in the order given.
     pub attributes: Vec<Attribute>,
@@ -59,12 +61,23 @@ pub struct Group {
     pub meshes: Vec<Mesh>,
     /// Version of the mesh schema, as `1.1`.
     pub schema_version: Option<String>,
+    /// Lines of program text between variables (`<gwrite src="..."/>`), kept for generated code.
+    pub program_text: Vec<ProgramText>,
+}
+
+/// A line of program text that generated code gets in front of a variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramText {
+    /// Position in [`Group::variables`] of the variable it stands in front of (their number: at the end).
+    pub before: usize,
+    /// The text.
+    pub text: String,
 }
 
 /// One variable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variable {
-    /// Id in files: unique in the group, from 1, variables and attributes counted in one sequence.
+    /// Id in files: one per full name in the group, from 1, variables and attributes counted in one sequence.
     pub id: u32,
     /// Its name.
     pub name: String,
@@ -96,8 +109,28 @@ pub struct Variable {
     pub mesh: Option<String>,
     /// `cell` or `point` on that mesh.
     pub centering: Option<String>,
+    /// Which steps its values belong to, for viewers.
+    pub time: TimeMarks,
+    /// `start,stride,count`, `min,max` or one position, for viewers (`hyperslab`).
+    pub hyperslab: Option<String>,
+    /// `coordination-communicator` of its `global-bounds`, kept for generated code.
+    pub coordination_communicator: Option<String>,
+    /// `coordination-var` of its `global-bounds`. Kept and checked; staging will use it.
+    pub coordination_var: Option<String>,
     /// Whether a dimension of another variable names it.
     pub is_dimension: bool,
+}
+
+/// Which steps something belongs to, for viewers. Each text is one, two or three numbers or names of variables:
+/// a count, a minimum and maximum, or start, stride and count.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TimeMarks {
+    /// In steps (`time-steps`).
+    pub steps: Option<String>,
+    /// In the simulation's time (`time-scale`).
+    pub scale: Option<String>,
+    /// Digits in the names of image files (`time-series-format`).
+    pub series_format: Option<String>,
 }
 
 /// One attribute.
@@ -137,16 +170,40 @@ pub struct Mesh {
     pub file: Option<String>,
     /// Group that holds its variables, where it is another one.
     pub group: Option<String>,
+    /// Which steps it belongs to, for viewers.
+    pub time: TimeMarks,
 }
 
 /// The kinds of mesh. Each string is a number or the name of a variable.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
 pub enum MeshKind {
-    Uniform { dimensions: Vec<String>, origin: Vec<String>, spacing: Vec<String>, maximum: Vec<String>, nspace: Option<String> },
-    Rectilinear { dimensions: Vec<String>, coordinates: Vec<String>, single_var: bool, nspace: Option<String> },
-    Structured { dimensions: Vec<String>, points: Vec<String>, single_var: bool, nspace: Option<String> },
-    Unstructured { points: Vec<String>, single_var: bool, npoints: Option<String>, nspace: Option<String>, cells: Vec<Cells> },
+    Uniform {
+        dimensions: Vec<String>,
+        origin: Vec<String>,
+        spacing: Vec<String>,
+        maximum: Vec<String>,
+        nspace: Option<String>,
+    },
+    Rectilinear {
+        dimensions: Vec<String>,
+        coordinates: Vec<String>,
+        single_var: bool,
+        nspace: Option<String>,
+    },
+    Structured {
+        dimensions: Vec<String>,
+        points: Vec<String>,
+        single_var: bool,
+        nspace: Option<String>,
+    },
+    Unstructured {
+        points: Vec<String>,
+        single_var: bool,
+        npoints: Option<String>,
+        nspace: Option<String>,
+        cells: Vec<Cells>,
+    },
 }
 
 /// Cells of one type in an unstructured mesh.
@@ -160,8 +217,8 @@ pub struct Cells {
     pub cell_type: String,
 }
 
-/// A method chosen for a group.
-#[derive(Debug, Clone, PartialEq)]
+/// A method chosen for a group. Two are equal wherever in a document they were found.
+#[derive(Debug, Clone)]
 pub struct MethodChoice {
     /// The group it serves.
     pub group: String,
@@ -175,6 +232,46 @@ pub struct MethodChoice {
     pub iterations: u32,
     /// `key=value` pairs of the text, in the order given.
     pub parameters: Vec<(String, String)>,
+    /// Where the document says so, for reports about method names and parameters; `None` from code.
+    pub source: Option<MethodSource>,
+}
+
+impl PartialEq for MethodChoice {
+    fn eq(&self, other: &MethodChoice) -> bool {
+        let MethodChoice { group, method, base_path, priority, iterations, parameters, source: _ } = self;
+        *group == other.group
+            && *method == other.method
+            && *base_path == other.base_path
+            && *priority == other.priority
+            && *iterations == other.iterations
+            && *parameters == other.parameters
+    }
+}
+
+impl MethodChoice {
+    /// A method without parameters, priority and iterations at their default of 1.
+    pub fn new(group: impl Into<String>, method: impl Into<String>) -> MethodChoice {
+        MethodChoice {
+            group: group.into(),
+            method: method.into(),
+            base_path: String::new(),
+            priority: 1,
+            iterations: 1,
+            parameters: Vec::new(),
+            source: None,
+        }
+    }
+}
+
+/// Where a method was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MethodSource {
+    /// The name of the method.
+    pub method: SourceSpan,
+    /// The name of the group.
+    pub group: SourceSpan,
+    /// Each parameter, in the order of [`MethodChoice::parameters`].
+    pub parameters: Vec<SourceSpan>,
 }
 
 /// How much memory the process may use for buffering.
@@ -232,6 +329,33 @@ pub fn full_name(path: &str, name: &str) -> String {
 }
 
 impl Variable {
+    /// A scalar that leaves every choice at its default.
+    pub fn new(id: u32, name: impl Into<String>, path: impl Into<String>, element: ElementType) -> Variable {
+        Variable {
+            id,
+            name: name.into(),
+            path: path.into(),
+            element,
+            local: Vec::new(),
+            global: Vec::new(),
+            offset: Vec::new(),
+            gwrite: None,
+            gread: None,
+            write: true,
+            read: true,
+            copy_on_write: true,
+            statistics: None,
+            transform: None,
+            mesh: None,
+            centering: None,
+            time: TimeMarks::default(),
+            hyperslab: None,
+            coordination_communicator: None,
+            coordination_var: None,
+            is_dimension: false,
+        }
+    }
+
     /// Path and name joined.
     pub fn full_name(&self) -> String {
         full_name(&self.path, &self.name)

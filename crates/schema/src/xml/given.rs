@@ -1,0 +1,172 @@
+//! The attributes of one element: known ones by their first spelling, unknown ones reported.
+
+use super::Reader;
+use crate::model::{HostLanguage, Statistics};
+use crate::report::{Problem, SourceSpan};
+use roxmltree::Node;
+use std::collections::HashMap;
+
+/// An attribute's value and where it is.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'a> {
+    pub(super) value: &'a str,
+    pub(super) span: SourceSpan,
+    /// Whether the source holds the value letter for letter, so that parts of it have places.
+    pub(super) literal: bool,
+}
+
+impl<'a> Found<'a> {
+    pub(super) fn part(&self, range: std::ops::Range<usize>) -> SourceSpan {
+        if self.literal {
+            let start = self.span.offset_bytes + range.start;
+            (start..start + range.len()).into()
+        } else {
+            self.span
+        }
+    }
+}
+
+/// The known attributes of one element, by first spelling.
+pub(super) struct Given<'a> {
+    pub(super) values: HashMap<&'static str, Found<'a>>,
+    pub(super) element: SourceSpan,
+}
+
+impl<'a> Given<'a> {
+    pub(super) fn get(&self, name: &str) -> Option<Found<'a>> {
+        self.values.get(name).copied()
+    }
+
+    /// Its text without blanks around it; `None` where it is missing or blank.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(|f| f.value.trim()).filter(|t| !t.is_empty()).map(str::to_string)
+    }
+
+    /// Where the attribute is, or else the element.
+    pub(super) fn span(&self, name: &str) -> SourceSpan {
+        self.get(name).map_or(self.element, |f| f.span)
+    }
+}
+
+/// Spellings of one attribute, the first one counts where several are given.
+pub(super) type Spellings = &'static [&'static str];
+
+impl<'a> Reader<'a> {
+    pub(super) fn element_span(&self, node: Node<'a, 'a>) -> SourceSpan {
+        // The opening `<name` is enough to point at.
+        let start = node.range().start;
+        (start..start + 1 + node.tag_name().name().len()).into()
+    }
+
+    /// Children that are elements, with their names in small letters; other text is reported.
+    pub(super) fn children(&mut self, node: Node<'a, 'a>) -> Vec<(String, Node<'a, 'a>)> {
+        for child in node.children().filter(|c| c.is_text()) {
+            let text = child.text().unwrap_or("");
+            if !text.trim().is_empty() {
+                let start = child.range().start + text.len() - text.trim_start().len();
+                let problem = Problem::new(format!("text in <{}> has no meaning", node.tag_name().name()));
+                self.report.warning(start..start + text.trim().len(), problem);
+            }
+        }
+        node.children().filter(Node::is_element).map(|c| (c.tag_name().name().to_ascii_lowercase(), c)).collect()
+    }
+
+    pub(super) fn unknown_element(&mut self, node: Node<'a, 'a>, parent: &str, known: &[&str]) {
+        let name = node.tag_name().name();
+        let span = self.element_span(node);
+        let problem = Problem::unknown(&format!("element in <{parent}>"), name, known.iter().copied());
+        self.report.error(span, problem);
+    }
+
+    pub(super) fn given(&mut self, node: Node<'a, 'a>, known: &'static [Spellings]) -> Given<'a> {
+        let mut given = Given { values: HashMap::new(), element: self.element_span(node) };
+        let mut chosen: HashMap<&'static str, usize> = HashMap::new();
+        for attribute in node.attributes().filter(|a| a.namespace().is_none()) {
+            let name = attribute.name();
+            let spelled = known.iter().find_map(|spellings| {
+                let rank = spellings.iter().position(|s| s.eq_ignore_ascii_case(name))?;
+                Some((spellings[0], rank, spellings))
+            });
+            let Some((first, rank, spellings)) = spelled else {
+                let all = known.iter().flat_map(|s| s.iter().copied());
+                let problem = Problem::unknown(&format!("attribute of <{}>", node.tag_name().name()), name, all);
+                self.report.error(attribute.range_qname(), problem);
+                continue;
+            };
+            let range = attribute.range_value();
+            let literal = self.text.get(range.clone()) == Some(attribute.value());
+            let found = Found { value: attribute.value(), span: range.into(), literal };
+            match chosen.get(first) {
+                None => {}
+                Some(before) => {
+                    let (kept, ignored) = (spellings[rank.min(*before)], spellings[rank.max(*before)]);
+                    let problem = Problem::new(format!("{kept:?} and {ignored:?} mean the same: {kept:?} counts"));
+                    self.report.warning(attribute.range_qname(), problem.expected("one of them"));
+                    if rank >= *before {
+                        continue;
+                    }
+                }
+            }
+            chosen.insert(first, rank);
+            given.values.insert(first, found);
+        }
+        given
+    }
+
+    /// The value of an attribute that must be there.
+    pub(super) fn need(&mut self, given: &Given<'a>, name: &str, element: &str) -> Option<Found<'a>> {
+        let found = given.get(name);
+        if found.is_none() {
+            let problem = Problem::new(format!("<{element}> without {name:?}")).expected(format!("{name}=\"...\""));
+            self.report.error(given.element, problem);
+        }
+        found
+    }
+
+    /// Reports a problem at an attribute and goes on without it.
+    pub(super) fn check<T>(&mut self, span: SourceSpan, result: Result<T, Problem>) -> Option<T> {
+        result.map_err(|problem| self.report.error(span, problem)).ok()
+    }
+
+    pub(super) fn yes_or_no(&mut self, given: &Given<'a>, name: &str, default: bool) -> bool {
+        let Some(found) = given.get(name) else { return default };
+        match found.value.trim().to_ascii_lowercase().as_str() {
+            "yes" | "true" | "on" => true,
+            "no" | "false" | "off" => false,
+            "" => default,
+            other => {
+                let problem = Problem::new(format!("{name}={other:?}")).expected("yes or no");
+                self.report.error(found.span, problem);
+                default
+            }
+        }
+    }
+
+    pub(super) fn statistics(&mut self, given: &Given<'a>) -> Option<Statistics> {
+        let found = given.get("stats")?;
+        match found.value.trim().to_ascii_lowercase().as_str() {
+            "off" | "no" => Some(Statistics::Off),
+            "minmax" => Some(Statistics::MinMax),
+            "on" | "yes" | "default" | "full" => Some(Statistics::Full),
+            _ => {
+                let known = ["off", "on", "default", "minmax", "full"];
+                self.report.error(found.span, Problem::unknown("statistics", found.value, known));
+                None
+            }
+        }
+    }
+
+    pub(super) fn host_language(&mut self, found: Found<'a>) -> Option<HostLanguage> {
+        match found.value.trim().to_ascii_lowercase().as_str() {
+            "c" | "c++" | "cpp" | "cxx" | "python" => Some(HostLanguage::C),
+            "fortran" | "f77" | "f90" => Some(HostLanguage::Fortran),
+            _ => {
+                self.report.error(
+                    found.span,
+                    Problem::unknown("host language", found.value, ["C", "C++", "Fortran", "Python"]),
+                );
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! `adios-group` and what is in it, in two passes: first what there is, then what refers to something.
+
+use super::Reader;
+use super::given::{Found, Given, Spellings};
+use super::mesh::time_marks;
+use crate::attribute::parse_type;
+use crate::declare::{attribute_from, check_centering, check_transform, check_variable_type};
+use crate::dimension::{Dimension, Extents, Scope, check_agreement, mark_dimensions};
+use crate::model::*;
+use crate::name::{check_name, check_path};
+use crate::report::Problem;
+use roxmltree::Node;
+use std::collections::{HashMap, HashSet};
+use thalweg_types::{ElementType, Value};
+
+const GROUP_ATTRIBUTES: &[Spellings] = &[
+    &["name"],
+    &["coordination-communicator"],
+    &["coordination-var"],
+    &["stats"],
+    &["time-index"],
+    &["host-language"],
+];
+const BOUNDS_ATTRIBUTES: &[Spellings] = &[
+    &["dimensions", "dimension", "global-dimensions", "global-dimension"],
+    &["offsets", "offset", "local-offsets", "local-offset"],
+    &["coordination-communicator"],
+    &["coordination-var"],
+];
+const VARIABLE_ATTRIBUTES: &[Spellings] = &[
+    &["name"],
+    &["path"],
+    &["type"],
+    &["dimensions", "dimension"],
+    &["write"],
+    &["read"],
+    &["gwrite"],
+    &["gread"],
+    &["gname"],
+    &["copy-on-write"],
+    &["stats"],
+    &["transform"],
+    &["mesh"],
+    &["center", "centering"],
+    &["time-steps"],
+    &["time-scale"],
+    &["time-series-format"],
+    &["hyperslab"],
+];
+const ATTRIBUTE_ATTRIBUTES: &[Spellings] = &[&["name"], &["path"], &["value"], &["type"], &["var"]];
+const GROUP_ELEMENTS: &[&str] = &["var", "global-bounds", "attribute", "mesh", "gwrite", "schema", "multilink"];
+
+/// What the first pass over a group leaves for the second, when all names are known.
+pub(super) struct PendingVariable<'a> {
+    pub(super) at: usize,
+    pub(super) local: Option<Found<'a>>,
+    pub(super) bounds: Option<usize>,
+    pub(super) given: Given<'a>,
+}
+
+/// A `global-bounds` element.
+pub(super) struct Bounds<'a> {
+    given: Given<'a>,
+    /// Whether its dimensions or offsets were reported already.
+    reported: bool,
+}
+
+/// The attributes of a group: positions by full name, and what is still to be resolved of each.
+#[derive(Default)]
+pub(super) struct Attributes<'a> {
+    at: HashMap<String, usize>,
+    pending: Vec<PendingAttribute<'a>>,
+}
+
+pub(super) enum PendingAttribute<'a> {
+    Ready,
+    From(Found<'a>),
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn group(&mut self, node: Node<'a, 'a>, version: Option<String>) {
+        let given = self.given(node, GROUP_ATTRIBUTES);
+        let mut group = Group { schema_version: version, ..Group::default() };
+        if let Some(name) = self.need(&given, "name", "adios-group") {
+            self.check(name.span, check_name("group", name.value));
+            group.name = name.value.trim().to_string();
+            if self.schema.group(&group.name).is_some() {
+                let problem =
+                    Problem::new(format!("group {:?} is defined already", group.name)).expected("another name");
+                self.report.error(name.span, problem);
+            }
+        }
+        group.coordination_communicator = given.text("coordination-communicator");
+        group.coordination_var = given.text("coordination-var");
+        group.statistics = self.statistics(&given).unwrap_or_default();
+        group.time_index = given.text("time-index");
+        if let Some(name) = &group.time_index {
+            self.check(given.span("time-index"), check_name("time index", name));
+        }
+        if let Some(found) = given.get("host-language") {
+            let language = self.host_language(found);
+            if language.is_some_and(|l| l != self.schema.host_language) {
+                let problem = Problem::new(format!("group {:?} with a host language of its own", group.name))
+                    .expected("the one of <adios-config>");
+                self.report.error(found.span, problem);
+            }
+        }
+
+        // First pass: what there is, in the order of the document.
+        let mut ids = 1..;
+        let (mut variables, mut meshes, mut all_bounds) = (Vec::new(), Vec::new(), Vec::new());
+        let mut attributes = Attributes::default();
+        let mut names = HashSet::new();
+        for (name, child) in self.children(node) {
+            match name.as_str() {
+                "var" => variables.extend(self.variable(child, None, &mut group, &mut names, &mut ids)),
+                "global-bounds" => {
+                    let given = self.given(child, BOUNDS_ATTRIBUTES);
+                    let mut reported = self.need(&given, "dimensions", "global-bounds").is_none();
+                    let joined =
+                        given.get("dimensions").is_some_and(|d| d.value.to_ascii_lowercase().contains("joined"));
+                    if !joined {
+                        reported |= self.need(&given, "offsets", "global-bounds").is_none();
+                    }
+                    let bounds = all_bounds.len();
+                    all_bounds.push(Bounds { given, reported });
+                    for (name, inner) in self.children(child) {
+                        if name == "var" {
+                            variables.extend(self.variable(inner, Some(bounds), &mut group, &mut names, &mut ids));
+                        } else {
+                            self.unknown_element(inner, "global-bounds", &["var"]);
+                        }
+                    }
+                }
+                "attribute" => self.attribute(child, &mut group, &mut attributes, &mut ids),
+                "mesh" => meshes.extend(self.mesh(child, &mut group)),
+                "gwrite" => {
+                    let given = self.given(child, &[&["src"]]);
+                    if let Some(text) = self.need(&given, "src", "gwrite") {
+                        group
+                            .program_text
+                            .push(ProgramText { before: group.variables.len(), text: text.value.to_string() });
+                    }
+                }
+                "schema" => group.schema_version = self.schema_element(child).or(group.schema_version),
+                "multilink" => {
+                    let problem = Problem::new("<multilink>: links to other files are not kept");
+                    self.report.warning(self.element_span(child), problem);
+                }
+                _ => self.unknown_element(child, "adios-group", GROUP_ELEMENTS),
+            }
+        }
+
+        // Second pass: what refers to something. Variables first, so that attributes of variables serve as dimensions.
+        let mut scope = Scope::default();
+        scope.set_time_index(group.time_index.as_deref());
+        for pending in &variables {
+            scope.add_variable(&group.variables[pending.at], pending.local.is_none());
+        }
+        for (attribute, pending) in group.attributes.iter_mut().zip(&attributes.pending) {
+            if let PendingAttribute::From(variable) = pending
+                && let Some(value) = self.check(variable.span, attribute_from(variable.value, &scope))
+            {
+                attribute.value = value;
+            }
+            scope.add_attribute(attribute);
+        }
+        for pending in &variables {
+            self.dimensions(pending, &mut all_bounds, &mut group, &scope);
+        }
+        self.check_meshes(&meshes, &scope);
+        for pending in &variables {
+            self.check_mesh_of(pending, &group);
+        }
+        for owner in std::iter::once(&given).chain(all_bounds.iter().map(|b| &b.given)) {
+            if let Some(name) = owner.text("coordination-var")
+                && let Err(problem) = scope.need_variable(&name)
+            {
+                self.report.warning(owner.span("coordination-var"), problem);
+            }
+        }
+        mark_dimensions(&mut group);
+        self.schema.groups.push(group);
+    }
+
+    pub(super) fn variable(
+        &mut self,
+        node: Node<'a, 'a>,
+        bounds: Option<usize>,
+        group: &mut Group,
+        names: &mut HashSet<String>,
+        ids: &mut std::ops::RangeFrom<u32>,
+    ) -> Option<PendingVariable<'a>> {
+        self.children(node).into_iter().for_each(|(_, child)| self.unknown_element(child, "var", &[]));
+        let given = self.given(node, VARIABLE_ATTRIBUTES);
+        let name = self.need(&given, "name", "var");
+        let element = match self.need(&given, "type", "var") {
+            Some(found) => self.check(found.span, parse_type(found.value)),
+            None => None,
+        };
+        let name = name?;
+        self.check(name.span, check_name("variable", name.value));
+        let path = given.get("path").map_or("", |f| f.value.trim());
+        self.check(given.span("path"), check_path(path));
+        // With an unknown type, the name is still known to others.
+        let mut variable = Variable::new(ids.next()?, name.value.trim(), path, element.unwrap_or(ElementType::I32));
+        let local = given.get("dimensions").filter(|f| !f.value.trim().is_empty());
+        if let Some(element) = element {
+            self.check(given.span("type"), check_variable_type(element, local.is_some()));
+            let digits = !variable.name.is_empty() && variable.name.bytes().all(|b| b.is_ascii_digit());
+            if digits && element.is_integer() && local.is_none() {
+                let problem = Problem::new(format!("variable {:?} cannot serve as a dimension", variable.name))
+                    .expected("a name with at least one character that is no digit");
+                self.report.warning(name.span, problem);
+            }
+        }
+        if !names.insert(variable.full_name()) {
+            let problem = Problem::new(format!("variable {:?} is defined already", variable.full_name()))
+                .expected("another name or path");
+            self.report.error(name.span, problem);
+        }
+        let expression = |name: &str| given.get(name).or(given.get("gname")).map(|f| f.value.to_string());
+        variable.gwrite = expression("gwrite");
+        variable.gread = expression("gread");
+        variable.write = self.yes_or_no(&given, "write", true);
+        variable.read = self.yes_or_no(&given, "read", true);
+        variable.copy_on_write = self.yes_or_no(&given, "copy-on-write", true);
+        variable.statistics = self.statistics(&given);
+        if let Some(found) = given.get("transform") {
+            variable.transform = self.check(found.span, check_transform(found.value)).flatten();
+            if variable.transform.as_deref().is_some_and(|t| !t.eq_ignore_ascii_case("identity")) {
+                let problem = Problem::new("transformed variables are read by ADIOS 1.x and by us, not by adios2");
+                self.report.warning(found.span, problem);
+            }
+        }
+        variable.mesh = given.text("mesh");
+        if let Some(found) = given.get("center").filter(|f| !f.value.trim().is_empty()) {
+            variable.centering = self.check(found.span, check_centering(found.value));
+        }
+        variable.time = time_marks(&given);
+        variable.hyperslab = given.text("hyperslab");
+        let at = group.variables.len();
+        group.variables.push(variable);
+        Some(PendingVariable { at, local, bounds, given })
+    }
+
+    pub(super) fn dimensions(
+        &mut self,
+        pending: &PendingVariable<'a>,
+        all: &mut [Bounds<'a>],
+        group: &mut Group,
+        scope: &Scope,
+    ) {
+        let variable = &mut group.variables[pending.at];
+        let mut complete = true;
+        if let Some(found) = pending.local {
+            match self.dimension_list(found, scope) {
+                Some(list) => variable.local = list,
+                None => complete = false,
+            }
+        }
+        if let Some(bounds) = pending.bounds.map(|b| &mut all[b]) {
+            variable.coordination_communicator = bounds.given.text("coordination-communicator");
+            variable.coordination_var = bounds.given.text("coordination-var");
+            if pending.local.is_none() {
+                let problem = Problem::new(format!(
+                    "scalar {:?} in <global-bounds> is written as a scalar",
+                    variable.full_name()
+                ));
+                self.report.warning(
+                    pending.given.element,
+                    problem.expected("dimensions=\"...\", or a place outside <global-bounds>"),
+                );
+                return;
+            }
+            if bounds.reported {
+                return;
+            }
+            for (name, list) in [("dimensions", &mut variable.global), ("offsets", &mut variable.offset)] {
+                let Some(found) = bounds.given.get(name) else { continue };
+                match self.dimension_list(found, scope) {
+                    Some(dimensions) => *list = dimensions,
+                    None => bounds.reported = true,
+                }
+            }
+            if bounds.reported {
+                return;
+            }
+        }
+        if !complete {
+            return;
+        }
+        if let Err((extents, problem)) = check_agreement(&variable.local, &variable.global, &variable.offset) {
+            let bounds = pending.bounds.map(|b| &mut all[b]);
+            let span = match (extents, bounds) {
+                (Extents::Local, _) | (_, None) => pending.given.span("dimensions"),
+                (Extents::Global, Some(bounds)) => {
+                    bounds.reported = true;
+                    bounds.given.span("dimensions")
+                }
+                (Extents::Offset, Some(bounds)) => {
+                    bounds.reported = true;
+                    bounds.given.span("offsets")
+                }
+            };
+            self.report.error(span, problem);
+        }
+    }
+
+    pub(super) fn dimension_list(&mut self, found: Found<'a>, scope: &Scope) -> Option<Vec<Dimension>> {
+        match Dimension::parse_list(found.value, scope) {
+            Ok(list) => Some(list),
+            Err(problems) => {
+                for (range, problem) in problems {
+                    self.report.error(found.part(range), problem);
+                }
+                None
+            }
+        }
+    }
+
+    pub(super) fn attribute(
+        &mut self,
+        node: Node<'a, 'a>,
+        group: &mut Group,
+        attributes: &mut Attributes<'a>,
+        ids: &mut std::ops::RangeFrom<u32>,
+    ) {
+        self.children(node).into_iter().for_each(|(_, child)| self.unknown_element(child, "attribute", &[]));
+        let given = self.given(node, ATTRIBUTE_ATTRIBUTES);
+        let name = self.need(&given, "name", "attribute");
+        let element = match given.get("type") {
+            Some(found) => self.check(found.span, parse_type(found.value)),
+            None => Some(ElementType::String),
+        };
+        let mut value = AttributeSource::One(Value::String(Vec::new()));
+        let mut pending = PendingAttribute::Ready;
+        match (given.get("value"), given.get("var")) {
+            (Some(text), None) => {
+                if let Some(element) = element {
+                    value = self.check(text.span, AttributeSource::parse(element, text.value)).unwrap_or(value);
+                }
+            }
+            (None, Some(variable)) => {
+                if let Some(found) = given.get("type") {
+                    let problem =
+                        Problem::new("an attribute with \"var\" and \"type\"").expected("the type of the variable");
+                    self.report.error(found.span, problem);
+                }
+                pending = PendingAttribute::From(variable);
+            }
+            (text, _) => {
+                let what = if text.is_some() { "both \"value\" and \"var\"" } else { "neither \"value\" nor \"var\"" };
+                let problem =
+                    Problem::new(format!("an attribute with {what}")).expected("one of value=\"...\", var=\"...\"");
+                self.report.error(given.element, problem);
+            }
+        }
+        let Some(name) = name else { return };
+        self.check(name.span, check_name("attribute", name.value));
+        let path = given.get("path").map_or("", |f| f.value.trim());
+        self.check(given.span("path"), check_path(path));
+        let mut attribute = Attribute { id: 0, name: name.value.trim().to_string(), path: path.to_string(), value };
+        let full = attribute.full_name();
+        if let Some(at) = attributes.at.get(&full).copied() {
+            let problem = Problem::new(format!("attribute {full:?} is defined already; the last one counts"));
+            self.report.warning(name.span, problem.expected("another name or path"));
+            group.attributes[at].value = attribute.value;
+            attributes.pending[at] = pending;
+            return;
+        }
+        attribute.id = ids.next().unwrap_or(u32::MAX);
+        attributes.at.insert(full, group.attributes.len());
+        group.attributes.push(attribute);
+        attributes.pending.push(pending);
+    }
+}
