@@ -15,6 +15,13 @@ bold='' plain=''
 if [[ -t 1 ]]; then bold=$'\e[1m' plain=$'\e[0m'; fi
 say() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
 
+for part in lib/pkgconfig/thalweg.pc bin/thalweg; do
+    if [[ ! -e $PREFIX/$part ]]; then
+        echo "demo: $PREFIX/$part is missing; what makes it is not there yet" >&2
+        exit 1
+    fi
+done
+
 rm -rf "$out"
 mkdir -p "$out"
 make --silent -C "$here" PREFIX="$PREFIX" MPICC="$MPICC" OUT="$out"

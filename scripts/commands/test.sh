@@ -74,7 +74,7 @@ script_tests() {
         if [[ $status != 0 ]]; then
             [[ $no -gt 0 ]] || no=1
             tail -n 60 "$log"
-        elif [[ $yes == 0 ]] && ! grep -q '^skipped: ' "$log"; then
+        elif [[ $yes == 0 && $no == 0 ]] && ! grep -q '^skipped: ' "$log"; then
             yes=1
         fi
         record "$yes" "$no" "$log"
