@@ -1,0 +1,43 @@
+//! Reading: open by index only, plan extents, fetch them, place the values; verify and recover.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`open`] | [`Reader`]: files, subfiles, index files |
+//! | [`status`] | what a file holds at a glance: steps, whether it was closed for good, what was cut off |
+//! | [`variable`], [`attribute`], [`block`] | what is known about each |
+//! | [`summary`] | characteristics joined over blocks and steps |
+//! | [`plan`] | selection and blocks in, extents and copies out; pure |
+//! | [`fetch`] | reads extents in order, puts values where they belong |
+//! | [`verify`] | delayed consistency, offline; which bytes readers use |
+//! | [`recover`] | cuts torn bytes, rebuilds a lost index |
+//! | [`index_file`] | the index alone, as a small file |
+//! | [`object`] | objects of a layout as bytes of the format; names of subfiles |
+//!
+//! Steps count from 0 and are those of the file: step = time index - 1. Dimensions are slowest first for the caller;
+//! those of Fortran-ordered groups are turned round. Values come in this machine's byte order.
+#![forbid(unsafe_code)]
+
+pub mod attribute;
+pub mod block;
+pub mod fetch;
+pub mod index_file;
+pub mod object;
+pub mod open;
+pub mod plan;
+pub mod recover;
+mod sets;
+pub mod status;
+pub mod summary;
+pub mod variable;
+pub mod verify;
+
+pub use attribute::Attribute;
+pub use block::Block;
+pub use fetch::Element;
+pub use index_file::index_only;
+pub use open::Reader;
+pub use recover::{Options as RecoverOptions, Recovery, recover};
+pub use status::{Partial, Status};
+pub use summary::Summary;
+pub use variable::{Head, Kind, Variable};
+pub use verify::{Finding, FindingKind, Report, live_extents, verify};

@@ -1,0 +1,69 @@
+//! Variables: what is known without looking at blocks ([`Head`]) and with them ([`Variable`]).
+
+use thalweg_types::ElementType;
+
+/// What the index's entry says in front of the blocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// Path and name joined: what readers ask for.
+    pub name: String,
+    /// Path alone.
+    pub path: String,
+    /// Name alone.
+    pub short_name: String,
+    /// Group.
+    pub group: String,
+    /// Type as stored; `None` for a code BP version 3 does not know.
+    pub element: Option<ElementType>,
+    /// Blocks over all steps.
+    pub blocks: u64,
+}
+
+/// What a variable is at each step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One value or text; each rank may have written its own.
+    Scalar,
+    /// One value per writer; reads as an array of one dimension.
+    LocalValue,
+    /// Blocks of one array.
+    Global,
+    /// Arrays that have nothing to do with each other.
+    Local,
+}
+
+/// A variable over all steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Path and name joined.
+    pub name: String,
+    /// Path alone.
+    pub path: String,
+    /// Name alone.
+    pub short_name: String,
+    /// Group.
+    pub group: String,
+    /// Type of the values: before any transform.
+    pub element: ElementType,
+    /// What it is.
+    pub kind: Kind,
+    /// Steps in which it was written, rising.
+    pub steps: Vec<u64>,
+    /// Shape in the first of these; of block 0 for local arrays, empty for scalars. Slowest first, in elements.
+    pub shape: Vec<u64>,
+    /// Whether other steps (or blocks of a local array) have other shapes.
+    pub shape_changes: bool,
+    /// Blocks over all steps.
+    pub blocks: u64,
+    /// The transform that the stored bytes went through, which this reader cannot undo.
+    pub transform: Option<String>,
+}
+
+/// Path and name as one string, as both foreign readers join them.
+pub fn full_name(path: &str, name: &str) -> String {
+    match path {
+        "" => name.to_string(),
+        path if path.ends_with('/') => format!("{path}{name}"),
+        path => format!("{path}/{name}"),
+    }
+}
