@@ -54,8 +54,6 @@ pub enum Tag {
     Run = 5,
     /// Counts beyond 32 bits: u32 subfile, u32 0, u64 payload offset, u64 finite.
     WideCount = 6,
-    /// Bytes that no reader uses any more: u64 offset, u64 length.
-    Dead = 7,
 }
 
 /// Records by tag.

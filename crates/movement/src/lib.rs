@@ -1,0 +1,20 @@
+//! Movement: which rank's bytes go to which writer, in which turn.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`plan`] | placement as a pure function: sizes in, extents out |
+//! | [`buffer`] | the memory of the process for output, and its limit |
+//! | [`pack`] | one rank's process group while it is being written |
+//! | [`parts`] | pieces that methods share: the live index of a file, agreement of ranks |
+//! | [`method`] | the methods, one file each |
+#![forbid(unsafe_code)]
+
+pub mod buffer;
+pub mod method;
+pub mod pack;
+pub mod parts;
+pub mod plan;
+
+pub use buffer::BufferPool;
+pub use method::{Closed, Method, Mode, OpenRequest, Opened};
+pub use pack::{BlockSpec, Pack};

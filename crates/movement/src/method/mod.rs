@@ -1,0 +1,183 @@
+//! Methods: how bytes travel from ranks to a layout. One file each; its first page answers who, when and where.
+//!
+//! | method | names in the XML |
+//! |---|---|
+//! | [`null`] | `NULL` |
+//! | [`posix`] | `POSIX`, `POSIX1` |
+//! | [`independent`] | `MPI` |
+
+use crate::pack::Pack;
+use crate::parts::kept::Kept;
+use std::sync::Arc;
+use thalweg_bp::process_group::Header;
+use thalweg_comm::Communicator;
+use thalweg_layout::{Layout, WriteObject};
+use thalweg_types::{Error, ErrorKind, Result};
+
+pub mod independent;
+pub mod null;
+pub mod posix;
+
+/// How a file is opened for output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// A new file, whatever was there.
+    Write,
+    /// A further step.
+    Append,
+    /// More of the last step.
+    Update,
+}
+
+/// What a method is told when an output opens.
+pub struct OpenRequest<'r> {
+    /// The ranks that open together.
+    pub comm: &'r dyn Communicator,
+    /// Where files are.
+    pub layout: &'r Arc<dyn Layout>,
+    /// Name of the file.
+    pub path: &'r str,
+    /// How.
+    pub mode: Mode,
+    /// A number for this opening, if none is kept; rank 0's counts.
+    pub run: u64,
+    /// What the process keeps between outputs.
+    pub kept: &'r Arc<Kept>,
+}
+
+/// What all ranks know after an open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// Step + 1.
+    pub time_index: u32,
+    /// One number for all files and ranks of one opening.
+    pub run: u64,
+}
+
+/// What all ranks know after a close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Closed {
+    /// Bytes all ranks wrote.
+    pub bytes: u64,
+}
+
+/// A way for bytes to travel. One value serves one output: `open`, any number of `through`, `close`.
+///
+/// `open` and `close` are collective over the request's communicator, also on ranks that failed: every rank returns.
+pub trait Method: Send {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// Opens the output.
+    fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened>;
+
+    /// Blocks of at least this many bytes are written at once from the caller's memory, as the place is known and a copy
+    /// would only cost time. `None`: they wait for close.
+    fn at_once(&self) -> Option<u64> {
+        None
+    }
+
+    /// Where bytes go that find no room in the buffer: an object, and where the process group starts in it. Not
+    /// collective.
+    fn through(&mut self) -> Result<(&dyn WriteObject, u64)>;
+
+    /// Writes what is left of `pack`, and commits the step. `failed` is this rank's own failure so far: its process
+    /// group is then left out.
+    fn close(&mut self, comm: &dyn Communicator, header: &Header, pack: &mut Pack<'_>, failed: Option<Error>) -> Result<Closed>;
+}
+
+/// A parameter that a method knows: for parsing, help and manual.
+#[derive(Debug, Clone, Copy)]
+pub struct Parameter {
+    /// Its key.
+    pub key: &'static str,
+    /// What it does, with unit and default.
+    pub about: &'static str,
+}
+
+/// A method as the registry lists it.
+#[derive(Clone, Copy)]
+pub struct MethodKind {
+    /// Names in the XML; the first is ours.
+    pub names: &'static [&'static str],
+    /// Id stored in process groups.
+    pub id: u8,
+    /// One line.
+    pub about: &'static str,
+    /// Keys it knows.
+    pub parameters: &'static [Parameter],
+    /// Makes one for an output.
+    pub make: fn(&Parameters) -> Result<Box<dyn Method>>,
+}
+
+/// Parameters with values, in the order given.
+#[derive(Debug, Clone, Default)]
+pub struct Parameters(pub Vec<(String, String)>);
+
+impl Parameters {
+    /// The last value of a key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v.as_str())
+    }
+
+    /// A yes or no.
+    pub fn flag(&self, key: &str, default: bool) -> Result<bool> {
+        match self.get(key).map(str::to_ascii_lowercase).as_deref() {
+            None => Ok(default),
+            Some("yes" | "y" | "true" | "on" | "1" | "") => Ok(true),
+            Some("no" | "n" | "false" | "off" | "0") => Ok(false),
+            Some(other) => Err(Error::new(ErrorKind::Config, format!("parameter {key}={other}: expected yes or no"))),
+        }
+    }
+
+    /// A number of bytes: `65536`, `64k`, `8M`, `8MiB`, `1G`.
+    pub fn bytes(&self, key: &str, default: u64) -> Result<u64> {
+        let Some(text) = self.get(key) else { return Ok(default) };
+        let digits = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim();
+        let unit = text.trim()[digits.len()..].trim().to_ascii_lowercase();
+        let factor = match unit.as_str() {
+            "" | "b" => Some(1),
+            "k" | "kb" | "kib" => Some(1 << 10),
+            "m" | "mb" | "mib" => Some(1 << 20),
+            "g" | "gb" | "gib" => Some(1 << 30),
+            _ => None,
+        };
+        factor.and_then(|f| digits.parse::<u64>().ok()?.checked_mul(f)).ok_or_else(|| {
+            Error::new(ErrorKind::Config, format!("parameter {key}={text}: expected bytes, as 65536, 64k or 8MiB"))
+        })
+    }
+
+    /// Whether a full index follows each output.
+    pub fn index_each(&self) -> Result<bool> {
+        match self.get("index") {
+            None | Some("auto") => Ok(false),
+            Some("each") => Ok(true),
+            Some(other) => Err(Error::new(ErrorKind::Config, format!("parameter index={other}: expected each or auto"))),
+        }
+    }
+}
+
+/// `sync`, known to every method that writes files.
+pub const SYNC: Parameter = Parameter {
+    key: "sync",
+    about: "yes: close returns when file and folder are on the device (fsync); default no",
+};
+/// `index`, known to every method that writes files.
+pub const INDEX: Parameter = Parameter {
+    key: "index",
+    about: "each: a full index after each output, for foreign readers that follow along; default auto",
+};
+
+/// The folder a path lies in, for syncing names; `.` where it names none.
+pub fn folder_of(path: &str) -> &str {
+    match path.rfind('/') {
+        Some(0) => "/",
+        Some(i) => &path[..i],
+        None => ".",
+    }
+}
+
+/// The last part of a path.
+pub fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

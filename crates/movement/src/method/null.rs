@@ -1,0 +1,89 @@
+//! No output: what an application's own work costs, measured with everything but the bytes.
+//!
+//! | question     | answer |
+//! |--------------|--------|
+//! | who writes   | nobody |
+//! | when         | never |
+//! | where        | nowhere |
+//! | what moves   | nothing |
+//! | memory       | what the buffer holds; it is dropped at close |
+//! | who calls    | every rank; no rank waits for another |
+//! | on failure   | only the caller's own mistakes fail |
+//!
+//! Source: Lofstead et al., SAND2009-7763: the NULL method.
+
+use super::{Closed, Method, MethodKind, OpenRequest, Opened, Parameters};
+use crate::pack::Pack;
+use thalweg_bp::process_group::Header;
+use thalweg_comm::Communicator;
+use thalweg_layout::WriteObject;
+use thalweg_types::{Error, Result};
+
+/// How the registry lists it.
+pub const KIND: MethodKind = MethodKind {
+    names: &["NULL"],
+    id: 255,
+    about: "no output at all, to measure what the rest costs",
+    parameters: &[],
+    make,
+};
+
+fn make(_: &Parameters) -> Result<Box<dyn Method>> {
+    Ok(Box::new(Null))
+}
+
+struct Null;
+
+/// Takes bytes and forgets them.
+struct Nowhere;
+
+impl WriteObject for Nowhere {
+    fn write_at(&self, _: u64, _: &[std::io::IoSlice<'_>]) -> Result<()> {
+        Ok(())
+    }
+
+    fn length(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<usize> {
+        Ok(0)
+    }
+
+    fn truncate(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn punch(&self, _: u64, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Method for Null {
+    fn name(&self) -> &'static str {
+        "NULL"
+    }
+
+    fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
+        let key = format!("NULL:{}", request.path);
+        let before = match request.mode {
+            super::Mode::Write => 0,
+            super::Mode::Append => request.kept.end_of(&key).unwrap_or(0),
+            super::Mode::Update => request.kept.end_of(&key).unwrap_or(0).saturating_sub(1),
+        };
+        request.kept.set_end(&key, Some(before + 1));
+        Ok(Opened { time_index: (before + 1) as u32, run: request.run })
+    }
+
+    fn through(&mut self) -> Result<(&dyn WriteObject, u64)> {
+        Ok((&Nowhere, 0))
+    }
+
+    fn close(&mut self, _: &dyn Communicator, _: &Header, _: &mut Pack<'_>, failed: Option<Error>) -> Result<Closed> {
+        failed.map_or(Ok(Closed::default()), Err)
+    }
+}

@@ -1,0 +1,448 @@
+//! One rank's process group while it is being written.
+//!
+//! Every block is in one of three states: *copied* into a chunk of the process's buffer, *deferred* (the caller promised
+//! to leave the memory alone until close: nothing is copied), or *gone through* to storage because the buffer's limit
+//! left no room or because a copy would only cost time. Offsets inside the group are known at once, as the head of a
+//! record has the same length whatever its statistics turn out to be; where the group lies is known at close.
+//!
+//! Statistics and checksum of a block are taken in the same pass as its copy ([`thalweg_bp::pass`]).
+
+use crate::buffer::BufferPool;
+use std::io::IoSlice;
+use std::sync::Arc;
+use thalweg_bp::characteristic::Location;
+use thalweg_bp::checksum::{self, crc32c};
+use thalweg_bp::index::Index;
+use thalweg_bp::pass::{self, Digest};
+use thalweg_bp::process_group::{self, Block, Header, SECTION_HEAD};
+use thalweg_bp::shape::Shape;
+use thalweg_bp::statistics::{Level, Statistics};
+use thalweg_bp::trailer::{self, BlockSum, Trailer};
+use thalweg_layout::WriteObject;
+use thalweg_types::{AttributeValue, ElementType, Error, ErrorKind, Extent, Result, Value};
+
+/// What a block is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlockSpec {
+    /// Id of the variable in its group.
+    pub id: u32,
+    /// Name.
+    pub name: Arc<str>,
+    /// Path.
+    pub path: Arc<str>,
+    /// Type.
+    pub element: ElementType,
+    /// Whether other variables use it as a dimension.
+    pub is_dimension: bool,
+    /// Shape, in file order; `None` for scalars and strings.
+    pub shape: Option<Shape>,
+    /// How much is recorded.
+    pub level: Level,
+    /// Value of a scalar or string.
+    pub value: Option<Value>,
+}
+
+impl BlockSpec {
+    fn record<'s>(&'s self, statistics: Option<&'s Statistics>, payload: u64) -> Block<'s> {
+        Block {
+            id: self.id,
+            name: &self.name,
+            path: &self.path,
+            element: self.element,
+            is_dimension: self.is_dimension,
+            shape: self.shape.as_ref(),
+            level: self.level,
+            statistics,
+            payload,
+        }
+    }
+
+    /// Level at which statistics are taken: only arrays have any.
+    fn taken(&self) -> Level {
+        if self.shape.is_some() { self.level } else { Level::Off }
+    }
+}
+
+struct Placed {
+    spec: BlockSpec,
+    /// Start of the record, behind the head of the variables' section.
+    record: u64,
+    /// Bytes of the record before its payload.
+    head: u64,
+    payload: u64,
+    digest: Option<Digest>,
+    /// CRC-32C of the record's head.
+    head_crc: u32,
+}
+
+enum Piece<'a> {
+    Chunk(Vec<u8>),
+    Deferred { block: usize, data: &'a [u8] },
+}
+
+/// Where bytes go that cannot wait for close: an object and the byte where the group starts in it.
+pub struct Through<'t> {
+    /// The object.
+    pub object: &'t dyn WriteObject,
+    /// Where the process group starts.
+    pub start: u64,
+    /// Its header, for a first version of it.
+    pub header: &'t Header,
+}
+
+/// An attribute with its value settled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttributeSpec {
+    /// Id in the group.
+    pub id: u32,
+    /// Name.
+    pub name: Arc<str>,
+    /// Path.
+    pub path: Arc<str>,
+    /// Value.
+    pub value: AttributeValue,
+}
+
+/// A process group in the making. `'a` is how long deferred memory stays as it is.
+pub struct Pack<'a> {
+    pool: Arc<BufferPool>,
+    front: u64,
+    blocks: Vec<Placed>,
+    pieces: Vec<Piece<'a>>,
+    /// Bytes of all records so far.
+    records: u64,
+    /// Bytes of these that went through already.
+    gone: u64,
+    expected: u64,
+    attributes: Vec<AttributeSpec>,
+}
+
+/// Who writes, for the trailer.
+#[derive(Debug, Clone, Copy)]
+pub struct Writer {
+    /// Rank.
+    pub rank: u32,
+    /// Ranks that write this step.
+    pub ranks: u32,
+    /// Run id.
+    pub run: u64,
+    /// Subfile, or [`thalweg_bp::characteristic::SINGLE_FILE`].
+    pub file_index: u32,
+}
+
+impl<'a> Pack<'a> {
+    /// An empty group. `header` fixes the length of the header: group name, time name and methods.
+    pub fn new(pool: Arc<BufferPool>, header: &Header) -> Pack<'a> {
+        Pack {
+            pool,
+            front: (header.length() + SECTION_HEAD) as u64,
+            blocks: Vec::new(),
+            pieces: Vec::new(),
+            records: 0,
+            gone: 0,
+            expected: 0,
+            attributes: Vec::new(),
+        }
+    }
+
+    /// How many bytes the caller expects to write: decides how much memory is taken at a time.
+    pub fn expect(&mut self, bytes: u64) {
+        self.expected = bytes;
+    }
+
+    /// Whether bytes went through already.
+    pub fn has_gone_through(&self) -> bool {
+        self.gone > 0
+    }
+
+    /// Number of blocks so far.
+    pub fn block_count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    fn place(&mut self, spec: BlockSpec, payload: u64) -> Result<usize> {
+        let mut head = Vec::new();
+        spec.record(None, payload).encode(&mut head);
+        let head = head.len() as u64;
+        let end = self.records.checked_add(head).and_then(|e| e.checked_add(payload)).filter(|e| *e < 1 << 62);
+        let end = end.ok_or_else(|| Error::new(ErrorKind::OutOfBounds, format!("{payload} bytes leave the process group")))?;
+        self.blocks.push(Placed { spec, record: self.records, head, payload, digest: None, head_crc: 0 });
+        self.records = end;
+        Ok(self.blocks.len() - 1)
+    }
+
+    /// Takes the block's statistics as settled and returns the head of its record.
+    fn settle(&mut self, block: usize, digest: Digest) -> Vec<u8> {
+        let placed = &mut self.blocks[block];
+        let mut head = Vec::with_capacity(placed.head as usize);
+        placed.spec.record(digest.statistics.as_ref(), placed.payload).encode(&mut head);
+        debug_assert_eq!(head.len() as u64, placed.head);
+        placed.head_crc = crc32c(&head);
+        placed.digest = Some(digest);
+        head
+    }
+
+    /// Copies a block into the buffer; returns `false`, and does nothing, where the limit leaves no room.
+    pub fn copy(&mut self, spec: &BlockSpec, data: &[u8]) -> Result<bool> {
+        let mut probe = Vec::new();
+        spec.record(None, data.len() as u64).encode(&mut probe);
+        let need = (probe.len() + data.len()) as u64;
+        let fits = matches!(self.pieces.last(), Some(Piece::Chunk(c)) if (c.capacity() - c.len()) as u64 >= need);
+        if !fits {
+            let hint = self.expected.saturating_sub(self.records).max(self.records.min(1 << 24));
+            match self.pool.take(need, hint) {
+                Some(chunk) => self.pieces.push(Piece::Chunk(chunk)),
+                None => return Ok(false),
+            }
+        }
+        let block = self.place(spec.clone(), data.len() as u64)?;
+        let Some(Piece::Chunk(mut chunk)) = self.pieces.pop() else { return Ok(false) };
+        let at = chunk.len();
+        chunk.extend_from_slice(&probe);
+        let digest = pass::copy(data, spec.element, spec.taken(), &mut chunk);
+        let head = self.settle(block, digest);
+        chunk[at..at + head.len()].copy_from_slice(&head);
+        self.pieces.push(Piece::Chunk(chunk));
+        Ok(true)
+    }
+
+    /// Keeps a block where it is until close.
+    pub fn defer(&mut self, spec: BlockSpec, data: &'a [u8]) -> Result<()> {
+        let block = self.place(spec, data.len() as u64)?;
+        self.pieces.push(Piece::Deferred { block, data });
+        Ok(())
+    }
+
+    /// Writes everything that waits, and then this block, to storage; its memory is free when this returns.
+    pub fn through(&mut self, spec: BlockSpec, data: &[u8], to: &[Through<'_>]) -> Result<()> {
+        let digest = pass::look(data, spec.element, spec.taken());
+        let block = self.place(spec, data.len() as u64)?;
+        let head = self.settle(block, digest);
+        self.flush(to, &[&head, data])
+    }
+
+    /// Writes what waits, and `more` behind it.
+    fn flush(&mut self, to: &[Through<'_>], more: &[&[u8]]) -> Result<()> {
+        let heads = self.settle_deferred();
+        let mut slices: Vec<&[u8]> = Vec::new();
+        for (piece, head) in self.pieces.iter().zip(&heads) {
+            match piece {
+                Piece::Chunk(chunk) => slices.push(chunk),
+                Piece::Deferred { data, .. } => slices.extend([head.as_slice(), *data]),
+            }
+        }
+        slices.extend_from_slice(more);
+        let length: u64 = slices.iter().map(|s| s.len() as u64).sum();
+        for through in to {
+            let mut front = Vec::new();
+            let mut at = through.start;
+            if self.gone == 0 {
+                through.header.encode(&mut front);
+                front.extend_from_slice(&[0; SECTION_HEAD]);
+            } else {
+                at += self.front + self.gone;
+            }
+            let io: Vec<IoSlice<'_>> =
+                std::iter::once(front.as_slice()).chain(slices.iter().copied()).filter(|s| !s.is_empty()).map(IoSlice::new).collect();
+            through.object.write_at(at, &io)?;
+        }
+        self.gone += length;
+        self.give_back();
+        Ok(())
+    }
+
+    fn give_back(&mut self) {
+        for piece in self.pieces.drain(..) {
+            if let Piece::Chunk(chunk) = piece {
+                self.pool.give(chunk);
+            }
+        }
+    }
+
+    /// Takes the statistics of deferred blocks; returns the heads of their records, one per piece.
+    fn settle_deferred(&mut self) -> Vec<Vec<u8>> {
+        let todo: Vec<Option<(usize, &'a [u8])>> = self
+            .pieces
+            .iter()
+            .map(|p| match p {
+                Piece::Deferred { block, data } => Some((*block, *data)),
+                Piece::Chunk(_) => None,
+            })
+            .collect();
+        todo.into_iter()
+            .map(|p| match p {
+                Some((block, data)) => {
+                    let placed = &self.blocks[block];
+                    // Several methods write one pack: the first takes the statistics.
+                    let digest = match &placed.digest {
+                        Some(digest) => digest.clone(),
+                        None => pass::look(data, placed.spec.element, placed.spec.taken()),
+                    };
+                    self.settle(block, digest)
+                }
+                None => Vec::new(),
+            })
+            .collect()
+    }
+
+    /// Sets the attributes, written behind the variables.
+    pub fn set_attributes(&mut self, attributes: Vec<AttributeSpec>) {
+        self.attributes = attributes;
+    }
+
+    fn encode_attributes(&self) -> (Vec<u8>, Vec<Extent>) {
+        let mut out = vec![0; SECTION_HEAD];
+        let mut places = Vec::with_capacity(self.attributes.len());
+        for a in &self.attributes {
+            let at = out.len() as u64;
+            process_group::put_attribute(&mut out, a.id, &a.name, &a.path, &a.value);
+            places.push(Extent::new(at, out.len() as u64 - at));
+        }
+        let length = out.len() as u64;
+        process_group::put_section_head(&mut out, 0, self.attributes.len() as u32, length);
+        (out, places)
+    }
+
+    /// Bytes of the whole group, trailer included.
+    pub fn length(&self) -> u64 {
+        let (attributes, _) = self.encode_attributes();
+        self.front + self.records + attributes.len() as u64 + trailer::length(self.blocks.len())
+    }
+
+    /// Writes the group at `offset` of `object`: one write where nothing went through before; otherwise what is left
+    /// and then the front, whose lengths are known only now.
+    ///
+    /// Returns the index of this group, its fragment. The same pack may be written several times (once per method).
+    pub fn write(&mut self, object: &dyn WriteObject, offset: u64, header: &Header, writer: Writer) -> Result<Index> {
+        let heads = self.settle_deferred();
+        let (front, back, fragment) = self.finish(offset, header, writer)?;
+        let mut slices: Vec<&[u8]> = Vec::new();
+        if self.gone == 0 {
+            slices.push(&front);
+        }
+        for (piece, head) in self.pieces.iter().zip(&heads) {
+            match piece {
+                Piece::Chunk(chunk) => slices.push(chunk),
+                Piece::Deferred { data, .. } => slices.extend([head.as_slice(), *data]),
+            }
+        }
+        slices.push(&back);
+        let io: Vec<IoSlice<'_>> = slices.into_iter().filter(|s| !s.is_empty()).map(IoSlice::new).collect();
+        if self.gone == 0 {
+            object.write_at(offset, &io)?;
+        } else {
+            object.write_at(offset + self.front + self.gone, &io)?;
+            object.write_at(offset, &[IoSlice::new(&front)])?;
+        }
+        Ok(fragment)
+    }
+
+    /// Completes a group of which bytes went to the spill object from its byte 0: what is left is written there, then
+    /// all of it is copied to `offset` of `object`, `step` bytes at a time.
+    pub fn write_spilled(
+        &mut self,
+        spill: &dyn WriteObject,
+        object: &dyn WriteObject,
+        offset: u64,
+        header: &Header,
+        writer: Writer,
+        step: usize,
+    ) -> Result<Index> {
+        let heads = self.settle_deferred();
+        let (front, back, fragment) = self.finish(offset, header, writer)?;
+        spill.write_at(0, &[IoSlice::new(&front)])?;
+        let spilled = self.front + self.gone;
+        let mut chunk = vec![0; step];
+        let mut at = 0;
+        while at < spilled {
+            let n = (spilled - at).min(step as u64) as usize;
+            if spill.read_at(at, &mut chunk[..n])? != n {
+                return Err(Error::new(ErrorKind::Torn, "the spill file lost bytes").at_byte(at));
+            }
+            object.write_at(offset + at, &[IoSlice::new(&chunk[..n])])?;
+            at += n as u64;
+        }
+        let mut slices: Vec<&[u8]> = Vec::new();
+        for (piece, head) in self.pieces.iter().zip(&heads) {
+            match piece {
+                Piece::Chunk(chunk) => slices.push(chunk),
+                Piece::Deferred { data, .. } => slices.extend([head.as_slice(), *data]),
+            }
+        }
+        slices.push(&back);
+        let io: Vec<IoSlice<'_>> = slices.into_iter().filter(|s| !s.is_empty()).map(IoSlice::new).collect();
+        object.write_at(offset + spilled, &io)?;
+        Ok(fragment)
+    }
+
+    /// Front, back and index of the group when it lies at `offset`. All blocks must be settled.
+    fn finish(&self, offset: u64, header: &Header, writer: Writer) -> Result<(Vec<u8>, Vec<u8>, Index)> {
+        let (attributes, attribute_places) = self.encode_attributes();
+        let records_end = self.front + self.records;
+        let length = records_end + attributes.len() as u64 + trailer::length(self.blocks.len());
+        let mut front = Vec::with_capacity(self.front as usize);
+        header.encode(&mut front);
+        if (front.len() + SECTION_HEAD) as u64 != self.front {
+            return Err(Error::new(ErrorKind::InvalidArgument, "the header of a process group changed its length"));
+        }
+        thalweg_bp::wire::patch_u64(&mut front, 0, length);
+        let section = front.len();
+        front.extend_from_slice(&[0; SECTION_HEAD]);
+        process_group::put_section_head(&mut front, section, self.blocks.len() as u32, SECTION_HEAD as u64 + self.records);
+
+        let mut framing = (crc32c(&front), front.len() as u64);
+        let mut add = |crc: u32, length: u64| {
+            framing = (checksum::combine(framing.0, crc, length), framing.1 + length);
+        };
+        let mut index = Index::default();
+        index.add_process_group(header, writer.rank, offset);
+        let mut sums = Vec::with_capacity(self.blocks.len());
+        for placed in &self.blocks {
+            let digest = placed
+                .digest
+                .as_ref()
+                .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a block without statistics").in_variable(&*placed.spec.name))?;
+            add(placed.head_crc, placed.head);
+            let payload = self.front + placed.record + placed.head;
+            sums.push(BlockSum { payload: Extent::new(payload, placed.payload), crc: digest.crc });
+            let location = Location {
+                record_offset: offset + self.front + placed.record,
+                payload_offset: offset + payload,
+                file_index: writer.file_index,
+                time_index: header.time_index,
+            };
+            let record = placed.spec.record(digest.statistics.as_ref(), placed.payload);
+            index.add_block(&header.group, &record, location, placed.spec.value.as_ref())?;
+        }
+        add(crc32c(&attributes), attributes.len() as u64);
+        for (a, place) in self.attributes.iter().zip(&attribute_places) {
+            let start = offset + records_end + place.offset;
+            let location = Location {
+                record_offset: start,
+                payload_offset: start + place.length,
+                file_index: writer.file_index,
+                time_index: header.time_index,
+            };
+            index.add_attribute(&header.group, a.id, &a.path, &a.name, &a.value, location)?;
+        }
+        let mut back = attributes;
+        Trailer {
+            run: writer.run,
+            group: Extent::new(offset, length),
+            rank: writer.rank,
+            ranks: writer.ranks,
+            time_index: header.time_index,
+            file_index: writer.file_index,
+            framing: framing.0,
+            blocks: sums,
+        }
+        .encode(&mut back);
+        Ok((front, back, index))
+    }
+}
+
+impl Drop for Pack<'_> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}

@@ -1,0 +1,15 @@
+//! Pieces that methods share.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`agreement`] | all ranks learn the same outcome in one reduction |
+//! | [`serial_open`] | ranks open a file one after the other, a token passed on |
+//! | [`live_index`] | the index of a file that is being extended: when a full one is written, when a step record |
+//! | [`step_commit`] | the end of an output: fragments to rank 0, the index, the outcome to all |
+//! | [`kept`] | live indexes and ends of subfiles kept between outputs |
+
+pub mod agreement;
+pub mod kept;
+pub mod live_index;
+pub mod serial_open;
+pub mod step_commit;

@@ -1,0 +1,123 @@
+//! Placement as a pure function: sizes per rank in, who writes which extent of which file out. Nothing here does I/O.
+//!
+//! A rank of a running program knows its own size and what a scan over the ranks tells it; a test or a simulated
+//! machine knows all sizes. Both call the same functions.
+
+use thalweg_types::{Error, ErrorKind, Extent, Result};
+
+/// Which file of an output an extent lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum File {
+    /// The one file that all ranks share.
+    Shared,
+    /// The subfile of this number.
+    Subfile(u32),
+}
+
+/// What one rank writes, where, and in which turn (0 first; ranks of one turn write together).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placement {
+    /// Who writes.
+    pub rank: u32,
+    /// Which file.
+    pub file: File,
+    /// Which bytes of it.
+    pub extent: Extent,
+    /// When.
+    pub turn: u32,
+}
+
+/// The place of one rank's process group in a shared file: behind those of the ranks before it.
+///
+/// - `base`: first free byte of the file; `before`: bytes of all lower ranks; `size`: bytes of this one.
+///
+/// # Errors
+/// `OutOfBounds` where the file would pass 2^63 bytes.
+pub fn shared(rank: u32, base: u64, before: u64, size: u64) -> Result<Placement> {
+    let offset = base.checked_add(before);
+    let end = offset.and_then(|o| o.checked_add(size)).filter(|end| *end < 1 << 63);
+    match (offset, end) {
+        (Some(offset), Some(_)) => {
+            Ok(Placement { rank, file: File::Shared, extent: Extent::new(offset, size), turn: 0 })
+        }
+        _ => Err(Error::new(ErrorKind::OutOfBounds, format!("{size} bytes behind {base} + {before} leave the file")).at_rank(rank)),
+    }
+}
+
+/// The places of all ranks in a shared file.
+pub fn shared_by_all(base: u64, sizes: &[u64]) -> Result<Vec<Placement>> {
+    let mut before = 0u64;
+    let mut places = Vec::with_capacity(sizes.len());
+    for (rank, size) in sizes.iter().enumerate() {
+        places.push(shared(rank as u32, base, before, *size)?);
+        before = before.saturating_add(*size);
+    }
+    Ok(places)
+}
+
+/// The place of one rank's process group in its own subfile.
+pub fn own(rank: u32, end: u64, size: u64) -> Placement {
+    Placement { rank, file: File::Subfile(rank), extent: Extent::new(end, size), turn: 0 }
+}
+
+/// Places after ranks were lost in the middle of an output: whoever wrote already stays, the others go behind.
+///
+/// - `survivors`: per surviving rank its size, and where it wrote, if it did.
+pub fn after_loss(base: u64, survivors: &[(u64, Option<Extent>)]) -> Result<Vec<Extent>> {
+    let mut free = survivors.iter().filter_map(|(_, at)| at.and_then(Extent::end)).fold(base, u64::max);
+    let mut places = Vec::with_capacity(survivors.len());
+    for (rank, (size, at)) in survivors.iter().enumerate() {
+        places.push(match at {
+            Some(extent) => *extent,
+            None => {
+                let place = shared(rank as u32, free, 0, *size)?;
+                free += size;
+                place.extent
+            }
+        });
+    }
+    Ok(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn thousands_of_ranks_fill_the_file_without_gap_or_overlap(base in 0u64..1 << 40, sizes in prop::collection::vec(0u64..1 << 32, 1..5000)) {
+            let places = shared_by_all(base, &sizes).unwrap();
+            let mut at = base;
+            for (place, size) in places.iter().zip(&sizes) {
+                prop_assert_eq!(place.extent, Extent::new(at, *size));
+                at += size;
+            }
+        }
+
+        #[test]
+        fn after_a_loss_nobody_overlaps(base in 0u64..1000, sizes in prop::collection::vec((1u64..100, any::<bool>()), 1..50)) {
+            let mut at = base;
+            let survivors: Vec<(u64, Option<Extent>)> = sizes.iter().map(|(size, wrote)| {
+                let place = Extent::new(at, *size);
+                at += size;
+                (*size, wrote.then_some(place))
+            }).collect();
+            let places = after_loss(base, &survivors).unwrap();
+            for i in 0..places.len() {
+                for j in 0..i {
+                    prop_assert!(!places[i].meets(places[j]));
+                }
+                if let Some(kept) = survivors[i].1 {
+                    prop_assert_eq!(places[i], kept);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_cannot_pass_the_range_of_offsets() {
+        assert_eq!(shared(3, 1 << 62, 1 << 62, 1).unwrap_err().kind(), ErrorKind::OutOfBounds);
+        assert_eq!(shared(3, u64::MAX, 1, 1).unwrap_err().kind(), ErrorKind::OutOfBounds);
+    }
+}
