@@ -49,6 +49,7 @@ const PROMISES: &[Promise] = &[
     Promise { words: "offsets beyond 32 bits", asked_of: writes_at, check: far_offsets },
     Promise { words: "offsets beyond the largest are refused", asked_of: writes_at, check: too_far },
     Promise { words: "a write of no bytes does nothing", asked_of: writes_at, check: no_bytes },
+    Promise { words: "reserving changes no byte", asked_of: writes_at, check: reserving },
     Promise { words: "threads write disjoint extents at once", asked_of: writes_at, check: threads },
     Promise { words: "an object is extended when opened again", asked_of: |can| can.append, check: appends },
     Promise { words: "truncation cuts and extends", asked_of: |can| can.truncate, check: truncation },
@@ -315,6 +316,20 @@ fn no_bytes(room: &Room<'_>) {
     write(&*object, 0, b"abc");
     write(&*object, 1, b"");
     assert_eq!(room.bytes("object"), b"abc");
+}
+
+fn reserving(room: &Room<'_>) {
+    let object = room.open("object", OpenWrite::New);
+    object.reserve(0, 100_000).unwrap();
+    assert_eq!(object.length().unwrap(), 0);
+    write(&*object, 0, b"abc");
+    object.reserve(0, 100_000).unwrap();
+    object.reserve(1, 0).unwrap();
+    object.reserve(u64::MAX, 1).unwrap();
+    assert_eq!(room.bytes("object"), b"abc");
+    write(&*object, 50_000, b"d");
+    let bytes = room.bytes("object");
+    assert_eq!((bytes.len(), &bytes[..4], bytes[50_000]), (50_001, &b"abc\0"[..], b'd'));
 }
 
 fn threads(room: &Room<'_>) {

@@ -106,6 +106,15 @@ pub trait WriteObject: Send + Sync {
     /// # Errors
     /// Place and byte say where it stopped: bytes before it are written, bytes from it on may be or not.
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()>;
+    /// Finds space for a run of bytes about to be written, which makes large writes faster and a full store known
+    /// before they begin. The length and what is read stay as they are. Where the store cannot, nothing happens.
+    ///
+    /// # Errors
+    /// `NoSpace`; some of the space may be taken then, until the object is truncated or removed.
+    fn reserve(&self, offset: u64, length: u64) -> Result<()> {
+        let _ = (offset, length);
+        Ok(())
+    }
     /// Bytes now.
     fn length(&self) -> Result<u64>;
     /// Reads back what is there, as [`ReadObject::read_at`].

@@ -96,6 +96,8 @@ fn a_full_store_writes_what_fits_and_lets_overwrite() {
     a.truncate(4).unwrap();
     b.write_at(4, &[IoSlice::new(b"ef")]).unwrap();
     assert_eq!(b.truncate(7).unwrap_err().kind(), ErrorKind::NoSpace);
+    assert_eq!(b.reserve(6, 1).unwrap_err().kind(), ErrorKind::NoSpace);
+    b.reserve(0, 6).unwrap();
     store.space(None);
     b.truncate(7).unwrap();
 }

@@ -29,6 +29,7 @@ pub struct Counts {
     /// Pieces of all writes.
     pub pieces: u64,
     pub bytes_written: u64,
+    pub reserves: u64,
     pub reads: u64,
     pub bytes_read: u64,
     pub truncates: u64,
@@ -77,6 +78,7 @@ impl Counts {
             writes,
             pieces,
             bytes_written,
+            reserves,
             reads,
             bytes_read,
             truncates,
@@ -96,6 +98,7 @@ impl Counts {
         self.writes += writes;
         self.pieces += pieces;
         self.bytes_written += bytes_written;
+        self.reserves += reserves;
         self.reads += reads;
         self.bytes_read += bytes_read;
         self.truncates += truncates;
@@ -163,6 +166,7 @@ impl Watch for Count {
             Asked::Remove => &mut counts.removes,
             Asked::MakeFolder => &mut counts.folders_made,
             Asked::SyncFolder => &mut counts.folder_syncs,
+            Asked::Reserve => &mut counts.reserves,
             Asked::Length => &mut counts.lengths,
             Asked::Truncate => &mut counts.truncates,
             Asked::Punch => &mut counts.punches,

@@ -176,7 +176,7 @@ impl State {
         let (name, offset) = (operation.name, operation.offset);
         let end = match operation.asked {
             // What leaves the range of offsets is the store's to refuse.
-            Asked::Write if operation.bytes > 0 => match offset.checked_add(operation.bytes) {
+            Asked::Write | Asked::Reserve if operation.bytes > 0 => match offset.checked_add(operation.bytes) {
                 Some(end) => end,
                 None => return Verdict::Pass,
             },
@@ -196,7 +196,9 @@ impl State {
             let error = Error::new(ErrorKind::NoSpace, "cannot write: the store is full (made to be)");
             return Verdict::FailAfter(fits, error.in_object(name).at_byte(offset.saturating_add(fits)));
         }
-        if operation.asked == Asked::Write {
+        if operation.asked == Asked::Reserve {
+            // Only asked for: the write that follows uses it.
+        } else if operation.asked == Asked::Write {
             self.under_way.push((name.to_string(), offset, end));
             self.space = Some(space - end.saturating_sub(length));
         } else {

@@ -40,6 +40,7 @@ pub enum Asked {
     Length,
     Read,
     Write,
+    Reserve,
     Truncate,
     Punch,
     Sync,
@@ -213,6 +214,11 @@ impl<W: Watch> WriteObject for OpenForWriting<W> {
             Some(bytes) => self.inner.write_at(offset, &Rest::new(pieces).next(usize::MAX, bytes)),
         };
         through(&*self.watch, &operation, run, |()| bytes)
+    }
+
+    fn reserve(&self, offset: u64, length: u64) -> Result<()> {
+        let operation = self.operation(Asked::Reserve, offset, length);
+        through(&*self.watch, &operation, |_| self.inner.reserve(offset, length), |()| 0)
     }
 
     fn length(&self) -> Result<u64> {

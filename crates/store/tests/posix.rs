@@ -1,4 +1,4 @@
-//! Failures of the POSIX store name the file and the byte, and have the kind callers act on.
+//! What is particular to POSIX files: the kind and place of their failures, and their space.
 
 use std::io::IoSlice;
 use thalweg_conformance::scratch::Scratch;
@@ -43,4 +43,18 @@ fn the_store_keeps_its_own_folder() {
     assert_eq!(store.remove("").unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(store.remove("./").unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert!(store.exists("").unwrap());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn space_is_taken_by_reserving_and_given_back_by_punching() {
+    use std::os::unix::fs::MetadataExt;
+    let scratch = Scratch::new();
+    let object = Posix::at(scratch.path()).unwrap().open_write("object", OpenWrite::New).unwrap();
+    let taken = || std::fs::metadata(scratch.join("object")).unwrap().blocks() * 512;
+    object.reserve(0, 1 << 20).unwrap();
+    assert!(taken() >= 1 << 20, "reserved: {}", taken());
+    object.write_at(0, &[IoSlice::new(&[1; 1 << 20])]).unwrap();
+    object.punch(0, 1 << 20).unwrap();
+    assert!(taken() < 1 << 20, "punched: {}", taken());
 }
