@@ -412,9 +412,8 @@ impl GroupBuilder {
             mesh::check_names(mesh, &self.scope).map_err(|p| in_group(p.into()))?;
         }
         for variable in &self.group.variables {
-            if let Some(mesh) = &variable.mesh
-                && !self.group.meshes.iter().any(|m| m.name == *mesh)
-            {
+            let known = |mesh: &&String| self.group.meshes.iter().any(|m| m.name == **mesh);
+            if let Some(mesh) = variable.mesh.as_ref().filter(|m| !known(m)) {
                 let problem = Problem::unknown("mesh", mesh, self.group.meshes.iter().map(|m| m.name.as_str()));
                 return Err(in_group(Error::from(problem)).in_variable(variable.full_name()));
             }

@@ -167,7 +167,7 @@ impl Dimension {
         };
         let mut constant = true;
         dimension.for_each_name(&mut |_| constant = false);
-        if constant && let Dimension::Expression(_) = dimension {
+        if constant && matches!(dimension, Dimension::Expression(_)) {
             dimension
                 .evaluate(&mut |_| Ok(0))
                 .map_err(|e| Problem::new(e.what().to_string()).expected("a whole number, not negative"))?;

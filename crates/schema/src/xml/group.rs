@@ -158,10 +158,9 @@ impl<'a> Reader<'a> {
             scope.add_variable(&group.variables[pending.at], pending.local.is_none());
         }
         for (attribute, pending) in group.attributes.iter_mut().zip(&attributes.pending) {
-            if let PendingAttribute::From(variable) = pending
-                && let Some(value) = self.check(variable.span, attribute_from(variable.value, &scope))
-            {
-                attribute.value = value;
+            if let PendingAttribute::From(variable) = pending {
+                let value = self.check(variable.span, attribute_from(variable.value, &scope));
+                attribute.value = value.unwrap_or(AttributeSource::Variable(variable.value.to_string()));
             }
             scope.add_attribute(attribute);
         }
@@ -173,9 +172,8 @@ impl<'a> Reader<'a> {
             self.check_mesh_of(pending, &group);
         }
         for owner in std::iter::once(&given).chain(all_bounds.iter().map(|b| &b.given)) {
-            if let Some(name) = owner.text("coordination-var")
-                && let Err(problem) = scope.need_variable(&name)
-            {
+            let missing = owner.text("coordination-var").and_then(|name| scope.need_variable(&name).err());
+            if let Some(problem) = missing {
                 self.report.warning(owner.span("coordination-var"), problem);
             }
         }

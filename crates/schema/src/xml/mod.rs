@@ -92,9 +92,8 @@ pub fn parse_with_warnings(text: &str, file_name: &str) -> (Option<Schema>, Repo
         Err(error) => error,
     };
     // Values without quotes are forgiven where that is all that is wrong.
-    if let Some(quoted) = unquoted::quote(text)
-        && let Ok(document) = Document::parse(&quoted.text)
-    {
+    let quoted = unquoted::quote(text);
+    if let Some((quoted, Ok(document))) = quoted.as_ref().map(|q| (q, Document::parse(&q.text))) {
         let (mut schema, report) = read(&document, &quoted.text, file_name);
         let back = |span: SourceSpan| -> SourceSpan {
             (quoted.original(span.offset_bytes)..quoted.original(span.offset_bytes + span.length_bytes)).into()
@@ -133,8 +132,15 @@ fn not_xml(text: &str, error: &roxmltree::Error) -> (SourceSpan, Problem) {
     };
     let line = text[line_start..].lines().next().unwrap_or("");
     let column = line.char_indices().nth((place.col as usize).saturating_sub(1)).map_or(line.len(), |(at, _)| at);
-    let message = error.to_string();
-    let message = message.rsplit_once(" at ").map_or(message.as_str(), |(before, _)| before);
+    let message = match error {
+        roxmltree::Error::DuplicatedAttribute(name, _) => format!("attribute {name:?} is given twice"),
+        other => other.to_string(),
+    };
+    // The place is told already.
+    let message = match message.rsplit_once(" at ") {
+        Some((before, place)) if place.bytes().all(|b| b.is_ascii_digit() || b == b':') => before,
+        _ => &message,
+    };
     let problem = Problem::new(format!("this is no well-formed XML: {message}"));
     let problem = match error {
         roxmltree::Error::InvalidChar2(what, ..) if what.contains("quote") => {
