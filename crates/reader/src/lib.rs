@@ -23,6 +23,7 @@ pub mod fetch;
 pub mod index_file;
 pub mod object;
 pub mod open;
+pub mod overlap;
 pub mod plan;
 pub mod recover;
 mod sets;

@@ -1,1 +1,105 @@
-//! object
+//! Objects of a layout as bytes of the format, and the names of subfiles.
+
+use std::sync::Arc;
+use thalweg_bp::source::Source;
+use thalweg_layout::{Layout, ReadObject};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// An object open for reading, as long as it was when it was opened.
+#[derive(Clone)]
+pub struct Object {
+    /// Its path, for messages.
+    pub path: Arc<str>,
+    read: Arc<dyn ReadObject>,
+    length: u64,
+}
+
+impl Object {
+    /// Opens it.
+    pub fn open(layout: &dyn Layout, path: &str) -> Result<Object> {
+        let read = layout.open_read(path).map_err(|e| e.in_object(path))?;
+        let length = read.length().map_err(|e| e.in_object(path))?;
+        Ok(Object { path: path.into(), read: read.into(), length })
+    }
+}
+
+impl Source for Object {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.read.read_exact_at(offset, out).map_err(|e| e.in_object(&*self.path))
+    }
+}
+
+/// The first bytes of a source, as if it ended there.
+pub struct Before<'a, S: Source + ?Sized> {
+    /// The source.
+    pub source: &'a S,
+    /// Where it is to end.
+    pub end: u64,
+}
+
+impl<S: Source + ?Sized> Source for Before<'_, S> {
+    fn length(&self) -> u64 {
+        self.end.min(self.source.length())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        if offset.checked_add(out.len() as u64).is_none_or(|end| end > self.length()) {
+            return Err(Error::new(ErrorKind::Torn, format!("{} bytes are not there", out.len())).at_byte(offset));
+        }
+        self.source.read(offset, out)
+    }
+}
+
+/// The folder of subfiles of a metadata file.
+pub fn subfile_folder(path: &str) -> String {
+    format!("{path}.dir")
+}
+
+/// The path of subfile `number`: `a/b.bp` has `a/b.bp.dir/b.bp.<number>`.
+pub fn subfile(path: &str, number: u32) -> String {
+    let last = path.rsplit('/').next().unwrap_or(path);
+    format!("{path}.dir/{last}.{number}")
+}
+
+/// The numbers of the subfiles that are there, rising. None where there is no such folder.
+pub fn subfiles(layout: &dyn Layout, path: &str) -> Result<Vec<u32>> {
+    let names = match layout.list(&subfile_folder(path)) {
+        Ok(names) => names,
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let last = path.rsplit('/').next().unwrap_or(path);
+    let mut numbers: Vec<u32> = names
+        .iter()
+        .filter_map(|n| n.strip_prefix(last)?.strip_prefix('.'))
+        .filter(|n| *n == "0" || !n.starts_with('0'))
+        .filter_map(|n| n.parse().ok())
+        .collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subfiles_take_their_name_from_the_metadata_file() {
+        assert_eq!(subfile("runs/a.bp", 7), "runs/a.bp.dir/a.bp.7");
+        assert_eq!(subfile("a.bp", 0), "a.bp.dir/a.bp.0");
+    }
+
+    #[test]
+    fn bytes_behind_the_end_of_a_view_are_not_there() {
+        let bytes = vec![1u8, 2, 3, 4];
+        let view = Before { source: &bytes, end: 3 };
+        let mut out = [0; 2];
+        view.read(1, &mut out).unwrap();
+        assert_eq!(out, [2, 3]);
+        assert_eq!(view.read(2, &mut out).unwrap_err().kind(), ErrorKind::Torn);
+    }
+}

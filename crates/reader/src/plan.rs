@@ -1,1 +1,499 @@
-//! plan
+//! Planning: a selection and the blocks of a step in, extents to read and copies to make out. Pure.
+//!
+//! A [`Piece`] is what a block gives to a selection: runs of bytes in its file, and where they go, as strides. Pieces
+//! are ordered by file and offset; [`Plan::for_each_read`] joins those that lie near each other into one read, and
+//! parts those that are too large or too sparse.
+//!
+//! Source: gaps read through are data sieving: Thakur, Gropp, Lusk, Frontiers 1999.
+
+use crate::overlap;
+use thalweg_types::{BoundingBox, Extent};
+
+/// What a read may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Gaps up to this many bytes are read through rather than skipped.
+    pub merge_gap: u64,
+    /// Bytes of memory for one read that is not placed directly.
+    pub window: u64,
+    /// Contiguous pieces from this size on are read straight to their place.
+    pub direct: u64,
+}
+
+impl Default for Limits {
+    /// 64 KiB, 8 MiB, 256 KiB.
+    fn default() -> Limits {
+        Limits { merge_gap: 64 << 10, window: 8 << 20, direct: 256 << 10 }
+    }
+}
+
+/// A block that may hold part of a selection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// The subfile; `None` for the file itself.
+    pub file: Option<u32>,
+    /// First byte of its payload.
+    pub offset: u64,
+    /// Its place in the array.
+    pub bounds: BoundingBox,
+}
+
+/// `count` repetitions, so many bytes apart in the file and in the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stride {
+    /// Repetitions.
+    pub count: u64,
+    /// Bytes from one to the next in the file.
+    pub source: u64,
+    /// Bytes from one to the next in the target.
+    pub target: u64,
+}
+
+/// Runs of bytes in a file and where they go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The subfile; `None` for the file itself.
+    pub file: Option<u32>,
+    /// First byte in the file.
+    pub source: u64,
+    /// First byte in the target.
+    pub target: u64,
+    /// Bytes of one run.
+    pub run: u64,
+    /// How runs repeat, outermost first.
+    pub strides: Vec<Stride>,
+}
+
+impl Piece {
+    /// Bytes from the first to the last one needed.
+    pub fn span(&self) -> u64 {
+        self.span_from(0)
+    }
+
+    fn span_from(&self, level: usize) -> u64 {
+        self.run + self.strides[level..].iter().map(|s| (s.count - 1) * s.source).sum::<u64>()
+    }
+
+    /// Bytes needed.
+    pub fn bytes(&self) -> u64 {
+        self.run * self.strides.iter().map(|s| s.count).product::<u64>()
+    }
+
+    /// Hands every run to `each`: bytes behind `source`, bytes behind `target`.
+    pub fn for_each_run(&self, each: &mut impl FnMut(u64, u64)) {
+        fn level(strides: &[Stride], source: u64, target: u64, each: &mut impl FnMut(u64, u64)) {
+            match strides.split_first() {
+                None => each(source, target),
+                Some((s, inner)) => {
+                    for i in 0..s.count {
+                        level(inner, source + i * s.source, target + i * s.target, each);
+                    }
+                }
+            }
+        }
+        level(&self.strides, 0, 0, each);
+    }
+
+    /// Hands the parts to `each` that fit one read: no gap in them above `merge_gap`, no more than `window` bytes
+    /// unless contiguous.
+    fn parts(&self, limits: &Limits, each: &mut impl FnMut(Piece)) {
+        let mut level = self.strides.len();
+        let mut span = self.run;
+        while level > 0 {
+            let s = self.strides[level - 1];
+            let wider = span + (s.count - 1) * s.source;
+            if s.source - span > limits.merge_gap || wider > limits.window {
+                break;
+            }
+            (level, span) = (level - 1, wider);
+        }
+        if level == 0 {
+            return each(self.clone());
+        }
+        // As many repetitions of the stride that did not fit as one window holds.
+        let s = self.strides[level - 1];
+        let together = if s.source - span > limits.merge_gap || span > limits.window {
+            1
+        } else {
+            1 + (limits.window - span) / s.source
+        };
+        let outer = Piece { strides: self.strides[..level - 1].to_vec(), ..self.clone() };
+        outer.for_each_run(&mut |source, target| {
+            let mut done = 0;
+            while done < s.count {
+                let count = together.min(s.count - done);
+                let mut strides = Vec::with_capacity(self.strides.len() - level + 1);
+                if count > 1 {
+                    strides.push(Stride { count, ..s });
+                }
+                strides.extend_from_slice(&self.strides[level..]);
+                each(Piece {
+                    file: self.file,
+                    source: self.source + source + done * s.source,
+                    target: self.target + target + done * s.target,
+                    run: self.run,
+                    strides,
+                });
+                done += count;
+            }
+        });
+    }
+}
+
+/// One read and what becomes of its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Read {
+    /// The subfile; `None` for the file itself.
+    pub file: Option<u32>,
+    /// What is read.
+    pub extent: Extent,
+    /// Where it goes, in this order.
+    pub pieces: Vec<Piece>,
+}
+
+/// Everything to be read for one call.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// In the order they are to be read.
+    pub pieces: Vec<Piece>,
+    /// Elements that are filled; those that several blocks hold count once.
+    pub elements: u64,
+}
+
+impl Plan {
+    /// Joins the plan of another part of the target.
+    pub fn append(&mut self, mut other: Plan, ordered: bool) {
+        self.pieces.append(&mut other.pieces);
+        self.elements += other.elements;
+        if ordered {
+            self.sort();
+        }
+    }
+
+    fn sort(&mut self) {
+        self.pieces.sort_by_key(|p| (p.file, p.source));
+        // Pieces that are neighbours in the file and in the target are one.
+        self.pieces.dedup_by(|next, last| {
+            let one = next.strides.is_empty()
+                && last.strides.is_empty()
+                && next.file == last.file
+                && next.source == last.source + last.run
+                && next.target == last.target + last.run;
+            if one {
+                last.run += next.run;
+            }
+            one
+        });
+    }
+
+    /// Hands the reads to `each`, in order.
+    pub fn for_each_read<E>(&self, limits: &Limits, mut each: impl FnMut(&Read) -> Result<(), E>) -> Result<(), E> {
+        let mut open: Option<Read> = None;
+        let mut failed = None;
+        for piece in &self.pieces {
+            piece.parts(limits, &mut |part| {
+                if failed.is_some() {
+                    return;
+                }
+                let (start, end) = (part.source, part.source + part.span());
+                let alone = part.strides.is_empty() && part.run >= limits.direct;
+                if let Some(read) = &mut open {
+                    let last = read.extent.offset + read.extent.length;
+                    let joins = !alone
+                        && read.file == part.file
+                        && start >= read.extent.offset
+                        && start <= last.saturating_add(limits.merge_gap)
+                        && end.max(last) - read.extent.offset <= limits.window;
+                    if joins {
+                        read.extent.length = end.max(last) - read.extent.offset;
+                        read.pieces.push(part);
+                        return;
+                    }
+                    failed = each(read).err();
+                    open = None;
+                    if failed.is_some() {
+                        return;
+                    }
+                }
+                let read = Read { file: part.file, extent: Extent::new(start, end - start), pieces: vec![part] };
+                if alone {
+                    failed = each(&read).err();
+                } else {
+                    open = Some(read);
+                }
+            });
+            if let Some(e) = failed.take() {
+                return Err(e);
+            }
+        }
+        open.map_or(Ok(()), |read| each(&read))
+    }
+}
+
+/// What `inside`, a part of a block, gives to the box `wanted`. Sizes must have been checked: they fit 64 bits.
+fn piece(stored: &Stored, inside: &BoundingBox, wanted: &BoundingBox, size: u64, base: u64) -> Piece {
+    let mut piece = Piece { file: stored.file, source: stored.offset, target: base, run: size, strides: Vec::new() };
+    let (mut source, mut target) = (size, size);
+    for d in (0..inside.rank()).rev() {
+        piece.source += (inside.offset[d] - stored.bounds.offset[d]) * source;
+        piece.target += (inside.offset[d] - wanted.offset[d]) * target;
+        let count = inside.count[d];
+        if count > 1 {
+            match piece.strides.last_mut() {
+                None if source == piece.run && target == piece.run => piece.run *= count,
+                Some(s) if source == s.source * s.count && target == s.target * s.count => s.count *= count,
+                _ => piece.strides.push(Stride { count, source, target }),
+            }
+        }
+        source *= stored.bounds.count[d];
+        target *= wanted.count[d];
+    }
+    piece.strides.reverse();
+    piece
+}
+
+/// Plans a box: what each block gives to it, later blocks over earlier ones.
+///
+/// - `size`: bytes of an element; `base`: where the box starts in the target, in bytes.
+pub fn of_box(wanted: &BoundingBox, blocks: &[Stored], size: u64, base: u64) -> Plan {
+    let (mut plan, mut parts) = (Plan::default(), Vec::new());
+    for stored in blocks {
+        if let Some(inside) = stored.bounds.intersect(wanted) {
+            plan.pieces.push(piece(stored, &inside, wanted, size, base));
+            parts.push(inside);
+        }
+    }
+    if overlap::find(&parts).is_some() {
+        // The order of blocks decides, so it is kept; and each element counts once.
+        let mut filled = vec![false; wanted.elements().unwrap_or(0) as usize];
+        for p in &plan.pieces {
+            p.for_each_run(&mut |_, target| {
+                let start = ((p.target - base + target) / size) as usize;
+                filled[start..start + (p.run / size) as usize].fill(true);
+            });
+        }
+        plan.elements = filled.iter().filter(|f| **f).count() as u64;
+    } else {
+        plan.elements = parts.iter().map(|p| p.elements().unwrap_or(0)).sum();
+        plan.sort();
+    }
+    plan
+}
+
+/// Plans single elements, in the order of `points`; the last block that holds one gives it.
+pub fn of_points(points: &[Vec<u64>], blocks: &[Stored], size: u64, base: u64) -> Plan {
+    // Points by their slowest index: a block looks only at those between its first and last row.
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    order.sort_by_key(|i| points[*i].first().copied());
+    let mut owner: Vec<Option<usize>> = vec![None; points.len()];
+    for (b, stored) in blocks.iter().enumerate() {
+        let rows = match (stored.bounds.offset.first(), stored.bounds.count.first()) {
+            (Some(first), Some(count)) => {
+                let from = order.partition_point(|i| points[*i].first() < Some(first));
+                let to = order.partition_point(|i| points[*i].first() < Some(&first.saturating_add(*count)));
+                from..to.max(from)
+            }
+            _ => 0..order.len(),
+        };
+        for i in &order[rows] {
+            let inside = points[*i].len() == stored.bounds.rank()
+                && points[*i]
+                    .iter()
+                    .zip(stored.bounds.offset.iter().zip(&stored.bounds.count))
+                    .all(|(p, (o, c))| p >= o && p - o < *c);
+            if inside {
+                owner[*i] = Some(b);
+            }
+        }
+    }
+    let mut plan = Plan::default();
+    for (i, b) in owner.iter().enumerate().filter_map(|(i, b)| Some((i, (*b)?))) {
+        let point = BoundingBox { offset: points[i].clone(), count: vec![1; points[i].len()] };
+        plan.pieces.push(piece(&blocks[b], &point, &point, size, base + i as u64 * size));
+        plan.elements += 1;
+    }
+    plan.sort();
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::convert::Infallible;
+
+    /// Blocks laid one behind the other, with gaps, in one of three files; every element is a number of its own.
+    struct World {
+        files: Vec<Vec<u16>>,
+        blocks: Vec<Stored>,
+    }
+
+    fn coordinates(mut n: u64, b: &BoundingBox) -> Vec<u64> {
+        let mut at = vec![0; b.rank()];
+        for d in (0..b.rank()).rev() {
+            at[d] = b.offset[d] + n % b.count[d];
+            n /= b.count[d];
+        }
+        at
+    }
+
+    fn world(boxes: &[(BoundingBox, u32, u64)]) -> World {
+        let mut world = World { files: vec![vec![]; 3], blocks: vec![] };
+        let mut next = 1;
+        for (bounds, file, gap) in boxes {
+            let f = &mut world.files[*file as usize];
+            f.resize(f.len() + *gap as usize, 0);
+            world.blocks.push(Stored { file: Some(*file), offset: 2 * f.len() as u64, bounds: bounds.clone() });
+            for _ in 0..bounds.elements().unwrap() {
+                f.push(next);
+                next += 1;
+            }
+        }
+        world
+    }
+
+    impl World {
+        fn at(&self, point: &[u64]) -> Option<u16> {
+            self.blocks.iter().rev().find_map(|b| {
+                let one = BoundingBox::new(point, vec![1; point.len()]);
+                b.bounds.intersect(&one).filter(|_| !point.is_empty()).or((point.is_empty()).then_some(one))?;
+                let n = (0..point.len()).fold(0, |n, d| n * b.bounds.count[d] + point[d] - b.bounds.offset[d]);
+                Some(self.files[b.file? as usize][b.offset as usize / 2 + n as usize])
+            })
+        }
+
+        /// Follows a plan by the letter; checks that reads keep to the limits and to their own bytes.
+        fn follow(&self, plan: &Plan, limits: &Limits, elements: usize) -> Vec<u16> {
+            let mut out = vec![0u16; elements];
+            let done: Result<(), Infallible> = plan.for_each_read(limits, |read| {
+                let file = &self.files[read.file.unwrap() as usize];
+                assert!(read.extent.end().unwrap() <= 2 * file.len() as u64);
+                let contiguous = read.pieces.len() == 1 && read.pieces[0].strides.is_empty();
+                assert!(read.extent.length <= limits.window || contiguous, "{read:?}");
+                for p in &read.pieces {
+                    assert!(p.source >= read.extent.offset && p.source + p.span() <= read.extent.end().unwrap());
+                    p.for_each_run(&mut |source, target| {
+                        for k in 0..p.run / 2 {
+                            out[((p.target + target) / 2 + k) as usize] = file[((p.source + source) / 2 + k) as usize];
+                        }
+                    });
+                }
+                Ok(())
+            });
+            done.unwrap();
+            out
+        }
+    }
+
+    /// A shape of 0 to 7 dimensions, cut at random places into blocks that don't overlap, some left out, some doubled.
+    fn decomposition() -> impl Strategy<Value = (Vec<u64>, Vec<(BoundingBox, u32, u64)>)> {
+        (0usize..=7).prop_flat_map(|rank| {
+            let most = [1u64, 40, 9, 6, 4, 3, 3, 3][rank];
+            (
+                prop::collection::vec(1..=most, rank),
+                prop::collection::vec((0usize..7, 0.0f64..1.0, 0usize..8), 0..7),
+                prop::collection::vec((0u32..3, 0u64..20, 0u8..10), 9),
+            )
+                .prop_map(|(shape, cuts, how)| {
+                    let mut boxes = vec![BoundingBox::whole(&shape)];
+                    for (d, at, which) in cuts {
+                        let i = which % boxes.len();
+                        let Some(count) = boxes[i].count.get(d).copied() else { continue };
+                        let at = (count as f64 * at) as u64;
+                        let mut other = boxes[i].clone();
+                        boxes[i].count[d] = at;
+                        other.offset[d] += at;
+                        other.count[d] -= at;
+                        boxes.push(other);
+                    }
+                    let mut blocks = Vec::new();
+                    for (i, b) in boxes.into_iter().enumerate() {
+                        let (file, gap, what) = how[i % how.len()];
+                        if what > 0 {
+                            blocks.push((b.clone(), file, gap));
+                        }
+                        if what > 7 {
+                            blocks.push((b, file, gap));
+                        }
+                    }
+                    (shape, blocks)
+                })
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(600))]
+        #[test]
+        fn a_planned_box_holds_what_looking_up_each_element_gives(
+            (shape, blocks) in decomposition(),
+            from in prop::collection::vec(0.0f64..1.0, 7),
+            size in prop::collection::vec(0.0f64..1.01, 7),
+            merge_gap in 0u64..60, window in 16u64..400, direct in 2u64..200,
+        ) {
+            let world = world(&blocks);
+            let offset: Vec<u64> = shape.iter().zip(&from).map(|(s, f)| (*s as f64 * f) as u64).collect();
+            let count: Vec<u64> =
+                shape.iter().zip(&offset).zip(&size).map(|((s, o), f)| ((s - o) as f64 * f).ceil() as u64).collect();
+            let count: Vec<u64> = count.iter().zip(&shape).zip(&offset).map(|((c, s), o)| (*c).min(s - o)).collect();
+            let wanted = BoundingBox::new(offset, count);
+            let n = wanted.elements().unwrap();
+            let naive: Vec<u16> =
+                (0..n).map(|i| world.at(&coordinates(i, &wanted)).unwrap_or(0)).collect();
+            let plan = of_box(&wanted, &world.blocks, 2, 0);
+            // One element's window always fits a run of the tests' largest array.
+            let limits = Limits { merge_gap, window, direct };
+            prop_assert_eq!(&world.follow(&plan, &limits, n as usize), &naive);
+            if !shape.is_empty() {
+                prop_assert_eq!(plan.elements, naive.iter().filter(|v| **v > 0).count() as u64);
+            }
+        }
+
+        #[test]
+        fn planned_points_hold_what_looking_up_each_gives(
+            (shape, blocks) in decomposition(),
+            points in prop::collection::vec(prop::collection::vec(0.0f64..1.0, 7), 0..20),
+        ) {
+            let world = world(&blocks);
+            let points: Vec<Vec<u64>> = points
+                .iter()
+                .map(|p| shape.iter().zip(p).map(|(s, f)| (*s as f64 * f) as u64).collect())
+                .collect();
+            let naive: Vec<u16> = points.iter().map(|p| world.at(p).unwrap_or(0)).collect();
+            let plan = of_points(&points, &world.blocks, 2, 0);
+            prop_assert_eq!(&world.follow(&plan, &Limits::default(), points.len()), &naive);
+        }
+    }
+
+    fn reads(plan: &Plan, limits: &Limits) -> Vec<Extent> {
+        let mut extents = Vec::new();
+        let done: Result<(), Infallible> = plan.for_each_read(limits, |r| {
+            extents.push(r.extent);
+            Ok(())
+        });
+        done.unwrap();
+        extents
+    }
+
+    #[test]
+    fn near_blocks_are_read_together_and_far_ones_apart() {
+        let block = |offset: u64, x: u64| Stored { file: None, offset, bounds: BoundingBox::new([x], [10]) };
+        // Given out of order; 20 bytes between the first two, 900 behind the second.
+        let blocks = [block(200, 10), block(100, 0), block(1180, 20)];
+        let plan = of_box(&BoundingBox::new([0], [30]), &blocks, 8, 0);
+        let limits = Limits { merge_gap: 64, window: 1000, direct: 1000 };
+        assert_eq!(reads(&plan, &limits), [Extent::new(100, 180), Extent::new(1180, 80)]);
+        assert_eq!(reads(&plan, &Limits { merge_gap: 10, ..limits }).len(), 3);
+    }
+
+    #[test]
+    fn whole_rows_are_one_run_and_a_column_is_strided() {
+        let block = [Stored { file: None, offset: 0, bounds: BoundingBox::new([0, 0], [100, 50]) }];
+        let rows = of_box(&BoundingBox::new([10, 0], [20, 50]), &block, 8, 0);
+        assert_eq!((rows.pieces[0].run, rows.pieces[0].strides.len()), (20 * 50 * 8, 0));
+        let column = of_box(&BoundingBox::new([0, 7], [100, 1]), &block, 8, 0);
+        assert_eq!(column.pieces[0].strides, [Stride { count: 100, source: 400, target: 8 }]);
+        // Read through in one go, or row by row where the gap is too wide.
+        assert_eq!(reads(&column, &Limits::default()), [Extent::new(56, 99 * 400 + 8)]);
+        assert_eq!(reads(&column, &Limits { merge_gap: 100, ..Limits::default() }).len(), 100);
+    }
+}
