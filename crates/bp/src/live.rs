@@ -28,6 +28,20 @@ pub struct EntryPlace {
 }
 
 impl EntryPlace {
+    /// Reads the entry, length field included, and compares its checksum.
+    ///
+    /// # Errors
+    /// `Corrupt` with the byte where the entry's checksum is wrong.
+    pub fn read(&self, source: &(impl Source + ?Sized)) -> Result<Vec<u8>> {
+        let bytes = source::bytes(source, self.extent.offset, self.extent.length, "index entry")?;
+        if self.crc.is_some_and(|crc| extension::entry_crc(&bytes) != crc) {
+            return Err(Error::new(ErrorKind::Corrupt, "the checksum of its index entry is wrong")
+                .in_variable(self.head.name.clone())
+                .at_byte(self.extent.offset));
+        }
+        Ok(bytes)
+    }
+
     /// Reads the entry, checks it, and hands every set to `each`, in the order of the file.
     ///
     /// # Errors
@@ -38,12 +52,7 @@ impl EntryPlace {
         order: ByteOrder,
         each: impl FnMut(Characteristics) -> Result<()>,
     ) -> Result<()> {
-        let bytes = source::bytes(source, self.extent.offset, self.extent.length, "index entry")?;
-        if self.crc.is_some_and(|crc| extension::entry_crc(&bytes) != crc) {
-            return Err(Error::new(ErrorKind::Corrupt, "the checksum of its index entry is wrong")
-                .in_variable(self.head.name.clone())
-                .at_byte(self.extent.offset));
-        }
+        let bytes = self.read(source)?;
         let mut c = Cursor::new(&bytes, order, self.extent.offset);
         c.u32("index entry")?;
         let head = Head::decode(&mut c)?;
