@@ -93,6 +93,11 @@ impl<T> Inbox<T> {
         posted.matched.as_mut().map(|m| &mut m.message)
     }
 
+    /// The messages of all receives that have theirs, while they stay here.
+    pub fn all_matched(&mut self) -> impl Iterator<Item = &mut T> + '_ {
+        self.posted.iter_mut().filter_map(|p| p.matched.as_mut()).map(|m| &mut m.message)
+    }
+
     /// Ends a receive that has its message: the sender and what it sent.
     pub fn take(&mut self, ticket: Ticket) -> Option<(u32, T)> {
         let at = self.posted.iter().position(|p| p.ticket == ticket && p.matched.is_some())?;

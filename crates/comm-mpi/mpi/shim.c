@@ -1,0 +1,430 @@
+/* The one file of Thalweg that knows an MPI library: fills the table of thalweg_mpi.h.
+ *
+ * Works with any MPI 3.0 or later, at every thread level. Uses only communicators that were handed in, through a
+ * duplicate whose errors are returned instead of ending the program.
+ */
+#include <limits.h>
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "thalweg_mpi.h"
+
+/* Longer messages are described to MPI as blocks, since its counts are int. Tests set it low. */
+#ifndef THALWEG_MPI_LARGE_BYTES
+#define THALWEG_MPI_LARGE_BYTES (1u << 30)
+#endif
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(ThalwegMpiToken), "a request fits a token");
+_Static_assert(sizeof(MPI_Message) <= sizeof(ThalwegMpiToken), "a message fits a token");
+_Static_assert(MPI_SUCCESS == 0, "the table's promise");
+_Static_assert(THALWEG_MPI_LARGE_BYTES <= INT_MAX, "one block is counted in int");
+
+typedef struct Communicator {
+    MPI_Comm comm;
+} Communicator;
+
+typedef struct Window {
+    MPI_Win win;
+    uint32_t size;
+    struct Part {
+        char *start;
+        uint64_t bytes;
+    } parts[];
+} Window;
+
+static MPI_Comm comm_of(void *comm) { return ((Communicator *)comm)->comm; }
+
+static void keep_request(MPI_Request request, ThalwegMpiToken *token) {
+    *token = 0;
+    memcpy(token, &request, sizeof request);
+}
+
+static MPI_Request request_of(const ThalwegMpiToken *token) {
+    MPI_Request request;
+    memcpy(&request, token, sizeof request);
+    return request;
+}
+
+/* About MPI. */
+
+static int ready(void) {
+    int flag = 0;
+    if (MPI_Initialized(&flag) != MPI_SUCCESS || !flag) return THALWEG_MPI_NOT_STARTED;
+    if (MPI_Finalized(&flag) != MPI_SUCCESS || flag) return THALWEG_MPI_FINISHED;
+    int level = MPI_THREAD_SINGLE;
+    if (MPI_Query_thread(&level) == MPI_SUCCESS && level < MPI_THREAD_SERIALIZED &&
+        MPI_Is_thread_main(&flag) == MPI_SUCCESS && !flag)
+        return THALWEG_MPI_OTHER_THREAD;
+    return THALWEG_MPI_READY;
+}
+
+static int thread_level(void) {
+    int level = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&level);
+    if (level >= MPI_THREAD_MULTIPLE) return 3;
+    if (level >= MPI_THREAD_SERIALIZED) return 2;
+    return level >= MPI_THREAD_FUNNELED ? 1 : 0;
+}
+
+static int error_sort(int code) {
+    int class = MPI_ERR_OTHER;
+    if (ready() != THALWEG_MPI_READY || MPI_Error_class(code, &class) != MPI_SUCCESS) return THALWEG_MPI_OTHER;
+    /* Not in every MPI, and some are no constants: no switch. */
+#ifdef MPI_ERR_PROC_ABORTED
+    if (class == MPI_ERR_PROC_ABORTED) return THALWEG_MPI_PEER_LOST;
+#endif
+#ifdef MPI_ERR_PROC_FAILED
+    if (class == MPI_ERR_PROC_FAILED) return THALWEG_MPI_PEER_LOST;
+#endif
+#ifdef MPIX_ERR_PROC_FAILED
+    if (class == MPIX_ERR_PROC_FAILED) return THALWEG_MPI_PEER_LOST;
+#endif
+#ifdef MPIX_ERR_PROC_FAILED_PENDING
+    if (class == MPIX_ERR_PROC_FAILED_PENDING) return THALWEG_MPI_PEER_LOST;
+#endif
+#ifdef MPIX_ERR_REVOKED
+    if (class == MPIX_ERR_REVOKED) return THALWEG_MPI_PEER_LOST;
+#endif
+    if (class == MPI_ERR_NO_MEM) return THALWEG_MPI_NO_MEMORY;
+    if (class == MPI_ERR_TRUNCATE) return THALWEG_MPI_TRUNCATED;
+    if (class == MPI_ERR_UNSUPPORTED_OPERATION) return THALWEG_MPI_UNSUPPORTED;
+    if (class == MPI_ERR_ARG || class == MPI_ERR_COMM || class == MPI_ERR_RANK || class == MPI_ERR_TAG ||
+        class == MPI_ERR_COUNT || class == MPI_ERR_ROOT || class == MPI_ERR_BUFFER || class == MPI_ERR_SIZE ||
+        class == MPI_ERR_RMA_SHARED)
+        return THALWEG_MPI_ARGUMENT;
+    return THALWEG_MPI_OTHER;
+}
+
+static int error_text(int code, char *text, int capacity) {
+    char full[MPI_MAX_ERROR_STRING];
+    int length = 0;
+    if (ready() != THALWEG_MPI_READY || MPI_Error_string(code, full, &length) != MPI_SUCCESS) return 0;
+    if (length > capacity) length = capacity;
+    memcpy(text, full, (size_t)length);
+    return length;
+}
+
+/* Communicators. */
+
+/* Takes over `comm`; frees it where there is no memory for a Communicator. */
+static int take(MPI_Comm comm, void **made) {
+    *made = NULL;
+    if (comm == MPI_COMM_NULL) return MPI_SUCCESS;
+    Communicator *own = malloc(sizeof *own);
+    int code = own ? MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN) : MPI_ERR_NO_MEM;
+    if (code != MPI_SUCCESS) {
+        MPI_Comm_free(&comm);
+        free(own);
+        return code;
+    }
+    own->comm = comm;
+    *made = own;
+    return MPI_SUCCESS;
+}
+
+static int rank_and_size(void *comm, uint32_t *rank, uint32_t *size) {
+    int value = 0;
+    int code = MPI_Comm_rank(comm_of(comm), &value);
+    if (code != MPI_SUCCESS) return code;
+    *rank = (uint32_t)value;
+    code = MPI_Comm_size(comm_of(comm), &value);
+    *size = (uint32_t)value;
+    return code;
+}
+
+static int largest_tag(void *comm, uint32_t *tag) {
+    int *value = NULL;
+    int found = 0;
+    int code = MPI_Comm_get_attr(comm_of(comm), MPI_TAG_UB, &value, &found);
+    *tag = code == MPI_SUCCESS && found && value ? (uint32_t)*value : 0;
+    return code;
+}
+
+static int duplicate(void *comm, void **made) {
+    MPI_Comm new = MPI_COMM_NULL;
+    int code = MPI_Comm_dup(comm_of(comm), &new);
+    return code == MPI_SUCCESS ? take(new, made) : code;
+}
+
+static int split(void *comm, int color, int key, void **made) {
+    MPI_Comm new = MPI_COMM_NULL;
+    int code = MPI_Comm_split(comm_of(comm), color < 0 ? MPI_UNDEFINED : color, key, &new);
+    return code == MPI_SUCCESS ? take(new, made) : code;
+}
+
+static int split_by_node(void *comm, void **made) {
+    MPI_Comm new = MPI_COMM_NULL;
+    int code = MPI_Comm_split_type(comm_of(comm), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &new);
+    return code == MPI_SUCCESS ? take(new, made) : code;
+}
+
+static void release(void *comm, int free_it) {
+    Communicator *own = comm;
+    if (free_it) MPI_Comm_free(&own->comm);
+    free(own);
+}
+
+/* Point to point. */
+
+/* A datatype for `count` bytes and how many of it; `made` says whether it must be freed. */
+static int bytes_type(uint64_t count, MPI_Datatype *type, int *number, int *made) {
+    const uint64_t block = THALWEG_MPI_LARGE_BYTES;
+    *type = MPI_BYTE;
+    *number = (int)count;
+    *made = 0;
+    if (count <= block) return MPI_SUCCESS;
+    if (count / block > INT_MAX) return MPI_ERR_COUNT;
+    MPI_Datatype one = MPI_DATATYPE_NULL;
+    int code = MPI_Type_contiguous((int)block, MPI_BYTE, &one);
+    if (code != MPI_SUCCESS) return code;
+    int lengths[2] = {(int)(count / block), (int)(count % block)};
+    MPI_Aint offsets[2] = {0, (MPI_Aint)(count - count % block)};
+    MPI_Datatype types[2] = {one, MPI_BYTE};
+    code = MPI_Type_create_struct(lengths[1] ? 2 : 1, lengths, offsets, types, type);
+    MPI_Type_free(&one);
+    if (code != MPI_SUCCESS) return code;
+    *number = 1;
+    *made = 1;
+    return MPI_Type_commit(type);
+}
+
+static int start_send(void *comm, const void *bytes, uint64_t count, uint32_t to, uint32_t tag,
+                      ThalwegMpiToken *token) {
+    MPI_Datatype type;
+    int number, made;
+    int code = bytes_type(count, &type, &number, &made);
+    if (code != MPI_SUCCESS) return code;
+    MPI_Request request = MPI_REQUEST_NULL;
+    code = MPI_Isend(bytes, number, type, (int)to, (int)tag, comm_of(comm), &request);
+    if (made) MPI_Type_free(&type); /* lives on until the request is done */
+    keep_request(request, token);
+    return code;
+}
+
+static int start_receive(void *comm, void *bytes, uint64_t count, uint32_t from, uint32_t tag,
+                         ThalwegMpiToken *token) {
+    MPI_Datatype type;
+    int number, made;
+    int code = bytes_type(count, &type, &number, &made);
+    if (code != MPI_SUCCESS) return code;
+    MPI_Request request = MPI_REQUEST_NULL;
+    code = MPI_Irecv(bytes, number, type, (int)from, (int)tag, comm_of(comm), &request);
+    if (made) MPI_Type_free(&type);
+    keep_request(request, token);
+    return code;
+}
+
+static int match(void *comm, int64_t from, uint32_t tag, int *found, uint32_t *sender, uint64_t *count,
+                 ThalwegMpiToken *token) {
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    *found = 0;
+    int code = MPI_Improbe(from < 0 ? MPI_ANY_SOURCE : (int)from, (int)tag, comm_of(comm), found, &message, &status);
+    if (code != MPI_SUCCESS || !*found) return code;
+    MPI_Count bytes = 0;
+    code = MPI_Get_elements_x(&status, MPI_BYTE, &bytes);
+    *sender = (uint32_t)status.MPI_SOURCE;
+    *count = (uint64_t)bytes;
+    *token = 0;
+    memcpy(token, &message, sizeof message);
+    return code;
+}
+
+static int receive_matched(void *bytes, uint64_t count, ThalwegMpiToken *message_token, ThalwegMpiToken *token) {
+    MPI_Datatype type;
+    int number, made;
+    int code = bytes_type(count, &type, &number, &made);
+    if (code != MPI_SUCCESS) return code;
+    MPI_Message message;
+    memcpy(&message, message_token, sizeof message);
+    MPI_Request request = MPI_REQUEST_NULL;
+    code = MPI_Imrecv(bytes, number, type, &message, &request);
+    if (made) MPI_Type_free(&type);
+    keep_request(request, token);
+    return code;
+}
+
+static int test(ThalwegMpiToken *token, int *done) {
+    MPI_Request request = request_of(token);
+    int code = MPI_Test(&request, done, MPI_STATUS_IGNORE);
+    keep_request(request, token);
+    return code;
+}
+
+/* Collective. */
+
+static int barrier(void *comm, ThalwegMpiToken *token) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_Ibarrier(comm_of(comm), &request);
+    keep_request(request, token);
+    return code;
+}
+
+static int broadcast(void *comm, void *bytes, int count, uint32_t root, ThalwegMpiToken *token) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_Ibcast(bytes, count, MPI_BYTE, (int)root, comm_of(comm), &request);
+    keep_request(request, token);
+    return code;
+}
+
+static int gather(void *comm, const void *own, void *all, int count, uint32_t root, ThalwegMpiToken *token) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_Igather(own, count, MPI_BYTE, all, count, MPI_BYTE, (int)root, comm_of(comm), &request);
+    keep_request(request, token);
+    return code;
+}
+
+static int scatter(void *comm, const void *all, void *own, int count, uint32_t root, ThalwegMpiToken *token) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_Iscatter(all, count, MPI_BYTE, own, count, MPI_BYTE, (int)root, comm_of(comm), &request);
+    keep_request(request, token);
+    return code;
+}
+
+static int all_gather(void *comm, const void *own, void *all, int count, ThalwegMpiToken *token) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_Iallgather(own, count, MPI_BYTE, all, count, MPI_BYTE, comm_of(comm), &request);
+    keep_request(request, token);
+    return code;
+}
+
+static int all_gather_lengths(void *comm, const void *own, int own_count, void *all, const int *counts,
+                              const int *offsets, ThalwegMpiToken *token) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_Iallgatherv(own, own_count, MPI_BYTE, all, counts, offsets, MPI_BYTE, comm_of(comm), &request);
+    keep_request(request, token);
+    return code;
+}
+
+static int all_to_all(void *comm, const void *out, void *in, int count, ThalwegMpiToken *token) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_Ialltoall(out, count, MPI_BYTE, in, count, MPI_BYTE, comm_of(comm), &request);
+    keep_request(request, token);
+    return code;
+}
+
+static int exclusive_scan(void *comm, const uint64_t *own, uint64_t *sum, ThalwegMpiToken *token) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_Iexscan(own, sum, 1, MPI_UINT64_T, MPI_SUM, comm_of(comm), &request);
+    keep_request(request, token);
+    return code;
+}
+
+static int all_reduce(void *comm, const uint64_t *own, uint64_t *all, int numbers, int how, ThalwegMpiToken *token) {
+    MPI_Op op = how == THALWEG_MPI_MIN ? MPI_MIN : how == THALWEG_MPI_MAX ? MPI_MAX : MPI_SUM;
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_Iallreduce(own, all, numbers, MPI_UINT64_T, op, comm_of(comm), &request);
+    keep_request(request, token);
+    return code;
+}
+
+/* Shared windows. */
+
+static int window_make(void *comm, uint64_t bytes, void **made) {
+    uint32_t rank = 0, size = 0;
+    *made = NULL;
+    int code = rank_and_size(comm, &rank, &size);
+    if (code != MPI_SUCCESS) return code;
+    Window *window = malloc(sizeof *window + size * sizeof window->parts[0]);
+    if (!window) return MPI_ERR_NO_MEM;
+    void *own = NULL;
+    code = MPI_Win_allocate_shared((MPI_Aint)bytes, 1, MPI_INFO_NULL, comm_of(comm), &own, &window->win);
+    if (code != MPI_SUCCESS) {
+        free(window);
+        return code;
+    }
+    window->size = size;
+    code = MPI_Win_set_errhandler(window->win, MPI_ERRORS_RETURN);
+    for (uint32_t r = 0; r < size && code == MPI_SUCCESS; r++) {
+        MPI_Aint length = 0;
+        int unit = 1;
+        void *start = NULL;
+        code = MPI_Win_shared_query(window->win, (int)r, &length, &unit, &start);
+        window->parts[r].start = start;
+        window->parts[r].bytes = (uint64_t)length;
+    }
+    /* One long epoch, so that memory is only ever ordered by window_sync and the barrier of the caller. */
+    if (code == MPI_SUCCESS) code = MPI_Win_lock_all(MPI_MODE_NOCHECK, window->win);
+    if (code != MPI_SUCCESS) {
+        free(window);
+        return code;
+    }
+    *made = window;
+    return MPI_SUCCESS;
+}
+
+static uint64_t window_length(void *window, uint32_t rank) {
+    Window *own = window;
+    return rank < own->size ? own->parts[rank].bytes : 0;
+}
+
+static void window_put(void *window, uint32_t rank, uint64_t offset, const void *bytes, uint64_t count) {
+    if (count) memcpy(((Window *)window)->parts[rank].start + offset, bytes, count);
+}
+
+static void window_get(void *window, uint32_t rank, uint64_t offset, void *bytes, uint64_t count) {
+    if (count) memcpy(bytes, ((Window *)window)->parts[rank].start + offset, count);
+}
+
+static int window_sync(void *window) { return MPI_Win_sync(((Window *)window)->win); }
+
+static int window_free(void *window) {
+    Window *own = window;
+    int code = MPI_Win_unlock_all(own->win);
+    if (code == MPI_SUCCESS) code = MPI_Win_free(&own->win);
+    free(own);
+    return code;
+}
+
+static void window_forget(void *window) { free(window); }
+
+const ThalwegMpiTable *thalweg_mpi_table(void) {
+    static const ThalwegMpiTable table = {
+        .version = THALWEG_MPI_VERSION,
+        .table_bytes = sizeof(ThalwegMpiTable),
+        .large_bytes = THALWEG_MPI_LARGE_BYTES,
+        .ready = ready,
+        .thread_level = thread_level,
+        .error_sort = error_sort,
+        .error_text = error_text,
+        .rank_and_size = rank_and_size,
+        .largest_tag = largest_tag,
+        .duplicate = duplicate,
+        .split = split,
+        .split_by_node = split_by_node,
+        .release = release,
+        .send = start_send,
+        .receive = start_receive,
+        .match = match,
+        .receive_matched = receive_matched,
+        .test = test,
+        .barrier = barrier,
+        .broadcast = broadcast,
+        .gather = gather,
+        .scatter = scatter,
+        .all_gather = all_gather,
+        .all_gather_lengths = all_gather_lengths,
+        .all_to_all = all_to_all,
+        .exclusive_scan = exclusive_scan,
+        .all_reduce = all_reduce,
+        .window_make = window_make,
+        .window_length = window_length,
+        .window_put = window_put,
+        .window_get = window_get,
+        .window_sync = window_sync,
+        .window_free = window_free,
+        .window_forget = window_forget,
+    };
+    return &table;
+}
+
+void *thalweg_mpi_wrap(MPI_Comm comm) {
+    if (ready() != THALWEG_MPI_READY || comm == MPI_COMM_NULL) return NULL;
+    int inter = 0;
+    if (MPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter) return NULL;
+    MPI_Comm own = MPI_COMM_NULL;
+    void *made = NULL;
+    if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS || take(own, &made) != MPI_SUCCESS) return NULL;
+    return made;
+}

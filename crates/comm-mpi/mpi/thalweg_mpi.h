@@ -1,0 +1,109 @@
+/* Thalweg's table of MPI functions: how the library, built once and without MPI, reaches the MPI of the program.
+ *
+ * shim.c fills the table and is compiled by each MPI's own compiler. The Rust side of the table is
+ * crates/comm-mpi/src/ffi.rs; the two change together, and THALWEG_MPI_VERSION with them.
+ *
+ * Every function that returns int returns an MPI error code, 0 where all is well, unless said otherwise. Nothing here
+ * waits for another rank but duplicate, split, split_by_node, window_make and window_free (the caller makes sure
+ * first that all ranks have come); all else starts something that `test` finishes. Buffers given to a start must stay
+ * where they are until then.
+ */
+#ifndef THALWEG_MPI_H
+#define THALWEG_MPI_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define THALWEG_MPI_VERSION 1u
+
+/* What `ready` answers. */
+enum {
+    THALWEG_MPI_READY = 0,
+    THALWEG_MPI_NOT_STARTED = 1,  /* MPI_Init has not been called */
+    THALWEG_MPI_FINISHED = 2,     /* MPI_Finalize has been called */
+    THALWEG_MPI_OTHER_THREAD = 3, /* the thread level lets only the thread call that initialised MPI */
+};
+
+/* What sort of failure an error code means. */
+enum {
+    THALWEG_MPI_OTHER = 0,
+    THALWEG_MPI_ARGUMENT = 1,
+    THALWEG_MPI_NO_MEMORY = 2,
+    THALWEG_MPI_TRUNCATED = 3,
+    THALWEG_MPI_PEER_LOST = 4,
+    THALWEG_MPI_UNSUPPORTED = 5,
+};
+
+/* How all_reduce combines. */
+enum { THALWEG_MPI_SUM = 0, THALWEG_MPI_MIN = 1, THALWEG_MPI_MAX = 2 };
+
+/* An MPI_Request or MPI_Message, whatever it is with this MPI. */
+typedef uint64_t ThalwegMpiToken;
+
+typedef struct ThalwegMpiTable {
+    uint32_t version;     /* THALWEG_MPI_VERSION */
+    uint32_t table_bytes; /* sizeof(ThalwegMpiTable) */
+    uint64_t large_bytes; /* a collective call moves at most so many bytes from or to a rank */
+
+    /* About MPI. */
+    int (*ready)(void);
+    int (*thread_level)(void); /* 0 single, 1 funneled, 2 serialized, 3 multiple */
+    int (*error_sort)(int code);
+    int (*error_text)(int code, char *text, int capacity); /* bytes written, without a final zero */
+
+    /* Communicators, as pointers to a structure of shim.c. */
+    int (*rank_and_size)(void *comm, uint32_t *rank, uint32_t *size);
+    int (*largest_tag)(void *comm, uint32_t *tag); /* 0: not known from this communicator */
+    int (*duplicate)(void *comm, void **made);
+    int (*split)(void *comm, int color, int key, void **made); /* color < 0: left out, *made is null */
+    int (*split_by_node)(void *comm, void **made);
+    void (*release)(void *comm, int free_it); /* free_it 0: forgets it without a call into MPI */
+
+    /* Point to point; messages of any length. from < 0: anyone. */
+    int (*send)(void *comm, const void *bytes, uint64_t count, uint32_t to, uint32_t tag, ThalwegMpiToken *request);
+    int (*receive)(void *comm, void *bytes, uint64_t count, uint32_t from, uint32_t tag, ThalwegMpiToken *request);
+    int (*match)(void *comm, int64_t from, uint32_t tag, int *found, uint32_t *sender, uint64_t *count,
+                 ThalwegMpiToken *message);
+    int (*receive_matched)(void *bytes, uint64_t count, ThalwegMpiToken *message, ThalwegMpiToken *request);
+    int (*test)(ThalwegMpiToken *request, int *done);
+
+    /* Collective; counts are bytes per rank unless said otherwise. */
+    int (*barrier)(void *comm, ThalwegMpiToken *request);
+    int (*broadcast)(void *comm, void *bytes, int count, uint32_t root, ThalwegMpiToken *request);
+    int (*gather)(void *comm, const void *own, void *all, int count, uint32_t root, ThalwegMpiToken *request);
+    int (*scatter)(void *comm, const void *all, void *own, int count, uint32_t root, ThalwegMpiToken *request);
+    int (*all_gather)(void *comm, const void *own, void *all, int count, ThalwegMpiToken *request);
+    int (*all_gather_lengths)(void *comm, const void *own, int own_count, void *all, const int *counts,
+                              const int *offsets, ThalwegMpiToken *request);
+    int (*all_to_all)(void *comm, const void *out, void *in, int count, ThalwegMpiToken *request);
+    int (*exclusive_scan)(void *comm, const uint64_t *own, uint64_t *sum, ThalwegMpiToken *request); /* one number */
+    int (*all_reduce)(void *comm, const uint64_t *own, uint64_t *all, int numbers, int how, ThalwegMpiToken *request);
+
+    /* Memory that the ranks of a node share; every rank owns one part. */
+    int (*window_make)(void *comm, uint64_t bytes, void **window);
+    uint64_t (*window_length)(void *window, uint32_t rank);
+    void (*window_put)(void *window, uint32_t rank, uint64_t offset, const void *bytes, uint64_t count);
+    void (*window_get)(void *window, uint32_t rank, uint64_t offset, void *bytes, uint64_t count);
+    int (*window_sync)(void *window);
+    int (*window_free)(void *window);     /* collective */
+    void (*window_forget)(void *window);  /* without a call into MPI: the memory stays until the process ends */
+} ThalwegMpiTable;
+
+/* The table of the MPI that this shim was compiled with. */
+const ThalwegMpiTable *thalweg_mpi_table(void);
+
+#ifdef MPI_VERSION
+/* A duplicate of the program's communicator for Thalweg to use; collective over `comm`. Null where MPI is not running,
+ * `comm` is null or an intercommunicator, or MPI cannot duplicate it. Whoever gets it releases it, as
+ * MpiCommunicator does when it is dropped. */
+void *thalweg_mpi_wrap(MPI_Comm comm);
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

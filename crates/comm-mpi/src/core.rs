@@ -1,0 +1,228 @@
+//! One communicator's messages under way.
+//!
+//! MPI needs a buffer to start a receive, and only the sender knows how long it must be. So a started receive first
+//! looks for its message and then receives what it found. That looking is done for all communicators whenever any
+//! call waits: as with MPI's own receives, a rank that waits for one thing lets the others come in.
+
+use crate::error;
+use crate::ffi::{Buffers, Matched, Operation, RawComm};
+use crate::patience::Patience;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use thalweg_comm::inbox::{Inbox, Ticket};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// A message on its way in.
+enum Incoming {
+    /// MPI keeps it for us.
+    Found(Matched),
+    Receiving(Operation),
+    Here(Vec<u8>),
+    /// MPI failed to receive it.
+    Lost,
+}
+
+impl Incoming {
+    fn advance(&mut self, raw: &RawComm) -> Result<()> {
+        if let Incoming::Found(_) = self {
+            if let Incoming::Found(matched) = std::mem::replace(self, Incoming::Lost) {
+                *self = Incoming::Receiving(raw.receive_found(matched)?);
+            }
+        }
+        let Incoming::Receiving(operation) = self else { return Ok(()) };
+        match operation.test() {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                if let Incoming::Receiving(operation) = std::mem::replace(self, Incoming::Lost) {
+                    *self = Incoming::Here(operation.finish().incoming);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                *self = Incoming::Lost;
+                Err(error)
+            }
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Incoming::Found(matched) => matched.bytes,
+            Incoming::Receiving(operation) => operation.incoming_bytes(),
+            Incoming::Here(bytes) => bytes.len() as u64,
+            Incoming::Lost => 0,
+        }
+    }
+}
+
+/// One communicator as its handle, its requests and its windows share it.
+pub struct Core {
+    pub raw: Arc<RawComm>,
+    inbox: Mutex<Inbox<Incoming>>,
+    broken: Mutex<Option<ErrorKind>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Communicators with started receives, once per receive.
+static RECEIVING: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
+
+/// Lets started receives of all communicators come in.
+fn progress() {
+    let cores: Vec<Arc<Core>> = lock(&RECEIVING).iter().filter_map(Weak::upgrade).collect();
+    for core in cores {
+        // Another thread that is at it needs no help, and a failure is for those who wait for the message.
+        if let Ok(mut inbox) = core.inbox.try_lock() {
+            let _ = core.advance(&mut inbox);
+        }
+    }
+}
+
+impl Core {
+    pub fn new(raw: RawComm) -> Arc<Core> {
+        Arc::new(Core { raw: Arc::new(raw), inbox: Mutex::default(), broken: Mutex::new(None) })
+    }
+
+    /// Fails unless MPI may be called now.
+    pub fn ready(&self) -> Result<()> {
+        self.raw.library().ready().map_err(|e| e.at_rank(self.raw.rank()))
+    }
+
+    /// Fails unless a collective call may be made now.
+    pub fn ready_for_all(&self) -> Result<()> {
+        self.ready()?;
+        lock(&self.broken).map_or(Ok(()), |kind| Err(error::broken(kind).at_rank(self.raw.rank())))
+    }
+
+    /// No collective call can be made any more.
+    pub fn break_off(&self, error: Error) -> Error {
+        *lock(&self.broken) = Some(error.kind());
+        self.raw.abandon();
+        error.at_rank(self.raw.rank())
+    }
+
+    /// Waits, bounded, until `done` says so.
+    pub fn wait(
+        &self,
+        timeout: Duration,
+        over: impl FnOnce() -> Error,
+        mut done: impl FnMut() -> Result<bool>,
+    ) -> Result<()> {
+        let mut patience = Patience::new(timeout);
+        let waited = loop {
+            match done() {
+                Ok(true) => break Ok(()),
+                Ok(false) => {}
+                Err(error) => break Err(error),
+            }
+            progress();
+            if !patience.pause() {
+                break Err(over());
+            }
+        };
+        waited.map_err(|e| e.at_rank(self.raw.rank()))
+    }
+
+    /// One collective operation of MPI, from start to end.
+    pub fn collective(
+        &self,
+        timeout: Duration,
+        what: &str,
+        start: impl FnOnce(&RawComm) -> Result<Operation>,
+    ) -> Result<Buffers> {
+        self.ready_for_all()?;
+        let over = || Error::new(ErrorKind::Timeout, format!("{what}: not every rank came within {timeout:?}"));
+        let done = start(&self.raw).and_then(|mut operation| {
+            self.wait(timeout, over, || operation.test())?;
+            Ok(operation.finish())
+        });
+        done.map_err(|error| self.break_off(error))
+    }
+
+    /// A message from this rank to itself.
+    pub fn deliver_to_self(&self, tag: u32, bytes: Vec<u8>) {
+        lock(&self.inbox).arrive(self.raw.rank(), tag, Incoming::Here(bytes));
+    }
+
+    /// Finds messages for the receives that wait, and brings in what was found.
+    fn advance(&self, inbox: &mut Inbox<Incoming>) -> Result<()> {
+        self.ready()?;
+        let wanted: Vec<_> = inbox.waiting().collect();
+        for (from, tag) in wanted {
+            if let Some((sender, matched)) = self.raw.find(from, tag)? {
+                // Perhaps for an earlier receive than the one that asked.
+                inbox.arrive(sender, tag, Incoming::Found(matched));
+            }
+        }
+        inbox.all_matched().try_for_each(|incoming| incoming.advance(&self.raw))
+    }
+
+    /// Starts a receive that only its own wait looks after.
+    pub fn post(&self, from: Option<u32>, tag: u32) -> Ticket {
+        lock(&self.inbox).post(from, tag)
+    }
+
+    /// Whether a receive has its message; brings it on.
+    pub fn poll(&self, ticket: Ticket) -> Result<bool> {
+        let mut inbox = lock(&self.inbox);
+        self.advance(&mut inbox)?;
+        match inbox.matched(ticket) {
+            None => Ok(false),
+            Some(Incoming::Here(_)) => Ok(true),
+            Some(Incoming::Lost) => Err(Error::new(ErrorKind::Io, "this message was lost when it was received")),
+            Some(_) => Ok(false),
+        }
+    }
+
+    /// Ends a receive that has its message.
+    pub fn take(&self, ticket: Ticket) -> Result<(u32, Vec<u8>)> {
+        match lock(&self.inbox).take(ticket) {
+            Some((from, Incoming::Here(bytes))) => Ok((from, bytes)),
+            _ => Err(Error::new(ErrorKind::InvalidArgument, "a receive that is not done")),
+        }
+    }
+
+    /// Gives up a receive; its message, if it has one, waits for another.
+    pub fn withdraw(&self, ticket: Ticket) {
+        lock(&self.inbox).withdraw(ticket);
+    }
+
+    /// Sender and length of the message that a receive would get.
+    pub fn peek(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, u64)>> {
+        let mut inbox = lock(&self.inbox);
+        self.advance(&mut inbox)?;
+        loop {
+            if let Some((sender, incoming)) = inbox.peek(from, tag) {
+                return Ok(Some((sender, incoming.bytes())));
+            }
+            let Some((sender, matched)) = self.raw.find(from, tag)? else { return Ok(None) };
+            inbox.arrive(sender, tag, Incoming::Found(matched));
+        }
+    }
+}
+
+/// A started receive that comes in whenever any call waits; given up when dropped.
+pub struct Started<'a> {
+    pub core: &'a Arc<Core>,
+    pub ticket: Ticket,
+}
+
+impl<'a> Started<'a> {
+    pub fn new(core: &'a Arc<Core>, from: Option<u32>, tag: u32) -> Started<'a> {
+        lock(&RECEIVING).push(Arc::downgrade(core));
+        Started { core, ticket: core.post(from, tag) }
+    }
+}
+
+impl Drop for Started<'_> {
+    fn drop(&mut self) {
+        let mut receiving = lock(&RECEIVING);
+        if let Some(at) = receiving.iter().position(|core| std::ptr::eq(core.as_ptr(), Arc::as_ptr(self.core))) {
+            receiving.swap_remove(at);
+        }
+        drop(receiving);
+        self.core.withdraw(self.ticket);
+    }
+}

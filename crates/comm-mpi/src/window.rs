@@ -1,0 +1,84 @@
+//! Memory that the ranks of a node share, as MPI gives it.
+//!
+//! MPI frees such memory only when all ranks ask for it together, and ranks let go of a window when they like. So a
+//! window that was dropped waits in the communicator it was made from, until the next `shared_window` there brings
+//! all ranks together and all of them have dropped it.
+
+use crate::core::Core;
+use crate::ffi::RawWindow;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use thalweg_comm::{Reduce, SharedWindow, check};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// What a communicator remembers of the windows made from it.
+#[derive(Default)]
+pub struct Windows {
+    /// In the order they were made, which is the same on all ranks.
+    made: Mutex<Vec<Arc<RawWindow>>>,
+    one_node: Mutex<Option<bool>>,
+}
+
+/// Collective: see `Communicator::shared_window`.
+pub fn make(core: &Core, windows: &Windows, bytes: u64, timeout: Duration) -> Result<Window> {
+    let mut made = windows.made.lock().unwrap_or_else(PoisonError::into_inner);
+    // Which of the windows made so far every rank has dropped. It also sees all ranks arrive for what follows.
+    let mut dropped: Vec<u64> = made.iter().map(|window| u64::from(Arc::strong_count(window) == 1)).collect();
+    dropped.push(1);
+    let agreed = core.collective(timeout, "shared_window", |raw| raw.all_reduce(&dropped, Reduce::Min))?.numbers_in;
+    let whole = (|| {
+        let (old, kept): (Vec<_>, Vec<_>) = made.drain(..).zip(agreed).partition(|(_, dropped)| *dropped == 1);
+        made.extend(kept.into_iter().map(|(window, _)| window));
+        old.into_iter().filter_map(|(window, _)| Arc::into_inner(window)).try_for_each(RawWindow::free)?;
+        let mut one_node = windows.one_node.lock().unwrap_or_else(PoisonError::into_inner);
+        if one_node.is_none() {
+            *one_node = Some(core.raw.split_by_node()?.size() == core.raw.size());
+        }
+        Ok(*one_node == Some(true))
+    })();
+    if !whole.map_err(|e| core.break_off(e))? {
+        let what = "a shared window over ranks of different nodes; split by node first";
+        return Err(Error::new(ErrorKind::InvalidArgument, what).at_rank(core.raw.rank()));
+    }
+    let own = Core::new(core.raw.duplicate().map_err(|e| core.break_off(e))?);
+    let memory = Arc::new(own.raw.window(bytes).map_err(|e| core.break_off(e))?);
+    made.push(Arc::clone(&memory));
+    Ok(Window { memory, core: own, timeout })
+}
+
+/// See the module's page.
+pub struct Window {
+    memory: Arc<RawWindow>,
+    /// For the fences.
+    core: Arc<Core>,
+    timeout: Duration,
+}
+
+impl SharedWindow for Window {
+    fn length(&self, rank: u32) -> u64 {
+        self.memory.length(rank)
+    }
+
+    fn put(&self, rank: u32, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.memory.ready()?;
+        check::rank(rank, self.core.raw.size())?;
+        let range = check::window(rank, self.memory.length(rank), offset, bytes.len())?;
+        self.memory.put(rank, range, bytes);
+        Ok(())
+    }
+
+    fn get(&self, rank: u32, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.memory.ready()?;
+        check::rank(rank, self.core.raw.size())?;
+        let range = check::window(rank, self.memory.length(rank), offset, out.len())?;
+        self.memory.get(rank, range, out);
+        Ok(())
+    }
+
+    fn fence(&self) -> Result<()> {
+        self.core.ready_for_all()?;
+        self.memory.sync()?;
+        self.core.collective(self.timeout, "fence", |raw| raw.barrier())?;
+        self.memory.sync()
+    }
+}

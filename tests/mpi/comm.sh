@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# The communicator suite inside MPI ranks.
+#
+#   MPICC=mpicc.openmpi MPIEXEC='mpirun.openmpi --oversubscribe' tests/mpi/comm.sh [RANKS...]
+#
+# RANKS are the numbers of ranks to run with; 1 2 3 4 for Open MPI, 1 2 for others (MPICH waits busily, so it wants a
+# core for each). Prints "N passed, N failed" for each run; exits 1 where a run fails.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+MPICC=${MPICC:-mpicc.openmpi}
+case $MPICC in
+*openmpi*) flavour=openmpi default_exec='mpirun.openmpi --oversubscribe' ranks=(1 2 3 4) ;;
+*mpich*) flavour=mpich default_exec=mpiexec.mpich ranks=(1 2) ;;
+*) flavour=$(basename "$MPICC") default_exec=mpiexec ranks=(1 2) ;;
+esac
+read -ra mpiexec <<<"${MPIEXEC:-$default_exec}"
+[[ $# -eq 0 ]] || ranks=("$@")
+if [[ $(id -u) -eq 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+
+target=${CARGO_TARGET_DIR:-target}
+out=$target/mpi
+mkdir -p "$out"
+sources=(crates/comm-mpi/mpi/shim.c tests/mpi/application.c)
+
+# build NAME FLAG...: the shim and the application, as one library; quick where nothing changed.
+build() {
+    local library=$out/libcheck-$flavour-$1.so
+    shift
+    local source
+    for source in "${sources[@]}" crates/comm-mpi/mpi/thalweg_mpi.h tests/mpi/comm.sh; do
+        if [[ ! -e $library || $source -nt $library ]]; then
+            "$MPICC" -std=c11 -O2 -Wall -Wextra -Wpedantic -Werror -shared -fPIC -Icrates/comm-mpi/mpi "$@" \
+                "${sources[@]}" -o "$library"
+            break
+        fi
+    done
+}
+build plain
+# Blocks of 1 MiB, so that the ways of messages longer than MPI can count are walked by messages of 20 MiB.
+build blocks -DTHALWEG_MPI_LARGE_BYTES='(1u << 20)'
+
+if grep -n 'MPI_COMM_WORLD' crates/comm-mpi/mpi/*; then
+    echo "0 passed, 1 failed: the shim uses a communicator that was not handed in"
+    exit 1
+fi
+
+cargo build --quiet -p thalweg-comm-mpi --example conformance
+failed=0
+for n in "${ranks[@]}"; do
+    for run in 'plain single' 'plain multiple' 'blocks single'; do
+        read -r library level <<<"$run"
+        echo "communicator suite, $flavour, $n ranks, $library, threads $level:"
+        timeout 300 "${mpiexec[@]}" -n "$n" "$target/debug/examples/conformance" \
+            "$out/libcheck-$flavour-$library.so" "$level" || failed=1
+    done
+done
+exit "$failed"
