@@ -7,7 +7,8 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 
 /// The checksum of two runs of bytes, one behind the other, from the checksums of both and the length of the second.
 pub fn combine(first: u32, second: u32, second_length: u64) -> u32 {
-    crc_fast::checksum_combine(crc_fast::CrcAlgorithm::Crc32Iscsi, u64::from(first), u64::from(second), second_length) as u32
+    crc_fast::checksum_combine(crc_fast::CrcAlgorithm::Crc32Iscsi, u64::from(first), u64::from(second), second_length)
+        as u32
 }
 
 /// CRC-32C of bytes that come in pieces.

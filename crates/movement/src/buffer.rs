@@ -115,14 +115,17 @@ pub fn share_of_free_memory(percent: f64) -> thalweg_types::Result<u64> {
         return Err(Error::new(ErrorKind::Config, format!("{percent} percent of the free memory")));
     }
     let text = std::fs::read_to_string("/proc/meminfo").map_err(|e| {
-        Error::new(ErrorKind::Unsupported, "this system does not say how much memory is free; give a size instead").caused_by(e)
+        Error::new(ErrorKind::Unsupported, "this system does not say how much memory is free; give a size instead")
+            .caused_by(e)
     })?;
     let free = text
         .lines()
         .find_map(|line| line.strip_prefix("MemAvailable:"))
         .and_then(|rest| rest.trim().strip_suffix("kB"))
         .and_then(|number| number.trim().parse::<u64>().ok())
-        .ok_or_else(|| Error::new(ErrorKind::Unsupported, "/proc/meminfo has no MemAvailable line; give a size instead"))?;
+        .ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "/proc/meminfo has no MemAvailable line; give a size instead")
+        })?;
     Ok((free as f64 * 1024.0 * percent / 100.0) as u64)
 }
 

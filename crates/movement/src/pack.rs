@@ -165,7 +165,8 @@ impl<'a> Pack<'a> {
         spec.record(None, payload).encode(&mut head);
         let head = head.len() as u64;
         let end = self.records.checked_add(head).and_then(|e| e.checked_add(payload)).filter(|e| *e < 1 << 62);
-        let end = end.ok_or_else(|| Error::new(ErrorKind::OutOfBounds, format!("{payload} bytes leave the process group")))?;
+        let end =
+            end.ok_or_else(|| Error::new(ErrorKind::OutOfBounds, format!("{payload} bytes leave the process group")))?;
         self.blocks.push(Placed { spec, record: self.records, head, payload, digest: None, head_crc: 0 });
         self.records = end;
         Ok(self.blocks.len() - 1)
@@ -242,8 +243,11 @@ impl<'a> Pack<'a> {
             } else {
                 at += self.front + self.gone;
             }
-            let io: Vec<IoSlice<'_>> =
-                std::iter::once(front.as_slice()).chain(slices.iter().copied()).filter(|s| !s.is_empty()).map(IoSlice::new).collect();
+            let io: Vec<IoSlice<'_>> = std::iter::once(front.as_slice())
+                .chain(slices.iter().copied())
+                .filter(|s| !s.is_empty())
+                .map(IoSlice::new)
+                .collect();
             through.object.write_at(at, &io)?;
         }
         self.gone += length;
@@ -388,7 +392,12 @@ impl<'a> Pack<'a> {
         thalweg_bp::wire::patch_u64(&mut front, 0, length);
         let section = front.len();
         front.extend_from_slice(&[0; SECTION_HEAD]);
-        process_group::put_section_head(&mut front, section, self.blocks.len() as u32, SECTION_HEAD as u64 + self.records);
+        process_group::put_section_head(
+            &mut front,
+            section,
+            self.blocks.len() as u32,
+            SECTION_HEAD as u64 + self.records,
+        );
 
         let mut framing = (crc32c(&front), front.len() as u64);
         let mut add = |crc: u32, length: u64| {
@@ -398,10 +407,9 @@ impl<'a> Pack<'a> {
         index.add_process_group(header, writer.rank, offset);
         let mut sums = Vec::with_capacity(self.blocks.len());
         for placed in &self.blocks {
-            let digest = placed
-                .digest
-                .as_ref()
-                .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a block without statistics").in_variable(&*placed.spec.name))?;
+            let digest = placed.digest.as_ref().ok_or_else(|| {
+                Error::new(ErrorKind::InvalidArgument, "a block without statistics").in_variable(&*placed.spec.name)
+            })?;
             add(placed.head_crc, placed.head);
             let payload = self.front + placed.record + placed.head;
             sums.push(BlockSum { payload: Extent::new(payload, placed.payload), crc: digest.crc });

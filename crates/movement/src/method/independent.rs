@@ -127,14 +127,15 @@ impl Method for Independent {
             request.layout.open_write(request.path, OpenWrite::Existing, WriterId(rank))
         })
         .map_err(|e| e.in_object(request.path));
-        let numbers = first.as_ref().map_or([0; 3], |(live, run)| {
-            [live.end(), u64::from(next_time(request.mode, live.last_time())), *run]
-        });
+        let numbers = first
+            .as_ref()
+            .map_or([0; 3], |(live, run)| [live.end(), u64::from(next_time(request.mode, live.last_time())), *run]);
         let (object, outcome) = match opened {
             Ok(object) => (Some(object), Ok(())),
             Err(e) => (None, Err(e)),
         };
-        let agreed = agree(request.comm, outcome, "open the output", &numbers).map_err(|e| e.in_object(request.path))?;
+        let agreed =
+            agree(request.comm, outcome, "open the output", &numbers).map_err(|e| e.in_object(request.path))?;
         let Some(object) = object else {
             return Err(Error::new(ErrorKind::InvalidArgument, "ranks agreed on an output that is not open"));
         };
@@ -162,7 +163,13 @@ impl Method for Independent {
         open.spill.as_deref().map(|s| (s, 0)).ok_or_else(not_open)
     }
 
-    fn close(&mut self, comm: &dyn Communicator, header: &Header, pack: &mut Pack<'_>, failed: Option<Error>) -> Result<Closed> {
+    fn close(
+        &mut self,
+        comm: &dyn Communicator,
+        header: &Header,
+        pack: &mut Pack<'_>,
+        failed: Option<Error>,
+    ) -> Result<Closed> {
         let mut open = self.open.take().ok_or_else(not_open)?;
         let size = if failed.is_some() { 0 } else { pack.length() };
         let mut written = failed.map_or(Ok(None), Err);
@@ -207,12 +214,27 @@ fn not_open() -> Error {
 }
 
 impl Independent {
-    fn write(&self, open: &Open, ranks: u32, header: &Header, pack: &mut Pack<'_>, before: u64, size: u64) -> Result<Written> {
+    fn write(
+        &self,
+        open: &Open,
+        ranks: u32,
+        header: &Header,
+        pack: &mut Pack<'_>,
+        before: u64,
+        size: u64,
+    ) -> Result<Written> {
         let place = plan::shared(open.rank, open.base, before, size)?;
         self.write_at(open, ranks, header, pack, place.extent)
     }
 
-    fn write_at(&self, open: &Open, ranks: u32, header: &Header, pack: &mut Pack<'_>, extent: Extent) -> Result<Written> {
+    fn write_at(
+        &self,
+        open: &Open,
+        ranks: u32,
+        header: &Header,
+        pack: &mut Pack<'_>,
+        extent: Extent,
+    ) -> Result<Written> {
         let writer = Writer { rank: open.rank, ranks, run: open.run, file_index: SINGLE_FILE };
         let fragment = match &open.spill {
             Some(spill) if pack.has_gone_through() => {
@@ -227,7 +249,13 @@ impl Independent {
         Ok(Written { fragment, extent })
     }
 
-    fn commit(&self, comm: &dyn Communicator, open: &mut Open, written: Result<Written>, missing: Option<(u32, u32)>) -> Result<u64> {
+    fn commit(
+        &self,
+        comm: &dyn Communicator,
+        open: &mut Open,
+        written: Result<Written>,
+        missing: Option<(u32, u32)>,
+    ) -> Result<u64> {
         let how = Commit { time_index: open.time_index, run: open.run, each: self.each, shared: true, missing };
         let (object, layout, path) = (&*open.object, &open.layout, &open.path);
         let sync = || object.sync().and_then(|()| layout.sync_folder(folder_of(path)));

@@ -83,7 +83,13 @@ pub trait Method: Send {
 
     /// Writes what is left of `pack`, and commits the step. `failed` is this rank's own failure so far: its process
     /// group is then left out.
-    fn close(&mut self, comm: &dyn Communicator, header: &Header, pack: &mut Pack<'_>, failed: Option<Error>) -> Result<Closed>;
+    fn close(
+        &mut self,
+        comm: &dyn Communicator,
+        header: &Header,
+        pack: &mut Pack<'_>,
+        failed: Option<Error>,
+    ) -> Result<Closed>;
 }
 
 /// A parameter that a method knows: for parsing, help and manual.
@@ -152,16 +158,16 @@ impl Parameters {
         match self.get("index") {
             None | Some("auto") => Ok(false),
             Some("each") => Ok(true),
-            Some(other) => Err(Error::new(ErrorKind::Config, format!("parameter index={other}: expected each or auto"))),
+            Some(other) => {
+                Err(Error::new(ErrorKind::Config, format!("parameter index={other}: expected each or auto")))
+            }
         }
     }
 }
 
 /// `sync`, known to every method that writes files.
-pub const SYNC: Parameter = Parameter {
-    key: "sync",
-    about: "yes: close returns when file and folder are on the device (fsync); default no",
-};
+pub const SYNC: Parameter =
+    Parameter { key: "sync", about: "yes: close returns when file and folder are on the device (fsync); default no" };
 /// `index`, known to every method that writes files.
 pub const INDEX: Parameter = Parameter {
     key: "index",

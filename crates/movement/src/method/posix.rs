@@ -17,7 +17,9 @@
 //! Differs: the index is merged at every output, and no rank waits for another before its data is written.
 
 use super::independent::next_time;
-use super::{Closed, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SYNC, file_name, folder_of};
+use super::{
+    Closed, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SYNC, file_name, folder_of,
+};
 use crate::pack::{Pack, Writer};
 use crate::parts::agreement::agree;
 use crate::parts::kept::Kept;
@@ -190,13 +192,15 @@ impl Method for Posix {
                 request.layout.open_write(&own_path, how, WriterId(rank))
             })
             .map_err(|e| e.at_rank(rank).in_object(own_path.clone()));
-        let numbers =
-            first.as_ref().map_or([0; 2], |(_, live, run)| [u64::from(next_time(request.mode, live.last_time())), *run]);
+        let numbers = first
+            .as_ref()
+            .map_or([0; 2], |(_, live, run)| [u64::from(next_time(request.mode, live.last_time())), *run]);
         let (own, outcome) = match own {
             Ok(own) => (Some(own), Ok(())),
             Err(e) => (None, Err(e)),
         };
-        let agreed = agree(request.comm, outcome, "open the output", &numbers).map_err(|e| e.in_object(request.path))?;
+        let agreed =
+            agree(request.comm, outcome, "open the output", &numbers).map_err(|e| e.in_object(request.path))?;
         let Some(own) = own else {
             return Err(Error::new(ErrorKind::InvalidArgument, "ranks agreed on an output that is not open"));
         };
@@ -248,7 +252,13 @@ impl Method for Posix {
         Ok((&*open.own, open.start))
     }
 
-    fn close(&mut self, comm: &dyn Communicator, header: &Header, pack: &mut Pack<'_>, failed: Option<Error>) -> Result<Closed> {
+    fn close(
+        &mut self,
+        comm: &dyn Communicator,
+        header: &Header,
+        pack: &mut Pack<'_>,
+        failed: Option<Error>,
+    ) -> Result<Closed> {
         let mut open = self.open.take().ok_or_else(not_open)?;
         let written = failed.map_or(Ok(()), Err).and_then(|()| self.write(&open, comm.size(), header, pack));
         let end = written.as_ref().ok().and_then(|w| w.extent.end());
@@ -281,7 +291,9 @@ fn not_open() -> Error {
 }
 
 fn no_end(open: &Open) -> Error {
-    Error::new(ErrorKind::Corrupt, "the end of the subfile cannot be found").at_rank(open.rank).in_object(open.own_path.clone())
+    Error::new(ErrorKind::Corrupt, "the end of the subfile cannot be found")
+        .at_rank(open.rank)
+        .in_object(open.own_path.clone())
 }
 
 impl Posix {

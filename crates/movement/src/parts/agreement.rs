@@ -19,7 +19,12 @@ pub fn agree(comm: &dyn Communicator, own: Result<()>, doing: &str, numbers: &[u
 }
 
 /// As [`agree`], with the numbers also where a rank failed; all 0 where not even the reduction worked.
-pub fn agree_and_tell(comm: &dyn Communicator, own: Result<()>, doing: &str, numbers: &[u64]) -> (Result<()>, Vec<u64>) {
+pub fn agree_and_tell(
+    comm: &dyn Communicator,
+    own: Result<()>,
+    doing: &str,
+    numbers: &[u64],
+) -> (Result<()>, Vec<u64>) {
     let mut values = vec![code(comm.rank(), own.as_ref().err().map(Error::kind))];
     values.extend_from_slice(numbers);
     let mut agreed = match comm.all_reduce(&values, Reduce::Max) {
@@ -32,7 +37,8 @@ pub fn agree_and_tell(comm: &dyn Communicator, own: Result<()>, doing: &str, num
         (Ok(()), 0) => Ok(()),
         (Ok(()), _) => {
             let by = u32::MAX - (outcome >> 8) as u32;
-            Err(Error::reported(ErrorKind::from_code(outcome as u8), by, format!("cannot {doing}")).at_rank(comm.rank()))
+            Err(Error::reported(ErrorKind::from_code(outcome as u8), by, format!("cannot {doing}"))
+                .at_rank(comm.rank()))
         }
     };
     (result, agreed)
@@ -51,7 +57,7 @@ mod tests {
                 4 => Err(Error::new(ErrorKind::Io, "cannot write either")),
                 _ => Ok(()),
             };
-            agree(comm, own, "write", &[u64::from(comm.rank() == 0) * 7])
+            agree(&comm, own, "write", &[u64::from(comm.rank() == 0) * 7])
         });
         for (rank, outcome) in outcomes.into_iter().enumerate() {
             let error = outcome.unwrap_err();
@@ -65,7 +71,7 @@ mod tests {
 
     #[test]
     fn what_one_rank_knows_reaches_all() {
-        for numbers in threads::run(3, |comm| agree(comm, Ok(()), "open", &[u64::from(comm.rank() == 0) * 7, 1])) {
+        for numbers in threads::run(3, |comm| agree(&comm, Ok(()), "open", &[u64::from(comm.rank() == 0) * 7, 1])) {
             assert_eq!(numbers.unwrap(), [7, 1]);
         }
     }

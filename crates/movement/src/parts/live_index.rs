@@ -105,7 +105,11 @@ impl LiveIndex {
         let source = AsSource::new(object)?;
         let live = LiveIndex::load_from(&source, subfiles)?;
         if source.length > live.end {
-            tracing::warn!(torn = source.length - live.end, end = live.end, "cutting off an output that was interrupted");
+            tracing::warn!(
+                torn = source.length - live.end,
+                end = live.end,
+                "cutting off an output that was interrupted"
+            );
             object.truncate(live.end)?;
         }
         Ok(live)
@@ -177,7 +181,15 @@ impl LiveIndex {
     /// the end of the index itself), `data` bytes of it. `each`: a full index whatever it costs.
     ///
     /// On failure the file still has its last good end; this state is then of no use and must be loaded again.
-    pub fn commit(&mut self, object: &dyn WriteObject, step: Index, data_end: u64, data: u64, run: u64, each: bool) -> Result<()> {
+    pub fn commit(
+        &mut self,
+        object: &dyn WriteObject,
+        step: Index,
+        data_end: u64,
+        data: u64,
+        run: u64,
+        each: bool,
+    ) -> Result<()> {
         self.touched = true;
         self.finished = false;
         self.data_bytes += data;
@@ -205,7 +217,8 @@ impl LiveIndex {
     fn write_full(&mut self, object: &dyn WriteObject, at: u64, finished: bool) -> Result<()> {
         self.retire_last_full();
         let encoded = self.index.encode(at, self.subfiles, finished)?;
-        let pieces: Vec<IoSlice<'_>> = encoded.pieces.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)).collect();
+        let pieces: Vec<IoSlice<'_>> =
+            encoded.pieces.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)).collect();
         object.write_at(at, &pieces)?;
         self.last_full = Some(Extent::new(at, encoded.length));
         self.full_bytes += encoded.length;
@@ -248,7 +261,8 @@ impl LiveIndex {
 fn extension_of(object: &dyn WriteObject, full: Extent) -> Result<Extent> {
     let mut head = [0; extension::HEAD as usize];
     object.read_at(full.offset, &mut head)?;
-    let length = thalweg_bp::wire::Cursor::new(&head[16..], thalweg_types::ByteOrder::NATIVE, full.offset).u64("extension section")?;
+    let length = thalweg_bp::wire::Cursor::new(&head[16..], thalweg_types::ByteOrder::NATIVE, full.offset)
+        .u64("extension section")?;
     Ok(Extent::new(full.offset, length))
 }
 

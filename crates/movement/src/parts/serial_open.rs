@@ -49,7 +49,7 @@ mod tests {
     fn ranks_open_in_their_order() {
         let next = AtomicU32::new(0);
         threads::run(8, |comm| {
-            one_after_the_other(comm, || {
+            one_after_the_other(&comm, || {
                 assert_eq!(next.load(Ordering::SeqCst), comm.rank());
                 next.fetch_add(1, Ordering::SeqCst);
                 Ok(())
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn a_failed_open_stops_those_behind_it_and_is_named() {
         let outcomes = threads::run(4, |comm| {
-            one_after_the_other(comm, || match comm.rank() {
+            one_after_the_other(&comm, || match comm.rank() {
                 1 => Err(Error::new(ErrorKind::PermissionDenied, "no")),
                 _ => Ok(comm.rank()),
             })

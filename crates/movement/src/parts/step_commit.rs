@@ -49,7 +49,12 @@ pub struct Commit {
 }
 
 /// Collective. Returns how many bytes all ranks wrote.
-pub fn commit(comm: &dyn Communicator, written: Result<Written>, index: Option<IndexWriter<'_>>, how: Commit) -> Result<u64> {
+pub fn commit(
+    comm: &dyn Communicator,
+    written: Result<Written>,
+    index: Option<IndexWriter<'_>>,
+    how: Commit,
+) -> Result<u64> {
     let mut message = Vec::new();
     match &written {
         Ok(w) => {

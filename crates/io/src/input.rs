@@ -1,0 +1,194 @@
+//! Mode `r`: the variables of a group read back from the last step of a file, as the papers' `read` does.
+//!
+//! Dimensions and offsets come from scalars that the program sets, else from the file; a global array is read at that
+//! place whatever blocks it was written in, so any number of ranks can restart. A local array is read from the block
+//! of this rank.
+
+use crate::resolve::{self, Scalars};
+use crate::session::{DeclaredGroup, Shared, lock};
+use std::sync::{Arc, Mutex};
+use thalweg_comm::Communicator;
+use thalweg_movement::parts::agreement::agree;
+use thalweg_reader::Reader;
+use thalweg_schema::dimension::NameRef;
+use thalweg_schema::{HostLanguage, Variable};
+use thalweg_types::{BoundingBox, ByteOrder, Error, ErrorKind, Result, Selection, Value};
+
+/// A file open for reading a group back.
+pub struct Input {
+    shared: Arc<Shared>,
+    group: Arc<Mutex<DeclaredGroup>>,
+    group_name: String,
+    reader: Reader,
+    scalars: Scalars,
+    rank: u32,
+}
+
+impl Input {
+    pub(crate) fn open(
+        shared: Arc<Shared>,
+        group_name: &str,
+        declared: Result<Arc<Mutex<DeclaredGroup>>>,
+        path: &str,
+        comm: Box<dyn Communicator>,
+    ) -> Result<Input> {
+        let opened = declared.and_then(|group| {
+            let base = lock(&group).all_methods().first().map_or(String::new(), |m| m.base_path.clone());
+            let path = if base.is_empty() || path.starts_with('/') {
+                path.to_string()
+            } else {
+                format!("{}/{path}", base.trim_end_matches('/'))
+            };
+            Ok((group, Reader::open(shared.layout.clone(), &path)?))
+        });
+        let (opened, outcome) = match opened {
+            Ok(opened) => (Some(opened), Ok(())),
+            Err(e) => (None, Err(e.in_group(group_name).at_rank(comm.rank()))),
+        };
+        agree(&*comm, outcome, "open the file", &[])?;
+        let (group, reader) = opened.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no file is open"))?;
+        Ok(Input {
+            shared,
+            group,
+            group_name: group_name.to_string(),
+            reader,
+            scalars: Scalars::new(),
+            rank: comm.rank(),
+        })
+    }
+
+    /// The reader below, for everything else.
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    fn variable(&self, name: &str) -> Result<Variable> {
+        let group = lock(&self.group);
+        let variables = &group.builder.group().variables;
+        let full = variables.iter().find(|v| v.full_name() == name || v.full_name() == format!("/{name}"));
+        full.or_else(|| variables.iter().find(|v| v.name == name)).cloned().ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "the group has no such variable")
+                .in_variable(name)
+                .in_group(self.group_name.clone())
+        })
+    }
+
+    /// Sets the value that a scalar has in dimensions and offsets from now on.
+    pub fn set(&mut self, name: &str, data: &[u8]) -> Result<()> {
+        let variable = self.variable(name)?;
+        let value = Value::from_bytes(variable.element, data, ByteOrder::NATIVE)
+            .filter(|_| variable.local.is_empty())
+            .ok_or_else(|| {
+                Error::new(ErrorKind::InvalidArgument, "only scalars can be set where a file is read").in_variable(name)
+            })?;
+        self.scalars.insert(variable.full_name(), value);
+        Ok(())
+    }
+
+    /// The last step in which the file holds a variable.
+    fn last_step(&self, full: &str) -> Result<u64> {
+        let steps = self.reader.variable(full)?.steps;
+        steps
+            .last()
+            .copied()
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, "the file holds no step of it").in_variable(full))
+    }
+
+    fn scalar(&self, full: &str) -> Result<Value> {
+        match self.scalars.get(full) {
+            Some(value) => Ok(value.clone()),
+            None => {
+                let step = self.last_step(full)?;
+                let blocks = self.reader.blocks(full, step)?;
+                let mine = blocks.get(self.rank as usize).or_else(|| blocks.first()).and_then(|b| b.value.clone());
+                mine.map_or_else(|| self.reader.value(full, step), Ok)
+            }
+        }
+    }
+
+    /// What a read of this variable selects: its step and selection.
+    fn selection(&self, variable: &Variable) -> Result<(u64, Selection)> {
+        let full = variable.full_name();
+        let step = self.last_step(&full)?;
+        if variable.local.is_empty() {
+            return Ok((step, Selection::All));
+        }
+        let group = lock(&self.group);
+        let group = group.builder.group();
+        let known: Scalars = {
+            // What dimensions name and the program did not set is looked up in the file.
+            let mut known = self.scalars.clone();
+            let mut missing = Vec::new();
+            for d in variable.local.iter().chain(&variable.global).chain(&variable.offset) {
+                d.for_each_name(&mut |name| {
+                    if let NameRef::Variable(name) = name {
+                        if !known.contains_key(name) {
+                            missing.push(name.to_string());
+                        }
+                    }
+                });
+            }
+            for name in missing {
+                let value = self.scalar(&name)?;
+                known.insert(name, value);
+            }
+            known
+        };
+        let shape = resolve::shape(variable, &mut resolve::lookup(group, &known))?;
+        Ok((
+            step,
+            match shape {
+                None => Selection::All,
+                Some(shape) if shape.is_global() => {
+                    let shape =
+                        if *lock(&self.shared.language) == HostLanguage::Fortran { shape.reversed() } else { shape };
+                    Selection::Box(BoundingBox::new(shape.offset, shape.local))
+                }
+                Some(_) => Selection::Block(u64::from(self.rank)),
+            },
+        ))
+    }
+
+    /// Bytes that a read of this variable fills.
+    pub fn expected_bytes(&self, name: &str) -> Result<u64> {
+        let variable = self.variable(name)?;
+        let (step, selection) = self.selection(&variable)?;
+        self.reader.length(&variable.full_name(), step, &selection)
+    }
+
+    /// Reads a variable of the last step that has it. Not collective.
+    ///
+    /// - `out`: at least the bytes [`Input::expected_bytes`] says.
+    ///
+    /// # Errors
+    /// `NotFound` where group or file have no such variable, `OutOfBounds` where the box leaves the array,
+    /// `InvalidArgument` where `out` is too small.
+    pub fn read(&mut self, name: &str, out: &mut [u8]) -> Result<u64> {
+        let variable = self.variable(name)?;
+        let full = variable.full_name();
+        let (step, selection) = self.selection(&variable)?;
+        if variable.local.is_empty() {
+            let value = self.scalar(&full)?;
+            let mut bytes = Vec::new();
+            value.append_to(&mut bytes);
+            if bytes.len() > out.len() {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    format!("{} bytes of memory for {} bytes", out.len(), bytes.len()),
+                )
+                .in_variable(full));
+            }
+            out[..bytes.len()].copy_from_slice(&bytes);
+            self.scalars.insert(full, value);
+            return Ok(bytes.len() as u64);
+        }
+        let bytes = self.reader.length(&full, step, &selection)?;
+        let room = out.len();
+        let out = usize::try_from(bytes).ok().and_then(|n| out.get_mut(..n)).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidArgument, format!("{room} bytes of memory for {bytes} bytes"))
+                .in_variable(full.clone())
+        })?;
+        self.reader.read(&full, step, &selection, out)?;
+        Ok(bytes)
+    }
+}

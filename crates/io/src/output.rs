@@ -1,0 +1,426 @@
+//! An output: one step of a group being written, from open to close.
+//!
+//! `write` returns with the caller's memory free again. [`Output::write_deferred`] is for memory that stays unchanged
+//! until close: nothing is copied. Close commits: when it returns, the step is readable.
+
+use crate::registry;
+use crate::resolve::{self, Scalars};
+use crate::session::{DeclaredGroup, Shared, lock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use thalweg_bp::process_group::Header;
+use thalweg_bp::statistics::Level;
+use thalweg_bp::wire::{LONGEST_STRING, check_str16};
+use thalweg_comm::Communicator;
+use thalweg_movement::pack::{AttributeSpec, Through};
+use thalweg_movement::parts::agreement::agree;
+use thalweg_movement::{BlockSpec, Closed, Method, Mode, OpenRequest, Pack};
+use thalweg_schema::{AttributeSource, HostLanguage, MethodChoice, Statistics, Variable};
+use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, Result, Value};
+
+struct Way {
+    method: Box<dyn Method>,
+    header: Header,
+    path: String,
+}
+
+/// A step being written. `'a` is how long deferred memory stays unchanged: at least until close.
+pub struct Output<'a> {
+    shared: Arc<Shared>,
+    group_name: String,
+    group: Arc<Mutex<DeclaredGroup>>,
+    ways: Vec<Way>,
+    pack: Pack<'a>,
+    comm: Box<dyn Communicator>,
+    scalars: Scalars,
+    /// Positions of a group's variables by full name and by bare name, as of so many variables.
+    names: HashMap<String, Vec<usize>>,
+    named: usize,
+    failed: Option<Error>,
+    path_prefix: String,
+}
+
+impl<'a> Output<'a> {
+    pub(crate) fn open(
+        shared: Arc<Shared>,
+        group_name: &str,
+        declared: Result<Arc<Mutex<DeclaredGroup>>>,
+        path: &str,
+        mode: Mode,
+        comm: Box<dyn Communicator>,
+        run: u64,
+    ) -> Result<Output<'a>> {
+        let prepared = declared.and_then(|group| {
+            let choices = lock(&group).all_methods();
+            if choices.is_empty() {
+                return Err(Error::new(
+                    ErrorKind::Config,
+                    format!("group \"{group_name}\" has no method; NULL writes nothing"),
+                ));
+            }
+            let made: Result<Vec<_>> =
+                choices.iter().map(|c| registry::make(c).map(|(kind, m)| (c.clone(), kind.id, m))).collect();
+            Ok((group, made?))
+        });
+        // A mistake that only some ranks make must not leave the others waiting.
+        let (prepared, outcome) = match prepared {
+            Ok(prepared) => (Some(prepared), Ok(())),
+            Err(e) => (None, Err(e.in_group(group_name))),
+        };
+        let Some((group, made)) = prepared else {
+            return match agree(&*comm, outcome, "open the output", &[]) {
+                Err(e) => Err(e),
+                Ok(_) => Err(Error::new(ErrorKind::InvalidArgument, "no method is ready")),
+            };
+        };
+        let methods = made.iter().map(|(choice, id, _)| (*id, parameter_text(choice))).collect();
+        let base = Header {
+            group: group_name.to_string(),
+            fortran: *lock(&shared.language) == HostLanguage::Fortran,
+            time_name: String::new(),
+            time_index: 0,
+            methods,
+        };
+        let mut ways = Vec::new();
+        for (choice, _, mut method) in made {
+            let path = join(&choice.base_path, path);
+            if mode == Mode::Write {
+                lock(&shared.written).remove(&path);
+            }
+            let request =
+                OpenRequest { comm: &*comm, layout: &shared.layout, path: &path, mode, run, kept: &shared.kept };
+            let opened = method.open(&request).map_err(|e| e.in_group(group_name).at_rank(comm.rank()))?;
+            ways.push(Way { method, header: Header { time_index: opened.time_index, ..base.clone() }, path });
+        }
+        Ok(Output {
+            pack: Pack::new(shared.pool.clone(), &base),
+            shared,
+            group_name: group_name.to_string(),
+            group,
+            ways,
+            comm,
+            scalars: Scalars::new(),
+            names: HashMap::new(),
+            named: usize::MAX,
+            failed: None,
+            path_prefix: String::new(),
+        })
+    }
+
+    /// Says how many bytes this rank is about to write: memory is then taken in one piece. Optional.
+    ///
+    /// Returns these and what names, shapes and statistics add, in bytes.
+    pub fn group_size(&mut self, bytes: u64) -> u64 {
+        let variables = lock(&self.group).builder.group().variables.len() as u64;
+        // A record's head has about 200 bytes for a 3-D array with statistics.
+        let total = bytes.saturating_add(200 * variables + 256);
+        self.pack.expect(total);
+        total
+    }
+
+    /// The step that is being written, from 0, in the file of the group's first method.
+    pub fn step(&self) -> u64 {
+        self.ways.first().map_or(0, |w| u64::from(w.header.time_index.saturating_sub(1)))
+    }
+
+    /// Sets a path that is put in front of names from now on.
+    pub fn set_path(&mut self, path: &str) {
+        self.path_prefix = path.to_string();
+    }
+
+    /// The position in the group of the variable that a program names: its full name, or its bare name where only one
+    /// variable has it.
+    fn find(&mut self, name: &str) -> Result<usize> {
+        let group = lock(&self.group);
+        let variables = &group.builder.group().variables;
+        if self.named != variables.len() {
+            self.names.clear();
+            for (i, v) in variables.iter().enumerate() {
+                let full = v.full_name();
+                if full != v.name {
+                    self.names.entry(v.name.clone()).or_default().push(i);
+                }
+                // A full name always wins over bare ones, and over later definitions of itself.
+                self.names.entry(format!("\0{full}")).or_default().push(i);
+            }
+            self.named = variables.len();
+        }
+        let prefixed = (!self.path_prefix.is_empty()).then(|| thalweg_schema::full_name(&self.path_prefix, name));
+        for full in prefixed.iter().map(String::as_str).chain([name, &format!("/{name}")]) {
+            if let Some(found) = self.names.get(&format!("\0{full}")) {
+                return Ok(found[0]);
+            }
+        }
+        match self.names.get(name).map(Vec::as_slice) {
+            Some([one]) => Ok(*one),
+            Some(several) => {
+                let full: Vec<String> = several.iter().map(|i| variables[*i].full_name()).collect();
+                Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    format!("several variables are called so: {}", full.join(", ")),
+                ))
+            }
+            None => {
+                let known: Vec<String> = variables.iter().map(Variable::full_name).collect();
+                let hint = thalweg_schema::report::nearest(name, known.iter().map(String::as_str))
+                    .map_or(String::new(), |n| format!("; did you mean \"{n}\"?"));
+                Err(Error::new(ErrorKind::NotFound, format!("the group has no such variable{hint}")))
+            }
+        }
+        .map_err(|e| e.in_variable(name).in_group(self.group_name.clone()))
+    }
+
+    /// Bytes that a write of this variable takes now, from its dimensions; `None` for strings, which say themselves.
+    pub fn expected_bytes(&mut self, name: &str) -> Result<Option<u64>> {
+        let at = self.find(name)?;
+        self.expected_bytes_of(at)
+    }
+
+    /// As [`Output::expected_bytes`], by position in the group.
+    pub fn expected_bytes_of(&self, at: usize) -> Result<Option<u64>> {
+        let group = lock(&self.group);
+        let group = group.builder.group();
+        let variable = group.variables.get(at).ok_or_else(|| no_variable(at))?;
+        bytes_of(
+            variable,
+            resolve::shape(variable, &mut resolve::lookup(group, &self.scalars))?.as_ref().map(|s| s.local.as_slice()),
+        )
+    }
+
+    /// Whether the schema promises that this variable's memory stays unchanged until close (`copy-on-write="no"`).
+    pub fn may_defer(&mut self, name: &str) -> Result<bool> {
+        let at = self.find(name)?;
+        self.may_defer_at(at)
+    }
+
+    /// As [`Output::may_defer`], by position.
+    pub fn may_defer_at(&self, at: usize) -> Result<bool> {
+        let group = lock(&self.group);
+        group.builder.group().variables.get(at).map(|v| !v.copy_on_write).ok_or_else(|| no_variable(at))
+    }
+
+    /// Writes one block of a variable (or a scalar, or text): `data` holds its values in this machine's byte order. The
+    /// memory is free when this returns. Not collective; a variable may be left out on any rank, or written several
+    /// times, which makes several blocks.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown variable, `InvalidArgument` for a wrong number of bytes or a dimension not written yet:
+    /// nothing is lost, the call may be repeated. A failure of the store is reported here and again, to all ranks, by
+    /// close; this rank's part of the step is then lost.
+    pub fn write(&mut self, name: &str, data: &[u8]) -> Result<()> {
+        let at = self.find(name)?;
+        self.write_at(at, data)
+    }
+
+    /// As [`Output::write`], by position in the group.
+    pub fn write_at(&mut self, at: usize, data: &[u8]) -> Result<()> {
+        let Some(spec) = self.spec(at, data)? else { return Ok(()) };
+        self.check_usable()?;
+        let name = spec.name.clone();
+        let at_once = self.ways.iter().map(|w| w.method.at_once()).try_fold(0, |most, t| t.map(|t| t.max(most)));
+        let large = at_once.is_some_and(|t| spec.shape.is_some() && data.len() as u64 >= t);
+        let done = if !large && self.pack.copy(&spec, data)? { Ok(()) } else { self.through(spec, data) };
+        done.map_err(|e| self.broken(e.in_variable(&*name)))
+    }
+
+    /// Writes one block whose memory stays unchanged until close: nothing is copied, no buffer is used.
+    pub fn write_deferred(&mut self, name: &str, data: &'a [u8]) -> Result<()> {
+        let at = self.find(name)?;
+        self.write_deferred_at(at, data)
+    }
+
+    /// As [`Output::write_deferred`], by position in the group.
+    pub fn write_deferred_at(&mut self, at: usize, data: &'a [u8]) -> Result<()> {
+        // A copy of less than a page costs less than a piece of its own in the write.
+        const SMALL: usize = 4096;
+        let Some(spec) = self.spec(at, data)? else { return Ok(()) };
+        self.check_usable()?;
+        if spec.shape.is_none() || (data.len() < SMALL && self.pack.copy(&spec, data)?) {
+            return if spec.shape.is_none() { self.write_at(at, data) } else { Ok(()) };
+        }
+        self.pack.defer(spec, data)
+    }
+
+    /// Writes values of a number type that has the variable's size.
+    pub fn write_values<T: bytemuck::NoUninit>(&mut self, name: &str, values: &[T]) -> Result<()> {
+        self.write(name, bytemuck::cast_slice(values))
+    }
+
+    fn check_usable(&self) -> Result<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some(e) => Err(Error::new(e.kind(), "the output has failed already; close reports it to all ranks")),
+        }
+    }
+
+    /// Remembers a failure of the store for close.
+    fn broken(&mut self, e: Error) -> Error {
+        let e = e.at_rank(self.comm.rank()).in_group(self.group_name.clone());
+        let copy = Error::new(e.kind(), e.to_string());
+        self.failed.get_or_insert(e);
+        copy
+    }
+
+    fn through(&mut self, spec: BlockSpec, data: &[u8]) -> Result<()> {
+        let mut to = Vec::new();
+        for way in &mut self.ways {
+            let (object, start) = way.method.through()?;
+            to.push(Through { object, start, header: &way.header });
+        }
+        self.pack.through(spec, data, &to)
+    }
+
+    /// What will be written for the variable at a position; `None` for a block that holds nothing and that no reader
+    /// understands (a local array whose extents are all 0).
+    fn spec(&mut self, at: usize, data: &[u8]) -> Result<Option<BlockSpec>> {
+        let group = lock(&self.group);
+        let group = group.builder.group();
+        let variable = group.variables.get(at).ok_or_else(|| no_variable(at))?;
+        let place = |e: Error| e.in_variable(variable.full_name()).in_group(self.group_name.clone());
+        let shape = resolve::shape(variable, &mut resolve::lookup(group, &self.scalars)).map_err(place)?;
+        if let Some(expected) = bytes_of(variable, shape.as_ref().map(|s| s.local.as_slice())).map_err(place)? {
+            if expected != data.len() as u64 {
+                let what = format!("{} bytes were given, its dimensions need {expected}", data.len());
+                return Err(place(Error::new(ErrorKind::InvalidArgument, what)));
+            }
+        }
+        if shape.as_ref().is_some_and(|s| !s.is_global() && s.local.iter().all(|n| *n == 0)) {
+            return Ok(None);
+        }
+        let mut value = None;
+        if shape.is_none() {
+            if variable.element == ElementType::String {
+                check_str16(data, "a string").map_err(place)?;
+            }
+            value = Value::from_bytes(variable.element, data, ByteOrder::NATIVE);
+            if let Some(value) = &value {
+                self.scalars.insert(variable.full_name(), value.clone());
+            }
+        }
+        let level = match variable.statistics.unwrap_or(group.statistics) {
+            Statistics::Off => Level::Off,
+            Statistics::MinMax => Level::MinMax,
+            Statistics::Full => Level::Full,
+        };
+        Ok(Some(BlockSpec {
+            id: variable.id,
+            name: variable.name.as_str().into(),
+            path: stored_path(&variable.path).into(),
+            element: variable.element,
+            is_dimension: variable.is_dimension,
+            shape,
+            level,
+            value,
+        }))
+    }
+
+    /// The group's attributes whose values this rank knows, as rank 0 writes them.
+    fn attributes(&self) -> Vec<AttributeSpec> {
+        let group = lock(&self.group);
+        let group = group.builder.group();
+        let meshes = thalweg_schema::mesh_attributes(group);
+        let mut specs: Vec<AttributeSpec> = Vec::new();
+        for a in group.attributes.iter().chain(&meshes) {
+            let value = match &a.value {
+                AttributeSource::One(value) => AttributeValue::One(value.clone()),
+                AttributeSource::Many(t, values) => AttributeValue::Many(*t, values.clone()),
+                AttributeSource::Variable(name) => match self.scalars.get(name) {
+                    Some(value) => AttributeValue::One(value.clone()),
+                    None => continue,
+                },
+            };
+            specs.push(AttributeSpec {
+                id: a.id,
+                name: a.name.as_str().into(),
+                path: stored_path(&a.path).into(),
+                value,
+            });
+        }
+        specs
+    }
+
+    /// Collective: commits the step. When it returns without error the step is readable, and durable where the method
+    /// says `sync=yes`.
+    ///
+    /// # Errors
+    /// On all ranks the same kind; the failing rank keeps the cause, the others name it. The message says what is safe.
+    pub fn close(mut self) -> Result<Closed> {
+        let rank = self.comm.rank();
+        let attributes = if rank == 0 { self.attributes() } else { Vec::new() };
+        let mut result: Option<Result<Closed>> = None;
+        let mut failed = self.failed.take();
+        for way in &mut self.ways {
+            if rank == 0 {
+                let mut written = lock(&self.shared.written);
+                let known = written.entry(way.path.clone()).or_default();
+                let changed = |a: &&AttributeSpec| known.get(&key(a)) != Some(&a.value);
+                let new: Vec<AttributeSpec> = attributes.iter().filter(changed).cloned().collect();
+                for a in &new {
+                    known.insert(key(a), a.value.clone());
+                }
+                self.pack.set_attributes(new);
+            }
+            let mine = failed.take();
+            if let Some(e) = &mine {
+                failed = Some(Error::new(e.kind(), e.what()).at_rank(rank));
+            }
+            let closed = way.method.close(&*self.comm, &way.header, &mut self.pack, mine);
+            if closed.is_err() {
+                lock(&self.shared.written).remove(&way.path);
+            }
+            // All methods are closed on all ranks; the first failure is what the caller gets.
+            result = Some(match result {
+                Some(Err(e)) => Err(e),
+                _ => closed,
+            });
+        }
+        result.unwrap_or(Ok(Closed::default()))
+    }
+}
+
+fn key(a: &AttributeSpec) -> String {
+    format!("{}\0{}", a.path, a.name)
+}
+
+fn no_variable(at: usize) -> Error {
+    Error::new(ErrorKind::NotFound, format!("the group has no variable number {at}"))
+}
+
+/// Bytes of a block with these extents; `None` for text.
+fn bytes_of(variable: &Variable, local: Option<&[u64]>) -> Result<Option<u64>> {
+    if variable.element.is_text() {
+        return Ok(None);
+    }
+    let elements = thalweg_types::bounding_box::elements(local.unwrap_or(&[]));
+    elements
+        .and_then(|n| n.checked_mul(variable.element.size()))
+        .filter(|bytes| *bytes < 1 << 62)
+        .map(Some)
+        .ok_or_else(|| Error::new(ErrorKind::OutOfBounds, "a block of more than 2^62 bytes"))
+}
+
+/// Paths as both foreign readers join them alike: no slash at the end.
+fn stored_path(path: &str) -> &str {
+    path.trim_end_matches('/')
+}
+
+fn join(base: &str, path: &str) -> String {
+    if base.is_empty() || path.starts_with('/') {
+        path.to_string()
+    } else if base.ends_with('/') {
+        format!("{base}{path}")
+    } else {
+        format!("{base}/{path}")
+    }
+}
+
+/// Parameters as one text, as process groups hold it.
+fn parameter_text(choice: &MethodChoice) -> String {
+    let mut text = choice.parameters.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(";");
+    let mut end = text.len().min(LONGEST_STRING / 2);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text
+}

@@ -1,0 +1,108 @@
+//! Dimensions become numbers when a write happens.
+//!
+//! A scalar counts with the value it was last written with in the same output, an integer attribute with its value. The
+//! time index stands for one step, which the format keeps apart, so such a dimension is left out.
+
+use std::collections::HashMap;
+use thalweg_bp::shape::Shape;
+use thalweg_schema::dimension::{Dimension, NameRef};
+use thalweg_schema::{AttributeSource, Group, Variable};
+use thalweg_types::{Error, ErrorKind, Result, Value};
+
+/// The last values of scalars, by full name.
+pub type Scalars = HashMap<String, Value>;
+
+/// The shape of a block of `variable`, dimensions in the order of the document; `None` for scalars.
+///
+/// # Errors
+/// `InvalidArgument` naming a scalar that was not written yet; `OutOfBounds` for negative results.
+pub fn shape(variable: &Variable, lookup: &mut dyn FnMut(NameRef<'_>) -> Result<i128>) -> Result<Option<Shape>> {
+    if variable.local.is_empty() {
+        return Ok(None);
+    }
+    let global = !variable.global.is_empty();
+    // The time index may stand in the local list alone; the others then have one entry less.
+    let without_time = |list: &[Dimension]| -> Vec<Dimension> {
+        list.iter().filter(|d| !matches!(d, Dimension::Time)).cloned().collect()
+    };
+    let local = without_time(&variable.local);
+    let (globals, offsets) = if variable.global.len() == variable.local.len() {
+        let keep = |list: &[Dimension]| -> Vec<Dimension> {
+            let pairs = list.iter().zip(&variable.local);
+            pairs.filter(|(_, l)| !matches!(l, Dimension::Time)).map(|(d, _)| d.clone()).collect()
+        };
+        (keep(&variable.global), if variable.offset.is_empty() { Vec::new() } else { keep(&variable.offset) })
+    } else {
+        (without_time(&variable.global), without_time(&variable.offset))
+    };
+    let mut shape = Shape::default();
+    for (d, extent) in local.iter().enumerate() {
+        shape.local.push(extent.evaluate(lookup)?);
+        let of = |list: &[Dimension], lookup: &mut dyn FnMut(NameRef<'_>) -> Result<i128>| match list.get(d) {
+            Some(Dimension::Joined) => Err(Error::new(ErrorKind::Unsupported, "joined dimensions are not written yet")),
+            Some(dimension) => dimension.evaluate(lookup),
+            None => Ok(0),
+        };
+        shape.global.push(if global { of(&globals, lookup)? } else { 0 });
+        shape.offset.push(if global { of(&offsets, lookup)? } else { 0 });
+    }
+    if global && shape.is_global() {
+        for d in 0..shape.rank() {
+            let end = shape.offset[d].checked_add(shape.local[d]);
+            if end.is_none_or(|end| end > shape.global[d]) {
+                return Err(Error::new(
+                    ErrorKind::OutOfBounds,
+                    format!(
+                        "dimension {d}: {} elements from {} leave the global extent {}",
+                        shape.local[d], shape.offset[d], shape.global[d]
+                    ),
+                ));
+            }
+        }
+    }
+    // No dimension but time is left: one value per step and block.
+    Ok((shape.rank() > 0).then_some(shape))
+}
+
+/// What a name in a dimension stands for, among scalars written so far and attributes of the group.
+pub fn lookup<'s>(group: &'s Group, scalars: &'s Scalars) -> impl FnMut(NameRef<'_>) -> Result<i128> + 's {
+    move |name| match name {
+        NameRef::Variable(name) => {
+            let value = scalars.get(name).ok_or_else(|| {
+                Error::new(
+                    ErrorKind::InvalidArgument,
+                    format!("dimension \"{name}\" was not written before the array in this output"),
+                )
+            })?;
+            whole(value, name)
+        }
+        NameRef::Attribute(name) => {
+            let attribute = group.attributes.iter().find(|a| a.full_name() == name);
+            match attribute.map(|a| &a.value) {
+                Some(AttributeSource::One(value)) => whole(value, name),
+                Some(AttributeSource::Variable(variable)) => match scalars.get(variable) {
+                    Some(value) => whole(value, name),
+                    None => Err(Error::new(
+                        ErrorKind::InvalidArgument,
+                        format!("\"{variable}\" behind attribute \"{name}\" was not written yet"),
+                    )),
+                },
+                _ => {
+                    Err(Error::new(ErrorKind::Config, format!("\"{name}\" is no single number, so it is no dimension")))
+                }
+            }
+        }
+    }
+}
+
+fn whole(value: &Value, name: &str) -> Result<i128> {
+    match value {
+        Value::U64(v) => Ok(i128::from(*v)),
+        other => other.as_i64().map(i128::from).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Config,
+                format!("\"{name}\" is a {}, dimensions are whole numbers", other.element_type()),
+            )
+        }),
+    }
+}

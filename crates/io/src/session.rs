@@ -1,0 +1,236 @@
+//! A session: the configuration of a process, its buffer, and what it keeps between outputs, from init to finalize.
+
+use crate::input::Input;
+use crate::output::Output;
+use crate::registry;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_comm::Communicator;
+use thalweg_layout::{Direct, Layout};
+use thalweg_movement::parts::agreement::agree;
+use thalweg_movement::parts::kept::Kept;
+use thalweg_movement::{BufferPool, Mode, buffer};
+use thalweg_schema::{AllocateTime, Buffer, BufferLimit, GroupBuilder, HostLanguage, MethodChoice, Schema};
+use thalweg_store::posix::Posix;
+use thalweg_types::{AttributeValue, Error, ErrorKind, Result};
+
+/// A group as a session knows it: changed by declarations, also between outputs.
+pub struct DeclaredGroup {
+    /// Variables, attributes, meshes, and methods declared from code.
+    pub builder: GroupBuilder,
+    /// Methods a document chose.
+    pub methods: Vec<MethodChoice>,
+}
+
+impl DeclaredGroup {
+    /// All methods, in the order given.
+    pub fn all_methods(&self) -> Vec<MethodChoice> {
+        self.methods.iter().chain(self.builder.methods()).cloned().collect()
+    }
+}
+
+/// What outputs share with their session.
+pub(crate) struct Shared {
+    pub(crate) layout: Arc<dyn Layout>,
+    pub(crate) pool: Arc<BufferPool>,
+    pub(crate) kept: Arc<Kept>,
+    pub(crate) language: Mutex<HostLanguage>,
+    /// Attributes a file holds already, by path.
+    pub(crate) written: Mutex<HashMap<String, HashMap<String, AttributeValue>>>,
+}
+
+/// A process's use of the library.
+pub struct Session {
+    pub(crate) shared: Arc<Shared>,
+    groups: Mutex<Vec<(String, Arc<Mutex<DeclaredGroup>>)>>,
+    buffer: Mutex<Option<Buffer>>,
+    comm: Box<dyn Communicator>,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What the mutexes of a session hold stays consistent between statements; a panicking thread loses its own call.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    /// Collective: a session of the groups and methods an XML text describes, files lying on plain POSIX paths.
+    ///
+    /// - `file_name`: for messages.
+    ///
+    /// # Errors
+    /// `Config` with everything that is wrong in the document; nothing is half configured.
+    pub fn from_xml(text: &str, file_name: &str, comm: Box<dyn Communicator>) -> Result<Session> {
+        let schema = thalweg_schema::xml::parse(text, file_name).map_err(Error::from).and_then(|schema| {
+            let mut report = thalweg_schema::Report::new(file_name, text);
+            registry::lint(&schema, &mut report);
+            if report.errors() > 0 { Err(report.into()) } else { Ok(schema) }
+        });
+        Session::agreed(schema, comm)
+    }
+
+    /// As [`Session::from_xml`], the document in a file. Every rank reads it.
+    pub fn from_xml_file(path: &str, comm: Box<dyn Communicator>) -> Result<Session> {
+        match std::fs::read(path) {
+            Ok(bytes) => match thalweg_schema::xml::decode(&bytes, path) {
+                Ok(text) => Session::from_xml(&text, path, comm),
+                Err(report) => Session::agreed(Err(report.into()), comm),
+            },
+            Err(e) => Session::agreed(Err(Error::io("cannot read the configuration", e).in_object(path)), comm),
+        }
+    }
+
+    /// Collective: a session without any group; they are declared from code.
+    pub fn without_xml(comm: Box<dyn Communicator>) -> Result<Session> {
+        Session::agreed(Ok(Schema::default()), comm)
+    }
+
+    /// Collective: a session of this schema.
+    pub fn from_schema(schema: Schema, comm: Box<dyn Communicator>) -> Result<Session> {
+        Session::agreed(Ok(schema), comm)
+    }
+
+    fn agreed(schema: Result<Schema>, comm: Box<dyn Communicator>) -> Result<Session> {
+        let checked = schema.and_then(|schema| registry::check_all(&schema).map(|()| schema));
+        let (schema, outcome) = match checked {
+            Ok(schema) => (Some(schema), Ok(())),
+            Err(e) => (None, Err(e)),
+        };
+        agree(&*comm, outcome, "read the configuration", &[])?;
+        let schema = schema.ok_or_else(|| Error::new(ErrorKind::Config, "no configuration"))?;
+        let layout = Direct::new(Arc::new(Posix::plain()))?;
+        Session::with_layout(schema, Arc::new(layout), comm)
+    }
+
+    /// A session whose files lie on a layout of the caller's.
+    pub fn with_layout(schema: Schema, layout: Arc<dyn Layout>, comm: Box<dyn Communicator>) -> Result<Session> {
+        registry::check_all(&schema)?;
+        let Schema { host_language, groups, methods, buffer } = schema;
+        let groups = groups
+            .into_iter()
+            .map(|group| {
+                let name = group.name.clone();
+                let methods = methods.iter().filter(|m| m.group == name).cloned().collect();
+                (name, Arc::new(Mutex::new(DeclaredGroup { builder: GroupBuilder::from_group(group), methods })))
+            })
+            .collect();
+        let session = Session {
+            shared: Arc::new(Shared {
+                layout,
+                pool: Arc::new(BufferPool::new(None)),
+                kept: Arc::new(Kept::new()),
+                language: Mutex::new(host_language),
+                written: Mutex::new(HashMap::new()),
+            }),
+            groups: Mutex::new(groups),
+            buffer: Mutex::new(Some(buffer)),
+            comm,
+        };
+        if buffer.allocate == AllocateTime::Now {
+            session.settle_buffer()?;
+        }
+        Ok(session)
+    }
+
+    /// Settles the buffer limit, once.
+    fn settle_buffer(&self) -> Result<()> {
+        let Some(buffer) = lock(&self.buffer).take() else { return Ok(()) };
+        let limit = match buffer.limit {
+            BufferLimit::Unlimited => None,
+            BufferLimit::Bytes(bytes) => Some(bytes),
+            BufferLimit::FreeMemoryPercentage(percent) => Some(buffer::share_of_free_memory(percent)?),
+        };
+        self.shared.pool.set_limit(limit);
+        Ok(())
+    }
+
+    /// Sets the buffer limit in bytes, for all groups together; `None` for no limit.
+    pub fn set_buffer_limit(&self, bytes: Option<u64>) {
+        lock(&self.buffer).take();
+        self.shared.pool.set_limit(bytes);
+    }
+
+    /// The buffer of the process: limit, use and peak.
+    pub fn buffer(&self) -> &BufferPool {
+        &self.shared.pool
+    }
+
+    /// Sets the language whose order of dimensions outputs follow.
+    pub fn set_host_language(&self, language: HostLanguage) {
+        *lock(&self.shared.language) = language;
+    }
+
+    /// Declares a group.
+    ///
+    /// # Errors
+    /// `Config` where one of that name is declared already.
+    pub fn declare(&self, builder: GroupBuilder) -> Result<Arc<Mutex<DeclaredGroup>>> {
+        let name = builder.group().name.clone();
+        let mut groups = lock(&self.groups);
+        if groups.iter().any(|(n, _)| *n == name) {
+            return Err(Error::new(ErrorKind::Config, format!("group \"{name}\" is declared already")));
+        }
+        let group = Arc::new(Mutex::new(DeclaredGroup { builder, methods: Vec::new() }));
+        groups.push((name, group.clone()));
+        Ok(group)
+    }
+
+    /// Forgets a group.
+    pub fn forget(&self, name: &str) {
+        lock(&self.groups).retain(|(n, _)| n != name);
+    }
+
+    /// A group by its name.
+    ///
+    /// # Errors
+    /// `NotFound` naming the nearest group.
+    pub fn group(&self, name: &str) -> Result<Arc<Mutex<DeclaredGroup>>> {
+        let groups = lock(&self.groups);
+        if let Some((_, group)) = groups.iter().find(|(n, _)| n == name) {
+            return Ok(group.clone());
+        }
+        let known = groups.iter().map(|(n, _)| n.as_str());
+        let hint =
+            thalweg_schema::report::nearest(name, known).map_or(String::new(), |n| format!("; did you mean \"{n}\"?"));
+        Err(Error::new(ErrorKind::NotFound, format!("no group \"{name}\" is declared{hint}")))
+    }
+
+    /// Collective over `comm`: opens an output of a group.
+    ///
+    /// - `path`: name of the file; each method's base path is put in front.
+    /// - `comm`: the ranks that open together. The handle must stay valid until close.
+    ///
+    /// # Errors
+    /// On all ranks the same kind. `NotFound` for an unknown group, `Config` for a group without method, and what the
+    /// store says.
+    pub fn open<'a>(&self, group: &str, path: &str, mode: Mode, comm: Box<dyn Communicator>) -> Result<Output<'a>> {
+        self.settle_buffer()?;
+        let declared = self.group(group);
+        Output::open(self.shared.clone(), group, declared, path, mode, comm, run_id())
+    }
+
+    /// Collective over `comm`: opens a file to read a group's variables back.
+    pub fn open_to_read(&self, group: &str, path: &str, comm: Box<dyn Communicator>) -> Result<Input> {
+        Input::open(self.shared.clone(), group, self.group(group), path, comm)
+    }
+
+    /// The communicator of the session.
+    pub fn comm(&self) -> &dyn Communicator {
+        &*self.comm
+    }
+
+    /// Collective: closes all files for good. Files end with a full index and a mark that no step will come.
+    pub fn finalize(&self) -> Result<()> {
+        let outcome = self.shared.kept.finish();
+        self.shared.pool.trim();
+        agree(&*self.comm, outcome, "finalize", &[]).map(|_| ())
+    }
+}
+
+/// A number that no other opening has: time and process, mixed.
+fn run_id() -> u64 {
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    let mixed = (nanos ^ (u64::from(std::process::id()) << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // 0 means "not known" where ranks agree.
+    (mixed ^ (mixed >> 31)) | 1
+}
