@@ -1,7 +1,14 @@
-//! Runs the communicator suite inside MPI ranks: `mpirun -n 3 conformance LIBRARY [single|multiple]`.
+//! Runs the communicator suite inside MPI ranks: `mpirun -n 3 conformance LIBRARY MODE`.
 //!
 //! LIBRARY is `mpi/shim.c` and `tests/mpi/application.c` compiled by the compiler of that MPI; it is loaded at run
 //! time, so that one build of this program serves every MPI. `tests/mpi/comm.sh` does all of that.
+//!
+//! | mode | what is run |
+//! |------|-------------|
+//! | `single` | the suite, MPI initialised for one thread |
+//! | `multiple` | the suite, MPI initialised for any thread |
+//! | `huge` | and messages of 2.5 GiB between two ranks, which takes 16 GiB of memory |
+//! | `lost` | instead, the last rank is killed; needs a launcher that lets the others live |
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -15,7 +22,7 @@ use thalweg_types::ErrorKind;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [library, level] = &arguments[..] else {
-        eprintln!("usage: conformance LIBRARY single|multiple");
+        eprintln!("usage: conformance LIBRARY single|multiple|huge|lost");
         return ExitCode::from(2);
     };
     let threads = level == "multiple";
@@ -39,7 +46,16 @@ fn main() -> ExitCode {
     assert!(early.is_null(), "nothing can be wrapped before MPI runs");
     // SAFETY: table and handle come from the library above, which stays.
     let comm = unsafe { MpiCommunicator::from_raw(table, handle) }.expect("a communicator");
+    // SAFETY: null pointers are allowed.
+    let nulls = unsafe {
+        [(table, std::ptr::null_mut()), (std::ptr::null(), std::ptr::null_mut())]
+            .map(|(t, h)| kind(MpiCommunicator::from_raw(t, h)))
+    };
+    assert_eq!(nulls, [Some(ErrorKind::InvalidArgument); 2], "null pointers are refused");
     let first = comm.rank() == 0;
+    if level == "lost" {
+        return lost(comm);
+    }
 
     let mut results = outcomes(&comm, |_| ());
     let more: [(&'static str, fn(&MpiCommunicator, bool)); 3] = [
@@ -68,6 +84,10 @@ fn main() -> ExitCode {
         results.push((name, failed[0] == 0));
     }
 
+    if level == "huge" {
+        results.push(("messages_beyond_2_gib_arrive_whole", huge(&comm)));
+    }
+
     // After MPI has ended, everything is refused and nothing crashes, whatever was left under way.
     let name = "after_finalize_calls_are_refused_and_drops_are_harmless";
     let (twin, window) = (comm.duplicate().unwrap(), comm.shared_window(64).unwrap());
@@ -76,13 +96,13 @@ fn main() -> ExitCode {
     comm.barrier().unwrap();
     // SAFETY: every rank is here; ends MPI once.
     unsafe { end() };
-    let waited = receive.wait().err().map(|e| e.kind());
+    let waited = kind(receive.wait());
     drop(dropped);
-    let refused = |kind: Option<ErrorKind>| kind == Some(ErrorKind::InvalidArgument);
-    let passed = refused(comm.barrier().err().map(|e| e.kind()))
-        && refused(comm.send(0, 0, b"late").err().map(|e| e.kind()))
-        && refused(twin.duplicate().err().map(|e| e.kind()))
-        && refused(window.put(0, 0, b"late").err().map(|e| e.kind()))
+    let refused = |kind| kind == Some(ErrorKind::InvalidArgument);
+    let passed = refused(kind(comm.barrier()))
+        && refused(kind(comm.send(0, 0, b"late")))
+        && refused(kind(twin.duplicate()))
+        && refused(kind(window.put(0, 0, b"late")))
         && refused(waited);
     drop((twin, window, comm));
     // SAFETY: asks whether MPI runs, before anything else.
@@ -103,4 +123,61 @@ fn main() -> ExitCode {
         std::thread::sleep(Duration::from_millis(200));
         ExitCode::FAILURE
     }
+}
+
+/// Sends, broadcasts and gathers more bytes than an `int` counts, from rank 0 to rank 1.
+fn huge(comm: &MpiCommunicator) -> bool {
+    const BYTES: usize = (5 << 29) + 7;
+    let (me, last) = (comm.rank(), comm.size() - 1);
+    assert!(last > 0, "huge needs two ranks");
+    let make = || (0..BYTES).map(|i| (i / 4096 + i) as u8).collect::<Vec<u8>>();
+    let whole =
+        |bytes: &[u8]| bytes.len() == BYTES && bytes.iter().enumerate().all(|(i, b)| *b == (i / 4096 + i) as u8);
+    let mut bytes = if me == 0 { make() } else { Vec::new() };
+    comm.broadcast(0, &mut bytes).unwrap();
+    let mut passed = whole(&bytes);
+    if me == 0 {
+        comm.start_send(last, 0, bytes).unwrap().wait().unwrap();
+        bytes = make();
+    } else if me == last {
+        drop(bytes);
+        passed &= whole(&comm.receive(Some(0), 0).unwrap().bytes);
+        bytes = Vec::new();
+    }
+    if let Some(all) = comm.gather(last, if me == 0 { &bytes } else { b"small" }).unwrap() {
+        passed &= whole(&all[0]) && all[last as usize] == b"small";
+    }
+    comm.all_reduce(&[u64::from(passed)], thalweg_comm::Reduce::Min).unwrap() == [1]
+}
+
+fn kind<T>(result: thalweg_types::Result<T>) -> Option<ErrorKind> {
+    result.err().map(|error| error.kind())
+}
+
+/// The last rank is killed; every call of the others that needs it ends, in time, with an error that says so.
+fn lost(mut comm: MpiCommunicator) -> ExitCode {
+    comm.set_timeout(Duration::from_secs(1));
+    comm.barrier().unwrap();
+    let last = comm.size() - 1;
+    if comm.rank() == last {
+        let _ = std::process::Command::new("kill").args(["-9", &std::process::id().to_string()]).status();
+        loop {
+            std::thread::park();
+        }
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let started = std::time::Instant::now();
+    let kinds = [
+        kind(comm.receive(Some(last), 0)),
+        kind(comm.send(last, 0, &vec![0; 10 << 20])),
+        kind(comm.barrier()),
+        kind(comm.duplicate()),
+    ];
+    let noticed = |kind: &Option<ErrorKind>| matches!(kind, Some(ErrorKind::Timeout | ErrorKind::PeerLost));
+    let passed = kinds.iter().all(noticed) && started.elapsed() < Duration::from_secs(10);
+    if comm.rank() == 0 {
+        println!("{} passed, {} failed", u8::from(passed), u8::from(!passed));
+    }
+    // MPI cannot be finalized without the lost rank.
+    std::process::exit(i32::from(!passed))
 }

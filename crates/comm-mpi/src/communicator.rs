@@ -353,12 +353,11 @@ impl Communicator for MpiCommunicator {
         let (me, size) = (self.rank(), self.size());
         let parts = if me == root { parts.unwrap_or_default() } else { &[] };
         let valid = me != root || parts.len() == size as usize;
-        let mut pieces = Vec::new();
-        if me == root {
-            for rank in 0..size as usize {
-                pieces.extend(if valid { piece(&parts[rank], PIECE) } else { refusal(PIECE) });
-            }
-        }
+        let pieces = match (me == root, valid) {
+            (false, _) => Vec::new(),
+            (true, true) => parts.iter().flat_map(|part| piece(part, PIECE)).collect(),
+            (true, false) => refusal(PIECE).repeat(size as usize),
+        };
         let own = self.collective("scatter", |raw| raw.scatter(root, pieces, PIECE))?.incoming;
         let (length, start) = open(&own);
         if !valid {
