@@ -54,6 +54,8 @@ pub enum Tag {
     Run = 5,
     /// Counts beyond 32 bits: u32 subfile, u32 0, u64 payload offset, u64 finite.
     WideCount = 6,
+    /// In an index file: the file that holds the data. u64 its length, str16 its name in the same folder.
+    DataFile = 8,
 }
 
 /// Records by tag.
