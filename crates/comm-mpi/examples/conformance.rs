@@ -19,6 +19,9 @@ use thalweg_comm_mpi::{MpiCommunicator, ThalwegMpiTable};
 use thalweg_conformance::comm::outcomes;
 use thalweg_types::ErrorKind;
 
+/// A case of our own: the communicator, and whether MPI was initialised for any thread.
+type Body = fn(&MpiCommunicator, bool);
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [library, level] = &arguments[..] else {
@@ -58,7 +61,7 @@ fn main() -> ExitCode {
     }
 
     let mut results = outcomes(&comm, |_| ());
-    let more: [(&'static str, fn(&MpiCommunicator, bool)); 3] = [
+    let more: [(&'static str, Body); 3] = [
         ("the_thread_level_is_the_programs", |comm, threads| {
             let expected = if threads { ThreadLevel::Multiple } else { ThreadLevel::Single };
             assert_eq!(comm.thread_level(), expected);
