@@ -1,0 +1,260 @@
+//! The command line as data: parser, help and completions come from here.
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, Parser, Subcommand, ValueHint};
+use std::path::PathBuf;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  the answer is no: nothing matches, the check found something, the configuration has errors
+  2  the command line makes no sense, whatever the file holds
+  3  a file can't be read or written
+
+Colours and the width of the terminal are used on a terminal only; NO_COLOR turns colours off.";
+
+/// Looks into files of simulation output: lists, prints, searches, checks and repairs them.
+///
+/// Files are BP version 3, as written by Thalweg, ADIOS 1.x and adios2 (engine BP3). Steps count from 0.
+#[derive(Debug, Parser)]
+#[command(name = "thalweg", version, styles = STYLES, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List variables, with types, steps and shapes
+    Ls(Ls),
+    /// Print values, or part of them
+    Dump(Dump),
+    /// Find steps and blocks by their characteristics
+    Find(Find),
+    /// Check a file: checksums, shapes, offsets, index
+    Verify(Verify),
+    /// Give a file that was cut off a good index again
+    Recover(Recover),
+    /// Write the index alone to a small file
+    Index(Index),
+    /// Check configurations
+    #[command(subcommand)]
+    Config(Config),
+    /// Print completions for a shell
+    Completions(Completions),
+}
+
+/// List variables, with types, steps and shapes.
+///
+/// Reads the index only, so it takes as long for terabytes as for kilobytes.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Shapes:
+  scalar         one value each step
+  {64, 64}       a global array; {2..4, 64} where its shape changes from step to step
+  2 x [16]       local arrays, here two blocks of 16 elements each step
+Steps: '3' means in all of the 3 steps, '2 of 3' in two of them.
+
+Examples:
+  thalweg ls run.bp                  everything
+  thalweg ls run.bp 'v*' /grid/x     names by pattern; * matches any letters, / too
+  thalweg ls run.bp -l               with minimum, maximum, mean and standard deviation
+  thalweg ls run.bp -lv v            the same for each step and block of v
+  thalweg ls run.bp -a --json        variables and attributes for programs
+
+Exit codes: 0 listed, 1 no name matches, 2 usage, 3 the file can't be read.")]
+pub struct Ls {
+    /// File to look into, or an index made by `thalweg index`
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// List only names that match one of these patterns (*, ?, [a-z])
+    pub pattern: Vec<String>,
+    /// Also minimum, maximum, mean and standard deviation of the finite values
+    #[arg(short, long)]
+    pub long: bool,
+    /// Also attributes, with their values
+    #[arg(short, long)]
+    pub attributes: bool,
+    /// Also what the file is, and every block with its step, writer and box
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Patterns are regular expressions, found anywhere in the name
+    #[arg(short = 'e', long)]
+    pub regex: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Print values, or part of them.
+///
+/// A slice is written as in Python, the step first: v[step, a:b, :].
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Slices:
+  v                everything
+  v[3]             step 3; dimensions left out are taken whole
+  v[-1, 0, :]      the last step, index 0 of the first dimension, all of the second
+  v[2:5, 10:20]    steps 2, 3 and 4, indices 10 to 19
+  w[3, 1, :]       local arrays have the block behind the step: step 3, block 1
+A number takes its dimension away, a range keeps it. Ranges are cut to what is there; single
+indices must be there. Several scalars make one table, a row for each step.
+
+Examples:
+  thalweg dump run.bp time nx                  scalars over all steps
+  thalweg dump run.bp 'v[-1, 0:4, 0:4]'        a corner of the last step
+  thalweg dump run.bp 'v[:, 5]' --csv          a row for each value, with its step and indices
+  thalweg dump run.bp 'v[-1]' --npy v.npy      an array for NumPy
+Values are printed in the shortest form that reads back equal.
+
+Exit codes: 0 printed, 1 no such variable, step or index, 2 usage, 3 the file can't be read.")]
+pub struct Dump {
+    /// File to read
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Variables, with or without a slice
+    #[arg(required = true, value_name = "SLICE")]
+    pub slice: Vec<String>,
+    /// Print comma-separated values
+    #[arg(long, group = "form")]
+    pub csv: bool,
+    /// Print one JSON document
+    #[arg(long, group = "form")]
+    pub json: bool,
+    /// Write one array as a NumPy file; steps become its first dimension
+    #[arg(long, value_name = "OUT", group = "form", value_hint = ValueHint::FilePath)]
+    pub npy: Option<PathBuf>,
+}
+
+/// Find steps and blocks by their characteristics.
+///
+/// Reads the index only, never the values: what is printed can't be ruled out, and says where it is certain.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Expressions:
+  min(v) max(v) mean(v) std(v) sum(v) count(v)    recorded facts about the finite values of v
+  v > 0.3                                         a place where v is above 0.3
+  step >= 3, attribute(units) == \"K\"              the step; an attribute
+  < <= > >= == !=, and or not, ( )                0 < max(v) < 1 works too
+  max(\"my var\"), any(\"3d\") > 0                    names with blanks, or that look like numbers
+For complex variables the facts are those of the magnitude. NaN and infinities of arrays are no part
+of them. A comparison with a variable that a step does not have does not hold.
+
+A step is answered from all its blocks together, a block (--blocks) from its own characteristics, with
+those of the whole step for the other variables of the expression.
+
+Examples:
+  thalweg find run.bp 'max(v) > 0.3' --first       the first such step
+  thalweg find run.bp 'v > 0.3 and u < 0.1' --blocks
+
+Exit codes: 0 found, 1 ruled out everywhere, 2 usage, 3 the file can't be read.")]
+pub struct Find {
+    /// File to search, or an index made by `thalweg index`
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// What to look for
+    pub expression: String,
+    /// Stop at the first step
+    #[arg(long)]
+    pub first: bool,
+    /// Also the blocks of these steps, with their boxes
+    #[arg(long)]
+    pub blocks: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Check a file: checksums, shapes, offsets, index.
+///
+/// Reads every byte. Checks that checksums are right, that dimensions and types agree across ranks, that the blocks
+/// of a global array lie inside it, don't overlap and cover it, and that the index equals what a scan finds.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  thalweg verify run.bp && echo sound
+
+Exit codes: 0 sound, 1 findings, 2 usage, 3 the file can't be read.")]
+pub struct Verify {
+    /// File to check
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Give a file that was cut off a good index again.
+///
+/// Rebuilds the index from the process groups alone, up to the first torn one, and truncates what lies behind. Every
+/// step that was closed stays. Until this has run, other BP readers can't open such a file; ours can.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  thalweg recover run.bp --dry-run    say what would be done
+  thalweg recover run.bp
+
+Exit codes: 0 recovered, or nothing to do, 1 nothing can be recovered, 2 usage, 3 the file can't be
+read or written.")]
+pub struct Recover {
+    /// File to repair, in place
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Change nothing, say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Also keep the whole process groups of steps that were not closed
+    #[arg(long)]
+    pub partial: bool,
+}
+
+/// Write the index alone to a small file.
+///
+/// `ls` and `find` accept it in place of the data, so a run's characteristics fit in a mail.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  thalweg index run.bp -o run.index && thalweg ls -l run.index
+
+Exit codes: 0 written, 2 usage, 3 a file can't be read or written.")]
+pub struct Index {
+    /// File to take the index of
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// File to write
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Config {
+    /// Check an XML configuration and show every mistake with its line
+    #[command(after_help = "\
+Example:
+  thalweg config lint gray-scott.xml
+
+Exit codes: 0 no errors (warnings are shown), 1 errors, 2 usage, 3 the file can't be read.")]
+    Lint {
+        /// Configuration to check
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+}
+
+/// Print completions for a shell.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  thalweg completions bash > ~/.local/share/bash-completion/completions/thalweg
+  thalweg completions fish > ~/.config/fish/completions/thalweg.fish")]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}

@@ -1,0 +1,130 @@
+//! Comma-separated values: a row for each step (scalars) or each element (arrays), with its step and indices.
+
+use super::part::Part;
+use super::{read, table};
+use crate::format;
+use crate::outcome::Failure;
+use crate::terminal::Terminal;
+use std::io::Write;
+use thalweg_reader::{Kind, Reader};
+use thalweg_types::Value;
+
+/// A field, between quotes where it needs them (RFC 4180).
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ') {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_string()
+    }
+}
+
+/// The columns a variable takes: two for complex numbers.
+fn columns(part: &Part) -> String {
+    let name = &part.variable.name;
+    if part.variable.element.is_complex() {
+        format!("{},{}", field(&format!("{name}.re")), field(&format!("{name}.im")))
+    } else {
+        field(name)
+    }
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Complex([re, im]) => format!("{},{}", format::exact(&Value::F32(*re)), format::exact(&Value::F32(*im))),
+        Value::DoubleComplex([re, im]) => {
+            format!("{},{}", format::exact(&Value::F64(*re)), format::exact(&Value::F64(*im)))
+        }
+        Value::String(text) => field(&String::from_utf8_lossy(text)),
+        other => format::exact(other),
+    }
+}
+
+pub fn print(reader: &Reader, parts: &[Part], out: &mut Terminal) -> Result<(), Failure> {
+    let names = parts.iter().map(columns).collect::<Vec<_>>().join(",");
+    if parts.iter().all(Part::is_scalar) {
+        writeln!(out, "step,{names}")?;
+        for (step, cells) in table::scalar_rows(reader, parts, &cell)? {
+            let cells: Vec<String> = cells
+                .into_iter()
+                .zip(parts)
+                .map(|(c, p)| if c.is_empty() && p.variable.element.is_complex() { ",".to_string() } else { c })
+                .collect();
+            writeln!(out, "{step},{}", cells.join(","))?;
+        }
+        return Ok(());
+    }
+    let [first, others @ ..] = parts else { return Ok(()) };
+    let same = |what: &str| {
+        let names = parts.iter().map(|p| format!("'{}'", p.variable.name)).collect::<Vec<_>>().join(", ");
+        Failure::Absent(format!("{names} have different {what}: as CSV, print them one by one"))
+    };
+    if others.iter().any(|p| p.steps != first.steps) {
+        return Err(same("steps"));
+    }
+    let mut heading_of: Option<usize> = None;
+    for step in &first.steps {
+        let pieces = parts.iter().map(|p| p.pieces(reader, *step)).collect::<Result<Vec<_>, _>>()?;
+        if pieces.iter().any(|p| *p != pieces[0]) {
+            return Err(same("shapes"));
+        }
+        for piece in &pieces[0] {
+            let rank = piece.area.rank();
+            if heading_of.is_none() {
+                let block = if first.variable.kind == Kind::Local { "block," } else { "" };
+                let indices: String = (0..rank).map(|d| format!("i{d},")).collect();
+                writeln!(out, "step,{block}{indices}{names}")?;
+                heading_of = Some(rank);
+            } else if heading_of != Some(rank) {
+                return Err(Failure::Absent(format!("'{}' changes its number of dimensions", first.variable.name)));
+            }
+            read::for_each_stretch(reader, first, piece, &mut |area, bytes| {
+                // The same stretch of the others; parts of one shape have stretches of one shape only where their
+                // elements have one size, so it is read by its box.
+                let mut columns: Vec<Vec<Value>> = vec![read::values(first.variable.element, bytes).collect()];
+                for part in others {
+                    let stretch = super::part::Piece { area: area.clone(), ..piece.clone() };
+                    let mut column = Vec::new();
+                    read::for_each_stretch(reader, part, &stretch, &mut |_, bytes| {
+                        column.extend(read::values(part.variable.element, bytes));
+                        Ok(())
+                    })?;
+                    columns.push(column);
+                }
+                let mut index = area.offset.clone();
+                let front = piece.block.map(|b| format!("{step},{b}")).unwrap_or_else(|| step.to_string());
+                let mut line = String::new();
+                for row in 0..columns[0].len() {
+                    line.clear();
+                    line.push_str(&front);
+                    index.iter().for_each(|i| line.push_str(&format!(",{i}")));
+                    for column in &columns {
+                        line.push(',');
+                        line.push_str(&column.get(row).map(cell).unwrap_or_default());
+                    }
+                    writeln!(out, "{line}")?;
+                    read::advance(&mut index, area);
+                }
+                Ok(())
+            })?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_where_they_must_be() {
+        assert_eq!(field("a,b"), "\"a,b\"");
+        assert_eq!(field("say \"hi\""), "\"say \"\"hi\"\"\"");
+        assert_eq!(field("plain"), "plain");
+        assert_eq!(cell(&Value::String(b"two\nlines".to_vec())), "\"two\nlines\"");
+    }
+
+    #[test]
+    fn complex_numbers_fill_two_columns() {
+        assert_eq!(cell(&Value::Complex([1.5, -2.0])), "1.5,-2");
+    }
+}

@@ -1,0 +1,39 @@
+//! `thalweg dump`: values, or part of them.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`part`] | slices applied to what the file holds |
+//! | [`read`] | values of a part, a stretch of bounded size at a time |
+//! | [`table`], [`csv`], [`json`], [`numpy`] | how they are printed |
+
+mod csv;
+mod json;
+mod numpy;
+mod part;
+mod read;
+mod table;
+
+use crate::arguments::Dump;
+use crate::file;
+use crate::outcome::{Failure, Outcome};
+use crate::terminal::Terminal;
+use part::Part;
+
+pub fn run(arguments: &Dump, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let slices = part::parse_all(&arguments.slice)?;
+    if arguments.npy.is_some() && slices.len() > 1 {
+        return Err(Failure::Usage(format!("--npy writes one array; {} are given", slices.len())));
+    }
+    let reader = file::open(&arguments.file, Some("reading"))?;
+    let parts = slices.iter().map(|s| Part::find(&reader, s)).collect::<Result<Vec<_>, _>>()?;
+    if arguments.csv {
+        csv::print(&reader, &parts, out)?;
+    } else if arguments.json {
+        json::print(&reader, &parts, out)?;
+    } else if let Some(target) = &arguments.npy {
+        numpy::write(&reader, &parts[0], target, out)?;
+    } else {
+        table::print(&reader, &parts, out)?;
+    }
+    Ok(Outcome::Done)
+}

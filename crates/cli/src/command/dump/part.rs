@@ -1,0 +1,166 @@
+//! Slices applied to what the file holds: which steps, which blocks, which box.
+
+use crate::file;
+use crate::format::{self, count};
+use crate::outcome::Failure;
+use crate::slice::{Pick, Picked, Slice};
+use crate::terminal::plain;
+use thalweg_reader::{Kind, Reader, Variable};
+use thalweg_types::BoundingBox;
+
+/// A slice and its text: the text may be a name with brackets in it.
+pub struct Wanted {
+    text: String,
+    slice: Option<Slice>,
+    mistake: String,
+}
+
+/// Reads all slices.
+///
+/// # Errors
+/// `Usage` for what is no slice and, lacking a closing bracket alone, can't be a name either.
+pub fn parse_all(texts: &[String]) -> Result<Vec<Wanted>, Failure> {
+    texts
+        .iter()
+        .map(|text| match Slice::parse(text) {
+            Ok(slice) => Ok(Wanted { text: text.clone(), slice: Some(slice), mistake: String::new() }),
+            // A name may end in brackets that are no slice; the file decides.
+            Err(mistake) if text.ends_with(']') => Ok(Wanted { text: text.clone(), slice: None, mistake }),
+            Err(mistake) => Err(Failure::Usage(mistake)),
+        })
+        .collect()
+}
+
+/// What to print of one variable.
+pub struct Part {
+    /// The variable.
+    pub variable: Variable,
+    /// Steps in which it is, of those asked for.
+    pub steps: Vec<u64>,
+    /// Whether a range of steps was asked for, not one.
+    pub keeps_steps: bool,
+    /// Which blocks, for local arrays.
+    block: Pick,
+    /// Which indices of each dimension; dimensions left out are whole.
+    dimensions: Vec<Pick>,
+}
+
+/// One box of one step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The step.
+    pub step: u64,
+    /// The block, for local arrays.
+    pub block: Option<u64>,
+    /// Shape of the array, or of the block.
+    pub shape: Vec<u64>,
+    /// The box in it.
+    pub area: BoundingBox,
+    /// Which dimensions stay.
+    pub keeps: Vec<bool>,
+}
+
+impl Piece {
+    /// Extents of the dimensions that stay.
+    pub fn kept_count(&self) -> Vec<u64> {
+        self.area.count.iter().zip(&self.keeps).filter(|(_, k)| **k).map(|(c, _)| *c).collect()
+    }
+}
+
+impl Part {
+    /// Finds what a slice asks for.
+    ///
+    /// # Errors
+    /// `Absent` says what is not there, `Usage` what can't be a slice of this variable.
+    pub fn find(reader: &Reader, wanted: &Wanted) -> Result<Part, Failure> {
+        let heads = reader.variables();
+        let whole = Slice { name: wanted.text.clone(), picks: Vec::new() };
+        let (name, slice) = match (heads.iter().find(|h| h.name == wanted.text), &wanted.slice) {
+            (Some(head), _) => (head.name.as_str(), &whole),
+            (None, Some(slice)) => {
+                (file::known(heads, &slice.name).ok_or_else(|| file::absent("variable", heads, &slice.name))?, slice)
+            }
+            (None, None) => return Err(Failure::Usage(wanted.mistake.clone())),
+        };
+        let variable = reader.variable(name)?;
+        let mut picks = slice.picks.iter().copied();
+        let step_pick = picks.next().unwrap_or(Pick::ALL);
+        let all = reader.status().steps;
+        let shown = plain(name);
+        let Some(picked) = step_pick.of(all) else {
+            return Err(Failure::Absent(format!(
+                "'{shown}': no step {step_pick}; the file has {}",
+                count(all, "step")
+            )));
+        };
+        let range = picked.start..picked.start + picked.count;
+        let steps: Vec<u64> = variable.steps.iter().copied().filter(|s| range.contains(s)).collect();
+        if steps.is_empty() {
+            let there = format::steps(&variable.steps);
+            return Err(Failure::Absent(format!("'{shown}' is not in step {step_pick}; it is in {there}")));
+        }
+        let block = if variable.kind == Kind::Local { picks.next().unwrap_or(Pick::ALL) } else { Pick::ALL };
+        Ok(Part { steps, keeps_steps: picked.keeps, block, dimensions: picks.collect(), variable })
+    }
+
+    /// One value each step.
+    pub fn is_scalar(&self) -> bool {
+        self.variable.kind == Kind::Scalar
+    }
+
+    /// Whether a range of blocks was asked for; only local arrays have blocks of their own.
+    pub fn keeps_blocks(&self) -> bool {
+        self.variable.kind == Kind::Local && matches!(self.block, Pick::Range(..))
+    }
+
+    /// The boxes of one step; several for local arrays.
+    ///
+    /// # Errors
+    /// `Absent` where a single index is not there in this step.
+    pub fn pieces(&self, reader: &Reader, step: u64) -> Result<Vec<Piece>, Failure> {
+        let name = &self.variable.name;
+        if self.variable.kind != Kind::Local {
+            let shape = reader.shape(name, step)?;
+            return Ok(vec![self.piece(step, None, shape)?]);
+        }
+        let blocks = reader.blocks(name, step)?;
+        let Some(picked) = self.block.of(blocks.len() as u64) else {
+            let there = count(blocks.len() as u64, "block");
+            let what = format!("'{}' has {there} in step {step}, no block {}", plain(name), self.block);
+            return Err(Failure::Absent(what));
+        };
+        blocks
+            .iter()
+            .skip(picked.start as usize)
+            .take(picked.count as usize)
+            .map(|b| self.piece(step, Some(b.number), b.count.clone()))
+            .collect()
+    }
+
+    fn piece(&self, step: u64, block: Option<u64>, shape: Vec<u64>) -> Result<Piece, Failure> {
+        let name = plain(&self.variable.name);
+        if self.dimensions.len() > shape.len() {
+            let have = match shape.len() {
+                0 => "is a scalar: it has steps alone".to_string(),
+                n if block.is_some() => format!("has steps, blocks and {}", count(n as u64, "dimension")),
+                n => format!("has steps and {}", count(n as u64, "dimension")),
+            };
+            let given = self.dimensions.len() + 1 + usize::from(block.is_some());
+            return Err(Failure::Absent(format!("'{name}' {have}; the slice has {given} indices")));
+        }
+        let mut piece = Piece { step, block, area: BoundingBox::default(), keeps: Vec::new(), shape };
+        for (d, extent) in piece.shape.iter().enumerate() {
+            let pick = self.dimensions.get(d).copied().unwrap_or(Pick::ALL);
+            let Some(Picked { start, count, keeps }) = pick.of(*extent) else {
+                let shape = format::shape(&piece.shape);
+                return Err(Failure::Absent(format!(
+                    "'{name}': no index {pick} in dimension {d}; the shape in step {step} is {shape}"
+                )));
+            };
+            piece.area.offset.push(start);
+            piece.area.count.push(count);
+            piece.keeps.push(keeps);
+        }
+        Ok(piece)
+    }
+}

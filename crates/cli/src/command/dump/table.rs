@@ -1,0 +1,156 @@
+//! Tables to read: each line starts with the index of its first value, so that a line says where it is from.
+
+use super::part::{Part, Piece};
+use super::read;
+use crate::format;
+use crate::outcome::Failure;
+use crate::terminal::{ASIDE, HEADING, Terminal, plain};
+use std::io::Write;
+use thalweg_reader::Reader;
+use thalweg_types::{BoundingBox, ElementType};
+
+/// Columns where there is no terminal; rows of arrays of two and more dimensions are never broken there.
+const WIDTH: usize = 100;
+
+pub fn print(reader: &Reader, parts: &[Part], out: &mut Terminal) -> Result<(), Failure> {
+    let mut first = true;
+    let mut rest = parts;
+    while let Some(part) = rest.first() {
+        if !first {
+            writeln!(out)?;
+        }
+        first = false;
+        // Scalars beside each other make one table.
+        let scalars = rest.iter().take_while(|p| p.is_scalar()).count();
+        if scalars > 0 {
+            print_scalars(reader, &rest[..scalars], out)?;
+            rest = &rest[scalars..];
+        } else {
+            print_array(reader, part, out)?;
+            rest = &rest[1..];
+        }
+    }
+    Ok(())
+}
+
+/// A row for each step, a cell for each variable; empty where a step lacks it.
+pub fn scalar_rows(
+    reader: &Reader,
+    parts: &[Part],
+    text: &dyn Fn(&thalweg_types::Value) -> String,
+) -> Result<Vec<(u64, Vec<String>)>, Failure> {
+    let mut rows = std::collections::BTreeMap::new();
+    for (i, part) in parts.iter().enumerate() {
+        for (step, value) in read::scalars(reader, part)? {
+            rows.entry(step).or_insert_with(|| vec![String::new(); parts.len()])[i] = text(&value);
+        }
+    }
+    Ok(rows.into_iter().collect())
+}
+
+fn print_scalars(reader: &Reader, parts: &[Part], out: &mut Terminal) -> Result<(), Failure> {
+    let rows = scalar_rows(reader, parts, &format::exact)?;
+    let names: Vec<String> = parts.iter().map(|p| plain(&p.variable.name)).collect();
+    let widths: Vec<usize> = names
+        .iter()
+        .enumerate()
+        .map(|(i, name)| {
+            rows.iter().map(|(_, r)| r[i].chars().count()).chain([name.chars().count()]).max().unwrap_or(0)
+        })
+        .collect();
+    let step_width = rows.last().map_or(0, |(s, _)| s.to_string().len()).max(4);
+    // Numbers to the right, text to the left.
+    let cell = |i: usize, text: &str| {
+        if parts[i].variable.element.is_text() {
+            format!("  {text:<w$}", w = widths[i])
+        } else {
+            format!("  {text:>w$}", w = widths[i])
+        }
+    };
+    let heading: String = names.iter().enumerate().map(|(i, n)| cell(i, n)).collect();
+    out.styled(HEADING, format!("{:>step_width$}{heading}", "step").trim_end())?;
+    writeln!(out)?;
+    for (step, cells) in &rows {
+        let line: String = cells.iter().enumerate().map(|(i, c)| cell(i, c)).collect();
+        writeln!(out, "{}", format!("{step:>step_width$}{line}").trim_end())?;
+    }
+    Ok(())
+}
+
+fn print_array(reader: &Reader, part: &Part, out: &mut Terminal) -> Result<(), Failure> {
+    let mut first = true;
+    for step in &part.steps {
+        for piece in part.pieces(reader, *step)? {
+            if !first {
+                writeln!(out)?;
+            }
+            first = false;
+            print_piece(reader, part, &piece, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn print_piece(reader: &Reader, part: &Part, piece: &Piece, out: &mut Terminal) -> Result<(), Failure> {
+    out.styled(HEADING, &plain(&part.variable.name))?;
+    write!(out, "  ")?;
+    out.styled(ASIDE, part.variable.element.name())?;
+    write!(out, "  step {}", piece.step)?;
+    if let Some(block) = piece.block {
+        write!(out, "  block {block}")?;
+    }
+    write!(out, "  {}", format::range(&piece.area.offset, &piece.area.count))?;
+    if piece.area != BoundingBox::whole(&piece.shape) {
+        write!(out, " of {}", format::shape(&piece.shape))?;
+    }
+    if piece.area.is_empty() {
+        write!(out, "  empty")?;
+    }
+    writeln!(out)?;
+    read::for_each_stretch(reader, part, piece, &mut |area, bytes| {
+        print_stretch(part.variable.element, piece, area, bytes, out)
+    })
+}
+
+fn print_stretch(
+    element: ElementType,
+    piece: &Piece,
+    area: &BoundingBox,
+    bytes: &[u8],
+    out: &mut Terminal,
+) -> Result<(), Failure> {
+    let texts: Vec<String> = read::values(element, bytes).map(|v| format::exact(&v)).collect();
+    let width = texts.iter().map(|t| t.len()).max().unwrap_or(0);
+    let label_of = |index: &[u64]| format!("[{}]", index.iter().map(u64::to_string).collect::<Vec<_>>().join(", "));
+    let last: Vec<u64> = piece.area.offset.iter().zip(&piece.area.count).map(|(o, c)| o + c - 1).collect();
+    let label_width = label_of(&last).len();
+    let row = *area.count.last().unwrap_or(&1) as usize;
+    let fit = |columns: usize| (columns.saturating_sub(2 + label_width) / (width + 1)).max(1);
+    let at_once = match (out.width(), area.rank()) {
+        (Some(columns), _) => fit(columns),
+        (None, 1) => fit(WIDTH),
+        (None, _) => row.max(1),
+    };
+    let mut index = area.offset.clone();
+    let mut line = String::new();
+    for (r, values) in texts.chunks(row.max(1)).enumerate() {
+        // A blank line between planes.
+        if area.rank() > 2
+            && r > 0
+            && index[area.rank() - 2] == area.offset[area.rank() - 2]
+            && piece.kept_count().len() > 2
+        {
+            writeln!(out)?;
+        }
+        for some in values.chunks(at_once) {
+            line.clear();
+            for text in some {
+                line.push_str(&format!(" {text:>width$}"));
+            }
+            out.styled(ASIDE, &format!("  {:<label_width$}", label_of(&index)))?;
+            writeln!(out, "{line}")?;
+            some.iter().for_each(|_| read::advance(&mut index, area));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,299 @@
+//! `thalweg find`: steps and blocks that the characteristics can't rule out.
+//!
+//! One pass over the blocks of each variable in the expression; with `--blocks` a second one. No value is read.
+
+use crate::arguments::Find;
+use crate::file;
+use crate::format::{self, count};
+use crate::number::Number;
+use crate::outcome::{Failure, Outcome};
+use crate::predicate::summary::{BlockFacts, Summary};
+use crate::predicate::{Answer, Facts, Function, Predicate, Term, parse};
+use crate::terminal::{ASIDE, GOOD, HEADING, Terminal, plain};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::io::Write;
+use thalweg_bp::statistics::{Level, Statistics};
+use thalweg_reader::{Block, Kind, Reader, Variable};
+use thalweg_types::{AttributeValue, ElementType, Value};
+
+pub fn run(arguments: &Find, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let predicate = parse::parse(&arguments.expression).map_err(|mistake| Failure::Usage(mistake.to_string()))?;
+    let reader = file::open(&arguments.file, Some("reading characteristics"))?;
+    let asked = Asked::bind(&predicate, &reader)?;
+    let all_steps = reader.status().steps;
+
+    let mut per_variable: Vec<BTreeMap<u64, Summary>> = Vec::new();
+    for variable in &asked.variables {
+        let mut steps: BTreeMap<u64, Summary> = BTreeMap::new();
+        reader.for_each_block(&variable.name, file::all_steps(&reader), &mut |block| {
+            steps.entry(block.step).or_default().add(&facts(&block, variable.element));
+            Ok(())
+        })?;
+        per_variable.push(steps);
+    }
+    let mut found: Vec<(u64, Answer)> = Vec::new();
+    let mut seen = 0;
+    for step in 0..all_steps {
+        seen += 1;
+        let of_step: Vec<Option<&Summary>> = per_variable.iter().map(|s| s.get(&step)).collect();
+        let answer = predicate.answer(&Facts { step, variables: &of_step, attributes: &asked.attributes });
+        if answer != Answer::No {
+            found.push((step, answer));
+            if arguments.first {
+                break;
+            }
+        }
+    }
+    let mut blocks: BTreeMap<u64, Vec<FoundBlock>> = BTreeMap::new();
+    if arguments.blocks && !found.is_empty() {
+        let wanted: BTreeMap<u64, Answer> = found.iter().copied().collect();
+        let range = found[0].0..found[found.len() - 1].0 + 1;
+        for (i, variable) in asked.variables.iter().enumerate() {
+            reader.for_each_block(&variable.name, range.clone(), &mut |block| {
+                if !wanted.contains_key(&block.step) {
+                    return Ok(());
+                }
+                let mut alone = Summary::default();
+                alone.add(&facts(&block, variable.element));
+                let mut of_step: Vec<Option<&Summary>> = per_variable.iter().map(|s| s.get(&block.step)).collect();
+                of_step[i] = Some(&alone);
+                let known = Facts { step: block.step, variables: &of_step, attributes: &asked.attributes };
+                let answer = predicate.answer(&known);
+                if answer != Answer::No {
+                    let rank = reader.writer(&block)?;
+                    blocks.entry(block.step).or_default().push(FoundBlock { variable: i, block, rank, answer });
+                }
+                Ok(())
+            })?;
+        }
+    }
+    if arguments.json {
+        print_json(arguments, &asked, seen, &found, &blocks, out)?;
+    } else {
+        print(arguments, &asked, seen, &found, &blocks, out)?;
+    }
+    Ok(if found.is_empty() { Outcome::No } else { Outcome::Done })
+}
+
+/// The predicate's names, found in the file.
+struct Asked {
+    variables: Vec<Variable>,
+    attributes: Vec<Vec<Value>>,
+}
+
+struct FoundBlock {
+    variable: usize,
+    block: Block,
+    rank: Option<u32>,
+    answer: Answer,
+}
+
+impl Asked {
+    fn bind(predicate: &Predicate, reader: &Reader) -> Result<Asked, Failure> {
+        let mut variables = Vec::new();
+        for name in &predicate.variables {
+            let known = file::known(reader.variables(), name)
+                .ok_or_else(|| file::absent("variable", reader.variables(), name))?;
+            variables.push(reader.variable(known)?);
+        }
+        let mut attributes = Vec::new();
+        for name in &predicate.attributes {
+            let known = file::known(reader.attributes(), name)
+                .ok_or_else(|| file::absent("attribute", reader.attributes(), name))?;
+            attributes.push(match reader.attribute(known)?.value {
+                AttributeValue::One(value) => vec![value],
+                AttributeValue::Many(_, values) => values,
+                AttributeValue::Variable(_) => Vec::new(),
+            });
+        }
+        let asked = Asked { variables, attributes };
+        for (a, _, b) in predicate.comparisons() {
+            let (text_a, text_b) = (asked.is_text(a)?, asked.is_text(b)?);
+            if text_a != text_b {
+                let name = |t: &Term| match t {
+                    Term::Of(_, i) => format!("variable '{}'", plain(&predicate.variables[*i])),
+                    Term::Attribute(i) => format!("attribute '{}'", plain(&predicate.attributes[*i])),
+                    Term::Text(t) => format!("\"{}\"", plain(&String::from_utf8_lossy(t))),
+                    Term::Number(n) => n.to_string(),
+                    Term::Step => "step".to_string(),
+                };
+                let (text, number) = if text_a { (name(a), name(b)) } else { (name(b), name(a)) };
+                return Err(Failure::Absent(format!("{text} is text, {number} a number: they can't be compared")));
+            }
+        }
+        Ok(asked)
+    }
+
+    fn is_text(&self, term: &Term) -> Result<bool, Failure> {
+        Ok(match term {
+            Term::Text(_) => true,
+            Term::Number(_) | Term::Step => false,
+            Term::Attribute(i) => matches!(self.attributes[*i].first(), Some(Value::String(_))),
+            Term::Of(function, i) => {
+                let variable = &self.variables[*i];
+                let text = variable.element.is_text();
+                if text && *function != Function::Any {
+                    let name = plain(&variable.name);
+                    return Err(Failure::Absent(format!(
+                        "'{name}' is text, it has no minimum, mean or count; compare it as it is: {name} == \"...\""
+                    )));
+                }
+                text
+            }
+        })
+    }
+}
+
+/// What the characteristics say of one block.
+fn facts(block: &Block, element: ElementType) -> BlockFacts {
+    if let Some(value) = &block.value {
+        return of_value(value);
+    }
+    let elements = block.elements();
+    if elements == 0 {
+        return BlockFacts::Nothing;
+    }
+    match block.statistics.as_ref().filter(|s| s.level != Level::Off) {
+        Some(s) => of_statistics(s, element, elements),
+        None => BlockFacts::Unknown { elements },
+    }
+}
+
+fn of_value(value: &Value) -> BlockFacts {
+    let number = match value {
+        Value::String(text) => return BlockFacts::Text(text.clone()),
+        Value::Complex([re, im]) => Number::Real(f64::from(*re).hypot(f64::from(*im))),
+        Value::DoubleComplex([re, im]) => Number::Real(re.hypot(*im)),
+        other => match Number::of(other) {
+            Some(number) => number,
+            None => return BlockFacts::Nothing,
+        },
+    };
+    if number.is_nan() {
+        return BlockFacts::Nothing;
+    }
+    let squares = Some(number.as_f64() * number.as_f64());
+    BlockFacts::Known { min: number, max: number, finite: Some(1), elements: 1, sum: Some(number), squares }
+}
+
+fn of_statistics(s: &Statistics, element: ElementType, elements: u64) -> BlockFacts {
+    if s.finite == 0 {
+        return BlockFacts::Nothing;
+    }
+    let full = s.level == Level::Full;
+    let known = |min: Number, max: Number, sum: Number, squares: f64| {
+        // What another library recorded may be NaN, or the wrong way round: then nothing is known.
+        if min.is_nan() || max.is_nan() || min.compare(max).is_gt() {
+            return BlockFacts::Unknown { elements };
+        }
+        let sound = full && !sum.is_nan() && !squares.is_nan() && s.finite <= elements;
+        BlockFacts::Known {
+            min,
+            max,
+            finite: if sound {
+                Some(s.finite)
+            } else if element.is_integer() {
+                Some(elements)
+            } else {
+                None
+            },
+            elements,
+            sum: sound.then_some(sum),
+            squares: sound.then_some(squares),
+        }
+    };
+    if element.is_complex() {
+        return match &s.complex {
+            Some([m, _, _]) => known(Number::Real(m.min), Number::Real(m.max), Number::Real(m.sum), m.sum_of_squares),
+            None => BlockFacts::Unknown { elements },
+        };
+    }
+    match (Number::of(&s.min), Number::of(&s.max)) {
+        (Some(min), Some(max)) => {
+            let sum = s.exact_sum.map_or(Number::Real(s.sum), Number::Whole);
+            known(min, max, sum, s.sum_of_squares)
+        }
+        _ => BlockFacts::Unknown { elements },
+    }
+}
+
+fn word(answer: Answer) -> &'static str {
+    if answer == Answer::Yes { "certain" } else { "possible" }
+}
+
+fn print(
+    arguments: &Find,
+    asked: &Asked,
+    seen: u64,
+    found: &[(u64, Answer)],
+    blocks: &BTreeMap<u64, Vec<FoundBlock>>,
+    out: &mut Terminal,
+) -> Result<(), Failure> {
+    for (step, answer) in found {
+        out.styled(HEADING, &format!("step {step}"))?;
+        write!(out, "  ")?;
+        out.styled(if *answer == Answer::Yes { GOOD } else { ASIDE }, word(*answer))?;
+        writeln!(out)?;
+        for b in blocks.get(step).into_iter().flatten() {
+            let variable = &asked.variables[b.variable];
+            write!(out, "    {}  block {}", plain(&variable.name), b.block.number)?;
+            if let Some(rank) = b.rank {
+                write!(out, "  rank {rank}")?;
+            }
+            match variable.kind {
+                Kind::Global => write!(out, "  {}", format::range(&b.block.offset, &b.block.count))?,
+                Kind::Local => write!(out, "  {:?}", b.block.count)?,
+                Kind::Scalar | Kind::LocalValue => {
+                    if let Some(value) = &b.block.value {
+                        write!(out, "  = {}", format::short(value))?;
+                    }
+                }
+            }
+            writeln!(out, "  {}", word(b.answer))?;
+        }
+    }
+    let certain = found.iter().filter(|(_, a)| *a == Answer::Yes).count() as u64;
+    let steps = if arguments.first && !found.is_empty() {
+        format!("first of {} looked at", count(seen, "step"))
+    } else if found.is_empty() {
+        format!("ruled out in all of {}", count(seen, "step"))
+    } else {
+        let n = found.len() as u64;
+        format!("{} of {} can't be ruled out, {certain} certain", n, count(seen, "step"))
+    };
+    writeln!(out, "{steps}; only characteristics were read, no values")?;
+    Ok(())
+}
+
+fn print_json(
+    arguments: &Find,
+    asked: &Asked,
+    seen: u64,
+    found: &[(u64, Answer)],
+    blocks: &BTreeMap<u64, Vec<FoundBlock>>,
+    out: &mut Terminal,
+) -> Result<(), Failure> {
+    let found: Vec<Json> = found
+        .iter()
+        .map(|(step, answer)| {
+            let mut one = json!({ "step": step, "answer": word(*answer) });
+            if arguments.blocks {
+                let of_step = blocks.get(step).into_iter().flatten().map(|b| {
+                    json!({
+                        "variable": asked.variables[b.variable].name, "block": b.block.number, "rank": b.rank,
+                        "offset": b.block.offset, "count": b.block.count, "answer": word(b.answer),
+                    })
+                });
+                one["blocks"] = of_step.collect();
+            }
+            one
+        })
+        .collect();
+    let all = json!({
+        "file": arguments.file.display().to_string(), "expression": arguments.expression,
+        "read": "characteristics", "steps_looked_at": seen, "found": found,
+    });
+    writeln!(out, "{all:#}")?;
+    Ok(())
+}

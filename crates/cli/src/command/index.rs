@@ -1,0 +1,25 @@
+//! `thalweg index`: the index alone, as a small file.
+
+use crate::arguments::Index;
+use crate::file;
+use crate::format::count;
+use crate::outcome::{Failure, Outcome};
+use crate::terminal::Terminal;
+use std::io::Write;
+use thalweg_types::Error;
+
+pub fn run(arguments: &Index, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let target = &arguments.output;
+    let shown = target.display().to_string();
+    // Through links too: the data must never be overwritten by its own index.
+    if let (Ok(a), Ok(b)) = (arguments.file.canonicalize(), target.canonicalize())
+        && a == b
+    {
+        return Err(Failure::Usage(format!("'{shown}' is the file itself; its index goes into another file")));
+    }
+    let (layout, name) = file::place(&arguments.file, Some("reading the index"))?;
+    let bytes = thalweg_reader::index_only(layout.as_ref(), &name)?;
+    std::fs::write(target, &bytes).map_err(|e| Error::io(format!("cannot write '{shown}'"), e))?;
+    writeln!(out, "{shown}: the index of {}, {}", arguments.file.display(), count(bytes.len() as u64, "byte"))?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,519 @@
+//! `thalweg ls`: what a file holds, from its index alone.
+
+use crate::arguments::Ls;
+use crate::file;
+use crate::format::{self, count};
+use crate::number::brief;
+use crate::outcome::{Failure, Outcome};
+use crate::terminal::{ASIDE, HEADING, Terminal, complain, left, plain};
+use serde_json::{Value as Json, json};
+use std::io::Write;
+use thalweg_bp::statistics::{Level, Part, Statistics};
+use thalweg_reader::{Attribute, Block, Head, Kind, Reader, Summary, Variable};
+use thalweg_types::{ByteOrder, ElementType, Error, Value};
+
+/// Longest text shown in a listing, in characters.
+const TEXT_SHOWN: usize = 60;
+
+pub fn run(arguments: &Ls, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let patterns = Patterns::new(&arguments.pattern, arguments.regex)?;
+    let reader = file::open(&arguments.file, Some("listing"))?;
+    let variables: Vec<&Head> = reader.variables().iter().filter(|h| patterns.fit(&h.name)).collect();
+    let (attributes, bad_attributes) = if arguments.attributes {
+        // The library's own attributes are shown where everything is.
+        let shown = |a: &Attribute| arguments.verbose || arguments.json || !a.internal;
+        let heads = reader.attributes().iter().filter(|h| patterns.fit(&h.name));
+        let (good, bad): (Vec<_>, Vec<_>) = heads.map(|h| reader.attribute(&h.name)).partition(Result::is_ok);
+        let good: Vec<Attribute> = good.into_iter().flatten().filter(shown).collect();
+        (good, bad.into_iter().filter_map(Result::err).collect())
+    } else {
+        (Vec::new(), Vec::new())
+    };
+    let nothing = variables.is_empty() && attributes.is_empty() && bad_attributes.is_empty();
+    let mut unreadable: Vec<Error> = bad_attributes;
+    if arguments.json {
+        print_json(arguments, &reader, &variables, &attributes, &mut unreadable, out)?;
+    } else {
+        if arguments.verbose {
+            print_file(&reader, out)?;
+        }
+        let mut rows = Vec::new();
+        for head in &variables {
+            match row(&reader, head, arguments.long) {
+                Ok(row) => rows.push(row),
+                Err(error) => unreadable.push(error),
+            }
+        }
+        print_variables(arguments, &reader, &rows, out)?;
+        print_attributes(&attributes, arguments.verbose || !rows.is_empty(), out)?;
+    }
+    out.flush()?;
+    for error in &unreadable {
+        complain("thalweg", &error.to_string());
+    }
+    if let Some(error) = unreadable.first() {
+        let what = format!("not everything could be listed: {} missing", unreadable.len());
+        return Err(Failure::File(Error::new(error.kind(), what)));
+    }
+    if nothing && patterns.any() {
+        let what = if arguments.attributes { "variable or attribute" } else { "variable" };
+        return Err(Failure::Absent(format!("no {what} matches")));
+    }
+    Ok(Outcome::Done)
+}
+
+/// Patterns on names; none fit everything.
+struct Patterns(Vec<Pattern>);
+
+enum Pattern {
+    Glob(glob::Pattern, String),
+    Regex(regex::Regex),
+}
+
+impl Patterns {
+    fn new(patterns: &[String], regex: bool) -> Result<Patterns, Failure> {
+        let one = |p: &String| {
+            if regex {
+                regex::Regex::new(p).map(Pattern::Regex).map_err(|e| Failure::Usage(e.to_string()))
+            } else {
+                let bare = p.strip_prefix('/').unwrap_or(p);
+                glob::Pattern::new(bare)
+                    .map(|g| Pattern::Glob(g, p.clone()))
+                    .map_err(|e| Failure::Usage(format!("pattern '{p}': {} at character {}", e.msg, e.pos + 1)))
+            }
+        };
+        Ok(Patterns(patterns.iter().map(one).collect::<Result<_, _>>()?))
+    }
+
+    fn any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    fn fit(&self, name: &str) -> bool {
+        self.0.is_empty()
+            || self.0.iter().any(|p| match p {
+                // A name that is itself full of brackets can be given as it is.
+                Pattern::Glob(g, given) => given == name || g.matches(name.strip_prefix('/').unwrap_or(name)),
+                Pattern::Regex(r) => r.is_match(name),
+            })
+    }
+}
+
+/// What one line says.
+struct Row {
+    variable: Variable,
+    steps: String,
+    shape: String,
+    /// Minimum, maximum, mean, standard deviation.
+    facts: Option<[String; 4]>,
+}
+
+fn row(reader: &Reader, head: &Head, long: bool) -> Result<Row, Error> {
+    let variable = reader.variable(&head.name)?;
+    let all = reader.status().steps;
+    let there = variable.steps.len() as u64;
+    let steps = if there == all { all.to_string() } else { format!("{there} of {all}") };
+    let extent = Extents::of(reader, &variable)?;
+    let facts = if long { Some(facts(reader, &variable)?) } else { None };
+    Ok(Row { shape: extent.text(&variable), variable, steps, facts })
+}
+
+/// Smallest and largest extent in each dimension, and number of blocks in a step.
+struct Extents {
+    least: Vec<u64>,
+    most: Vec<u64>,
+    blocks: (u64, u64),
+}
+
+impl Extents {
+    fn of(reader: &Reader, variable: &Variable) -> Result<Extents, Error> {
+        let mut extents = Extents { least: variable.shape.clone(), most: variable.shape.clone(), blocks: (0, 0) };
+        let steps = variable.steps.len() as u64;
+        if !variable.shape_changes && steps > 0 && variable.blocks % steps == 0 && variable.kind != Kind::Local {
+            extents.blocks = (variable.blocks / steps, variable.blocks / steps);
+            return Ok(extents);
+        }
+        let mut step = None;
+        let mut in_step = 0;
+        let mut counts: Option<(u64, u64)> = None;
+        let mut note = |n: u64| counts = Some(counts.map_or((n, n), |(a, b)| (a.min(n), b.max(n))));
+        reader.for_each_block(&variable.name, file::all_steps(reader), &mut |block| {
+            if step != Some(block.step) {
+                if step.is_some() {
+                    note(in_step);
+                }
+                (step, in_step) = (Some(block.step), 0);
+            }
+            in_step += 1;
+            let shape = if variable.kind == Kind::Global { &block.shape } else { &block.count };
+            if matches!(variable.kind, Kind::Global | Kind::Local) && shape.len() == extents.least.len() {
+                for (d, extent) in shape.iter().enumerate() {
+                    extents.least[d] = extents.least[d].min(*extent);
+                    extents.most[d] = extents.most[d].max(*extent);
+                }
+            }
+            Ok(())
+        })?;
+        if step.is_some() {
+            note(in_step);
+        }
+        extents.blocks = counts.unwrap_or((0, 0));
+        Ok(extents)
+    }
+
+    fn text(&self, variable: &Variable) -> String {
+        let span = |a: u64, b: u64| if a == b { a.to_string() } else { format!("{a}..{b}") };
+        let extents = || self.least.iter().zip(&self.most).map(|(a, b)| span(*a, *b)).collect::<Vec<_>>().join(", ");
+        let blocks = span(self.blocks.0, self.blocks.1);
+        match variable.kind {
+            Kind::Scalar => "scalar".to_string(),
+            Kind::LocalValue => format!("{blocks} x scalar"),
+            Kind::Global => format!("{{{}}}", extents()),
+            Kind::Local => format!("{blocks} x [{}]", extents()),
+        }
+    }
+}
+
+fn facts(reader: &Reader, variable: &Variable) -> Result<[String; 4], Error> {
+    let none = || "-".to_string();
+    if variable.element.is_text() {
+        let first = match variable.steps.first() {
+            Some(step) => short_text(&reader.value(&variable.name, *step)?),
+            None => none(),
+        };
+        return Ok([first, String::new(), String::new(), String::new()]);
+    }
+    let s = reader.summary(&variable.name, file::all_steps(reader))?;
+    let real = |v: Option<f64>| v.map_or_else(none, brief);
+    if let (Some(part), finite) = (magnitude(&s), s.finite.unwrap_or(0)) {
+        let (mean, std) = mean_and_std(part, finite);
+        return Ok([brief(part.min), brief(part.max), real(mean), real(std)]);
+    }
+    let value = |v: &Option<Value>| v.as_ref().map_or_else(none, format::short);
+    Ok([value(&s.min), value(&s.max), real(s.mean), real(s.std)])
+}
+
+fn magnitude(s: &Summary) -> Option<&Part> {
+    s.complex.as_ref().filter(|_| s.finite.is_some_and(|n| n > 0)).map(|parts| &parts[0])
+}
+
+fn mean_and_std(part: &Part, finite: u64) -> (Option<f64>, Option<f64>) {
+    if finite == 0 {
+        return (None, None);
+    }
+    let mean = part.sum / finite as f64;
+    let variance = (part.sum_of_squares / finite as f64 - mean * mean).max(0.0);
+    (Some(mean), Some(variance.sqrt()))
+}
+
+fn short_text(value: &Value) -> String {
+    let text = format::short(value);
+    if text.chars().count() <= TEXT_SHOWN {
+        return text;
+    }
+    let mut cut: String = text.chars().take(TEXT_SHOWN - 3).collect();
+    cut.push_str("...");
+    cut
+}
+
+fn print_file(reader: &Reader, out: &mut Terminal) -> Result<(), Failure> {
+    let s = reader.status();
+    let line = |out: &mut Terminal, what: &str, says: String| -> Result<(), Failure> {
+        out.styled(HEADING, &left(what, 16))?;
+        Ok(writeln!(out, "{says}")?)
+    };
+    line(out, "file", format!("{}, {}", plain(reader.path()), count(s.length, "byte")))?;
+    if let Some(data) = &s.data_file {
+        line(out, "index of", plain(data))?;
+    }
+    let order = if s.order == ByteOrder::Little { "little endian" } else { "big endian" };
+    let by = if s.extended { "with Thalweg's extension" } else { "by another library" };
+    line(out, "format", format!("BP version 3, {order}, {by}"))?;
+    let end = match (s.finished, s.extended) {
+        (true, _) => ", closed for good",
+        (false, true) => ", more may come",
+        (false, false) => "",
+    };
+    line(out, "steps", format!("{}{end}", s.steps))?;
+    line(out, "groups", s.groups.iter().map(|g| plain(g)).collect::<Vec<_>>().join(", "))?;
+    let writers =
+        s.writers.map(|n| format!(", {} in the last opening", count(u64::from(n), "rank"))).unwrap_or_default();
+    line(out, "process groups", format!("{}{writers}", s.process_groups))?;
+    let lie = if s.subfiles { "in subfiles" } else { "in the file itself" };
+    line(out, "values", lie.to_string())?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn print_variables(arguments: &Ls, reader: &Reader, rows: &[Row], out: &mut Terminal) -> Result<(), Failure> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let width =
+        |heading: &str, of: &dyn Fn(&Row) -> usize| rows.iter().map(of).max().unwrap_or(0).max(heading.chars().count());
+    let name = width("name", &|r| plain(&r.variable.name).chars().count());
+    let kind = width("type", &|r| r.variable.element.name().len());
+    let steps = width("steps", &|r| r.steps.len());
+    let shape = width("shape", &|r| r.shape.len());
+    // Texts may be as long as they like: nothing stands behind them.
+    let fact: Vec<usize> = (0..4)
+        .map(|i| {
+            width(HEADINGS[i], &|r| r.facts.as_ref().map_or(0, |f| if is_text(r) { 0 } else { f[i].chars().count() }))
+        })
+        .collect();
+    let mut heading =
+        format!("{}  {}  {}  {}", left("type", kind), left("name", name), left("steps", steps), left("shape", shape));
+    if arguments.long {
+        for i in 0..4 {
+            heading.push_str(&format!("  {:>w$}", HEADINGS[i], w = fact[i]));
+        }
+    }
+    out.styled(HEADING, heading.trim_end())?;
+    writeln!(out)?;
+    for row in rows {
+        let v = &row.variable;
+        out.styled(ASIDE, &left(v.element.name(), kind))?;
+        let mut line =
+            format!("  {}  {}  {}", left(&plain(&v.name), name), left(&row.steps, steps), left(&row.shape, shape));
+        for (i, f) in row.facts.iter().flatten().enumerate() {
+            if is_text(row) {
+                line.push_str(&format!("  {f}"));
+            } else {
+                line.push_str(&format!("  {f:>w$}", w = fact[i]));
+            }
+        }
+        if let Some(transform) = &v.transform {
+            line.push_str(&format!("  stored through {}", plain(transform)));
+        }
+        writeln!(out, "{}", line.trim_end())?;
+        if arguments.verbose {
+            print_blocks(reader, v, arguments.long, out)?;
+        }
+    }
+    Ok(())
+}
+
+const HEADINGS: [&str; 4] = ["min", "max", "mean", "std"];
+
+fn is_text(row: &Row) -> bool {
+    row.variable.element.is_text()
+}
+
+fn print_blocks(reader: &Reader, variable: &Variable, long: bool, out: &mut Terminal) -> Result<(), Failure> {
+    let mut ended: Result<(), Failure> = Ok(());
+    let told = reader.for_each_block(&variable.name, file::all_steps(reader), &mut |block| {
+        let writer = reader.writer(&block)?;
+        ended = print_block(&block, writer, variable, long, out);
+        // Nobody reads on, or nothing can be written: no need to look at the rest.
+        if ended.is_err() { Err(Error::new(thalweg_types::ErrorKind::Io, "stopped")) } else { Ok(()) }
+    });
+    ended?;
+    Ok(told?)
+}
+
+fn print_block(
+    block: &Block,
+    writer: Option<u32>,
+    variable: &Variable,
+    long: bool,
+    out: &mut Terminal,
+) -> Result<(), Failure> {
+    write!(out, "    step {}  block {}", block.step, block.number)?;
+    if let Some(rank) = writer {
+        write!(out, "  rank {rank}")?;
+    }
+    if let Some(value) = &block.value {
+        write!(out, "  = {}", short_text(value))?;
+    } else if variable.kind == Kind::Global {
+        write!(out, "  {}", format::range(&block.offset, &block.count))?;
+        if variable.shape_changes {
+            write!(out, " of {}", format::shape(&block.shape))?;
+        }
+    } else {
+        write!(out, "  {}", format::shape(&block.count).replace('{', "[").replace('}', "]"))?;
+    }
+    if block.elements() == 0 {
+        write!(out, "  empty")?;
+    } else if long && block.value.is_none() {
+        for (heading, fact) in HEADINGS.iter().zip(block_facts(block.statistics.as_ref())) {
+            if let Some(fact) = fact {
+                write!(out, "  {heading} {fact}")?;
+            }
+        }
+    }
+    if let Some(subfile) = block.subfile {
+        write!(out, "  subfile {subfile}")?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+fn block_facts(statistics: Option<&Statistics>) -> [Option<String>; 4] {
+    let Some(s) = statistics.filter(|s| s.level != Level::Off && s.finite > 0) else { return [None, None, None, None] };
+    if let Some([magnitude, _, _]) = &s.complex {
+        let (mean, std) = mean_and_std(magnitude, s.finite);
+        return [Some(brief(magnitude.min)), Some(brief(magnitude.max)), mean.map(brief), std.map(brief)];
+    }
+    [Some(format::short(&s.min)), Some(format::short(&s.max)), s.mean().map(brief), s.standard_deviation().map(brief)]
+}
+
+fn print_attributes(attributes: &[Attribute], below: bool, out: &mut Terminal) -> Result<(), Failure> {
+    if attributes.is_empty() {
+        return Ok(());
+    }
+    if below {
+        writeln!(out)?;
+    }
+    let kinds: Vec<&str> = attributes.iter().map(|a| format::attribute_type(a.element, &a.value).name()).collect();
+    let kind = kinds.iter().map(|k| k.len()).max().unwrap_or(0).max(4);
+    let name = attributes.iter().map(|a| plain(&a.name).chars().count()).max().unwrap_or(0).max(9);
+    out.styled(HEADING, &format!("{}  {}  value", left("type", kind), left("attribute", name)))?;
+    writeln!(out)?;
+    for (attribute, k) in attributes.iter().zip(kinds) {
+        out.styled(ASIDE, &left(k, kind))?;
+        write!(out, "  {}  {}", left(&plain(&attribute.name), name), format::attribute(&attribute.value))?;
+        if let Some(variable) = &attribute.variable {
+            write!(out, "  (of {})", plain(variable))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn json_facts(element: ElementType, s: &Summary) -> Json {
+    let real = |v: Option<f64>| v.map(format::json_real);
+    let part = |p: &Part| {
+        let (mean, std) = mean_and_std(p, s.finite.unwrap_or(0));
+        json!({ "min": format::json_real(p.min), "max": format::json_real(p.max), "mean": real(mean), "std": real(std) })
+    };
+    if let (true, Some([magnitude, re, im])) = (element.is_complex(), &s.complex) {
+        return json!({ "elements": s.elements, "finite": s.finite,
+            "magnitude": part(magnitude), "real": part(re), "imaginary": part(im) });
+    }
+    json!({
+        "elements": s.elements, "finite": s.finite,
+        "min": s.min.as_ref().map(format::json), "max": s.max.as_ref().map(format::json),
+        "mean": real(s.mean), "std": real(s.std),
+    })
+}
+
+fn json_block(block: &Block, writer: Option<u32>, kind: Kind, long: bool) -> Json {
+    let mut all = json!({ "step": block.step, "block": block.number, "rank": writer });
+    if let Some(value) = &block.value {
+        all["value"] = format::json(value);
+    } else {
+        if kind == Kind::Global {
+            all["shape"] = json!(block.shape);
+            all["offset"] = json!(block.offset);
+        }
+        all["count"] = json!(block.count);
+        if let Some(s) = block.statistics.as_ref().filter(|s| long && s.finite > 0 && s.level != Level::Off) {
+            if s.complex.is_none() {
+                all["min"] = format::json(&s.min);
+                all["max"] = format::json(&s.max);
+                all["mean"] = json!(s.mean().map(format::json_real));
+                all["std"] = json!(s.standard_deviation().map(format::json_real));
+            } else if let Some([magnitude, _, _]) = &s.complex {
+                let (mean, std) = mean_and_std(magnitude, s.finite);
+                all["magnitude"] = json!({
+                    "min": format::json_real(magnitude.min), "max": format::json_real(magnitude.max),
+                    "mean": mean.map(format::json_real), "std": std.map(format::json_real),
+                });
+            }
+        }
+    }
+    if let Some(subfile) = block.subfile {
+        all["subfile"] = json!(subfile);
+    }
+    all
+}
+
+/// One document, a line for each variable, block and attribute: blocks are many, so they are printed as they come.
+fn print_json(
+    arguments: &Ls,
+    reader: &Reader,
+    variables: &[&Head],
+    attributes: &[Attribute],
+    unreadable: &mut Vec<Error>,
+    out: &mut Terminal,
+) -> Result<(), Failure> {
+    let s = reader.status();
+    let partial: Vec<Json> =
+        s.partial.iter().map(|p| json!({ "step": p.step, "rank": p.rank, "why": p.kind.words() })).collect();
+    let file = json!({
+        "file": reader.path(), "bytes": s.length, "steps": s.steps, "finished": s.finished, "torn_bytes": s.torn_bytes,
+        "partial": partial, "groups": s.groups, "process_groups": s.process_groups, "ranks": s.writers,
+        "byte_order": if s.order == ByteOrder::Little { "little" } else { "big" },
+        "subfiles": s.subfiles, "extended": s.extended, "step_records": s.step_records, "index_of": s.data_file,
+    });
+    let text = file.to_string();
+    write!(out, "{},\n\"variables\": [", text.strip_suffix('}').unwrap_or(&text))?;
+    let mut first = true;
+    for head in variables {
+        let told = reader.variable(&head.name).and_then(|v| {
+            let facts = if arguments.long { Some(reader.summary(&head.name, file::all_steps(reader))?) } else { None };
+            Ok((v, facts))
+        });
+        let (v, facts) = match told {
+            Ok(told) => told,
+            Err(error) => {
+                unreadable.push(error);
+                continue;
+            }
+        };
+        write!(out, "{}", if first { "\n" } else { ",\n" })?;
+        first = false;
+        let mut all = json!({
+            "name": v.name, "group": v.group, "type": v.element.name(), "kind": kind_name(v.kind),
+            "steps": v.steps.len(), "first_step": v.steps.first(), "last_step": v.steps.last(),
+            "shape": v.shape, "shape_changes": v.shape_changes, "blocks": v.blocks, "transform": v.transform,
+        });
+        if let (Some(facts), Some(map)) = (&facts, all.as_object_mut())
+            && !v.element.is_text()
+            && let Json::Object(facts) = json_facts(v.element, facts)
+        {
+            map.extend(facts);
+        }
+        let text = all.to_string();
+        if !arguments.verbose {
+            write!(out, "{text}")?;
+            continue;
+        }
+        write!(out, "{}, \"each_block\": [", text.strip_suffix('}').unwrap_or(&text))?;
+        let mut ended: Result<(), Failure> = Ok(());
+        let mut separator = "\n  ";
+        let told = reader.for_each_block(&v.name, file::all_steps(reader), &mut |block| {
+            let json = json_block(&block, reader.writer(&block)?, v.kind, arguments.long);
+            ended = write!(out, "{separator}{json}").map_err(Failure::from);
+            separator = ",\n  ";
+            if ended.is_err() { Err(Error::new(thalweg_types::ErrorKind::Io, "stopped")) } else { Ok(()) }
+        });
+        ended?;
+        told?;
+        write!(out, "]}}")?;
+    }
+    write!(out, "]")?;
+    if arguments.attributes {
+        write!(out, ",\n\"attributes\": [")?;
+        for (i, a) in attributes.iter().enumerate() {
+            let all = json!({
+                "name": a.name, "group": a.group, "type": format::attribute_type(a.element, &a.value).name(),
+                "value": format::json_attribute(&a.value), "variable": a.variable, "internal": a.internal,
+            });
+            write!(out, "{}{all}", if i == 0 { "\n" } else { ",\n" })?;
+        }
+        write!(out, "]")?;
+    }
+    writeln!(out, "}}")?;
+    Ok(())
+}
+
+/// What a variable is, in a word.
+pub fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Scalar => "scalar",
+        Kind::LocalValue => "local value",
+        Kind::Global => "global array",
+        Kind::Local => "local array",
+    }
+}

@@ -1,0 +1,10 @@
+//! One room per command.
+
+pub mod completions;
+pub mod config;
+pub mod dump;
+pub mod find;
+pub mod index;
+pub mod ls;
+pub mod recover;
+pub mod verify;

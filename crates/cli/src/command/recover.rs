@@ -1,0 +1,37 @@
+//! `thalweg recover`: a good index again, every closed step kept.
+
+use crate::arguments::Recover;
+use crate::file;
+use crate::format;
+use crate::outcome::{Failure, Outcome};
+use crate::terminal::{BAD, GOOD, Terminal};
+use std::io::Write;
+use thalweg_reader::RecoverOptions;
+
+pub fn run(arguments: &Recover, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let (layout, name) = file::place(&arguments.file, Some("scanning"))?;
+    let options = RecoverOptions { dry_run: arguments.dry_run, keep_partial: arguments.partial };
+    let recovery = thalweg_reader::recover(layout.as_ref(), &name, options)?;
+    let shown = arguments.file.display();
+    for action in &recovery.actions {
+        writeln!(out, "{}{action}", if arguments.dry_run { "would: " } else { "" })?;
+    }
+    if !recovery.dropped.is_empty() {
+        let steps = format::steps(&recovery.dropped);
+        let hint = if arguments.partial { "" } else { " (--partial keeps what is whole of them)" };
+        writeln!(out, "not kept: steps that were not closed: {steps}{hint}")?;
+    }
+    if recovery.steps == 0 {
+        out.styled(BAD, "nothing to recover")?;
+        writeln!(out, ": {shown} has no whole step")?;
+        return Ok(Outcome::No);
+    }
+    let state = match (recovery.changed, arguments.dry_run) {
+        (false, _) => "nothing to do",
+        (true, true) => "can be recovered",
+        (true, false) => "recovered",
+    };
+    out.styled(GOOD, state)?;
+    writeln!(out, ": {shown} with {}", format::count(recovery.steps, "step"))?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,199 @@
+//! Opening what the command line names, and what to say about a file that was cut off.
+
+use crate::format;
+use crate::outcome::Failure;
+use crate::progress::Progress;
+use crate::terminal::{complain, plain};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use thalweg_layout::{Direct, Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
+use thalweg_reader::{Head, Reader};
+use thalweg_store::Posix;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// The files of this machine as a layout, and the name of a file there.
+///
+/// - `doing`: what a progress bar over the bytes read says; `None` for no bar.
+pub fn place(path: &Path, doing: Option<&'static str>) -> std::result::Result<(Arc<dyn Layout>, String), Failure> {
+    let name = path.to_str().ok_or_else(|| Failure::Usage(format!("'{}' is no UTF-8 text", path.display())))?;
+    if path.is_dir() {
+        return Err(Error::new(ErrorKind::InvalidArgument, format!("'{name}' is a folder, not a file")).into());
+    }
+    let direct = Direct::new(Arc::new(Posix::plain()))?;
+    let layout: Arc<dyn Layout> = match doing {
+        Some(doing) => {
+            let watch = Watch { done: 0, total: 0, bar: Progress::bytes(doing) };
+            Arc::new(Watched { below: direct, watch: Arc::new(Mutex::new(watch)) })
+        }
+        None => Arc::new(direct),
+    };
+    Ok((layout, name.to_string()))
+}
+
+/// Opens a file, and says on standard error where it was cut off or lacks something.
+pub fn open(path: &Path, doing: Option<&'static str>) -> std::result::Result<Reader, Failure> {
+    let (layout, name) = place(path, doing)?;
+    let reader = Reader::open(layout, &name).map_err(|error| {
+        if matches!(error.kind(), ErrorKind::Torn | ErrorKind::Corrupt) {
+            complain("thalweg", &format!("{error}\n  next: thalweg recover --dry-run {}", shell(path)));
+            Failure::File(Error::new(error.kind(), format!("cannot open '{}'", path.display())))
+        } else {
+            Failure::File(error)
+        }
+    })?;
+    notice(&reader, path);
+    Ok(reader)
+}
+
+/// All steps of a file.
+pub fn all_steps(reader: &Reader) -> Range<u64> {
+    0..reader.status().steps
+}
+
+/// A path as it is typed in a shell.
+pub fn shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    if text.chars().all(|c| c.is_alphanumeric() || "/._-+=:@%".contains(c)) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+fn notice(reader: &Reader, path: &Path) {
+    let status = reader.status();
+    let safe = match status.steps {
+        0 => "nothing: no step was closed".to_string(),
+        1 => "step 0, shown here".to_string(),
+        n => format!("steps 0 to {}, shown here", n - 1),
+    };
+    let next = format!("  next: thalweg recover {}", shell(path));
+    let shown = path.display();
+    if status.torn_bytes > 0 {
+        let bytes = format::count(status.torn_bytes, "byte");
+        complain(
+            "thalweg",
+            &format!(
+                "{shown} was cut off, or is being written: {bytes} at its end belong to no closed step\n  safe: {safe}\n\
+                 {next}   (other BP readers can't open it before; not while it is being written)"
+            ),
+        );
+    } else if status.step_records > 0 && !status.finished {
+        let records = format::count(status.step_records, "step");
+        complain(
+            "thalweg",
+            &format!(
+                "{shown} was not closed for good, or is being written: other BP readers don't see its last {records}\n  \
+                 safe: {safe}\n{next}   (not while it is being written)"
+            ),
+        );
+    }
+    for partial in status.partial.iter().take(10) {
+        let (step, rank, why) = (partial.step, partial.rank, partial.kind.words());
+        complain(
+            "thalweg",
+            &format!("step {step} is partial: rank {rank} failed ({why}), what the others wrote is there"),
+        );
+    }
+    if status.partial.len() > 10 {
+        complain("thalweg", &format!("... and {} more partial steps", status.partial.len() - 10));
+    }
+}
+
+/// The name in the file that is meant: as given, or with or without the slash in front.
+pub fn known<'a>(heads: &'a [Head], name: &str) -> Option<&'a str> {
+    let bare = |n: &'a Head| n.name.strip_prefix('/').unwrap_or(&n.name);
+    heads
+        .iter()
+        .find(|h| h.name == name)
+        .or_else(|| heads.iter().find(|h| bare(h) == name.strip_prefix('/').unwrap_or(name)))
+        .map(|h| h.name.as_str())
+}
+
+/// That there is no such variable or attribute, with the nearest name.
+pub fn absent(sort: &str, heads: &[Head], name: &str) -> Failure {
+    let near = thalweg_schema::report::nearest(name, heads.iter().map(|h| h.name.as_str()));
+    let hint = match near {
+        Some(near) => format!("; the nearest is '{}'", plain(near)),
+        None if heads.is_empty() => format!("; the file has no {sort}s"),
+        None => "; `thalweg ls -a` lists all".to_string(),
+    };
+    Failure::Absent(format!("no {sort} '{}'{hint}", plain(name)))
+}
+
+struct Watch {
+    done: u64,
+    total: u64,
+    bar: Progress,
+}
+
+/// A layout whose reads move a progress bar.
+struct Watched {
+    below: Direct,
+    watch: Arc<Mutex<Watch>>,
+}
+
+struct WatchedObject {
+    below: Box<dyn ReadObject>,
+    watch: Arc<Mutex<Watch>>,
+}
+
+impl Layout for Watched {
+    fn describe(&self) -> String {
+        self.below.describe()
+    }
+
+    fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
+        self.below.open_write(path, how, writer)
+    }
+
+    fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
+        let below = self.below.open_read(path)?;
+        if let (Ok(mut watch), Ok(length)) = (self.watch.lock(), below.length()) {
+            watch.total = watch.total.saturating_add(length);
+        }
+        Ok(Box::new(WatchedObject { below, watch: Arc::clone(&self.watch) }))
+    }
+
+    fn stat(&self, path: &str) -> Result<Stat> {
+        self.below.stat(path)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        self.below.list(folder)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.below.rename(from, to)
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        self.below.remove(path)
+    }
+
+    fn make_folder(&self, path: &str) -> Result<()> {
+        self.below.make_folder(path)
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        self.below.sync_folder(folder)
+    }
+}
+
+impl ReadObject for WatchedObject {
+    fn length(&self) -> Result<u64> {
+        self.below.length()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let got = self.below.read_at(offset, out)?;
+        if let Ok(mut watch) = self.watch.lock() {
+            // Some bytes are read twice; the bar then stays full.
+            watch.done = watch.done.saturating_add(got as u64).min(watch.total);
+            let (done, total) = (watch.done, watch.total);
+            watch.bar.at(done, total);
+        }
+        Ok(got)
+    }
+}

@@ -1,0 +1,68 @@
+//! The `thalweg` command: lists, prints, searches, checks and repairs files of simulation output.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`arguments`] | the command line as data: parser, help, completions |
+//! | [`command`] | one room per command |
+//! | [`slice`] | `var[step, a:b, :]` |
+//! | [`predicate`] | what `find` looks for, answered from characteristics: no, maybe, yes |
+//! | [`number`] | numbers compared exactly, printed exactly or briefly |
+//! | [`format`] | values, shapes and boxes as text and JSON |
+//! | [`npy`] | NumPy files |
+//! | [`file`] | opening; what is said about files that were cut off |
+//! | [`terminal`], [`progress`] | colours, width and bars, on a terminal only |
+//! | [`outcome`] | exit codes |
+//!
+//! Results go to standard output, remarks to standard error. Exit codes are in `docs/guide/command-line.md`.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod command;
+mod file;
+mod format;
+mod npy;
+mod number;
+mod outcome;
+mod predicate;
+mod progress;
+mod slice;
+mod terminal;
+
+use arguments::{Arguments, Command, Config};
+use clap::Parser;
+use outcome::{Failure, Outcome};
+use std::io::Write;
+use std::process::ExitCode;
+use terminal::Terminal;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let mut out = Terminal::stdout();
+    let ended = run(&arguments.command, &mut out).and_then(|outcome| {
+        out.flush()?;
+        Ok(outcome)
+    });
+    let failure = match ended {
+        Ok(outcome) => return ExitCode::from(outcome.code()),
+        Err(failure) => failure,
+    };
+    if !matches!(failure, Failure::Pipe) {
+        // What was printed so far comes before the reason why it ends.
+        let _ = out.flush();
+        terminal::complain("thalweg", &failure.to_string());
+    }
+    ExitCode::from(failure.code())
+}
+
+fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
+    match command {
+        Command::Ls(a) => command::ls::run(a, out),
+        Command::Dump(a) => command::dump::run(a, out),
+        Command::Find(a) => command::find::run(a, out),
+        Command::Verify(a) => command::verify::run(a, out),
+        Command::Recover(a) => command::recover::run(a, out),
+        Command::Index(a) => command::index::run(a, out),
+        Command::Config(Config::Lint { file }) => command::config::lint(file, out),
+        Command::Completions(a) => command::completions::run(a, out),
+    }
+}

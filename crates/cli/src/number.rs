@@ -1,0 +1,169 @@
+//! Numbers compared exactly: whole numbers of 64 bits and doubles, without rounding one to the other.
+
+use std::cmp::Ordering;
+use std::fmt;
+use thalweg_types::Value;
+
+/// A real number.
+#[derive(Debug, Clone, Copy)]
+pub enum Number {
+    Whole(i128),
+    Real(f64),
+}
+
+impl Number {
+    pub const LEAST: Number = Number::Real(f64::NEG_INFINITY);
+    pub const GREATEST: Number = Number::Real(f64::INFINITY);
+
+    /// The number in a value; `None` for text and complex numbers.
+    pub fn of(value: &Value) -> Option<Number> {
+        match value {
+            Value::F32(v) => Some(Number::Real(f64::from(*v))),
+            Value::F64(v) => Some(Number::Real(*v)),
+            Value::U64(v) => Some(Number::Whole(i128::from(*v))),
+            // adios2 calls its signed bytes so.
+            Value::Char(v) => Some(Number::Whole(i128::from(*v as i8))),
+            Value::LongDouble(v) => Some(Number::Real(thalweg_types::value::long_double_to_f64(v))),
+            other => other.as_i64().map(|v| Number::Whole(i128::from(v))),
+        }
+    }
+
+    /// Reads `3`, `-2.5`, `1e-3`, `inf`.
+    pub fn parse(text: &str) -> Option<Number> {
+        if let Ok(whole) = text.parse::<i128>() {
+            return Some(Number::Whole(whole));
+        }
+        // Names such as `nan` or `infinity` are no numbers here; only what starts like one is.
+        let digits = text.trim_start_matches(['+', '-']);
+        if digits != "inf" && !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+            return None;
+        }
+        text.parse::<f64>().ok().map(Number::Real)
+    }
+
+    pub fn is_nan(self) -> bool {
+        matches!(self, Number::Real(v) if v.is_nan())
+    }
+
+    /// The nearest double.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Number::Whole(v) => v as f64,
+            Number::Real(v) => v,
+        }
+    }
+
+    /// The order of two numbers; NaN equals NaN and nothing else, above everything.
+    pub fn compare(self, other: Number) -> Ordering {
+        match (self, other) {
+            (Number::Whole(a), Number::Whole(b)) => a.cmp(&b),
+            (Number::Real(a), Number::Real(b)) => a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan())),
+            (Number::Whole(a), Number::Real(b)) => whole_with_real(a, b),
+            (Number::Real(a), Number::Whole(b)) => whole_with_real(b, a).reverse(),
+        }
+    }
+
+    pub fn min(self, other: Number) -> Number {
+        if other.compare(self).is_lt() { other } else { self }
+    }
+
+    pub fn max(self, other: Number) -> Number {
+        if other.compare(self).is_gt() { other } else { self }
+    }
+}
+
+fn whole_with_real(a: i128, b: f64) -> Ordering {
+    const BEYOND: f64 = 1e38;
+    if b.is_nan() || b > BEYOND {
+        return Ordering::Less;
+    }
+    if b < -BEYOND {
+        return Ordering::Greater;
+    }
+    // Below 2^127 the cast is exact on the whole part.
+    let below = b.floor();
+    a.cmp(&(below as i128)).then(if b > below { Ordering::Less } else { Ordering::Equal })
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Whole(v) => write!(f, "{v}"),
+            Number::Real(v) => f.write_str(&real(*v)),
+        }
+    }
+}
+
+/// A double in its shortest exact form, very small and very large ones with an exponent.
+pub fn real(v: f64) -> String {
+    if v == 0.0 || !v.is_finite() || (1e-5..1e16).contains(&v.abs()) { format!("{v}") } else { format!("{v:e}") }
+}
+
+/// A single, likewise.
+pub fn single(v: f32) -> String {
+    if v == 0.0 || !v.is_finite() || (1e-5..1e8).contains(&v.abs()) { format!("{v}") } else { format!("{v:e}") }
+}
+
+/// A double in at most six significant digits: what a listing needs, not the number itself.
+pub fn brief(v: f64) -> String {
+    if v == 0.0 || !v.is_finite() {
+        return format!("{v}");
+    }
+    let scientific = format!("{v:.5e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trim = |s: &str| -> String {
+        if s.contains('.') { s.trim_end_matches('0').trim_end_matches('.').to_string() } else { s.to_string() }
+    };
+    if (-5..6).contains(&exponent) {
+        trim(&format!("{v:.*}", (5 - exponent).max(0) as usize))
+    } else {
+        format!("{}e{exponent}", trim(mantissa))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_and_doubles_compare_without_rounding() {
+        let big = Number::Whole((1 << 53) + 1);
+        assert_eq!(big.compare(Number::Real(9_007_199_254_740_992.0)), Ordering::Greater);
+        assert_eq!(Number::Real(9_007_199_254_740_992.0).compare(big), Ordering::Less);
+        assert_eq!(Number::Whole(3).compare(Number::Real(3.0)), Ordering::Equal);
+        assert_eq!(Number::Whole(-3).compare(Number::Real(-2.5)), Ordering::Less);
+        assert_eq!(Number::Whole(-2).compare(Number::Real(-2.5)), Ordering::Greater);
+        assert_eq!(Number::Whole(i128::MAX).compare(Number::GREATEST), Ordering::Less);
+        assert_eq!(Number::Whole(i128::MIN).compare(Number::LEAST), Ordering::Greater);
+    }
+
+    #[test]
+    fn brief_numbers_have_six_digits_at_most() {
+        let shown: Vec<String> =
+            [0.1 + 0.2, 1e-9, 123_456.7, 1_234_567.0, -0.00012345678, 5e-324, f64::MAX, f64::NAN, 2.0]
+                .map(brief)
+                .to_vec();
+        assert_eq!(
+            shown,
+            ["0.3", "1e-9", "123457", "1.23457e6", "-0.000123457", "4.94066e-324", "1.79769e308", "NaN", "2"]
+        );
+    }
+
+    #[test]
+    fn exact_numbers_read_back_equal() {
+        for v in [0.1 + 0.2, 5e-324, f64::MAX, -1e-5, 1e16, 123456789.123] {
+            assert_eq!(real(v).parse::<f64>().unwrap(), v);
+        }
+        assert_eq!(single(0.1), "0.1");
+        assert_eq!(real(f64::MAX), "1.7976931348623157e308");
+    }
+
+    #[test]
+    fn names_are_not_taken_for_numbers() {
+        assert!(Number::parse("nan").is_none() && Number::parse("e3").is_none() && Number::parse("1x").is_none());
+        assert!(matches!(Number::parse("-3"), Some(Number::Whole(-3))));
+        assert!(matches!(Number::parse("1e3"), Some(Number::Real(_))));
+        assert!(matches!(Number::parse("-inf"), Some(Number::Real(_))));
+    }
+}

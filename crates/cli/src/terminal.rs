@@ -1,0 +1,106 @@
+//! What standard output is: colours and width on a terminal, plain text anywhere else.
+
+use anstyle::{AnsiColor, Style};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+
+/// Where a command prints.
+pub struct Terminal {
+    out: BufWriter<StdoutLock<'static>>,
+    color: bool,
+    width: Option<usize>,
+}
+
+fn colors_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+}
+
+impl Terminal {
+    /// Standard output.
+    pub fn stdout() -> Terminal {
+        let out = io::stdout();
+        let there = out.is_terminal();
+        let width = if there { terminal_size::terminal_size().map(|(w, _)| usize::from(w.0).max(20)) } else { None };
+        Terminal { out: BufWriter::with_capacity(1 << 16, out.lock()), color: there && colors_wanted(), width }
+    }
+
+    /// Whether colours are used.
+    pub fn color(&self) -> bool {
+        self.color
+    }
+
+    /// Columns of the terminal; `None` where it is none.
+    pub fn width(&self) -> Option<usize> {
+        self.width
+    }
+
+    /// Prints text in a style, without it where there are no colours.
+    pub fn styled(&mut self, style: Style, text: &str) -> io::Result<()> {
+        if self.color && !text.trim().is_empty() {
+            write!(self.out, "{style}{text}{style:#}")
+        } else {
+            self.out.write_all(text.as_bytes())
+        }
+    }
+}
+
+impl Write for Terminal {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Headings.
+pub const HEADING: Style = Style::new().bold();
+/// Types, places: what stands beside the thing itself.
+pub const ASIDE: Style = AnsiColor::Cyan.on_default();
+/// Everything is well.
+pub const GOOD: Style = AnsiColor::Green.on_default().bold();
+/// Something is wrong.
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
+
+/// Prints a line on standard error: `thalweg: ...`, the word in front in colour on a terminal.
+pub fn complain(word: &str, what: &str) {
+    let style = if io::stderr().is_terminal() && colors_wanted() { BAD } else { Style::new() };
+    // Where standard error is gone there is nobody left to tell.
+    let _ = writeln!(io::stderr().lock(), "{style}{word}{style:#}: {what}");
+}
+
+/// Text safe to print on one line: control characters become escapes, so that no name in a file can steer a terminal.
+pub fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if c.is_control() => out.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A text between double quotes, on one line.
+pub fn quoted(text: &str) -> String {
+    format!("\"{}\"", plain(&text.replace('\\', "\\\\").replace('"', "\\\"")))
+}
+
+/// Pads to a number of characters, text to the left.
+pub fn left(text: &str, width: usize) -> String {
+    format!("{text:<width$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_file_steers_the_terminal() {
+        assert_eq!(plain("a\u{1b}[31mb\n"), "a\\u{1b}[31mb\\n");
+        assert_eq!(quoted("say \"hi\"\n"), "\"say \\\"hi\\\"\\n\"");
+    }
+}
