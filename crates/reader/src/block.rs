@@ -1,7 +1,11 @@
 //! Blocks: one variable's box from one rank in one step.
 
+use thalweg_bp::characteristic::{Characteristics, SINGLE_FILE};
+use thalweg_bp::shape::{JOINED, Shape};
 use thalweg_bp::statistics::Statistics;
-use thalweg_types::{BoundingBox, Extent, Value};
+use thalweg_types::{AttributeValue, BoundingBox, ElementType, Error, ErrorKind, Extent, Result, Value};
+
+use crate::variable::Kind;
 
 /// A block as the index describes it. Dimensions slowest first, in elements.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,4 +44,101 @@ impl Block {
     pub fn elements(&self) -> u64 {
         thalweg_types::bounding_box::elements(&self.count).unwrap_or(u64::MAX)
     }
+}
+
+/// What a shape makes of a variable.
+pub(crate) fn kind_of(shape: Option<&Shape>) -> Kind {
+    match shape {
+        None => Kind::Scalar,
+        Some(s) if s.rank() == 0 => Kind::Scalar,
+        Some(s) if s.is_local_value() => Kind::LocalValue,
+        Some(s) if s.is_global() || s.global.contains(&JOINED) => Kind::Global,
+        Some(_) => Kind::Local,
+    }
+}
+
+/// How the sets of a variable become blocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct How {
+    /// Type as stored.
+    pub element: ElementType,
+    /// Dimensions are stored fastest first.
+    pub fortran: bool,
+    /// File indexes name subfiles.
+    pub subfiles: bool,
+}
+
+impl How {
+    /// One set as a block; its number is given, joined dimensions are not resolved.
+    pub fn block(self, set: Characteristics, step: u64, number: u64) -> Result<Block> {
+        let too_large = || {
+            Error::new(ErrorKind::Corrupt, "a block has more bytes than 64 bits count")
+                .at_step(step)
+                .at_byte(set.record_offset)
+        };
+        let subfile = (self.subfiles && set.file_index != SINGLE_FILE).then_some(set.file_index);
+        let stored = set.shape.as_ref().filter(|s| s.rank() > 0);
+        let value = match set.value {
+            Some(AttributeValue::One(value)) => Some(value),
+            Some(AttributeValue::Many(_, mut values)) if values.len() == 1 => values.pop(),
+            _ => None,
+        };
+        let bytes = match (stored, &value) {
+            (Some(shape), _) if shape.is_local_value() => self.element.size(),
+            (Some(shape), _) => {
+                shape.elements().and_then(|n| n.checked_mul(self.element.size())).ok_or_else(too_large)?
+            }
+            (None, Some(Value::String(text))) => text.len() as u64,
+            (None, _) => self.element.size(),
+        };
+        let payload = Extent::new(set.payload_offset, bytes);
+        payload.end().ok_or_else(too_large)?;
+        let original = set.transform.as_ref().map(|t| &t.shape).or(stored);
+        let kind = kind_of(original);
+        let mut shape = original.cloned().unwrap_or_default();
+        if self.fortran {
+            shape = shape.reversed();
+        }
+        shape.elements().ok_or_else(too_large)?;
+        let (shape, offset, count) = match kind {
+            Kind::Scalar => (vec![], vec![], vec![]),
+            Kind::LocalValue => (vec![number + 1], vec![number], vec![1]),
+            Kind::Global => (shape.global, shape.offset, shape.local),
+            Kind::Local => (vec![], vec![0; shape.local.len()], shape.local),
+        };
+        Ok(Block {
+            step,
+            number,
+            shape,
+            offset,
+            count,
+            statistics: set.statistics,
+            value,
+            subfile,
+            payload,
+            record_offset: set.record_offset,
+            transform: set.transform.map(|t| t.uid),
+        })
+    }
+}
+
+/// Gives blocks of a step what only all of them together tell: offsets in a joined dimension, the number of values
+/// local to writers. Source: `docs/format/bp3.md`, section 5.2.
+pub(crate) fn resolve(blocks: &mut [Block], kind: Kind) -> Result<()> {
+    if kind == Kind::LocalValue {
+        let n = blocks.len() as u64;
+        blocks.iter_mut().for_each(|b| b.shape = vec![n]);
+    }
+    let joined = blocks.first().and_then(|b| b.shape.iter().position(|g| *g == JOINED));
+    if let Some(d) = joined {
+        let mut end = 0u64;
+        for block in blocks.iter_mut().filter(|b| b.count.len() > d) {
+            block.offset[d] = end;
+            end = end
+                .checked_add(block.count[d])
+                .ok_or_else(|| Error::new(ErrorKind::Corrupt, "a joined array is longer than 64 bits count"))?;
+        }
+        blocks.iter_mut().filter(|b| b.shape.len() > d).for_each(|b| b.shape[d] = end);
+    }
+    Ok(())
 }

@@ -1,10 +1,42 @@
-//! The index alone.
+//! The index alone, as a small file: a BP file whose data lies elsewhere.
+//!
+//! It is a full index from byte 0 with one more record in its extension section, which names the file that holds the
+//! data and says how long it was. Everything answered from the index is answered from it; values are read from the data
+//! file where that lies in the same folder. The offsets in it are those of the data file.
 
+use crate::object::Object;
+use thalweg_bp::extension::Tag;
+use thalweg_bp::live::Live;
+use thalweg_bp::source::Source;
+use thalweg_bp::wire::{Cursor, Put};
 use thalweg_layout::Layout;
-use thalweg_types::Result;
+use thalweg_types::{ByteOrder, Result};
 
-/// The bytes of an index file: what `ls` and `find` accept in place of the data.
+/// The bytes of an index file of the file at `path`.
+///
+/// # Errors
+/// `Torn` where the file has no index that checks; `Unsupported` for files of the other byte order.
 pub fn index_only(layout: &dyn Layout, path: &str) -> Result<Vec<u8>> {
-    let _ = (layout, path);
-    todo!()
+    let file = Object::open(layout, path)?;
+    let live = Live::find(&file).map_err(|e| e.in_object(path))?;
+    let mut index = live.load(&file).map_err(|e| e.in_object(path))?;
+    let subfiles = match &live.base {
+        Some(base) => base.footer.subfiles,
+        None => crate::object::subfiles(layout, path)?.first().is_some(),
+    };
+    if index.records.get(Tag::DataFile).is_empty() {
+        let list = index.records.list(Tag::DataFile);
+        list.put_u64(if subfiles { 0 } else { file.length() });
+        list.put_str16(path.rsplit('/').next().unwrap_or(path).as_bytes());
+    }
+    Ok(index.encode(0, subfiles, live.finished())?.to_bytes())
+}
+
+/// What the record of an index file says: length and name of the file that holds the data.
+pub(crate) fn data_file(record: &[u8], order: ByteOrder) -> Option<(u64, String)> {
+    let mut c = Cursor::new(record, order, 0);
+    let length = c.u64("data file").ok()?;
+    let name = c.name("data file").ok()?;
+    // A name in the same folder, whatever the file says.
+    (!name.is_empty() && !name.contains('/') && name != "..").then_some((length, name))
 }

@@ -1,101 +1,1015 @@
-//! The reader.
+//! The reader: opens a file by its end alone and answers from the index; values come from the data.
+//!
+//! | what is read | when |
+//! |---|---|
+//! | footer, extension section (with the directory of entries) | at open |
+//! | step records behind the last full index | at open |
+//! | the index entry of one variable or attribute | when it is first asked for; kept up to 64 MiB in all |
+//! | the process group index | when an array of more than one dimension is first asked for (to know whether groups are Fortran's) |
+//! | payloads | by `read` |
+//!
+//! Foreign files have no directory: their process group index and the head of every entry are read at open.
 
-use crate::{Attribute, Block, Element, Head, Status, Summary, Variable};
+use crate::block::{self, How, kind_of};
+use crate::object::{self, Object};
+use crate::plan::{self, Limits, Plan, Stored};
+use crate::sets::Sets;
+use crate::summary::Joining;
+use crate::variable::full_name;
+use crate::{Attribute, Block, Element, Head, Kind, Partial, Status, Summary, Variable, fetch};
+use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
-use thalweg_bp::index::ProcessGroupEntry;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use thalweg_bp::characteristic::SINGLE_FILE;
+use thalweg_bp::checksum::Crc32c;
+use thalweg_bp::extension::{Records, Tag};
+use thalweg_bp::index::{self, ProcessGroupEntry, Table};
+use thalweg_bp::live::Live;
+use thalweg_bp::source::{self, Source};
+use thalweg_bp::statistics::{Level, Part, Statistics};
+use thalweg_bp::wire::Cursor;
+use thalweg_bp::{scan, shape::Shape};
 use thalweg_layout::Layout;
-use thalweg_types::{Result, Selection, Value};
+use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Result, Selection, Value};
+
+/// Bytes of entries that are kept.
+const KEPT: usize = 64 << 20;
 
 /// An open file. A clone is the same file; any thread may use it. It sees what was there when it was opened.
 #[derive(Clone)]
-pub struct Reader(Arc<()>);
+pub struct Reader(Arc<Inner>);
 
-#[allow(unused_variables)]
-impl Reader {
-    /// Opens a file, metadata file or index file by its end alone.
-    pub fn open(layout: Arc<dyn Layout>, path: &str) -> Result<Reader> {
-        todo!()
+struct Inner {
+    layout: Arc<dyn Layout>,
+    path: String,
+    /// The file whose name subfiles take, and that holds the payloads where there are none.
+    data_path: String,
+    file: Object,
+    live: Live,
+    order: ByteOrder,
+    status: Status,
+    variables: Names,
+    attributes: Names,
+    /// Objects of payloads, opened when first needed.
+    objects: Mutex<HashMap<Option<u32>, Object>>,
+    kept: Mutex<KeptSets>,
+    fortran: OnceLock<Fortran>,
+    groups: OnceLock<Arc<Vec<ProcessGroupEntry>>>,
+    extra: OnceLock<Extra>,
+    /// Shortest the data file of an index file may be.
+    data_length: u64,
+}
+
+/// Variables or attributes by name, and where their entries lie.
+struct Names {
+    heads: Vec<Head>,
+    by_name: HashMap<String, usize>,
+    /// In the full index (place in `Base::entries`) and in the step records (place in the table).
+    places: Vec<(Option<usize>, Option<usize>)>,
+}
+
+/// Whether dimensions are stored fastest first.
+#[derive(Default)]
+struct Fortran {
+    groups: HashMap<String, bool>,
+    /// Of the first process group.
+    first: bool,
+}
+
+#[derive(Default)]
+struct KeptSets {
+    sets: Vec<((bool, usize), Arc<Sets>)>,
+    weight: usize,
+}
+
+/// What the extension section knows about blocks, by subfile and payload offset.
+#[derive(Default)]
+struct Extra {
+    complex: HashMap<(u32, u64), (u64, [Part; 3])>,
+    sums: HashMap<(u32, u64), i128>,
+    counts: HashMap<(u32, u64), u64>,
+}
+
+impl Names {
+    fn of(live: &Live, attributes: bool, table: &Table) -> Names {
+        let mut names = Names { heads: Vec::new(), by_name: HashMap::new(), places: Vec::new() };
+        let mut by_place: HashMap<(String, String), usize> = HashMap::new();
+        let entries = live.base.iter().flat_map(|b| b.entries.iter().enumerate());
+        for (i, e) in entries.filter(|(_, e)| e.is_attribute == attributes) {
+            let h = &e.head;
+            by_place.entry((h.path.clone(), h.name.clone())).or_insert(names.heads.len());
+            names.add(&h.group, &h.path, &h.name, h.code, h.count, (Some(i), None));
+        }
+        for (i, e) in table.entries().iter().enumerate() {
+            match by_place.get(&(e.path.clone(), e.name.clone())) {
+                Some(place) => {
+                    names.places[*place].1 = Some(i);
+                    names.heads[*place].blocks = names.heads[*place].blocks.saturating_add(e.count);
+                }
+                None => names.add(&e.group, &e.path, &e.name, e.code, e.count, (None, Some(i))),
+            }
+        }
+        names
     }
+
+    fn add(
+        &mut self,
+        group: &str,
+        path: &str,
+        name: &str,
+        code: u8,
+        blocks: u64,
+        place: (Option<usize>, Option<usize>),
+    ) {
+        let full = full_name(path, name);
+        self.by_name.entry(full.clone()).or_insert(self.heads.len());
+        self.heads.push(Head {
+            name: full,
+            path: path.to_string(),
+            short_name: name.to_string(),
+            group: group.to_string(),
+            element: ElementType::from_code(code),
+            blocks,
+        });
+        self.places.push(place);
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        let other = || match name.strip_prefix('/') {
+            Some(short) => self.by_name.get(short),
+            None => self.by_name.get(&format!("/{name}")),
+        };
+        self.by_name.get(name).or_else(other).copied()
+    }
+}
+
+impl Reader {
+    /// Opens a file, metadata file or index file.
+    ///
+    /// An output that was cut off, or that is being written, is not seen; [`Status::torn_bytes`] says how much there is.
+    ///
+    /// # Errors
+    /// `NotFound`; `Torn` where no index and no step record in the file checks: see [`crate::recover`].
+    /// # Cost
+    /// For files of ours that were closed for good, two reads and as much memory as there are names.
+    pub fn open(layout: Arc<dyn Layout>, path: &str) -> Result<Reader> {
+        let file = Object::open(&*layout, path)?;
+        let live = Live::find(&file).map_err(|e| e.in_object(path))?;
+        let order = live.base.as_ref().map_or(ByteOrder::NATIVE, |b| b.footer.order);
+        let variables = Names::of(&live, false, &live.steps.variables);
+        let attributes = Names::of(&live, true, &live.steps.attributes);
+        let mut data = (path.to_string(), 0);
+        let mut data_file = None;
+        if let Some(records) = live.base.as_ref().and_then(|b| b.records()) {
+            if let Some((length, name)) = crate::index_file::data_file(records.get(Tag::DataFile), order) {
+                let folder = path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+                data = (format!("{folder}{name}"), length);
+                data_file = Some(name);
+            }
+        }
+        let status = status_of(&file, &live, order, &variables, &attributes, data_file);
+        Ok(Reader(Arc::new(Inner {
+            layout,
+            path: path.to_string(),
+            data_path: data.0,
+            data_length: data.1,
+            file,
+            live,
+            order,
+            status,
+            variables,
+            attributes,
+            objects: Mutex::default(),
+            kept: Mutex::default(),
+            fortran: OnceLock::new(),
+            groups: OnceLock::new(),
+            extra: OnceLock::new(),
+        })))
+    }
+
     /// The path it was opened by.
     pub fn path(&self) -> &str {
-        todo!()
+        &self.0.path
     }
+
     /// What the file holds.
     pub fn status(&self) -> &Status {
-        todo!()
+        &self.0.status
     }
+
     /// Every variable's head, in the order of the file.
     pub fn variables(&self) -> &[Head] {
-        todo!()
+        &self.0.variables.heads
     }
-    /// A variable; reads its index entry.
-    pub fn variable(&self, name: &str) -> Result<Variable> {
-        todo!()
-    }
-    /// Every attribute's head.
+
+    /// Every attribute's head, in the order of the file; `blocks` is how often it was written.
     pub fn attributes(&self) -> &[Head] {
-        todo!()
+        &self.0.attributes.heads
     }
-    /// An attribute.
+
+    /// A variable by its full name (a slash in front may be left out).
+    ///
+    /// # Errors
+    /// `NotFound` with the nearest name; `Unsupported` for a type that BP version 3 does not have; `Corrupt` where
+    /// its index entry is damaged.
+    /// # Cost
+    /// Its index entry is read, no other.
+    pub fn variable(&self, name: &str) -> Result<Variable> {
+        let v = self.look_up(name)?;
+        let steps = v.sets.steps();
+        let (mut shape, mut shape_changes) = (None, false);
+        if v.kind != Kind::Scalar {
+            // Whether any shape differs needs a look at all; the first of each step tells for global arrays.
+            for i in 0..v.sets.len() {
+                if v.kind == Kind::LocalValue
+                    || (v.kind == Kind::Global && i > 0 && v.sets.step(i - 1) == v.sets.step(i))
+                {
+                    continue;
+                }
+                let set = v.sets.get(i)?;
+                let this = set.transform.map(|t| t.shape).or(set.shape).unwrap_or_default();
+                let this = if v.kind == Kind::Global { this.global } else { this.local };
+                match &shape {
+                    None => shape = Some(this),
+                    Some(first) if *first != this => {
+                        shape_changes = true;
+                        break;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let shape = match steps.first() {
+            Some(first) if shape.is_some() || v.kind == Kind::LocalValue => self.shape(name, *first)?,
+            _ => Vec::new(),
+        };
+        let head = &self.0.variables.heads[v.number];
+        Ok(Variable {
+            name: head.name.clone(),
+            path: head.path.clone(),
+            short_name: head.short_name.clone(),
+            group: head.group.clone(),
+            element: v.original,
+            kind: v.kind,
+            steps,
+            shape,
+            shape_changes,
+            blocks: v.sets.len() as u64,
+            transform: v.transform.clone(),
+        })
+    }
+
+    /// An attribute by its full name (a slash in front may be left out): what it said last.
+    ///
+    /// # Errors
+    /// As [`Reader::variable`].
     pub fn attribute(&self, name: &str) -> Result<Attribute> {
-        todo!()
+        let inner = &*self.0;
+        let number = inner.attributes.find(name).ok_or_else(|| not_found("attribute", name, &inner.attributes))?;
+        let head = &inner.attributes.heads[number];
+        let sets = self.sets(true, number).map_err(|e| e.in_variable(name))?;
+        let bare = || {
+            Error::new(ErrorKind::Corrupt, "an attribute without a value")
+                .in_variable(name)
+                .in_object(inner.path.clone())
+        };
+        let last = sets.len().checked_sub(1).ok_or_else(bare)?;
+        let mut value = sets.get(last)?.value.ok_or_else(bare)?;
+        let mut variable = None;
+        if let AttributeValue::Variable(id) = value {
+            let named = self.variable_of_id(&head.group, id);
+            let named = named.ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, format!("it stands for variable {id} of its group, which is not there"))
+                    .in_variable(name)
+                    .in_object(inner.path.clone())
+            })?;
+            let v = self.look_up(&named)?;
+            let step = v.sets.len().checked_sub(1).map(|last| v.sets.step(last)).ok_or_else(bare)?;
+            value = AttributeValue::One(self.value(&named, step)?);
+            variable = Some(named);
+        }
+        // ADIOS 1.13 stores an array of one text without dimensions; it is an array all the same.
+        if let (AttributeValue::One(one), Some(ElementType::StringArray)) = (&value, head.element) {
+            value = AttributeValue::Many(ElementType::String, vec![one.clone()]);
+        }
+        let element = match &value {
+            AttributeValue::One(v) => v.element_type(),
+            AttributeValue::Many(ElementType::String, _) => ElementType::StringArray,
+            AttributeValue::Many(t, _) => *t,
+            AttributeValue::Variable(_) => return Err(bare()),
+        };
+        Ok(Attribute {
+            name: head.name.clone(),
+            path: head.path.clone(),
+            short_name: head.short_name.clone(),
+            group: head.group.clone(),
+            element,
+            value,
+            variable,
+            internal: head.name.starts_with("/__adios__"),
+        })
     }
-    /// The shape at a step; of block 0 for local arrays; empty for scalars.
+
+    /// The shape at a step, slowest first, in elements: of the global array, or of block 0 of local arrays; empty for
+    /// scalars. Where blocks disagree, the last one's.
+    ///
+    /// # Errors
+    /// `NotFound` where the variable was not written in that step.
     pub fn shape(&self, name: &str, step: u64) -> Result<Vec<u64>> {
-        todo!()
+        let v = self.look_up(name)?;
+        let sets = v.sets.of_steps(step..step.saturating_add(1));
+        if sets.is_empty() {
+            return Err(self.no_such_step(name, step, &v));
+        }
+        if v.kind == Kind::Global {
+            let block = self.block(&v, sets.end - 1, sets.start)?;
+            if !block.shape.contains(&thalweg_bp::shape::JOINED) {
+                return Ok(block.shape);
+            }
+        }
+        let blocks = self.blocks_of(&v, sets)?;
+        Ok(match v.kind {
+            Kind::Local => blocks.into_iter().next().map(|b| b.count),
+            _ => blocks.into_iter().last().map(|b| b.shape),
+        }
+        .unwrap_or_default())
     }
-    /// The blocks of a step; an empty list where the variable was not written in it.
+
+    /// The blocks of a step in the order they were written; none where the variable was not written in it.
     pub fn blocks(&self, name: &str, step: u64) -> Result<Vec<Block>> {
-        todo!()
+        let v = self.look_up(name)?;
+        self.blocks_of(&v, v.sets.of_steps(step..step.saturating_add(1)))
     }
-    /// Hands every block of these steps to `each`, one at a time.
+
+    /// Hands every block of these steps to `each`, step by step.
     pub fn for_each_block(
         &self,
         name: &str,
         steps: Range<u64>,
         each: &mut dyn FnMut(Block) -> Result<()>,
     ) -> Result<()> {
-        todo!()
+        let v = self.look_up(name)?;
+        let mut sets = v.sets.of_steps(steps);
+        while sets.start < sets.end {
+            let step = v.sets.step(sets.start);
+            let of_step = v.sets.of_steps(step..step.saturating_add(1));
+            sets.start = of_step.end;
+            self.blocks_of(&v, of_step)?.into_iter().try_for_each(&mut *each)?;
+        }
+        Ok(())
     }
-    /// Characteristics joined over these steps.
+
+    /// Characteristics joined over these steps (`0..u64::MAX` for all). No payload is read.
     pub fn summary(&self, name: &str, steps: Range<u64>) -> Result<Summary> {
-        todo!()
+        let v = self.look_up(name)?;
+        let mut all = Joining::new(v.original);
+        self.for_each_block(name, steps, &mut |block| {
+            all.add(&block);
+            Ok(())
+        })?;
+        Ok(all.finish())
     }
-    /// The value of a scalar or text at a step (the first block's).
+
+    /// The value of a scalar or text at a step: the first block's.
+    ///
+    /// # Errors
+    /// `NotFound` where it was not written in that step; `InvalidArgument` for arrays.
     pub fn value(&self, name: &str, step: u64) -> Result<Value> {
-        todo!()
+        let v = self.look_up(name)?;
+        let sets = v.sets.of_steps(step..step.saturating_add(1));
+        if sets.is_empty() {
+            return Err(self.no_such_step(name, step, &v));
+        }
+        if v.kind != Kind::Scalar {
+            return Err(self.fail(ErrorKind::InvalidArgument, "an array, not one value", name).at_step(step));
+        }
+        let block = self.block(&v, sets.start, sets.start)?;
+        self.value_of(&v, &block).map_err(|e| e.in_variable(name).at_step(step))
     }
-    /// The process group index. Reads it at the first call.
+
+    /// The process group index: who wrote what when. Read at the first call.
     pub fn process_groups(&self) -> Result<Arc<Vec<ProcessGroupEntry>>> {
-        todo!()
+        let inner = &*self.0;
+        if let Some(groups) = inner.groups.get() {
+            return Ok(groups.clone());
+        }
+        let mut all = Vec::new();
+        if let Some(base) = &inner.live.base {
+            let f = &base.footer;
+            let bytes =
+                source::bytes(&inner.file, f.process_groups, f.variables - f.process_groups, "process group index")?;
+            all = index::process_groups(&mut Cursor::new(&bytes, f.order, f.process_groups))
+                .map_err(|e| e.in_object(inner.path.clone()))?;
+        }
+        all.extend(inner.live.steps.process_groups()?);
+        Ok(inner.groups.get_or_init(|| Arc::new(all)).clone())
     }
-    /// The rank that wrote a block, where that can be told. Reads the process group index.
+
+    /// The rank that wrote a block; `None` where that can't be told, as in subfiles that several ranks share.
+    /// Reads the process group index.
     pub fn writer(&self, block: &Block) -> Result<Option<u32>> {
-        todo!()
+        let groups = self.process_groups()?;
+        let of_step = || groups.iter().filter(|g| u64::from(g.time_index.saturating_sub(1)) == block.step);
+        Ok(match block.subfile {
+            None => of_step().filter(|g| g.offset <= block.record_offset).max_by_key(|g| g.offset).map(|g| g.rank),
+            // In the first step all groups start at byte 0 where each rank has a subfile of its own number.
+            Some(k) => {
+                let first = groups.iter().map(|g| g.time_index).min();
+                let own = groups.iter().filter(|g| Some(g.time_index) == first).all(|g| g.offset == 0);
+                of_step().find(|g| own && g.rank == k).map(|g| g.rank)
+            }
+        })
     }
-    /// Bytes of a selection at a step.
+
+    /// Bytes that [`Reader::read`] needs for a selection at a step.
+    ///
+    /// # Errors
+    /// As [`Reader::read`].
     pub fn length(&self, name: &str, step: u64, selection: &Selection) -> Result<u64> {
-        todo!()
+        self.plan(name, &[step], selection).map(|p| p.bytes)
     }
-    /// Reads a selection at a step into `out`; returns how many elements were filled.
+
+    /// Reads the part of a variable inside `selection` at one step, gathered from every block that meets it.
+    ///
+    /// - `out`: [`Reader::length`] bytes, row-major, this machine's byte order; what no block covers stays as it was.
+    ///   Where blocks share elements, the later block's are taken.
+    ///
+    /// Returns how many elements were filled. Not collective: any rank and any thread may call it.
+    ///
+    /// # Errors
+    /// `NotFound` where the variable was not written in `step`; `OutOfBounds` where `selection` leaves its shape there;
+    /// `InvalidArgument` where `selection` does not fit what the variable is, or `out` has another length;
+    /// `Unsupported` names a transform; `Torn` names file and byte where data is missing.
+    /// # Cost
+    /// At most one store read per contiguous extent; gaps under 64 KiB are read through. Values of scalars and texts
+    /// come from the index.
     pub fn read(&self, name: &str, step: u64, selection: &Selection, out: &mut [u8]) -> Result<u64> {
-        todo!()
+        self.read_steps(name, &[step], selection, out)
     }
-    /// Reads the same selection at several steps, one behind the other.
+
+    /// Reads the same selection at several steps, one behind the other in `out`.
+    ///
+    /// # Errors
+    /// As [`Reader::read`]; `InvalidArgument` too where the selection has another size at another step.
     pub fn read_steps(&self, name: &str, steps: &[u64], selection: &Selection, out: &mut [u8]) -> Result<u64> {
-        todo!()
+        let job = self.plan(name, steps, selection)?;
+        self.carry_out(name, &job, out)
     }
+
     /// As [`Reader::read`], into new memory; 0 where no block covers an element.
     pub fn read_to_vec(&self, name: &str, step: u64, selection: &Selection) -> Result<Vec<u8>> {
-        todo!()
+        let job = self.plan(name, &[step], selection)?;
+        let mut out = zeros(job.bytes, job.plan.elements).map_err(|e| self.name_it(e, name))?;
+        self.carry_out(name, &job, &mut out)?;
+        Ok(out)
     }
+
     /// As [`Reader::read_to_vec`], as numbers.
+    ///
+    /// # Errors
+    /// `InvalidArgument` too where `T` is not the variable's type.
     pub fn read_as<T: Element>(&self, name: &str, step: u64, selection: &Selection) -> Result<Vec<T>> {
-        todo!()
+        self.read_steps_as(name, &[step], selection)
     }
-    /// As [`Reader::read_steps`], as numbers.
+
+    /// As [`Reader::read_steps`], as numbers in new memory.
     pub fn read_steps_as<T: Element>(&self, name: &str, steps: &[u64], selection: &Selection) -> Result<Vec<T>> {
-        todo!()
+        let job = self.plan(name, steps, selection)?;
+        if !T::is(job.element) {
+            let what = format!("its type is {}, asked for as {}", job.element, std::any::type_name::<T>());
+            return Err(self.fail(ErrorKind::InvalidArgument, what, name));
+        }
+        let n = job.bytes / size_of::<T>() as u64;
+        let mut out = zeros(n, job.plan.elements).map_err(|e| self.name_it(e, name))?;
+        self.carry_out(name, &job, zerocopy::IntoBytes::as_mut_bytes(out.as_mut_slice()))?;
+        Ok(out)
+    }
+}
+
+/// What is known about a variable when its sets are there.
+struct Known {
+    number: usize,
+    sets: Arc<Sets>,
+    how: How,
+    /// Type before any transform.
+    original: ElementType,
+    kind: Kind,
+    transform: Option<String>,
+}
+
+/// A read that is planned.
+struct Job {
+    plan: Plan,
+    bytes: u64,
+    element: ElementType,
+    /// Values of scalars, which the index holds: all there is to it then.
+    values: Vec<u8>,
+}
+
+/// Zeros that memory is there for; refused where a sparse selection would take far more than the data it holds.
+fn zeros<T: Element>(n: u64, filled: u64) -> Result<Vec<T>> {
+    const MUCH: u64 = 1 << 30;
+    let refuse = || {
+        Error::new(
+            ErrorKind::NoMemory,
+            format!("a selection of {n} elements, of which the file holds {filled}; read it in parts"),
+        )
+    };
+    let bytes = n.saturating_mul(size_of::<T>() as u64);
+    if bytes > MUCH && n / 1024 > filled {
+        return Err(refuse());
+    }
+    let n = usize::try_from(n).map_err(|_| refuse())?;
+    let mut out = Vec::new();
+    out.try_reserve_exact(n).map_err(|_| refuse())?;
+    out.resize(n, T::new_zeroed());
+    Ok(out)
+}
+
+fn not_found(what: &str, name: &str, names: &Names) -> Error {
+    let near = names.heads.iter().map(|h| (distance(&h.name, name), &h.name)).min();
+    let hint = near.filter(|(d, _)| *d <= 2 + name.len() / 4).map(|(_, n)| format!("; the nearest is \"{n}\""));
+    Error::new(ErrorKind::NotFound, format!("no {what} of that name{}", hint.unwrap_or_default())).in_variable(name)
+}
+
+/// Edits from one name to the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut last = row[0];
+        row[0] = i + 1;
+        for j in 0..b.len() {
+            let next = (last + usize::from(x != b[j])).min(row[j] + 1).min(row[j + 1] + 1);
+            last = row[j + 1];
+            row[j + 1] = next;
+        }
+    }
+    row[b.len()]
+}
+
+impl Reader {
+    fn fail(&self, kind: ErrorKind, what: impl Into<String>, name: &str) -> Error {
+        self.name_it(Error::new(kind, what), name)
+    }
+
+    fn name_it(&self, e: Error, name: &str) -> Error {
+        e.in_variable(name).in_object(self.0.path.clone())
+    }
+
+    fn no_such_step(&self, name: &str, step: u64, v: &Known) -> Error {
+        let steps = self.0.status.steps;
+        let what = if step >= steps {
+            format!("the file has {steps} steps, counted from 0")
+        } else {
+            format!("not written in this step; it has {} blocks in others", v.sets.len())
+        };
+        self.fail(ErrorKind::NotFound, what, name).at_step(step)
+    }
+
+    /// The sets of a variable or attribute, read or kept from before.
+    fn sets(&self, attributes: bool, number: usize) -> Result<Arc<Sets>> {
+        let inner = &*self.0;
+        let key = (attributes, number);
+        {
+            let kept = inner.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, sets)) = kept.sets.iter().find(|(k, _)| *k == key) {
+                return Ok(sets.clone());
+            }
+        }
+        let (names, table) = match attributes {
+            true => (&inner.attributes, &inner.live.steps.attributes),
+            false => (&inner.variables, &inner.live.steps.variables),
+        };
+        let (base, step) = names.places[number];
+        let base = base.zip(inner.live.base.as_ref()).map(|(i, b)| &b.entries[i]);
+        let sets = Sets::load(&inner.file, base, inner.order, step.map(|i| &table.entries()[i]))
+            .map_err(|e| self.name_it(e, &names.heads[number].name))?;
+        let sets = Arc::new(sets);
+        let mut kept = inner.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.weight += sets.weight();
+        kept.sets.push((key, sets.clone()));
+        while kept.weight > KEPT && kept.sets.len() > 1 {
+            let (_, oldest) = kept.sets.remove(0);
+            kept.weight -= oldest.weight();
+        }
+        Ok(sets)
+    }
+
+    fn look_up(&self, name: &str) -> Result<Known> {
+        let inner = &*self.0;
+        let number = inner
+            .variables
+            .find(name)
+            .ok_or_else(|| not_found("variable", name, &inner.variables).in_object(inner.path.clone()))?;
+        let sets = self.sets(false, number)?;
+        let unknown = || self.fail(ErrorKind::Unsupported, "its type is none of BP version 3", name);
+        let element = sets.element.ok_or_else(unknown)?;
+        let first = if sets.len() > 0 { Some(sets.get(0)?) } else { None };
+        let transform = first.as_ref().and_then(|s| s.transform.as_ref());
+        let shape: Option<&Shape> = transform.map(|t| &t.shape).or(first.as_ref().and_then(|s| s.shape.as_ref()));
+        let fortran = shape.is_some_and(|s| s.rank() > 1) && self.fortran(&inner.variables.heads[number].group)?;
+        Ok(Known {
+            number,
+            how: How { element, fortran, subfiles: inner.status.subfiles },
+            original: transform.map_or(element, |t| t.element),
+            kind: kind_of(shape),
+            transform: transform.map(|t| t.uid.clone()),
+            sets,
+        })
+    }
+
+    /// Block of set `number`, in a step whose sets start at `first`; dimensions that are joined are not resolved.
+    fn block(&self, v: &Known, number: usize, first: usize) -> Result<Block> {
+        let set = v.sets.get(number)?;
+        let key = (set.file_index, set.payload_offset);
+        let mut block = v.how.block(set, v.sets.step(number), (number - first) as u64)?;
+        self.add_extra(v.original, key, &mut block);
+        Ok(block)
+    }
+
+    fn blocks_of(&self, v: &Known, sets: Range<usize>) -> Result<Vec<Block>> {
+        let first = sets.start;
+        let mut blocks = sets.map(|i| self.block(v, i, first)).collect::<Result<Vec<_>>>()?;
+        block::resolve(&mut blocks, v.kind)?;
+        Ok(blocks)
+    }
+
+    /// Adds what the extension section knows about a block.
+    fn add_extra(&self, element: ElementType, key: (u32, u64), block: &mut Block) {
+        if !element.is_complex() && block.statistics.is_none() {
+            return;
+        }
+        let extra = self.0.extra.get_or_init(|| Extra::of(&self.0.live, self.0.order));
+        if let (true, Some((finite, parts))) = (element.is_complex(), extra.complex.get(&key)) {
+            let zero = match element {
+                ElementType::Complex => Value::Complex([0.0; 2]),
+                _ => Value::DoubleComplex([0.0; 2]),
+            };
+            block.statistics = Some(Statistics {
+                level: Level::Full,
+                min: zero.clone(),
+                max: zero,
+                finite: *finite,
+                sum: 0.0,
+                sum_of_squares: 0.0,
+                exact_sum: None,
+                complex: Some(*parts),
+            });
+        }
+        if let Some(s) = &mut block.statistics {
+            if let Some(sum) = extra.sums.get(&key) {
+                s.exact_sum = Some(*sum);
+            }
+            if let Some(finite) = extra.counts.get(&key) {
+                s.finite = *finite;
+            }
+        }
+    }
+
+    /// Whether a group's dimensions are stored fastest first: what its first process group says, or the file's first
+    /// one where the index names no group (adios2).
+    fn fortran(&self, group: &str) -> Result<bool> {
+        let inner = &*self.0;
+        let flags = match inner.fortran.get() {
+            Some(flags) => flags,
+            None => {
+                let flags = self.read_fortran().map_err(|e| e.in_object(inner.path.clone()))?;
+                inner.fortran.get_or_init(|| flags)
+            }
+        };
+        Ok(flags.groups.get(group).copied().unwrap_or(flags.first))
+    }
+
+    /// Walks the process group index through a window; its checksum is compared where there is one.
+    fn read_fortran(&self) -> Result<Fortran> {
+        const WINDOW: usize = 256 << 10;
+        let inner = &*self.0;
+        let mut flags = Fortran::default();
+        let mut note = |entry: ProcessGroupEntry| {
+            if flags.groups.is_empty() {
+                flags.first = entry.fortran;
+            }
+            if !flags.groups.contains_key(&entry.group) {
+                flags.groups.insert(entry.group, entry.fortran);
+            }
+        };
+        if let Some(base) = &inner.live.base {
+            let f = &base.footer;
+            let (mut at, stop) = (f.process_groups, f.variables);
+            let head: [u8; 16] = source::array(&inner.file, at)?;
+            let count = Cursor::new(&head, f.order, at).u64("process group index")?;
+            let mut crc = Crc32c::new();
+            crc.update(&head);
+            at += 16;
+            let mut window = Vec::new();
+            let mut seen = 0;
+            while seen < count {
+                let n = (stop - at).min(WINDOW as u64);
+                window.resize(n as usize, 0);
+                inner.file.read(at, &mut window)?;
+                let mut c = Cursor::new(&window, f.order, at);
+                let mut good = 0;
+                while seen < count {
+                    match ProcessGroupEntry::decode(&mut c) {
+                        Ok(entry) => {
+                            note(entry);
+                            (good, seen) = (c.position(), seen + 1);
+                        }
+                        Err(e) if e.kind() == ErrorKind::Torn && good > 0 && at + n < stop => break,
+                        Err(e) => return Err(e),
+                    }
+                }
+                crc.update(&window[..good]);
+                at += good as u64;
+            }
+            if let Some(wanted) = directory_crc(base.records(), f.order) {
+                if at != stop || crc.finish() != wanted {
+                    return Err(Error::new(ErrorKind::Corrupt, "the checksum of the process group index is wrong")
+                        .at_byte(f.process_groups));
+                }
+            }
+        }
+        inner.live.steps.process_groups()?.into_iter().for_each(note);
+        Ok(flags)
+    }
+
+    fn variable_of_id(&self, group: &str, id: u32) -> Option<String> {
+        let inner = &*self.0;
+        let base = inner.live.base.iter().flat_map(|b| &b.entries).filter(|e| !e.is_attribute);
+        base.map(|e| (&e.head.group, e.head.id, &e.head.path, &e.head.name))
+            .chain(inner.live.steps.variables.entries().iter().map(|e| (&e.group, e.id, &e.path, &e.name)))
+            .find(|(g, i, ..)| *g == group && *i == id)
+            .map(|(_, _, path, name)| full_name(path, name))
+    }
+
+    /// The value of a scalar's block: from the index, or from the data where the index has none.
+    fn value_of(&self, v: &Known, block: &Block) -> Result<Value> {
+        if let Some(value) = &block.value {
+            return Ok(value.clone());
+        }
+        if v.how.element.size() == 0 {
+            return Err(Error::new(ErrorKind::Unsupported, "a text without a value in the index")
+                .in_object(self.0.path.clone())
+                .at_byte(block.record_offset));
+        }
+        let object = self.object(block.subfile)?;
+        let bytes = source::bytes(&object, block.payload.offset, block.payload.length, "value")
+            .map_err(|e| e.in_object(&*object.path))?;
+        Value::from_bytes(v.how.element, &bytes, self.0.order)
+            .ok_or_else(|| Error::new(ErrorKind::Corrupt, "a value of no size"))
+    }
+
+    /// The object that holds payloads.
+    fn object(&self, subfile: Option<u32>) -> Result<Object> {
+        let inner = &*self.0;
+        if subfile.is_none() && inner.data_path == inner.path {
+            return Ok(inner.file.clone());
+        }
+        let mut objects = inner.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(object) = objects.get(&subfile) {
+            return Ok(object.clone());
+        }
+        let path = match subfile {
+            Some(k) => object::subfile(&inner.data_path, k),
+            None => inner.data_path.clone(),
+        };
+        let object = Object::open(&*inner.layout, &path).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "the data is not there, only its index")
+                .in_object(path.clone())
+                .caused_by(e),
+            _ => e,
+        })?;
+        if subfile.is_none() && object.length() < inner.data_length {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                format!("{} bytes, its index was made when it had {}", object.length(), inner.data_length),
+            )
+            .in_object(path));
+        }
+        objects.insert(subfile, object.clone());
+        Ok(object)
+    }
+
+    fn plan(&self, name: &str, steps: &[u64], selection: &Selection) -> Result<Job> {
+        let v = self.look_up(name)?;
+        if let Some(uid) = &v.transform {
+            let what = format!("stored through the transform \"{uid}\", which cannot be undone");
+            return Err(self.fail(ErrorKind::Unsupported, what, name));
+        }
+        let mut job = Job { plan: Plan::default(), bytes: 0, element: v.original, values: Vec::new() };
+        let mut plans = Vec::new();
+        let mut first = None;
+        for step in steps {
+            let sets = v.sets.of_steps(*step..step.saturating_add(1));
+            if sets.is_empty() {
+                return Err(self.no_such_step(name, *step, &v));
+            }
+            let before = job.bytes;
+            plans
+                .push(self.plan_step(&v, sets, selection, &mut job).map_err(|e| self.name_it(e.at_step(*step), name))?);
+            let length = job.bytes - before;
+            if *first.get_or_insert(length) != length {
+                let what = "the selection has another size than at the steps before";
+                return Err(self.fail(ErrorKind::InvalidArgument, what, name).at_step(*step));
+            }
+        }
+        job.plan = Plan::join(plans);
+        Ok(job)
+    }
+
+    fn plan_step(&self, v: &Known, sets: Range<usize>, selection: &Selection, job: &mut Job) -> Result<Plan> {
+        let out_of_bounds = |what: String| Error::new(ErrorKind::OutOfBounds, what);
+        let base = job.bytes;
+        let size = v.original.size();
+        let one_block = |n: u64| -> Result<Block> {
+            if n >= sets.len() as u64 {
+                return Err(out_of_bounds(format!("block {n} of {}", sets.len())));
+            }
+            let mut blocks = match v.kind {
+                Kind::Scalar | Kind::Local => return self.block(v, sets.start + n as usize, sets.start),
+                _ => self.blocks_of(v, sets.clone())?,
+            };
+            Ok(blocks.swap_remove(n as usize))
+        };
+        let wanted = match (selection, v.kind) {
+            (Selection::Block(_) | Selection::All, Kind::Scalar) => {
+                let n = if let Selection::Block(n) = selection { *n } else { 0 };
+                self.value_of(v, &one_block(n)?)?.append_to(&mut job.values);
+                job.bytes = job.values.len() as u64;
+                return Ok(Plan { elements: 1, ..Plan::default() });
+            }
+            (_, Kind::Scalar) => {
+                return Err(Error::new(ErrorKind::InvalidArgument, "a single value: it has no boxes and points"));
+            }
+            (Selection::Block(_), _) | (Selection::All, Kind::Local) => {
+                let n = if let Selection::Block(n) = selection { *n } else { 0 };
+                let block = one_block(n)?;
+                let stored = Stored { file: block.subfile, offset: block.payload.offset, bounds: block.as_box() };
+                job.bytes += block.payload.length;
+                return Ok(plan::of_box(&stored.bounds, std::slice::from_ref(&stored), size, base));
+            }
+            (_, Kind::Local) => {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "a local array has no boxes and points of a whole: choose a block",
+                ));
+            }
+            (Selection::All, _) => None,
+            (Selection::Box(b), _) => Some(b),
+            (Selection::Points(_), _) => None,
+        };
+        let blocks = self.blocks_of(v, sets.clone())?;
+        let shape = blocks.last().map(|b| b.shape.clone()).unwrap_or_default();
+        let stored: Vec<Stored> = blocks
+            .iter()
+            .filter(|b| b.elements() > 0)
+            .map(|b| Stored { file: b.subfile, offset: b.payload.offset, bounds: b.as_box() })
+            .collect();
+        let whole = BoundingBox::whole(&shape);
+        let (elements, plan) = match selection {
+            Selection::Points(points) => {
+                for p in points {
+                    if p.len() != shape.len() || p.iter().zip(&shape).any(|(p, s)| p >= s) {
+                        return Err(out_of_bounds(format!("point {p:?} leaves the shape {shape:?}")));
+                    }
+                }
+                (points.len() as u64, plan::of_points(points, &stored, size, base))
+            }
+            _ => {
+                let wanted = wanted.unwrap_or(&whole);
+                if wanted.offset.len() != wanted.count.len() || !wanted.fits(&shape) {
+                    return Err(out_of_bounds(format!(
+                        "a box at {:?} of {:?} leaves the shape {shape:?}",
+                        wanted.offset, wanted.count
+                    )));
+                }
+                let too_large = || out_of_bounds("a box of more bytes than 64 bits count".into());
+                let elements = wanted.elements().ok_or_else(too_large)?;
+                elements.checked_mul(size).ok_or_else(too_large)?;
+                (elements, plan::of_box(wanted, &stored, size, base))
+            }
+        };
+        job.bytes = elements
+            .checked_mul(size)
+            .and_then(|bytes| base.checked_add(bytes))
+            .ok_or_else(|| out_of_bounds("a selection of more bytes than 64 bits count".into()))?;
+        Ok(plan)
+    }
+
+    fn carry_out(&self, name: &str, job: &Job, out: &mut [u8]) -> Result<u64> {
+        if out.len() as u64 != job.bytes {
+            let what = format!("the selection has {} bytes, the memory given {}", job.bytes, out.len());
+            return Err(self.fail(ErrorKind::InvalidArgument, what, name));
+        }
+        if !job.values.is_empty() {
+            out.copy_from_slice(&job.values);
+        }
+        let word = if self.0.order == ByteOrder::NATIVE { 1 } else { job.element.word() };
+        fetch::execute(&job.plan, &Limits::default(), word, out, |file| self.object(file))
+            .map_err(|e| self.name_it(e, name))?;
+        Ok(job.plan.elements)
+    }
+}
+
+/// The checksum of the process group index, as the directory has it.
+fn directory_crc(records: Option<&Records>, order: ByteOrder) -> Option<u32> {
+    let mut c = Cursor::new(records?.get(Tag::Directory), order, 0);
+    c.take(16, "directory").ok()?;
+    c.u32("directory").ok()
+}
+
+impl Extra {
+    fn of(live: &Live, order: ByteOrder) -> Extra {
+        let mut extra = Extra::default();
+        let base = live.base.as_ref().and_then(|b| b.records()).map(|r| (r, order));
+        for (records, order) in base.into_iter().chain([(&live.steps.records, ByteOrder::NATIVE)]) {
+            // Entries of fixed size; the section's checksum was compared, so a short rest is another version's.
+            let _ = extra.add(records, order);
+        }
+        extra
+    }
+
+    fn add(&mut self, records: &Records, order: ByteOrder) -> Result<()> {
+        let key = |c: &mut Cursor<'_>| -> Result<(u32, u64)> {
+            let file = c.u32("extension record")?;
+            c.u32("extension record")?;
+            Ok((file, c.u64("extension record")?))
+        };
+        for entry in records.get(Tag::ComplexStatistics).chunks_exact(120) {
+            let mut c = Cursor::new(entry, order, 0);
+            let key = key(&mut c)?;
+            let finite = c.u64("extension record")?;
+            let mut parts = [Part::default(); 3];
+            for p in &mut parts {
+                (p.min, p.max) = (c.f64("extension record")?, c.f64("extension record")?);
+                (p.sum, p.sum_of_squares) = (c.f64("extension record")?, c.f64("extension record")?);
+            }
+            self.complex.insert(key, (finite, parts));
+        }
+        for entry in records.get(Tag::ExactSum).chunks_exact(32) {
+            let mut c = Cursor::new(entry, order, 0);
+            self.sums.insert(key(&mut c)?, c.i128("extension record")?);
+        }
+        for entry in records.get(Tag::WideCount).chunks_exact(24) {
+            let mut c = Cursor::new(entry, order, 0);
+            self.counts.insert(key(&mut c)?, c.u64("extension record")?);
+        }
+        Ok(())
+    }
+}
+
+fn status_of(
+    file: &Object,
+    live: &Live,
+    order: ByteOrder,
+    variables: &Names,
+    attributes: &Names,
+    data_file: Option<String>,
+) -> Status {
+    let base = live.base.as_ref();
+    let records = base.and_then(|b| b.records()).map(|r| (r, order));
+    let records: Vec<_> = records.into_iter().chain([(&live.steps.records, ByteOrder::NATIVE)]).collect();
+    let mut groups: Vec<String> = Vec::new();
+    for head in variables.heads.iter().chain(&attributes.heads) {
+        if !groups.contains(&head.group) {
+            groups.push(head.group.clone());
+        }
+    }
+    let mut partial = Vec::new();
+    for (time, rank, kind) in records.iter().flat_map(|(r, o)| scan::partial_steps(r.get(Tag::Partial), *o)) {
+        let entry = Partial {
+            step: u64::from(time.saturating_sub(1)),
+            rank,
+            kind: ErrorKind::from_code(u8::try_from(kind).unwrap_or(0)),
+        };
+        if !partial.contains(&entry) {
+            partial.push(entry);
+        }
+    }
+    let writers = records.iter().flat_map(|(r, o)| r.get(Tag::Run).chunks_exact(16).map(|e| (e, *o))).last();
+    // Without a full index the blocks themselves tell.
+    let subfiles = match base {
+        Some(base) => base.footer.subfiles,
+        None => live.steps.variables.entries().iter().any(|e| {
+            let mut c = Cursor::new(&e.sets, ByteOrder::NATIVE, 0);
+            thalweg_bp::characteristic::decode_set(&mut c, ElementType::from_code(e.code), false)
+                .is_ok_and(|s| s.file_index != SINGLE_FILE)
+        }),
+    };
+    Status {
+        steps: u64::from(live.step_count()),
+        finished: live.finished(),
+        torn_bytes: live.torn,
+        partial,
+        groups,
+        process_groups: base.map_or(0, |b| b.process_groups) + live.steps.process_group_count(),
+        writers: writers.and_then(|(entry, order)| Cursor::new(&entry[12..], order, 0).u32("run").ok()),
+        order,
+        subfiles,
+        extended: base.is_none_or(|b| b.extension.is_some()) || !live.step_records.is_empty(),
+        step_records: live.step_records.len() as u64,
+        data_file,
+        length: file.length(),
     }
 }

@@ -158,16 +158,23 @@ pub struct Plan {
     pub pieces: Vec<Piece>,
     /// Elements that are filled; those that several blocks hold count once.
     pub elements: u64,
+    /// Blocks share elements, so that the order of pieces matters.
+    pub overlapping: bool,
 }
 
 impl Plan {
-    /// Joins the plan of another part of the target.
-    pub fn append(&mut self, mut other: Plan, ordered: bool) {
-        self.pieces.append(&mut other.pieces);
-        self.elements += other.elements;
-        if ordered {
-            self.sort();
+    /// Joins plans of different parts of the target.
+    pub fn join(plans: impl IntoIterator<Item = Plan>) -> Plan {
+        let mut all = Plan::default();
+        for mut plan in plans {
+            all.pieces.append(&mut plan.pieces);
+            all.elements += plan.elements;
+            all.overlapping |= plan.overlapping;
         }
+        if !all.overlapping {
+            all.sort();
+        }
+        all
     }
 
     fn sort(&mut self) {
@@ -265,6 +272,7 @@ pub fn of_box(wanted: &BoundingBox, blocks: &[Stored], size: u64, base: u64) -> 
     }
     if overlap::find(&parts).is_some() {
         // The order of blocks decides, so it is kept; and each element counts once.
+        plan.overlapping = true;
         let mut filled = vec![false; wanted.elements().unwrap_or(0) as usize];
         for p in &plan.pieces {
             p.for_each_run(&mut |_, target| {

@@ -1,1 +1,119 @@
-//! sets
+//! The sets of one variable or attribute, kept as the bytes they are in the file and decoded when asked for.
+//!
+//! A set of a three-dimensional block is about 160 bytes in the file and several times that decoded, so a variable of
+//! a hundred thousand blocks stays as small in memory as in the file, plus 16 bytes a block.
+
+use std::ops::Range;
+use thalweg_bp::characteristic::{self, Characteristics};
+use thalweg_bp::index::{Entry, Head};
+use thalweg_bp::live::EntryPlace;
+use thalweg_bp::source::Source;
+use thalweg_bp::wire::Cursor;
+use thalweg_types::{ByteOrder, ElementType, ErrorKind, Result};
+
+struct Segment {
+    bytes: Vec<u8>,
+    order: ByteOrder,
+    /// Where the bytes lie in the file, for messages.
+    base: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    time: u32,
+    segment: u32,
+    at: u64,
+}
+
+/// All sets of one entry: those of the full index, then those of the step records.
+pub struct Sets {
+    /// Type as stored; `None` for codes BP version 3 does not know.
+    pub element: Option<ElementType>,
+    segments: Vec<Segment>,
+    places: Vec<Place>,
+}
+
+impl Sets {
+    /// Reads the entry of the full index, checks it, and joins what step records add.
+    pub fn load(
+        source: &(impl Source + ?Sized),
+        entry: Option<&EntryPlace>,
+        order: ByteOrder,
+        steps: Option<&Entry>,
+    ) -> Result<Sets> {
+        let code = entry.map(|e| e.head.code).or(steps.map(|e| e.code)).unwrap_or(u8::MAX);
+        let mut sets = Sets { element: ElementType::from_code(code), segments: Vec::new(), places: Vec::new() };
+        if let Some(entry) = entry {
+            let mut bytes = entry.read(source)?;
+            let mut c = Cursor::new(&bytes, order, entry.extent.offset);
+            c.u32("index entry")?;
+            let head = Head::decode(&mut c)?;
+            let at = c.position();
+            bytes.drain(..at);
+            sets.add(Segment { bytes, order, base: entry.extent.offset + at as u64 }, head.count)?;
+        }
+        if let Some(entry) = steps {
+            sets.add(Segment { bytes: entry.sets.clone(), order: ByteOrder::NATIVE, base: 0 }, entry.count)?;
+        }
+        // Files keep their sets in this order; one that does not still reads.
+        if !sets.places.is_sorted_by_key(|p| p.time) {
+            sets.places.sort_by_key(|p| p.time);
+        }
+        Ok(sets)
+    }
+
+    fn add(&mut self, segment: Segment, count: u64) -> Result<()> {
+        let mut c = Cursor::new(&segment.bytes, segment.order, segment.base);
+        // A set has 5 bytes at least.
+        self.places.reserve(count.min(segment.bytes.len() as u64 / 5) as usize);
+        for _ in 0..count {
+            let at = c.position() as u64;
+            let set = characteristic::decode_set(&mut c, self.element, false)?;
+            self.places.push(Place { time: set.time_index, segment: self.segments.len() as u32, at });
+        }
+        if c.left() > 0 {
+            return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes behind the last set", c.left())));
+        }
+        self.segments.push(segment);
+        Ok(())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Bytes of memory.
+    pub fn weight(&self) -> usize {
+        self.segments.iter().map(|s| s.bytes.len()).sum::<usize>() + self.places.len() * size_of::<Place>()
+    }
+
+    /// The step of a set.
+    pub fn step(&self, number: usize) -> u64 {
+        u64::from(self.places[number].time.saturating_sub(1))
+    }
+
+    /// Decodes one set.
+    pub fn get(&self, number: usize) -> Result<Characteristics> {
+        let place = self.places[number];
+        let segment = &self.segments[place.segment as usize];
+        let mut c =
+            Cursor::new(&segment.bytes[place.at as usize..], segment.order, segment.base.saturating_add(place.at));
+        characteristic::decode_set(&mut c, self.element, false)
+    }
+
+    /// The numbers of the sets of these steps.
+    pub fn of_steps(&self, steps: Range<u64>) -> Range<usize> {
+        let step = |p: &Place| u64::from(p.time.saturating_sub(1));
+        let from = self.places.partition_point(|p| step(p) < steps.start);
+        let to = self.places.partition_point(|p| step(p) < steps.end);
+        from..to.max(from)
+    }
+
+    /// The steps that have sets, rising.
+    pub fn steps(&self) -> Vec<u64> {
+        let mut steps: Vec<u64> = (0..self.len()).map(|i| self.step(i)).collect();
+        steps.dedup();
+        steps
+    }
+}
