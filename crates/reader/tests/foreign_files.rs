@@ -191,11 +191,17 @@ fn every_fixture_reads_equal_to_what_its_writer_says() {
         for (name, said) in manifest["attributes"].as_object().unwrap() {
             let what = format!("{file}: attribute {name}");
             let attribute = reader.attribute(name).unwrap_or_else(|e| panic!("{what}: {e}"));
-            assert_eq!(attribute.element.name(), said["type"].as_str().unwrap(), "{what}");
+            // adios2 stores one text as an array of one.
+            let one_text = file.starts_with("adios2") && said["type"] == "string";
+            let wanted = if one_text { "string array" } else { said["type"].as_str().unwrap() };
+            assert_eq!(attribute.element.name(), wanted, "{what}");
             match (&attribute.value, said.get("values"), said.get("variable_of")) {
                 (AttributeValue::Many(_, values), Some(Json::Array(said)), None) => {
                     assert_eq!(values.len(), said.len(), "{what}");
                     assert!(values.iter().zip(said).all(|(v, s)| same(v, s)), "{what}: {values:?}");
+                }
+                (AttributeValue::Many(_, values), None, None) if one_text => {
+                    assert!(values.len() == 1 && same(&values[0], &said["value"]), "{what}: {values:?}");
                 }
                 (AttributeValue::One(value), None, None) => assert!(same(value, &said["value"]), "{what}: {value}"),
                 // ADIOS 1.13 without XML stores 0 in place of the variable: the file says no more.
