@@ -4,11 +4,12 @@ use crate::format;
 use crate::outcome::Failure;
 use crate::progress::Progress;
 use crate::terminal::{complain, plain};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use thalweg_layout::{Direct, Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
-use thalweg_reader::{Head, Reader};
+use thalweg_reader::{Block, Head, Reader};
 use thalweg_store::Posix;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -17,7 +18,8 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// - `doing`: what a progress bar over the bytes read says; `None` for no bar.
 pub fn place(path: &Path, doing: Option<&'static str>) -> std::result::Result<(Arc<dyn Layout>, String), Failure> {
     let name = path.to_str().ok_or_else(|| Failure::Usage(format!("'{}' is no UTF-8 text", path.display())))?;
-    if path.is_dir() {
+    let about = std::fs::metadata(path).map_err(|e| Error::io(format!("cannot open '{name}'"), e))?;
+    if about.is_dir() {
         return Err(Error::new(ErrorKind::InvalidArgument, format!("'{name}' is a folder, not a file")).into());
     }
     let direct = Direct::new(Arc::new(Posix::plain()))?;
@@ -49,6 +51,41 @@ pub fn open(path: &Path, doing: Option<&'static str>) -> std::result::Result<Rea
 /// All steps of a file.
 pub fn all_steps(reader: &Reader) -> Range<u64> {
     0..reader.status().steps
+}
+
+/// Who wrote which block, told from the process groups; one look-up does not pass over all of them.
+pub struct Writers {
+    /// Per step, where its process groups start and who wrote them, in order of place.
+    groups: HashMap<u64, Vec<(u64, u32)>>,
+    /// Whether each rank has a subfile of its own number: then all groups of the first step start at byte 0.
+    own_subfiles: bool,
+}
+
+impl Writers {
+    /// Reads the process group index.
+    pub fn of(reader: &Reader) -> Result<Writers> {
+        let all = reader.process_groups()?;
+        let first = all.iter().map(|g| g.time_index).min();
+        let own_subfiles = all.iter().filter(|g| Some(g.time_index) == first).all(|g| g.offset == 0);
+        let mut groups: HashMap<u64, Vec<(u64, u32)>> = HashMap::new();
+        for g in all.iter() {
+            groups.entry(u64::from(g.time_index.saturating_sub(1))).or_default().push((g.offset, g.rank));
+        }
+        groups.values_mut().for_each(|g| g.sort_unstable());
+        Ok(Writers { groups, own_subfiles })
+    }
+
+    /// The rank that wrote a block, where that can be told.
+    pub fn rank(&self, block: &Block) -> Option<u32> {
+        let of_step = self.groups.get(&block.step)?;
+        match block.subfile {
+            None => {
+                let behind = of_step.partition_point(|(offset, _)| *offset <= block.record_offset);
+                Some(of_step[behind.checked_sub(1)?].1)
+            }
+            Some(k) => (self.own_subfiles && of_step.iter().any(|(_, rank)| *rank == k)).then_some(k),
+        }
+    }
 }
 
 /// A path as it is typed in a shell.

@@ -122,6 +122,20 @@ pub fn brief(v: f64) -> String {
     }
 }
 
+/// Whether numbers from `min` to `max` can have this mean, rounding forgiven. Some writers' sums overflow.
+pub fn possible_mean(min: f64, max: f64, mean: f64) -> bool {
+    let slack = 1e-9 * min.abs().max(max.abs());
+    mean >= min - slack && mean <= max + slack
+}
+
+/// Whether `n` numbers, `min` and `max` among them, can have this variance, rounding forgiven: those two alone make it
+/// half the square of the range over `n`, and it is never more than a quarter of that square.
+pub fn possible_variance(min: f64, max: f64, n: f64, variance: f64) -> bool {
+    let square = (max - min).powi(2);
+    let slack = 1e-14 * min.abs().max(max.abs()).powi(2);
+    variance >= square / (2.0 * n) * (1.0 - 1e-6) - slack && variance <= square / 4.0 * (1.0 + 1e-6) + slack
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,6 +171,16 @@ mod tests {
         }
         assert_eq!(single(0.1), "0.1");
         assert_eq!(real(f64::MAX), "1.7976931348623157e308");
+    }
+
+    #[test]
+    fn statistics_that_overflowed_are_told_from_possible_ones() {
+        assert!(possible_variance(0.0, 65535.0, 24.0, 65535.0f64.powi(2) / 24.0));
+        assert!(!possible_variance(0.0, 65535.0, 24.0, 0.0));
+        assert!(!possible_variance(0.0, 1.0, 24.0, 0.3));
+        assert!(!possible_variance(0.0, 1.0, 24.0, f64::NAN));
+        assert!(possible_variance(1e9, 1e9, 8.0, 1e-7), "a constant is allowed its rounding");
+        assert!(possible_mean(0.0, 1.0, 1.0) && !possible_mean(0.0, 1.0, -0.1) && !possible_mean(0.0, 1.0, f64::NAN));
     }
 
     #[test]

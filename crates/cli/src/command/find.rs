@@ -5,7 +5,7 @@
 use crate::arguments::Find;
 use crate::file;
 use crate::format::{self, count};
-use crate::number::Number;
+use crate::number::{Number, possible_mean, possible_variance};
 use crate::outcome::{Failure, Outcome};
 use crate::predicate::summary::{BlockFacts, Summary};
 use crate::predicate::{Answer, Facts, Function, Predicate, Term, parse};
@@ -49,6 +49,7 @@ pub fn run(arguments: &Find, out: &mut Terminal) -> Result<Outcome, Failure> {
     if arguments.blocks && !found.is_empty() {
         let wanted: BTreeMap<u64, Answer> = found.iter().copied().collect();
         let range = found[0].0..found[found.len() - 1].0 + 1;
+        let writers = file::Writers::of(&reader)?;
         for (i, variable) in asked.variables.iter().enumerate() {
             reader.for_each_block(&variable.name, range.clone(), &mut |block| {
                 if !wanted.contains_key(&block.step) {
@@ -61,7 +62,7 @@ pub fn run(arguments: &Find, out: &mut Terminal) -> Result<Outcome, Failure> {
                 let known = Facts { step: block.step, variables: &of_step, attributes: &asked.attributes };
                 let answer = predicate.answer(&known);
                 if answer != Answer::No {
-                    let rank = reader.writer(&block)?;
+                    let rank = writers.rank(&block);
                     blocks.entry(block.step).or_default().push(FoundBlock { variable: i, block, rank, answer });
                 }
                 Ok(())
@@ -187,7 +188,10 @@ fn of_statistics(s: &Statistics, element: ElementType, elements: u64) -> BlockFa
         if min.is_nan() || max.is_nan() || min.compare(max).is_gt() {
             return BlockFacts::Unknown { elements };
         }
-        let sound = full && !sum.is_nan() && !squares.is_nan() && s.finite <= elements;
+        let n = s.finite as f64;
+        let sound = full && s.finite <= elements && possible_mean(min.as_f64(), max.as_f64(), sum.as_f64() / n);
+        let spread = squares / n - (sum.as_f64() / n).powi(2);
+        let squares = (sound && possible_variance(min.as_f64(), max.as_f64(), n, spread)).then_some(squares);
         BlockFacts::Known {
             min,
             max,
@@ -200,7 +204,7 @@ fn of_statistics(s: &Statistics, element: ElementType, elements: u64) -> BlockFa
             },
             elements,
             sum: sound.then_some(sum),
-            squares: sound.then_some(squares),
+            squares,
         }
     };
     if element.is_complex() {

@@ -1,9 +1,9 @@
 //! `thalweg ls`: what a file holds, from its index alone.
 
 use crate::arguments::Ls;
-use crate::file;
+use crate::file::{self, Writers};
 use crate::format::{self, count};
-use crate::number::brief;
+use crate::number::{Number, brief, possible_mean, possible_variance};
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{ASIDE, HEADING, Terminal, complain, left, plain};
 use serde_json::{Value as Json, json};
@@ -18,10 +18,13 @@ const TEXT_SHOWN: usize = 60;
 pub fn run(arguments: &Ls, out: &mut Terminal) -> Result<Outcome, Failure> {
     let patterns = Patterns::new(&arguments.pattern, arguments.regex)?;
     let reader = file::open(&arguments.file, Some("listing"))?;
-    let variables: Vec<&Head> = reader.variables().iter().filter(|h| patterns.fit(&h.name)).collect();
+    // What the library wrote for itself is shown where everything is, or where it is asked for.
+    let all = arguments.verbose || arguments.json || patterns.any();
+    let own = |h: &Head| h.name.trim_start_matches('/').starts_with("__adios__/");
+    let variables: Vec<&Head> =
+        reader.variables().iter().filter(|h| patterns.fit(&h.name) && (all || !own(h))).collect();
     let (attributes, bad_attributes) = if arguments.attributes {
-        // The library's own attributes are shown where everything is.
-        let shown = |a: &Attribute| arguments.verbose || arguments.json || !a.internal;
+        let shown = |a: &Attribute| all || !a.internal;
         let heads = reader.attributes().iter().filter(|h| patterns.fit(&h.name));
         let (good, bad): (Vec<_>, Vec<_>) = heads.map(|h| reader.attribute(&h.name)).partition(Result::is_ok);
         let good: Vec<Attribute> = good.into_iter().flatten().filter(shown).collect();
@@ -190,7 +193,22 @@ fn facts(reader: &Reader, variable: &Variable) -> Result<[String; 4], Error> {
         return Ok([brief(part.min), brief(part.max), real(mean), real(std)]);
     }
     let value = |v: &Option<Value>| v.as_ref().map_or_else(none, format::short);
-    Ok([value(&s.min), value(&s.max), real(s.mean), real(s.std)])
+    let (mean, std) = credible(&s);
+    Ok([value(&s.min), value(&s.max), real(mean), real(std)])
+}
+
+/// Mean and standard deviation, where numbers between these extremes can have them.
+fn credible(s: &Summary) -> (Option<f64>, Option<f64>) {
+    let number = |v: &Option<Value>| v.as_ref().and_then(Number::of).map(Number::as_f64);
+    let (Some(min), Some(max), Some(finite)) = (number(&s.min), number(&s.max), s.finite) else {
+        return (s.mean, s.std);
+    };
+    let mean = s.mean.filter(|m| possible_mean(min, max, *m));
+    let std = match s.std {
+        Some(_) if min == max => Some(0.0),
+        other => other.filter(|d| mean.is_some() && possible_variance(min, max, finite as f64, d * d)),
+    };
+    (mean, std)
 }
 
 fn magnitude(s: &Summary) -> Option<&Part> {
@@ -230,12 +248,20 @@ fn print_file(reader: &Reader, out: &mut Terminal) -> Result<(), Failure> {
     let by = if s.extended { "with Thalweg's extension" } else { "by another library" };
     line(out, "format", format!("BP version 3, {order}, {by}"))?;
     let end = match (s.finished, s.extended) {
-        (true, _) => ", closed for good",
+        (_, false) => "",
+        (true, true) => ", closed for good",
         (false, true) => ", more may come",
-        (false, false) => "",
     };
     line(out, "steps", format!("{}{end}", s.steps))?;
-    line(out, "groups", s.groups.iter().map(|g| plain(g)).collect::<Vec<_>>().join(", "))?;
+    line(
+        out,
+        "groups",
+        s.groups
+            .iter()
+            .map(|g| if g.is_empty() { "(unnamed)".to_string() } else { plain(g) })
+            .collect::<Vec<_>>()
+            .join(", "),
+    )?;
     let writers =
         s.writers.map(|n| format!(", {} in the last opening", count(u64::from(n), "rank"))).unwrap_or_default();
     line(out, "process groups", format!("{}{writers}", s.process_groups))?;
@@ -270,6 +296,7 @@ fn print_variables(arguments: &Ls, reader: &Reader, rows: &[Row], out: &mut Term
     }
     out.styled(HEADING, heading.trim_end())?;
     writeln!(out)?;
+    let writers = if arguments.verbose { Some(Writers::of(reader)?) } else { None };
     for row in rows {
         let v = &row.variable;
         out.styled(ASIDE, &left(v.element.name(), kind))?;
@@ -286,8 +313,8 @@ fn print_variables(arguments: &Ls, reader: &Reader, rows: &[Row], out: &mut Term
             line.push_str(&format!("  stored through {}", plain(transform)));
         }
         writeln!(out, "{}", line.trim_end())?;
-        if arguments.verbose {
-            print_blocks(reader, v, arguments.long, out)?;
+        if let Some(writers) = &writers {
+            print_blocks(reader, writers, v, arguments.long, out)?;
         }
     }
     Ok(())
@@ -299,11 +326,16 @@ fn is_text(row: &Row) -> bool {
     row.variable.element.is_text()
 }
 
-fn print_blocks(reader: &Reader, variable: &Variable, long: bool, out: &mut Terminal) -> Result<(), Failure> {
+fn print_blocks(
+    reader: &Reader,
+    writers: &Writers,
+    variable: &Variable,
+    long: bool,
+    out: &mut Terminal,
+) -> Result<(), Failure> {
     let mut ended: Result<(), Failure> = Ok(());
     let told = reader.for_each_block(&variable.name, file::all_steps(reader), &mut |block| {
-        let writer = reader.writer(&block)?;
-        ended = print_block(&block, writer, variable, long, out);
+        ended = print_block(&block, writers.rank(&block), variable, long, out);
         // Nobody reads on, or nothing can be written: no need to look at the rest.
         if ended.is_err() { Err(Error::new(thalweg_types::ErrorKind::Io, "stopped")) } else { Ok(()) }
     });
@@ -390,10 +422,11 @@ fn json_facts(element: ElementType, s: &Summary) -> Json {
         return json!({ "elements": s.elements, "finite": s.finite,
             "magnitude": part(magnitude), "real": part(re), "imaginary": part(im) });
     }
+    let (mean, std) = credible(s);
     json!({
         "elements": s.elements, "finite": s.finite,
         "min": s.min.as_ref().map(format::json), "max": s.max.as_ref().map(format::json),
-        "mean": real(s.mean), "std": real(s.std),
+        "mean": real(mean), "std": real(std),
     })
 }
 
@@ -448,6 +481,7 @@ fn print_json(
     });
     let text = file.to_string();
     write!(out, "{},\n\"variables\": [", text.strip_suffix('}').unwrap_or(&text))?;
+    let writers = if arguments.verbose { Some(Writers::of(reader)?) } else { None };
     let mut first = true;
     for head in variables {
         let told = reader.variable(&head.name).and_then(|v| {
@@ -475,15 +509,15 @@ fn print_json(
             map.extend(facts);
         }
         let text = all.to_string();
-        if !arguments.verbose {
+        let Some(writers) = &writers else {
             write!(out, "{text}")?;
             continue;
-        }
+        };
         write!(out, "{}, \"each_block\": [", text.strip_suffix('}').unwrap_or(&text))?;
         let mut ended: Result<(), Failure> = Ok(());
         let mut separator = "\n  ";
         let told = reader.for_each_block(&v.name, file::all_steps(reader), &mut |block| {
-            let json = json_block(&block, reader.writer(&block)?, v.kind, arguments.long);
+            let json = json_block(&block, writers.rank(&block), v.kind, arguments.long);
             ended = write!(out, "{separator}{json}").map_err(Failure::from);
             separator = ",\n  ";
             if ended.is_err() { Err(Error::new(thalweg_types::ErrorKind::Io, "stopped")) } else { Ok(()) }

@@ -10,13 +10,11 @@ use thalweg_types::{BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Selec
 /// Bytes held at once.
 const STRETCH: u64 = 32 << 20;
 
+/// Takes a stretch: its box, and its bytes.
+pub type Each<'e> = dyn FnMut(&BoundingBox, &[u8]) -> Result<(), Failure> + 'e;
+
 /// Hands each stretch of a piece to `each`, row-major: its box, and its bytes in this machine's order.
-pub fn for_each_stretch(
-    reader: &Reader,
-    part: &Part,
-    piece: &Piece,
-    each: &mut dyn FnMut(&BoundingBox, &[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+pub fn for_each_stretch(reader: &Reader, part: &Part, piece: &Piece, each: &mut Each<'_>) -> Result<(), Failure> {
     let (name, size) = (&part.variable.name, part.variable.element.size());
     if piece.area.is_empty() {
         return Ok(());
@@ -59,8 +57,8 @@ fn stretches(area: &BoundingBox, most: u64) -> Vec<BoundingBox> {
         while start < area.count[split] {
             let n = at_once.min(area.count[split] - start);
             let mut one = area.clone();
-            for d in 0..split {
-                (one.offset[d], one.count[d]) = (area.offset[d] + index[d], 1);
+            for (d, i) in index.iter().enumerate() {
+                (one.offset[d], one.count[d]) = (area.offset[d] + i, 1);
             }
             (one.offset[split], one.count[split]) = (area.offset[split] + start, n);
             all.push(one);

@@ -131,15 +131,12 @@ fn print_stretch(
         (None, 1) => fit(WIDTH),
         (None, _) => row.max(1),
     };
+    let planes = area.rank() > 2 && area.count[area.rank() - 2] > 1;
     let mut index = area.offset.clone();
     let mut line = String::new();
     for (r, values) in texts.chunks(row.max(1)).enumerate() {
         // A blank line between planes.
-        if area.rank() > 2
-            && r > 0
-            && index[area.rank() - 2] == area.offset[area.rank() - 2]
-            && piece.kept_count().len() > 2
-        {
+        if planes && r > 0 && index[area.rank() - 2] == area.offset[area.rank() - 2] {
             writeln!(out)?;
         }
         for some in values.chunks(at_once) {
