@@ -221,7 +221,7 @@ fn every_fixture_reads_equal_to_what_its_writer_says() {
             compared += 1;
         }
     }
-    assert!(compared > 10_000, "only {compared} values were compared");
+    assert!(compared > 9_000, "only {compared} values were compared");
 }
 
 #[test]
