@@ -21,7 +21,7 @@ Colours and the width of the terminal are used on a terminal only; NO_COLOR turn
 
 /// Looks into files of simulation output: lists, prints, searches, checks and repairs them.
 ///
-/// Files are BP version 3, as written by Thalweg, ADIOS 1.x and adios2 (engine BP3). Steps count from 0.
+/// Files are BP version 3, as Thalweg, ADIOS 1.x and adios2 (engine BP3) write them. Steps count from 0.
 #[derive(Debug, Parser)]
 #[command(name = "thalweg", version, styles = STYLES, max_term_width = 100, after_help = EXIT_CODES)]
 #[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]
@@ -32,22 +32,14 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// List variables, with types, steps and shapes
     Ls(Ls),
-    /// Print values, or part of them
     Dump(Dump),
-    /// Find steps and blocks by their characteristics
     Find(Find),
-    /// Check a file: checksums, shapes, offsets, index
     Verify(Verify),
-    /// Give a file that was cut off a good index again
     Recover(Recover),
-    /// Write the index alone to a small file
     Index(Index),
-    /// Check configurations
     #[command(subcommand)]
     Config(Config),
-    /// Print completions for a shell
     Completions(Completions),
 }
 
@@ -144,11 +136,12 @@ Expressions:
   step >= 3, attribute(units) == \"K\"              the step; an attribute
   < <= > >= == !=, and or not, ( )                0 < max(v) < 1 works too
   max(\"my var\"), any(\"3d\") > 0                    names with blanks, or that look like numbers
-For complex variables the facts are those of the magnitude. NaN and infinities of arrays are no part
-of them. A comparison with a variable that a step does not have does not hold.
+Of complex variables the facts are those of the magnitude. NaN and infinities in arrays are no
+part of them. Numbers of type real are compared as they are printed: v == 0.1 works. A comparison
+with a variable that a step does not have does not hold.
 
-A step is answered from all its blocks together, a block (--blocks) from its own characteristics, with
-those of the whole step for the other variables of the expression.
+A step is answered from all its blocks together; a block (--blocks) from its own characteristics,
+with those of the whole step for the other variables of the expression.
 
 Examples:
   thalweg find run.bp 'max(v) > 0.3' --first       the first such step
@@ -233,6 +226,7 @@ pub struct Index {
     pub output: PathBuf,
 }
 
+/// Check configurations
 #[derive(Debug, Subcommand)]
 pub enum Config {
     /// Check an XML configuration and show every mistake with its line

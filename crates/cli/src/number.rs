@@ -18,7 +18,8 @@ impl Number {
     /// The number in a value; `None` for text and complex numbers.
     pub fn of(value: &Value) -> Option<Number> {
         match value {
-            Value::F32(v) => Some(Number::Real(f64::from(*v))),
+            // As it is printed and typed: 0.1 is the single nearest to 0.1. The order of singles stays.
+            Value::F32(v) => Some(Number::Real(single(*v).parse().unwrap_or(f64::from(*v)))),
             Value::F64(v) => Some(Number::Real(*v)),
             Value::U64(v) => Some(Number::Whole(i128::from(*v))),
             // adios2 calls its signed bytes so.
@@ -128,12 +129,11 @@ pub fn possible_mean(min: f64, max: f64, mean: f64) -> bool {
     mean >= min - slack && mean <= max + slack
 }
 
-/// Whether `n` numbers, `min` and `max` among them, can have this variance, rounding forgiven: those two alone make it
-/// half the square of the range over `n`, and it is never more than a quarter of that square.
+/// Whether `n` numbers, `min` and `max` among them, can have this variance: those two alone make it half the square of the
+/// range over `n`, and it is never more than a quarter of that square. What rounding or an overflow made is refused.
 pub fn possible_variance(min: f64, max: f64, n: f64, variance: f64) -> bool {
     let square = (max - min).powi(2);
-    let slack = 1e-14 * min.abs().max(max.abs()).powi(2);
-    variance >= square / (2.0 * n) * (1.0 - 1e-6) - slack && variance <= square / 4.0 * (1.0 + 1e-6) + slack
+    variance >= square / (2.0 * n) * (1.0 - 1e-6) && variance <= square / 4.0 * (1.0 + 1e-6)
 }
 
 #[cfg(test)]
@@ -179,8 +179,19 @@ mod tests {
         assert!(!possible_variance(0.0, 65535.0, 24.0, 0.0));
         assert!(!possible_variance(0.0, 1.0, 24.0, 0.3));
         assert!(!possible_variance(0.0, 1.0, 24.0, f64::NAN));
-        assert!(possible_variance(1e9, 1e9, 8.0, 1e-7), "a constant is allowed its rounding");
+        assert!(possible_variance(3.0, 3.0, 8.0, 0.0) && !possible_variance(1e9, 1e9, 8.0, 1e-7));
         assert!(possible_mean(0.0, 1.0, 1.0) && !possible_mean(0.0, 1.0, -0.1) && !possible_mean(0.0, 1.0, f64::NAN));
+    }
+
+    #[test]
+    fn singles_are_the_numbers_that_are_typed_for_them() {
+        let of = |v: f32| Number::of(&Value::F32(v)).unwrap();
+        assert_eq!(of(0.1).compare(Number::Real(0.1)), Ordering::Equal);
+        assert_eq!(of(f32::INFINITY).compare(Number::GREATEST), Ordering::Equal);
+        assert!(of(f32::NAN).is_nan());
+        for v in [0.1f32, 1e-40, 3.3, 16_777_216.0, f32::MAX / 2.0] {
+            assert_eq!(of(v).compare(of(v.next_up())), Ordering::Less, "{v}");
+        }
     }
 
     #[test]

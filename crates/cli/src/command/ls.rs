@@ -205,7 +205,8 @@ fn credible(s: &Summary) -> (Option<f64>, Option<f64>) {
     };
     let mean = s.mean.filter(|m| possible_mean(min, max, *m));
     let std = match s.std {
-        Some(_) if min == max => Some(0.0),
+        Some(_) if s.min == s.max => Some(0.0),
+        Some(0.0) => None,
         other => other.filter(|d| mean.is_some() && possible_variance(min, max, finite as f64, d * d)),
     };
     (mean, std)

@@ -99,6 +99,12 @@ impl Part {
             let there = format::steps(&variable.steps);
             return Err(Failure::Absent(format!("'{shown}' is not in step {step_pick}; it is in {there}")));
         }
+        if variable.kind == Kind::Scalar && slice.picks.len() > 1 {
+            let given = slice.picks.len();
+            return Err(Failure::Absent(format!(
+                "'{shown}' is a scalar: it has steps alone; the slice has {given} indices"
+            )));
+        }
         let block = if variable.kind == Kind::Local { picks.next().unwrap_or(Pick::ALL) } else { Pick::ALL };
         Ok(Part { steps, keeps_steps: picked.keeps, block, dimensions: picks.collect(), variable })
     }
@@ -141,7 +147,6 @@ impl Part {
         let name = plain(&self.variable.name);
         if self.dimensions.len() > shape.len() {
             let have = match shape.len() {
-                0 => "is a scalar: it has steps alone".to_string(),
                 n if block.is_some() => format!("has steps, blocks and {}", count(n as u64, "dimension")),
                 n => format!("has steps and {}", count(n as u64, "dimension")),
             };

@@ -1,0 +1,69 @@
+//! Help is prose: it is reviewed when it changes.
+
+mod support;
+
+use support::{printed, run};
+
+#[test]
+fn help_is_as_reviewed() {
+    insta::assert_snapshot!("help", printed(&["--help"]));
+    for command in ["ls", "dump", "find", "verify", "recover", "index", "completions"] {
+        insta::assert_snapshot!(format!("help_{command}"), printed(&[command, "--help"]));
+    }
+    insta::assert_snapshot!("help_config_lint", printed(&["config", "lint", "--help"]));
+}
+
+#[test]
+fn every_example_of_the_help_is_a_command_line_that_parses() {
+    for command in ["ls", "dump", "find", "verify", "recover", "index"] {
+        let help = printed(&[command, "--help"]);
+        let examples: Vec<&str> = help.lines().filter(|l| l.starts_with(&format!("  thalweg {command} "))).collect();
+        assert!(!examples.is_empty(), "{command} has no example");
+        for example in examples {
+            // Behind two blanks comes the explanation; && starts another command.
+            let line = example.trim().split("  ").next().unwrap().split("&&").next().unwrap();
+            let folder = thalweg_conformance::scratch::Scratch::new();
+            let shell = std::process::Command::new("sh")
+                .arg("-c")
+                .arg(line.replacen("thalweg", env!("CARGO_BIN_EXE_thalweg"), 1))
+                .current_dir(folder.path())
+                .output()
+                .unwrap();
+            // There is no run.bp here: the command got as far as looking for it.
+            let said = String::from_utf8_lossy(&shell.stderr);
+            assert_eq!(shell.status.code(), Some(3), "{line}: {said}");
+            assert!(said.contains("cannot open 'run.bp'"), "{line}: {said}");
+        }
+    }
+}
+
+#[test]
+fn completions_know_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = printed(&["completions", shell]);
+        for command in ["ls", "dump", "find", "verify", "recover", "index", "lint"] {
+            assert!(script.contains(command), "{shell} lacks {command}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_command_line_ends_with_2() {
+    for wrong in [
+        &["lst", "x.bp"][..],
+        &["ls"],
+        &["ls", "adios1-xml.bp", "[z-"],
+        &["ls", "-e", "adios1-xml.bp", "(("],
+        &["dump", "adios1-xml.bp"],
+        &["dump", "adios1-xml.bp", "v[1:2:3]"],
+        &["dump", "adios1-xml.bp", "v[1"],
+        &["dump", "adios1-xml.bp", "v", "--csv", "--json"],
+        &["find", "adios1-xml.bp", "max(v >"],
+        &["index", "adios1-xml.bp", "-o", "./adios1-xml.bp"],
+        &["completions", "csh"],
+    ] {
+        let ran = run(wrong);
+        assert_eq!(ran.code, 2, "{wrong:?}: {}", ran.err);
+        assert!(!ran.err.is_empty() && ran.out.is_empty());
+    }
+}
