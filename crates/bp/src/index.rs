@@ -73,6 +73,11 @@ impl Head {
 }
 
 impl Entry {
+    /// Bytes of the head, its length field included.
+    fn head_length(&self) -> u64 {
+        (4 + 4 + 2 + self.group.len() + 2 + self.name.len() + 2 + self.path.len() + 1 + 8) as u64
+    }
+
     fn encode_head(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.put_u32(0);
@@ -182,7 +187,7 @@ impl Table {
     }
 
     fn section_length(&self) -> u64 {
-        let heads: u64 = self.entries.iter().map(|e| e.encode_head().len() as u64).sum();
+        let heads: u64 = self.entries.iter().map(Entry::head_length).sum();
         12 + heads + self.bytes
     }
 }

@@ -11,7 +11,7 @@ use crate::buffer::BufferPool;
 use std::io::IoSlice;
 use std::sync::Arc;
 use thalweg_bp::characteristic::Location;
-use thalweg_bp::checksum::{self, crc32c};
+use thalweg_bp::checksum::Crc32c;
 use thalweg_bp::index::Index;
 use thalweg_bp::pass::{self, Digest};
 use thalweg_bp::process_group::{self, Block, Header, SECTION_HEAD};
@@ -78,8 +78,8 @@ struct Placed {
     head: u64,
     payload: u64,
     digest: Option<Digest>,
-    /// CRC-32C of the record's head.
-    head_crc: u32,
+    /// The head, once the statistics in it are known.
+    head_bytes: Vec<u8>,
 }
 
 enum Piece<'a> {
@@ -174,20 +174,20 @@ impl<'a> Pack<'a> {
         let end = self.records.checked_add(head).and_then(|e| e.checked_add(payload)).filter(|e| *e < 1 << 62);
         let end =
             end.ok_or_else(|| Error::new(ErrorKind::OutOfBounds, format!("{payload} bytes leave the process group")))?;
-        self.blocks.push(Placed { spec, record: self.records, head, payload, digest: None, head_crc: 0 });
+        self.blocks.push(Placed { spec, record: self.records, head, payload, digest: None, head_bytes: Vec::new() });
         self.records = end;
         Ok(self.blocks.len() - 1)
     }
 
     /// Takes the block's statistics as settled and returns the head of its record.
-    fn settle(&mut self, block: usize, digest: Digest) -> Vec<u8> {
+    fn settle(&mut self, block: usize, digest: Digest) -> &[u8] {
         let placed = &mut self.blocks[block];
         let mut head = Vec::with_capacity(placed.head as usize);
         placed.spec.record(digest.statistics.as_ref(), placed.payload).encode(&mut head);
         debug_assert_eq!(head.len() as u64, placed.head);
-        placed.head_crc = crc32c(&head);
         placed.digest = Some(digest);
-        head
+        placed.head_bytes = head;
+        &placed.head_bytes
     }
 
     /// Copies a block into the buffer; returns `false`, and does nothing, where the limit leaves no room.
@@ -209,7 +209,7 @@ impl<'a> Pack<'a> {
         chunk.extend_from_slice(&probe);
         let digest = pass::copy(data, spec.element, spec.taken(), &mut chunk);
         let head = self.settle(block, digest);
-        chunk[at..at + head.len()].copy_from_slice(&head);
+        chunk[at..at + head.len()].copy_from_slice(head);
         self.pieces.push(Piece::Chunk(chunk));
         Ok(true)
     }
@@ -225,21 +225,29 @@ impl<'a> Pack<'a> {
     pub fn through(&mut self, spec: BlockSpec, data: &[u8], to: &[Through<'_>]) -> Result<()> {
         let digest = pass::look(data, spec.element, spec.taken());
         let block = self.place(spec, data.len() as u64)?;
-        let head = self.settle(block, digest);
-        self.flush(to, &[&head, data])
+        self.settle(block, digest);
+        self.flush(to, Some((block, data)))
     }
 
-    /// Writes what waits, and `more` behind it.
-    fn flush(&mut self, to: &[Through<'_>], more: &[&[u8]]) -> Result<()> {
-        let heads = self.settle_deferred();
-        let mut slices: Vec<&[u8]> = Vec::new();
-        for (piece, head) in self.pieces.iter().zip(&heads) {
+    /// What waits, one piece behind the other; everything deferred must be settled.
+    fn waiting(&self) -> Vec<&[u8]> {
+        let mut slices: Vec<&[u8]> = Vec::with_capacity(2 * self.pieces.len() + 2);
+        for piece in &self.pieces {
             match piece {
                 Piece::Chunk(chunk) => slices.push(chunk),
-                Piece::Deferred { data, .. } => slices.extend([head.as_slice(), *data]),
+                Piece::Deferred { block, data } => slices.extend([self.blocks[*block].head_bytes.as_slice(), *data]),
             }
         }
-        slices.extend_from_slice(more);
+        slices
+    }
+
+    /// Writes what waits, and one more block behind it.
+    fn flush(&mut self, to: &[Through<'_>], more: Option<(usize, &[u8])>) -> Result<()> {
+        self.settle_deferred();
+        let mut slices = self.waiting();
+        if let Some((block, data)) = more {
+            slices.extend([self.blocks[block].head_bytes.as_slice(), data]);
+        }
         let length: u64 = slices.iter().map(|s| s.len() as u64).sum();
         for through in to {
             let mut front = Vec::new();
@@ -271,30 +279,17 @@ impl<'a> Pack<'a> {
         }
     }
 
-    /// Takes the statistics of deferred blocks; returns the heads of their records, one per piece.
-    fn settle_deferred(&mut self) -> Vec<Vec<u8>> {
-        let todo: Vec<Option<(usize, &'a [u8])>> = self
-            .pieces
-            .iter()
-            .map(|p| match p {
-                Piece::Deferred { block, data } => Some((*block, *data)),
-                Piece::Chunk(_) => None,
-            })
-            .collect();
-        todo.into_iter()
-            .map(|p| match p {
-                Some((block, data)) => {
-                    let placed = &self.blocks[block];
-                    // Several methods write one pack: the first takes the statistics.
-                    let digest = match &placed.digest {
-                        Some(digest) => digest.clone(),
-                        None => pass::look(data, placed.spec.element, placed.spec.taken()),
-                    };
-                    self.settle(block, digest)
+    /// Takes the statistics of deferred blocks. Several methods may write one pack: the first settles it.
+    fn settle_deferred(&mut self) {
+        for i in 0..self.pieces.len() {
+            if let Piece::Deferred { block, data } = self.pieces[i] {
+                let placed = &self.blocks[block];
+                if placed.digest.is_none() {
+                    let digest = pass::look(data, placed.spec.element, placed.spec.taken());
+                    self.settle(block, digest);
                 }
-                None => Vec::new(),
-            })
-            .collect()
+            }
+        }
     }
 
     /// Sets the attributes, written behind the variables.
@@ -326,18 +321,13 @@ impl<'a> Pack<'a> {
     ///
     /// Returns the index of this group, its fragment. The same pack may be written several times (once per method).
     pub fn write(&mut self, object: &dyn WriteObject, offset: u64, header: &Header, writer: Writer) -> Result<Index> {
-        let heads = self.settle_deferred();
+        self.settle_deferred();
         let (front, back, fragment) = self.finish(offset, header, writer)?;
         let mut slices: Vec<&[u8]> = Vec::new();
         if self.gone == 0 {
             slices.push(&front);
         }
-        for (piece, head) in self.pieces.iter().zip(&heads) {
-            match piece {
-                Piece::Chunk(chunk) => slices.push(chunk),
-                Piece::Deferred { data, .. } => slices.extend([head.as_slice(), *data]),
-            }
-        }
+        slices.extend(self.waiting());
         slices.push(&back);
         let io: Vec<IoSlice<'_>> = slices.into_iter().filter(|s| !s.is_empty()).map(IoSlice::new).collect();
         if self.gone == 0 {
@@ -361,7 +351,7 @@ impl<'a> Pack<'a> {
         writer: Writer,
         step: usize,
     ) -> Result<Index> {
-        let heads = self.settle_deferred();
+        self.settle_deferred();
         let (front, back, fragment) = self.finish(offset, header, writer)?;
         spill.write_at(0, &[IoSlice::new(&front)])?;
         let spilled = self.front + self.gone;
@@ -375,13 +365,7 @@ impl<'a> Pack<'a> {
             object.write_at(offset + at, &[IoSlice::new(&chunk[..n])])?;
             at += n as u64;
         }
-        let mut slices: Vec<&[u8]> = Vec::new();
-        for (piece, head) in self.pieces.iter().zip(&heads) {
-            match piece {
-                Piece::Chunk(chunk) => slices.push(chunk),
-                Piece::Deferred { data, .. } => slices.extend([head.as_slice(), *data]),
-            }
-        }
+        let mut slices = self.waiting();
         slices.push(&back);
         let io: Vec<IoSlice<'_>> = slices.into_iter().filter(|s| !s.is_empty()).map(IoSlice::new).collect();
         object.write_at(offset + spilled, &io)?;
@@ -408,10 +392,8 @@ impl<'a> Pack<'a> {
             SECTION_HEAD as u64 + self.records,
         );
 
-        let mut framing = (crc32c(&front), front.len() as u64);
-        let mut add = |crc: u32, length: u64| {
-            framing = (checksum::combine(framing.0, crc, length), framing.1 + length);
-        };
+        let mut framing = Crc32c::new();
+        framing.update(&front);
         let mut index = Index::default();
         index.add_process_group(header, writer.rank, offset);
         let mut sums = Vec::with_capacity(self.blocks.len());
@@ -419,7 +401,7 @@ impl<'a> Pack<'a> {
             let digest = placed.digest.as_ref().ok_or_else(|| {
                 Error::new(ErrorKind::InvalidArgument, "a block without statistics").in_variable(&*placed.spec.name)
             })?;
-            add(placed.head_crc, placed.head);
+            framing.update(&placed.head_bytes);
             let payload = self.front + placed.record + placed.head;
             sums.push(BlockSum { payload: Extent::new(payload, placed.payload), crc: digest.crc });
             let location = Location {
@@ -431,7 +413,7 @@ impl<'a> Pack<'a> {
             let record = placed.spec.record(digest.statistics.as_ref(), placed.payload);
             index.add_block(&header.group, &record, location, placed.spec.value.as_ref())?;
         }
-        add(crc32c(&attributes), attributes.len() as u64);
+        framing.update(&attributes);
         for (a, place) in self.attributes.iter().zip(&attribute_places) {
             let start = offset + records_end + place.offset;
             let location = Location {
@@ -450,7 +432,7 @@ impl<'a> Pack<'a> {
             ranks: writer.ranks,
             time_index: header.time_index,
             file_index: writer.file_index,
-            framing: framing.0,
+            framing: framing.finish(),
             blocks: sums,
         }
         .encode(&mut back);
