@@ -72,11 +72,12 @@ fn main() -> ExitCode {
             assert_eq!(got, if threads { Ok(None) } else { Err(ErrorKind::InvalidArgument) });
         }),
         ("a_started_receive_comes_in_while_another_communicator_waits", |comm, _| {
-            let twin = comm.duplicate().unwrap();
-            let next = (comm.rank() + 1) % comm.size();
-            let receive = comm.start_receive(None, 1).unwrap();
+            let (mut own, mut twin) = (comm.duplicate().unwrap(), comm.duplicate().unwrap());
+            own.set_timeout(Duration::from_secs(20));
+            twin.set_timeout(Duration::from_secs(20));
+            let receive = own.start_receive(None, 1).unwrap();
             // Too long to be sent before someone receives it.
-            comm.send(next, 1, &vec![5; 10 << 20]).unwrap();
+            own.send((own.rank() + 1) % own.size(), 1, &vec![5; 10 << 20]).unwrap();
             twin.barrier().unwrap();
             assert_eq!(receive.wait().unwrap().unwrap().bytes.len(), 10 << 20);
         }),

@@ -1,9 +1,14 @@
 //! A rank that dies, leaves or lets go is noticed by those who need it, and the others go on.
 
 use std::time::{Duration, Instant};
-use thalweg_comm::threads::{self, Machine, ThreadCommunicator};
+use thalweg_comm::threads::{Machine, ThreadCommunicator};
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_types::ErrorKind;
+
+/// A test that waits in vain fails within seconds.
+fn machine_of(ranks: u32) -> Machine {
+    Machine::new(ranks).timeout(Duration::from_secs(25))
+}
 
 /// Far below the timeout: the loss was noticed, not waited out.
 fn promptly(body: impl FnOnce()) {
@@ -15,7 +20,7 @@ fn promptly(body: impl FnOnce()) {
 #[test]
 fn a_rank_that_returns_early_is_lost_to_a_collective_call() {
     promptly(|| {
-        let kinds = threads::run(5, |comm| {
+        let kinds = machine_of(5).run(|comm| {
             if comm.rank() == 3 {
                 return None;
             }
@@ -30,7 +35,7 @@ fn a_rank_that_returns_early_is_lost_to_a_collective_call() {
 #[test]
 fn a_rank_that_panics_is_lost_to_a_receive() {
     promptly(|| {
-        let results = Machine::new(4).run_each(|comm| match comm.rank() {
+        let results = machine_of(4).run_each(|comm| match comm.rank() {
             2 => panic!("on purpose"),
             1 => comm.receive(Some(2), 0).unwrap_err().kind(),
             _ => comm.receive(None, 0).unwrap_err().kind(),
@@ -43,7 +48,7 @@ fn a_rank_that_panics_is_lost_to_a_receive() {
 
 #[test]
 fn what_a_rank_sent_before_it_died_is_still_received() {
-    threads::run(2, |comm| {
+    machine_of(2).run(|comm| {
         if comm.rank() == 0 {
             comm.send(1, 1, b"last words").unwrap();
             comm.leave();
@@ -59,7 +64,7 @@ fn what_a_rank_sent_before_it_died_is_still_received() {
 
 #[test]
 fn others_may_finish_while_one_still_sends_to_any_receiver() {
-    threads::run(4, |comm| match comm.rank() {
+    machine_of(4).run(|comm| match comm.rank() {
         0 => {
             let got: Vec<u32> = (0..3).map(|_| comm.receive(None, 0).unwrap().from).collect();
             assert_eq!(got.len(), 3);
@@ -75,7 +80,7 @@ fn others_may_finish_while_one_still_sends_to_any_receiver() {
 
 #[test]
 fn a_dropped_handle_is_lost_to_that_communicator_only() {
-    threads::run(3, |comm| {
+    machine_of(3).run(|comm| {
         let twin = comm.duplicate().unwrap();
         if comm.rank() == 1 {
             drop(twin);
@@ -88,7 +93,7 @@ fn a_dropped_handle_is_lost_to_that_communicator_only() {
 
 #[test]
 fn leaving_is_leaving_every_communicator() {
-    threads::run(3, |comm| {
+    machine_of(3).run(|comm| {
         let twin = comm.duplicate().unwrap();
         if comm.rank() == 2 {
             comm.leave();
@@ -114,7 +119,7 @@ fn go_on(comm: &ThreadCommunicator, dead: &[u32]) -> Box<dyn Communicator> {
 #[test]
 fn survivors_go_on_in_the_old_order() {
     promptly(|| {
-        Machine::new(64)
+        machine_of(64)
             .run_each(|comm| {
                 if comm.rank() % 20 == 7 {
                     panic!("on purpose");
@@ -132,7 +137,7 @@ fn survivors_go_on_in_the_old_order() {
 #[test]
 fn who_waits_for_a_survivor_that_rallies_is_called_too() {
     promptly(|| {
-        threads::run(3, |comm| {
+        machine_of(3).run(|comm| {
             if comm.rank() == 2 {
                 return;
             }
@@ -150,7 +155,7 @@ fn who_waits_for_a_survivor_that_rallies_is_called_too() {
 #[test]
 fn a_rank_lost_while_survivors_gather_is_not_waited_for() {
     promptly(|| {
-        threads::run(4, |comm| match comm.rank() {
+        machine_of(4).run(|comm| match comm.rank() {
             3 => (),
             2 => std::thread::sleep(Duration::from_millis(100)),
             _ => {
@@ -162,7 +167,7 @@ fn a_rank_lost_while_survivors_gather_is_not_waited_for() {
 
 #[test]
 fn ranks_that_make_different_calls_are_told() {
-    threads::run(3, |comm| {
+    machine_of(3).run(|comm| {
         let result = if comm.rank() == 1 { comm.broadcast(0, &mut Vec::new()) } else { comm.barrier() };
         assert_eq!(result.unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(
@@ -176,7 +181,7 @@ fn ranks_that_make_different_calls_are_told() {
 #[test]
 #[should_panic(expected = "the first one's words")]
 fn run_shows_the_panic_that_came_first() {
-    threads::run(3, |comm| {
+    machine_of(3).run(|comm| {
         if comm.rank() == 1 {
             panic!("the first one's words");
         }
