@@ -14,8 +14,9 @@ use thalweg_bp::wire::{LONGEST_STRING, check_str16};
 use thalweg_comm::Communicator;
 use thalweg_movement::pack::{AttributeSpec, Through};
 use thalweg_movement::parts::agreement::agree;
+use thalweg_movement::parts::levels::ArrayLevel;
 use thalweg_movement::{BlockSpec, Closed, Method, Mode, OpenRequest, Pack};
-use thalweg_schema::{AttributeSource, HostLanguage, MethodChoice, Statistics, Variable};
+use thalweg_schema::{AttributeSource, Group, HostLanguage, MethodChoice, Statistics, Variable};
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, Result, Value};
 
 struct Way {
@@ -37,6 +38,8 @@ pub struct Output<'a> {
     names: HashMap<String, Vec<usize>>,
     named: usize,
     failed: Option<Error>,
+    /// Arrays of which the file records other statistics than declared, by path and name: blocks follow the file.
+    levels: HashMap<(String, String), Level>,
     path_prefix: String,
 }
 
@@ -81,15 +84,33 @@ impl<'a> Output<'a> {
             time_index: 0,
             methods,
         };
+        let arrays = if comm.rank() == 0 && mode != Mode::Write { arrays_of(&group) } else { Vec::new() };
+        let mut levels: HashMap<(String, String), Level> = HashMap::new();
         let mut ways = Vec::new();
         for (choice, _, mut method) in made {
             let path = join(&choice.base_path, path);
-            if mode == Mode::Write {
+            let request = OpenRequest {
+                comm: &*comm,
+                layout: &shared.layout,
+                path: &path,
+                mode,
+                run,
+                kept: &shared.kept,
+                arrays: &arrays,
+            };
+            let opened = method.open(&request).map_err(|e| e.in_group(group_name).at_rank(comm.rank()))?;
+            if mode == Mode::Write || opened.time_index == 1 {
+                // Nothing is in the file yet.
                 lock(&shared.written).remove(&path);
             }
-            let request =
-                OpenRequest { comm: &*comm, layout: &shared.layout, path: &path, mode, run, kept: &shared.kept };
-            let opened = method.open(&request).map_err(|e| e.in_group(group_name).at_rank(comm.rank()))?;
+            for array in opened.levels {
+                let other = levels.insert((array.path, array.name.clone()), array.level);
+                if other.is_some_and(|other| other != array.level) {
+                    // On all ranks, as all were told the same.
+                    let what = "the files of two methods record different statistics of it; write new files";
+                    return Err(Error::new(ErrorKind::Unsupported, what).in_variable(array.name).in_group(group_name));
+                }
+            }
             ways.push(Way { method, header: Header { time_index: opened.time_index, ..base.clone() }, path });
         }
         Ok(Output {
@@ -103,6 +124,7 @@ impl<'a> Output<'a> {
             names: HashMap::new(),
             named: usize::MAX,
             failed: None,
+            levels,
             path_prefix: String::new(),
         })
     }
@@ -297,19 +319,19 @@ impl<'a> Output<'a> {
                 self.scalars.insert(variable.full_name(), value.clone());
             }
         }
-        let level = match variable.statistics.unwrap_or(group.statistics) {
-            Statistics::Off => Level::Off,
-            Statistics::MinMax => Level::MinMax,
-            Statistics::Full => Level::Full,
+        let path = stored_path(&variable.path);
+        let level = match self.levels.is_empty() {
+            true => None,
+            false => self.levels.get(&(path.to_string(), variable.name.clone())).copied(),
         };
         Ok(Some(BlockSpec {
             id: variable.id,
             name: variable.name.as_str().into(),
-            path: stored_path(&variable.path).into(),
+            path: path.into(),
             element: variable.element,
             is_dimension: variable.is_dimension,
             shape,
-            level,
+            level: level.unwrap_or_else(|| level_of(variable, group)),
             value,
         }))
     }
@@ -376,6 +398,29 @@ impl<'a> Output<'a> {
         }
         result.unwrap_or(Ok(Closed::default()))
     }
+}
+
+/// How much the schema wants recorded of a variable.
+fn level_of(variable: &Variable, group: &Group) -> Level {
+    match variable.statistics.unwrap_or(group.statistics) {
+        Statistics::Off => Level::Off,
+        Statistics::MinMax => Level::MinMax,
+        Statistics::Full => Level::Full,
+    }
+}
+
+fn arrays_of(group: &Mutex<DeclaredGroup>) -> Vec<ArrayLevel> {
+    let group = lock(group);
+    let group = group.builder.group();
+    let arrays = group.variables.iter().filter(|v| !v.local.is_empty());
+    arrays
+        .map(|v| ArrayLevel {
+            path: stored_path(&v.path).to_string(),
+            name: v.name.clone(),
+            element: v.element,
+            level: level_of(v, group),
+        })
+        .collect()
 }
 
 fn key(a: &AttributeSpec) -> String {

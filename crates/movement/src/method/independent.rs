@@ -8,7 +8,7 @@
 //! | what moves   | a size (one scan), index fragments to rank 0 (one gather), the outcome (one reduction); no data |
 //! | memory       | the process group, within the buffer limit; beyond it blocks go to a spill file beside the output, `<name>.spill.<rank>`, and are copied at close: every such byte is written twice. Blocks marked `copy-on-write="no"` need no memory and no spill |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
-//! | on failure   | all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step |
+//! | on failure   | all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::parts::step_commit`] |
 //!
 //! Opens are serialised, one rank after the other, so that a metadata server sees one at a time.
 //!
@@ -21,18 +21,18 @@
 use super::{Closed, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SYNC, folder_of};
 use crate::pack::{Pack, Writer};
 use crate::parts::agreement::agree;
-use crate::parts::kept::Kept;
+use crate::parts::kept::{File, InUse, Kept};
+use crate::parts::levels::{self, ArrayLevel};
 use crate::parts::live_index::LiveIndex;
 use crate::parts::serial_open::one_after_the_other;
-use crate::parts::step_commit::{Commit, IndexWriter, Written, commit};
+use crate::parts::step_commit::{self, Commit, Files, IndexFile, Part, Written};
 use crate::plan;
 use std::sync::Arc;
 use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_bp::process_group::Header;
-use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::Communicator;
 use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
-use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
+use thalweg_types::{Error, ErrorKind, Extent, Result};
 
 /// How the registry lists it.
 pub const KIND: MethodKind = MethodKind {
@@ -65,6 +65,7 @@ struct Independent {
 }
 
 struct Open {
+    sync: bool,
     layout: Arc<dyn Layout>,
     kept: Arc<Kept>,
     path: String,
@@ -76,29 +77,49 @@ struct Open {
     run: u64,
     rank: u32,
     spill: Option<Box<dyn WriteObject>>,
+    /// On rank 0.
+    in_use: Option<InUse>,
 }
 
 impl Open {
+    /// Keeps the index for the next output; `None` where the file has to say it again.
+    fn keep(&self, live: Option<LiveIndex>) {
+        let file = File { layout: &self.layout, path: &self.path, subfiles: false, sync: self.sync };
+        self.kept.keep(file, live, self.run);
+    }
+
     fn spill_path(&self) -> String {
         format!("{}.spill.{}", self.path, self.rank)
     }
 }
 
+/// What rank 0 finds out first.
+struct First {
+    live: LiveIndex,
+    run: u64,
+    levels: Vec<ArrayLevel>,
+    in_use: InUse,
+}
+
 /// What rank 0 does first: makes the file or finds its live end.
-fn begin(request: &OpenRequest<'_>) -> Result<(Box<dyn WriteObject>, LiveIndex, u64)> {
+fn begin(request: &OpenRequest<'_>) -> Result<(Box<dyn WriteObject>, First)> {
     let writer = WriterId(0);
+    let in_use = request.kept.begin(request.layout, request.path)?;
     if request.mode == Mode::Write {
         request.kept.forget(request.layout, request.path);
         let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;
-        return Ok((object, LiveIndex::new(false), request.run));
+        let live = LiveIndex::new(false);
+        return Ok((object, First { live, run: request.run, levels: Vec::new(), in_use }));
     }
     let kept = request.kept.take(request.layout, request.path);
     let object = request.layout.open_write(request.path, OpenWrite::Any, writer)?;
-    if let Some(kept) = kept {
-        return Ok((object, kept.index, kept.run));
-    }
-    let live = if object.length()? == 0 { LiveIndex::new(false) } else { LiveIndex::load(&*object, false)? };
-    Ok((object, live, request.run))
+    let (live, run) = match kept {
+        Some(kept) => (kept.index, kept.run),
+        None if object.length()? == 0 => (LiveIndex::new(false), request.run),
+        None => (LiveIndex::load(&*object, false)?, request.run),
+    };
+    let levels = live.differing_levels(request.arrays)?;
+    Ok((object, First { live, run, levels, in_use }))
 }
 
 /// The time index of an output behind `last`.
@@ -120,38 +141,50 @@ impl Method for Independent {
         let mut first = None;
         let opened = one_after_the_other(request.comm, || {
             if rank == 0 {
-                let (object, live, run) = begin(request)?;
-                first = Some((live, run));
+                let (object, begun) = begin(request)?;
+                first = Some(begun);
                 return Ok(object);
             }
             request.layout.open_write(request.path, OpenWrite::Existing, WriterId(rank))
         })
         .map_err(|e| e.in_object(request.path));
-        let numbers = first
-            .as_ref()
-            .map_or([0; 3], |(live, run)| [live.end(), u64::from(next_time(request.mode, live.last_time())), *run]);
+        let numbers = first.as_ref().map_or([0; 4], |f| {
+            let time_index = u64::from(next_time(request.mode, f.live.last_time()));
+            [f.live.end(), time_index, f.run, u64::from(!f.levels.is_empty())]
+        });
         let (object, outcome) = match opened {
             Ok(object) => (Some(object), Ok(())),
             Err(e) => (None, Err(e)),
         };
-        let agreed =
-            agree(request.comm, outcome, "open the output", &numbers).map_err(|e| e.in_object(request.path))?;
-        let Some(object) = object else {
-            return Err(Error::new(ErrorKind::InvalidArgument, "ranks agreed on an output that is not open"));
+        let agreed = agree(request.comm, outcome, "open the output", &numbers).map_err(|e| e.in_object(request.path));
+        let (Ok(agreed), Some(object)) = (&agreed, object) else {
+            if let Some(first) = first {
+                // Another rank failed: the file is as it was.
+                let file = File { layout: request.layout, path: request.path, subfiles: false, sync: self.sync };
+                request.kept.keep(file, Some(first.live), first.run);
+            }
+            return Err(agreed.err().unwrap_or_else(not_open));
+        };
+        let (live, levels, in_use) = match first {
+            Some(first) => (Some(first.live), first.levels, Some(first.in_use)),
+            None => (None, Vec::new(), None),
         };
         self.open = Some(Open {
+            sync: self.sync,
             layout: request.layout.clone(),
             kept: request.kept.clone(),
             path: request.path.to_string(),
             object,
-            live: first.map(|(live, _)| live),
+            live,
             base: agreed[0],
             time_index: agreed[1] as u32,
             run: agreed[2],
             rank,
             spill: None,
+            in_use,
         });
-        Ok(Opened { time_index: agreed[1] as u32, run: agreed[2] })
+        let levels = levels::tell(request.comm, agreed[3] > 0, levels)?;
+        Ok(Opened { time_index: agreed[1] as u32, run: agreed[2], levels })
     }
 
     fn through(&mut self) -> Result<(&dyn WriteObject, u64)> {
@@ -171,40 +204,39 @@ impl Method for Independent {
         failed: Option<Error>,
     ) -> Result<Closed> {
         let mut open = self.open.take().ok_or_else(not_open)?;
-        let size = if failed.is_some() { 0 } else { pack.length() };
-        let mut written = failed.map_or(Ok(None), Err);
-        let outcome = match comm.exclusive_scan(size) {
-            Ok(before) => {
-                if let Ok(place) = &mut written {
-                    match self.write(&open, comm.size(), header, pack, before, size) {
-                        Ok(w) => *place = Some(w),
-                        Err(e) => written = Err(e),
-                    }
-                }
-                let extent = written.as_ref().ok().and_then(|w| w.as_ref()).map(|w| w.extent);
-                let mine = written.and_then(|w| w.ok_or_else(not_open));
-                self.commit(comm, &mut open, mine, None).map_err(|e| (e, extent))
+        let mut part = Part::new(open.rank, comm.size(), pack.length(), failed);
+        let how = Commit { time_index: open.time_index, run: open.run, base: open.base, each: self.each, shared: true };
+        let mut files = Closing { open: &mut open, ranks: comm.size(), spill_copy: self.spill_copy, header, pack };
+        let first = comm.exclusive_scan(part.size()).and_then(|before| {
+            match plan::shared(files.open.rank, how.base, before, part.size()) {
+                Ok(place) => part.write(place.extent, &mut files),
+                Err(e) => part.fail(e),
             }
-            Err(lost) => Err((lost, None)),
-        };
-        let outcome = match outcome {
-            Err((e, extent)) if e.kind() == ErrorKind::PeerLost && e.reported_by().is_none() => {
-                self.close_without_the_lost(comm, &mut open, header, pack, extent, e)
-            }
-            other => other.map_err(|(e, _)| e),
-        };
+            part.commit(comm, &mut files, how)
+        });
+        let outcome = step_commit::finish(comm, first, &mut part, &mut files, how);
         if open.spill.take().is_some() {
             // The output is safe without it; a spill file that stays is overwritten by the next one.
             let _ = open.layout.remove(&open.spill_path());
         }
-        match outcome {
-            Ok(bytes) => {
-                if let Some(live) = open.live.take() {
-                    open.kept.keep(&open.layout, &open.path, live, open.run)?;
-                }
-                Ok(Closed { bytes })
+        match open.live.take() {
+            Some(live) if part.is_indexed() => open.keep(Some(live)),
+            _ if open.in_use.is_some() => open.keep(None),
+            _ => {}
+        }
+        outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(open.path.clone()))
+    }
+}
+
+impl Drop for Independent {
+    fn drop(&mut self) {
+        if let Some(mut open) = self.open.take() {
+            if open.spill.take().is_some() {
+                let _ = open.layout.remove(&open.spill_path());
             }
-            Err(e) => Err(e.in_group(header.group.clone()).in_object(open.path.clone())),
+            if let Some(live) = open.live.take() {
+                open.keep(Some(live));
+            }
         }
     }
 }
@@ -213,100 +245,52 @@ fn not_open() -> Error {
     Error::new(ErrorKind::InvalidArgument, "the output is not open")
 }
 
-impl Independent {
-    fn write(
-        &self,
-        open: &Open,
-        ranks: u32,
-        header: &Header,
-        pack: &mut Pack<'_>,
-        before: u64,
-        size: u64,
-    ) -> Result<Written> {
-        let place = plan::shared(open.rank, open.base, before, size)?;
-        self.write_at(open, ranks, header, pack, place.extent)
-    }
+struct Closing<'c, 'a> {
+    open: &'c mut Open,
+    ranks: u32,
+    spill_copy: usize,
+    header: &'c Header,
+    pack: &'c mut Pack<'a>,
+}
 
-    fn write_at(
-        &self,
-        open: &Open,
-        ranks: u32,
-        header: &Header,
-        pack: &mut Pack<'_>,
-        extent: Extent,
-    ) -> Result<Written> {
-        let writer = Writer { rank: open.rank, ranks, run: open.run, file_index: SINGLE_FILE };
+impl Files for Closing<'_, '_> {
+    fn write(&mut self, extent: Extent) -> Result<Written> {
+        let open = &*self.open;
+        let writer = Writer { rank: open.rank, ranks: self.ranks, run: open.run, file_index: SINGLE_FILE };
         let fragment = match &open.spill {
-            Some(spill) if pack.has_gone_through() => {
-                pack.write_spilled(&**spill, &*open.object, extent.offset, header, writer, self.spill_copy)
+            Some(spill) if self.pack.has_gone_through() => {
+                self.pack.write_spilled(&**spill, &*open.object, extent.offset, self.header, writer, self.spill_copy)
             }
-            _ => pack.write(&*open.object, extent.offset, header, writer),
+            _ => self.pack.write(&*open.object, extent.offset, self.header, writer),
         }
         .map_err(|e| e.at_rank(open.rank).in_object(open.path.clone()))?;
-        if self.sync {
+        if open.sync {
             open.object.sync()?;
         }
         Ok(Written { fragment, extent })
     }
 
-    fn commit(
-        &self,
-        comm: &dyn Communicator,
-        open: &mut Open,
-        written: Result<Written>,
-        missing: Option<(u32, u32)>,
-    ) -> Result<u64> {
-        let how = Commit { time_index: open.time_index, run: open.run, each: self.each, shared: true, missing };
-        let (object, layout, path) = (&*open.object, &open.layout, &open.path);
-        let sync = || object.sync().and_then(|()| layout.sync_folder(folder_of(path)));
-        let index = open.live.as_mut().map(|live| IndexWriter {
-            live,
-            object,
-            sync: if self.sync { Some(&sync) } else { None },
-        });
-        commit(comm, written, index, how)
-    }
-
-    /// Closes the step among the ranks that are left. Returns `Err` whatever happens: the step is partial.
-    fn close_without_the_lost(
-        &self,
-        comm: &dyn Communicator,
-        open: &mut Open,
-        header: &Header,
-        pack: &mut Pack<'_>,
-        wrote: Option<Extent>,
-        lost: Error,
-    ) -> Result<u64> {
-        let Ok(left) = comm.survivors() else { return Err(lost) };
-        let mut message = Vec::new();
-        message.put_u64(pack.length());
-        message.put_u64(wrote.map_or(u64::MAX, |e| e.offset));
-        message.put_u32(open.rank);
-        let mut sizes = Vec::new();
-        let mut ranks = Vec::new();
-        for bytes in left.all_gather(&message)? {
-            let mut c = Cursor::new(&bytes, ByteOrder::NATIVE, 0);
-            let (size, offset) = (c.u64("size")?, c.u64("place")?);
-            sizes.push((size, (offset != u64::MAX).then_some(Extent::new(offset, size))));
-            ranks.push(c.u32("rank")?);
-        }
-        let place = plan::after_loss(open.base, &sizes)?[left.rank() as usize];
-        let mine = self.write_at(open, comm.size(), header, pack, place);
-        if left.rank() == 0 && open.live.is_none() {
-            // Rank 0 is among the lost: its index is read from the file again.
-            open.live = Some(match open.base {
+    fn index(&mut self) -> Result<IndexFile<'_>> {
+        let object = &*self.open.object;
+        if self.open.live.is_none() {
+            self.open.live = Some(match self.open.base {
                 0 => LiveIndex::new(false),
-                _ => LiveIndex::load_up_to(&*open.object, false, open.base)?,
+                base => LiveIndex::load_up_to(object, false, base)?,
             });
         }
-        let first = (0..comm.size()).find(|r| !ranks.contains(r)).unwrap_or(comm.size());
-        let missing = Some((first, comm.size() - ranks.len() as u32));
-        self.commit(&*left, open, mine, missing)?;
-        let step = u64::from(open.time_index - 1);
-        Err(lost.at_rank(open.rank).at_step(step).safe(format!(
-            "step {step} is partial ({} of {} process groups), all steps before it are whole",
-            ranks.len(),
-            comm.size()
-        )))
+        let live = self.open.live.as_mut().ok_or_else(not_open)?;
+        Ok(IndexFile { live, object })
+    }
+
+    fn forget_index(&mut self) {
+        self.open.live = None;
+    }
+
+    fn sync_index(&mut self) -> Result<()> {
+        if !self.open.sync {
+            return Ok(());
+        }
+        self.open.object.sync()?;
+        self.open.layout.sync_folder(folder_of(&self.open.path))
     }
 }

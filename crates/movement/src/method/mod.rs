@@ -8,6 +8,7 @@
 
 use crate::pack::Pack;
 use crate::parts::kept::Kept;
+use crate::parts::levels::ArrayLevel;
 use std::sync::Arc;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
@@ -43,15 +44,19 @@ pub struct OpenRequest<'r> {
     pub run: u64,
     /// What the process keeps between outputs.
     pub kept: &'r Arc<Kept>,
+    /// The arrays that may be written and the levels of their statistics; rank 0's count.
+    pub arrays: &'r [ArrayLevel],
 }
 
 /// What all ranks know after an open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
     /// Step + 1.
     pub time_index: u32,
     /// One number for all files and ranks of one opening.
     pub run: u64,
+    /// The arrays whose statistics the file records at another level, with that level: blocks must keep to it.
+    pub levels: Vec<ArrayLevel>,
 }
 
 /// What all ranks know after a close.
@@ -64,6 +69,7 @@ pub struct Closed {
 /// A way for bytes to travel. One value serves one output: `open`, any number of `through`, `close`.
 ///
 /// `open` and `close` are collective over the request's communicator, also on ranks that failed: every rank returns.
+/// Dropped without close, it leaves the file as it was before `open`.
 pub trait Method: Send {
     /// Its name.
     fn name(&self) -> &'static str;

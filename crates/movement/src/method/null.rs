@@ -76,7 +76,7 @@ impl Method for Null {
             super::Mode::Update => request.kept.end_of(&key).unwrap_or(0).saturating_sub(1),
         };
         request.kept.set_end(&key, Some(before + 1));
-        Ok(Opened { time_index: (before + 1) as u32, run: request.run })
+        Ok(Opened { time_index: (before + 1) as u32, run: request.run, levels: Vec::new() })
     }
 
     fn through(&mut self) -> Result<(&dyn WriteObject, u64)> {

@@ -8,7 +8,7 @@
 //! | what moves   | index fragments to rank 0 (one gather), the outcome (two reductions); no data |
 //! | memory       | what waits for close, within the buffer limit; beyond it blocks go straight to the subfile |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
-//! | on failure   | all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial |
+//! | on failure   | all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::parts::step_commit`] |
 //!
 //! Per rank and output: one open (rank 0: two), one write per contiguous piece (one where nothing went at once), no
 //! receive, one gather, two reductions, no broadcast.
@@ -22,9 +22,10 @@ use super::{
 };
 use crate::pack::{Pack, Writer};
 use crate::parts::agreement::agree;
-use crate::parts::kept::Kept;
+use crate::parts::kept::{File, InUse, Kept};
+use crate::parts::levels::{self, ArrayLevel};
 use crate::parts::live_index::{AsSource, LiveIndex};
-use crate::parts::step_commit::{Commit, IndexWriter, Written, commit};
+use crate::parts::step_commit::{self, Commit, Files, IndexFile, Part, Written};
 use crate::plan;
 use std::sync::Arc;
 use thalweg_bp::footer::{Footer, MINIFOOTER};
@@ -34,7 +35,7 @@ use thalweg_bp::source::{self, Source};
 use thalweg_bp::trailer::Trailer;
 use thalweg_comm::Communicator;
 use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
-use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
+use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
 /// How the registry lists it.
 pub const KIND: MethodKind = MethodKind {
@@ -75,18 +76,63 @@ struct Posix {
 }
 
 struct Open {
+    sync: bool,
     layout: Arc<dyn Layout>,
     kept: Arc<Kept>,
     path: String,
     own_path: String,
     own: Box<dyn WriteObject>,
-    /// Where this output's process group starts.
-    start: u64,
+    /// Where this output's process group starts, or why that cannot be told.
+    start: Result<u64>,
+    /// On rank 0: the file that holds the index.
+    index_object: Option<Box<dyn WriteObject>>,
     /// On rank 0.
-    index: Option<(Box<dyn WriteObject>, LiveIndex)>,
+    live: Option<LiveIndex>,
+    /// End of the index when the output was opened.
+    base: u64,
     time_index: u32,
     run: u64,
     rank: u32,
+    /// On rank 0.
+    in_use: Option<InUse>,
+}
+
+impl Open {
+    /// Keeps the index for the next output; `None` where the file has to say it again.
+    fn keep(&self, live: Option<LiveIndex>) {
+        let file = File { layout: &self.layout, path: &self.path, subfiles: true, sync: self.sync };
+        self.kept.keep(file, live, self.run);
+    }
+
+    fn end_key(&self) -> String {
+        format!("{}:{}", self.run, self.own_path)
+    }
+
+    /// Where the process group of this output starts; what an output that never closed left there is cut off.
+    fn find_start(&self, mode: Mode) -> Result<u64> {
+        if mode == Mode::Write {
+            return Ok(0);
+        }
+        let length = self.own.length()?;
+        if self.kept.end_of(&self.end_key()) == Some(length) {
+            return Ok(length);
+        }
+        let end = closed_end(&*self.own, mode, self.time_index)?;
+        if length > end {
+            self.own.truncate(end)?;
+        }
+        Ok(end)
+    }
+
+    /// As the owned result, which a failure is told with twice: to the one who writes, and at close to all.
+    fn start(&self) -> Result<u64> {
+        match &self.start {
+            Ok(start) => Ok(*start),
+            Err(e) => Err(Error::new(e.kind(), format!("the end of the subfile cannot be found: {e}"))
+                .at_rank(self.rank)
+                .in_object(self.own_path.clone())),
+        }
+    }
 }
 
 /// The folder of subfiles.
@@ -99,22 +145,34 @@ pub fn subfile(path: &str, number: u32) -> String {
     format!("{path}.dir/{}.{number}", file_name(path))
 }
 
+/// What rank 0 finds out first.
+struct First {
+    object: Box<dyn WriteObject>,
+    live: LiveIndex,
+    run: u64,
+    levels: Vec<ArrayLevel>,
+    in_use: InUse,
+}
+
 /// What rank 0 does with the file that holds the index.
-fn begin(request: &OpenRequest<'_>) -> Result<(Box<dyn WriteObject>, LiveIndex, u64)> {
+fn begin(request: &OpenRequest<'_>) -> Result<First> {
     let writer = WriterId(0);
+    let in_use = request.kept.begin(request.layout, request.path)?;
     if request.mode == Mode::Write {
         request.kept.forget(request.layout, request.path);
         let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;
         remove_stale(request)?;
-        return Ok((object, LiveIndex::new(true), request.run));
+        return Ok(First { object, live: LiveIndex::new(true), run: request.run, levels: Vec::new(), in_use });
     }
     let kept = request.kept.take(request.layout, request.path);
     let object = request.layout.open_write(request.path, OpenWrite::Any, writer)?;
-    if let Some(kept) = kept {
-        return Ok((object, kept.index, kept.run));
-    }
-    let live = if object.length()? == 0 { LiveIndex::new(true) } else { LiveIndex::load(&*object, true)? };
-    Ok((object, live, request.run))
+    let (live, run) = match kept {
+        Some(kept) => (kept.index, kept.run),
+        None if object.length()? == 0 => (LiveIndex::new(true), request.run),
+        None => (LiveIndex::load(&*object, true)?, request.run),
+    };
+    let levels = live.differing_levels(request.arrays)?;
+    Ok(First { object, live, run, levels, in_use })
 }
 
 /// Removes subfiles of an earlier, larger run.
@@ -192,52 +250,49 @@ impl Method for Posix {
                 request.layout.open_write(&own_path, how, WriterId(rank))
             })
             .map_err(|e| e.at_rank(rank).in_object(own_path.clone()));
-        let numbers = first
-            .as_ref()
-            .map_or([0; 2], |(_, live, run)| [u64::from(next_time(request.mode, live.last_time())), *run]);
+        let numbers = first.as_ref().map_or([0; 4], |f| {
+            let time_index = u64::from(next_time(request.mode, f.live.last_time()));
+            [f.live.end(), time_index, f.run, u64::from(!f.levels.is_empty())]
+        });
         let (own, outcome) = match own {
             Ok(own) => (Some(own), Ok(())),
             Err(e) => (None, Err(e)),
         };
-        let agreed =
-            agree(request.comm, outcome, "open the output", &numbers).map_err(|e| e.in_object(request.path))?;
-        let Some(own) = own else {
-            return Err(Error::new(ErrorKind::InvalidArgument, "ranks agreed on an output that is not open"));
+        let agreed = agree(request.comm, outcome, "open the output", &numbers).map_err(|e| e.in_object(request.path));
+        let (Ok(agreed), Some(own)) = (&agreed, own) else {
+            if let Some(first) = first {
+                // Another rank failed: the file is as it was.
+                let file = File { layout: request.layout, path: request.path, subfiles: true, sync: self.sync };
+                request.kept.keep(file, Some(first.live), first.run);
+            }
+            return Err(agreed.err().unwrap_or_else(not_open));
         };
-        let (time_index, run) = (agreed[0] as u32, agreed[1]);
-        self.open = Some(Open {
+        let (index_object, live, levels, in_use) = match first {
+            Some(f) => (Some(f.object), Some(f.live), f.levels, Some(f.in_use)),
+            None => (None, None, Vec::new(), None),
+        };
+        let (time_index, run) = (agreed[1] as u32, agreed[2]);
+        let mut open = Open {
+            sync: self.sync,
             layout: request.layout.clone(),
             kept: request.kept.clone(),
             path: request.path.to_string(),
             own_path,
             own,
-            start: u64::MAX,
-            index: first.map(|(object, live, _)| (object, live)),
+            start: Ok(0),
+            index_object,
+            live,
+            base: agreed[0],
             time_index,
             run,
             rank,
-        });
-        if let Some(open) = &mut self.open {
-            let key = format!("{run}:{}", open.own_path);
-            open.start = match (request.mode, open.kept.end_of(&key)) {
-                (Mode::Write, _) => 0,
-                (_, Some(end)) if open.own.length()? == end => end,
-                // A failure here is told at close, where all ranks meet again.
-                (mode, _) => match closed_end(&*open.own, mode, time_index).and_then(|end| {
-                    if open.own.length()? > end {
-                        open.own.truncate(end)?;
-                    }
-                    Ok(end)
-                }) {
-                    Ok(end) => end,
-                    Err(e) => {
-                        tracing::error!(error = %e, "the end of a subfile cannot be found");
-                        u64::MAX
-                    }
-                },
-            };
-        }
-        Ok(Opened { time_index, run })
+            in_use,
+        };
+        // A failure here is told by the first write, and to all at close, where ranks meet again.
+        open.start = open.find_start(request.mode);
+        self.open = Some(open);
+        let levels = levels::tell(request.comm, agreed[3] > 0, levels)?;
+        Ok(Opened { time_index, run, levels })
     }
 
     fn at_once(&self) -> Option<u64> {
@@ -246,10 +301,7 @@ impl Method for Posix {
 
     fn through(&mut self) -> Result<(&dyn WriteObject, u64)> {
         let open = self.open.as_ref().ok_or_else(not_open)?;
-        if open.start == u64::MAX {
-            return Err(no_end(open));
-        }
-        Ok((&*open.own, open.start))
+        Ok((&*open.own, open.start()?))
     }
 
     fn close(
@@ -260,28 +312,36 @@ impl Method for Posix {
         failed: Option<Error>,
     ) -> Result<Closed> {
         let mut open = self.open.take().ok_or_else(not_open)?;
-        let written = failed.map_or(Ok(()), Err).and_then(|()| self.write(&open, comm.size(), header, pack));
-        let end = written.as_ref().ok().and_then(|w| w.extent.end());
-        open.kept.set_end(&format!("{}:{}", open.run, open.own_path), end);
-        let how = Commit { time_index: open.time_index, run: open.run, each: self.each, shared: false, missing: None };
-        let (layout, path) = (&open.layout, &open.path);
-        let outcome = match &mut open.index {
-            Some((object, live)) => {
-                let object = &**object;
-                let sync = || object.sync().and_then(|()| layout.sync_folder(folder_of(path)));
-                let sync: Option<&dyn Fn() -> Result<()>> = if self.sync { Some(&sync) } else { None };
-                commit(comm, written, Some(IndexWriter { live, object, sync }), how)
+        let mut part = Part::new(open.rank, comm.size(), pack.length(), failed);
+        let how =
+            Commit { time_index: open.time_index, run: open.run, base: open.base, each: self.each, shared: false };
+        let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack };
+        match files.open.start() {
+            Ok(start) => part.write(plan::own(files.open.rank, start, part.size()).extent, &mut files),
+            Err(e) => part.fail(e),
+        }
+        let first = part.commit(comm, &mut files, how);
+        let end = part.extent().and_then(Extent::end);
+        let outcome = step_commit::finish(comm, first, &mut part, &mut files, how);
+        // After a failure the next output looks where its subfile ends: the step may be in the index or not.
+        open.kept.set_end(&open.end_key(), if outcome.is_ok() { end } else { None });
+        match open.live.take() {
+            Some(live) if part.is_indexed() => open.keep(Some(live)),
+            _ if open.in_use.is_some() => open.keep(None),
+            _ => {}
+        }
+        outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(open.path.clone()))
+    }
+}
+
+impl Drop for Posix {
+    fn drop(&mut self) {
+        if let Some(mut open) = self.open.take() {
+            // Blocks that went at once lie behind the end of the subfile.
+            open.kept.set_end(&open.end_key(), None);
+            if let Some(live) = open.live.take() {
+                open.keep(Some(live));
             }
-            None => commit(comm, written, None, how),
-        };
-        match outcome {
-            Ok(bytes) => {
-                if let Some((_, live)) = open.index.take() {
-                    open.kept.keep(&open.layout, &open.path, live, open.run)?;
-                }
-                Ok(Closed { bytes })
-            }
-            Err(e) => Err(e.in_group(header.group.clone()).in_object(open.path.clone())),
         }
     }
 }
@@ -290,26 +350,56 @@ fn not_open() -> Error {
     Error::new(ErrorKind::InvalidArgument, "the output is not open")
 }
 
-fn no_end(open: &Open) -> Error {
-    Error::new(ErrorKind::Corrupt, "the end of the subfile cannot be found")
-        .at_rank(open.rank)
-        .in_object(open.own_path.clone())
+struct Closing<'c, 'a> {
+    open: &'c mut Open,
+    ranks: u32,
+    header: &'c Header,
+    pack: &'c mut Pack<'a>,
 }
 
-impl Posix {
-    fn write(&self, open: &Open, ranks: u32, header: &Header, pack: &mut Pack<'_>) -> Result<Written> {
-        if open.start == u64::MAX {
-            return Err(no_end(open));
-        }
-        let place = plan::own(open.rank, open.start, pack.length());
-        let writer = Writer { rank: open.rank, ranks, run: open.run, file_index: open.rank };
-        let fragment = pack
-            .write(&*open.own, place.extent.offset, header, writer)
+impl Files for Closing<'_, '_> {
+    fn write(&mut self, extent: Extent) -> Result<Written> {
+        let open = &*self.open;
+        let writer = Writer { rank: open.rank, ranks: self.ranks, run: open.run, file_index: open.rank };
+        let fragment = self
+            .pack
+            .write(&*open.own, extent.offset, self.header, writer)
             .map_err(|e| e.at_rank(open.rank).in_object(open.own_path.clone()))?;
-        if self.sync {
+        if open.sync {
             open.own.sync()?;
             open.layout.sync_folder(folder_of(&open.own_path))?;
         }
-        Ok(Written { fragment, extent: place.extent })
+        Ok(Written { fragment, extent })
+    }
+
+    fn index(&mut self) -> Result<IndexFile<'_>> {
+        let open = &mut *self.open;
+        let object = match open.index_object.take() {
+            Some(object) => object,
+            None => open.layout.open_write(&open.path, OpenWrite::Any, WriterId(open.rank))?,
+        };
+        let object = &**open.index_object.insert(object);
+        if open.live.is_none() {
+            open.live = Some(match open.base {
+                0 => LiveIndex::new(true),
+                base => LiveIndex::load_up_to(object, true, base)?,
+            });
+        }
+        let live = open.live.as_mut().ok_or_else(not_open)?;
+        Ok(IndexFile { live, object })
+    }
+
+    fn forget_index(&mut self) {
+        self.open.live = None;
+    }
+
+    fn sync_index(&mut self) -> Result<()> {
+        match &self.open.index_object {
+            Some(object) if self.open.sync => {
+                object.sync()?;
+                self.open.layout.sync_folder(folder_of(&self.open.path))
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -14,34 +14,46 @@ fn code(rank: u32, failed: Option<ErrorKind>) -> u64 {
 /// Returns these numbers where all succeeded. Otherwise the failing ranks keep their error and the others get one of
 /// the same kind as that of the lowest failing rank, which names it.
 pub fn agree(comm: &dyn Communicator, own: Result<()>, doing: &str, numbers: &[u64]) -> Result<Vec<u64>> {
-    let (outcome, numbers) = agree_and_tell(comm, own, doing, numbers);
-    outcome.map(|()| numbers)
+    let failed = own.as_ref().err().map(Error::kind);
+    match exchange(comm, comm.rank(), failed, numbers) {
+        Ok((verdict, numbers)) => verdict.apply(comm.rank(), own, doing).map(|()| numbers),
+        Err(lost) => Err(own.err().unwrap_or(lost)),
+    }
 }
 
-/// As [`agree`], with the numbers also where a rank failed; all 0 where not even the reduction worked.
-pub fn agree_and_tell(
-    comm: &dyn Communicator,
-    own: Result<()>,
-    doing: &str,
-    numbers: &[u64],
-) -> (Result<()>, Vec<u64>) {
-    let mut values = vec![code(comm.rank(), own.as_ref().err().map(Error::kind))];
-    values.extend_from_slice(numbers);
-    let mut agreed = match comm.all_reduce(&values, Reduce::Max) {
-        Ok(agreed) => agreed,
-        Err(lost) => return (own.and(Err(lost)), vec![0; numbers.len()]),
-    };
-    let outcome = agreed.remove(0);
-    let result = match (own, outcome) {
-        (Err(cause), _) => Err(cause.at_rank(comm.rank())),
-        (Ok(()), 0) => Ok(()),
-        (Ok(()), _) => {
-            let by = u32::MAX - (outcome >> 8) as u32;
-            Err(Error::reported(ErrorKind::from_code(outcome as u8), by, format!("cannot {doing}"))
-                .at_rank(comm.rank()))
+/// What all ranks said together, before each puts it in its own words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict(u64);
+
+impl Verdict {
+    /// This rank's result: its own failure, or that of the lowest failing rank.
+    ///
+    /// - `rank`: this rank, counted as in [`exchange`].
+    pub fn apply(self, rank: u32, own: Result<()>, doing: &str) -> Result<()> {
+        match (own, self.0) {
+            (Err(cause), _) => Err(cause.at_rank(rank)),
+            (Ok(()), 0) => Ok(()),
+            (Ok(()), code) => {
+                let by = u32::MAX - (code >> 8) as u32;
+                Err(Error::reported(ErrorKind::from_code(code as u8), by, format!("cannot {doing}")).at_rank(rank))
+            }
         }
-    };
-    (result, agreed)
+    }
+}
+
+/// Collective: as [`agree`], but the reduction alone, so that its failure (a lost rank) and this rank's stay apart.
+///
+/// - `rank`: by which the others know this one; not that of `comm` where ranks were lost before.
+pub fn exchange(
+    comm: &dyn Communicator,
+    rank: u32,
+    failed: Option<ErrorKind>,
+    numbers: &[u64],
+) -> Result<(Verdict, Vec<u64>)> {
+    let mut values = vec![code(rank, failed)];
+    values.extend_from_slice(numbers);
+    let mut agreed = comm.all_reduce(&values, Reduce::Max)?;
+    Ok((Verdict(agreed.remove(0)), agreed))
 }
 
 #[cfg(test)]

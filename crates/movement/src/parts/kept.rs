@@ -1,28 +1,55 @@
 //! What a process keeps between outputs: the live index of each file it extends, and the end of each subfile.
 //!
-//! An open finds it here instead of reading the file again, after checking that nobody else has touched the file.
+//! An open finds it here instead of reading the file again, after checking that nobody else has touched the file. A
+//! file is open for one output at a time: two would write to the same place.
 
 use super::live_index::LiveIndex;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_layout::{Layout, OpenWrite, Stat, WriterId};
-use thalweg_types::Result;
+use thalweg_types::{Error, ErrorKind, Result};
 
 /// Most live indexes that are kept: a code that writes one file per output would otherwise hold them all.
 const MOST: usize = 32;
 
 /// One file's state between outputs.
-pub struct KeptFile {
-    /// Where it is.
-    pub layout: Arc<dyn Layout>,
-    /// Under which name.
-    pub path: String,
+struct KeptFile {
+    layout: Arc<dyn Layout>,
+    path: String,
+    /// `None` after a failure: it is loaded again when it is needed.
+    index: Option<LiveIndex>,
+    subfiles: bool,
+    sync: bool,
+    /// What the file was when this was kept.
+    stat: Stat,
+    run: u64,
+}
+
+impl KeptFile {
+    fn is(&self, layout: &Arc<dyn Layout>, path: &str) -> bool {
+        self.path == path && self.layout.describe() == layout.describe()
+    }
+}
+
+/// What is kept of a file.
+pub struct Known {
     /// Its index.
     pub index: LiveIndex,
-    /// What the file was when this was kept.
-    pub stat: Stat,
     /// Run id of the opening that began it.
     pub run: u64,
+}
+
+/// Which file, and how it is to be closed for good.
+#[derive(Clone, Copy)]
+pub struct File<'f> {
+    /// Where it is.
+    pub layout: &'f Arc<dyn Layout>,
+    /// Under which name.
+    pub path: &'f str,
+    /// It holds the index alone.
+    pub subfiles: bool,
+    /// It is to be durable.
+    pub sync: bool,
 }
 
 /// Everything a process keeps. One per session, shared by its outputs.
@@ -30,6 +57,26 @@ pub struct KeptFile {
 pub struct Kept {
     files: Mutex<Vec<KeptFile>>,
     ends: Mutex<HashMap<String, u64>>,
+    in_use: Arc<Mutex<HashSet<String>>>,
+    /// Why a file that was kept too long could not be closed for good; told at the end.
+    failed: Mutex<Option<Error>>,
+}
+
+/// A file that is open for an output, until this is dropped.
+pub struct InUse {
+    name: String,
+    of: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        lock(&self.of).remove(&self.name);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What the mutexes hold stays consistent between statements.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Kept {
@@ -38,52 +85,75 @@ impl Kept {
         Kept::default()
     }
 
+    /// Marks a file as open for an output.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where it is open already.
+    pub fn begin(&self, layout: &Arc<dyn Layout>, path: &str) -> Result<InUse> {
+        let name = format!("{}\0{path}", layout.describe());
+        if lock(&self.in_use).insert(name.clone()) {
+            return Ok(InUse { name, of: self.in_use.clone() });
+        }
+        Err(Error::new(ErrorKind::InvalidArgument, "this file is open for another output; close that one first"))
+    }
+
     /// Takes the state of a file out, if it is there and the file is still what it was.
-    pub fn take(&self, layout: &Arc<dyn Layout>, path: &str) -> Option<KeptFile> {
+    pub fn take(&self, layout: &Arc<dyn Layout>, path: &str) -> Option<Known> {
         let kept = {
-            let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-            let place = files.iter().position(|f| f.path == path && f.layout.describe() == layout.describe())?;
+            let mut files = lock(&self.files);
+            let place = files.iter().position(|f| f.is(layout, path))?;
             files.remove(place)
         };
         let now = layout.stat(path).ok()?;
-        (now == kept.stat).then_some(kept)
+        let run = kept.run;
+        kept.index.filter(|_| now == kept.stat).map(|index| Known { index, run })
     }
 
     /// Forgets a file: it was replaced.
     pub fn forget(&self, layout: &Arc<dyn Layout>, path: &str) {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.retain(|f| f.path != path || f.layout.describe() != layout.describe());
+        lock(&self.files).retain(|f| !f.is(layout, path));
     }
 
-    /// Keeps the state of a file. Where too many are kept, the oldest is closed for good.
-    ///
-    /// # Errors
-    /// That of closing the oldest.
-    pub fn keep(&self, layout: &Arc<dyn Layout>, path: &str, index: LiveIndex, run: u64) -> Result<()> {
-        let stat = layout.stat(path)?;
+    /// Keeps the state of a file; without an index where it is in doubt after a failure, to be loaded again. Where too
+    /// many are kept, the oldest is closed for good.
+    pub fn keep(&self, file: File<'_>, index: Option<LiveIndex>, run: u64) {
+        // Without it the next open reads the file.
+        let Ok(stat) = file.layout.stat(file.path) else { return };
         let oldest = {
-            let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-            files.push(KeptFile { layout: layout.clone(), path: path.to_string(), index, stat, run });
+            let mut files = lock(&self.files);
+            files.retain(|f| !f.is(file.layout, file.path));
+            files.push(KeptFile {
+                layout: file.layout.clone(),
+                path: file.path.to_string(),
+                index,
+                subfiles: file.subfiles,
+                sync: file.sync,
+                stat,
+                run,
+            });
             (files.len() > MOST).then(|| files.remove(0))
         };
-        oldest.map_or(Ok(()), finish)
+        if let Some(Err(e)) = oldest.map(finish) {
+            lock(&self.failed).get_or_insert(e);
+        }
     }
 
     /// Closes all files for good. All are tried; the first failure is returned.
     pub fn finish(&self) -> Result<()> {
-        let files = std::mem::take(&mut *self.files.lock().unwrap_or_else(PoisonError::into_inner));
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        files.into_iter().map(finish).fold(Ok(()), Result::and)
+        let files = std::mem::take(&mut *lock(&self.files));
+        lock(&self.ends).clear();
+        let before = lock(&self.failed).take().map_or(Ok(()), Err);
+        files.into_iter().map(finish).fold(before, Result::and)
     }
 
     /// The end of a subfile this process wrote last.
     pub fn end_of(&self, path: &str) -> Option<u64> {
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied()
+        lock(&self.ends).get(path).copied()
     }
 
     /// Remembers it, or forgets it.
     pub fn set_end(&self, path: &str, end: Option<u64>) {
-        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ends = lock(&self.ends);
         match end {
             Some(end) => ends.insert(path.to_string(), end),
             None => ends.remove(path),
@@ -92,12 +162,22 @@ impl Kept {
 }
 
 /// Closes one file for good, unless somebody else has touched it.
-fn finish(mut kept: KeptFile) -> Result<()> {
-    match kept.layout.stat(&kept.path) {
-        Ok(now) if now == kept.stat => {
-            let object = kept.layout.open_write(&kept.path, OpenWrite::Existing, WriterId(0))?;
-            kept.index.finish(&*object)
-        }
-        _ => Ok(()),
+fn finish(kept: KeptFile) -> Result<()> {
+    if kept.layout.stat(&kept.path).ok().as_ref() != Some(&kept.stat) {
+        return Ok(());
     }
+    let close = || {
+        let object = kept.layout.open_write(&kept.path, OpenWrite::Existing, WriterId(0))?;
+        let mut index = match kept.index {
+            Some(index) => index,
+            None => match LiveIndex::load(&*object, kept.subfiles) {
+                Ok(index) => index,
+                // No output of this file was ever closed, and those that failed have said so.
+                Err(e) if e.kind() == ErrorKind::Torn => return Ok(()),
+                Err(e) => return Err(e),
+            },
+        };
+        index.finish(&*object, kept.sync)
+    };
+    close().map_err(|e: Error| e.in_object(kept.path.clone()))
 }

@@ -10,15 +10,24 @@
 //! | step record | otherwise |
 //!
 //! So a million small outputs cost the same each: indexes that double cost twice the last one in all.
+//!
+//! Closing for good changes 8 bytes in place, the end mark. They never straddle two sectors, so that no power cut can
+//! leave half of them; the index may start a few bytes behind the data for that.
 
+use super::levels::{self, ArrayLevel};
 use std::io::IoSlice;
 use thalweg_bp::extension;
-use thalweg_bp::index::Index;
+use thalweg_bp::index::{Entry, Index};
 use thalweg_bp::live::Live;
 use thalweg_bp::source::Source;
 use thalweg_bp::step_record;
 use thalweg_layout::WriteObject;
-use thalweg_types::{Extent, Result};
+use thalweg_types::{Error, ErrorKind, Extent, Result};
+
+/// Bytes that a device writes whole or not at all.
+const SECTOR: u64 = 512;
+/// Smallest dead extent whose space is given back.
+const WORTH_PUNCHING: u64 = 64 * 1024;
 
 /// Reads an object being written, as the decoders of `bp` want it.
 pub struct AsSource<'o> {
@@ -43,7 +52,7 @@ impl Source for AsSource<'_> {
         if got == out.len() {
             return Ok(());
         }
-        Err(thalweg_types::Error::new(thalweg_types::ErrorKind::Torn, "the file ends").at_byte(offset + got as u64))
+        Err(Error::new(ErrorKind::Torn, "the file ends").at_byte(offset + got as u64))
     }
 }
 
@@ -120,13 +129,12 @@ impl LiveIndex {
         let has_subfiles = live.base.as_ref().map(|b| b.footer.subfiles);
         if has_subfiles.is_some_and(|has| has != subfiles) {
             let words = if subfiles { "holds its data itself" } else { "has its data in subfiles" };
-            return Err(thalweg_types::Error::new(
-                thalweg_types::ErrorKind::Unsupported,
+            return Err(Error::new(
+                ErrorKind::Unsupported,
                 format!("the file {words}: append with the method that wrote it (POSIX writes subfiles, MPI one file)"),
             ));
         }
         let index = live.load(source)?;
-        let mut dead = Vec::new();
         let mut full = None;
         if let Some(base) = &live.base {
             let start = base.extension.as_ref().map_or(base.footer.process_groups, |e| e.extent.offset);
@@ -135,14 +143,12 @@ impl LiveIndex {
         let sets_then = index.sets() - live.steps.sets();
         let full_bytes = full.map_or(0, |f| f.length);
         let is_last = live.step_records.is_empty();
-        dead.extend(live.step_records.iter().map(|r| r.extent));
         let finished = is_last && live.base.as_ref().is_some_and(|b| b.extension.as_ref().is_some_and(|e| e.finished));
         // A full index without an extension section is another library's; ours will follow it.
         let ours = live.base.as_ref().is_some_and(|b| b.extension.is_some());
-        if let (Some(full), false) = (full, is_last) {
-            dead.push(full);
-        }
-        Ok(LiveIndex {
+        let records = live.step_records.iter().map(|r| r.extent);
+        let superseded = if is_last { None } else { full };
+        let mut loaded = LiveIndex {
             data_bytes: live.end.saturating_sub(full_bytes),
             index,
             end: live.end,
@@ -150,11 +156,14 @@ impl LiveIndex {
             sets_then,
             full_bytes,
             last_full: full.filter(|_| is_last && ours),
-            dead,
+            dead: Vec::new(),
             step_records: live.step_records.len() as u32,
             finished,
-            touched: !finished,
-        })
+            // A foreign index that nothing was added to stays as it is.
+            touched: !finished && (ours || !is_last),
+        };
+        superseded.into_iter().chain(records).for_each(|extent| loaded.retire(extent));
+        Ok(loaded)
     }
 
     /// As [`LiveIndex::load`], from the first `end` bytes alone: what lies behind them is in flight and stays.
@@ -177,8 +186,25 @@ impl LiveIndex {
         &self.index
     }
 
+    /// The arrays of which the file has blocks with other statistics than wanted, with the file's level.
+    ///
+    /// # Errors
+    /// `Unsupported` for statistics that are not written here.
+    pub fn differing_levels(&self, wanted: &[ArrayLevel]) -> Result<Vec<ArrayLevel>> {
+        levels::differing(&self.index, wanted)
+    }
+
+    /// Whether an output can be added.
+    ///
+    /// # Errors
+    /// As [`fits`].
+    pub fn check(&self, step: &Index) -> Result<()> {
+        fits(&self.index, step)
+    }
+
     /// Adds an output: fragments of its ranks in rank order, behind data that ends at `data_end` (in a metadata file:
-    /// the end of the index itself), `data` bytes of it. `each`: a full index whatever it costs.
+    /// the end of the index itself), `data` bytes of it. `each`: a full index whatever it costs. It must pass
+    /// [`LiveIndex::check`].
     ///
     /// On failure the file still has its last good end; this state is then of no use and must be loaded again.
     pub fn commit(
@@ -197,26 +223,41 @@ impl LiveIndex {
         let next = self.index.length() + step.length();
         if each || self.end == 0 || full_index_is_due(sets, self.sets_then, self.full_bytes, next, self.data_bytes) {
             self.index.append_fragment(&step.to_fragment())?;
-            return self.write_full(object, data_end, false);
+            return self.write_full(object, data_end);
         }
         let record = step_record::encode(&step, data_end, self.end, run, self.step_records + 1);
         object.write_at(data_end, &[IoSlice::new(&record)])?;
         self.step_records += 1;
         self.retire_last_full();
-        self.dead.push(Extent::new(data_end, record.len() as u64));
+        self.retire(Extent::new(data_end, record.len() as u64));
         self.end = data_end + record.len() as u64;
         self.index.append_fragment(&step.to_fragment())
     }
 
     fn retire_last_full(&mut self) {
         if let Some(extent) = self.last_full.take() {
-            self.dead.push(extent);
+            self.retire(extent);
         }
     }
 
-    fn write_full(&mut self, object: &dyn WriteObject, at: u64, finished: bool) -> Result<()> {
+    /// Notes bytes that nobody will need once a full index follows. In a metadata file they lie one behind the other.
+    fn retire(&mut self, extent: Extent) {
+        match self.dead.last_mut() {
+            Some(last) if self.subfiles && last.end() == Some(extent.offset) => last.length += extent.length,
+            Some(last) if last.length < WORTH_PUNCHING => *last = extent,
+            _ => self.dead.push(extent),
+        }
+    }
+
+    fn write_full(&mut self, object: &dyn WriteObject, at: u64) -> Result<()> {
         self.retire_last_full();
-        let encoded = self.index.encode(at, self.subfiles, finished)?;
+        let mut at = at;
+        let mut encoded = self.index.encode(at, self.subfiles, false)?;
+        let in_sector = extension::state_offset(encoded.extension) % SECTOR;
+        if in_sector > SECTOR - extension::FINISHED.len() as u64 {
+            at += SECTOR - in_sector;
+            encoded = self.index.encode(at, self.subfiles, false)?;
+        }
         let pieces: Vec<IoSlice<'_>> =
             encoded.pieces.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)).collect();
         object.write_at(at, &pieces)?;
@@ -225,26 +266,30 @@ impl LiveIndex {
         self.end = at + encoded.length;
         self.sets_then = self.index.sets();
         self.step_records = 0;
-        self.finished = finished;
+        self.finished = false;
         Ok(())
     }
 
     /// Closes the file for good: a full index where the last output left a step record, the end mark, and the space
     /// of indexes that nobody needs any more given back.
-    pub fn finish(&mut self, object: &dyn WriteObject) -> Result<()> {
-        if !self.touched || self.finished {
+    ///
+    /// - `sync`: each of these is on the device before the next one begins.
+    pub fn finish(&mut self, object: &dyn WriteObject, sync: bool) -> Result<()> {
+        if !self.touched || self.finished || self.end == 0 {
             return Ok(());
         }
-        match self.last_full {
-            Some(full) => {
-                let section = extension_of(object, full)?;
-                let at = extension::state_offset(section);
-                object.write_at(at, &[IoSlice::new(extension::FINISHED)])?;
-                self.finished = true;
-            }
-            None => self.write_full(object, self.end, true)?,
+        let sync = || if sync { object.sync() } else { Ok(()) };
+        if self.last_full.is_none() {
+            self.write_full(object, self.end)?;
         }
-        for extent in self.dead.drain(..).filter(|e| e.length >= 64 * 1024) {
+        sync()?;
+        if let Some(full) = self.last_full {
+            let section = extension_of(object, full)?;
+            let at = extension::state_offset(section);
+            object.write_at(at, &[IoSlice::new(extension::FINISHED)])?;
+            self.finished = true;
+        }
+        for extent in self.dead.drain(..).filter(|e| e.length >= WORTH_PUNCHING) {
             // The head stays, so that a scan still knows the length.
             let start = extent.offset.next_multiple_of(4096) + 4096;
             let end = (extent.offset + extent.length) & !4095;
@@ -253,8 +298,34 @@ impl LiveIndex {
             }
         }
         self.touched = false;
-        Ok(())
+        sync()
     }
+}
+
+/// Whether entries can be joined: a file holds a name in one group and with one type, and its blocks record the same.
+///
+/// # Errors
+/// `InvalidArgument` naming variable or attribute.
+pub fn fits(file: &Index, step: &Index) -> Result<()> {
+    for (new, old) in [(&step.variables, &file.variables), (&step.attributes, &file.attributes)] {
+        for entry in new.entries() {
+            let Some(known) = old.find(&entry.path, &entry.name) else { continue };
+            if known.group != entry.group {
+                let what = format!("the file has this name in group \"{}\"; a file holds a name once", known.group);
+                return Err(refused(entry, what));
+            }
+            if known.code != entry.code {
+                let what = format!("type code {}, but the file has type code {}", entry.code, known.code);
+                return Err(refused(entry, what));
+            }
+        }
+    }
+    levels::check(file, step)
+}
+
+fn refused(entry: &Entry, what: String) -> Error {
+    let name = if entry.path.is_empty() { entry.name.clone() } else { format!("{}/{}", entry.path, entry.name) };
+    Error::new(ErrorKind::InvalidArgument, what).in_variable(name).in_group(entry.group.clone())
 }
 
 /// The extension section at the front of a full index.

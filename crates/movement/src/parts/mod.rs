@@ -6,10 +6,12 @@
 //! | [`serial_open`] | ranks open a file one after the other, a token passed on |
 //! | [`live_index`] | the index of a file that is being extended: when a full one is written, when a step record |
 //! | [`step_commit`] | the end of an output: fragments to rank 0, the index, the outcome to all |
+//! | [`levels`] | all blocks of a variable in a file record the same statistics |
 //! | [`kept`] | live indexes and ends of subfiles kept between outputs |
 
 pub mod agreement;
 pub mod kept;
+pub mod levels;
 pub mod live_index;
 pub mod serial_open;
 pub mod step_commit;
