@@ -54,6 +54,11 @@ impl Footer {
         out.put(&[if cfg!(target_endian = "big") { 1 } else { 0 }, 0, if self.subfiles { 3 } else { 2 }, 3]);
     }
 
+    /// Whether a tag is this library's: then an extension section lies in front of the index.
+    pub fn is_ours(tag: &[u8]) -> bool {
+        tag.windows(5).any(|w| w == b" Thal")
+    }
+
     /// Reads the last 28 bytes of a file that ends at byte `end`.
     ///
     /// # Errors
@@ -106,6 +111,7 @@ mod tests {
         let mut bytes = vec![0; 140];
         footer.encode(&mut bytes);
         assert_eq!(bytes.len(), 196);
+        assert!(Footer::is_ours(&bytes[140..168]) && !Footer::is_ours(b"ADIOS-BP v1.13.1        \x01\x0d\x01\0"));
         let mut tail: [u8; 28] = bytes[168..].try_into().unwrap();
         assert_eq!(Footer::decode(&tail, 196).unwrap(), footer);
         assert!(Footer::decode(&tail, 195).is_err());

@@ -123,6 +123,12 @@ impl Base {
             }
             return Ok(Some(base));
         }
+        // A damaged end of the section must not make the file look like another library's, which has no checksums.
+        let tag: [u8; (FOOTER - MINIFOOTER) as usize] = source::array(source, end - FOOTER)?;
+        if Footer::is_ours(&tag) {
+            return Err(Error::new(ErrorKind::Corrupt, "the extension section in front of the index is not there")
+                .at_byte(footer.process_groups));
+        }
         Base::walk(source, footer, end).map(Some)
     }
 
