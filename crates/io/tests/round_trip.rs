@@ -1,0 +1,60 @@
+//! What is written reads back equal: every method that writes, on each layout, from any number of ranks.
+
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use thalweg_conformance::round_trip::{self, Way, arbitrary, everything};
+use thalweg_io::registry::METHODS;
+use thalweg_schema::HostLanguage;
+
+/// First name of each method that writes anything.
+fn methods() -> Vec<&'static str> {
+    METHODS.iter().map(|kind| kind.names[0]).filter(|name| *name != "NULL").collect()
+}
+
+#[test]
+fn everything_reads_back_equal_by_each_method_on_each_store_from_any_number_of_ranks() {
+    round_trip::check_everything(&methods());
+}
+
+#[test]
+fn parameters_of_methods_change_no_value() {
+    let scenario = everything::scenario(4, 4, HostLanguage::C);
+    for method in methods() {
+        let mut ways = vec![Way { follow: true, ..Way::of(method).with("index", "each") }];
+        if method == "POSIX" {
+            ways.push(Way::of(method).with("direct", "1"));
+            ways.push(Way { buffer: Some(0), ..Way::of(method).with("direct", "2000") });
+        }
+        if method == "MPI" {
+            ways.push(Way { buffer: Some(0), ..Way::of(method).with("spill_copy", "512") });
+        }
+        for way in ways {
+            eprintln!("{way:?}");
+            round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &scenario, &way);
+        }
+    }
+}
+
+#[test]
+fn fifty_steps_read_back_equal_after_each_of_them() {
+    // Full indexes and step records take turns.
+    let scenario = everything::scenario(2, 50, HostLanguage::C);
+    for method in methods() {
+        let way = Way { sessions: 3, ..Way::of(method) };
+        round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &scenario, &way);
+    }
+}
+
+#[test]
+fn arbitrary_scenarios_read_back_equal() {
+    let methods = methods();
+    let config = ProptestConfig {
+        cases: 192,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
+        ..ProptestConfig::default()
+    };
+    proptest!(config, |(recipe in arbitrary::recipes())| {
+        let way = recipe.way(&methods);
+        round_trip::write_and_check(&round_trip::in_memory(), "folder.bp", &recipe.scenario(), &way);
+    });
+}
