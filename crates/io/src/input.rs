@@ -4,6 +4,7 @@
 //! place whatever blocks it was written in, so any number of ranks can restart. A local array is read from the block
 //! of this rank.
 
+use crate::output::OPENING;
 use crate::resolve::{self, Scalars};
 use crate::session::{DeclaredGroup, Shared, lock};
 use std::sync::{Arc, Mutex};
@@ -45,7 +46,7 @@ impl Input {
             Ok(opened) => (Some(opened), Ok(())),
             Err(e) => (None, Err(e.in_group(group_name).at_rank(comm.rank()))),
         };
-        agree(&*comm, outcome, "open the file", &[])?;
+        agree(&*comm, outcome, OPENING, &[])?;
         let (group, reader) = opened.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no file is open"))?;
         Ok(Input {
             shared,

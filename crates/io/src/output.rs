@@ -40,7 +40,19 @@ pub struct Output<'a> {
     failed: Option<Error>,
     /// Arrays of which the file records other statistics than declared, by path and name: blocks follow the file.
     levels: HashMap<(String, String), Level>,
-    path_prefix: String,
+    /// Paths that stand in for the declared ones: for all variables, and by position.
+    path: Option<String>,
+    paths: HashMap<usize, String>,
+}
+
+/// What all ranks agree on first, see [`decline`].
+pub(crate) const OPENING: &str = "open the file";
+
+/// Collective, on a rank that cannot take part in the open that the others of `comm` are in, because its own program
+/// called with arguments that make no sense: they get the kind of `cause` instead of waiting. Returns `cause`.
+pub fn decline(comm: &dyn Communicator, cause: Error) -> Error {
+    let kind = cause.kind();
+    agree(comm, Err(cause), OPENING, &[]).err().unwrap_or_else(|| Error::new(kind, "declined"))
 }
 
 impl<'a> Output<'a> {
@@ -70,11 +82,9 @@ impl<'a> Output<'a> {
             Ok(prepared) => (Some(prepared), Ok(())),
             Err(e) => (None, Err(e.in_group(group_name))),
         };
+        agree(&*comm, outcome, OPENING, &[])?;
         let Some((group, made)) = prepared else {
-            return match agree(&*comm, outcome, "open the output", &[]) {
-                Err(e) => Err(e),
-                Ok(_) => Err(Error::new(ErrorKind::InvalidArgument, "no method is ready")),
-            };
+            return Err(Error::new(ErrorKind::InvalidArgument, "no method is ready"));
         };
         let methods = made.iter().map(|(choice, id, _)| (*id, parameter_text(choice))).collect();
         let base = Header {
@@ -125,7 +135,8 @@ impl<'a> Output<'a> {
             named: usize::MAX,
             failed: None,
             levels,
-            path_prefix: String::new(),
+            path: None,
+            paths: HashMap::new(),
         })
     }
 
@@ -145,14 +156,29 @@ impl<'a> Output<'a> {
         self.ways.first().map_or(0, |w| u64::from(w.header.time_index.saturating_sub(1)))
     }
 
-    /// Sets a path that is put in front of names from now on.
+    /// Writes all variables under this path from now on, whatever path was declared. They are still called by their
+    /// declared names, also in dimensions.
     pub fn set_path(&mut self, path: &str) {
-        self.path_prefix = path.to_string();
+        self.path = Some(path.to_string());
+        self.paths.clear();
+    }
+
+    /// As [`Output::set_path`], for one variable.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown variable.
+    pub fn set_path_of(&mut self, name: &str, path: &str) -> Result<()> {
+        let at = self.position(name)?;
+        self.paths.insert(at, path.to_string());
+        Ok(())
     }
 
     /// The position in the group of the variable that a program names: its full name, or its bare name where only one
     /// variable has it.
-    fn find(&mut self, name: &str) -> Result<usize> {
+    ///
+    /// # Errors
+    /// `NotFound` with the nearest name, `InvalidArgument` where several variables are called so.
+    pub fn position(&mut self, name: &str) -> Result<usize> {
         let group = lock(&self.group);
         let variables = &group.builder.group().variables;
         if self.named != variables.len() {
@@ -167,8 +193,7 @@ impl<'a> Output<'a> {
             }
             self.named = variables.len();
         }
-        let prefixed = (!self.path_prefix.is_empty()).then(|| thalweg_schema::full_name(&self.path_prefix, name));
-        for full in prefixed.iter().map(String::as_str).chain([name, &format!("/{name}")]) {
+        for full in [name, &format!("/{name}")] {
             if let Some(found) = self.names.get(&format!("\0{full}")) {
                 return Ok(found[0]);
             }
@@ -194,7 +219,7 @@ impl<'a> Output<'a> {
 
     /// Bytes that a write of this variable takes now, from its dimensions; `None` for strings, which say themselves.
     pub fn expected_bytes(&mut self, name: &str) -> Result<Option<u64>> {
-        let at = self.find(name)?;
+        let at = self.position(name)?;
         self.expected_bytes_of(at)
     }
 
@@ -203,15 +228,12 @@ impl<'a> Output<'a> {
         let group = lock(&self.group);
         let group = group.builder.group();
         let variable = group.variables.get(at).ok_or_else(|| no_variable(at))?;
-        bytes_of(
-            variable,
-            resolve::shape(variable, &mut resolve::lookup(group, &self.scalars))?.as_ref().map(|s| s.local.as_slice()),
-        )
+        resolve::expected_bytes(variable, group, &self.scalars)
     }
 
     /// Whether the schema promises that this variable's memory stays unchanged until close (`copy-on-write="no"`).
     pub fn may_defer(&mut self, name: &str) -> Result<bool> {
-        let at = self.find(name)?;
+        let at = self.position(name)?;
         self.may_defer_at(at)
     }
 
@@ -230,7 +252,7 @@ impl<'a> Output<'a> {
     /// nothing is lost, the call may be repeated. A failure of the store is reported here and again, to all ranks, by
     /// close; this rank's part of the step is then lost.
     pub fn write(&mut self, name: &str, data: &[u8]) -> Result<()> {
-        let at = self.find(name)?;
+        let at = self.position(name)?;
         self.write_at(at, data)
     }
 
@@ -247,7 +269,7 @@ impl<'a> Output<'a> {
 
     /// Writes one block whose memory stays unchanged until close: nothing is copied, no buffer is used.
     pub fn write_deferred(&mut self, name: &str, data: &'a [u8]) -> Result<()> {
-        let at = self.find(name)?;
+        let at = self.position(name)?;
         self.write_deferred_at(at, data)
     }
 
@@ -295,12 +317,23 @@ impl<'a> Output<'a> {
     /// What will be written for the variable at a position; `None` for a block that holds nothing and that no reader
     /// understands (a local array whose extents are all 0).
     fn spec(&mut self, at: usize, data: &[u8]) -> Result<Option<BlockSpec>> {
-        let group = lock(&self.group);
-        let group = group.builder.group();
+        let declared = Arc::clone(&self.group);
+        let mut declared = lock(&declared);
+        let moved = match (self.paths.get(&at).or(self.path.as_ref()), declared.builder.group().variables.get(at)) {
+            (Some(path), Some(variable)) if *path != variable.path => {
+                let full = thalweg_schema::full_name(path, &variable.name);
+                Some((declared.builder.variable_id(&full), path.clone()))
+            }
+            _ => None,
+        };
+        let group = declared.builder.group();
         let variable = group.variables.get(at).ok_or_else(|| no_variable(at))?;
+        let (id, path) = moved.unwrap_or_else(|| (variable.id, variable.path.clone()));
         let place = |e: Error| e.in_variable(variable.full_name()).in_group(self.group_name.clone());
         let shape = resolve::shape(variable, &mut resolve::lookup(group, &self.scalars)).map_err(place)?;
-        if let Some(expected) = bytes_of(variable, shape.as_ref().map(|s| s.local.as_slice())).map_err(place)? {
+        if let Some(expected) =
+            resolve::block_bytes(variable, shape.as_ref().map(|s| s.local.as_slice())).map_err(place)?
+        {
             if expected != data.len() as u64 {
                 let what = format!("{} bytes were given, its dimensions need {expected}", data.len());
                 return Err(place(Error::new(ErrorKind::InvalidArgument, what)));
@@ -319,13 +352,13 @@ impl<'a> Output<'a> {
                 self.scalars.insert(variable.full_name(), value.clone());
             }
         }
-        let path = stored_path(&variable.path);
+        let path = stored_path(&path);
         let level = match self.levels.is_empty() {
             true => None,
             false => self.levels.get(&(path.to_string(), variable.name.clone())).copied(),
         };
         Ok(Some(BlockSpec {
-            id: variable.id,
+            id,
             name: variable.name.as_str().into(),
             path: path.into(),
             element: variable.element,
@@ -429,19 +462,6 @@ fn key(a: &AttributeSpec) -> String {
 
 fn no_variable(at: usize) -> Error {
     Error::new(ErrorKind::NotFound, format!("the group has no variable number {at}"))
-}
-
-/// Bytes of a block with these extents; `None` for text.
-fn bytes_of(variable: &Variable, local: Option<&[u64]>) -> Result<Option<u64>> {
-    if variable.element.is_text() {
-        return Ok(None);
-    }
-    let elements = thalweg_types::bounding_box::elements(local.unwrap_or(&[]));
-    elements
-        .and_then(|n| n.checked_mul(variable.element.size()))
-        .filter(|bytes| *bytes < 1 << 62)
-        .map(Some)
-        .ok_or_else(|| Error::new(ErrorKind::OutOfBounds, "a block of more than 2^62 bytes"))
 }
 
 /// Paths as both foreign readers join them alike: no slash at the end.

@@ -64,6 +64,28 @@ pub fn shape(variable: &Variable, lookup: &mut dyn FnMut(NameRef<'_>) -> Result<
     Ok((shape.rank() > 0).then_some(shape))
 }
 
+/// Bytes of one block of `variable` as scalars are now; `None` for text, which says itself.
+///
+/// # Errors
+/// As for [`shape`]; `OutOfBounds` for more than 2^62 bytes.
+pub fn expected_bytes(variable: &Variable, group: &Group, scalars: &Scalars) -> Result<Option<u64>> {
+    let shape = shape(variable, &mut lookup(group, scalars))?;
+    block_bytes(variable, shape.as_ref().map(|s| s.local.as_slice()))
+}
+
+/// Bytes of a block with these extents; `None` for text.
+pub(crate) fn block_bytes(variable: &Variable, local: Option<&[u64]>) -> Result<Option<u64>> {
+    if variable.element.is_text() {
+        return Ok(None);
+    }
+    let elements = thalweg_types::bounding_box::elements(local.unwrap_or(&[]));
+    elements
+        .and_then(|n| n.checked_mul(variable.element.size()))
+        .filter(|bytes| *bytes < 1 << 62)
+        .map(Some)
+        .ok_or_else(|| Error::new(ErrorKind::OutOfBounds, "a block of more than 2^62 bytes"))
+}
+
 /// What a name in a dimension stands for, among scalars written so far and attributes of the group.
 pub fn lookup<'s>(group: &'s Group, scalars: &'s Scalars) -> impl FnMut(NameRef<'_>) -> Result<i128> + 's {
     move |name| match name {

@@ -45,7 +45,8 @@ pub struct Session {
     pub(crate) shared: Arc<Shared>,
     groups: Mutex<Vec<(String, Arc<Mutex<DeclaredGroup>>)>>,
     buffer: Mutex<Option<Buffer>>,
-    comm: Box<dyn Communicator>,
+    /// One thread at a time; calls that are collective over it are rare.
+    comm: Mutex<Box<dyn Communicator>>,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -124,7 +125,7 @@ impl Session {
             }),
             groups: Mutex::new(groups),
             buffer: Mutex::new(Some(buffer)),
-            comm,
+            comm: Mutex::new(comm),
         };
         if buffer.allocate == AllocateTime::Now {
             session.settle_buffer()?;
@@ -215,15 +216,15 @@ impl Session {
     }
 
     /// The communicator of the session.
-    pub fn comm(&self) -> &dyn Communicator {
-        &*self.comm
+    pub fn comm(&self) -> MutexGuard<'_, Box<dyn Communicator>> {
+        lock(&self.comm)
     }
 
     /// Collective: closes all files for good. Files end with a full index and a mark that no step will come.
     pub fn finalize(&self) -> Result<()> {
         let outcome = self.shared.kept.finish();
         self.shared.pool.trim();
-        agree(&*self.comm, outcome, "finalize", &[]).map(|_| ())
+        agree(&**self.comm(), outcome, "finalize", &[]).map(|_| ())
     }
 }
 

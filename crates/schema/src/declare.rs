@@ -470,6 +470,12 @@ impl GroupBuilder {
         Ok((self.group, self.methods))
     }
 
+    /// The id that a variable of this full name has in files, given now where it has none: for variables that are
+    /// written under another path than the declared one.
+    pub fn variable_id(&mut self, full: &str) -> u32 {
+        self.id(Member::Variable, full)
+    }
+
     fn id(&mut self, member: Member, full: &str) -> u32 {
         let id = *self.ids.entry((member, full.to_string())).or_insert(self.next_id);
         self.next_id = self.next_id.max(id + 1);
