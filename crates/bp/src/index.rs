@@ -17,6 +17,7 @@ use crate::characteristic::{self, Location};
 use crate::extension::{self, Directory, DirectoryEntry, Records, Tag};
 use crate::footer::Footer;
 use crate::process_group::{Block, Header, attribute_code};
+use crate::statistics::Level;
 use crate::wire::{Cursor, Put};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -294,6 +295,8 @@ impl Index {
                 out.put_u32(0);
                 out.put_u64(at.payload_offset);
             };
+            // Bounds alone have neither count nor sum: nothing is said of them, as a rebuilt index could not either.
+            let full = s.level == Level::Full;
             if let Some(parts) = &s.complex {
                 let out = self.records.list(Tag::ComplexStatistics);
                 key(out);
@@ -301,12 +304,12 @@ impl Index {
                 for p in parts {
                     [p.min, p.max, p.sum, p.sum_of_squares].into_iter().for_each(|v| out.put_f64(v));
                 }
-            } else if s.finite > u64::from(u32::MAX) {
+            } else if full && s.finite > u64::from(u32::MAX) {
                 let out = self.records.list(Tag::WideCount);
                 key(out);
                 out.put_u64(s.finite);
             }
-            if let Some(sum) = s.exact_sum.filter(|sum| sum.unsigned_abs() > 1 << 53) {
+            if let Some(sum) = s.exact_sum.filter(|sum| full && sum.unsigned_abs() > 1 << 53) {
                 let out = self.records.list(Tag::ExactSum);
                 key(out);
                 out.put(&sum.to_ne_bytes());

@@ -8,10 +8,11 @@ use crate::characteristic::{self, Characteristics};
 use crate::extension::{self, Directory, Extension, Records, Tag};
 use crate::footer::{FOOTER, Footer, MINIFOOTER};
 use crate::index::{Head, Index};
-use crate::source::{self, Source};
+use crate::source::{self, Metered, Source};
 use crate::step_record::{self, StepRecord};
 use crate::wire::Cursor;
 use memchr::memmem;
+use std::collections::HashSet;
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Extent, Result};
 
 /// Where one entry of an index on disk lies, and its head.
@@ -272,18 +273,27 @@ impl Live {
     /// `Torn` where no index and no step record checks, with the reason of the last that did not.
     pub fn find(source: &(impl Source + ?Sized)) -> Result<Live> {
         let length = source.length();
-        let (mut limit, mut reason) = (length, None);
-        while let Some((end, anchor)) = last_anchor(source, limit, &mut reason)? {
-            match assemble(source, end, anchor) {
-                Ok(mut live) => {
+        let source = Metered::new(source);
+        let mut ends = Ends::new(&source);
+        let mut bad = HashSet::new();
+        let (mut reason, mut wasted) = (None, 0);
+        while let Some(end) = ends.next()? {
+            let before = source.read_so_far();
+            match anchor_at(&source, end).and_then(|a| a.map(|a| assemble(&source, end, a, &mut bad)).transpose()) {
+                Ok(Some(mut live)) => {
                     live.torn = length - end;
                     return Ok(live);
                 }
+                Ok(None) => {}
                 Err(e) if e.kind() == ErrorKind::Unsupported => return Err(e),
                 Err(e) => {
-                    limit = end - 1;
                     reason.get_or_insert(e);
                 }
+            }
+            wasted += source.read_so_far() - before;
+            if wasted > source.patience() {
+                reason = Some(Error::new(ErrorKind::Corrupt, "too many ends in it that do not check").at_byte(end));
+                break;
             }
         }
         let error = Error::new(
@@ -319,32 +329,60 @@ impl Live {
     }
 }
 
-fn assemble(source: &(impl Source + ?Sized), end: u64, anchor: Anchor) -> Result<Live> {
+/// Joins what ends with `anchor`. `bad` holds the ends of records that are known not to lead to an index.
+fn assemble(source: &impl Source, end: u64, anchor: Anchor, bad: &mut HashSet<u64>) -> Result<Live> {
     let mut chain = Vec::new();
-    let (base, order) = match anchor {
-        Anchor::Full(base) => (Some(*base), ByteOrder::NATIVE),
-        Anchor::Step(mut record, order) => loop {
-            chain.push(record);
-            let at = record.previous;
-            if at == 0 {
-                break (None, order);
-            }
-            match step_record::before(source, at, order)? {
-                Some(before) if before.extent.offset < record.extent.offset => record = before,
-                _ => {
-                    let base = Base::ending_at(source, at)?
-                        .ok_or_else(|| Error::new(ErrorKind::Corrupt, "a step record follows no index").at_byte(at))?;
-                    break (Some(base), order);
-                }
-            }
-        },
+    let joined = match anchor {
+        Anchor::Full(base) => Ok((Some(*base), Index::default())),
+        Anchor::Step(record, order) => follow(source, record, order, &mut chain, bad),
     };
-    chain.reverse();
-    let mut steps = Index::default();
-    for record in &chain {
-        step_record::append(source, record, order, &mut steps)?;
+    match joined {
+        Ok((base, steps)) => {
+            chain.reverse();
+            Ok(Live { end, torn: 0, base, steps, step_records: chain })
+        }
+        Err((first_bad, e)) => {
+            // Newest first: what lies in front of the first bad one may be good.
+            bad.extend(chain.iter().take(first_bad + 1).filter_map(|r| r.extent.end()));
+            Err(e)
+        }
     }
-    Ok(Live { end, torn: 0, base, steps, step_records: chain })
+}
+
+/// Walks from a step record back to its full index and joins the records, which are left in `chain`, newest first.
+/// A failure comes with the place in `chain` of the first record, in the order of the file, that is of no use.
+fn follow(
+    source: &impl Source,
+    newest: StepRecord,
+    order: ByteOrder,
+    chain: &mut Vec<StepRecord>,
+    bad: &HashSet<u64>,
+) -> std::result::Result<(Option<Base>, Index), (usize, Error)> {
+    let mut record = newest;
+    let base = loop {
+        chain.push(record);
+        let at = record.previous;
+        if at == 0 {
+            break None;
+        }
+        let all = chain.len() - 1;
+        let corrupt = |what| Err((all, Error::new(ErrorKind::Corrupt, what).at_byte(at)));
+        if bad.contains(&at) {
+            return corrupt("a step record follows one that does not check");
+        }
+        match step_record::before(source, at, order).map_err(|e| (all, e))? {
+            Some(before) if before.extent.offset < record.extent.offset => record = before,
+            _ => match Base::ending_at(source, at).map_err(|e| (all, e))? {
+                Some(base) => break Some(base),
+                None => return corrupt("a step record follows no index"),
+            },
+        }
+    };
+    let mut steps = Index::default();
+    for (i, record) in chain.iter().enumerate().rev() {
+        step_record::append(source, record, order, &mut steps).map_err(|e| (i, e))?;
+    }
+    Ok((base, steps))
 }
 
 fn anchor_at(source: &(impl Source + ?Sized), end: u64) -> Result<Option<Anchor>> {
@@ -356,44 +394,51 @@ fn anchor_at(source: &(impl Source + ?Sized), end: u64) -> Result<Option<Anchor>
     Ok(Base::ending_at(source, end)?.map(|b| Anchor::Full(Box::new(b))))
 }
 
-/// The last anchor that ends at or before `limit`.
-fn last_anchor(
-    source: &(impl Source + ?Sized),
-    limit: u64,
-    reason: &mut Option<Error>,
-) -> Result<Option<(u64, Anchor)>> {
-    const STRETCH: u64 = 1 << 20;
-    const OVERLAP: u64 = 64;
-    let mut try_at = |end: u64| match anchor_at(source, end) {
-        Ok(found) => found.map(|a| (end, a)),
-        Err(e) => {
-            reason.get_or_insert(e);
-            None
-        }
-    };
-    if let Some(found) = try_at(limit) {
-        return Ok(Some(found));
+/// Bytes where an index or a step record may end, from the end of the file backwards, each once.
+struct Ends<'a, S: Source> {
+    source: &'a S,
+    /// Ends of the stretch that was searched last, rising; the last is the next.
+    found: Vec<u64>,
+    /// First byte that was searched.
+    start: u64,
+    buffer: Vec<u8>,
+    begun: bool,
+}
+
+impl<'a, S: Source> Ends<'a, S> {
+    fn new(source: &'a S) -> Ends<'a, S> {
+        Ends { source, found: Vec::new(), start: source.length(), buffer: Vec::new(), begun: false }
     }
-    let (tag, step) = (memmem::FinderRev::new(b"ADIOS-BP v"), memmem::FinderRev::new(step_record::END));
-    let mut stop = limit;
-    let mut buffer = vec![0; (STRETCH + OVERLAP) as usize];
-    while stop > 0 {
-        let start = stop.saturating_sub(STRETCH);
-        let end = stop.saturating_add(OVERLAP).min(limit);
-        let bytes = &mut buffer[..(end - start) as usize];
-        source.read(start, bytes)?;
-        let bytes = &*bytes;
-        let mut ends: Vec<u64> =
-            step.rfind_iter(bytes).map(|i| start + i as u64 + step_record::END.len() as u64).collect();
-        ends.extend(tag.rfind_iter(bytes).map(|i| start + i as u64 + FOOTER));
-        ends.sort_unstable();
-        ends.dedup();
-        for end in ends.into_iter().rev().filter(|e| *e <= limit) {
-            if let Some(found) = try_at(end) {
-                return Ok(Some(found));
+
+    fn next(&mut self) -> Result<Option<u64>> {
+        const STRETCH: u64 = 1 << 20;
+        // A tag that starts in this stretch may reach into the one behind it.
+        const OVERLAP: u64 = 64;
+        let length = self.source.length();
+        if !self.begun {
+            self.begun = true;
+            return Ok(Some(length));
+        }
+        loop {
+            if let Some(end) = self.found.pop() {
+                return Ok(Some(end));
             }
+            if self.start == 0 {
+                return Ok(None);
+            }
+            let stop = self.start;
+            let start = stop.saturating_sub(STRETCH);
+            let reach = stop.saturating_add(OVERLAP).min(length);
+            self.buffer.resize((reach - start) as usize, 0);
+            self.source.read(start, &mut self.buffer)?;
+            let tags = memmem::find_iter(&self.buffer, b"ADIOS-BP v").map(|i| (i, FOOTER));
+            let steps = memmem::find_iter(&self.buffer, step_record::END).map(|i| (i, step_record::END.len() as u64));
+            // Where a mark starts decides to which stretch it belongs.
+            let starts = tags.chain(steps).map(|(i, length)| (start + i as u64, length)).filter(|(at, _)| *at < stop);
+            self.found = starts.map(|(at, length)| at + length).filter(|end| *end < length).collect();
+            self.found.sort_unstable();
+            self.found.dedup();
+            self.start = start;
         }
-        stop = start;
     }
-    Ok(None)
 }

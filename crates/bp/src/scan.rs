@@ -10,7 +10,7 @@ use crate::checksum::Crc32c;
 use crate::extension::{self, Records, Tag};
 use crate::index::Index;
 use crate::process_group::{AttributeRecord, Block, Header, SECTION_HEAD, VariableRecord};
-use crate::source::{self, Source};
+use crate::source::{self, Metered, Source};
 use crate::statistics::{Accumulator, Level};
 use crate::step_record;
 use crate::trailer::{self, Trailer};
@@ -54,11 +54,19 @@ pub struct Scan {
 /// # Cost
 /// A few short reads per group, variable and attribute, and every byte that is not payload; payloads are not read.
 pub fn scan(source: &(impl Source + ?Sized), order: ByteOrder) -> Result<Scan> {
+    let source = &Metered::new(source);
     let end = source.length();
     let mut scan = Scan::default();
+    let mut search = Search::new(source, order);
+    let mut partial = BTreeSet::new();
     let mut at = 0;
     while at < end {
-        if let Some(length) = known_length(source, at, end, order, &mut scan.partial)? {
+        let before = source.read_so_far();
+        if let Some(length) = known_length(source, at, order, &mut |entry| {
+            if partial.insert(entry) {
+                scan.partial.push(entry);
+            }
+        })? {
             scan.dead.push(Extent::new(at, length));
             at += length;
             continue;
@@ -68,69 +76,63 @@ pub fn scan(source: &(impl Source + ?Sized), order: ByteOrder) -> Result<Scan> {
                 at += found.extent.length;
                 scan.groups.push(found);
             }
-            Err(reason) => match resume(source, at + 1, order)? {
-                Some(next) => {
-                    scan.dead.push(Extent::new(at, next - at));
-                    at = next;
-                }
-                None => {
+            Err(reason) => {
+                search.wasted += source.read_so_far() - before;
+                let Some(next) = search.next(at + 1)? else {
                     scan.torn = Some((at, reason));
                     break;
-                }
-            },
+                };
+                scan.dead.push(Extent::new(at, next - at));
+                at = next;
+            }
         }
     }
     Ok(scan)
 }
 
-/// The length of the index or step record that starts at `at`.
+/// The length of the index or step record that starts at `at`; its end is looked at too, as a damaged length must not
+/// lead past process groups.
 fn known_length(
-    source: &(impl Source + ?Sized),
+    source: &impl Source,
     at: u64,
-    end: u64,
     order: ByteOrder,
-    partial: &mut Vec<(u32, u32, u32)>,
+    partial: &mut dyn FnMut((u32, u32, u32)),
 ) -> Result<Option<u64>> {
-    let left = end - at;
+    let left = source.length() - at;
     if left < extension::HEAD {
         return Ok(None);
     }
     let head: [u8; extension::HEAD as usize] = source::array(source, at)?;
-    if let Some(length) = extension::length_from_head(&head, order) {
-        let section = Cursor::new(&head[16..], order, at).u64("extension section")?;
-        if length > left || section > length {
-            return Ok(None);
-        }
-        if let Ok(Some(extension)) =
-            at.checked_add(section).map_or(Ok(None), |end| extension::before(source, end, order))
-        {
-            note_partial(&extension.records, order, partial);
-        }
-        return Ok(Some(length));
-    }
     let mut short = [0; step_record::HEAD as usize];
     short.copy_from_slice(&head[..step_record::HEAD as usize]);
-    if let Some(length) = step_record::length_from_head(&short, order) {
-        if length > left {
-            return Ok(None);
-        }
-        if let Ok(Some(record)) = step_record::before(source, at + length, order) {
-            let mut step = Index::default();
-            if step_record::append(source, &record, order, &mut step).is_ok() {
-                note_partial(&step.records, order, partial);
+    let records = if let Some(length) = extension::length_from_head(&head, order) {
+        let section = Cursor::new(&head[16..], order, at).u64("extension section")?;
+        match at.checked_add(section).map(|end| extension::before(source, end, order)) {
+            Some(Ok(Some(found)))
+                if found.extent == Extent::new(at, section)
+                    && section.checked_add(found.index_length) == Some(length)
+                    && length <= left =>
+            {
+                Some((length, found.records))
             }
+            _ => None,
         }
-        return Ok(Some(length));
-    }
-    Ok(None)
-}
-
-fn note_partial(records: &Records, order: ByteOrder, partial: &mut Vec<(u32, u32, u32)>) {
-    for entry in partial_steps(records.get(Tag::Partial), order) {
-        if !partial.contains(&entry) {
-            partial.push(entry);
+    } else if let Some(length) = step_record::length_from_head(&short, order).filter(|l| *l <= left) {
+        match step_record::before(source, at + length, order) {
+            Ok(Some(found)) if found.extent == Extent::new(at, length) => {
+                let mut step = Index::default();
+                let whole = step_record::append(source, &found, order, &mut step).is_ok();
+                Some((length, if whole { step.records } else { Records::default() }))
+            }
+            _ => None,
         }
-    }
+    } else {
+        None
+    };
+    Ok(records.map(|(length, records)| {
+        partial_steps(records.get(Tag::Partial), order).into_iter().for_each(partial);
+        length
+    }))
 }
 
 /// The entries of a record of partial steps: (time index, rank, number of the error's kind).
@@ -144,32 +146,77 @@ pub fn partial_steps(record: &[u8], order: ByteOrder) -> Vec<(u32, u32, u32)> {
         .collect()
 }
 
-/// The next byte from `from` on where something known starts.
-fn resume(source: &(impl Source + ?Sized), from: u64, order: ByteOrder) -> Result<Option<u64>> {
-    const STRETCH: u64 = 1 << 20;
-    let end = source.length();
-    let mut buffer = vec![0; STRETCH as usize + 128];
-    let mut at = from;
-    while at < end {
-        let n = (end - at).min(buffer.len() as u64) as usize;
-        source.read(at, &mut buffer[..n])?;
-        let mut next: Option<u64> = None;
-        for magic in [trailer::MAGIC, extension::MAGIC, step_record::MAGIC] {
-            for i in memmem::find_iter(&buffer[..n], magic) {
-                let place = at + i as u64;
-                let start = if magic == trailer::MAGIC { group_of_trailer(source, place, order) } else { Some(place) };
-                if let Some(start) = start.filter(|s| *s >= from) {
-                    next = Some(next.map_or(start, |n| n.min(start)));
-                    break;
+const MAGICS: [&[u8; 8]; 3] = [trailer::MAGIC, extension::MAGIC, step_record::MAGIC];
+
+/// Searches forward for bytes where something known starts. Every byte is looked at once.
+struct Search<'a, S: Source + ?Sized> {
+    source: &'a Metered<'a, S>,
+    order: ByteOrder,
+    /// Bytes of the file from `start` on.
+    window: Vec<u8>,
+    start: u64,
+    /// Where each magic comes next, or how far it was searched in vain: never again in front of that.
+    hits: [(u64, bool); MAGICS.len()],
+    /// Bytes read of what turned out to be nothing.
+    wasted: u64,
+}
+
+impl<'a, S: Source + ?Sized> Search<'a, S> {
+    fn new(source: &'a Metered<'a, S>, order: ByteOrder) -> Search<'a, S> {
+        Search { source, order, window: Vec::new(), start: 0, hits: [(0, false); MAGICS.len()], wasted: 0 }
+    }
+
+    /// The next byte from `from` on where a process group with a whole trailer, an index or a step record starts. The
+    /// search is given up where bytes were made to waste time.
+    fn next(&mut self, from: u64) -> Result<Option<u64>> {
+        let mut at = from;
+        while let Some((place, which)) = self.next_magic(at)?.filter(|_| self.wasted <= self.source.patience()) {
+            let before = self.source.read_so_far();
+            let start = match which {
+                0 => group_of_trailer(self.source, place, self.order).filter(|start| *start >= from),
+                _ => known_length(self.source, place, self.order, &mut |_| ())?.map(|_| place),
+            };
+            if start.is_some() {
+                return Ok(start);
+            }
+            self.wasted += self.source.read_so_far() - before;
+            at = place + 1;
+        }
+        Ok(None)
+    }
+
+    /// The next magic that starts at `at` or behind it, and which of them it is.
+    fn next_magic(&mut self, mut at: u64) -> Result<Option<(u64, usize)>> {
+        const STRETCH: u64 = 1 << 20;
+        const OVERLAP: u64 = 7;
+        let end = self.source.length();
+        while at < end {
+            let reach = self.start + self.window.len() as u64;
+            if at < self.start || at + OVERLAP >= reach {
+                let n = (end - at).min(STRETCH + OVERLAP);
+                self.window.resize(n as usize, 0);
+                self.source.read(at, &mut self.window)?;
+                self.start = at;
+                self.hits = [(at, false); MAGICS.len()];
+            }
+            let reach = self.start + self.window.len() as u64;
+            for (hit, magic) in self.hits.iter_mut().zip(MAGICS) {
+                if hit.0 < at || (hit.0 == at && !hit.1) {
+                    let found = memmem::find(&self.window[(at - self.start) as usize..], magic);
+                    *hit = found.map_or((reach, false), |i| (at + i as u64, true));
                 }
             }
+            let first = self.hits.iter().enumerate().filter(|(_, h)| h.1).min_by_key(|(_, h)| h.0);
+            if let Some((which, hit)) = first {
+                return Ok(Some((hit.0, which)));
+            }
+            if reach == end {
+                return Ok(None);
+            }
+            at = reach - OVERLAP;
         }
-        if next.is_some() {
-            return Ok(next);
-        }
-        at += STRETCH;
+        Ok(None)
     }
-    Ok(None)
 }
 
 /// Where the group lies whose trailer starts at `at`, if its trailer checks.
@@ -378,9 +425,10 @@ impl Found {
                 value = Value::from_bytes(record.element, &bytes, order);
             } else if order == ByteOrder::NATIVE
                 && (record.element.is_complex()
-                    || statistics
-                        .as_ref()
-                        .is_some_and(|s| record.element.is_integer() && s.sum.abs() >= (1u64 << 53) as f64))
+                    || statistics.as_ref().is_some_and(|s| {
+                        s.finite >= u64::from(u32::MAX)
+                            || (record.element.is_integer() && s.sum.abs() >= (1u64 << 53) as f64)
+                    }))
             {
                 let mut all = Accumulator::new(record.element, Level::Full);
                 let mut buffer = vec![0; 1 << 18];

@@ -1,5 +1,6 @@
 //! Where bytes are read from: anything with a length that gives bytes at an offset. No file is known here.
 
+use std::cell::Cell;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Bytes of one file or object.
@@ -56,4 +57,39 @@ pub fn array<const N: usize>(source: &(impl Source + ?Sized), offset: u64) -> Re
     let mut out = [0; N];
     source.read(offset, &mut out)?;
     Ok(out)
+}
+
+/// A source that counts what is read from it, for searches that give up where bytes were made to waste time.
+pub struct Metered<'a, S: Source + ?Sized> {
+    source: &'a S,
+    read: Cell<u64>,
+}
+
+impl<'a, S: Source + ?Sized> Metered<'a, S> {
+    /// Nothing read yet.
+    pub fn new(source: &'a S) -> Metered<'a, S> {
+        Metered { source, read: Cell::new(0) }
+    }
+
+    /// Bytes read so far; every read counts as 512 at least.
+    pub fn read_so_far(&self) -> u64 {
+        self.read.get()
+    }
+
+    /// How much a search may read of candidates that turn out to be none: far beyond what an interrupted output or
+    /// damage can cause, and little enough to be over in a moment.
+    pub fn patience(&self) -> u64 {
+        self.length().saturating_mul(8).saturating_add(64 << 20)
+    }
+}
+
+impl<S: Source + ?Sized> Source for Metered<'_, S> {
+    fn length(&self) -> u64 {
+        self.source.length()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.read.set(self.read.get().saturating_add((out.len() as u64).max(512)));
+        self.source.read(offset, out)
+    }
 }
