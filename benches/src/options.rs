@@ -1,0 +1,38 @@
+//! What every bench is told on its command line.
+
+use crate::Failure;
+
+/// Options of every bench.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Exit with 1 where a target is missed.
+    pub check: bool,
+    /// Small sizes: shows that the bench works, measures nothing worth keeping.
+    pub small: bool,
+    /// Put the result into `benches/RESULTS.md`.
+    pub keep: bool,
+}
+
+impl Options {
+    /// From the command line.
+    ///
+    /// # Errors
+    /// Names an option it does not know.
+    pub fn from_arguments() -> Result<Options, Failure> {
+        let mut options = Options::default();
+        for argument in std::env::args().skip(1) {
+            match argument.as_str() {
+                "--check" => options.check = true,
+                "--small" => options.small = true,
+                "--keep" => options.keep = true,
+                other => return Err(format!("what is '{other}'? There are --check, --small and --keep").into()),
+            }
+        }
+        Ok(options)
+    }
+
+    /// One of two sizes.
+    pub fn size<T>(self, usual: T, small: T) -> T {
+        if self.small { small } else { usual }
+    }
+}

@@ -1,0 +1,222 @@
+//! What a bench found: a table to read, JSON to keep, and whether each target is met.
+
+use crate::contender::Measurements;
+use crate::options::Options;
+use crate::{Failure, machine};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::process::ExitCode;
+
+/// A number that is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// What the number is.
+    pub what: String,
+    /// At least this, or at most.
+    pub wanted: f64,
+    /// Whether it is the least (or else the most) that is wanted.
+    pub at_least: bool,
+    /// What was got; NaN where it could not be measured, which counts as missed.
+    pub got: f64,
+}
+
+impl Target {
+    /// Whether it is met.
+    pub fn met(&self) -> bool {
+        if self.at_least { self.got >= self.wanted } else { self.got <= self.wanted }
+    }
+
+    fn wanted_text(&self) -> String {
+        format!("{} {}", if self.at_least { "at least" } else { "at most" }, number(self.wanted))
+    }
+}
+
+/// A table; its first column is text, the others are numbers.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    heads: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these columns.
+    pub fn new<const N: usize>(heads: [&str; N]) -> Table {
+        Table { heads: heads.map(String::from).to_vec(), rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// As Markdown, columns of one width.
+    fn render(&self) -> String {
+        let width = |c: usize| {
+            let cells = self.rows.iter().filter_map(|r| r.get(c)).chain(self.heads.get(c));
+            cells.map(|s| s.chars().count()).max().unwrap_or(0).max(3)
+        };
+        let widths: Vec<usize> = (0..self.heads.len()).map(width).collect();
+        let line = |cells: &[String]| {
+            let mut out = String::from("|");
+            for (c, w) in widths.iter().enumerate() {
+                let cell = cells.get(c).map_or("", String::as_str);
+                let _ = if c == 0 { write!(out, " {cell:<w$} |") } else { write!(out, " {cell:>w$} |") };
+            }
+            out + "\n"
+        };
+        let mut out = line(&self.heads);
+        let rule = |(c, w): (usize, &usize)| if c == 0 { "-".repeat(w + 2) } else { "-".repeat(w + 1) + ":" };
+        let _ = writeln!(out, "|{}|", widths.iter().enumerate().map(rule).collect::<Vec<_>>().join("|"));
+        self.rows.iter().for_each(|row| out += &line(row));
+        out
+    }
+}
+
+/// A number with as many digits as tell anything.
+pub fn number(x: f64) -> String {
+    match x.abs() {
+        _ if x.is_nan() => "-".into(),
+        a if a >= 100.0 => format!("{x:.0}"),
+        a if a >= 10.0 => format!("{x:.1}"),
+        a if a >= 1.0 || a == 0.0 => format!("{x:.2}"),
+        _ => format!("{x:.3}"),
+    }
+}
+
+/// What a bench found.
+#[derive(Debug)]
+pub struct Report {
+    name: String,
+    about: String,
+    folder: String,
+    tables: Vec<Table>,
+    targets: Vec<Target>,
+}
+
+impl Report {
+    /// Nothing found yet.
+    ///
+    /// - `name`: of the bench; `about`: what was done, with its sizes; `folder`: where files were written.
+    pub fn new(name: &str, about: impl Into<String>, folder: &str) -> Report {
+        Report {
+            name: name.into(),
+            about: about.into(),
+            folder: folder.into(),
+            tables: Vec::new(),
+            targets: Vec::new(),
+        }
+    }
+
+    /// Adds a table.
+    pub fn table(&mut self, table: Table) {
+        self.tables.push(table);
+    }
+
+    /// Wants a number to be at least this.
+    pub fn at_least(&mut self, what: impl Into<String>, wanted: f64, got: f64) {
+        self.targets.push(Target { what: what.into(), wanted, at_least: true, got });
+    }
+
+    /// Wants a number to be at most this.
+    pub fn at_most(&mut self, what: impl Into<String>, wanted: f64, got: f64) {
+        self.targets.push(Target { what: what.into(), wanted, at_least: false, got });
+    }
+
+    fn render(&self) -> String {
+        let mut out = format!("{}\n\nMachine: {}\n", self.about, machine::describe(&self.folder));
+        for table in &self.tables {
+            let _ = write!(out, "\n{}", table.render());
+        }
+        if !self.targets.is_empty() {
+            let mut table = Table::new(["target", "wanted", "got", "met"]);
+            for t in &self.targets {
+                let met = if t.met() { "yes" } else { "NO" };
+                table.row([t.what.clone(), t.wanted_text(), number(t.got), met.into()]);
+            }
+            let _ = write!(out, "\n{}", table.render());
+        }
+        out
+    }
+
+    fn json(&self, measured: &Measurements, options: Options) -> Value {
+        // JSON has no NaN: null says that nothing was measured.
+        let measurements: Vec<Value> = measured
+            .names()
+            .iter()
+            .filter_map(|name| {
+                let s = measured.find(name)?;
+                Some(json!({ "name": name, "median": s.median(), "min": s.min(), "max": s.max(), "samples": s.0 }))
+            })
+            .collect();
+        let targets: Vec<Value> = self
+            .targets
+            .iter()
+            .map(|t| {
+                json!({
+                    "what": t.what, "wanted": t.wanted, "sense": if t.at_least { "at least" } else { "at most" },
+                    "got": t.got, "met": t.met(),
+                })
+            })
+            .collect();
+        json!({
+            "bench": self.name, "about": self.about, "small": options.small,
+            "machine": machine::describe(&self.folder), "measurements": measurements, "targets": targets,
+        })
+    }
+
+    /// Prints the tables, writes the JSON where `BENCH_JSON` says, keeps the result where that is asked for.
+    ///
+    /// Returns 1 where a target is missed and `--check` was given.
+    pub fn finish(self, measured: &Measurements, options: Options) -> Result<ExitCode, Failure> {
+        let text = self.render();
+        println!("{text}");
+        if options.small {
+            println!("Small sizes: the numbers show only that the bench works.");
+        }
+        if let Ok(path) = std::env::var("BENCH_JSON") {
+            std::fs::write(&path, format!("{:#}\n", self.json(measured, options)))
+                .map_err(|e| format!("cannot write {path}: {e}"))?;
+        }
+        if options.keep {
+            let path = "benches/RESULTS.md";
+            let kept = std::fs::read_to_string(path).map_err(|e| format!("cannot read {path}: {e}"))?;
+            std::fs::write(path, replace_section(&kept, &self.name, &text)?)?;
+        }
+        let missed = self.targets.iter().filter(|t| !t.met()).count();
+        if missed > 0 {
+            println!("{missed} of {} targets missed", self.targets.len());
+        }
+        Ok(if options.check && missed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    }
+}
+
+/// The text with what stands between this bench's two marks replaced.
+fn replace_section(text: &str, name: &str, with: &str) -> Result<String, Failure> {
+    let (begin, end) = (format!("<!-- {name}: measured -->\n"), format!("<!-- {name}: end -->"));
+    let start = text.find(&begin).map(|at| at + begin.len());
+    let stop = start.and_then(|start| Some(start + text[start..].find(&end)?));
+    let (start, stop) =
+        start.zip(stop).ok_or_else(|| format!("no marks '{}' and '{end}' in the results", begin.trim()))?;
+    Ok(format!("{}{with}{}", &text[..start], &text[stop..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_a_missed_target() {
+        let target = |got, at_least| Target { what: "x".into(), wanted: 1.0, at_least, got };
+        assert!(target(1.0, true).met() && target(1.0, false).met());
+        assert!(!target(0.9, true).met() && !target(1.1, false).met());
+        assert!(!target(f64::NAN, true).met() && !target(f64::NAN, false).met());
+    }
+
+    #[test]
+    fn only_the_section_of_the_bench_is_replaced() {
+        let text = "a\n<!-- x: measured -->\nold\n<!-- x: end -->\nb\n<!-- y: measured -->\nkept\n<!-- y: end -->\n";
+        let new = replace_section(text, "x", "new\n").unwrap();
+        assert_eq!(new, text.replace("old", "new"));
+        assert!(replace_section(text, "z", "").is_err());
+    }
+}

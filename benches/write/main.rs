@@ -1,0 +1,118 @@
+//! Bench: a large output written by four ranks, beside raw writes, ADIOS 1.13 and HDF5; and by one rank, beside the
+//! adios2 wheel and h5py.
+//!
+//! The C programs beside do the writing; this one lets them run in turns and compares.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use thalweg_benches::Failure;
+use thalweg_benches::contender::{Measurements, environment, folder, on_ranks};
+use thalweg_benches::options::Options;
+use thalweg_benches::report::{Report, Table, number};
+use thalweg_benches::samples::Samples;
+
+const OURS: [&str; 6] = ["raw-shared", "MPI", "MPI-promise", "raw-each", "POSIX", "POSIX-promise"];
+const THEIRS: [&str; 2] = ["MPI", "POSIX"];
+
+fn main() -> Result<ExitCode, Failure> {
+    let options = Options::from_arguments()?;
+    let folder = folder("write")?;
+    let files = format!("{folder}/files");
+    std::fs::create_dir_all(&files)?;
+    let (mib, rounds, steps) = options.size((256u64, 3u32, 3u32), (8, 2, 2));
+    let (size, steps_text) = (mib.to_string(), steps.to_string());
+    let python = environment("PYTHON")?;
+    let program = |name: &str| Some(format!("{folder}/{name}")).filter(|p| Path::new(p).exists());
+    let library = |ranks: u32, program: &str, label: &str, names: &[&str]| -> Result<Command, Failure> {
+        let mut command = on_ranks(ranks, program)?;
+        command.args([&files, &size, &steps_text, label, "benches/write/write.xml"]).args(names);
+        Ok(command)
+    };
+
+    let mut all = Measurements::default();
+    let thalweg = program("thalweg").ok_or("the writer with Thalweg was not built")?;
+    for _ in 0..rounds {
+        all.run(&mut library(4, &thalweg, "thalweg", &OURS)?)?;
+        if let Some(adios1) = program("adios1") {
+            all.run(&mut library(4, &adios1, "adios1", &THEIRS)?)?;
+        }
+        if let Some(hdf5) = program("hdf5") {
+            all.run(on_ranks(4, &hdf5)?.args([&files, &size, &steps_text, "hdf5"]))?;
+        }
+        all.run(&mut library(1, &thalweg, "one", &OURS)?)?;
+        all.run(Command::new(&python).args(["benches/write/serial.py", &files, &size, &steps_text]))?;
+    }
+
+    let about = format!(
+        "Each step {mib} MiB of doubles from each of 4 ranks (or from one), with 7 scalars, into a file of its own that is \
+         removed afterwards. Statistics and checksums on. {rounds} rounds of {steps} steps, behind a first one that is \
+         told apart; seconds per step, into the page cache."
+    );
+    let mut report = Report::new("write", about, &files);
+    tables(&mut report, &all, mib);
+    targets(&mut report, &all);
+    report.finish(&all, options)
+}
+
+fn tables(report: &mut Report, all: &Measurements, mib: u64) {
+    for (ranks, labels) in [(4, &["thalweg", "adios1", "hdf5"][..]), (1, &["one", "serial"])] {
+        let title = if ranks == 1 { "one rank" } else { "4 ranks" };
+        let mut table = Table::new([title, "median s", "min s", "GB/s", "of raw", "first s"]);
+        for name in all.names() {
+            let Some((label, kind)) = name.split_once(':').filter(|(l, k)| labels.contains(l) && !k.contains('/')) else {
+                continue;
+            };
+            let samples = all.find(name).cloned().unwrap_or_default();
+            // A shared file is compared with raw writes into one, files apart with raw writes apart.
+            let raw = if kind.contains("POSIX") || kind == "raw-each" { "raw-each" } else { "raw-shared" };
+            let raw = all.median(&format!("{}:{raw}", labels[0]));
+            let bytes = (ranks * mib) as f64 * 1048576e-9;
+            table.row([
+                shown(label, kind),
+                number(samples.median()),
+                number(samples.min()),
+                number(bytes / samples.median()),
+                number(raw / samples.median()),
+                number(all.find(&format!("{name}/first")).map_or(f64::NAN, Samples::median)),
+            ]);
+        }
+        report.table(table);
+    }
+}
+
+fn shown(label: &str, kind: &str) -> String {
+    let kind = kind.replace("-promise", ", copy-on-write=\"no\"").replace('-', " ");
+    match label {
+        _ if kind.starts_with("raw") => format!("pwrite, {}", if kind == "raw each" { "a file each" } else { "one file" }),
+        "thalweg" | "one" => format!("Thalweg {kind}"),
+        "adios1" => format!("ADIOS 1.13 {kind}"),
+        "hdf5" => format!("HDF5 {kind}"),
+        _ if kind == "h5py" => kind,
+        _ => format!("adios2 {kind}"),
+    }
+}
+
+fn targets(report: &mut Report, all: &Measurements) {
+    // How many times faster than what is named first.
+    let times = |than: &str, ours: &str| all.median(than) / all.median(ours);
+    for (ours, raw) in [("MPI-promise", "shared"), ("MPI", "shared"), ("POSIX-promise", "each"), ("POSIX", "each")] {
+        let got = times(&format!("thalweg:raw-{raw}"), &format!("thalweg:{ours}"));
+        report.at_least(format!("{} beside raw pwrite", shown("", ours).trim_start_matches("adios2 ")), 0.90, got);
+    }
+    for method in ["MPI", "POSIX"] {
+        let got = times(&format!("adios1:{method}"), &format!("thalweg:{method}"));
+        report.at_least(format!("{method}, times as fast as ADIOS 1.13"), 1.5, got);
+        let hdf5 = all.median("hdf5:collective").min(all.median("hdf5:independent"));
+        report.at_least(
+            format!("{method}, times as fast as parallel HDF5"),
+            1.0,
+            hdf5 / all.median(&format!("thalweg:{method}")),
+        );
+    }
+    for method in ["MPI", "POSIX"] {
+        for other in ["BP4", "BP5"] {
+            let got = times(&format!("serial:{other}"), &format!("one:{method}"));
+            report.at_least(format!("{method} on one rank, times as fast as adios2 {other}"), 1.0, got);
+        }
+    }
+}
