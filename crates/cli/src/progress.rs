@@ -26,8 +26,8 @@ impl Progress {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {
-            let form = "{msg} [{bar:30}] {bytes} of {total_bytes}, {eta} left";
-            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+            let form = "{msg} [{bar:30}] {bytes} of {total_bytes}";
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()).with_position(done);
             if let Ok(style) = ProgressStyle::with_template(form) {
                 bar.set_style(style.progress_chars("=> "));
             }

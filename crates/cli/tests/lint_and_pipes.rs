@@ -18,6 +18,15 @@ fn every_mistake_of_a_configuration_is_shown_with_its_line() {
     for part in ["c.xml:3:", "\"flaot\"", "nearest known name: \"float\"", "c.xml:4:", "c.xml:6:", "3 errors"] {
         assert!(ran.out.contains(part), "{part} is missing:\n{}", ran.out);
     }
+    // Methods and their parameters are checked as well, each where it stands.
+    let text = "<adios-config host-language=\"C\">\n  <adios-group name=\"g\"/>\n  <method group=\"g\" method=\"MPJ\"/>\n  \
+                <method group=\"g\" method=\"POSIX\">synk=yes</method>\n</adios-config>\n";
+    std::fs::write(folder.join("m.xml"), text).unwrap();
+    let ran = run_in(folder.path(), &["config", "lint", "m.xml"]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    for part in ["m.xml:3:", "\"MPJ\"", "m.xml:4:36: error: ", "nearest known name: \"sync\"", "2 errors"] {
+        assert!(ran.out.contains(part), "{part} is missing:\n{}", ran.out);
+    }
     let ran = run_in(folder.path(), &["config", "lint", "none.xml"]);
     assert_eq!((ran.code, ran.out.as_str()), (3, ""));
     assert!(ran.err.starts_with("thalweg: cannot read 'none.xml': "), "{}", ran.err);

@@ -11,10 +11,14 @@ use thalweg_types::Error;
 pub fn lint(path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
     let shown = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|e| Error::io(format!("cannot read '{shown}'"), e))?;
-    let (schema, report) = match xml::decode(&bytes, &shown) {
+    let (schema, mut report) = match xml::decode(&bytes, &shown) {
         Ok(text) => xml::parse_with_warnings(&text, &shown),
         Err(report) => (None, report),
     };
+    if let Some(schema) = &schema {
+        // Names of methods and their parameters are known where methods are made.
+        thalweg_io::registry::lint(schema, &mut report);
+    }
     write!(out, "{}", report.render(out.color()))?;
     let Some(schema) = schema.filter(|_| report.errors() == 0) else { return Ok(Outcome::No) };
     out.styled(GOOD, "no errors")?;

@@ -63,7 +63,9 @@ pub fn run(arguments: &Find, out: &mut Terminal) -> Result<Outcome, Failure> {
                 let answer = predicate.answer(&known);
                 if answer != Answer::No {
                     let rank = writers.rank(&block);
-                    blocks.entry(block.step).or_default().push(FoundBlock { variable: i, block, rank, answer });
+                    let Block { step, number, offset, count, value, .. } = block;
+                    let one = FoundBlock { variable: i, number, rank, offset, count, value, answer };
+                    blocks.entry(step).or_default().push(one);
                 }
                 Ok(())
             })?;
@@ -83,10 +85,14 @@ struct Asked {
     attributes: Vec<Vec<Value>>,
 }
 
+/// What is kept of a block that was found: there may be very many.
 struct FoundBlock {
     variable: usize,
-    block: Block,
+    number: u64,
     rank: Option<u32>,
+    offset: Vec<u64>,
+    count: Vec<u64>,
+    value: Option<Value>,
     answer: Answer,
 }
 
@@ -241,15 +247,15 @@ fn print(
         writeln!(out)?;
         for b in blocks.get(step).into_iter().flatten() {
             let variable = &asked.variables[b.variable];
-            write!(out, "    {}  block {}", plain(&variable.name), b.block.number)?;
+            write!(out, "    {}  block {}", plain(&variable.name), b.number)?;
             if let Some(rank) = b.rank {
                 write!(out, "  rank {rank}")?;
             }
             match variable.kind {
-                Kind::Global => write!(out, "  {}", format::range(&b.block.offset, &b.block.count))?,
-                Kind::Local => write!(out, "  {:?}", b.block.count)?,
+                Kind::Global => write!(out, "  {}", format::range(&b.offset, &b.count))?,
+                Kind::Local => write!(out, "  {:?}", b.count)?,
                 Kind::Scalar | Kind::LocalValue => {
-                    if let Some(value) = &b.block.value {
+                    if let Some(value) = &b.value {
                         write!(out, "  = {}", format::short(value))?;
                     }
                 }
@@ -259,7 +265,7 @@ fn print(
     }
     let certain = found.iter().filter(|(_, a)| *a == Answer::Yes).count() as u64;
     let steps = if arguments.first && !found.is_empty() {
-        format!("first of {} looked at", count(seen, "step"))
+        format!("the first of {} looked at", count(seen, "step"))
     } else if found.is_empty() {
         format!("ruled out in all of {}", count(seen, "step"))
     } else {
@@ -285,8 +291,8 @@ fn print_json(
             if arguments.blocks {
                 let of_step = blocks.get(step).into_iter().flatten().map(|b| {
                     json!({
-                        "variable": asked.variables[b.variable].name, "block": b.block.number, "rank": b.rank,
-                        "offset": b.block.offset, "count": b.block.count, "answer": word(b.answer),
+                        "variable": asked.variables[b.variable].name, "block": b.number, "rank": b.rank,
+                        "offset": b.offset, "count": b.count, "answer": word(b.answer),
                     })
                 });
                 one["blocks"] = of_step.collect();
@@ -294,10 +300,12 @@ fn print_json(
             one
         })
         .collect();
-    let all = json!({
-        "file": arguments.file.display().to_string(), "expression": arguments.expression,
-        "read": "characteristics", "steps_looked_at": seen, "found": found,
-    });
-    writeln!(out, "{all:#}")?;
+    let (file, expression) = (json!(arguments.file.display().to_string()), json!(arguments.expression));
+    write!(out, "{{\"file\": {file}, \"expression\": {expression}, \"read\": \"characteristics\", ")?;
+    write!(out, "\"steps_looked_at\": {seen}, \"found\": [")?;
+    for (i, one) in found.iter().enumerate() {
+        write!(out, "{}{one}", if i == 0 { "\n" } else { ",\n" })?;
+    }
+    writeln!(out, "]}}")?;
     Ok(())
 }
