@@ -1,0 +1,11 @@
+/* The program's MPI; or, with -D_NOMPI, enough of its names for one process without MPI. */
+#ifndef THALWEG_ADIOS_MPI_H
+#define THALWEG_ADIOS_MPI_H
+
+#ifdef _NOMPI
+#include "mpidummy.h"
+#else
+#include "mpi.h"
+#endif
+
+#endif

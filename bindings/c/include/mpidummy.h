@@ -1,0 +1,79 @@
+/* One process without MPI: the names of MPI that programs written for it use around their output. Communicators are
+ * numbers, there is one rank. What would need a second one fails with MPI_ERR_COMM. */
+#ifndef THALWEG_MPIDUMMY_H
+#define THALWEG_MPIDUMMY_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int MPI_Comm;
+typedef int MPI_Info;
+typedef int MPI_Fint;
+typedef int MPI_Datatype; /* see the list below */
+typedef uint64_t MPI_Status;
+typedef uint64_t MPI_Offset;
+
+enum mpi_operation { MPI_MIN, MPI_SUM };
+typedef enum mpi_operation MPI_Op;
+
+#define MPI_COMM_NULL 0
+#define MPI_COMM_WORLD 1
+#define MPI_COMM_SELF 2
+#define MPI_INFO_NULL 0
+#define MPI_ANY_SOURCE 0
+#define MPI_ANY_TAG 0
+
+#define MPI_SUCCESS 0
+#define MPI_ERR_BUFFER 1
+#define MPI_ERR_COUNT 2
+#define MPI_ERR_TYPE 3
+#define MPI_ERR_TAG 4
+#define MPI_ERR_COMM 5
+#define MPI_MAX_ERROR_STRING 512
+#define MPI_MAX_PROCESSOR_NAME 32
+
+#define MPI_INT 1
+#define MPI_CHAR 2
+#define MPI_FLOAT 3
+#define MPI_DOUBLE 4
+#define MPI_UINT64_T 5
+#define MPI_UNSIGNED_LONG_LONG 6
+#define MPI_BYTE (MPI_CHAR)
+#define MPI_REAL (MPI_FLOAT)
+
+int MPI_Init(int *argc, char ***argv);
+int MPI_Finalize();
+int MPI_Initialized(int *flag);
+double MPI_Wtime();
+int MPI_Get_processor_name(char *name, int *resultlen);
+int MPI_Error_string(int errorcode, char *string, int *resultlen);
+
+int MPI_Comm_rank(MPI_Comm comm, int *rank);
+int MPI_Comm_size(MPI_Comm comm, int *size);
+int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm);
+int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *comm_out);
+int MPI_Comm_free(MPI_Comm *comm);
+MPI_Comm MPI_Comm_f2c(MPI_Fint comm);
+
+int MPI_Barrier(MPI_Comm comm);
+int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm);
+int MPI_Gather(void *sendbuf, int sendcnt, MPI_Datatype sendtype, void *recvbuf, int recvcnt, MPI_Datatype recvtype,
+               int root, MPI_Comm comm);
+int MPI_Gatherv(void *sendbuf, int sendcnt, MPI_Datatype sendtype, void *recvbuf, int *recvcnts, int *displs,
+                MPI_Datatype recvtype, int root, MPI_Comm comm);
+int MPI_Allgather(void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                  MPI_Datatype recvtype, MPI_Comm comm);
+int MPI_Scatter(void *sendbuf, int sendcnt, MPI_Datatype sendtype, void *recvbuf, int recvcnt, MPI_Datatype recvtype,
+                int root, MPI_Comm comm);
+int MPI_Scatterv(void *sendbuf, int *sendcnts, int *displs, MPI_Datatype sendtype, void *recvbuf, int recvcnt,
+                 MPI_Datatype recvtype, int root, MPI_Comm comm);
+int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

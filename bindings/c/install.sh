@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# install.sh PREFIX: the C libraries, headers and pkg-config files. Called by ./dev install; quick where nothing changed.
+#
+#   lib/libthalweg-core.so      everything but what knows an MPI; built by cargo
+#   lib/libthalweg-openmpi.so   one thin library per MPI whose compiler is here, and one for no MPI
+#   lib/libthalweg-mpich.so
+#   lib/libthalweg-nompi.so
+#   include/thalweg/            adios.h and what it includes
+#   lib/pkgconfig/              thalweg-openmpi.pc ... and thalweg.pc, for the MPI of plain mpicc
+set -euo pipefail
+prefix=$(realpath -m "${1:?usage: install.sh PREFIX}")
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+here=bindings/c shim=crates/comm-mpi/mpi
+lib=$prefix/lib include=$prefix/include/thalweg
+flags=(-std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC -shared "-I$here/include" "-I$here/mpi" "-I$shim")
+
+# put FROM TO: copies where the contents differ, under a new name first, as programs may be running.
+put() {
+    cmp -s "$1" "$2" || install -D -m "${3:-644}" "$1" "$2"
+}
+
+# newer FILE SOURCE...: whether a source is newer than the file, or the file is missing.
+newer() {
+    local file=$1 source
+    shift
+    [[ -e $file ]] || return 0
+    for source; do
+        [[ $source -nt $file ]] && return 0
+    done
+    return 1
+}
+
+cargo build --quiet --release -p thalweg-capi
+put "${CARGO_TARGET_DIR:-target}/release/libthalweg_core.so" "$lib/libthalweg-core.so" 755
+for header in "$here"/include/*.h; do
+    put "$header" "$include/$(basename "$header")"
+done
+
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+
+# thin NAME COMPILER SOURCE...: libthalweg-NAME.so and thalweg-NAME.pc
+thin() {
+    local name=$1 compiler=$2 more=''
+    shift 2
+    local library=$lib/libthalweg-$name.so
+    [[ $name == nompi ]] && more=' -D_NOMPI'
+    if newer "$library" "$@" "$here"/include/*.h "$here"/mpi/*.h "$shim"/*.h "$here/install.sh"; then
+        # It finds the core beside itself.
+        # shellcheck disable=SC2016,SC2086  # $ORIGIN is the loader's; $more is one flag or none
+        "$compiler" "${flags[@]}" $more "$@" -o "$library.new" "-L$lib" -lthalweg-core \
+            -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-$name.so" -Wl,--no-undefined
+        mv "$library.new" "$library"
+    fi
+    config "$name" "$name" "$more"
+}
+
+# config FILE NAME FLAGS: lib/pkgconfig/FILE.pc for libthalweg-NAME
+config() {
+    local file=$lib/pkgconfig/thalweg${1:+-$1}.pc
+    mkdir -p "$lib/pkgconfig"
+    # shellcheck disable=SC2016  # ${...} is pkg-config's
+    printf '%s\n' \
+        "prefix=$prefix" \
+        'libdir=${prefix}/lib' \
+        'includedir=${prefix}/include' \
+        '' \
+        'Name: thalweg' \
+        "Description: I/O layer for parallel simulations, ADIOS 1.13 interface ($2)" \
+        "Version: $version" \
+        "Cflags: -I\${includedir}/thalweg$3" \
+        "Libs: -L\${libdir} -Wl,-rpath,\${libdir} -lthalweg-$2 -lthalweg-core" >"$file.new"
+    put "$file.new" "$file"
+    rm "$file.new"
+}
+
+# of_plain_mpicc: which MPI `mpicc` belongs to; what it says of itself is kept as long as mpicc stays the same.
+of_plain_mpicc() {
+    local macros
+    macros=$(printf '#include <mpi.h>\n' | mpicc -E -dM -x c - 2>/dev/null) || return 0
+    case $macros in
+        *'define OPEN_MPI '*) echo openmpi ;;
+        *'define MPICH_VERSION '*) echo mpich ;;
+    esac
+}
+
+plain=''
+command -v mpicc >/dev/null && plain=$(of_plain_mpicc)
+for mpi in openmpi mpich; do
+    compiler=mpicc.$mpi
+    # Where only plain mpicc is there, it may be this one.
+    command -v "$compiler" >/dev/null || { [[ $plain == "$mpi" ]] && compiler=mpicc; } || continue
+    thin "$mpi" "$compiler" "$here/mpi/adios_mpi.c" "$shim/shim.c"
+done
+thin nompi cc "$here/mpi/adios_mpi.c" "$here/mpi/nompi.c"
+if [[ -n $plain ]]; then
+    config '' "$plain" ''
+else
+    echo "install: no mpicc, or of an MPI that is not known; thalweg.pc is left out, thalweg-nompi.pc is there" >&2
+fi

@@ -1,0 +1,53 @@
+/* The functions of adios.h whose signature holds an MPI_Comm, and those with a variable number of arguments. Compiled by
+ * each MPI's own compiler, together with shim.c; or by any compiler with -D_NOMPI, together with nompi.c. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "adios.h"
+#include "thalweg_core.h"
+
+#ifdef _NOMPI
+#define TABLE NULL
+static void *wrap(MPI_Comm comm)
+{
+    (void)comm;
+    return NULL;
+}
+#else
+#include "thalweg_mpi.h"
+#define TABLE thalweg_mpi_table()
+#define wrap thalweg_mpi_wrap
+#endif
+
+int adios_init(const char *config, MPI_Comm comm) { return thalweg_core_init(config, TABLE, wrap(comm)); }
+
+int adios_init_noxml(MPI_Comm comm) { return thalweg_core_init_noxml(TABLE, wrap(comm)); }
+
+int adios_open(int64_t *fd, const char *group_name, const char *name, const char *mode, MPI_Comm comm)
+{
+    return thalweg_core_open(fd, group_name, name, mode, TABLE, wrap(comm));
+}
+
+enum { LONGEST = 4096 };
+
+void adios_error(enum ADIOS_ERRCODES errcode, char *fmt, ...)
+{
+    char text[LONGEST];
+    va_list arguments;
+    va_start(arguments, fmt);
+    vsnprintf(text, sizeof text, fmt, arguments);
+    va_end(arguments);
+    thalweg_core_error(errcode, text);
+}
+
+void adios_error_at_line(enum ADIOS_ERRCODES errcode, const char *filename, unsigned int linenum, char *fmt, ...)
+{
+    char text[LONGEST];
+    int length = snprintf(text, sizeof text, "%s:%u: ", filename, linenum);
+    if (length < 0 || length >= (int)sizeof text) length = 0;
+    va_list arguments;
+    va_start(arguments, fmt);
+    vsnprintf(text + length, sizeof text - (size_t)length, fmt, arguments);
+    va_end(arguments);
+    thalweg_core_error(errcode, text);
+}

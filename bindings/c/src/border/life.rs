@@ -1,0 +1,115 @@
+//! From `adios_init` to `adios_finalize`; calculation hints; the buffer.
+
+use super::{pointer, status};
+use crate::error::{Doing, Failure, Outcome};
+use crate::process;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use thalweg_comm::Communicator;
+use thalweg_comm::alone::Alone;
+use thalweg_comm_mpi::{MpiCommunicator, ThalwegMpiTable};
+
+/// The ranks of a call: of an MPI, or this process alone where there is no table. Takes over `handle`.
+///
+/// # Safety
+/// As in [`MpiCommunicator::from_raw`].
+pub unsafe fn communicator(table: *const ThalwegMpiTable, handle: *mut c_void) -> Outcome<Box<dyn Communicator>> {
+    if table.is_null() {
+        return Ok(Box::new(Alone::new()));
+    }
+    // SAFETY: as the caller promises.
+    let comm = unsafe { MpiCommunicator::from_raw(table, handle) }.map_err(|e| Doing::Start.failed(e))?;
+    Ok(Box::new(comm))
+}
+
+/// Collective: `adios_init`. `table` null: no MPI.
+///
+/// # Safety
+/// See [`super`]; `table` and `handle` as in [`MpiCommunicator::from_raw`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_core_init(
+    config: *const c_char,
+    table: *const ThalwegMpiTable,
+    handle: *mut c_void,
+) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        let comm = unsafe { communicator(table, handle) }?;
+        // SAFETY: from C.
+        let config = unsafe { pointer::optional_text(config) }.unwrap_or(c"(null pointer)");
+        // Paths that are no UTF-8 are refused when the file isn't found, on all ranks.
+        process::start(Some(&config.to_string_lossy()), comm)
+    })
+}
+
+/// Collective: `adios_init_noxml`. `table` null: no MPI.
+///
+/// # Safety
+/// As [`thalweg_core_init`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_core_init_noxml(table: *const ThalwegMpiTable, handle: *mut c_void) -> c_int {
+    // SAFETY: from C.
+    status(|| process::start(None, unsafe { communicator(table, handle) }?))
+}
+
+/// Whether there is a session: 1 or 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn adios_is_initialized() -> c_int {
+    c_int::from(process::is_started())
+}
+
+/// Collective: closes all files for good. The rank is asked for by the reference, and not needed.
+#[unsafe(no_mangle)]
+pub extern "C" fn adios_finalize(_rank: c_int) -> c_int {
+    status(process::finish)
+}
+
+/// The program begins to compute. Today's methods make no use of it.
+#[unsafe(no_mangle)]
+pub extern "C" fn adios_start_calculation() -> c_int {
+    status(|| Ok(()))
+}
+
+/// As [`adios_start_calculation`], the papers' spelling.
+#[unsafe(no_mangle)]
+pub extern "C" fn adios_begin_calculation() -> c_int {
+    status(|| Ok(()))
+}
+
+/// The program ends computing. Today's methods make no use of it.
+#[unsafe(no_mangle)]
+pub extern "C" fn adios_stop_calculation() -> c_int {
+    status(|| Ok(()))
+}
+
+/// As [`adios_stop_calculation`], the papers' spelling.
+#[unsafe(no_mangle)]
+pub extern "C" fn adios_end_calculation() -> c_int {
+    status(|| Ok(()))
+}
+
+/// An iteration has ended. Today's methods make no use of it.
+#[unsafe(no_mangle)]
+pub extern "C" fn adios_end_iteration() -> c_int {
+    status(|| Ok(()))
+}
+
+/// The most memory, in MiB, that outputs of this process may use, all groups together.
+#[unsafe(no_mangle)]
+pub extern "C" fn adios_set_max_buffer_size(mib: u64) {
+    status(|| {
+        process::set_buffer_limit(mib.saturating_mul(1 << 20));
+        Ok(())
+    });
+}
+
+/// As [`adios_set_max_buffer_size`]; memory is taken as outputs need it, so `when` changes nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn adios_allocate_buffer(when: c_uint, mib: u64) -> c_int {
+    status(|| {
+        if when > 2 {
+            return Err(Failure::argument(format!("{when} is no time to allocate a buffer")));
+        }
+        process::set_buffer_limit(mib.saturating_mul(1 << 20));
+        Ok(())
+    })
+}

@@ -1,0 +1,59 @@
+//! The C functions, grouped as in `adios.h`. All `unsafe` of this crate is in this folder.
+//!
+//! What C promises here, and nobody can check: a pointer is null or points to what the function's prototype says, for as
+//! long as the call lasts (until `adios_close` for memory of variables with `copy-on-write="no"`), and a text ends with a
+//! zero byte. Null is checked for everywhere.
+//!
+//! No panic crosses into C: each function runs inside [`status`] or [`value`].
+#![allow(unsafe_code)] // exported symbols, and pointers from C
+
+pub mod declare;
+pub mod errors;
+pub mod life;
+pub mod mesh;
+pub mod methods;
+pub mod output;
+mod pointer;
+
+use crate::error::{self, Failure, Outcome, number};
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs a call that returns a number: 0, or that of its failure.
+fn status(body: impl FnOnce() -> Outcome<()>) -> c_int {
+    outcome(body).map_or_else(|failure| failure.tell(), |()| 0)
+}
+
+/// Runs a call that returns something else, and `failed` where it fails.
+fn value<T>(failed: T, body: impl FnOnce() -> Outcome<T>) -> T {
+    outcome(body).unwrap_or_else(|failure| {
+        failure.tell();
+        failed
+    })
+}
+
+fn outcome<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    error::begin();
+    // Whatever a panic leaves behind is behind a lock that stays usable, or in the file being used, whose next call fails.
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let text = format!("this is a mistake in Thalweg, please report it: {}", text.unwrap_or("no message"));
+        Err(Failure::new(number::UNSPECIFIED, text))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_panic_becomes_a_number_and_a_text() {
+        assert_eq!(status(|| panic!("oh")), number::UNSPECIFIED);
+        assert_eq!(error::ERRNO.load(Ordering::Relaxed), number::UNSPECIFIED);
+        // SAFETY: the text of this thread, not changed meanwhile.
+        let text = unsafe { CStr::from_ptr(error::last_text()) };
+        assert!(text.to_str().unwrap().ends_with(": oh"), "{text:?}");
+    }
+}
