@@ -330,7 +330,12 @@ impl Live {
 }
 
 /// Joins what ends with `anchor`. `bad` holds the ends of records that are known not to lead to an index.
-fn assemble(source: &impl Source, end: u64, anchor: Anchor, bad: &mut HashSet<u64>) -> Result<Live> {
+fn assemble<S: Source + ?Sized>(
+    source: &Metered<'_, S>,
+    end: u64,
+    anchor: Anchor,
+    bad: &mut HashSet<u64>,
+) -> Result<Live> {
     let mut chain = Vec::new();
     let joined = match anchor {
         Anchor::Full(base) => Ok((Some(*base), Index::default())),
@@ -351,8 +356,8 @@ fn assemble(source: &impl Source, end: u64, anchor: Anchor, bad: &mut HashSet<u6
 
 /// Walks from a step record back to its full index and joins the records, which are left in `chain`, newest first.
 /// A failure comes with the place in `chain` of the first record, in the order of the file, that is of no use.
-fn follow(
-    source: &impl Source,
+fn follow<S: Source + ?Sized>(
+    source: &Metered<'_, S>,
     newest: StepRecord,
     order: ByteOrder,
     chain: &mut Vec<StepRecord>,
@@ -380,6 +385,8 @@ fn follow(
     };
     let mut steps = Index::default();
     for (i, record) in chain.iter().enumerate().rev() {
+        // Decoding a short record costs more than reading it.
+        source.charge(2048);
         step_record::append(source, record, order, &mut steps).map_err(|e| (i, e))?;
     }
     Ok((base, steps))

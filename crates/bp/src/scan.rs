@@ -229,21 +229,40 @@ fn group_of_trailer(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) 
     (trailer.group.end() == at.checked_add(bytes.len() as u64)).then_some(trailer.group.offset)
 }
 
-/// Reads a record at `at` through a window that grows until the record's head fits.
-fn through_window<T>(
-    source: &(impl Source + ?Sized),
-    at: u64,
-    end: u64,
+/// Bytes of a file around the record that is being read: many short records are read at once, and payloads are not.
+struct Window<'a, S: Source + ?Sized> {
+    source: &'a S,
     order: ByteOrder,
-    read: impl Fn(&mut Cursor<'_>) -> Result<T>,
-) -> Result<T> {
-    let mut window = 4096;
-    loop {
+    bytes: Vec<u8>,
+    start: u64,
+}
+
+impl<'a, S: Source + ?Sized> Window<'a, S> {
+    fn new(source: &'a S, order: ByteOrder) -> Window<'a, S> {
+        Window { source, order, bytes: Vec::new(), start: 0 }
+    }
+
+    /// Reads a record at `at` that ends at `end` or before; the window grows until the record's head fits.
+    fn record<T>(&mut self, at: u64, end: u64, read: impl Fn(&mut Cursor<'_>) -> Result<T>) -> Result<T> {
         let left = end.saturating_sub(at);
-        let bytes = source::bytes(source, at, left.min(window), "process group")?;
-        match read(&mut Cursor::new(&bytes, order, at)) {
-            Err(e) if e.kind() == ErrorKind::Torn && window < left => window *= 16,
-            other => return other,
+        let mut wanted = 4096;
+        loop {
+            let inside = at.checked_sub(self.start).and_then(|skip| self.bytes.get(usize::try_from(skip).ok()?..));
+            let here = inside.filter(|b| !b.is_empty() || left == 0).unwrap_or(&[]);
+            let here = &here[..here.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+            if !here.is_empty() || left == 0 {
+                match read(&mut Cursor::new(here, self.order, at)) {
+                    Err(e) if e.kind() == ErrorKind::Torn && (here.len() as u64) < left => {}
+                    other => return other,
+                }
+                while wanted <= here.len() as u64 {
+                    wanted *= 16;
+                }
+            }
+            // Up to the end of the file rather than of the section, so that the next section may be there as well.
+            let length = wanted.min(self.source.length().saturating_sub(at)).max(1);
+            self.bytes = source::bytes(self.source, at, length, "process group")?;
+            self.start = at;
         }
     }
 }
@@ -254,7 +273,8 @@ fn through_window<T>(
 /// `Torn` where it does not fit the file, `Corrupt` where its records or checksums are wrong.
 pub fn group_at(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) -> Result<Found> {
     let end = source.length();
-    let (length, header, head) = through_window(source, at, end, order, |c| {
+    let mut window = Window::new(source, order);
+    let (length, header, head) = window.record(at, end, |c| {
         let (length, header) = Header::decode(c)?;
         Ok((length, header, c.position() as u64))
     })?;
@@ -282,7 +302,7 @@ pub fn group_at(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) -> R
     p += SECTION_HEAD as u64;
     let mut variables = Vec::new();
     for _ in 0..count {
-        let record = through_window(source, p, variables_end, order, VariableRecord::decode)?;
+        let record = window.record(p, variables_end, VariableRecord::decode)?;
         let next = p.checked_add(record.length).filter(|n| *n <= variables_end);
         let next =
             next.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a variable leaves its process group").at_byte(p))?;
@@ -296,7 +316,7 @@ pub fn group_at(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) -> R
     p += SECTION_HEAD as u64;
     let mut attributes = Vec::new();
     for _ in 0..count {
-        let record = through_window(source, p, attributes_end, order, AttributeRecord::decode)?;
+        let record = window.record(p, attributes_end, AttributeRecord::decode)?;
         let next = p + record.length;
         attributes.push((p, record));
         p = next;

@@ -71,15 +71,20 @@ impl<'a, S: Source + ?Sized> Metered<'a, S> {
         Metered { source, read: Cell::new(0) }
     }
 
-    /// Bytes read so far; every read counts as 512 at least.
+    /// Bytes read so far; every read counts as 128 at least.
     pub fn read_so_far(&self) -> u64 {
         self.read.get()
+    }
+
+    /// Counts work that is more than its reading.
+    pub fn charge(&self, bytes: u64) {
+        self.read.set(self.read.get().saturating_add(bytes));
     }
 
     /// How much a search may read of candidates that turn out to be none: far beyond what an interrupted output or
     /// damage can cause, and little enough to be over in a moment.
     pub fn patience(&self) -> u64 {
-        self.length().saturating_mul(8).saturating_add(64 << 20)
+        self.length().saturating_mul(16).saturating_add(64 << 20)
     }
 }
 
@@ -89,7 +94,7 @@ impl<S: Source + ?Sized> Source for Metered<'_, S> {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.read.set(self.read.get().saturating_add((out.len() as u64).max(512)));
+        self.charge((out.len() as u64).max(128));
         self.source.read(offset, out)
     }
 }
