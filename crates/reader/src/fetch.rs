@@ -2,6 +2,7 @@
 
 use crate::object::Object;
 use crate::plan::{Limits, Piece, Plan};
+use std::collections::BTreeMap;
 use thalweg_bp::source::Source;
 use thalweg_types::element::swap_bytes;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
@@ -28,6 +29,8 @@ element! {
 
 /// Carries out a plan.
 ///
+/// Every piece is compared with the length of its file first, so that what a damaged index claims costs nothing.
+///
 /// - `word`: bytes that byte order applies to, where the file's order is the other one; 1 where it is this machine's.
 /// - `open`: the object of a subfile, or of the file itself.
 pub fn execute(
@@ -37,6 +40,22 @@ pub fn execute(
     out: &mut [u8],
     mut open: impl FnMut(Option<u32>) -> Result<Object>,
 ) -> Result<()> {
+    let mut ends: BTreeMap<Option<u32>, (u64, u64)> = BTreeMap::new();
+    for piece in &plan.pieces {
+        let last = ends.entry(piece.file).or_default();
+        *last = (*last).max((piece.source.saturating_add(piece.span()), piece.source));
+    }
+    for (file, (end, from)) in ends {
+        let object = open(file)?;
+        if end > object.length() {
+            return Err(Error::new(
+                ErrorKind::Torn,
+                format!("a block ends at byte {end}, the file at byte {}", object.length()),
+            )
+            .in_object(&*object.path)
+            .at_byte(from));
+        }
+    }
     let mut window = Vec::new();
     let mut current: Option<(Option<u32>, Object)> = None;
     plan.for_each_read(limits, |read| {
@@ -45,14 +64,6 @@ pub fn execute(
             _ => &current.insert((read.file, open(read.file)?)).1,
         };
         let extent = read.extent;
-        if extent.end().is_none_or(|end| end > object.length()) {
-            return Err(Error::new(
-                ErrorKind::Torn,
-                format!("a block of {} bytes, the file ends at byte {}", extent.length, object.length()),
-            )
-            .in_object(&*object.path)
-            .at_byte(extent.offset));
-        }
         if let [one] = read.pieces.as_slice() {
             if one.strides.is_empty() {
                 let place = place(out, one.target, one.run)?;

@@ -508,7 +508,7 @@ struct Job {
 
 /// Zeros that memory is there for; refused where a sparse selection would take far more than the data it holds.
 fn zeros<T: Element>(n: u64, filled: u64) -> Result<Vec<T>> {
-    const MUCH: u64 = 1 << 30;
+    const MUCH: u64 = 64 << 20;
     let refuse = || {
         Error::new(
             ErrorKind::NoMemory,
@@ -520,10 +520,9 @@ fn zeros<T: Element>(n: u64, filled: u64) -> Result<Vec<T>> {
         return Err(refuse());
     }
     let n = usize::try_from(n).map_err(|_| refuse())?;
-    let mut out = Vec::new();
-    out.try_reserve_exact(n).map_err(|_| refuse())?;
-    out.resize(n, T::new_zeroed());
-    Ok(out)
+    // Asked for first, so that too much is an error; then as zeros that cost nothing until they are touched.
+    Vec::<T>::new().try_reserve_exact(n).map_err(|_| refuse())?;
+    Ok(vec![T::new_zeroed(); n])
 }
 
 fn not_found(what: &str, name: &str, names: &Names) -> Error {
@@ -908,7 +907,8 @@ impl Reader {
         let word = if self.0.order == ByteOrder::NATIVE { 1 } else { job.element.word() };
         fetch::execute(&job.plan, &Limits::default(), word, out, |file| self.object(file))
             .map_err(|e| self.name_it(e, name))?;
-        Ok(job.plan.elements)
+        let size = job.element.size().max(1);
+        Ok(job.plan.filled(size, job.bytes / size))
     }
 }
 

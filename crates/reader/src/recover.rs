@@ -180,7 +180,8 @@ impl Run<'_> {
             return Ok(());
         }
         let object = self.layout.open_write(self.path, how, WriterId(0))?;
-        let pieces: Vec<IoSlice<'_>> = encoded.pieces.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)).collect();
+        let pieces: Vec<IoSlice<'_>> =
+            encoded.pieces.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)).collect();
         let end = start + encoded.length;
         let write = || {
             object.write_at(start, &pieces)?;
@@ -239,7 +240,8 @@ impl Run<'_> {
         }
         let groups = chosen(&scanned, &mut partial, self.options.keep_partial);
         if groups.kept.is_empty() {
-            let mut error = Error::new(ErrorKind::Torn, "no whole step is in it; nothing was changed").in_object(self.path);
+            let mut error =
+                Error::new(ErrorKind::Torn, "no whole step is in it; nothing was changed").in_object(self.path);
             if let Some(reason) = reason {
                 error = error.caused_by(reason);
             }

@@ -271,7 +271,9 @@ impl<'a> Check<'a> {
         let records = live.base.as_ref().and_then(|b| b.records());
         let index_file = records.is_some_and(|r| !r.get(Tag::DataFile).is_empty());
         let mut partial: BTreeSet<u32> = BTreeSet::new();
-        for (records, order) in records.map(|r| (r, order)).into_iter().chain([(&live.steps.records, ByteOrder::NATIVE)]) {
+        for (records, order) in
+            records.map(|r| (r, order)).into_iter().chain([(&live.steps.records, ByteOrder::NATIVE)])
+        {
             partial.extend(scan::partial_steps(records.get(Tag::Partial), order).iter().map(|(time, ..)| *time));
         }
         let mut tag = [0; 11];
@@ -407,9 +409,8 @@ impl<'a> Check<'a> {
             let object = Object::open(self.layout, &object::subfile(self.path, k))?;
             self.lengths.insert(k, Some(object.length()));
             let own = Base::ending_at(&object, object.length()).ok().flatten();
-            let end = own.map_or(object.length(), |b| {
-                b.extension.as_ref().map_or(b.footer.process_groups, |e| e.extent.offset)
-            });
+            let end = own
+                .map_or(object.length(), |b| b.extension.as_ref().map_or(b.footer.process_groups, |e| e.extent.offset));
             let name = object.path.to_string();
             all.push((name, self.object(object, k, end, report)?));
         }
@@ -468,7 +469,10 @@ impl<'a> Check<'a> {
                         "the trailer is of step {} and subfile {}, the group of step {time} and subfile {file_index}",
                         t.time_index, t.file_index
                     );
-                    report.add(Finding { byte: Some(found.extent.offset), ..finding(FindingKind::Structure, &path, words) });
+                    report.add(Finding {
+                        byte: Some(found.extent.offset),
+                        ..finding(FindingKind::Structure, &path, words)
+                    });
                 }
             }
             self.note_records(&object, found, file_index)?;
@@ -545,7 +549,11 @@ impl<'a> Check<'a> {
                     report.add(Finding {
                         byte: Some(g.extent.offset),
                         step: Some(u64::from(g.time.saturating_sub(1))),
-                        ..finding(FindingKind::IndexDiffers, object, "a whole process group that the index does not have")
+                        ..finding(
+                            FindingKind::IndexDiffers,
+                            object,
+                            "a whole process group that the index does not have",
+                        )
                     });
                 }
             }
@@ -738,7 +746,8 @@ impl<'a> Check<'a> {
                 }
                 match &shape {
                     Some(first) if first.global != this.global => {
-                        let words = format!("a block says the shape is {:?}, the first {:?}", this.global, first.global);
+                        let words =
+                            format!("a block says the shape is {:?}, the first {:?}", this.global, first.global);
                         report.add(at(FindingKind::Shape, Some(set.record_offset), words));
                     }
                     Some(_) => {}
@@ -746,8 +755,10 @@ impl<'a> Check<'a> {
                 }
                 let block = this.as_box();
                 if !block.fits(&this.global) {
-                    let words =
-                        format!("a block at {:?} of {:?} leaves the shape {:?}", block.offset, block.count, this.global);
+                    let words = format!(
+                        "a block at {:?} of {:?} leaves the shape {:?}",
+                        block.offset, block.count, this.global
+                    );
                     report.add(at(FindingKind::OutOfBounds, Some(set.record_offset), words));
                 }
                 boxes.push(block);

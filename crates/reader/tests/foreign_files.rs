@@ -271,3 +271,16 @@ fn characteristics_of_every_fixture_agree_with_the_values() {
     }
     assert!(known > 200, "{known}");
 }
+
+#[test]
+fn every_fixture_verifies() {
+    let layout = Direct::new(Arc::new(Posix::at(folder()).unwrap())).unwrap();
+    for manifest in manifests() {
+        let file = manifest["file"].as_str().unwrap();
+        let report = thalweg_reader::verify(&layout, file).unwrap();
+        let real: Vec<_> = report.findings.iter().filter(|f| f.kind != thalweg_reader::FindingKind::Gap).collect();
+        assert!(real.is_empty(), "{file}: {real:#?}");
+        assert!(report.blocks > 0);
+        assert_eq!(report.process_groups == 0, file.starts_with("adios2"), "{file}: {:?}", report.not_checked);
+    }
+}

@@ -58,6 +58,10 @@ fn every_prefix_opens_with_the_steps_closed_in_it_and_recovers_to_them() {
                 assert_eq!((e.kind(), closed), (ErrorKind::Torn, 0), "{length} bytes: {e}");
             }
         }
+        let near = file.closed.iter().any(|end| end.abs_diff(length as u64) < 3);
+        if !near && length % 3 != 0 {
+            continue;
+        }
         let trial = recover(&*layout, "a.bp", RecoverOptions { dry_run: true, ..Default::default() });
         assert_eq!(memory.read_all("a.bp").unwrap(), bytes, "a dry run changes nothing");
         match recover(&*layout, "a.bp", RecoverOptions::default()) {
@@ -68,7 +72,7 @@ fn every_prefix_opens_with_the_steps_closed_in_it_and_recovers_to_them() {
                 assert_eq!(done.steps, steps, "{length} bytes: {:?}", done.actions);
                 let reader = open(&layout, "a.bp").unwrap();
                 assert!(reader.status().finished && reader.status().torn_bytes == 0, "{length} bytes");
-                if length % 7 != 0 {
+                if !near && length % 7 != 0 {
                     continue;
                 }
                 check_steps(&reader, steps as u32, 2);
@@ -95,7 +99,7 @@ fn an_interrupted_recovery_can_be_repeated() {
     let whole = memory.read_all("a.bp").unwrap();
     let end = file.end as usize;
     // After any part of its one write, the torn bytes behind not yet cut.
-    for written in 0..whole.len() - end {
+    for written in (0..whole.len() - end).step_by(3) {
         let mut bytes = file.bytes.clone();
         bytes.resize(bytes.len().max(end + written), 0);
         bytes[end..end + written].copy_from_slice(&whole[end..end + written]);
@@ -156,9 +160,8 @@ fn a_step_that_lacks_a_group_is_dropped_or_kept_as_partial() {
     let partial = &reader.status().partial;
     assert_eq!((partial.len(), partial[0].step, partial[0].rank), (1, 1, 1));
     let mut out = vec![-1.0f64; 30];
-    let filled = reader
-        .read("field", 1, &Selection::All, zerocopy::IntoBytes::as_mut_bytes(out.as_mut_slice()))
-        .unwrap();
+    let filled =
+        reader.read("field", 1, &Selection::All, zerocopy::IntoBytes::as_mut_bytes(out.as_mut_slice())).unwrap();
     assert_eq!(filled, 20);
     assert_eq!((out[9], out[10], out[20]), (writer::field(1, 1, 4), -1.0, writer::field(1, 4, 0)));
     let findings = verify(&*layout, "a.bp").unwrap().findings;

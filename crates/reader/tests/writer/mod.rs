@@ -82,12 +82,8 @@ impl Group {
             block.encode(&mut out);
             let payload = out.len() as u64;
             blocks.push(BlockSum { payload: Extent::new(payload, v.bytes.len() as u64), crc: digest.crc });
-            let at = Location {
-                record_offset: offset + record,
-                payload_offset: offset + payload,
-                file_index,
-                time_index,
-            };
+            let at =
+                Location { record_offset: offset + record, payload_offset: offset + payload, file_index, time_index };
             let value = Value::from_bytes(v.element, &v.bytes, thalweg_types::ByteOrder::NATIVE);
             index.add_block(&self.header.group, &block, at, value.as_ref().filter(|_| v.shape.is_none())).unwrap();
             out.extend(&v.bytes);
@@ -191,6 +187,53 @@ impl File {
     }
 }
 
+/// A metadata file and a subfile per rank.
+#[derive(Debug, Clone, Default)]
+pub struct Subfiles {
+    pub metadata: Vec<u8>,
+    pub parts: Vec<Vec<u8>>,
+    pub index: Index,
+    pub records: u32,
+}
+
+impl Subfiles {
+    pub fn step(&mut self, groups: &[Group], ending: Ending) {
+        self.parts.resize(self.parts.len().max(groups.len()), Vec::new());
+        let mut step = Index::default();
+        for group in groups {
+            let part = &mut self.parts[group.rank as usize];
+            let (bytes, index) = group.encode(part.len() as u64, group.rank);
+            part.extend(bytes);
+            step.append_fragment(&index.to_fragment()).unwrap();
+        }
+        let (at, fragment) = (self.metadata.len() as u64, step.to_fragment());
+        if ending == Ending::Open {
+            return;
+        }
+        self.index.append_fragment(&fragment).unwrap();
+        if ending == Ending::Record {
+            self.records += 1;
+            self.metadata.extend(step_record::encode(&step, at, at, 7, self.records));
+        } else {
+            self.records = 0;
+            let finished = ending == Ending::Finished;
+            self.metadata.extend(self.index.encode(at, true, finished).unwrap().to_bytes());
+        }
+    }
+
+    /// Name and bytes of each object.
+    pub fn objects(&self, name: &str) -> Vec<(String, Vec<u8>)> {
+        let last = name.rsplit('/').next().unwrap();
+        let parts = self.parts.iter().enumerate().map(|(k, p)| (format!("{name}.dir/{last}.{k}"), p.clone()));
+        [(name.to_string(), self.metadata.clone())].into_iter().chain(parts).collect()
+    }
+
+    pub fn hold(&self, name: &str) -> (Memory, Arc<dyn Layout>) {
+        let objects = self.objects(name);
+        holding(&objects.iter().map(|(n, b)| (n.as_str(), b.as_slice())).collect::<Vec<_>>())
+    }
+}
+
 pub fn header(group: &str, step: u32) -> Header {
     Header { group: group.into(), time_index: step + 1, ..Header::default() }
 }
@@ -205,8 +248,7 @@ pub fn groups(step: u32, ranks: u32) -> Vec<Group> {
     (0..ranks)
         .map(|rank| {
             let first = 2 * u64::from(rank);
-            let values: Vec<f64> =
-                (0..10).map(|i| field(step, first + i / 5, i % 5)).collect();
+            let values: Vec<f64> = (0..10).map(|i| field(step, first + i / 5, i % 5)).collect();
             let complex: Vec<[f64; 2]> = (0..3).map(|i| [f64::from(step), f64::from(i * rank)]).collect();
             Group {
                 header: header("physics", step),
@@ -258,8 +300,7 @@ pub fn check_steps(reader: &Reader, steps: u32, ranks: u32) {
     for step in 0..steps {
         let at = u64::from(step);
         let got: Vec<f64> = reader.read_as("field", at, &Selection::All).unwrap();
-        let wanted: Vec<f64> =
-            (0..10 * u64::from(ranks)).map(|i| field(step, i / 5, i % 5)).collect();
+        let wanted: Vec<f64> = (0..10 * u64::from(ranks)).map(|i| field(step, i / 5, i % 5)).collect();
         assert_eq!(got, wanted, "step {step}");
         assert_eq!(reader.value("step", at).unwrap(), Value::I32(step as i32));
         for rank in 0..ranks {
