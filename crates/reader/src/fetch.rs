@@ -64,13 +64,13 @@ pub fn execute(
             _ => &current.insert((read.file, open(read.file)?)).1,
         };
         let extent = read.extent;
-        if let [one] = read.pieces.as_slice() {
-            if one.strides.is_empty() {
-                let place = place(out, one.target, one.run)?;
-                object.read(extent.offset, place)?;
-                swap_bytes(place, word);
-                return Ok(());
-            }
+        if let [one] = read.pieces.as_slice()
+            && one.strides.is_empty()
+        {
+            let place = place(out, one.target, one.run)?;
+            object.read(extent.offset, place)?;
+            swap_bytes(place, word);
+            return Ok(());
         }
         window.resize(extent.length as usize, 0);
         object.read(extent.offset, &mut window)?;

@@ -22,7 +22,7 @@ pub fn index_only(layout: &dyn Layout, path: &str) -> Result<Vec<u8>> {
     let mut index = live.load(&file).map_err(|e| e.in_object(path))?;
     let subfiles = match &live.base {
         Some(base) => base.footer.subfiles,
-        None => crate::object::subfiles(layout, path)?.first().is_some(),
+        None => !crate::object::subfiles(layout, path)?.is_empty(),
     };
     if index.records.get(Tag::DataFile).is_empty() {
         let list = index.records.list(Tag::DataFile);

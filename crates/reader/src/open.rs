@@ -160,12 +160,12 @@ impl Reader {
         let attributes = Names::of(&live, true, &live.steps.attributes);
         let mut data = (path.to_string(), 0);
         let mut data_file = None;
-        if let Some(records) = live.base.as_ref().and_then(|b| b.records()) {
-            if let Some((length, name)) = crate::index_file::data_file(records.get(Tag::DataFile), order) {
-                let folder = path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
-                data = (format!("{folder}{name}"), length);
-                data_file = Some(name);
-            }
+        if let Some(records) = live.base.as_ref().and_then(|b| b.records())
+            && let Some((length, name)) = crate::index_file::data_file(records.get(Tag::DataFile), order)
+        {
+            let folder = path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+            data = (format!("{folder}{name}"), length);
+            data_file = Some(name);
         }
         let status = status_of(&file, &live, order, &variables, &attributes, data_file);
         Ok(Reader(Arc::new(Inner {
@@ -689,8 +689,8 @@ impl Reader {
             if flags.groups.is_empty() {
                 flags.first = entry.fortran;
             }
-            if !flags.groups.contains_key(&entry.group) {
-                flags.groups.insert(entry.group, entry.fortran);
+            if let std::collections::hash_map::Entry::Vacant(e) = flags.groups.entry(entry.group) {
+                e.insert(entry.fortran);
             }
         };
         if let Some(base) = &inner.live.base {
@@ -722,11 +722,11 @@ impl Reader {
                 crc.update(&window[..good]);
                 at += good as u64;
             }
-            if let Some(wanted) = directory_crc(base.records(), f.order) {
-                if at != stop || crc.finish() != wanted {
-                    return Err(Error::new(ErrorKind::Corrupt, "the checksum of the process group index is wrong")
-                        .at_byte(f.process_groups));
-                }
+            if let Some(wanted) = directory_crc(base.records(), f.order)
+                && (at != stop || crc.finish() != wanted)
+            {
+                return Err(Error::new(ErrorKind::Corrupt, "the checksum of the process group index is wrong")
+                    .at_byte(f.process_groups));
             }
         }
         inner.live.steps.process_groups()?.into_iter().for_each(note);

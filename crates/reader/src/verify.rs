@@ -463,17 +463,15 @@ impl<'a> Check<'a> {
                     words: format!("the checksum of a payload of {} bytes is wrong", extent.length),
                 });
             }
-            if let Some(t) = &found.trailer {
-                if t.time_index != time || t.file_index != file_index {
-                    let words = format!(
-                        "the trailer is of step {} and subfile {}, the group of step {time} and subfile {file_index}",
-                        t.time_index, t.file_index
-                    );
-                    report.add(Finding {
-                        byte: Some(found.extent.offset),
-                        ..finding(FindingKind::Structure, &path, words)
-                    });
-                }
+            if let Some(t) = &found.trailer
+                && (t.time_index != time || t.file_index != file_index)
+            {
+                let words = format!(
+                    "the trailer is of step {} and subfile {}, the group of step {time} and subfile {file_index}",
+                    t.time_index, t.file_index
+                );
+                report
+                    .add(Finding { byte: Some(found.extent.offset), ..finding(FindingKind::Structure, &path, words) });
             }
             self.note_records(&object, found, file_index)?;
             seen.push(GroupSeen {
