@@ -1,0 +1,206 @@
+//! Ranks that die while an output is open: those left close the step as a partial one, whoever is lost and whenever.
+
+mod common;
+#[path = "common/mortal.rs"]
+mod mortal;
+
+use common::*;
+use mortal::{Life, Moment};
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_comm::Communicator;
+use thalweg_comm::threads::Machine;
+use thalweg_io::Mode;
+use thalweg_reader::{FindingKind, Partial, Reader, verify};
+use thalweg_store::memory::Memory;
+use thalweg_types::{Error, ErrorKind, Result, Selection};
+
+const RANKS: u32 = 5;
+
+/// Two steps are written, ranks die in the third, the others go on among themselves with a fourth. Returns what the
+/// close of the third said, per rank, and the files.
+///
+/// - `moments`: per rank, when it dies, counted from the beginning of its close.
+fn lose(method: &str, buffer: Option<u64>, moments: impl Fn(u32) -> Option<Moment> + Sync) -> (Place, Vec<Result<()>>) {
+    let memory: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
+    let machine = Machine::new(RANKS).timeout(Duration::from_secs(20));
+    let outcomes = machine.run(|own| {
+        let life = Life::of(own);
+        let place = Place::over(Arc::new(life.store(memory.clone())));
+        let comm = life.communicator();
+        let session = place.session(&heat(method, ""), &comm);
+        session.set_buffer_limit(buffer);
+        write_heat(&session, "x.bp", Mode::Write, &comm, 0);
+        write_heat(&session, "x.bp", Mode::Append, &comm, 1);
+        let mut output = session.open("heat", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
+        let (rank, ranks) = (comm.rank() as i32, comm.size() as i32);
+        for (name, value) in [("NX", 4), ("ranks", ranks), ("rank", rank)] {
+            output.write_values(name, &[value]).unwrap();
+        }
+        output.write("note", b"step 2").unwrap();
+        output.write_values("t", &t(comm.rank(), 2, 4)).unwrap();
+        output.write_values("mine", &[comm.rank() as f32; 4]).unwrap();
+        let moment = moments(comm.rank());
+        life.ends(moment);
+        let outcome = output.close().map(|_| ());
+        if moment.is_some() {
+            life.end();
+            return outcome;
+        }
+        let left = comm.survivors().unwrap();
+        let next = session.open("heat", "x.bp", Mode::Append, left.duplicate().unwrap()).unwrap().step();
+        assert_eq!(next, 3, "{outcome:?}");
+        write_heat(&session, "x.bp", Mode::Append, &*left, 3);
+        // Ranks of the session are missing, but the files are closed for good.
+        assert_eq!(session.finalize().unwrap_err().kind(), ErrorKind::PeerLost);
+        left.barrier().unwrap();
+        outcome
+    });
+    (Place::over(memory), outcomes)
+}
+
+/// - `lost`: who died; `missing`: whose part of step 2 is lost with them.
+fn check(place: &Place, outcomes: &[Result<()>], lost: &[u32], missing: &[u32], what: &str) {
+    let list = lost.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    for (rank, outcome) in (0..).zip(outcomes).filter(|(r, _)| !lost.contains(r)) {
+        let Err(e) = outcome else { panic!("{what}: rank {rank} heard nothing of the loss") };
+        assert_eq!(e.kind(), ErrorKind::PeerLost, "{what}: {e}");
+        assert!(e.to_string().contains(&format!("rank {list} was lost")), "{what}: {e}");
+        let safe = match missing.len() {
+            0 => "steps 0..=1 are indexed and readable; step 2 is whole".to_string(),
+            n => format!("steps 0..=1 are indexed and readable; step 2 is partial ({} of 5 process groups)", 5 - n),
+        };
+        assert_eq!(e.still_safe(), Some(safe.as_str()), "{what}: {e}");
+    }
+    let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
+    assert_eq!((reader.status().steps, reader.status().torn_bytes), (4, 0), "{what}");
+    assert!(reader.status().finished, "{what}");
+    for step in 0..2 {
+        assert_eq!(read_heat(&place.layout, "x.bp", step), all_of_t(RANKS, step), "{what}");
+    }
+    let partial = |rank: &u32| Partial { step: 2, rank: *rank, kind: ErrorKind::PeerLost };
+    assert_eq!(reader.status().partial, missing.iter().map(partial).collect::<Vec<_>>(), "{what}");
+    let left: Vec<u32> = (0..RANKS).filter(|r| !missing.contains(r)).collect();
+    let blocks = reader.blocks("t", 2).unwrap();
+    assert_eq!(blocks.iter().map(|b| b.offset[0] as u32).collect::<Vec<_>>(), left, "{what}");
+    for (block, rank) in blocks.iter().zip(left) {
+        let read = reader.read_as::<f64>("t", 2, &Selection::Block(block.number)).unwrap();
+        assert_eq!(read, t(rank, 2, 4), "{what}");
+    }
+    assert_eq!(read_heat(&place.layout, "x.bp", 3), all_of_t(RANKS - lost.len() as u32, 3), "{what}");
+    let report = verify(&*place.layout, "x.bp").unwrap();
+    let others: Vec<_> = report
+        .findings
+        .iter()
+        .filter(|f| !matches!(f.kind, FindingKind::Partial | FindingKind::Gap) || f.step != Some(2))
+        // What a dead rank left at the end of its own subfile is cut when that rank is there again.
+        .filter(|f| f.kind != FindingKind::Structure || !lost.iter().any(|r| f.object.ends_with(&format!("x.bp.{r}"))))
+        .collect();
+    assert!(others.is_empty(), "{what}: {others:?}");
+}
+
+/// Collective calls of close before the gather of fragments: a shared file has its scan.
+fn before_gather(method: &str) -> u32 {
+    u32::from(method == "MPI")
+}
+
+#[test]
+fn whoever_dies_before_its_part_is_told_the_others_close_the_step() {
+    for method in ["MPI", "POSIX"] {
+        for lost in 0..RANKS {
+            for call in 0..=before_gather(method) {
+                let what = format!("{method}, rank {lost} dies before call {call}");
+                let (place, outcomes) = lose(method, None, |rank| (rank == lost).then_some(Moment::Call(call)));
+                check(&place, &outcomes, &[lost], &[lost], &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_dies_in_the_middle_of_its_write_leaves_a_hole_that_nobody_falls_into() {
+    for method in ["MPI", "POSIX"] {
+        for lost in 0..RANKS {
+            let what = format!("{method}, rank {lost} dies writing");
+            let (place, outcomes) = lose(method, None, |rank| (rank == lost).then_some(Moment::Write));
+            check(&place, &outcomes, &[lost], &[lost], &what);
+        }
+    }
+}
+
+#[test]
+fn a_step_that_was_indexed_before_the_loss_is_not_indexed_twice() {
+    for method in ["MPI", "POSIX"] {
+        let last = before_gather(method) + 1;
+        for lost in 1..RANKS {
+            let what = format!("{method}, rank {lost} dies before the last call");
+            let (place, outcomes) = lose(method, None, |rank| (rank == lost).then_some(Moment::Call(last)));
+            check(&place, &outcomes, &[lost], &[], &what);
+        }
+        // The rank that indexed it is the one that dies: another does it again, without that rank's part.
+        let (place, outcomes) = lose(method, None, |rank| (rank == 0).then_some(Moment::Call(last)));
+        check(&place, &outcomes, &[0], &[0], &format!("{method}, rank 0 dies before the last call"));
+    }
+}
+
+#[test]
+fn those_left_may_be_lost_too() {
+    for method in ["MPI", "POSIX"] {
+        // Rank 3 dies first; then rank 1, or rank 0 with the index, while the survivors gather and commit.
+        for second in [0, 1, 4] {
+            for call in 0..5 {
+                let what = format!("{method}, rank 3 and then rank {second} before call {call}");
+                let (place, outcomes) = lose(method, None, |rank| match rank {
+                    3 => Some(Moment::Call(before_gather(method))),
+                    r if r == second => Some(Moment::Call(before_gather(method) + call)),
+                    _ => None,
+                });
+                let mut lost = [second, 3];
+                lost.sort_unstable();
+                // The last call of all is made after the step was indexed.
+                let indexed = Reader::open(place.layout.clone(), "x.bp").unwrap().blocks("t", 2).unwrap().len();
+                let missing: &[u32] = if indexed == 4 { &[3] } else { &lost };
+                check(&place, &outcomes, &lost, missing, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_went_to_a_spill_file_or_straight_to_a_subfile_survives_the_others_as_well() {
+    for method in ["MPI", "POSIX"] {
+        for lost in [0, 2] {
+            let what = format!("{method}, rank {lost}, no buffer");
+            let (place, outcomes) = lose(method, Some(0), |rank| (rank == lost).then_some(Moment::Call(0)));
+            check(&place, &outcomes, &[lost], &[lost], &what);
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_drops_its_output_without_closing_is_lost_to_the_step_alone() {
+    for method in ["MPI", "POSIX"] {
+        let place = Place::memory();
+        let outcomes = place.run(3, |comm| {
+            let session = place.session(&heat(method, ""), &comm);
+            write_heat(&session, "x.bp", Mode::Write, &comm, 0);
+            let mut output = session.open("heat", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
+            output.write_values("NX", &[4i32]).unwrap();
+            output.write_values("mine", &[comm.rank() as f32; 4]).unwrap();
+            let outcome = if comm.rank() == 1 { drop(output) } else { assert_lost(output.close().map(|_| ())) };
+            comm.barrier().unwrap();
+            write_heat(&session, "x.bp", Mode::Append, &comm, 2);
+            session.finalize().unwrap();
+            outcome
+        });
+        assert_eq!(outcomes.len(), 3);
+        let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
+        assert_eq!(reader.status().partial, [Partial { step: 1, rank: 1, kind: ErrorKind::PeerLost }], "{method}");
+        assert_eq!(reader.blocks("/local/mine", 1).unwrap().len(), 2);
+        assert_eq!(read_heat(&place.layout, "x.bp", 2), all_of_t(3, 2));
+    }
+}
+
+fn assert_lost(outcome: Result<()>) {
+    assert_eq!(outcome.as_ref().map_err(Error::kind), Err(ErrorKind::PeerLost), "{outcome:?}");
+}
