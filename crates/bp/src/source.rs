@@ -84,7 +84,7 @@ impl<'a, S: Source + ?Sized> Metered<'a, S> {
     /// How much a search may read of candidates that turn out to be none: far beyond what an interrupted output or
     /// damage can cause, and little enough to be over in a moment.
     pub fn patience(&self) -> u64 {
-        self.length().saturating_mul(16).saturating_add(64 << 20)
+        self.length().saturating_mul(32).saturating_add(64 << 20)
     }
 }
 

@@ -1,0 +1,213 @@
+//! Decoding takes memory in proportion to its input: of N bytes of anything, never more than 64 N + 1 MiB.
+// A counting allocator is a foreign border: the trait it implements is unsafe.
+#![allow(unsafe_code)]
+
+mod common;
+
+use common::*;
+use proptest::prelude::*;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use thalweg_bp::characteristic::decode_set;
+use thalweg_bp::extension::{self, Directory, Records};
+use thalweg_bp::footer::{FOOTER, Footer, MINIFOOTER};
+use thalweg_bp::index::{self, Index, ProcessGroupEntry};
+use thalweg_bp::live::Live;
+use thalweg_bp::process_group::{AttributeRecord, Header, VariableRecord};
+use thalweg_bp::scan::{self, scan};
+use thalweg_bp::step_record;
+use thalweg_bp::trailer::{self, Trailer};
+use thalweg_bp::wire::{Cursor, Put};
+use thalweg_types::{ByteOrder, ElementType};
+
+struct Counting;
+
+thread_local! {
+    /// Bytes this thread holds, and the most it held since the last look.
+    static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+}
+
+fn note(change: isize) {
+    let _ = HELD.try_with(|held| {
+        let (now, most) = held.get();
+        held.set((now + change, most.max(now + change)));
+    });
+}
+
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(layout.size() as isize);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        note(layout.size() as isize);
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        note(-(layout.size() as isize));
+        unsafe { System.dealloc(place, layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note(size as isize - layout.size() as isize);
+        unsafe { System.realloc(place, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The most that was held at once while `body` ran.
+fn most_held(body: impl FnOnce()) -> u64 {
+    let begun = HELD.with(|held| {
+        let (now, _) = held.get();
+        held.set((now, now));
+        now
+    });
+    body();
+    HELD.with(|held| held.get().1 - begun) as u64
+}
+
+type Decoder = fn(&[u8], ByteOrder);
+
+fn c(bytes: &[u8], order: ByteOrder) -> Cursor<'_> {
+    Cursor::new(bytes, order, 0)
+}
+
+/// Every decoder, results dropped.
+const DECODERS: &[(&str, Decoder)] = &[
+    ("footer", |b, _| {
+        if let Some(tail) = b.last_chunk::<{ MINIFOOTER as usize }>() {
+            drop(Footer::decode(tail, b.len() as u64));
+        }
+    }),
+    ("sets", |b, o| {
+        for t in ElementType::ALL {
+            drop(decode_set(&mut c(b, o), Some(t), b.first().is_some_and(|b| b % 2 == 0)));
+        }
+    }),
+    ("header", |b, o| drop(Header::decode(&mut c(b, o)))),
+    ("variable record", |b, o| drop(VariableRecord::decode(&mut c(b, o)))),
+    ("attribute record", |b, o| drop(AttributeRecord::decode(&mut c(b, o)))),
+    ("trailer", |b, o| drop(Trailer::decode(b, o, 0))),
+    ("extension records", |b, o| drop(Records::decode(&mut c(b, o)))),
+    ("directory", |b, o| drop(Directory::decode(&mut c(b, o)))),
+    ("extension section", |b, o| drop(extension::before(b, b.len() as u64, o))),
+    ("process group entry", |b, o| drop(ProcessGroupEntry::decode(&mut c(b, o)))),
+    ("process group index", |b, o| drop(index::process_groups(&mut c(b, o)))),
+    ("fragment", |b, _| drop(Index::default().append_fragment(b))),
+    ("step record", |b, o| {
+        if let Ok(Some(record)) = step_record::before(b, b.len() as u64, o) {
+            drop(step_record::append(b, &record, o, &mut Index::default()));
+        }
+    }),
+    ("live", |b, _| drop(Live::find(b).and_then(|l| l.load(b)))),
+    ("scan", |b, o| {
+        for found in scan(b, o).iter().flat_map(|s| &s.groups) {
+            drop(scan::damaged_payloads(b, found));
+            drop(found.fragment(b, 0, 0, o));
+        }
+    }),
+    ("group", |b, o| drop(scan::group_at(b, 0, o))),
+];
+
+fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
+    let allowed = 64 * bytes.len() as u64 + (1 << 20);
+    for (name, decode) in DECODERS {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            let held = most_held(|| decode(bytes, order));
+            prop_assert!(held <= allowed, "{name} held {held} bytes for {} bytes", bytes.len());
+        }
+    }
+    Ok(())
+}
+
+/// Bytes between marks and small numbers, so that decoders come far.
+fn garbage() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..40),
+        prop::sample::select(vec![
+            trailer::MAGIC.to_vec(),
+            trailer::END.to_vec(),
+            extension::MAGIC.to_vec(),
+            extension::END.to_vec(),
+            extension::FOLLOWED.to_vec(),
+            step_record::MAGIC.to_vec(),
+            step_record::END.to_vec(),
+            b"ADIOS-BP v".to_vec(),
+            vec![0; FOOTER as usize],
+            vec![0xff; 8],
+        ]),
+        any::<u16>().prop_map(|n| u64::from(n).to_ne_bytes().to_vec()),
+        any::<u32>().prop_map(|n| n.to_ne_bytes().to_vec()),
+        (0u8..60).prop_map(|n| vec![n]),
+    ];
+    prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn of_garbage(bytes in garbage()) {
+        check(&bytes)?;
+    }
+
+    #[test]
+    fn of_a_real_file_with_damage(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>(), 1usize..9), 1..5),
+        from in any::<prop::sample::Index>(),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = small_file(true).bytes;
+        for (at, value, width) in damage {
+            let at = at.index(bytes.len() - 8);
+            bytes[at..at + width].copy_from_slice(&value.to_ne_bytes()[..width]);
+        }
+        check(&bytes)?;
+        bytes.truncate(cut.index(bytes.len()));
+        check(&bytes)?;
+        // Decoders of parts start anywhere.
+        check(&bytes[from.index(bytes.len() + 1)..])?;
+    }
+}
+
+#[test]
+fn of_as_many_entries_as_fit() {
+    // The smallest entry of each kind, half a megabyte of them.
+    let mut group = 21u16.to_ne_bytes().to_vec();
+    group.extend_from_slice(&[0; 21]);
+    let groups = [&(1u64 << 40).to_ne_bytes()[..], &[0; 8], &group.repeat(20_000)].concat();
+    check(&groups).unwrap();
+    let mut directory = vec![0; 24];
+    directory[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
+    directory.resize(500_000, 0);
+    check(&directory).unwrap();
+    let records: Vec<u8> = (0..30_000u32).flat_map(|tag| [&tag.to_ne_bytes()[..], &[0; 12]].concat()).collect();
+    check(&records).unwrap();
+    // An index of 20,000 variables without a set, each of another name.
+    let mut entries = Vec::new();
+    for i in 0..20_000u32 {
+        entries.put_u32(23);
+        entries.put_u32(i);
+        entries.put_str16(b"");
+        entries.put_str16(format!("{i:04x}").as_bytes());
+        entries.put_str16(b"");
+        entries.put(&[0; 9]);
+    }
+    let section = [&20_000u32.to_ne_bytes()[..], &[0; 8], &entries].concat();
+    let lengths = [16u64, section.len() as u64, 12, 0];
+    let fragment = [lengths.iter().flat_map(|l| l.to_ne_bytes()).collect(), vec![0; 16], section, vec![0; 12]].concat();
+    let mut index = Index::default();
+    index.append_fragment(&fragment).unwrap();
+    assert_eq!(index.variables.entries().len(), 20_000);
+    check(&fragment).unwrap();
+}
+
+#[test]
+fn the_count_counts() {
+    assert!(most_held(|| drop(std::hint::black_box(vec![1u8; 5 << 20]))) >= 5 << 20);
+}
