@@ -46,9 +46,10 @@ pub struct Part {
 pub struct Statistics {
     /// How much of the rest is recorded.
     pub level: Level,
-    /// Smallest finite value, in the variable's type; 0 where there is none.
+    /// Smallest finite value, in the variable's type. Where there is none, the type's largest or infinity, which changes
+    /// no other block's minimum: adios2 joins the minima of all blocks, empty ones too.
     pub min: Value,
-    /// Largest finite value.
+    /// Largest finite value; the type's smallest or negative infinity where there is none.
     pub max: Value,
     /// Finite values.
     pub finite: u64,
@@ -220,6 +221,15 @@ fn long_double_key(bytes: &[u8; 16]) -> i128 {
     if bytes[9] & 0x80 != 0 { -key } else { key }
 }
 
+/// An infinite x86 extended number.
+fn long_double_infinity(negative: bool) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[7] = 0x80;
+    bytes[8] = 0xff;
+    bytes[9] = if negative { 0xff } else { 0x7f };
+    bytes
+}
+
 #[derive(Debug, Clone)]
 enum State {
     None,
@@ -337,34 +347,32 @@ impl Accumulator {
     pub fn finish(self) -> Option<Statistics> {
         let level = self.level;
         macro_rules! real {
-            ($t:expr, $v:ident) => {{
-                let none = $t.finite == 0;
+            ($t:expr, $v:ident) => {
                 Statistics {
                     level,
-                    min: Value::$v(if none { 0.0 } else { $t.min }),
-                    max: Value::$v(if none { 0.0 } else { $t.max }),
+                    min: Value::$v($t.min),
+                    max: Value::$v($t.max),
                     finite: $t.finite,
                     sum: $t.sum,
                     sum_of_squares: $t.squares,
                     exact_sum: None,
                     complex: None,
                 }
-            }};
+            };
         }
         macro_rules! whole {
-            ($t:expr, $v:ident) => {{
-                let none = $t.count == 0;
+            ($t:expr, $v:ident) => {
                 Statistics {
                     level,
-                    min: Value::$v(if none { 0 } else { $t.min }),
-                    max: Value::$v(if none { 0 } else { $t.max }),
+                    min: Value::$v($t.min),
+                    max: Value::$v($t.max),
                     finite: $t.count,
                     sum: $t.sum as f64,
                     sum_of_squares: $t.squares,
                     exact_sum: Some($t.sum),
                     complex: None,
                 }
-            }};
+            };
         }
         Some(match self.state {
             State::None => return None,
@@ -380,8 +388,8 @@ impl Accumulator {
             State::U64(t) => whole!(t, U64),
             State::LongDouble { min, max, sums } => Statistics {
                 level,
-                min: Value::LongDouble(min.unwrap_or([0; 16])),
-                max: Value::LongDouble(max.unwrap_or([0; 16])),
+                min: Value::LongDouble(min.unwrap_or(long_double_infinity(false))),
+                max: Value::LongDouble(max.unwrap_or(long_double_infinity(true))),
                 finite: sums.finite,
                 sum: sums.sum,
                 sum_of_squares: sums.squares,
@@ -446,9 +454,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_finite_leaves_zeros() {
+    fn bounds_of_nothing_change_no_other_bounds() {
         let s = of(ElementType::F32, [f32::NAN; 2].map(f32::to_ne_bytes));
-        assert_eq!((s.min, s.max, s.finite), (Value::F32(0.0), Value::F32(0.0), 0));
+        assert_eq!((s.min, s.max, s.finite), (Value::F32(f32::INFINITY), Value::F32(f32::NEG_INFINITY), 0));
+        let s = of::<2>(ElementType::I16, []);
+        assert_eq!((s.min, s.max, s.finite), (Value::I16(i16::MAX), Value::I16(i16::MIN), 0));
+        let s = of::<16>(ElementType::LongDouble, []);
+        let [min, max] = [s.min, s.max].map(|v| match v {
+            Value::LongDouble(bytes) => long_double_to_f64(&bytes),
+            other => panic!("{other}"),
+        });
+        assert_eq!((min, max), (f64::INFINITY, f64::NEG_INFINITY));
         assert!(Accumulator::new(ElementType::String, Level::Full).finish().is_none());
     }
 
