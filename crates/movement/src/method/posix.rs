@@ -169,20 +169,39 @@ fn begin(request: &OpenRequest<'_>) -> Result<First> {
     let (live, run) = match kept {
         Some(kept) => (kept.index, kept.run),
         None if object.length()? == 0 => (LiveIndex::new(true), request.run),
-        None => (LiveIndex::load(&*object, true)?, request.run),
+        None => {
+            let live = LiveIndex::load(&*object, true)?;
+            cut_leftovers(request, next_time(request.mode, live.last_time()))?;
+            (live, request.run)
+        }
     };
     let levels = live.differing_levels(request.arrays)?;
     Ok(First { object, live, run, levels, in_use })
 }
 
-/// Removes subfiles of an earlier, larger run.
-fn remove_stale(request: &OpenRequest<'_>) -> Result<()> {
+/// Subfiles of ranks that are not there: those of an earlier, larger run.
+fn of_other_ranks(request: &OpenRequest<'_>) -> Result<Vec<(u32, String)>> {
     let folder = subfile_folder(request.path);
     let prefix = format!("{}.", file_name(request.path));
-    for name in request.layout.list(&folder)? {
-        let number = name.strip_prefix(&prefix).and_then(|n| n.parse::<u32>().ok());
-        if number.is_some_and(|n| n >= request.comm.size()) {
-            request.layout.remove(&format!("{folder}/{name}"))?;
+    let names = request.layout.list(&folder)?;
+    let number = |name: &str| name.strip_prefix(&prefix).and_then(|n| n.parse::<u32>().ok());
+    let others = names.iter().filter_map(|name| Some((number(name)?, format!("{folder}/{name}"))));
+    Ok(others.filter(|(n, _)| *n >= request.comm.size()).collect())
+}
+
+/// Removes subfiles that a new file does not have.
+fn remove_stale(request: &OpenRequest<'_>) -> Result<()> {
+    of_other_ranks(request)?.into_iter().try_for_each(|(_, path)| request.layout.remove(&path))
+}
+
+/// Cuts off what an output that never closed left in subfiles of ranks that are not there: found again without an
+/// index, it would be taken for a part of the step that is written now.
+fn cut_leftovers(request: &OpenRequest<'_>, time_index: u32) -> Result<()> {
+    for (number, path) in of_other_ranks(request)? {
+        let object = request.layout.open_write(&path, OpenWrite::Existing, WriterId(number))?;
+        let end = closed_end(&*object, request.mode, time_index).map_err(|e| e.in_object(path))?;
+        if object.length()? > end {
+            object.truncate(end)?;
         }
     }
     Ok(())
