@@ -198,7 +198,7 @@ pub fn small_group(step: u32, rank: u32) -> Group {
     };
     let v: Vec<u8> =
         (0..6).flat_map(|i| (f64::from(i) + 10.0 * f64::from(step) + 0.5 * f64::from(rank)).to_ne_bytes()).collect();
-    let z: Vec<u8> = (0..4).flat_map(|i| [3.0f32 * i as f32, -4.0 * i as f32]).flat_map(f32::to_ne_bytes).collect();
+    let z: Vec<u8> = (1..5).flat_map(|i| [3.0f32 * i as f32, -4.0 * i as f32]).flat_map(f32::to_ne_bytes).collect();
     let big = [i64::MAX, i64::MAX - 1, step as i64].iter().flat_map(|v| v.to_ne_bytes()).collect();
     let text = |t: &str| AttributeValue::One(Value::String(t.into()));
     Group {
