@@ -217,30 +217,13 @@ impl Reader {
     pub fn variable(&self, name: &str) -> Result<Variable> {
         let v = self.look_up(name)?;
         let steps = v.sets.steps();
-        let (mut shape, mut shape_changes) = (None, false);
-        if v.kind != Kind::Scalar {
-            // Whether any shape differs needs a look at all; the first of each step tells for global arrays.
-            for i in 0..v.sets.len() {
-                if v.kind == Kind::LocalValue
-                    || (v.kind == Kind::Global && i > 0 && v.sets.step(i - 1) == v.sets.step(i))
-                {
-                    continue;
-                }
-                let set = v.sets.get(i)?;
-                let this = set.transform.map(|t| t.shape).or(set.shape).unwrap_or_default();
-                let this = if v.kind == Kind::Global { this.global } else { this.local };
-                match &shape {
-                    None => shape = Some(this),
-                    Some(first) if *first != this => {
-                        shape_changes = true;
-                        break;
-                    }
-                    _ => {}
-                }
-            }
-        }
+        let shape_changes = match v.kind {
+            Kind::Global => v.sets.global_changes,
+            Kind::Local => v.sets.local_changes,
+            Kind::Scalar | Kind::LocalValue => false,
+        };
         let shape = match steps.first() {
-            Some(first) if shape.is_some() || v.kind == Kind::LocalValue => self.shape(name, *first)?,
+            Some(first) if v.kind != Kind::Scalar => self.shape(name, *first)?,
             _ => Vec::new(),
         };
         let head = &self.0.variables.heads[v.number];

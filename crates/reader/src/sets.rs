@@ -7,6 +7,7 @@ use std::ops::Range;
 use thalweg_bp::characteristic::{self, Characteristics};
 use thalweg_bp::index::{Entry, Head};
 use thalweg_bp::live::EntryPlace;
+use thalweg_bp::shape::Shape;
 use thalweg_bp::source::Source;
 use thalweg_bp::wire::Cursor;
 use thalweg_types::{ByteOrder, ElementType, ErrorKind, Result};
@@ -29,6 +30,12 @@ struct Place {
 pub struct Sets {
     /// Type as stored; `None` for codes BP version 3 does not know.
     pub element: Option<ElementType>,
+    /// Shape of the first set, before any transform.
+    pub shape: Option<Shape>,
+    /// Whether another set has other global extents.
+    pub global_changes: bool,
+    /// Whether another set has other local extents.
+    pub local_changes: bool,
     segments: Vec<Segment>,
     places: Vec<Place>,
 }
@@ -42,7 +49,14 @@ impl Sets {
         steps: Option<&Entry>,
     ) -> Result<Sets> {
         let code = entry.map(|e| e.head.code).or(steps.map(|e| e.code)).unwrap_or(u8::MAX);
-        let mut sets = Sets { element: ElementType::from_code(code), segments: Vec::new(), places: Vec::new() };
+        let mut sets = Sets {
+            element: ElementType::from_code(code),
+            shape: None,
+            global_changes: false,
+            local_changes: false,
+            segments: Vec::new(),
+            places: Vec::new(),
+        };
         if let Some(entry) = entry {
             let mut bytes = entry.read(source)?;
             let mut c = Cursor::new(&bytes, order, entry.extent.offset);
@@ -69,6 +83,11 @@ impl Sets {
         for _ in 0..count {
             let at = c.position() as u64;
             let set = characteristic::decode_set(&mut c, self.element, false)?;
+            if let Some(shape) = set.transform.map(|t| t.shape).or(set.shape) {
+                let first = self.shape.get_or_insert_with(|| shape.clone());
+                self.global_changes |= first.global != shape.global;
+                self.local_changes |= first.local != shape.local;
+            }
             self.places.push(Place { time: set.time_index, segment: self.segments.len() as u32, at });
         }
         if c.left() > 0 {
