@@ -80,7 +80,8 @@ fn main() -> Result<ExitCode, Failure> {
     );
     let mut report = Report::new("metadata", about, &folder);
     let blocks = |groups: u64| (groups * VARIABLES) as f64;
-    let heads = ["process groups", "merge ms", "write ms", "us/group", "ns/block", "peak MiB", "bytes/block", "index MB"];
+    let heads =
+        ["process groups", "merge ms", "write ms", "us/group", "ns/block", "peak MiB", "bytes/block", "index MB"];
     let mut table = Table::new(heads);
     for groups in sizes {
         let of = |what: &str| all.median(&format!("write-{groups}:{what}"));
@@ -119,7 +120,8 @@ fn main() -> Result<ExitCode, Failure> {
         report.at_least(format!("{largest} groups, open and list: times less {shown} than ADIOS 1.13"), 10.0, got);
     }
     let of = |groups: u64, what: &str| all.median(&format!("write-{groups}:{what}")) / groups as f64;
-    let growth = (of(largest, "merge") + of(largest, "write")) / (of(10_000.min(largest), "merge") + of(10_000.min(largest), "write"));
+    let growth = (of(largest, "merge") + of(largest, "write"))
+        / (of(10_000.min(largest), "merge") + of(10_000.min(largest), "write"));
     report.at_most("merge and write per group, largest beside 10,000: linear", 1.5, growth);
     report.finish(&all, options)
 }

@@ -23,10 +23,10 @@ const METHODS: [&str; 2] = ["MPI", "POSIX"];
 
 fn main() -> Result<ExitCode, Failure> {
     let arguments: Vec<String> = std::env::args().collect();
-    if let [_, what, path, label] = arguments.as_slice() {
-        if what == "read" {
-            return read(path, label);
-        }
+    if let [_, what, path, label] = arguments.as_slice()
+        && what == "read"
+    {
+        return read(path, label);
     }
     let options = Options::from_arguments()?;
     let folder = folder("steps")?;
