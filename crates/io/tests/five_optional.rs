@@ -14,7 +14,7 @@ fn every_rank_and_step_writes_another_choice_of_the_variables() {
         let place = Place::memory();
         let ranks = 5u32;
         // Whether a rank writes in a step: the local array, the global one; rank 4 writes nothing at all.
-        let writes = |rank: u32, step: u64, what: u64| rank < 4 && (u64::from(rank) + step + what) % 3 == 0;
+        let writes = |rank: u32, step: u64, what: u64| rank < 4 && (u64::from(rank) + step + what).is_multiple_of(3);
         place.run(ranks, |comm| {
             let session = place.session(&heat(method, ""), &comm);
             let rank = comm.rank();

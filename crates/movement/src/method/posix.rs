@@ -339,8 +339,8 @@ impl Method for Posix {
             Ok(start) => part.write(plan::own(files.open.rank, start, part.size()).extent, &mut files),
             Err(e) => part.fail(e),
         }
-        let first = part.commit(comm, &mut files, how);
         let end = part.extent().and_then(Extent::end);
+        let first = part.commit(comm, &mut files, how);
         let outcome = step_commit::finish(comm, first, &mut part, &mut files, how);
         // After a failure the next output looks where its subfile ends: the step may be in the index or not.
         open.kept.set_end(&open.end_key(), if outcome.is_ok() { end } else { None });

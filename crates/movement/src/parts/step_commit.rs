@@ -165,16 +165,15 @@ impl Part {
         files: &mut dyn Files,
         how: Commit,
     ) -> Result<Result<u64>> {
-        if !left.is_some_and(|left| left.iter().any(|l| l.indexed)) {
-            if let Some(messages) = comm.gather(0, &self.message())? {
-                match self.add_step(files, &messages, left, how) {
-                    Ok(indexed) => self.indexed = Some(indexed),
-                    Err(e) => {
-                        files.forget_index();
-                        self.index_failed = Some(e);
-                    }
-                }
+        let done = left.is_some_and(|left| left.iter().any(|l| l.indexed));
+        let messages = if done { None } else { comm.gather(0, &self.message())? };
+        match messages.map(|messages| self.add_step(files, &messages, left, how)) {
+            Some(Ok(indexed)) => self.indexed = Some(indexed),
+            Some(Err(e)) => {
+                files.forget_index();
+                self.index_failed = Some(e);
             }
+            None => {}
         }
         let (whole, bytes) = self.indexed.unwrap_or_default();
         let (verdict, told) = exchange(comm, self.rank, self.failed(), &[whole, bytes])?;
