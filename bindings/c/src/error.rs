@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 use thalweg_types::{Error, ErrorKind};
@@ -148,7 +149,8 @@ impl Failure {
         let text: Vec<u8> = self.text.bytes().filter(|b| *b != 0).collect();
         LAST.with_borrow_mut(|last| *last = CString::new(text).unwrap_or_default());
         if !self.elsewhere && !*QUIET.get_or_init(|| std::env::var("THALWEG_ERRORS").is_ok_and(|v| v == "quiet")) {
-            eprintln!("thalweg: {}", self.text);
+            // In one piece, as several ranks share the stream; where it is closed there is nobody to tell.
+            let _ = std::io::stderr().write_all(format!("thalweg: {}\n", self.text).as_bytes());
         }
         self.number
     }

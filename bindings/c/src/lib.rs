@@ -8,7 +8,7 @@
 //! | [`error`] | failures as C programs see them: one table from our kinds to `ADIOS_ERRCODES` |
 //! | [`handle`] | the 64-bit numbers that stand for files, groups and variables |
 //! | [`process`] | what a process has: the session, declared groups, open files |
-//! | [`file`] | an open file: an output, or a group being read back |
+//! | [`file`](mod@file) | an open file: an output, or a group being read back |
 //! | [`border`] | the C functions, grouped as in `adios.h`; all `unsafe` is there |
 //!
 //! Any thread may call; calls on one file take turns. What MPI's thread level does not allow is refused.

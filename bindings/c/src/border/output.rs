@@ -85,7 +85,7 @@ unsafe fn memory<'c>(var: *const c_void, length: Length, name: &str) -> Outcome<
 /// Writes a variable, or says what it is while a group is read back.
 ///
 /// # Safety
-/// As for [`memory`]; until close where the group promises it.
+/// As for `memory`; until close where the group promises it.
 unsafe fn write(file: &mut File, name: &str, position: Option<usize>, var: *const c_void) -> Outcome<()> {
     match file {
         File::Output(writing) => {
