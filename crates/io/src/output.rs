@@ -9,6 +9,7 @@ use crate::session::{DeclaredGroup, Shared, lock};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use thalweg_bp::process_group::Header;
+use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::{LONGEST_STRING, check_str16};
 use thalweg_comm::Communicator;
@@ -330,7 +331,10 @@ impl<'a> Output<'a> {
         let variable = group.variables.get(at).ok_or_else(|| no_variable(at))?;
         let (id, path) = moved.unwrap_or_else(|| (variable.id, variable.path.clone()));
         let place = |e: Error| e.in_variable(variable.full_name()).in_group(self.group_name.clone());
-        let shape = resolve::shape(variable, &mut resolve::lookup(group, &self.scalars)).map_err(place)?;
+        let mut shape = resolve::shape(variable, &mut resolve::lookup(group, &self.scalars)).map_err(place)?;
+        if let Some(shape) = &mut shape {
+            begin_nothing_at_zero(shape);
+        }
         if let Some(expected) =
             resolve::block_bytes(variable, shape.as_ref().map(|s| s.local.as_slice())).map_err(place)?
         {
@@ -454,6 +458,16 @@ fn arrays_of(group: &Mutex<DeclaredGroup>) -> Vec<ArrayLevel> {
             level: level_of(v, group),
         })
         .collect()
+}
+
+/// Where a block has no extent it begins at 0: ADIOS 1.13 takes an empty block inside a box for one that meets it, and
+/// reads 2^64 bytes.
+fn begin_nothing_at_zero(shape: &mut Shape) {
+    for (offset, local) in shape.offset.iter_mut().zip(&shape.local) {
+        if *local == 0 {
+            *offset = 0;
+        }
+    }
 }
 
 fn key(a: &AttributeSpec) -> String {

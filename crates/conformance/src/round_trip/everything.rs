@@ -126,7 +126,9 @@ pub fn document(language: HostLanguage) -> String {
     global(&["3*ranks", "4"], &["row", "0"], &["1", "4"], r#"<var name="rows" path="/several" type="integer" LOCAL/>"#);
     global(&["3*ranks"], &["3*rank"], &["2"], r#"<var name="holes" path="/" type="real" LOCAL/>"#);
     global(&["4+2*height", "3"], &["0", "0"], &["mine", "3"], r#"<var name="growing" type="double" LOCAL/>"#);
-    global(&["0", "5"], &["0", "0"], &["0", "5"], r#"<var name="rows" path="/empty" type="double" LOCAL/>"#);
+    let [rows, columns] = empty_shape(language).map(|n| n.to_string());
+    let shape = [rows.as_str(), columns.as_str()];
+    global(&shape, &["0", "0"], &shape, r#"<var name="rows" path="/empty" type="double" LOCAL/>"#);
     global(
         &["6*ranks"],
         &["6*rank"],
@@ -170,16 +172,20 @@ pub fn document(language: HostLanguage) -> String {
     }
     lines.push(r#"<attribute name="constant" path="/attribute" var="NX"/>"#.into());
     lines.push(r#"<attribute name="last" path="/attribute" var="/scalar/double"/>"#.into());
-    for (name, kind, dimensions) in
-        [("x", "double", "7".into()), ("y", "double", "6".into()), ("cells", "integer", list_of(&["2", "3"]))]
-    {
+    for (name, kind, dimensions) in [
+        ("x", "double", "7".into()),
+        ("y", "double", "6".into()),
+        ("cells", "integer", list_of(&["2", "3"])),
+        ("points", "double", list_of(&["4", "2"])),
+        ("bent", "double", list_of(&["7", "6"])),
+    ] {
         lines.push(format!(r#"<var name="{name}" path="/mesh" type="{kind}" dimensions="{dimensions}"/>"#));
     }
     lines.push(
         r#"<mesh name="grid" type="uniform"><dimensions value="7,6"/><origin value="0,0.5"/><spacing value="1,2"/></mesh>
 <mesh name="lines" type="rectilinear" time-varying="no"><dimensions value="7,6"/><coordinates-multi-var value="/mesh/x,/mesh/y"/></mesh>
-<mesh name="bent" type="structured" time-varying="yes"><nspace value="2"/><dimensions value="7"/><points-multi-var value="/mesh/x,/mesh/x"/></mesh>
-<mesh name="cells" type="unstructured"><number-of-points value="7"/><points-single-var value="/mesh/x"/>
+<mesh name="bent" type="structured" time-varying="yes"><nspace value="2"/><dimensions value="7,6"/><points-multi-var value="/mesh/bent,/mesh/bent"/></mesh>
+<mesh name="cells" type="unstructured"><number-of-points value="4"/><points-single-var value="/mesh/points"/>
   <uniform-cells count="2" data="/mesh/cells" type="triangle"/></mesh>"#
             .into(),
     );
@@ -194,6 +200,11 @@ pub fn document(language: HostLanguage) -> String {
 /// Extents of local arrays behind the first dimension.
 fn local_extent(dimension: usize) -> u64 {
     if dimension == 1 { 3 } else { 2 }
+}
+
+/// A shape with nothing in it; files keep the extent of 0 first (see the module `odd` for the other way round).
+fn empty_shape(language: HostLanguage) -> [u64; 2] {
+    if language == HostLanguage::Fortran { [5, 0] } else { [0, 5] }
 }
 
 /// Values of attributes: each type with one value, and with several.
@@ -282,7 +293,7 @@ pub fn scenario(ranks: u32, steps: u64, language: HostLanguage) -> Scenario {
         for (rank, writes) in of_step.iter_mut().enumerate() {
             let seed = format!("{step} {rank}");
             let mut w = Writer { positions: positions.clone(), writes, seed };
-            one_rank(&mut w, rank as u32, ranks, step as u64);
+            one_rank(&mut w, rank as u32, ranks, step as u64, empty_shape(language));
         }
     }
     let mut said: BTreeMap<String, AttributeValue> = BTreeMap::new();
@@ -308,7 +319,7 @@ pub fn scenario(ranks: u32, steps: u64, language: HostLanguage) -> Scenario {
     Scenario { schema, steps: all, attributes: said }
 }
 
-fn one_rank(w: &mut Writer<'_>, rank: u32, ranks: u32, step: u64) {
+fn one_rank(w: &mut Writer<'_>, rank: u32, ranks: u32, step: u64, empty: [u64; 2]) {
     let (r, size) = (u64::from(rank), u64::from(ranks));
     w.number("NX", 18i32.to_ne_bytes());
     w.number("rank", (rank as i32).to_ne_bytes());
@@ -374,7 +385,7 @@ fn one_rank(w: &mut Writer<'_>, rank: u32, ranks: u32, step: u64) {
     let mine = if rank == 0 { 4 + 2 * step } else { 0 };
     w.number("mine", (mine as u32).to_ne_bytes());
     w.array("growing", ElementType::F64, Shape::global([mine, 3], [4 + 2 * step, 3], [0, 0]));
-    w.array("/empty/rows", ElementType::F64, Shape::global([0, 5], [0, 5], [0, 0]));
+    w.array("/empty/rows", ElementType::F64, Shape::global(empty, empty, [0, 0]));
 
     let shape = Shape::global([6], [6 * size], [6 * r]);
     let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1.5 + r as f64, -3.0 * step as f64];
@@ -382,7 +393,7 @@ fn one_rank(w: &mut Writer<'_>, rank: u32, ranks: u32, step: u64) {
     w.put("/special/real", Some(shape.clone()), singles);
     w.doubles("/special/double", shape.clone(), odd);
     // Some blocks hold no number at all.
-    let none = (0..6).map(|i| if rank % 2 == 0 { f64::NAN } else { f64::from(i) });
+    let none = (0..6).map(|i| if rank % 2 == 1 { f64::NAN } else { 5.0 + f64::from(i) });
     w.doubles("/special/none", shape.clone(), none);
     w.array("/statistics/off", ElementType::I32, shape.clone());
     w.array("/statistics/minmax", ElementType::F32, shape);
@@ -411,5 +422,7 @@ fn one_rank(w: &mut Writer<'_>, rank: u32, ranks: u32, step: u64) {
         w.array("/mesh/x", ElementType::F64, Shape::local([7]));
         w.array("/mesh/y", ElementType::F64, Shape::local([6]));
         w.array("/mesh/cells", ElementType::I32, Shape::local([2, 3]));
+        w.array("/mesh/points", ElementType::F64, Shape::local([4, 2]));
+        w.array("/mesh/bent", ElementType::F64, Shape::local([7, 6]));
     }
 }
