@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use thalweg_conformance::round_trip::{self, Way, arbitrary, everything};
+use thalweg_conformance::round_trip::{self, Way, arbitrary, everything, odd};
 use thalweg_io::registry::METHODS;
 use thalweg_schema::HostLanguage;
 
@@ -42,6 +42,13 @@ fn fifty_steps_read_back_equal_after_each_of_them() {
     for method in methods() {
         let way = Way { sessions: 3, ..Way::of(method) };
         round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &scenario, &way);
+    }
+}
+
+#[test]
+fn what_other_programs_stumble_over_reads_back_equal() {
+    for method in methods() {
+        round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &odd::scenario(3, 2), &Way::of(method));
     }
 }
 
