@@ -221,6 +221,40 @@ fn kills_while_a_step_is_added_to() {
 }
 
 #[test]
+fn nothing_stays_of_a_large_step_that_was_killed_before_a_small_one() {
+    for method in ["MPI", "POSIX"] {
+        let store = Arc::new(Forgetful::new());
+        let mut large = 0;
+        let mut before_it = 0;
+        threads::run(1, |comm| {
+            let session = Place::over(store.clone()).session(&heat(method, ""), &comm);
+            write_heat(&session, "x.bp", Mode::Write, &comm, 0);
+        });
+        threads::run(1, |comm| {
+            let session = Place::over(store.clone()).session(&heat(method, ""), &comm);
+            let mut output = session.open("heat", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
+            output.write_values("NX", &[100_000i32]).unwrap();
+            output.write_values("mine", &vec![1f32; 100_000]).unwrap();
+            output.close().unwrap();
+        });
+        for n in 0..store.operations() {
+            if store.bytes_written_by(n).is_some_and(|bytes| bytes > 400_000) {
+                (large, before_it) = (store.bytes_written_by(n).unwrap(), n);
+            }
+        }
+        let left: Arc<dyn thalweg_store::Store> = Arc::new(store.crash_after_bytes(before_it, large - 1));
+        threads::run(1, |comm| {
+            let session = Place::over(left.clone()).session(&heat(method, ""), &comm);
+            write_heat(&session, "x.bp", Mode::Append, &comm, 1);
+        });
+        let reader = Reader::open(layout(left.clone()), "x.bp").unwrap();
+        assert_eq!((reader.status().steps, reader.status().torn_bytes), (2, 0), "{method}");
+        let longest = ["x.bp", "x.bp.dir/x.bp.0"].map(|name| left.stat(name).map_or(0, |stat| stat.length));
+        assert!(longest.into_iter().all(|length| length < 10_000), "{method}: {longest:?}");
+    }
+}
+
+#[test]
 fn power_cuts_with_sync() {
     for method in ["MPI", "POSIX"] {
         let acts = [Step, Step, Step, Step, Step, Finish(2), Step, Step, Finish(2)];

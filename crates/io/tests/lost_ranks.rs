@@ -13,6 +13,7 @@ use thalweg_comm::threads::Machine;
 use thalweg_io::Mode;
 use thalweg_reader::{FindingKind, Partial, Reader, verify};
 use thalweg_store::memory::Memory;
+use thalweg_store::wrap::{Asked, Failing, Fault};
 use thalweg_types::{ErrorKind, Result, Selection};
 
 const RANKS: u32 = 5;
@@ -174,6 +175,38 @@ fn what_went_to_a_spill_file_or_straight_to_a_subfile_survives_the_others_as_wel
             let (place, outcomes) = lose(method, Some(0), |rank| (rank == lost).then_some(Moment::Call(0)));
             check(&place, &outcomes, &[lost], &[lost], &what);
         }
+    }
+}
+
+#[test]
+fn a_rank_that_fails_while_another_is_lost_keeps_its_cause_and_is_named() {
+    for method in ["MPI", "POSIX"] {
+        let memory: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
+        let outcomes = Machine::new(RANKS).timeout(Duration::from_secs(20)).run(|own| {
+            let life = Life::of(own);
+            let store = Arc::new(Failing::new(memory.clone()));
+            let comm = life.communicator();
+            let session = Place::over(store.clone()).session(&heat(method, ""), &comm);
+            write_heat(&session, "x.bp", Mode::Write, &comm, 0);
+            match comm.rank() {
+                // Before the gather: opening takes two reductions, a shared file has a scan.
+                1 => life.ends(Some(Moment::Call(2 + before_gather(method)))),
+                3 => store.fail(Fault::of(Asked::Write).times(1).with(ErrorKind::NoSpace)),
+                _ => {}
+            }
+            try_heat(&session, "x.bp", Mode::Append, &comm, 1)
+        });
+        for (rank, outcome) in (0..).zip(&outcomes).filter(|(rank, _)| *rank != 1) {
+            let e = outcome.as_ref().unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::NoSpace, "{method} rank {rank}: {e}");
+            assert_eq!(e.reported_by(), (rank != 3).then_some(3), "{method} rank {rank}: {e}");
+            assert!(e.to_string().contains("step 1 is partial (3 of 5 process groups)"), "{e}");
+        }
+        let reader = Reader::open(Place::over(memory).layout.clone(), "x.bp").unwrap();
+        let partial = |rank, kind| Partial { step: 1, rank, kind };
+        let both = [partial(1, ErrorKind::PeerLost), partial(3, ErrorKind::NoSpace)];
+        assert_eq!(reader.status().partial, both, "{method}");
+        assert_eq!(reader.blocks("t", 1).unwrap().len(), 3);
     }
 }
 

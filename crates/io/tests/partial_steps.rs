@@ -190,6 +190,32 @@ fn an_index_that_cannot_be_written_loses_the_step_and_nothing_before_it() {
 }
 
 #[test]
+fn what_a_failed_rank_left_behind_the_index_is_cut_at_once() {
+    for method in ["MPI", "POSIX"] {
+        let memory: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
+        let outcomes = threads::run(RANKS, |comm| {
+            let store = Arc::new(Failing::new(memory.clone()));
+            let session = Place::over(store.clone()).session(&heat(method, ""), &comm);
+            write_heat(&session, "x.bp", Mode::Write, &comm, 0);
+            if comm.rank() == 3 {
+                store.fail(Fault::of(Asked::Write).times(1).with(ErrorKind::NoSpace).half_way());
+            }
+            let mut output = session.open("heat", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
+            output.write_values("NX", &[100_000i32]).unwrap();
+            output.write_values("mine", &vec![comm.rank() as f32; 100_000]).unwrap();
+            output.close().map(|_| ())
+        });
+        all_failed_alike(&outcomes, &[3], ErrorKind::NoSpace);
+        // Nothing was finalised: this is what a reader that follows along sees.
+        let place = Place::over(memory);
+        let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
+        assert_eq!((reader.status().steps, reader.status().torn_bytes), (2, 0), "{method}");
+        let read = reader.read_as::<f32>("/local/mine", 1, &Selection::Block(2)).unwrap();
+        assert!(read == [2.0; 100_000]);
+    }
+}
+
+#[test]
 fn when_every_rank_fails_the_step_is_not_there() {
     for method in ["MPI", "POSIX"] {
         let run = spoil_step_2(method, "", |rank| {

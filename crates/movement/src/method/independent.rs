@@ -12,8 +12,8 @@
 //!
 //! Opens are serialised, one rank after the other, so that a metadata server sees one at a time.
 //!
-//! Per rank and output: one open, one write (two where blocks spilled), one receive, one scan, one gather, two
-//! reductions, no broadcast.
+//! Per rank and output: one open, one write (more where blocks spilled), one receive, one scan, one gather, three
+//! reductions, no broadcast (one where a file keeps other statistics than asked for).
 //!
 //! Sources: Lofstead et al., SAND2009-7763, the MPI method; CUG 2009, serialised opens.
 //! Differs: places come from a scan inside `close`, not from sizes told at `open`.
