@@ -53,7 +53,7 @@ static void opening(MPI_Comm comm, int rank, int ranks)
 static void writing(MPI_Comm comm, const Part *p)
 {
     int64_t fd;
-    double t[ROWS * NX] = {0};
+    static double t[ROWS * NX];
     int nx = NX, number = 0;
     must(adios_open(&fd, "heat", "errors.bp", "w", comm), "adios_open");
     check(comm, adios_write(fd, "tt", t) == err_invalid_varname && says("\"heat\"") && says("\"tt\""),

@@ -8,7 +8,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     if (argc != 4) return 2;
     Part p = part_of(MPI_COMM_WORLD);
-    double t[ROWS * NX];
+    static double t[ROWS * NX];
     must(adios_init_noxml(p.comm), "adios_init_noxml");
     if (!adios_is_initialized()) return 3;
     adios_set_max_buffer_size(10);

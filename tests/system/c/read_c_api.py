@@ -8,7 +8,7 @@ import sys
 import adios2
 import numpy as np
 
-ROWS, NX = 12, 5
+ROWS, NX = 12, 600
 
 
 def equal(what, read, wanted):
@@ -24,13 +24,15 @@ def heat(path, steps):
             row, column = np.mgrid[0:ROWS, 0:NX]
             one = [step, 1]
             equal("t", file.read("t", [0, 0], [ROWS, NX], step_selection=one), 10000.0 * step + 100.0 * row + column)
+            if "kept" in facts:
+                equal("kept", file.read("kept", [0, 0], [ROWS, NX], step_selection=one), step - 100.0 * row - column)
             equal("time", file.read("time", step_selection=one), [0.5 * step])
             equal("large", file.read("large", step_selection=one), [1 << 40])
             equal("mark", file.read("/local/mark", block_id=0, step_selection=one), [0, 200])
             if (note := file.read("note", step_selection=one)) not in (f"step {step}", [f"step {step}"]):
                 sys.exit(f"note: {note}")
         equal("minimum of t", [float(facts["t"]["Min"])], [0.0])
-        equal("maximum of t", [float(facts["t"]["Max"])], [10000.0 * (steps - 1) + 1104.0])
+        equal("maximum of t", [float(facts["t"]["Max"])], [10000.0 * (steps - 1) + 100.0 * (ROWS - 1) + NX - 1])
         if (units := file.read_attribute_string("/t/units")) not in ("K", ["K"]):
             sys.exit(f"units: {units}")
 

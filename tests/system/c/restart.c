@@ -11,7 +11,8 @@ int main(int argc, char **argv)
     Part p = part_of(MPI_COMM_WORLD);
     int64_t fd;
     int last = atoi(argv[3]) - 1;
-    double t[ROWS * NX], wanted[ROWS * NX], time = -1;
+    static double t[ROWS * NX], wanted[ROWS * NX];
+    double time = -1;
     char note[32], expected[32];
     snprintf(expected, sizeof expected, "step %d", last);
     memset(note, '#', sizeof note);

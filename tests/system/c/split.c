@@ -21,7 +21,7 @@ int main(int argc, char **argv)
         MPI_Irecv(&caught[0], 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &requests[0]);
         MPI_Irecv(&caught[1], 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, half, &requests[1]);
         Part p = part_of(half);
-        double t[ROWS * NX];
+        static double t[ROWS * NX];
         int64_t fd;
         good = !adios_init(argv[1], half);
         for (int step = 0; step < 3 && good; step++) {

@@ -4,7 +4,7 @@
 //! long as the call lasts (until `adios_close` for memory of variables with `copy-on-write="no"`), and a text ends with a
 //! zero byte. Null is checked for everywhere.
 //!
-//! No panic crosses into C: each function runs inside [`status`] or [`value`].
+//! No panic crosses into C: each function runs inside `status` or `value`.
 #![allow(unsafe_code)] // exported symbols, and pointers from C
 
 pub mod declare;
