@@ -306,13 +306,69 @@ pub fn decode_set(c: &mut Cursor<'_>, element: Option<ElementType>, in_group: bo
     Ok(set)
 }
 
-fn decode_shape(c: &mut Cursor<'_>) -> Result<Shape> {
+/// What a list of many sets needs to know of each, without any memory of its own.
+#[derive(Debug, Clone)]
+pub struct Skimmed<'a> {
+    /// Time index, from 1.
+    pub time_index: u32,
+    /// The dimensions of an array block: per dimension u64 local, global, offset.
+    pub dimensions: Option<Cursor<'a>>,
+}
+
+/// Passes over one set of an index; `None` where only decoding it tells (values, transforms, bounds of old files).
+/// The cursor then stands behind the set in either case.
+pub fn skim_set<'a>(c: &mut Cursor<'a>, element: Option<ElementType>) -> Result<Option<Skimmed<'a>>> {
+    let (count, mut c) = next_set(c)?;
+    let mut set = Skimmed { time_index: 0, dimensions: None };
+    let mut bits = None;
+    for _ in 0..count {
+        match c.u8("characteristic")? {
+            3 | 6 => {
+                c.u64("offset")?;
+            }
+            4 => {
+                let n = dimension_count(&mut c)?;
+                set.dimensions = Some(c.inside(24 * u64::from(n), "dimensions")?);
+            }
+            7 => {
+                c.u32("file index")?;
+            }
+            8 => set.time_index = c.u32("time index")?,
+            9 => bits = Some(c.u32("bitmap")?),
+            10 => match (bits, element) {
+                (Some(0), _) => {}
+                (Some(bits), Some(t)) if t.size() > 0 && !t.is_complex() && bits & !FULL == 0 => {
+                    let sizes = [(MIN, t.size()), (MAX, t.size()), (COUNT, 4), (SUM, 8), (SQUARES, 8), (FINITE, 1)];
+                    let length = sizes.into_iter().filter(|(bit, _)| bits & bit != 0).map(|(_, size)| size).sum();
+                    c.take_u64(length, "statistics")?;
+                }
+                _ => return Ok(None),
+            },
+            0 if set.dimensions.is_none() && element.is_some_and(|t| t.size() > 0) => {
+                c.take_u64(element.map_or(0, ElementType::size), "value")?;
+            }
+            _ => return Ok(None),
+        }
+    }
+    if c.left() > 0 {
+        return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes behind the last characteristic", c.left())));
+    }
+    Ok(Some(set))
+}
+
+fn dimension_count(c: &mut Cursor<'_>) -> Result<u8> {
     let n = c.u8("dimensions")?;
     let length = c.u16("dimensions")?;
     if n > MOST_DIMENSIONS || u32::from(length) != 24 * u32::from(n) {
         return Err(c.fail(ErrorKind::Corrupt, format!("{n} dimensions in {length} bytes")));
     }
-    let mut shape = Shape::default();
+    Ok(n)
+}
+
+fn decode_shape(c: &mut Cursor<'_>) -> Result<Shape> {
+    let n = dimension_count(c)?;
+    let room = || Vec::with_capacity(usize::from(n));
+    let mut shape = Shape { local: room(), global: room(), offset: room() };
     for _ in 0..n {
         shape.local.push(c.u64("dimensions")?);
         shape.global.push(c.u64("dimensions")?);
@@ -469,6 +525,32 @@ mod tests {
         assert_eq!((set.record_offset, set.payload_offset, set.file_index, set.time_index), (10, 99, 3, 7));
         assert_eq!(set.shape, Some(shape));
         assert_eq!(set.statistics, s);
+    }
+
+    #[test]
+    fn passing_over_a_set_tells_what_decoding_it_tells() {
+        let shape = Shape::global([1, 3], [4, 3], [2, 0]);
+        let at = Location { record_offset: 10, payload_offset: 99, file_index: 3, time_index: 7 };
+        for element in ElementType::ALL.into_iter().filter(|t| t.size() > 0 && *t != ElementType::Char) {
+            let values = vec![1; 3 * element.size() as usize];
+            let mut all = Vec::new();
+            for level in [Level::Off, Level::MinMax, Level::Full] {
+                let s = pass::look(&values, element, level).statistics;
+                put_array_set(&mut all, at, element, level, &shape, s.as_ref());
+            }
+            let value = Value::from_bytes(element, &values[..element.size() as usize], ByteOrder::NATIVE).unwrap();
+            put_scalar_set(&mut all, at, &value);
+            let (mut skimming, mut decoding) =
+                (Cursor::new(&all, ByteOrder::NATIVE, 0), Cursor::new(&all, ByteOrder::NATIVE, 0));
+            for _ in 0..4 {
+                let skimmed = skim_set(&mut skimming, Some(element)).unwrap().expect("nothing in it needs decoding");
+                let set = decode_set(&mut decoding, Some(element), false).unwrap();
+                assert_eq!(skimming.position(), decoding.position(), "{element}");
+                assert_eq!(skimmed.time_index, set.time_index, "{element}");
+                let numbers = skimmed.dimensions.map(|mut d| [(); 6].map(|()| d.u64("dimensions").unwrap()));
+                assert_eq!(numbers, set.shape.map(|_| [1, 4, 2, 3, 3, 0]), "{element}");
+            }
+        }
     }
 
     #[test]

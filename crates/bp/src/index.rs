@@ -243,6 +243,15 @@ impl ProcessGroupEntry {
     }
 }
 
+/// Passes over one entry of a process group index without any memory: its group, and whether its dimensions are
+/// fastest first.
+pub fn skim_process_group<'a>(c: &mut Cursor<'a>) -> Result<(&'a [u8], bool)> {
+    let length = c.u16("process group entry")?;
+    let mut c = c.inside(u64::from(length), "process group entry")?;
+    let group = c.str16("group name")?;
+    Ok((group, c.u8("process group entry")? == b'y'))
+}
+
 /// The entries of a process group index, section head included.
 pub fn process_groups(c: &mut Cursor<'_>) -> Result<Vec<ProcessGroupEntry>> {
     let count = c.u64("process group index")?;

@@ -8,7 +8,7 @@ use common::*;
 use proptest::prelude::*;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use thalweg_bp::characteristic::decode_set;
+use thalweg_bp::characteristic::{decode_set, skim_set};
 use thalweg_bp::extension::{self, Directory, Records};
 use thalweg_bp::footer::{FOOTER, Footer, MINIFOOTER};
 use thalweg_bp::index::{self, Index, ProcessGroupEntry};
@@ -87,6 +87,7 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("sets", |b, o| {
         for t in ElementType::ALL {
             drop(decode_set(&mut c(b, o), Some(t), b.first().is_some_and(|b| b % 2 == 0)));
+            drop(skim_set(&mut c(b, o), Some(t)));
         }
     }),
     ("header", |b, o| drop(Header::decode(&mut c(b, o)))),

@@ -93,9 +93,12 @@ impl How {
         };
         let payload = Extent::new(set.payload_offset, bytes);
         payload.end().ok_or_else(too_large)?;
-        let original = set.transform.as_ref().map(|t| &t.shape).or(stored);
-        let kind = kind_of(original);
-        let mut shape = original.cloned().unwrap_or_default();
+        let (original, transform) = match set.transform {
+            Some(t) => (Some(t.shape), Some(t.uid)),
+            None => (set.shape.filter(|s| s.rank() > 0), None),
+        };
+        let kind = kind_of(original.as_ref());
+        let mut shape = original.unwrap_or_default();
         if self.fortran {
             shape = shape.reversed();
         }
@@ -117,9 +120,14 @@ impl How {
             subfile,
             payload,
             record_offset: set.record_offset,
-            transform: set.transform.map(|t| t.uid),
+            transform,
         })
     }
+}
+
+/// Whether [`resolve`] would change anything in a step that starts with this block.
+pub(crate) fn needs_the_others(first: &Block, kind: Kind) -> bool {
+    kind == Kind::LocalValue || first.shape.contains(&JOINED)
 }
 
 /// Gives blocks of a step what only all of them together tell: offsets in a joined dimension, the number of values

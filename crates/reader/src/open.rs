@@ -337,7 +337,17 @@ impl Reader {
             let step = v.sets.step(sets.start);
             let of_step = v.sets.of_steps(step..step.saturating_add(1));
             sets.start = of_step.end;
-            self.blocks_of(&v, of_step)?.into_iter().try_for_each(&mut *each)?;
+            let first = self.block(&v, of_step.start, of_step.start)?;
+            if block::needs_the_others(&first, v.kind) {
+                self.blocks_of(&v, of_step)?.into_iter().try_for_each(&mut *each)?;
+                continue;
+            }
+            // One at a time: a step may have a hundred thousand.
+            let start = of_step.start;
+            each(first)?;
+            for number in start + 1..of_step.end {
+                each(self.block(&v, number, start)?)?;
+            }
         }
         Ok(())
     }
@@ -668,13 +678,15 @@ impl Reader {
         const WINDOW: usize = 256 << 10;
         let inner = &*self.0;
         let mut flags = Fortran::default();
-        let mut note = |entry: ProcessGroupEntry| {
+        let mut last = Vec::new();
+        let mut note = |group: &[u8], fortran: bool| {
             if flags.groups.is_empty() {
-                flags.first = entry.fortran;
+                flags.first = fortran;
+            } else if last == group {
+                return;
             }
-            if let std::collections::hash_map::Entry::Vacant(e) = flags.groups.entry(entry.group) {
-                e.insert(entry.fortran);
-            }
+            last = group.to_vec();
+            flags.groups.entry(String::from_utf8_lossy(group).into_owned()).or_insert(fortran);
         };
         if let Some(base) = &inner.live.base {
             let f = &base.footer;
@@ -693,9 +705,9 @@ impl Reader {
                 let mut c = Cursor::new(&window, f.order, at);
                 let mut good = 0;
                 while seen < count {
-                    match ProcessGroupEntry::decode(&mut c) {
-                        Ok(entry) => {
-                            note(entry);
+                    match index::skim_process_group(&mut c) {
+                        Ok((group, fortran)) => {
+                            note(group, fortran);
                             (good, seen) = (c.position(), seen + 1);
                         }
                         Err(e) if e.kind() == ErrorKind::Torn && good > 0 && at + n < stop => break,
@@ -712,7 +724,7 @@ impl Reader {
                     .at_byte(f.process_groups));
             }
         }
-        inner.live.steps.process_groups()?.into_iter().for_each(note);
+        inner.live.steps.process_groups()?.iter().for_each(|g| note(g.group.as_bytes(), g.fortran));
         Ok(flags)
     }
 

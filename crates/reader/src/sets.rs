@@ -4,7 +4,7 @@
 //! a hundred thousand blocks stays as small in memory as in the file, plus 16 bytes a block.
 
 use std::ops::Range;
-use thalweg_bp::characteristic::{self, Characteristics};
+use thalweg_bp::characteristic::{self, Characteristics, Skimmed};
 use thalweg_bp::index::{Entry, Head};
 use thalweg_bp::live::EntryPlace;
 use thalweg_bp::shape::Shape;
@@ -14,6 +14,8 @@ use thalweg_types::{ByteOrder, ElementType, ErrorKind, Result};
 
 struct Segment {
     bytes: Vec<u8>,
+    /// Where the first set starts in them.
+    start: usize,
     order: ByteOrder,
     /// Where the bytes lie in the file, for messages.
     base: u64,
@@ -58,16 +60,15 @@ impl Sets {
             places: Vec::new(),
         };
         if let Some(entry) = entry {
-            let mut bytes = entry.read(source)?;
+            let bytes = entry.read(source)?;
             let mut c = Cursor::new(&bytes, order, entry.extent.offset);
             c.u32("index entry")?;
             let head = Head::decode(&mut c)?;
-            let at = c.position();
-            bytes.drain(..at);
-            sets.add(Segment { bytes, order, base: entry.extent.offset + at as u64 }, head.count)?;
+            let start = c.position();
+            sets.add(Segment { bytes, start, order, base: entry.extent.offset }, head.count)?;
         }
         if let Some(entry) = steps {
-            sets.add(Segment { bytes: entry.sets.clone(), order: ByteOrder::NATIVE, base: 0 }, entry.count)?;
+            sets.add(Segment { bytes: entry.sets.clone(), start: 0, order: ByteOrder::NATIVE, base: 0 }, entry.count)?;
         }
         // Files keep their sets in this order; one that does not still reads.
         if !sets.places.is_sorted_by_key(|p| p.time) {
@@ -78,17 +79,36 @@ impl Sets {
 
     fn add(&mut self, segment: Segment, count: u64) -> Result<()> {
         let mut c = Cursor::new(&segment.bytes, segment.order, segment.base);
+        c.take(segment.start, "index entry")?;
         // A set has 5 bytes at least.
         self.places.reserve(count.min(segment.bytes.len() as u64 / 5) as usize);
         for _ in 0..count {
             let at = c.position() as u64;
-            let set = characteristic::decode_set(&mut c, self.element, false)?;
-            if let Some(shape) = set.transform.map(|t| t.shape).or(set.shape) {
-                let first = self.shape.get_or_insert_with(|| shape.clone());
-                self.global_changes |= first.global != shape.global;
-                self.local_changes |= first.local != shape.local;
-            }
-            self.places.push(Place { time: set.time_index, segment: self.segments.len() as u32, at });
+            let mut whole = c.clone();
+            let time = match (characteristic::skim_set(&mut c, self.element)?, &self.shape) {
+                (Some(Skimmed { time_index, dimensions: None }), _) => time_index,
+                (Some(Skimmed { time_index, dimensions: Some(mut dimensions) }), Some(first)) => {
+                    let same = dimensions.left() == 24 * first.rank();
+                    (self.global_changes, self.local_changes) =
+                        (self.global_changes | !same, self.local_changes | !same);
+                    for d in 0..if same { first.rank() } else { 0 } {
+                        self.local_changes |= dimensions.u64("dimensions")? != first.local[d];
+                        self.global_changes |= dimensions.u64("dimensions")? != first.global[d];
+                        dimensions.u64("dimensions")?;
+                    }
+                    time_index
+                }
+                _ => {
+                    let set = characteristic::decode_set(&mut whole, self.element, false)?;
+                    if let Some(shape) = set.transform.map(|t| t.shape).or(set.shape) {
+                        let first = self.shape.get_or_insert_with(|| shape.clone());
+                        self.global_changes |= first.global != shape.global;
+                        self.local_changes |= first.local != shape.local;
+                    }
+                    set.time_index
+                }
+            };
+            self.places.push(Place { time, segment: self.segments.len() as u32, at });
         }
         if c.left() > 0 {
             return Err(c.fail(ErrorKind::Corrupt, format!("{} bytes behind the last set", c.left())));
