@@ -1,7 +1,7 @@
 //! The promise of everything together: what is written reads back equal, by any method, on any layout, from any
 //! number of ranks.
 //!
-//! A [`Scenario`] is data: a schema, and what each rank writes of it in each step, shapes and bytes included. [`write`]
+//! A [`Scenario`] is data: a schema, and what each rank writes of it in each step, shapes and bytes included. [`write()`]
 //! hands it to the programming interface, [`check`] asks the reader for every block, box, point, value and attribute
 //! of it. Neither looks at how the other does it.
 //!

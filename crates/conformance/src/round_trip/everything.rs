@@ -252,7 +252,7 @@ struct Writer<'s> {
 impl Writer<'_> {
     fn put(&mut self, name: &str, shape: Option<Shape>, bytes: Vec<u8>) {
         let variable = *self.positions.get(name).unwrap_or_else(|| panic!("no variable {name}"));
-        let deferred = shape.is_some() && (name == "large" || self.writes.len() % 5 == 0);
+        let deferred = shape.is_some() && (name == "large" || self.writes.len().is_multiple_of(5));
         self.writes.push(Write { variable, shape, bytes, deferred });
     }
 
@@ -369,7 +369,7 @@ fn one_rank(w: &mut Writer<'_>, rank: u32, ranks: u32, step: u64, empty: [u64; 2
     }
     let start = cut(37, rank, ranks);
     let line = Shape::global([cut(37, rank + 1, ranks) - start], [37], [start]);
-    if rank % 2 == 0 {
+    if rank.is_multiple_of(2) {
         w.array("/optional/ranks", ElementType::F64, line.clone());
     }
     w.array("/time/series", ElementType::F64, line);
@@ -378,7 +378,7 @@ fn one_rank(w: &mut Writer<'_>, rank: u32, ranks: u32, step: u64, empty: [u64; 2
         w.array("/several/rows", ElementType::I32, Shape::global([1, 4], [3 * size, 4], [row, 0]));
         w.array("/several/locals", ElementType::I32, Shape::local([2 + (r + step) % 3]));
     }
-    if rank % 2 == 0 {
+    if rank.is_multiple_of(2) {
         w.array("/holes", ElementType::F32, Shape::global([2], [3 * size], [3 * r]));
     }
     w.number("height", (step as u32).to_ne_bytes());
@@ -409,7 +409,7 @@ fn one_rank(w: &mut Writer<'_>, rank: u32, ranks: u32, step: u64, empty: [u64; 2
         let shape = Shape::global([2], [2 * size], [2 * r]);
         w.put(&format!("/special/{}", word(*element)), Some(shape), ends);
     }
-    let part = |r: u64| if r % 2 == 0 { 1500 } else { 700 };
+    let part = |r: u64| if r.is_multiple_of(2) { 1500 } else { 700 };
     let (before, total) = ((0..r).map(part).sum::<u64>(), (0..size).map(part).sum::<u64>());
     for (name, value) in [("part", part(r)), ("before", before), ("total", total)] {
         w.number(name, (value as u32).to_ne_bytes());
