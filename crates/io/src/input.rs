@@ -122,10 +122,10 @@ impl Input {
             let mut missing = Vec::new();
             for d in variable.local.iter().chain(&variable.global).chain(&variable.offset) {
                 d.for_each_name(&mut |name| {
-                    if let NameRef::Variable(name) = name {
-                        if !known.contains_key(name) {
-                            missing.push(name.to_string());
-                        }
+                    if let NameRef::Variable(name) = name
+                        && !known.contains_key(name)
+                    {
+                        missing.push(name.to_string());
                     }
                 });
             }

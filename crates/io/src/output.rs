@@ -337,11 +337,10 @@ impl<'a> Output<'a> {
         }
         if let Some(expected) =
             resolve::block_bytes(variable, shape.as_ref().map(|s| s.local.as_slice())).map_err(place)?
+            && expected != data.len() as u64
         {
-            if expected != data.len() as u64 {
-                let what = format!("{} bytes were given, its dimensions need {expected}", data.len());
-                return Err(place(Error::new(ErrorKind::InvalidArgument, what)));
-            }
+            let what = format!("{} bytes were given, its dimensions need {expected}", data.len());
+            return Err(place(Error::new(ErrorKind::InvalidArgument, what)));
         }
         if shape.as_ref().is_some_and(|s| !s.is_global() && s.local.iter().all(|n| *n == 0)) {
             return Ok(None);

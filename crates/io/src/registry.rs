@@ -70,7 +70,7 @@ pub fn check_all(schema: &Schema) -> Result<()> {
         .try_for_each(|choice| check(choice).map(|_| ()).map_err(|(_, problem)| Error::from(problem)))?;
     for group in &schema.groups {
         for variable in &group.variables {
-            if variable.transform.as_deref().is_some_and(|t| t != "none") {
+            if variable.transform.as_deref().is_some_and(|t| !matches!(t, "none" | "identity")) {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
                     "transforms are not written yet; remove the attribute or say none",

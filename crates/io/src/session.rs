@@ -62,10 +62,10 @@ impl Session {
     /// # Errors
     /// `Config` with everything that is wrong in the document; nothing is half configured.
     pub fn from_xml(text: &str, file_name: &str, comm: Box<dyn Communicator>) -> Result<Session> {
-        let schema = thalweg_schema::xml::parse(text, file_name).map_err(Error::from).and_then(|schema| {
+        let schema = thalweg_schema::xml::parse(text, file_name).map_err(all_of).and_then(|schema| {
             let mut report = thalweg_schema::Report::new(file_name, text);
             registry::lint(&schema, &mut report);
-            if report.errors() > 0 { Err(report.into()) } else { Ok(schema) }
+            if report.errors() > 0 { Err(all_of(report)) } else { Ok(schema) }
         });
         Session::agreed(schema, comm)
     }
@@ -75,7 +75,7 @@ impl Session {
         match std::fs::read(path) {
             Ok(bytes) => match thalweg_schema::xml::decode(&bytes, path) {
                 Ok(text) => Session::from_xml(&text, path, comm),
-                Err(report) => Session::agreed(Err(report.into()), comm),
+                Err(report) => Session::agreed(Err(all_of(report)), comm),
             },
             Err(e) => Session::agreed(Err(Error::io("cannot read the configuration", e).in_object(path)), comm),
         }
@@ -226,6 +226,11 @@ impl Session {
         self.shared.pool.trim();
         agree(&**self.comm(), outcome, "finalize", &[]).map(|_| ())
     }
+}
+
+/// Everything that is wrong with a document, as one error.
+fn all_of(report: thalweg_schema::Report) -> Error {
+    Error::new(ErrorKind::Config, format!("the configuration is refused\n{}", report.render(false).trim_end()))
 }
 
 /// A number that no other opening has: time and process, mixed.

@@ -389,13 +389,11 @@ impl Group {
             }
             let waiting;
             (state, waiting) = pause(&self.changed, state, deadline);
-            if !waiting {
-                if let Some(meeting) = state.meetings.get_mut(&number).filter(|m| m.outcome.is_none()) {
-                    let missing: Vec<_> = (0..size).filter(|r| meeting.deposits[*r].is_none()).collect();
-                    let what = format!("{call:?}: {} did not come within {timeout:?}", named(&missing));
-                    meeting.fail(Failure { kind: ErrorKind::Timeout, what, by: Some(rank) });
-                    self.changed.notify_all();
-                }
+            if !waiting && let Some(meeting) = state.meetings.get_mut(&number).filter(|m| m.outcome.is_none()) {
+                let missing: Vec<_> = (0..size).filter(|r| meeting.deposits[*r].is_none()).collect();
+                let what = format!("{call:?}: {} did not come within {timeout:?}", named(&missing));
+                meeting.fail(Failure { kind: ErrorKind::Timeout, what, by: Some(rank) });
+                self.changed.notify_all();
             }
         }
     }
@@ -405,16 +403,16 @@ impl Group {
         self.here(rank)?;
         let deadline = deadline(timeout);
         let mut state = lock(&self.state);
-        if let Some(lost) = self.gone() {
-            if self.revoked.swap(1, Ordering::SeqCst) == 0 {
-                for meeting in state.meetings.values_mut().filter(|m| m.outcome.is_none()) {
-                    meeting.fail(self.lost(lost));
-                }
-                self.changed.notify_all();
-                drop(state);
-                self.wake_receivers();
-                state = lock(&self.state);
+        if let Some(lost) = self.gone()
+            && self.revoked.swap(1, Ordering::SeqCst) == 0
+        {
+            for meeting in state.meetings.values_mut().filter(|m| m.outcome.is_none()) {
+                meeting.fail(self.lost(lost));
             }
+            self.changed.notify_all();
+            drop(state);
+            self.wake_receivers();
+            state = lock(&self.state);
         }
         let number = state.rally_number;
         state.rally.resize(self.members.len(), false);
