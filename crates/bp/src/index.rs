@@ -113,38 +113,41 @@ impl Table {
         self.by_name.get(&(path.to_string(), name.to_string())).map(|i| &self.entries[*i])
     }
 
-    fn sets_of(&mut self, id: u32, group: &str, path: &str, name: &str, code: u8) -> Result<&mut Entry> {
+    /// The place of the entry of this path and name, which is made where there is none.
+    fn place_of(&mut self, id: u32, group: &str, path: &str, name: &str, code: u8) -> usize {
         let key = (path.to_string(), name.to_string());
-        let i = match self.by_name.get(&key) {
-            Some(i) => *i,
-            None => {
-                self.entries.push(Entry {
-                    id,
-                    group: group.to_string(),
-                    name: name.to_string(),
-                    path: path.to_string(),
-                    code,
-                    count: 0,
-                    sets: Vec::new(),
-                });
-                self.by_name.insert(key, self.entries.len() - 1);
-                self.entries.len() - 1
-            }
-        };
-        let entry = &mut self.entries[i];
-        if entry.group != group {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                format!("\"{path}/{name}\" is in group \"{}\" of this file; a file holds a name once", entry.group),
-            )
-            .in_group(group));
+        if let Some(i) = self.by_name.get(&key) {
+            return *i;
+        }
+        self.entries.push(Entry {
+            id,
+            group: group.to_string(),
+            name: name.to_string(),
+            path: path.to_string(),
+            code,
+            count: 0,
+            sets: Vec::new(),
+        });
+        self.by_name.insert(key, self.entries.len() - 1);
+        self.entries.len() - 1
+    }
+
+    /// The entry at a place, refused where it is another group's or of another type.
+    fn sets_at(&mut self, at: usize, group: &[u8], code: u8) -> Result<&mut Entry> {
+        let entry = &mut self.entries[at];
+        if entry.group.as_bytes() != group {
+            let message = format!(
+                "\"{}/{}\" is in group \"{}\" of this file; a file holds a name once",
+                entry.path, entry.name, entry.group
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, message).in_group(String::from_utf8_lossy(group)));
         }
         if entry.code != code {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 format!("type code {code}, but the file has type code {}", entry.code),
             )
-            .in_variable(name));
+            .in_variable(entry.name.clone()));
         }
         Ok(entry)
     }
@@ -158,7 +161,8 @@ impl Table {
         code: u8,
         set: impl FnOnce(&mut Vec<u8>),
     ) -> Result<()> {
-        let entry = self.sets_of(id, group, path, name, code)?;
+        let at = self.place_of(id, group, path, name, code);
+        let entry = self.sets_at(at, group.as_bytes(), code)?;
         let before = entry.sets.len();
         set(&mut entry.sets);
         entry.count += 1;
@@ -170,18 +174,34 @@ impl Table {
     fn append(&mut self, c: &mut Cursor<'_>) -> Result<()> {
         let count = c.u32("index section")?;
         c.u64("index section")?;
+        // Ranks write their variables in the same order nearly always: then no name is looked up.
+        let mut next = 0;
         for _ in 0..count {
             let length = c.u32("index entry")?;
             let mut inside = c.inside(u64::from(length), "index entry")?;
-            let head = Head::decode(&mut inside)?;
+            let start = inside.clone();
+            let id = inside.u32("index entry")?;
+            let mut name = || inside.str16("index entry");
+            let (group, name, path) = (name()?, name()?, name()?);
+            let code = inside.u8("index entry")?;
+            let count = inside.u64("index entry")?;
             let sets = inside.take(inside.left(), "characteristics")?;
             // A set has 5 bytes at least.
-            if head.count.checked_mul(5).is_none_or(|least| least > sets.len() as u64) {
-                return Err(inside.fail(ErrorKind::Corrupt, format!("{} sets in {} bytes", head.count, sets.len())));
+            if count.checked_mul(5).is_none_or(|least| least > sets.len() as u64) {
+                return Err(inside.fail(ErrorKind::Corrupt, format!("{count} sets in {} bytes", sets.len())));
             }
-            let entry = self.sets_of(head.id, &head.group, &head.path, &head.name, head.code)?;
+            let same = |e: &Entry| e.name.as_bytes() == name && e.path.as_bytes() == path;
+            let entry = if self.entries.get(next).is_some_and(same) {
+                self.sets_at(next, group, code)?
+            } else {
+                // Bytes that are no UTF-8 are replaced here.
+                let head = Head::decode(&mut start.clone())?;
+                next = self.place_of(id, &head.group, &head.path, &head.name, code);
+                self.sets_at(next, head.group.as_bytes(), code)?
+            };
+            next += 1;
             entry.sets.extend_from_slice(sets);
-            entry.count += head.count;
+            entry.count += count;
             self.bytes += sets.len() as u64;
         }
         Ok(())
