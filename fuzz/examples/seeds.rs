@@ -1,0 +1,198 @@
+//! Makes fuzz/seeds: from the fixtures of other libraries, and from small files written by our own.
+//!
+//!   cargo run --manifest-path fuzz/Cargo.toml --example seeds
+//!
+//! A seed of a target that takes files starts with a byte of 2 (checksums are set right) or 3 (and the order is big).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thalweg_bp::characteristic::next_set;
+use thalweg_bp::live::Live;
+use thalweg_bp::scan::scan;
+use thalweg_bp::wire::Cursor;
+use thalweg_comm::Communicator;
+use thalweg_comm::threads;
+use thalweg_fuzz::SUBFILE;
+use thalweg_io::{Mode, Session};
+use thalweg_layout::Direct;
+use thalweg_schema::xml;
+use thalweg_store::{Memory, Store, StoreExt};
+use thalweg_types::{ByteOrder, Extent};
+
+/// Files larger than this teach a fuzzer little.
+const LARGEST: usize = 48 << 10;
+
+#[derive(Default)]
+struct Seeds(BTreeMap<(String, String), Vec<u8>>);
+
+impl Seeds {
+    fn add(&mut self, target: &str, name: &str, bytes: &[u8]) {
+        if bytes.len() <= LARGEST {
+            self.0.insert((target.into(), name.into()), bytes.to_vec());
+        }
+    }
+
+    /// A file, and its parts for the targets that take parts.
+    fn add_file(&mut self, name: &str, bytes: &[u8], big: bool) {
+        let how = if big { 3 } else { 2 };
+        let order = if big { ByteOrder::Big } else { ByteOrder::Little };
+        let with = |bytes: &[u8]| [&[how], bytes].concat();
+        self.add("files", name, &with(bytes));
+        let at = bytes.windows(SUBFILE.len()).position(|w| w == SUBFILE).unwrap_or(bytes.len());
+        let main = &bytes[..at];
+        self.add("footer", name, &main[main.len().saturating_sub(28)..]);
+        let cut = |e: Extent| &main[e.offset as usize..e.end().unwrap() as usize];
+        if let Ok(live) = Live::find(main) {
+            if let Some(base) = &live.base {
+                if let Some(extension) = &base.extension {
+                    self.add("extension", name, &with(cut(extension.extent)));
+                }
+                for (i, e) in base.entries.iter().enumerate().take(12) {
+                    let entry = cut(e.extent);
+                    let mut c = Cursor::new(entry, order, 0);
+                    if c.u32("").is_err() || thalweg_bp::index::Head::decode(&mut c).is_err() {
+                        continue;
+                    }
+                    let start = c.position();
+                    if next_set(&mut c).is_ok() {
+                        let set = [&[e.head.code, u8::from(big)], &entry[start..c.position()]].concat();
+                        self.add("characteristics", &format!("{name}-{i}"), &set);
+                    }
+                }
+            }
+            for record in &live.step_records {
+                self.add("step_record", name, &with(cut(record.extent)));
+            }
+            if let (Ok(index), false) = (live.load(main), big) {
+                self.add("index", name, &index.to_fragment());
+            }
+        }
+        if let Ok(seen) = scan(main, order) {
+            for (i, found) in seen.groups.iter().enumerate().take(3) {
+                self.add("process_group", &format!("{name}-{i}"), &with(cut(found.extent)));
+                if let Some(t) = &found.trailer {
+                    let length = thalweg_bp::trailer::length(t.blocks.len());
+                    let end = found.extent.end().unwrap();
+                    self.add("trailer", &format!("{name}-{i}"), &with(cut(Extent::new(end - length, length))));
+                }
+            }
+        }
+    }
+}
+
+const OURS: &str = r#"<adios-config host-language="C">
+  <adios-group name="heat" time-index="iter" stats="on">
+    <var name="NX" type="integer"/>
+    <var name="rank" type="integer"/>
+    <var name="note" type="string"/>
+    <global-bounds dimensions="2*NX" offsets="rank*NX">
+      <var name="z" path="/c" type="double complex" dimensions="NX"/>
+    </global-bounds>
+    <var name="big" type="unsigned long" dimensions="NX"/>
+    <attribute name="units" path="/t" type="string" value="K"/>
+    <attribute name="limits" type="double" value="1.5,2"/>
+    <attribute name="nx" var="NX"/>
+  </adios-group>
+  <method group="heat" method="METHOD"/>
+</adios-config>"#;
+
+/// A file of so many ranks and steps; not finalized where `finished` is false.
+fn ours(method: &str, ranks: u32, steps: u64, finished: bool) -> Vec<u8> {
+    let store = Arc::new(Memory::new());
+    let layout = Arc::new(Direct::new(store.clone()).unwrap());
+    threads::run(ranks, |comm| {
+        let schema = xml::parse(&OURS.replace("METHOD", method), "seeds.xml").unwrap();
+        let session = Session::with_layout(schema, layout.clone(), comm.duplicate().unwrap()).unwrap();
+        for step in 0..steps {
+            let mode = if step == 0 { Mode::Write } else { Mode::Append };
+            let mut out = session.open("heat", "f.bp", mode, comm.duplicate().unwrap()).unwrap();
+            let (rank, nx) = (comm.rank(), 2);
+            out.write_values("NX", &[nx]).unwrap();
+            out.write_values("rank", &[rank as i32]).unwrap();
+            out.write("note", format!("step {step}").as_bytes()).unwrap();
+            let z: Vec<f64> = (0..2 * nx).map(|i| f64::from(i) + step as f64).collect();
+            out.write_values("z", &z).unwrap();
+            if rank == 0 {
+                out.write_values("big", &[u64::MAX - step, 1]).unwrap();
+            }
+            out.close().unwrap();
+        }
+        if finished {
+            session.finalize().unwrap();
+        }
+    });
+    let mut all = store.read_all("f.bp").unwrap();
+    for name in store.list("f.bp.dir").unwrap_or_default() {
+        all.extend_from_slice(SUBFILE);
+        all.extend(store.read_all(&format!("f.bp.dir/{name}")).unwrap());
+    }
+    all
+}
+
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path());
+    let mut files: Vec<PathBuf> =
+        entries.filter(|p| p.is_file() && p.extension().is_some_and(|e| e == ending)).collect();
+    files.sort();
+    files
+}
+
+fn main() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut seeds = Seeds::default();
+    for path in files(&root.join("tests/fixtures/foreign"), "bp") {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_string();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let folder = path.with_extension("bp.dir");
+        for k in 0.. {
+            let Ok(more) = std::fs::read(folder.join(format!("{name}.bp.{k}"))) else { break };
+            bytes.extend_from_slice(SUBFILE);
+            bytes.extend(more);
+        }
+        if bytes.len() <= 8 << 10 || name == "encoded-big-01" {
+            seeds.add_file(&name, &bytes, name.contains("big"));
+        }
+    }
+    for (name, bytes) in [
+        ("mpi-finished", ours("MPI", 2, 2, true)),
+        ("mpi-followed", ours("MPI", 1, 2, false)),
+        ("posix-finished", ours("POSIX", 2, 2, true)),
+        ("posix-followed", ours("POSIX", 1, 2, false)),
+    ] {
+        seeds.add_file(name, &bytes, false);
+        seeds.add_file(&format!("{name}-torn"), &bytes[..bytes.len() - 70], false);
+    }
+    for folder in ["tests/fixtures/foreign", "examples/gray-scott"] {
+        for path in files(&root.join(folder), "xml") {
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            seeds.add("schema", name, &std::fs::read(&path).unwrap());
+        }
+    }
+    seeds.add("schema", "ours", OURS.replace("METHOD", "MPI").as_bytes());
+    for (i, text) in [
+        "data/v[-1, 2:5, :]",
+        "v[3]",
+        "odd[name][0, :-1]",
+        "max(v) > 0.3 and not (min(u) <= -1e-3 or step == 4)",
+        "0 < mean(/data/v) < 1 || any(x) != \"text\" && attribute(units) = \"K\"",
+        "sum(n) >= 340282366920938463463374607431768211455",
+        "-inf",
+    ]
+    .iter()
+    .enumerate()
+    {
+        seeds.add("command_line", &format!("{i}"), text.as_bytes());
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
+    let _ = std::fs::remove_dir_all(&folder);
+    for ((target, name), bytes) in &seeds.0 {
+        let folder = folder.join(target);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(name), bytes).unwrap();
+    }
+    for target in ["live", "scan", "open", "verify", "recover"] {
+        std::os::unix::fs::symlink("files", folder.join(target)).unwrap();
+    }
+    println!("{} seeds, {} bytes", seeds.0.len(), seeds.0.values().map(Vec::len).sum::<usize>());
+}
