@@ -4,12 +4,12 @@
 //! |------|--------------|
 //! | [`arguments`] | the command line as data: parser, help, completions |
 //! | [`command`] | one room per command |
-//! | [`slice`] | `var[step, a:b, :]` |
+//! | [`mod@slice`] | `var[step, a:b, :]` |
 //! | [`predicate`] | what `find` looks for, answered from characteristics: no, maybe, yes |
 //! | [`number`] | numbers compared exactly, printed exactly or briefly |
-//! | [`format`] | values, shapes and boxes as text and JSON |
+//! | [`mod@format`] | values, shapes and boxes as text and JSON |
 //! | [`npy`] | NumPy files |
-//! | [`file`] | opening; what is said about files that were cut off |
+//! | [`mod@file`] | opening; what is said about files that were cut off |
 //! | [`terminal`], [`progress`] | colours, width and bars, on a terminal only |
 //! | [`outcome`] | exit codes |
 //!

@@ -24,10 +24,10 @@ enum Incoming {
 
 impl Incoming {
     fn advance(&mut self, raw: &RawComm) -> Result<()> {
-        if let Incoming::Found(_) = self {
-            if let Incoming::Found(matched) = std::mem::replace(self, Incoming::Lost) {
-                *self = Incoming::Receiving(raw.receive_found(matched)?);
-            }
+        if let Incoming::Found(_) = self
+            && let Incoming::Found(matched) = std::mem::replace(self, Incoming::Lost)
+        {
+            *self = Incoming::Receiving(raw.receive_found(matched)?);
         }
         let Incoming::Receiving(operation) = self else { return Ok(()) };
         match operation.test() {

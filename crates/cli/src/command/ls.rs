@@ -132,7 +132,8 @@ impl Extents {
     fn of(reader: &Reader, variable: &Variable) -> Result<Extents, Error> {
         let mut extents = Extents { least: variable.shape.clone(), most: variable.shape.clone(), blocks: (0, 0) };
         let steps = variable.steps.len() as u64;
-        if !variable.shape_changes && steps > 0 && variable.blocks % steps == 0 && variable.kind != Kind::Local {
+        if !variable.shape_changes && steps > 0 && variable.blocks.is_multiple_of(steps) && variable.kind != Kind::Local
+        {
             extents.blocks = (variable.blocks / steps, variable.blocks / steps);
             return Ok(extents);
         }
