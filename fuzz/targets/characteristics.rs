@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use thalweg_bp::characteristic::{bitmap_of, decode_set, next_set};
+use thalweg_bp::characteristic::{bitmap_of, decode_set, next_set, skim_set};
 use thalweg_fuzz::cursor;
 use thalweg_types::{ByteOrder, ElementType};
 
@@ -13,6 +13,15 @@ fuzz_target!(|data: &[u8]| {
     while c.left() > 0 {
         let mut skipped = c.clone();
         let skips = next_set(&mut skipped).is_ok();
+        if how & 2 == 0 {
+            let (mut skimming, mut decoding) = (c.clone(), c.clone());
+            let element = ElementType::from_code(*code);
+            let skimmed = skim_set(&mut skimming, element);
+            if let (Ok(Some(skimmed)), Ok(set)) = (skimmed, decode_set(&mut decoding, element, false)) {
+                assert_eq!((skimming.position(), skimmed.time_index), (decoding.position(), set.time_index));
+                assert_eq!(skimmed.dimensions.map(|d| d.left()), set.shape.map(|s| 24 * s.rank()));
+            }
+        }
         let Ok(set) = decode_set(&mut c, ElementType::from_code(*code), how & 2 != 0) else { break };
         assert!(skips && skipped.position() == c.position());
         bitmap_of(&set);

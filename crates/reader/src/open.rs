@@ -17,7 +17,7 @@ use crate::sets::Sets;
 use crate::summary::Joining;
 use crate::variable::full_name;
 use crate::{Attribute, Block, Element, Head, Kind, Partial, Status, Summary, Variable, fetch};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use thalweg_bp::characteristic::SINGLE_FILE;
@@ -56,6 +56,8 @@ struct Inner {
     fortran: OnceLock<Fortran>,
     groups: OnceLock<Arc<Vec<ProcessGroupEntry>>>,
     extra: OnceLock<Extra>,
+    /// Names of variables by id and group.
+    ids: OnceLock<HashMap<u32, HashMap<String, String>>>,
     /// Shortest the data file of an index file may be.
     data_length: u64,
 }
@@ -78,7 +80,9 @@ struct Fortran {
 
 #[derive(Default)]
 struct KeptSets {
-    sets: Vec<((bool, usize), Arc<Sets>)>,
+    sets: HashMap<(bool, usize), Arc<Sets>>,
+    /// Oldest first.
+    order: VecDeque<(bool, usize)>,
     weight: usize,
 }
 
@@ -184,6 +188,7 @@ impl Reader {
             fortran: OnceLock::new(),
             groups: OnceLock::new(),
             extra: OnceLock::new(),
+            ids: OnceLock::new(),
         })))
     }
 
@@ -565,7 +570,7 @@ impl Reader {
         let key = (attributes, number);
         {
             let kept = inner.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, sets)) = kept.sets.iter().find(|(k, _)| *k == key) {
+            if let Some(sets) = kept.sets.get(&key) {
                 return Ok(sets.clone());
             }
         }
@@ -579,10 +584,13 @@ impl Reader {
             .map_err(|e| self.name_it(e, &names.heads[number].name))?;
         let sets = Arc::new(sets);
         let mut kept = inner.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.weight += sets.weight();
-        kept.sets.push((key, sets.clone()));
-        while kept.weight > KEPT && kept.sets.len() > 1 {
-            let (_, oldest) = kept.sets.remove(0);
+        // Another thread may have read them meanwhile.
+        if kept.sets.insert(key, sets.clone()).is_none() {
+            kept.order.push_back(key);
+            kept.weight += sets.weight();
+        }
+        while kept.weight > KEPT && kept.order.len() > 1 {
+            let Some(oldest) = kept.order.pop_front().and_then(|k| kept.sets.remove(&k)) else { break };
             kept.weight -= oldest.weight();
         }
         Ok(sets)
@@ -728,13 +736,20 @@ impl Reader {
         Ok(flags)
     }
 
+    /// The full name of the variable with this id in a group.
     fn variable_of_id(&self, group: &str, id: u32) -> Option<String> {
         let inner = &*self.0;
-        let base = inner.live.base.iter().flat_map(|b| &b.entries).filter(|e| !e.is_attribute);
-        base.map(|e| (&e.head.group, e.head.id, &e.head.path, &e.head.name))
-            .chain(inner.live.steps.variables.entries().iter().map(|e| (&e.group, e.id, &e.path, &e.name)))
-            .find(|(g, i, ..)| *g == group && *i == id)
-            .map(|(_, _, path, name)| full_name(path, name))
+        let ids = inner.ids.get_or_init(|| {
+            let base = inner.live.base.iter().flat_map(|b| &b.entries).filter(|e| !e.is_attribute);
+            let base = base.map(|e| (e.head.id, &e.head.group, &e.head.path, &e.head.name));
+            let steps = inner.live.steps.variables.entries().iter().map(|e| (e.id, &e.group, &e.path, &e.name));
+            let mut ids: HashMap<u32, HashMap<String, String>> = HashMap::new();
+            for (id, group, path, name) in base.chain(steps) {
+                ids.entry(id).or_default().entry(group.clone()).or_insert_with(|| full_name(path, name));
+            }
+            ids
+        });
+        ids.get(&id)?.get(group).cloned()
     }
 
     /// The value of a scalar's block: from the index, or from the data where the index has none.
@@ -966,19 +981,20 @@ fn status_of(
     let records = base.and_then(|b| b.records()).map(|r| (r, order));
     let records: Vec<_> = records.into_iter().chain([(&live.steps.records, ByteOrder::NATIVE)]).collect();
     let mut groups: Vec<String> = Vec::new();
+    let mut known = HashSet::new();
     for head in variables.heads.iter().chain(&attributes.heads) {
-        if !groups.contains(&head.group) {
+        if known.insert(head.group.as_str()) {
             groups.push(head.group.clone());
         }
     }
-    let mut partial = Vec::new();
+    let (mut partial, mut known) = (Vec::new(), HashSet::new());
     for (time, rank, kind) in records.iter().flat_map(|(r, o)| scan::partial_steps(r.get(Tag::Partial), *o)) {
         let entry = Partial {
             step: u64::from(time.saturating_sub(1)),
             rank,
             kind: ErrorKind::from_code(u8::try_from(kind).unwrap_or(0)),
         };
-        if !partial.contains(&entry) {
+        if known.insert((time, rank, kind)) {
             partial.push(entry);
         }
     }

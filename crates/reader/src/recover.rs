@@ -249,12 +249,18 @@ impl Run<'_> {
         }
         let mut done = Recovery { dropped: groups.dropped, ..Recovery::default() };
         let mut index = Index::default();
-        let mut runs: Vec<u64> = Vec::new();
+        let mut runs: BTreeSet<u64> = BTreeSet::new();
         let mut kept = groups.kept.iter().peekable();
         let mut fillers = Vec::new();
         let mut end = groups.end_of_data;
         let first_time = groups.kept.first().map_or(1, |i| i.time);
         let last_time = groups.kept.last().map_or(0, |i| i.time);
+        let lost = u64::from(last_time - first_time.min(last_time)).saturating_sub(groups.kept.len() as u64);
+        if lost > (1 << 16) + 16 * groups.kept.len() as u64 {
+            let what =
+                format!("{} process groups say they are of steps {first_time} to {last_time}", groups.kept.len());
+            return Err(Error::new(ErrorKind::Corrupt, what).in_object(self.path));
+        }
         for time in first_time..=last_time {
             if kept.peek().is_some_and(|i| i.time > time) {
                 // A lost step gets an empty process group: ADIOS 1.13 breaks on files with fewer groups than steps.
@@ -275,8 +281,7 @@ impl Run<'_> {
                     .fragment(&s.object, s.file_index, item.rank, ByteOrder::NATIVE)
                     .map_err(|e| e.in_object(&*s.object.path))?;
                 index.append_fragment(&fragment.to_fragment())?;
-                if let Some(t) = item.found.trailer.as_ref().filter(|t| !runs.contains(&t.run)) {
-                    runs.push(t.run);
+                if let Some(t) = item.found.trailer.as_ref().filter(|t| runs.insert(t.run)) {
                     let list = index.records.list(Tag::Run);
                     list.put_u64(t.run);
                     list.put_u32(time);
@@ -406,15 +411,17 @@ fn chosen<'a>(scanned: &'a [Scanned], partial: &mut Vec<(u32, u32, u32)>, keep_p
             output.push(Item { object, found, time: found.header.time_index, rank });
         }
     }
-    let missing = |items: &[Item<'_>]| -> Vec<u32> {
+    // How many ranks there were is what a trailer says: not four thousand millions are listed for it.
+    const MOST_MISSING: usize = 1 << 18;
+    let missing = |items: &[Item<'_>], most: usize| -> Vec<u32> {
         let there: BTreeSet<u32> = items.iter().map(|i| i.rank).collect();
         let wanted = items.iter().filter_map(|i| i.found.trailer.as_ref()).map(|t| t.ranks).max().unwrap_or(0);
-        (0..wanted).filter(|r| !there.contains(r)).collect()
+        (0..wanted).filter(|r| !there.contains(r)).take(most).collect()
     };
     let known: BTreeSet<u32> = partial.iter().map(|(time, ..)| *time).collect();
     let mut times: BTreeMap<u32, bool> = BTreeMap::new();
     for ((time, ..), items) in &outputs {
-        let whole = missing(items).is_empty() || known.contains(time);
+        let whole = missing(items, 1).is_empty() || known.contains(time);
         *times.entry(*time).or_default() |= whole;
     }
     // Up to the first time that is not there or not whole.
@@ -433,7 +440,7 @@ fn chosen<'a>(scanned: &'a [Scanned], partial: &mut Vec<(u32, u32, u32)>, keep_p
         end_of_data: 0,
     };
     for ((time, ..), items) in outputs {
-        let missing = missing(&items);
+        let missing = missing(&items, MOST_MISSING.saturating_sub(partial.len()).max(1));
         let whole = missing.is_empty() || known.contains(&time);
         let keep = time <= last && (whole || keep_partial);
         if keep || whole {

@@ -124,7 +124,8 @@ impl Sets {
 
     /// Bytes of memory.
     pub fn weight(&self) -> usize {
-        self.segments.iter().map(|s| s.bytes.len()).sum::<usize>() + self.places.len() * size_of::<Place>()
+        let bytes: usize = self.segments.iter().map(|s| s.bytes.len()).sum();
+        size_of::<Sets>() + bytes + self.places.len() * size_of::<Place>()
     }
 
     /// The step of a set.

@@ -24,7 +24,7 @@ use thalweg_bp::index::{self, Head, ProcessGroupEntry};
 use thalweg_bp::live::{Base, Live, for_each_set};
 use thalweg_bp::scan::{self, Found};
 use thalweg_bp::shape::{LOCAL_VALUE, Shape};
-use thalweg_bp::source::{self, Source};
+use thalweg_bp::source::{self, Metered, Source};
 use thalweg_bp::wire::Cursor;
 use thalweg_layout::Layout;
 use thalweg_types::bounding_box::elements;
@@ -430,7 +430,12 @@ impl<'a> Check<'a> {
                 let mut offsets: Vec<u64> = known.iter().map(|g| g.offset).filter(|o| o > at).collect();
                 offsets.sort_unstable();
                 offsets.dedup();
-                scan.groups.extend(offsets.iter().filter_map(|o| scan::group_at(&view, *o, self.order).ok()));
+                let metered = Metered::new(&view);
+                let groups = offsets.iter().map_while(|o| {
+                    // Groups inside each other are no file's, but an attempt to waste time.
+                    (metered.read_so_far() <= metered.patience()).then(|| scan::group_at(&metered, *o, self.order).ok())
+                });
+                scan.groups.extend(groups.flatten());
             }
             let words = match self.subfiles {
                 true => "no process group from here on: an output that was cut off, or damage",
@@ -473,7 +478,7 @@ impl<'a> Check<'a> {
                 report
                     .add(Finding { byte: Some(found.extent.offset), ..finding(FindingKind::Structure, &path, words) });
             }
-            self.note_records(&object, found, file_index)?;
+            self.note_records(&object, found, file_index, report)?;
             seen.push(GroupSeen {
                 group: found.header.group.clone(),
                 time,
@@ -486,11 +491,16 @@ impl<'a> Check<'a> {
     }
 
     /// Keeps what the index must say about each record of a group.
-    fn note_records(&mut self, object: &Object, found: &Found, file_index: u32) -> Result<()> {
+    fn note_records(&mut self, object: &Object, found: &Found, file_index: u32, report: &mut Report) -> Result<()> {
         let fragment = match found.fragment(object, file_index, 0, self.order) {
             Ok(fragment) => fragment,
-            Err(e) if e.kind() == ErrorKind::Unsupported || is_damage(&e) => {
+            Err(e) if e.kind() == ErrorKind::Unsupported => {
                 self.incomparable = true;
+                return Ok(());
+            }
+            // A name twice, with two types: no writer's.
+            Err(e) if e.kind() == ErrorKind::InvalidArgument || is_damage(&e) => {
+                report.add_error(FindingKind::Structure, &object.path, &e);
                 return Ok(());
             }
             Err(e) => return Err(e),
@@ -559,10 +569,12 @@ impl<'a> Check<'a> {
         let mut lost: Vec<(GroupKey, u32)> =
             indexed.into_iter().flat_map(|(key, ranks)| ranks.into_iter().map(move |r| (key.clone(), r))).collect();
         lost.sort();
+        let view = Before { source: &self.file, end: self.live.end };
+        let metered = Metered::new(&view);
         for ((group, time, offset, _), rank) in lost {
-            let reason = match self.subfiles {
+            let reason = match self.subfiles || metered.read_so_far() > metered.patience() {
                 true => None,
-                false => scan::group_at(&Before { source: &self.file, end: self.live.end }, offset, self.order).err(),
+                false => scan::group_at(&metered, offset, self.order).err(),
             };
             let why = reason.as_ref().map_or(String::new(), |e| format!(": {}", e.what()));
             let kind = if reason.is_some() { FindingKind::Structure } else { FindingKind::IndexDiffers };
