@@ -20,6 +20,12 @@ pub fn describe(folder: &str) -> String {
     format!("{processor}, {cores} cores{memory}, Linux {kernel}, {}", file_system(folder))
 }
 
+/// Programs that run or want to, on average of the last minute; NaN where the kernel does not say.
+pub fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(f64::NAN)
+}
+
 /// The type of the file system a folder lies on.
 fn file_system(folder: &str) -> String {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();

@@ -1,9 +1,9 @@
 //! What every bench is told on its command line.
 
-use crate::Failure;
+use crate::{Failure, machine};
 
 /// Options of every bench.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Options {
     /// Exit with 1 where a target is missed.
     pub check: bool,
@@ -11,6 +11,8 @@ pub struct Options {
     pub small: bool,
     /// Put the result into `benches/RESULTS.md`.
     pub keep: bool,
+    /// Programs that ran on the machine before the bench began: on average of a minute.
+    pub load: f64,
 }
 
 impl Options {
@@ -19,7 +21,7 @@ impl Options {
     /// # Errors
     /// Names an option it does not know.
     pub fn from_arguments() -> Result<Options, Failure> {
-        let mut options = Options::default();
+        let mut options = Options { load: machine::load(), ..Options::default() };
         for argument in std::env::args().skip(1) {
             match argument.as_str() {
                 "--check" => options.check = true,

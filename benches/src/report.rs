@@ -122,8 +122,9 @@ impl Report {
         self.targets.push(Target { what: what.into(), wanted, at_least: false, got });
     }
 
-    fn render(&self) -> String {
-        let mut out = format!("{}\n\nMachine: {}\n", self.about, machine::describe(&self.folder));
+    fn text(&self, options: Options) -> String {
+        let machine = machine::describe(&self.folder);
+        let mut out = format!("{}\n\nMachine: {machine}; load before: {}\n", self.about, number(options.load));
         for table in &self.tables {
             let _ = write!(out, "\n{}", table.render());
         }
@@ -160,7 +161,7 @@ impl Report {
             .collect();
         json!({
             "bench": self.name, "about": self.about, "small": options.small,
-            "machine": machine::describe(&self.folder), "measurements": measurements, "targets": targets,
+            "machine": machine::describe(&self.folder), "load_before": options.load, "measurements": measurements, "targets": targets,
         })
     }
 
@@ -168,7 +169,7 @@ impl Report {
     ///
     /// Returns 1 where a target is missed and `--check` was given.
     pub fn finish(self, measured: &Measurements, options: Options) -> Result<ExitCode, Failure> {
-        let text = self.render();
+        let text = self.text(options);
         println!("{text}");
         if options.small {
             println!("Small sizes: the numbers show only that the bench works.");
