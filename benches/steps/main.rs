@@ -12,6 +12,7 @@ use thalweg_benches::contender::{Measurements, environment, folder};
 use thalweg_benches::memory;
 use thalweg_benches::options::Options;
 use thalweg_benches::report::{Report, Table, number};
+use thalweg_benches::samples::Samples;
 use thalweg_comm::{Communicator, alone::Alone};
 use thalweg_io::{Mode, Session};
 use thalweg_layout::Direct;
@@ -62,10 +63,20 @@ fn main() -> Result<ExitCode, Failure> {
 
     let about = format!(
         "{steps} appended steps of 10 scalars and 10 arrays of 8 doubles, one rank, each step opened, written and \
-         closed; first and last {stretch} steps compared, in {rounds} rounds. Then open, and one scalar over all steps."
+         closed; first and last {stretch} steps compared (mean, and the step in the middle), in {rounds} rounds. Then open, and one scalar over all steps."
     );
     let mut report = Report::new("steps", about, &folder);
-    let mut table = Table::new(["writing", "first us", "last us", "last/first", "all s", "finalize s"]);
+    let mut table = Table::new([
+        "writing",
+        "first us",
+        "last us",
+        "last/first",
+        "middle first us",
+        "middle last us",
+        "last/first",
+        "all s",
+        "finalize s",
+    ]);
     for method in METHODS {
         let of = |what: &str| all.median(&format!("{method}:{what}"));
         let stretch = stretch as f64;
@@ -74,12 +85,16 @@ fn main() -> Result<ExitCode, Failure> {
             number(of("first") * 1e6 / stretch),
             number(of("last") * 1e6 / stretch),
             number(of("last/first")),
+            number(of("middle first") * 1e6),
+            number(of("middle last") * 1e6),
+            number(of("middle last/first")),
             number(of("all")),
             number(of("finalize")),
         ]);
     }
-    let dash = || "-".to_string();
-    table.row(["adios2 BP4 (file kept open)".into(), dash(), dash(), dash(), number(all.median("BP4:all")), dash()]);
+    let mut row = vec!["-".to_string(); 9];
+    (row[0], row[7]) = ("adios2 BP4 (file kept open)".into(), number(all.median("BP4:all")));
+    table.row(row);
     report.table(table);
     let mut table = Table::new(["reading", "open ms", "open and read ms", "min ms", "memory MiB", "file MB"]);
     for (name, bytes) in METHODS.into_iter().chain(["BP4"]).zip(bytes) {
@@ -137,6 +152,12 @@ fn write(method: &str, path: &str, steps: u64, stretch: usize, all: &mut Measure
     all.add(&format!("{method}:first"), first);
     all.add(&format!("{method}:last"), last);
     all.add(&format!("{method}:last/first"), last / first);
+    // The step in the middle: what a step costs where nothing else wants the machine.
+    let middle = |of: &[f64]| Samples(of.to_vec()).median();
+    let (first, last) = (middle(&seconds[..stretch]), middle(&seconds[seconds.len() - stretch..]));
+    all.add(&format!("{method}:middle first"), first);
+    all.add(&format!("{method}:middle last"), last);
+    all.add(&format!("{method}:middle last/first"), last / first);
     Ok(())
 }
 
