@@ -383,6 +383,10 @@ fn follow<S: Source + ?Sized>(
             },
         }
     };
+    if order != ByteOrder::NATIVE {
+        let what = "its last steps are in step records of the other byte order; recover it on a machine of that order";
+        return Err((0, Error::new(ErrorKind::Unsupported, what).at_byte(newest.extent.offset)));
+    }
     let mut steps = Index::default();
     for (i, record) in chain.iter().enumerate().rev() {
         // Decoding a short record costs more than reading it.

@@ -485,10 +485,14 @@ fn write_step_record(file: &mut Pen, lists: &Lists, previous: u64, number: u32) 
 
 /// What `common::small_file(true)` is, from the tables alone.
 fn from_the_tables(big: bool) -> Vec<u8> {
+    first_steps(big, 4)
+}
+
+fn first_steps(big: bool, steps: u32) -> Vec<u8> {
     let mut file = Pen::new(big);
     let mut all = Lists::default();
     let (mut end, mut number) = (0, 0);
-    for step in 0..4 {
+    for step in 0..steps {
         let mut of_step = Lists::default();
         for rank in 0..2 {
             write_group(&mut file, step, rank, &mut [&mut all, &mut of_step]);
@@ -614,4 +618,16 @@ fn the_encoder_gives_what_the_tables_of_the_format_say() {
 fn the_decoder_reads_both_byte_orders() {
     check_content(&from_the_tables(false), ByteOrder::Little);
     check_content(&from_the_tables(true), ByteOrder::Big);
+}
+
+#[test]
+fn an_interrupted_file_of_the_other_byte_order_says_where_it_can_be_recovered() {
+    let native = cfg!(target_endian = "big");
+    assert_eq!(Live::find(&first_steps(native, 3)).unwrap().step_count(), 3);
+    let e = Live::find(&first_steps(!native, 3)).unwrap_err();
+    assert_eq!(e.kind(), thalweg_types::ErrorKind::Unsupported);
+    assert!(e.to_string().contains("recover it on a machine of that order"), "{e}");
+    // Its process groups read all the same.
+    let order = if native { ByteOrder::Little } else { ByteOrder::Big };
+    assert_eq!(scan(&first_steps(!native, 3), order).unwrap().groups.len(), 6);
 }
