@@ -8,8 +8,8 @@
 //! | [`summary`] | characteristics joined over blocks and steps |
 //! | [`plan`] | selection and blocks in, extents and copies out; pure |
 //! | [`fetch`] | reads extents in order, puts values where they belong |
-//! | [`verify`] | delayed consistency, offline; which bytes readers use |
-//! | [`recover`] | cuts torn bytes, rebuilds a lost index |
+//! | [`mod@verify`] | delayed consistency, offline; which bytes readers use |
+//! | [`mod@recover`] | cuts torn bytes, rebuilds a lost index |
 //! | [`index_file`] | the index alone, as a small file |
 //! | [`object`] | objects of a layout as bytes of the format; names of subfiles |
 //!

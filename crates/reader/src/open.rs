@@ -153,7 +153,7 @@ impl Reader {
     /// An output that was cut off, or that is being written, is not seen; [`Status::torn_bytes`] says how much there is.
     ///
     /// # Errors
-    /// `NotFound`; `Torn` where no index and no step record in the file checks: see [`crate::recover`].
+    /// `NotFound`; `Torn` where no index and no step record in the file checks: see [`crate::recover()`].
     /// # Cost
     /// For files of ours that were closed for good, two reads and as much memory as there are names.
     pub fn open(layout: Arc<dyn Layout>, path: &str) -> Result<Reader> {

@@ -112,9 +112,11 @@ pub fn verify(layout: &dyn Layout, path: &str) -> Result<Report> {
         Err(e) if is_damage(&e) => report.add_error(FindingKind::Torn, path, &e),
         Err(e) => return Err(e.in_object(path)),
         Ok(live) => match Check::new(layout, path, file, live) {
-            Ok(mut check) => {
-                check.all(&mut report)?;
-            }
+            Ok(mut check) => match check.all(&mut report) {
+                // An entry whose sets can be passed over may still hold one that cannot be decoded.
+                Err(e) if is_damage(&e) => report.add_error(FindingKind::Structure, path, &e),
+                other => other.map(|_| ())?,
+            },
             Err(e) if is_damage(&e) => report.add_error(FindingKind::Structure, path, &e),
             Err(e) => return Err(e),
         },
