@@ -159,7 +159,7 @@ impl Run<'_> {
             done.act(format!("wrote a full index behind {} step records{over}", live.step_records.len()));
             self.write_index(&index, live.end, subfiles, OpenWrite::Existing)?;
         }
-        if ours && subfiles {
+        if ours && subfiles && !keeps_a_damaged_index(file, live.end)? {
             self.trim(live.step_count(), &live_offsets(file, live)?, numbers, &mut done)?;
         }
         Ok(done)
@@ -372,6 +372,31 @@ fn holds_an_index(file: &Object, from: u64) -> Result<bool> {
     Ok(false)
 }
 
+/// Whether an earlier recovery left a damaged index in a metadata file: the steps it had are in the subfiles, where they
+/// are to stay.
+fn keeps_a_damaged_index(file: &Object, end: u64) -> Result<bool> {
+    // Indexes of this many bytes that were replaced are given back to the filesystem, all but their ends.
+    const GIVEN_BACK: u64 = 64 << 10;
+    const PAGE: u64 = 4096;
+    let view = Before { source: file, end };
+    let order = ByteOrder::NATIVE;
+    for dead in scan::scan(&view, order).map_err(|e| e.in_object(&*file.path))?.dead {
+        let stop = dead.offset + dead.length;
+        let whole = match step_record::before(&view, stop, order) {
+            Ok(Some(record)) => record.extent == dead,
+            _ => matches!(Base::ending_at(&view, stop), Ok(Some(b)) if b.extension.is_some()),
+        };
+        let given_back = dead.length >= GIVEN_BACK && {
+            let page = source::bytes(&view, dead.offset.next_multiple_of(PAGE) + PAGE, PAGE, "index")?;
+            page.iter().all(|b| *b == 0)
+        };
+        if !whole && !given_back {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Where the process groups of an object end that ends with another library's own index.
 fn foreign_end(object: &Object) -> Option<u64> {
     match Base::ending_at(object, object.length()) {
@@ -412,7 +437,7 @@ fn chosen<'a>(scanned: &'a [Scanned], partial: &mut Vec<(u32, u32, u32)>, keep_p
         }
     }
     // How many ranks there were is what a trailer says: not four thousand millions are listed for it.
-    const MOST_MISSING: usize = 1 << 18;
+    const MOST_MISSING: usize = 1 << 16;
     let missing = |items: &[Item<'_>], most: usize| -> Vec<u32> {
         let there: BTreeSet<u32> = items.iter().map(|i| i.rank).collect();
         let wanted = items.iter().filter_map(|i| i.found.trailer.as_ref()).map(|t| t.ranks).max().unwrap_or(0);

@@ -65,15 +65,3 @@ fn no_find_is_found_again() {
         }
     }
 }
-#[test]
-fn dbg() {
-    let bytes = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/found/recover-a-second-time-cuts-a-subfile")).unwrap();
-    for keep_partial in [false, true] {
-        let given = layout(&bytes);
-        println!("{:?}", verify(&*given, "f.bp").unwrap());
-        let options = RecoverOptions { dry_run: false, keep_partial };
-        println!("{:?}", recover(&*given, "f.bp", options));
-        println!("{:?}", recover(&*given, "f.bp", options));
-        println!("{:?}", recover(&*given, "f.bp", options));
-    }
-}
