@@ -56,6 +56,9 @@ pub enum Tag {
     WideCount = 6,
     /// In an index file: the file that holds the data. u64 its length, str16 its name in the same folder.
     DataFile = 8,
+    /// A damaged index that recovering left in front of this one; steps that only it lists stay where they are: u64 its
+    /// first byte, u64 its length.
+    Damaged = 9,
 }
 
 /// Records by tag.

@@ -130,7 +130,9 @@ impl Run<'_> {
             if trial.rebuild(Some(file), numbers, None).is_ok_and(|r| r.steps > done.steps && r.dropped.is_empty()) {
                 return self.rebuild(Some(file), numbers, None);
             }
-            let index = live.load(file).map_err(|e| e.in_object(self.path))?;
+            let mut index = live.load(file).map_err(|e| e.in_object(self.path))?;
+            let damaged = index.records.list(Tag::Damaged);
+            [live.end, live.torn].into_iter().for_each(|n| damaged.put_u64(n));
             done.act(format!(
                 "wrote a full index behind {} bytes that hold a damaged one; they stay, and steps in them can't be read",
                 live.torn
@@ -159,8 +161,13 @@ impl Run<'_> {
             done.act(format!("wrote a full index behind {} step records{over}", live.step_records.len()));
             self.write_index(&index, live.end, subfiles, OpenWrite::Existing)?;
         }
-        if ours && subfiles && !keeps_a_damaged_index(file, live.end)? {
-            self.trim(live.step_count(), &live_offsets(file, live)?, numbers, &mut done)?;
+        if ours && subfiles {
+            let index = live.load(file).map_err(|e| e.in_object(self.path))?;
+            // Steps that only a damaged index lists are in the subfiles, where they stay.
+            if index.records.get(Tag::Damaged).is_empty() {
+                let offsets: Vec<u64> = index.process_groups()?.into_iter().map(|g| g.offset).collect();
+                self.trim(live.step_count(), &offsets, numbers, &mut done)?;
+            }
         }
         Ok(done)
     }
@@ -372,43 +379,12 @@ fn holds_an_index(file: &Object, from: u64) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether an earlier recovery left a damaged index in a metadata file: the steps it had are in the subfiles, where they
-/// are to stay.
-fn keeps_a_damaged_index(file: &Object, end: u64) -> Result<bool> {
-    // Indexes of this many bytes that were replaced are given back to the filesystem, all but their ends.
-    const GIVEN_BACK: u64 = 64 << 10;
-    const PAGE: u64 = 4096;
-    let view = Before { source: file, end };
-    let order = ByteOrder::NATIVE;
-    for dead in scan::scan(&view, order).map_err(|e| e.in_object(&*file.path))?.dead {
-        let stop = dead.offset + dead.length;
-        let whole = match step_record::before(&view, stop, order) {
-            Ok(Some(record)) => record.extent == dead,
-            _ => matches!(Base::ending_at(&view, stop), Ok(Some(b)) if b.extension.is_some()),
-        };
-        let given_back = dead.length >= GIVEN_BACK && {
-            let page = source::bytes(&view, dead.offset.next_multiple_of(PAGE) + PAGE, PAGE, "index")?;
-            page.iter().all(|b| *b == 0)
-        };
-        if !whole && !given_back {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// Where the process groups of an object end that ends with another library's own index.
 fn foreign_end(object: &Object) -> Option<u64> {
     match Base::ending_at(object, object.length()) {
         Ok(Some(base)) if base.extension.is_none() => Some(base.footer.process_groups),
         _ => None,
     }
-}
-
-/// Where the process groups of the index start.
-fn live_offsets(file: &Object, live: &Live) -> Result<Vec<u64>> {
-    let index = live.load(file).map_err(|e| e.in_object(&*file.path))?;
-    Ok(index.process_groups()?.into_iter().map(|g| g.offset).collect())
 }
 
 struct Chosen<'a> {
