@@ -6,6 +6,7 @@
 //! | [`value`] | one value of any element type, and attribute values |
 //! | [`extent`] | runs of bytes in a file |
 //! | [`bounding_box`] | boxes of elements: intersection, linear order |
+//! | [`memory_box`] | a block inside a larger array in memory |
 //! | [`selection`] | what a reader asks for |
 //! | [`error`] | one error type: kind, place, what is still safe, cause |
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@ pub mod bounding_box;
 pub mod element;
 pub mod error;
 pub mod extent;
+pub mod memory_box;
 pub mod selection;
 pub mod value;
 
@@ -21,5 +23,6 @@ pub use bounding_box::BoundingBox;
 pub use element::{ByteOrder, ElementType};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use extent::Extent;
+pub use memory_box::MemoryBox;
 pub use selection::Selection;
 pub use value::{AttributeValue, Value};
