@@ -12,6 +12,7 @@ pub mod index;
 pub mod live;
 pub mod pass;
 pub mod process_group;
+pub mod rows;
 pub mod scan;
 pub mod shape;
 pub mod source;

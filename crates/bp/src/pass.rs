@@ -1,6 +1,7 @@
 //! One pass over a block: statistics, checksum and copy share each cache-sized piece.
 
 use crate::checksum::Crc32c;
+use crate::rows::Rows;
 use crate::statistics::{Accumulator, Level, Statistics};
 use thalweg_types::ElementType;
 
@@ -18,25 +19,25 @@ pub struct Digest {
 }
 
 /// Statistics and checksum of a block in memory, in this machine's byte order; each piece is handed to `then` while it
-/// is still in the cache (to be copied or written).
-pub fn over<E>(
-    bytes: &[u8],
+/// is still in the cache (to be copied or written). They are the same whether the block is one run or many.
+pub fn over<'d, E>(
+    bytes: impl Into<Rows<'d>>,
     element: ElementType,
     level: Level,
     mut then: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<Digest, E> {
     let mut statistics = Accumulator::new(element, level);
     let mut crc = Crc32c::new();
-    for piece in bytes.chunks(PIECE) {
+    bytes.into().pieces(PIECE, |piece| {
         statistics.update(piece);
         crc.update(piece);
-        then(piece)?;
-    }
+        then(piece)
+    })?;
     Ok(Digest { statistics: statistics.finish(), crc: crc.finish() })
 }
 
 /// Statistics and checksum, and the bytes appended to `out`.
-pub fn copy(bytes: &[u8], element: ElementType, level: Level, out: &mut Vec<u8>) -> Digest {
+pub fn copy<'d>(bytes: impl Into<Rows<'d>>, element: ElementType, level: Level, out: &mut Vec<u8>) -> Digest {
     let done: Result<Digest, std::convert::Infallible> = over(bytes, element, level, |piece| {
         out.extend_from_slice(piece);
         Ok(())
@@ -48,7 +49,7 @@ pub fn copy(bytes: &[u8], element: ElementType, level: Level, out: &mut Vec<u8>)
 }
 
 /// Statistics and checksum alone.
-pub fn look(bytes: &[u8], element: ElementType, level: Level) -> Digest {
+pub fn look<'d>(bytes: impl Into<Rows<'d>>, element: ElementType, level: Level) -> Digest {
     let done: Result<Digest, std::convert::Infallible> = over(bytes, element, level, |_| Ok(()));
     match done {
         Ok(digest) => digest,

@@ -15,6 +15,7 @@ use thalweg_bp::checksum::Crc32c;
 use thalweg_bp::index::Index;
 use thalweg_bp::pass::{self, Digest};
 use thalweg_bp::process_group::{self, Block, Header, SECTION_HEAD};
+use thalweg_bp::rows::Rows;
 use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::{Level, Statistics};
 use thalweg_bp::trailer::{self, BlockSum, Trailer};
@@ -23,6 +24,8 @@ use thalweg_types::{AttributeValue, ElementType, Error, ErrorKind, Extent, Resul
 
 /// Runs of at least this many bytes have their space found before they are written: a quarter faster on ext4.
 const WORTH_RESERVING: u64 = 1 << 20;
+/// Short rows that find no room in the buffer are written by so many bytes.
+const GATHERED: usize = 64 * 1024;
 
 fn reserve(object: &dyn WriteObject, offset: u64, length: u64) -> Result<()> {
     if length >= WORTH_RESERVING { object.reserve(offset, length) } else { Ok(()) }
@@ -84,7 +87,7 @@ struct Placed {
 
 enum Piece<'a> {
     Chunk(Vec<u8>),
-    Deferred { block: usize, data: &'a [u8] },
+    Deferred { block: usize, data: Rows<'a> },
 }
 
 /// Where bytes go that cannot wait for close: an object and the byte where the group starts in it.
@@ -191,7 +194,8 @@ impl<'a> Pack<'a> {
     }
 
     /// Copies a block into the buffer; returns `false`, and does nothing, where the limit leaves no room.
-    pub fn copy(&mut self, spec: &BlockSpec, data: &[u8]) -> Result<bool> {
+    pub fn copy<'d>(&mut self, spec: &BlockSpec, data: impl Into<Rows<'d>>) -> Result<bool> {
+        let data = data.into();
         let mut probe = Vec::new();
         spec.record(None, data.len() as u64).encode(&mut probe);
         let need = (probe.len() + data.len()) as u64;
@@ -215,18 +219,20 @@ impl<'a> Pack<'a> {
     }
 
     /// Keeps a block where it is until close.
-    pub fn defer(&mut self, spec: BlockSpec, data: &'a [u8]) -> Result<()> {
+    pub fn defer(&mut self, spec: BlockSpec, data: impl Into<Rows<'a>>) -> Result<()> {
+        let data = data.into();
         let block = self.place(spec, data.len() as u64)?;
         self.pieces.push(Piece::Deferred { block, data });
         Ok(())
     }
 
     /// Writes everything that waits, and then this block, to storage; its memory is free when this returns.
-    pub fn through(&mut self, spec: BlockSpec, data: &[u8], to: &[Through<'_>]) -> Result<()> {
-        let digest = pass::look(data, spec.element, spec.taken());
+    pub fn through<'d>(&mut self, spec: BlockSpec, data: impl Into<Rows<'d>>, to: &[Through<'_>]) -> Result<()> {
+        let data = data.into();
+        let digest = pass::look(data.clone(), spec.element, spec.taken());
         let block = self.place(spec, data.len() as u64)?;
         self.settle(block, digest);
-        self.flush(to, Some((block, data)))
+        self.flush(to, Some((block, &data)))
     }
 
     /// What waits, one piece behind the other; everything deferred must be settled.
@@ -235,20 +241,30 @@ impl<'a> Pack<'a> {
         for piece in &self.pieces {
             match piece {
                 Piece::Chunk(chunk) => slices.push(chunk),
-                Piece::Deferred { block, data } => slices.extend([self.blocks[*block].head_bytes.as_slice(), *data]),
+                Piece::Deferred { block, data } => {
+                    slices.push(self.blocks[*block].head_bytes.as_slice());
+                    slices.extend(data.iter());
+                }
             }
         }
         slices
     }
 
     /// Writes what waits, and one more block behind it.
-    fn flush(&mut self, to: &[Through<'_>], more: Option<(usize, &[u8])>) -> Result<()> {
+    fn flush(&mut self, to: &[Through<'_>], more: Option<(usize, &Rows<'_>)>) -> Result<()> {
         self.settle_deferred();
         let mut slices = self.waiting();
+        let mut gathered = None;
         if let Some((block, data)) = more {
-            slices.extend([self.blocks[block].head_bytes.as_slice(), data]);
+            slices.push(self.blocks[block].head_bytes.as_slice());
+            if data.are_long() {
+                slices.extend(data.iter());
+            } else {
+                gathered = Some(data);
+            }
         }
-        let length: u64 = slices.iter().map(|s| s.len() as u64).sum();
+        let before: u64 = slices.iter().map(|s| s.len() as u64).sum();
+        let length = before + gathered.map_or(0, |data| data.len() as u64);
         for through in to {
             let mut front = Vec::new();
             let mut at = through.start;
@@ -265,6 +281,14 @@ impl<'a> Pack<'a> {
                 .collect();
             reserve(through.object, at, length)?;
             through.object.write_at(at, &io)?;
+            let mut at = at + front.len() as u64 + before;
+            gathered.map_or(Ok(()), |data| {
+                data.pieces(GATHERED, |piece| {
+                    through.object.write_at(at, &[IoSlice::new(piece)])?;
+                    at += piece.len() as u64;
+                    Ok(())
+                })
+            })?;
         }
         self.gone += length;
         self.give_back();
@@ -282,10 +306,10 @@ impl<'a> Pack<'a> {
     /// Takes the statistics of deferred blocks. Several methods may write one pack: the first settles it.
     fn settle_deferred(&mut self) {
         for i in 0..self.pieces.len() {
-            if let Piece::Deferred { block, data } = self.pieces[i] {
-                let placed = &self.blocks[block];
+            if let Piece::Deferred { block, data } = &self.pieces[i] {
+                let (block, placed) = (*block, &self.blocks[*block]);
                 if placed.digest.is_none() {
-                    let digest = pass::look(data, placed.spec.element, placed.spec.taken());
+                    let digest = pass::look(data.clone(), placed.spec.element, placed.spec.taken());
                     self.settle(block, digest);
                 }
             }
