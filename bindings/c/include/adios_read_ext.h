@@ -1,0 +1,83 @@
+/* More about how variables are stored. */
+#ifndef THALWEG_ADIOS_READ_EXT_H
+#define THALWEG_ADIOS_READ_EXT_H
+
+#ifdef ADIOS_USE_READ_API_1
+#error "version 1 of the read interface is not offered"
+#endif
+
+#include <stdint.h>
+
+#include "adios_read_v2.h"
+#include "adios_selection.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How variables with a transform are shown: as what was written, or as the bytes that are stored. */
+typedef const void *data_view_t;
+extern const data_view_t LOGICAL_DATA_VIEW;
+extern const data_view_t PHYSICAL_DATA_VIEW;
+
+typedef int adios_transform_type_t;
+extern const adios_transform_type_t NO_TRANSFORM;
+
+typedef struct {
+    const void *content;
+    uint64_t length;
+} ADIOS_TRANSFORM_METADATA;
+
+typedef struct {
+    int varid;
+    int sum_nblocks;
+    adios_transform_type_t transform_type;
+    int should_free_transform_metadata;
+    ADIOS_TRANSFORM_METADATA *transform_metadatas; /* of each block; null where there is no transform */
+} ADIOS_VARTRANSFORM;
+
+/* Where a block and a selection meet: both are boxes of the global array. */
+typedef struct {
+    int timestep;
+    int blockidx; /* over all steps */
+    int blockidx_in_timestep;
+    ADIOS_SELECTION *pg_bounds_sel;
+    ADIOS_SELECTION *intersection_sel;
+} ADIOS_PG_INTERSECTION;
+
+typedef struct {
+    ADIOS_PG_INTERSECTION *intersections;
+    int npg;
+} ADIOS_PG_INTERSECTIONS;
+
+#ifndef __INCLUDED_FROM_FORTRAN_API__
+
+/* Returns the view before. */
+data_view_t adios_read_set_data_view(ADIOS_FILE *fp, data_view_t vt);
+
+ADIOS_VARTRANSFORM *adios_inq_var_transform(const ADIOS_FILE *fp, const ADIOS_VARINFO *varinfo);
+void adios_free_var_transform(ADIOS_VARTRANSFORM *vartransform);
+/* The number of a transform by the name that files hold. */
+adios_transform_type_t adios_get_transform_type_by_uid(const char *transform_uid);
+
+/* A part of a block, in elements. */
+ADIOS_SELECTION *adios_selection_writeblock_bounded(int index, uint64_t start_elem, uint64_t num_elems,
+                                                    int is_timestep_relative);
+
+/* The blocks that a box meets. */
+ADIOS_PG_INTERSECTIONS *adios_find_intersecting_pgs(const ADIOS_FILE *fp, int varid, const ADIOS_SELECTION *sel,
+                                                    const int from_step, const int nsteps);
+void adios_free_pg_intersections(ADIOS_PG_INTERSECTIONS **intersections);
+/* From a block's number in its step to that over all steps; -1 where there is none. */
+int adios_get_absolute_writeblock_index(const ADIOS_VARINFO *varinfo, int timestep_relative_idx, int timestep);
+
+/* Order of dimensions in the file: 0 slowest first, 1 fastest first (Fortran). */
+int adios_read_get_dimension_order(ADIOS_FILE *);
+
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
