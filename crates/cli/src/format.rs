@@ -1,8 +1,8 @@
 //! Values, shapes and boxes as text and as JSON.
 
-use crate::number::{brief, real, single};
 use crate::terminal::{plain, quoted};
 use serde_json::{Value as Json, json};
+use thalweg_query::number::{brief, real, single};
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{AttributeValue, ElementType, Value};
 

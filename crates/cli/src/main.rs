@@ -5,8 +5,6 @@
 //! | [`arguments`] | the command line as data: parser, help, completions |
 //! | [`command`] | one room per command |
 //! | [`mod@slice`] | `var[step, a:b, :]` |
-//! | [`predicate`] | what `find` looks for, answered from characteristics: no, maybe, yes |
-//! | [`number`] | numbers compared exactly, printed exactly or briefly |
 //! | [`mod@format`] | values, shapes and boxes as text and JSON |
 //! | [`npy`] | NumPy files |
 //! | [`mod@file`] | opening; what is said about files that were cut off |
@@ -21,9 +19,7 @@ mod command;
 mod file;
 mod format;
 mod npy;
-mod number;
 mod outcome;
-mod predicate;
 mod progress;
 mod slice;
 mod terminal;

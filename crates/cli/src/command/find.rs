@@ -5,17 +5,16 @@
 use crate::arguments::Find;
 use crate::file;
 use crate::format::{self, count};
-use crate::number::{Number, possible_mean, possible_variance};
 use crate::outcome::{Failure, Outcome};
-use crate::predicate::summary::{BlockFacts, Summary};
-use crate::predicate::{Answer, Facts, Function, Predicate, Term, parse};
 use crate::terminal::{ASIDE, GOOD, HEADING, Terminal, plain};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::io::Write;
-use thalweg_bp::statistics::{Level, Statistics};
+use thalweg_query::predicate::summary::Summary;
+use thalweg_query::predicate::{Facts, Function, Predicate, Term, parse};
+use thalweg_query::{Answer, facts};
 use thalweg_reader::{Block, Kind, Reader, Variable};
-use thalweg_types::{AttributeValue, ElementType, Value};
+use thalweg_types::{AttributeValue, Value};
 
 pub fn run(arguments: &Find, out: &mut Terminal) -> Result<Outcome, Failure> {
     let predicate = parse::parse(&arguments.expression).map_err(|mistake| Failure::Usage(mistake.to_string()))?;
@@ -27,7 +26,7 @@ pub fn run(arguments: &Find, out: &mut Terminal) -> Result<Outcome, Failure> {
     for variable in &asked.variables {
         let mut steps: BTreeMap<u64, Summary> = BTreeMap::new();
         reader.for_each_block(&variable.name, file::all_steps(&reader), &mut |block| {
-            steps.entry(block.step).or_default().add(&facts(&block, variable.element));
+            steps.entry(block.step).or_default().add(&facts::of(&block, variable.element));
             Ok(())
         })?;
         per_variable.push(steps);
@@ -56,7 +55,7 @@ pub fn run(arguments: &Find, out: &mut Terminal) -> Result<Outcome, Failure> {
                     return Ok(());
                 }
                 let mut alone = Summary::default();
-                alone.add(&facts(&block, variable.element));
+                alone.add(&facts::of(&block, variable.element));
                 let mut of_step: Vec<Option<&Summary>> = per_variable.iter().map(|s| s.get(&block.step)).collect();
                 of_step[i] = Some(&alone);
                 let known = Facts { step: block.step, variables: &of_step, attributes: &asked.attributes };
@@ -149,82 +148,6 @@ impl Asked {
                 text
             }
         })
-    }
-}
-
-/// What the characteristics say of one block.
-fn facts(block: &Block, element: ElementType) -> BlockFacts {
-    if let Some(value) = &block.value {
-        return of_value(value);
-    }
-    let elements = block.elements();
-    if elements == 0 {
-        return BlockFacts::Nothing;
-    }
-    match block.statistics.as_ref().filter(|s| s.level != Level::Off) {
-        Some(s) => of_statistics(s, element, elements),
-        None => BlockFacts::Unknown { elements },
-    }
-}
-
-fn of_value(value: &Value) -> BlockFacts {
-    let number = match value {
-        Value::String(text) => return BlockFacts::Text(text.clone()),
-        Value::Complex([re, im]) => Number::Real(f64::from(*re).hypot(f64::from(*im))),
-        Value::DoubleComplex([re, im]) => Number::Real(re.hypot(*im)),
-        other => match Number::of(other) {
-            Some(number) => number,
-            None => return BlockFacts::Nothing,
-        },
-    };
-    if number.is_nan() {
-        return BlockFacts::Nothing;
-    }
-    let squares = Some(number.as_f64() * number.as_f64());
-    BlockFacts::Known { min: number, max: number, finite: Some(1), elements: 1, sum: Some(number), squares }
-}
-
-fn of_statistics(s: &Statistics, element: ElementType, elements: u64) -> BlockFacts {
-    if s.finite == 0 {
-        return BlockFacts::Nothing;
-    }
-    let full = s.level == Level::Full;
-    let known = |min: Number, max: Number, sum: Number, squares: f64| {
-        // What another library recorded may be NaN, or the wrong way round: then nothing is known.
-        if min.is_nan() || max.is_nan() || min.compare(max).is_gt() {
-            return BlockFacts::Unknown { elements };
-        }
-        let n = s.finite as f64;
-        let sound = full && s.finite <= elements && possible_mean(min.as_f64(), max.as_f64(), sum.as_f64() / n);
-        let spread = squares / n - (sum.as_f64() / n).powi(2);
-        let squares = (sound && possible_variance(min.as_f64(), max.as_f64(), n, spread)).then_some(squares);
-        BlockFacts::Known {
-            min,
-            max,
-            finite: if sound {
-                Some(s.finite)
-            } else if element.is_integer() {
-                Some(elements)
-            } else {
-                None
-            },
-            elements,
-            sum: sound.then_some(sum),
-            squares,
-        }
-    };
-    if element.is_complex() {
-        return match &s.complex {
-            Some([m, _, _]) => known(Number::Real(m.min), Number::Real(m.max), Number::Real(m.sum), m.sum_of_squares),
-            None => BlockFacts::Unknown { elements },
-        };
-    }
-    match (Number::of(&s.min), Number::of(&s.max)) {
-        (Some(min), Some(max)) => {
-            let sum = s.exact_sum.map_or(Number::Real(s.sum), Number::Whole);
-            known(min, max, sum, s.sum_of_squares)
-        }
-        _ => BlockFacts::Unknown { elements },
     }
 }
 

@@ -3,12 +3,12 @@
 use crate::arguments::Ls;
 use crate::file::{self, Writers};
 use crate::format::{self, count};
-use crate::number::{Number, brief, possible_mean, possible_variance};
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{ASIDE, HEADING, Terminal, complain, left, plain};
 use serde_json::{Value as Json, json};
 use std::io::Write;
 use thalweg_bp::statistics::{Level, Part, Statistics};
+use thalweg_query::number::{Number, brief, possible_mean, possible_variance};
 use thalweg_reader::{Attribute, Block, Head, Kind, Reader, Summary, Variable};
 use thalweg_types::{ByteOrder, ElementType, Error, Value};
 

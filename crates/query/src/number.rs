@@ -7,12 +7,16 @@ use thalweg_types::Value;
 /// A real number.
 #[derive(Debug, Clone, Copy)]
 pub enum Number {
+    /// A whole number.
     Whole(i128),
+    /// Any other, infinities and NaN too.
     Real(f64),
 }
 
 impl Number {
+    /// Below every other.
     pub const LEAST: Number = Number::Real(f64::NEG_INFINITY);
+    /// Above every other.
     pub const GREATEST: Number = Number::Real(f64::INFINITY);
 
     /// The number in a value; `None` for text and complex numbers.
@@ -42,6 +46,7 @@ impl Number {
         text.parse::<f64>().ok().map(Number::Real)
     }
 
+    /// Whether it is NaN.
     pub fn is_nan(self) -> bool {
         matches!(self, Number::Real(v) if v.is_nan())
     }
@@ -64,10 +69,12 @@ impl Number {
         }
     }
 
+    /// The lesser of two.
     pub fn min(self, other: Number) -> Number {
         if other.compare(self).is_lt() { other } else { self }
     }
 
+    /// The greater of two.
     pub fn max(self, other: Number) -> Number {
         if other.compare(self).is_gt() { other } else { self }
     }

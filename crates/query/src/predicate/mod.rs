@@ -1,4 +1,4 @@
-//! Predicates: what `thalweg find` looks for, and what the characteristics can say about it.
+//! Predicates as text, asked of whole steps: what `thalweg find` looks for, and what characteristics say about it.
 //!
 //! ```text
 //! predicate   = and { ("or" | "||") and }
@@ -22,18 +22,20 @@ pub mod parse;
 pub mod summary;
 
 use crate::number::Number;
-use std::cmp::Ordering;
+use crate::{Answer, Operator};
 use summary::{Bounds, Summary};
 use thalweg_types::Value;
 
 /// What is asked about a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
 pub enum Function {
     Min,
     Max,
     Mean,
     Std,
     Sum,
+    /// How many values are finite.
     Count,
     /// Some element.
     Any,
@@ -53,48 +55,16 @@ pub const FUNCTIONS: [(&str, Function); 7] = [
 /// One side of a comparison.
 #[derive(Debug, Clone)]
 pub enum Term {
+    /// A number as it was written.
     Number(Number),
+    /// A text.
     Text(Vec<u8>),
+    /// The number of the step.
     Step,
     /// Of the variable with this place in [`Predicate::variables`].
     Of(Function, usize),
     /// The attribute with this place in [`Predicate::attributes`].
     Attribute(usize),
-}
-
-/// A comparison operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operator {
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    Equal,
-    NotEqual,
-}
-
-impl Operator {
-    fn holds(self, order: Ordering) -> bool {
-        match self {
-            Operator::Less => order.is_lt(),
-            Operator::LessOrEqual => order.is_le(),
-            Operator::Greater => order.is_gt(),
-            Operator::GreaterOrEqual => order.is_ge(),
-            Operator::Equal => order.is_eq(),
-            Operator::NotEqual => order.is_ne(),
-        }
-    }
-
-    /// The operator with its sides exchanged.
-    fn turned(self) -> Operator {
-        match self {
-            Operator::Less => Operator::Greater,
-            Operator::LessOrEqual => Operator::GreaterOrEqual,
-            Operator::Greater => Operator::Less,
-            Operator::GreaterOrEqual => Operator::LessOrEqual,
-            same => same,
-        }
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -113,35 +83,6 @@ pub struct Predicate {
     pub variables: Vec<String>,
     /// Names of the attributes it asks about.
     pub attributes: Vec<String>,
-}
-
-/// What the characteristics say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Answer {
-    /// Ruled out.
-    No,
-    /// Can't be ruled out.
-    Maybe,
-    /// Certain.
-    Yes,
-}
-
-impl Answer {
-    fn of(yes: bool, no: bool) -> Answer {
-        match (yes, no) {
-            (_, true) => Answer::No,
-            (true, _) => Answer::Yes,
-            _ => Answer::Maybe,
-        }
-    }
-
-    fn not(self) -> Answer {
-        match self {
-            Answer::No => Answer::Yes,
-            Answer::Maybe => Answer::Maybe,
-            Answer::Yes => Answer::No,
-        }
-    }
 }
 
 /// What is known at one step.
@@ -260,7 +201,7 @@ fn compare(a: &Meaning<'_>, op: Operator, b: &Meaning<'_>) -> Answer {
 }
 
 /// Whether `x op y` holds for every choice, and whether for none.
-fn between(x: Bounds, op: Operator, y: Bounds) -> (bool, bool) {
+pub(crate) fn between(x: Bounds, op: Operator, y: Bounds) -> (bool, bool) {
     let apart = x.high.compare(y.low).is_lt() || x.low.compare(y.high).is_gt();
     let same = x.is_exact() && y.is_exact() && x.low.compare(y.low).is_eq();
     match op {

@@ -1,6 +1,7 @@
 //! Text to predicate, by recursive descent; a mistake is shown under the text.
 
-use super::{Expression, FUNCTIONS, Function, Operator, Predicate, Term};
+use super::{Expression, FUNCTIONS, Function, Predicate, Term};
+use crate::Operator;
 use crate::number::Number;
 use std::fmt;
 

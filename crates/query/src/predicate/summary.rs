@@ -8,21 +8,27 @@ use crate::number::Number;
 /// A number that lies from `low` to `high`, both included.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
+    /// The least it can be.
     pub low: Number,
+    /// The greatest it can be.
     pub high: Number,
 }
 
 impl Bounds {
+    /// Nothing is known.
     pub const ANYTHING: Bounds = Bounds { low: Number::LEAST, high: Number::GREATEST };
 
+    /// From `low` to `high`.
     pub fn new(low: Number, high: Number) -> Bounds {
         Bounds { low, high }
     }
 
+    /// One number.
     pub fn exactly(n: Number) -> Bounds {
         Bounds { low: n, high: n }
     }
 
+    /// Whether there is but one number that it can be.
     pub fn is_exact(self) -> bool {
         self.low.compare(self.high).is_eq()
     }
@@ -34,15 +40,23 @@ pub enum BlockFacts {
     /// No finite value: an empty block, or one of NaN only.
     Nothing,
     /// No statistics were recorded.
-    Unknown { elements: u64 },
+    Unknown {
+        /// Elements of the block.
+        elements: u64,
+    },
     /// Minimum and maximum; the rest where it was recorded.
     Known {
+        /// Least finite value.
         min: Number,
+        /// Greatest finite value.
         max: Number,
         /// Finite values; `None` where there is one at least.
         finite: Option<u64>,
+        /// Elements of the block.
         elements: u64,
+        /// Sum of the finite values.
         sum: Option<Number>,
+        /// Sum of their squares.
         squares: Option<f64>,
     },
     /// A text.
