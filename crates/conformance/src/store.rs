@@ -61,6 +61,7 @@ const PROMISES: &[Promise] = &[
         check: atomic,
     },
     Promise { words: "identity tells objects apart", asked_of: any, check: identity },
+    Promise { words: "a hold is seen until it is dropped", asked_of: any, check: holds },
 ];
 
 fn any(_: &Capability) -> bool {
@@ -459,4 +460,18 @@ fn identity(room: &Room<'_>) {
     std::thread::sleep(Duration::from_millis(30));
     room.open("object", OpenWrite::New);
     assert_ne!(identity(), before, "another object of the same name has another");
+}
+
+fn holds(room: &Room<'_>) {
+    let name = room.name("held");
+    let writer = room.store.open_write(&name, OpenWrite::Replace).unwrap();
+    let life = || room.store.open_read(&name).unwrap().life().unwrap();
+    assert_ne!(life().held, Some(true), "nobody holds it yet");
+    let Some(first) = writer.hold() else { return };
+    assert_eq!(life().held, Some(true));
+    let second = writer.hold().unwrap();
+    drop((first, writer));
+    assert_eq!(life().held, Some(true), "another hold is there, though the object is closed");
+    drop(second);
+    assert_ne!(life().held, Some(true), "nobody holds it any more");
 }

@@ -11,7 +11,7 @@ use thalweg_types::Result;
 pub mod direct;
 
 pub use direct::Direct;
-pub use thalweg_store::{OpenWrite, ReadObject, Stat, WriteObject};
+pub use thalweg_store::{Hold, Life, OpenWrite, ReadObject, Stat, WriteObject};
 
 /// Who writes, where a layout keeps writers apart: a number unique among the writers of one logical file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

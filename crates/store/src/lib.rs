@@ -6,6 +6,7 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`capability`] | what a store can do, as data |
+//! | [`life`] | whether somebody still extends an object |
 //! | [`posix`] | files below a folder of a POSIX filesystem |
 //! | [`memory`] | objects in memory, shared by all handles |
 //! | [`wrap`] | counting, slow and failing stores around any other; the forgetful store |
@@ -17,6 +18,7 @@ use std::io::IoSlice;
 use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod capability;
+pub mod life;
 pub mod memory;
 pub mod name;
 pub mod pieces;
@@ -24,6 +26,7 @@ pub mod posix;
 pub mod wrap;
 
 pub use capability::{Capability, Durability, Rename};
+pub use life::{Hold, Life};
 pub use memory::Memory;
 pub use posix::Posix;
 
@@ -96,6 +99,10 @@ pub trait ReadObject: Send + Sync {
         Err(Error::new(ErrorKind::Torn, format!("cannot read {wanted} bytes from byte {offset}: the object ends"))
             .at_byte(end))
     }
+    /// What can be told about whether somebody still extends the object: see [`WriteObject::hold`].
+    fn life(&self) -> Result<Life> {
+        Ok(Life::default())
+    }
 }
 
 /// An object open for writing; any thread may call it.
@@ -126,6 +133,12 @@ pub trait WriteObject: Send + Sync {
     fn punch(&self, offset: u64, length: u64) -> Result<()>;
     /// Makes all bytes written so far durable.
     fn sync(&self) -> Result<()>;
+    /// Lets [`ReadObject::life`] tell others that this process still extends the object, until the hold is dropped or the
+    /// process ends, however it ends. Any number may hold an object; nobody is kept from anything. `None` where the
+    /// store cannot.
+    fn hold(&self) -> Option<Hold> {
+        None
+    }
 }
 
 /// What callers often want of any store.

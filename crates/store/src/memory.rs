@@ -6,10 +6,13 @@
 //! | a write  | one at a time per object; no reader sees half of one |
 //! | atomic   | every operation |
 //! | `sync`   | promises nothing: objects are gone with the process |
+//! | `hold`   | counted per object, within the process |
 //! | memory   | 16 KiB at a time where something was written; holes cost nothing |
 //! | removed while open | the bytes stay until the last handle is dropped, as in POSIX |
 
-use crate::{Capability, Durability, OpenWrite, ReadObject, Rename, Stat, Store, WriteObject, name, pieces};
+use crate::{
+    Capability, Durability, Hold, Life, OpenWrite, ReadObject, Rename, Stat, Store, WriteObject, name, pieces,
+};
 use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +38,8 @@ pub(crate) enum Entry {
 pub(crate) struct Object {
     pub(crate) identity: u64,
     content: RwLock<Content>,
+    /// Shared with everybody who holds the object.
+    holds: Arc<()>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -269,12 +274,12 @@ impl Object {
     }
 
     pub(crate) fn with_identity(identity: u64) -> Object {
-        Object { identity, content: RwLock::default() }
+        Object { identity, content: RwLock::default(), holds: Arc::default() }
     }
 
     /// Another object with the same identity and bytes.
     pub(crate) fn copy(&self) -> Object {
-        Object { identity: self.identity, content: RwLock::new(self.read().clone()) }
+        Object { identity: self.identity, content: RwLock::new(self.read().clone()), holds: Arc::default() }
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Content> {
@@ -392,6 +397,10 @@ impl ReadObject for Open {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         Ok(self.object.read_at(offset, out))
     }
+
+    fn life(&self) -> Result<Life> {
+        Ok(Life { held: Some(Arc::strong_count(&self.object.holds) > 1), modified: None })
+    }
 }
 
 impl WriteObject for Open {
@@ -419,5 +428,9 @@ impl WriteObject for Open {
 
     fn sync(&self) -> Result<()> {
         Ok(())
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        Some(Hold::new(self.object.holds.clone()))
     }
 }

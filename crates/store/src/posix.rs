@@ -9,11 +9,12 @@
 //! | `reserve` | `fallocate`, on Linux: fresh files of hundreds of MiB took 20 to 40 % more bytes a second (ext4, page cache) |
 //! | `punch`  | `fallocate` with `PUNCH_HOLE`, on Linux; a filesystem without it keeps the bytes |
 //! | identity | device, inode and birth time in one number; compare within one process |
+//! | `hold`   | a shared lock of the open file on one byte far behind its end ([`HELD`]), on Linux; it goes with the process. On filesystems of this machine no lock means that nobody holds; on others that it cannot be told |
 //! | full     | `NoSpace` with object and first byte not written; what was written before stays |
 //! | on network filesystems | a failed write may be told by `sync` only |
 
 use crate::pieces::{self, Rest};
-use crate::{Capability, Durability, OpenWrite, ReadObject, Rename, Stat, Store, WriteObject, name};
+use crate::{Capability, Durability, Hold, Life, OpenWrite, ReadObject, Rename, Stat, Store, WriteObject, name};
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IoSlice};
@@ -25,6 +26,9 @@ use thalweg_types::{Error, ErrorKind, Result};
 const MOST_PIECES: usize = 1024;
 /// Most bytes handed to one system call: below every system's limit, so that large writes need no special case.
 const MOST_BYTES: u64 = 1 << 30;
+
+/// The byte that processes extending a file lock: no file has it, so the lock meets no other program's.
+pub const HELD: i64 = i64::MAX - 1;
 
 /// Files of a POSIX filesystem. See the module's page.
 #[derive(Debug, Clone)]
@@ -161,6 +165,59 @@ impl Store for Posix {
     }
 }
 
+/// Locks of an open file description: they last until its last descriptor is closed, which the system does for a
+/// process that is killed, and a lock that one thread drops does not drop another's.
+#[cfg(target_os = "linux")]
+mod lock {
+    use super::HELD;
+    use nix::fcntl::{FcntlArg, fcntl};
+    use nix::libc::{F_RDLCK, F_UNLCK, F_WRLCK, SEEK_SET, flock};
+    use nix::sys::statfs::{self, FsType};
+    use std::fs::File;
+
+    /// Filesystems of one machine: every lock on them is seen here.
+    const LOCAL: &[FsType] = &[
+        statfs::EXT4_SUPER_MAGIC,
+        statfs::XFS_SUPER_MAGIC,
+        statfs::BTRFS_SUPER_MAGIC,
+        statfs::TMPFS_MAGIC,
+        statfs::OVERLAYFS_SUPER_MAGIC,
+    ];
+
+    fn range(kind: i32) -> flock {
+        flock { l_type: kind as _, l_whence: SEEK_SET as _, l_start: HELD, l_len: 1, l_pid: 0 }
+    }
+
+    /// Whether the filesystem took the lock.
+    pub fn hold(file: &File) -> bool {
+        fcntl(file, FcntlArg::F_OFD_SETLK(&range(F_RDLCK))).is_ok()
+    }
+
+    pub fn is_held(file: &File) -> Option<bool> {
+        // What a lock that excludes the holders' would meet; none is taken.
+        let mut met = range(F_WRLCK);
+        fcntl(file, FcntlArg::F_OFD_GETLK(&mut met)).ok()?;
+        if i32::from(met.l_type) != F_UNLCK {
+            return Some(true);
+        }
+        let kind = statfs::fstatfs(file).ok()?.filesystem_type();
+        LOCAL.contains(&kind).then_some(false)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod lock {
+    use std::fs::File;
+
+    pub fn hold(_file: &File) -> bool {
+        false
+    }
+
+    pub fn is_held(_file: &File) -> Option<bool> {
+        None
+    }
+}
+
 /// A file, open.
 struct Open {
     file: File,
@@ -229,6 +286,11 @@ impl ReadObject for Open {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.read(offset, out)
     }
+
+    fn life(&self) -> Result<Life> {
+        let about = self.file.metadata().map_err(|e| failed("stat", &self.path, e))?;
+        Ok(Life { held: lock::is_held(&self.file), modified: about.modified().ok() })
+    }
 }
 
 impl WriteObject for Open {
@@ -279,6 +341,12 @@ impl WriteObject for Open {
 
     fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|e| failed("sync", &self.path, e))
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        // Another descriptor of the same open file: no name is looked up again.
+        let file = self.file.try_clone().ok()?;
+        lock::hold(&file).then(|| Hold::new(file))
     }
 }
 

@@ -10,7 +10,7 @@
 //! The first three are one wrapper, [`Around`], with a [`Watch`] that is asked before each operation and told after.
 
 use crate::pieces::{self, Rest};
-use crate::{Capability, OpenWrite, ReadObject, Stat, Store, WriteObject};
+use crate::{Capability, Hold, Life, OpenWrite, ReadObject, Stat, Store, WriteObject};
 use std::io::IoSlice;
 use std::sync::Arc;
 use thalweg_types::{Error, Result};
@@ -191,6 +191,11 @@ impl<W: Watch> ReadObject for OpenForReading<W> {
         let operation = self.operation(Asked::Read, offset, out.len() as u64);
         through(&*self.watch, &operation, |_| self.inner.read_at(offset, out), |got| *got as u64)
     }
+
+    /// Not watched: it is no operation on bytes or names.
+    fn life(&self) -> Result<Life> {
+        self.inner.life()
+    }
 }
 
 struct OpenForWriting<W> {
@@ -242,5 +247,10 @@ impl<W: Watch> WriteObject for OpenForWriting<W> {
 
     fn sync(&self) -> Result<()> {
         through(&*self.watch, &self.operation(Asked::Sync, 0, 0), |_| self.inner.sync(), |()| 0)
+    }
+
+    /// Not watched, as [`ReadObject::life`].
+    fn hold(&self) -> Option<Hold> {
+        self.inner.hold()
     }
 }
