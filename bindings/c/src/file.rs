@@ -169,6 +169,14 @@ impl Writing {
         .map_err(|e| Doing::Write.failed(e))
     }
 
+    /// Writes a variable from memory that goes away after the call.
+    ///
+    /// # Errors
+    /// See [`Output::write`].
+    pub fn write_now(&mut self, position: usize, data: &[u8]) -> Outcome<()> {
+        self.output.write_at(position, data).map_err(|e| Doing::Write.failed(e))
+    }
+
     /// Memory for a variable, all zero, that the program fills and close writes. It counts against the buffer limit.
     ///
     /// # Errors

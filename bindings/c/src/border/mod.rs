@@ -9,6 +9,7 @@
 
 pub mod declare;
 pub mod errors;
+pub mod fortran;
 pub mod life;
 pub mod mesh;
 pub mod methods;

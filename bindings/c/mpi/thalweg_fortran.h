@@ -1,0 +1,13 @@
+/* What the thin libraries offer Fortran: the functions that take an MPI_Comm, with Fortran's number for it. */
+#ifndef THALWEG_FORTRAN_H
+#define THALWEG_FORTRAN_H
+
+#include <stdint.h>
+
+#include "adios.h"
+
+int thalweg_fortran_init(const char *config, MPI_Fint comm);
+int thalweg_fortran_init_noxml(MPI_Fint comm);
+int thalweg_fortran_open(int64_t *fd, const char *group, const char *name, const char *mode, MPI_Fint comm);
+
+#endif
