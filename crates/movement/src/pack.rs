@@ -100,6 +100,39 @@ pub struct Through<'t> {
     pub header: &'t Header,
 }
 
+/// How far a process group reaches while it is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// Bytes from its start that are in storage already.
+    pub stored: u64,
+    /// Bytes of the whole group if the block in question were the last and no attributes followed.
+    pub length: u64,
+    /// What the caller expects to write; 0 where it did not say.
+    pub expected: u64,
+}
+
+/// Moves `length` bytes from one object to another, `step` bytes at a time.
+pub(crate) fn move_bytes(
+    from: &dyn WriteObject,
+    source: u64,
+    to: &dyn WriteObject,
+    target: u64,
+    length: u64,
+    step: usize,
+) -> Result<()> {
+    let mut chunk = vec![0; step];
+    let mut at = 0;
+    while at < length {
+        let n = (length - at).min(step as u64) as usize;
+        if from.read_at(source + at, &mut chunk[..n])? != n {
+            return Err(Error::new(ErrorKind::Torn, "bytes written before are lost").at_byte(source + at));
+        }
+        to.write_at(target + at, &[IoSlice::new(&chunk[..n])])?;
+        at += n as u64;
+    }
+    Ok(())
+}
+
 /// An attribute with its value settled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttributeSpec {
@@ -160,9 +193,29 @@ impl<'a> Pack<'a> {
         self.expected = bytes;
     }
 
+    /// What the caller expects to write; 0 where it did not say.
+    pub fn expected(&self) -> u64 {
+        self.expected
+    }
+
     /// Whether bytes went through already.
     pub fn has_gone_through(&self) -> bool {
         self.gone > 0
+    }
+
+    /// Bytes from the start of the group that are in storage already.
+    pub fn stored(&self) -> u64 {
+        if self.gone > 0 { self.front + self.gone } else { 0 }
+    }
+
+    /// How far the group reaches with one more block.
+    pub fn reach(&self, spec: &BlockSpec, payload: u64) -> Reach {
+        let mut head = Vec::new();
+        spec.record(None, payload).encode(&mut head);
+        let blocks = trailer::length(self.blocks.len() + 1);
+        let length = [self.records, head.len() as u64, payload, SECTION_HEAD as u64, blocks];
+        let length = length.into_iter().fold(self.front, u64::saturating_add);
+        Reach { stored: self.stored(), length, expected: self.expected }
     }
 
     /// Number of blocks so far.
@@ -340,13 +393,14 @@ impl<'a> Pack<'a> {
         self.front + self.records + attributes.len() as u64 + trailer::length(self.blocks.len())
     }
 
-    /// Writes the group at `offset` of `object`: one write where nothing went through before; otherwise what is left
-    /// and then the front, whose lengths are known only now.
+    /// Writes the group to `place` of `object`: one write where nothing went through before; otherwise what is left
+    /// and then the front, whose lengths are known only now. A place longer than the group is filled with zeros.
     ///
     /// Returns the index of this group, its fragment. The same pack may be written several times (once per method).
-    pub fn write(&mut self, object: &dyn WriteObject, offset: u64, header: &Header, writer: Writer) -> Result<Index> {
+    pub fn write(&mut self, object: &dyn WriteObject, place: Extent, header: &Header, writer: Writer) -> Result<Index> {
         self.settle_deferred();
-        let (front, back, fragment) = self.finish(offset, header, writer)?;
+        let (front, back, fragment) = self.finish(place, header, writer)?;
+        let offset = place.offset;
         let mut slices: Vec<&[u8]> = Vec::new();
         if self.gone == 0 {
             slices.push(&front);
@@ -355,7 +409,7 @@ impl<'a> Pack<'a> {
         slices.push(&back);
         let io: Vec<IoSlice<'_>> = slices.into_iter().filter(|s| !s.is_empty()).map(IoSlice::new).collect();
         if self.gone == 0 {
-            reserve(object, offset, self.length())?;
+            reserve(object, offset, place.length)?;
             object.write_at(offset, &io)?;
         } else {
             object.write_at(offset + self.front + self.gone, &io)?;
@@ -365,42 +419,38 @@ impl<'a> Pack<'a> {
     }
 
     /// Completes a group of which bytes went to the spill object from its byte 0: what is left is written there, then
-    /// all of it is copied to `offset` of `object`, `step` bytes at a time.
+    /// all of it is copied to `place` of `object`, `step` bytes at a time.
     pub fn write_spilled(
         &mut self,
         spill: &dyn WriteObject,
         object: &dyn WriteObject,
-        offset: u64,
+        place: Extent,
         header: &Header,
         writer: Writer,
         step: usize,
     ) -> Result<Index> {
         self.settle_deferred();
-        let (front, back, fragment) = self.finish(offset, header, writer)?;
+        let (front, back, fragment) = self.finish(place, header, writer)?;
         spill.write_at(0, &[IoSlice::new(&front)])?;
         let spilled = self.front + self.gone;
-        let mut chunk = vec![0; step];
-        let mut at = 0;
-        while at < spilled {
-            let n = (spilled - at).min(step as u64) as usize;
-            if spill.read_at(at, &mut chunk[..n])? != n {
-                return Err(Error::new(ErrorKind::Torn, "the spill file lost bytes").at_byte(at));
-            }
-            object.write_at(offset + at, &[IoSlice::new(&chunk[..n])])?;
-            at += n as u64;
-        }
+        move_bytes(spill, 0, object, place.offset, spilled, step)?;
         let mut slices = self.waiting();
         slices.push(&back);
         let io: Vec<IoSlice<'_>> = slices.into_iter().filter(|s| !s.is_empty()).map(IoSlice::new).collect();
-        object.write_at(offset + spilled, &io)?;
+        object.write_at(place.offset + spilled, &io)?;
         Ok(fragment)
     }
 
-    /// Front, back and index of the group when it lies at `offset`. All blocks must be settled.
-    fn finish(&self, offset: u64, header: &Header, writer: Writer) -> Result<(Vec<u8>, Vec<u8>, Index)> {
-        let (attributes, attribute_places) = self.encode_attributes();
+    /// Front, back and index of the group when it lies there. All blocks must be settled.
+    fn finish(&self, place: Extent, header: &Header, writer: Writer) -> Result<(Vec<u8>, Vec<u8>, Index)> {
+        let (mut attributes, attribute_places) = self.encode_attributes();
         let records_end = self.front + self.records;
-        let length = records_end + attributes.len() as u64 + trailer::length(self.blocks.len());
+        let Extent { offset, length } = place;
+        let needed = records_end + attributes.len() as u64 + trailer::length(self.blocks.len());
+        let filler = length
+            .checked_sub(needed)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, format!("{needed} bytes do not fit {length}")))?;
+        attributes.resize(attributes.len() + filler as usize, 0);
         let mut front = Vec::with_capacity(self.front as usize);
         header.encode(&mut front);
         if (front.len() + SECTION_HEAD) as u64 != self.front {

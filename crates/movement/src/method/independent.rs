@@ -6,25 +6,29 @@
 //! | when         | inside `close` |
 //! | where        | one file; rank r behind the groups of ranks 0 to r-1, the index behind all |
 //! | what moves   | a size (one scan), index fragments to rank 0 (one gather), the outcome (one reduction); no data |
-//! | memory       | the process group, within the buffer limit; beyond it blocks go to a spill file beside the output, `<name>.spill.<rank>`, and are copied at close: every such byte is written twice. Blocks marked `copy-on-write="no"` need no memory and no spill |
+//! | memory       | the process group, within the buffer limit; large blocks go to the file at once where the rank has a [slot](crate::parts::slot); else, beyond the limit, blocks go to a spill file beside the output, `<name>.spill.<rank>`, and are copied at close: every such byte is written twice. Blocks marked `copy-on-write="no"` need no memory and no spill |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
 //! | on failure   | all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::parts::step_commit`] |
 //!
 //! Opens are serialised, one rank after the other, so that a metadata server sees one at a time.
 //!
 //! Per rank and output: one open, one write (more where blocks spilled), one receive, one scan, one gather, three
-//! reductions, no broadcast (one where a file keeps other statistics than asked for).
+//! reductions, no broadcast (one where a file keeps other statistics than asked for). Large outputs of a size known from the
+//! last one: a scan at open, a fourth reduction instead of the one at close, one write per block written at once.
 //!
 //! Sources: Lofstead et al., SAND2009-7763, the MPI method; CUG 2009, serialised opens.
-//! Differs: places come from a scan inside `close`, not from sizes told at `open`.
+//! Differs: places come from a scan inside `close`, or at open from what the last output was like.
 
-use super::{Closed, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SYNC, folder_of};
-use crate::pack::{Pack, Writer};
+use super::{
+    Closed, DIRECT, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SYNC, folder_of,
+};
+use crate::pack::{self, Pack, Reach, Writer};
 use crate::parts::agreement::agree;
 use crate::parts::kept::{File, InUse, Kept};
 use crate::parts::levels::{self, ArrayLevel};
 use crate::parts::live_index::LiveIndex;
 use crate::parts::serial_open::one_after_the_other;
+use crate::parts::slot::{self, Slot};
 use crate::parts::step_commit::{self, Commit, Files, IndexFile, Part, Written};
 use crate::plan;
 use std::sync::Arc;
@@ -39,7 +43,7 @@ pub const KIND: MethodKind = MethodKind {
     names: &["MPI"],
     id: 0,
     about: "every rank writes its part of one shared file",
-    parameters: &[SYNC, INDEX, COPY],
+    parameters: &[SYNC, INDEX, DIRECT, COPY],
     make,
 };
 
@@ -52,6 +56,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     Ok(Box::new(Independent {
         sync: parameters.flag("sync", false)?,
         each: parameters.index_each()?,
+        direct: parameters.bytes("direct", 4 << 20)?,
         spill_copy: parameters.bytes("spill_copy", 64 * 1024)?.clamp(512, 1 << 30) as usize,
         open: None,
     }))
@@ -60,6 +65,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
 struct Independent {
     sync: bool,
     each: bool,
+    direct: u64,
     spill_copy: usize,
     open: Option<Open>,
 }
@@ -77,6 +83,10 @@ struct Open {
     run: u64,
     rank: u32,
     spill: Option<Box<dyn WriteObject>>,
+    /// All ranks were asked for slots.
+    slots: bool,
+    /// This rank's, until it turns out too small.
+    slot: Option<Slot>,
     /// On rank 0.
     in_use: Option<InUse>,
 }
@@ -86,6 +96,20 @@ impl Open {
     fn keep(&self, live: Option<LiveIndex>) {
         let file = File { layout: &self.layout, path: &self.path, subfiles: false, sync: self.sync };
         self.kept.keep(file, live, self.run);
+    }
+
+    /// Goes over to the spill file: what lies in the slot so far, `stored` bytes, is moved there.
+    fn leave_slot(&mut self, stored: u64, step: usize) -> Result<&dyn WriteObject> {
+        let slot = self.slot.take().filter(|_| stored > 0);
+        if self.spill.is_none() {
+            let path = self.spill_path();
+            self.spill = Some(self.layout.open_write(&path, OpenWrite::Replace, WriterId(self.rank))?);
+        }
+        let spill = self.spill.as_deref().ok_or_else(not_open)?;
+        if let Some(slot) = slot {
+            pack::move_bytes(&*self.object, slot.start(), spill, 0, stored, step)?;
+        }
+        Ok(spill)
     }
 
     fn spill_path(&self) -> String {
@@ -108,11 +132,13 @@ fn begin(request: &OpenRequest<'_>) -> Result<(Box<dyn WriteObject>, First)> {
     if request.mode == Mode::Write {
         request.kept.forget(request.layout, request.path);
         let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;
+        request.kept.hold(request.layout, request.path, &*object);
         let live = LiveIndex::new(false);
         return Ok((object, First { live, run: request.run, levels: Vec::new(), in_use }));
     }
     let kept = request.kept.take(request.layout, request.path);
     let object = request.layout.open_write(request.path, OpenWrite::Any, writer)?;
+    request.kept.hold(request.layout, request.path, &*object);
     let (live, run) = match kept {
         Some(kept) => (kept.index, kept.run),
         None if object.length()? == 0 => (LiveIndex::new(false), request.run),
@@ -150,7 +176,8 @@ impl Method for Independent {
         .map_err(|e| e.in_object(request.path));
         let numbers = first.as_ref().map_or([0; 4], |f| {
             let time_index = u64::from(next_time(request.mode, f.live.last_time()));
-            [f.live.end(), time_index, f.run, u64::from(!f.levels.is_empty())]
+            let large = request.kept.sizes().are_large(request.group, request.comm);
+            [f.live.end(), time_index, f.run, u64::from(!f.levels.is_empty()) | u64::from(large) << 1]
         });
         let (object, outcome) = match opened {
             Ok(object) => (Some(object), Ok(())),
@@ -181,19 +208,30 @@ impl Method for Independent {
             run: agreed[2],
             rank,
             spill: None,
+            slots: agreed[3] & 2 > 0,
+            slot: None,
             in_use,
         });
-        let levels = levels::tell(request.comm, agreed[3] > 0, levels)?;
+        let levels = levels::tell(request.comm, agreed[3] & 1 > 0, levels)?;
+        if let Some(open) = self.open.as_mut().filter(|open| open.slots) {
+            let wanted = request.kept.sizes().wanted(request.group, request.comm);
+            open.slot = Slot::give(request.comm, open.base, wanted)?;
+        }
         Ok(Opened { time_index: agreed[1] as u32, run: agreed[2], levels })
     }
 
-    fn through(&mut self) -> Result<(&dyn WriteObject, u64)> {
+    fn at_once(&self, reach: &Reach) -> Option<u64> {
+        let slot = self.open.as_ref().and_then(|open| open.slot.as_ref());
+        slot.filter(|slot| slot.expects(reach)).map(|_| self.direct)
+    }
+
+    fn through(&mut self, reach: &Reach) -> Result<(&dyn WriteObject, u64)> {
+        let spill_copy = self.spill_copy;
         let open = self.open.as_mut().ok_or_else(not_open)?;
-        if open.spill.is_none() {
-            let path = open.spill_path();
-            open.spill = Some(open.layout.open_write(&path, OpenWrite::Replace, WriterId(open.rank))?);
+        match open.slot {
+            Some(slot) if slot.expects(reach) => Ok((&*open.object, slot.start())),
+            _ => Ok((open.leave_slot(reach.stored, spill_copy)?, 0)),
         }
-        open.spill.as_deref().map(|s| (s, 0)).ok_or_else(not_open)
     }
 
     fn close(
@@ -204,16 +242,46 @@ impl Method for Independent {
         failed: Option<Error>,
     ) -> Result<Closed> {
         let mut open = self.open.take().ok_or_else(not_open)?;
-        let mut part = Part::new(open.rank, comm.size(), pack.length(), failed);
-        let how = Commit { time_index: open.time_index, run: open.run, base: open.base, each: self.each, shared: true };
+        let size = pack.length();
+        let fitted = open.slot.is_none_or(|slot| slot.holds(size));
+        let left = match pack.stored() {
+            stored if stored > 0 && !fitted => open.leave_slot(stored, self.spill_copy).map(|_| ()),
+            _ => Ok(()),
+        };
+        let failed = failed.or(left.err());
+        let mut part = Part::new(open.rank, comm.size(), size, failed);
+        let (kept, slots, slot, expected) = (open.kept.clone(), open.slots, open.slot, pack.expected());
+        let how = Commit {
+            time_index: open.time_index,
+            run: open.run,
+            base: open.base,
+            each: self.each,
+            shared: true,
+            slots,
+        };
         let mut files = Closing { open: &mut open, ranks: comm.size(), spill_copy: self.spill_copy, header, pack };
-        let first = comm.exclusive_scan(part.size()).and_then(|before| {
-            match plan::shared(files.open.rank, how.base, before, part.size()) {
-                Ok(place) => part.write(place.extent, &mut files),
-                Err(e) => part.fail(e),
+        let place = match slots {
+            true => slot::place(comm, how.base, slot.as_ref(), part.size()),
+            false => comm
+                .exclusive_scan(part.size())
+                .map(|before| plan::shared(files.open.rank, how.base, before, part.size()).map(|p| p.extent)),
+        };
+        let first = match place {
+            Ok(place) => {
+                match place {
+                    Ok(extent) => part.write(extent, &mut files),
+                    Err(e) => part.fail(e),
+                }
+                part.commit(comm, &mut files, how)
             }
-            part.commit(comm, &mut files, how)
-        });
+            Err(lost) => {
+                // What lies in a slot already stays there, where the others know of it.
+                if let Some(extent) = slot::own_place(slot.as_ref(), part.size()) {
+                    part.write(extent, &mut files);
+                }
+                Err(lost)
+            }
+        };
         let outcome = step_commit::finish(comm, first, &mut part, &mut files, how);
         if open.spill.take().is_some() {
             // The output is safe without it; a spill file that stays is overwritten by the next one.
@@ -223,6 +291,10 @@ impl Method for Independent {
             Some(live) if part.is_indexed() => open.keep(Some(live)),
             _ if open.in_use.is_some() => open.keep(None),
             _ => {}
+        }
+        match &outcome {
+            Ok(all) => kept.sizes().note(&header.group, comm, size, expected, fitted, *all),
+            Err(_) => kept.sizes().forget(&header.group, comm),
         }
         outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(open.path.clone()))
     }
@@ -235,7 +307,9 @@ impl Drop for Independent {
                 let _ = open.layout.remove(&open.spill_path());
             }
             if let Some(live) = open.live.take() {
-                open.keep(Some(live));
+                // What lies in slots is behind the index: the next output is to look where that ends, and cut it off.
+                let kept = if open.slots { None } else { Some(live) };
+                open.keep(kept);
             }
         }
     }
@@ -259,9 +333,9 @@ impl Files for Closing<'_, '_> {
         let writer = Writer { rank: open.rank, ranks: self.ranks, run: open.run, file_index: SINGLE_FILE };
         let fragment = match &open.spill {
             Some(spill) if self.pack.has_gone_through() => {
-                self.pack.write_spilled(&**spill, &*open.object, extent.offset, self.header, writer, self.spill_copy)
+                self.pack.write_spilled(&**spill, &*open.object, extent, self.header, writer, self.spill_copy)
             }
-            _ => self.pack.write(&*open.object, extent.offset, self.header, writer),
+            _ => self.pack.write(&*open.object, extent, self.header, writer),
         }
         .map_err(|e| e.at_rank(open.rank).in_object(open.path.clone()))?;
         if open.sync {
@@ -273,6 +347,7 @@ impl Files for Closing<'_, '_> {
     fn index(&mut self) -> Result<IndexFile<'_>> {
         let object = &*self.open.object;
         if self.open.live.is_none() {
+            self.open.kept.hold(&self.open.layout, &self.open.path, object);
             self.open.live = Some(match self.open.base {
                 0 => LiveIndex::new(false),
                 base => LiveIndex::load_up_to(object, false, base)?,

@@ -6,7 +6,7 @@
 //! | [`posix`] | `POSIX`, `POSIX1` |
 //! | [`independent`] | `MPI` |
 
-use crate::pack::Pack;
+use crate::pack::{Pack, Reach};
 use crate::parts::kept::Kept;
 use crate::parts::levels::ArrayLevel;
 use std::sync::Arc;
@@ -38,6 +38,8 @@ pub struct OpenRequest<'r> {
     pub layout: &'r Arc<dyn Layout>,
     /// Name of the file.
     pub path: &'r str,
+    /// The group whose output it is.
+    pub group: &'r str,
     /// How.
     pub mode: Mode,
     /// A number for this opening, if none is kept; rank 0's counts.
@@ -78,14 +80,15 @@ pub trait Method: Send {
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened>;
 
     /// Blocks of at least this many bytes are written at once from the caller's memory, as the place is known and a copy
-    /// would only cost time. `None`: they wait for close.
-    fn at_once(&self) -> Option<u64> {
+    /// would only cost time. `None`: they wait for close. `reach`: of the group with the block in question.
+    fn at_once(&self, reach: &Reach) -> Option<u64> {
+        let _ = reach;
         None
     }
 
-    /// Where bytes go that find no room in the buffer: an object, and where the process group starts in it. Not
-    /// collective.
-    fn through(&mut self) -> Result<(&dyn WriteObject, u64)>;
+    /// Where bytes go that find no room in the buffer: an object, and where the process group starts in it. What of the
+    /// group is in storage already is there. Not collective.
+    fn through(&mut self, reach: &Reach) -> Result<(&dyn WriteObject, u64)>;
 
     /// Writes what is left of `pack`, and commits the step. `failed` is this rank's own failure so far: its process
     /// group is then left out.
@@ -178,6 +181,11 @@ pub const SYNC: Parameter =
 pub const INDEX: Parameter = Parameter {
     key: "index",
     about: "each: a full index after each output, for foreign readers that follow along; default auto",
+};
+/// `direct`, known to methods that may write blocks before close.
+pub const DIRECT: Parameter = Parameter {
+    key: "direct",
+    about: "bytes from which a block is written at once from the program's memory, where its place is known; default 4 MiB",
 };
 
 /// The folder a path lies in, for syncing names; `.` where it names none.

@@ -13,7 +13,7 @@
 //! Source: Lofstead et al., SAND2009-7763: the NULL method.
 
 use super::{Closed, Method, MethodKind, OpenRequest, Opened, Parameters};
-use crate::pack::Pack;
+use crate::pack::{Pack, Reach};
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
 use thalweg_layout::WriteObject;
@@ -79,12 +79,12 @@ impl Method for Null {
         Ok(Opened { time_index: (before + 1) as u32, run: request.run, levels: Vec::new() })
     }
 
-    fn at_once(&self) -> Option<u64> {
+    fn at_once(&self, _: &Reach) -> Option<u64> {
         // A copy would only be thrown away.
         Some(0)
     }
 
-    fn through(&mut self) -> Result<(&dyn WriteObject, u64)> {
+    fn through(&mut self, _: &Reach) -> Result<(&dyn WriteObject, u64)> {
         Ok((&Nowhere, 0))
     }
 

@@ -18,9 +18,10 @@
 
 use super::independent::next_time;
 use super::{
-    Closed, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SYNC, file_name, folder_of,
+    Closed, DIRECT, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SYNC, file_name,
+    folder_of,
 };
-use crate::pack::{Pack, Writer};
+use crate::pack::{Pack, Reach, Writer};
 use crate::parts::agreement::agree;
 use crate::parts::kept::{File, InUse, Kept};
 use crate::parts::levels::{self, ArrayLevel};
@@ -46,10 +47,6 @@ pub const KIND: MethodKind = MethodKind {
     make,
 };
 
-const DIRECT: Parameter = Parameter {
-    key: "direct",
-    about: "bytes from which a block is written at once from the program's memory, without a copy; default 4 MiB",
-};
 const HAVE_METADATA: Parameter = Parameter {
     key: "have_metadata_file",
     about: "as in ADIOS 1.x; the merged index is always written, so only 1 is accepted",
@@ -161,11 +158,13 @@ fn begin(request: &OpenRequest<'_>) -> Result<First> {
     if request.mode == Mode::Write {
         request.kept.forget(request.layout, request.path);
         let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;
+        request.kept.hold(request.layout, request.path, &*object);
         remove_stale(request)?;
         return Ok(First { object, live: LiveIndex::new(true), run: request.run, levels: Vec::new(), in_use });
     }
     let kept = request.kept.take(request.layout, request.path);
     let object = request.layout.open_write(request.path, OpenWrite::Any, writer)?;
+    request.kept.hold(request.layout, request.path, &*object);
     let (live, run) = match kept {
         Some(kept) => (kept.index, kept.run),
         None if object.length()? == 0 => (LiveIndex::new(true), request.run),
@@ -314,11 +313,11 @@ impl Method for Posix {
         Ok(Opened { time_index, run, levels })
     }
 
-    fn at_once(&self) -> Option<u64> {
+    fn at_once(&self, _: &Reach) -> Option<u64> {
         Some(self.direct)
     }
 
-    fn through(&mut self) -> Result<(&dyn WriteObject, u64)> {
+    fn through(&mut self, _: &Reach) -> Result<(&dyn WriteObject, u64)> {
         let open = self.open.as_ref().ok_or_else(not_open)?;
         Ok((&*open.own, open.start()?))
     }
@@ -332,8 +331,14 @@ impl Method for Posix {
     ) -> Result<Closed> {
         let mut open = self.open.take().ok_or_else(not_open)?;
         let mut part = Part::new(open.rank, comm.size(), pack.length(), failed);
-        let how =
-            Commit { time_index: open.time_index, run: open.run, base: open.base, each: self.each, shared: false };
+        let how = Commit {
+            time_index: open.time_index,
+            run: open.run,
+            base: open.base,
+            each: self.each,
+            shared: false,
+            slots: false,
+        };
         let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack };
         match files.open.start() {
             Ok(start) => part.write(plan::own(files.open.rank, start, part.size()).extent, &mut files),
@@ -382,7 +387,7 @@ impl Files for Closing<'_, '_> {
         let writer = Writer { rank: open.rank, ranks: self.ranks, run: open.run, file_index: open.rank };
         let fragment = self
             .pack
-            .write(&*open.own, extent.offset, self.header, writer)
+            .write(&*open.own, extent, self.header, writer)
             .map_err(|e| e.at_rank(open.rank).in_object(open.own_path.clone()))?;
         if open.sync {
             open.own.sync()?;
@@ -399,6 +404,7 @@ impl Files for Closing<'_, '_> {
         };
         let object = &**open.index_object.insert(object);
         if open.live.is_none() {
+            open.kept.hold(&open.layout, &open.path, object);
             open.live = Some(match open.base {
                 0 => LiveIndex::new(true),
                 base => LiveIndex::load_up_to(object, true, base)?,

@@ -1,12 +1,16 @@
-//! What a process keeps between outputs: the live index of each file it extends, and the end of each subfile.
+//! What a process keeps between outputs: the live index of each file it extends, the end of each subfile, and how large
+//! outputs were.
 //!
 //! An open finds it here instead of reading the file again, after checking that nobody else has touched the file. A
 //! file is open for one output at a time: two would write to the same place.
+//!
+//! Between outputs the file is held ([`WriteObject::hold`]), so that readers who follow it know that more may come.
 
 use super::live_index::LiveIndex;
+use super::slot::Sizes;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use thalweg_layout::{Layout, OpenWrite, Stat, WriterId};
+use thalweg_layout::{Hold, Layout, OpenWrite, Stat, WriteObject, WriterId};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Most live indexes that are kept: a code that writes one file per output would otherwise hold them all.
@@ -58,6 +62,9 @@ pub struct Kept {
     files: Mutex<Vec<KeptFile>>,
     ends: Mutex<HashMap<String, u64>>,
     in_use: Arc<Mutex<HashSet<String>>>,
+    sizes: Mutex<Sizes>,
+    /// Files that are held between outputs, by name.
+    holds: Mutex<HashMap<String, Hold>>,
     /// Why a file that was kept too long could not be closed for good; told at the end.
     failed: Mutex<Option<Error>>,
 }
@@ -72,6 +79,10 @@ impl Drop for InUse {
     fn drop(&mut self) {
         lock(&self.of).remove(&self.name);
     }
+}
+
+fn name_of(layout: &Arc<dyn Layout>, path: &str) -> String {
+    format!("{}\0{path}", layout.describe())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -90,7 +101,7 @@ impl Kept {
     /// # Errors
     /// `InvalidArgument` where it is open already.
     pub fn begin(&self, layout: &Arc<dyn Layout>, path: &str) -> Result<InUse> {
-        let name = format!("{}\0{path}", layout.describe());
+        let name = name_of(layout, path);
         if lock(&self.in_use).insert(name.clone()) {
             return Ok(InUse { name, of: self.in_use.clone() });
         }
@@ -104,14 +115,30 @@ impl Kept {
             let place = files.iter().position(|f| f.is(layout, path))?;
             files.remove(place)
         };
-        let now = layout.stat(path).ok()?;
+        let same = layout.stat(path).is_ok_and(|now| now == kept.stat);
+        if !same {
+            // Somebody else's file by now, or none.
+            lock(&self.holds).remove(&name_of(layout, path));
+        }
         let run = kept.run;
-        kept.index.filter(|_| now == kept.stat).map(|index| Known { index, run })
+        kept.index.filter(|_| same).map(|index| Known { index, run })
+    }
+
+    /// Holds a file that this process extends, until it is closed for good; once, where the store can.
+    pub fn hold(&self, layout: &Arc<dyn Layout>, path: &str, object: &dyn WriteObject) {
+        let mut holds = lock(&self.holds);
+        let name = name_of(layout, path);
+        if !holds.contains_key(&name)
+            && let Some(hold) = object.hold()
+        {
+            holds.insert(name, hold);
+        }
     }
 
     /// Forgets a file: it was replaced.
     pub fn forget(&self, layout: &Arc<dyn Layout>, path: &str) {
         lock(&self.files).retain(|f| !f.is(layout, path));
+        lock(&self.holds).remove(&name_of(layout, path));
     }
 
     /// Keeps the state of a file; without an index where it is in doubt after a failure, to be loaded again. Where too
@@ -133,8 +160,12 @@ impl Kept {
             });
             (files.len() > MOST).then(|| files.remove(0))
         };
-        if let Some(Err(e)) = oldest.map(finish) {
-            lock(&self.failed).get_or_insert(e);
+        if let Some(oldest) = oldest {
+            let name = name_of(&oldest.layout, &oldest.path);
+            if let Err(e) = finish(oldest) {
+                lock(&self.failed).get_or_insert(e);
+            }
+            lock(&self.holds).remove(&name);
         }
     }
 
@@ -143,7 +174,15 @@ impl Kept {
         let files = std::mem::take(&mut *lock(&self.files));
         lock(&self.ends).clear();
         let before = lock(&self.failed).take().map_or(Ok(()), Err);
-        files.into_iter().map(finish).fold(before, Result::and)
+        let outcome = files.into_iter().map(finish).fold(before, Result::and);
+        // Only now: a follower that sees no hold must find the mark.
+        lock(&self.holds).clear();
+        outcome
+    }
+
+    /// What the last output of each group was like.
+    pub fn sizes(&self) -> MutexGuard<'_, Sizes> {
+        lock(&self.sizes)
     }
 
     /// The end of a subfile this process wrote last.

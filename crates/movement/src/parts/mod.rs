@@ -7,11 +7,13 @@
 //! | [`live_index`] | the index of a file that is being extended: when a full one is written, when a step record |
 //! | [`step_commit`] | the end of an output: fragments to rank 0, the index, the outcome to all |
 //! | [`levels`] | all blocks of a variable in a file record the same statistics |
-//! | [`kept`] | live indexes and ends of subfiles kept between outputs |
+//! | [`slot`] | places in a shared file given at open, from what the last output was like |
+//! | [`kept`] | live indexes, ends of subfiles and sizes of outputs kept between outputs |
 
 pub mod agreement;
 pub mod kept;
 pub mod levels;
 pub mod live_index;
 pub mod serial_open;
+pub mod slot;
 pub mod step_commit;

@@ -61,6 +61,8 @@ pub struct Commit {
     pub each: bool,
     /// Data lies in the same file as the index.
     pub shared: bool,
+    /// Ranks had slots, and may have left bytes in them that no step holds.
+    pub slots: bool,
 }
 
 /// One rank's part in the end of an output, over as many attempts as ranks are lost.
@@ -232,7 +234,7 @@ impl Part {
         }
         let data_end = if how.shared { merged.end.max(live.end()) } else { live.end() };
         live.commit(object, merged.step, data_end, merged.bytes, how.run, how.each)?;
-        if !missing.is_empty() {
+        if !missing.is_empty() || (how.slots && object.length()? > live.end()) {
             // What a failed rank left behind the index would hide it.
             object.truncate(live.end())?;
         }
