@@ -428,3 +428,5 @@ void *thalweg_mpi_wrap(MPI_Comm comm) {
     if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS || take(own, &made) != MPI_SUCCESS) return NULL;
     return made;
 }
+
+void *thalweg_mpi_wrap_at(const void *comm) { return comm ? thalweg_mpi_wrap(*(const MPI_Comm *)comm) : NULL; }

@@ -102,6 +102,9 @@ const ThalwegMpiTable *thalweg_mpi_table(void);
 void *thalweg_mpi_wrap(MPI_Comm comm);
 #endif
 
+/* The same of the MPI_Comm that lies at an address, for those who don't know what an MPI_Comm is (Python). */
+void *thalweg_mpi_wrap_at(const void *comm);
+
 #ifdef __cplusplus
 }
 #endif

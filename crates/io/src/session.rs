@@ -161,6 +161,16 @@ impl Session {
         *lock(&self.shared.language) = language;
     }
 
+    /// The language whose order of dimensions outputs follow.
+    pub fn host_language(&self) -> HostLanguage {
+        *lock(&self.shared.language)
+    }
+
+    /// Names of the groups, in the order declared.
+    pub fn groups(&self) -> Vec<String> {
+        lock(&self.groups).iter().map(|(name, _)| name.clone()).collect()
+    }
+
     /// Declares a group.
     ///
     /// # Errors

@@ -1,0 +1,41 @@
+//! Thalweg for Python, the part in Rust: what the package `thalweg` (beside this crate's `src`) calls as `thalweg._core`.
+//!
+//! It speaks numbers, texts and memory; what makes it pleasant (slices, data types, mappings, HTML) is in Python.
+//! Arrays come as their bytes (one-dimensional `uint8`, which Python makes without a copy), so one function serves every
+//! type. Whatever reads, writes or waits for ranks lets other Python threads run.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`failure`] | our errors as Python's exceptions, a class per kind |
+//! | [`value`] | single values from and to Python |
+//! | [`read`] | files open for reading; following a running writer |
+//! | [`write`] | sessions and steps being written |
+//! | [`mpi`] | the communicators of mpi4py, through the shim of the MPI it has loaded |
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod failure;
+mod mpi;
+mod read;
+mod value;
+mod write;
+
+/// `thalweg._core`; its Python signatures are in `thalweg/_core.pyi`.
+#[pyo3::pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::mpi::{Mpi, Ranks};
+    #[pymodule_export]
+    use crate::read::{Follower, Reader};
+    #[pymodule_export]
+    use crate::write::{Output, Session, schema_names};
+
+    /// Source of the library that reaches an MPI.
+    #[pymodule_export]
+    const SHIM_SOURCE: &str = include_str!("../../../crates/comm-mpi/mpi/shim.c");
+    /// Its header.
+    #[pymodule_export]
+    const SHIM_HEADER: &str = include_str!("../../../crates/comm-mpi/mpi/thalweg_mpi.h");
+    /// This release.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}

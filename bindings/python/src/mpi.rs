@@ -1,0 +1,92 @@
+//! The communicators of mpi4py.
+//!
+//! `thalweg/mpi.py` finds or builds the shim (crates/comm-mpi/mpi/shim.c) of the MPI that mpi4py has loaded; here it is
+//! loaded, asked for its table, and given the address of the program's `MPI_Comm`. It is never unloaded.
+
+use crate::failure::{Failure, Outcome};
+use pyo3::prelude::*;
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::sync::{Mutex, PoisonError};
+use thalweg_comm::Communicator;
+use thalweg_comm_mpi::{MpiCommunicator, ThalwegMpiTable};
+use thalweg_types::{Error, ErrorKind};
+
+type TableFunction = unsafe extern "C" fn() -> *const ThalwegMpiTable;
+type WrapFunction = unsafe extern "C" fn(*const c_void) -> *mut c_void;
+
+/// A loaded shim.
+#[pyclass(frozen, module = "thalweg._core")]
+pub struct Mpi {
+    table: TableFunction,
+    wrap: WrapFunction,
+    /// Keeps the functions valid.
+    _library: ManuallyDrop<libloading::Library>,
+}
+
+#[pymethods]
+impl Mpi {
+    /// Loads a shim. The file must be one: what it says of itself is compared, what it does cannot be.
+    #[new]
+    fn new(path: &str) -> Outcome<Mpi> {
+        let refuse = |e: libloading::Error| {
+            Error::new(ErrorKind::Unsupported, "cannot load the library that reaches MPI").in_object(path).caused_by(e)
+        };
+        // SAFETY: what the library does when it is loaded is what shim.c does: nothing.
+        #[allow(unsafe_code)]
+        let (library, table, wrap) = unsafe {
+            let library = libloading::Library::new(path).map_err(refuse)?;
+            let table = *library.get::<TableFunction>(b"thalweg_mpi_table\0").map_err(refuse)?;
+            let wrap = *library.get::<WrapFunction>(b"thalweg_mpi_wrap_at\0").map_err(refuse)?;
+            (library, table, wrap)
+        };
+        Ok(Mpi { table, wrap, _library: ManuallyDrop::new(library) })
+    }
+
+    /// Collective: a duplicate of the `MPI_Comm` that lies at an address (`mpi4py.MPI._addressof`).
+    fn communicator(&self, py: Python<'_>, address: usize) -> Outcome<Ranks> {
+        if address == 0 {
+            return Err(Failure::argument("no communicator at address 0"));
+        }
+        let comm = py.detach(|| {
+            // SAFETY: both are of the shim, which stays loaded; mpi4py keeps the MPI_Comm at its address as long as
+            // the object lives, which the caller holds; the handle goes nowhere else.
+            #[allow(unsafe_code)]
+            unsafe {
+                let handle = (self.wrap)(std::ptr::without_provenance(address));
+                MpiCommunicator::from_raw((self.table)(), handle)
+            }
+        })?;
+        Ok(Ranks(Mutex::new(Box::new(comm))))
+    }
+}
+
+/// The ranks that write together.
+#[pyclass(frozen, module = "thalweg._core")]
+pub struct Ranks(Mutex<Box<dyn Communicator>>);
+
+impl Ranks {
+    /// Collective: a duplicate, to be owned by whoever is asked for one.
+    pub fn duplicate(&self) -> Outcome<Box<dyn Communicator>> {
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).duplicate()?)
+    }
+}
+
+#[pymethods]
+impl Ranks {
+    /// This process alone.
+    #[staticmethod]
+    fn alone() -> Ranks {
+        Ranks(Mutex::new(Box::new(thalweg_comm::alone::Alone::new())))
+    }
+
+    #[getter]
+    fn rank(&self) -> u32 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).rank()
+    }
+
+    #[getter]
+    fn size(&self) -> u32 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).size()
+    }
+}

@@ -1,0 +1,63 @@
+//! Single values from and to Python.
+
+use crate::failure::{Failure, Outcome};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyComplex};
+use thalweg_types::value::long_double_to_f64;
+use thalweg_types::{AttributeValue, ByteOrder, ElementType, Value};
+
+/// The type that Python names by its BP name, as `double`.
+pub fn element(name: &str) -> Outcome<ElementType> {
+    ElementType::ALL
+        .into_iter()
+        .find(|t| t.name() == name)
+        .ok_or_else(|| Failure::argument(format!("\"{name}\" is no element type")))
+}
+
+/// Text as Python's; bytes that are no UTF-8 survive the way there and back.
+fn text<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    PyBytes::new(py, bytes).call_method1("decode", ("utf-8", "surrogateescape"))
+}
+
+/// A value as Python has it: `int`, `float`, `complex` or `str`.
+pub fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        Value::I8(v) => v.into_bound_py_any(py),
+        Value::I16(v) => v.into_bound_py_any(py),
+        Value::I32(v) => v.into_bound_py_any(py),
+        Value::I64(v) => v.into_bound_py_any(py),
+        Value::U8(v) => v.into_bound_py_any(py),
+        Value::U16(v) => v.into_bound_py_any(py),
+        Value::U32(v) => v.into_bound_py_any(py),
+        Value::U64(v) => v.into_bound_py_any(py),
+        Value::F32(v) => f64::from(*v).into_bound_py_any(py),
+        Value::F64(v) => v.into_bound_py_any(py),
+        Value::LongDouble(v) => long_double_to_f64(v).into_bound_py_any(py),
+        Value::Complex([re, im]) => Ok(PyComplex::from_doubles(py, f64::from(*re), f64::from(*im)).into_any()),
+        Value::DoubleComplex([re, im]) => Ok(PyComplex::from_doubles(py, *re, *im).into_any()),
+        Value::String(bytes) => text(py, bytes),
+        Value::Char(byte) => text(py, &[*byte]),
+    }
+}
+
+/// The values of an attribute, one or a list. A variable's value was put in its place by the reader.
+pub fn attribute<'py>(py: Python<'py>, value: &AttributeValue) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        AttributeValue::One(value) => to_python(py, value),
+        AttributeValue::Many(_, values) => {
+            values.iter().map(|v| to_python(py, v)).collect::<PyResult<Vec<_>>>()?.into_bound_py_any(py)
+        }
+        AttributeValue::Variable(id) => format!("the value of variable {id}").into_bound_py_any(py),
+    }
+}
+
+/// Values from their bytes in this machine's order, one behind the other.
+pub fn many(element: ElementType, bytes: &[u8]) -> Outcome<Vec<Value>> {
+    let size = usize::try_from(element.size()).unwrap_or(0);
+    if size == 0 || !bytes.len().is_multiple_of(size) {
+        return Err(Failure::argument(format!("{} bytes of {element} values", bytes.len())));
+    }
+    let value = |chunk| Value::from_bytes(element, chunk, ByteOrder::NATIVE);
+    bytes.chunks_exact(size).map(value).collect::<Option<_>>().ok_or_else(|| Failure::argument("values of no type"))
+}

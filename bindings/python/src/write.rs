@@ -1,0 +1,293 @@
+//! Sessions, and steps being written.
+
+use crate::failure::{Failure, Outcome};
+use crate::mpi::Ranks;
+use crate::value;
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thalweg_io::Mode;
+use thalweg_io::session::DeclaredGroup;
+use thalweg_schema::{Dimension, GroupBuilder, HostLanguage, MethodChoice, Statistics};
+use thalweg_types::{ElementType, Error, ErrorKind, Value};
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a process writes with: groups, methods, buffer.
+#[pyclass(frozen, module = "thalweg._core")]
+pub struct Session(thalweg_io::Session);
+
+impl Session {
+    fn group(&self, name: &str) -> Outcome<Arc<Mutex<DeclaredGroup>>> {
+        Ok(self.0.group(name)?)
+    }
+}
+
+fn statistics(name: &str) -> Outcome<Statistics> {
+    match name {
+        "off" => Ok(Statistics::Off),
+        "minmax" => Ok(Statistics::MinMax),
+        "full" => Ok(Statistics::Full),
+        other => Err(Failure::argument(format!("statistics are \"off\", \"minmax\" or \"full\", not \"{other}\""))),
+    }
+}
+
+fn texts(dimensions: &[Dimension]) -> Vec<String> {
+    dimensions.iter().map(Dimension::to_string).collect()
+}
+
+#[pymethods]
+impl Session {
+    /// Collective. No XML: groups are declared from code.
+    #[new]
+    #[pyo3(signature = (ranks, xml=None, name="the configuration"))]
+    fn new(py: Python<'_>, ranks: &Ranks, xml: Option<&str>, name: &str) -> Outcome<Session> {
+        Ok(Session(py.detach(|| -> Outcome<_> {
+            let comm = ranks.duplicate()?;
+            Ok(match xml {
+                Some(text) => thalweg_io::Session::from_xml(text, name, comm)?,
+                None => thalweg_io::Session::without_xml(comm)?,
+            })
+        })?))
+    }
+
+    /// Collective; every rank reads the XML file.
+    #[staticmethod]
+    fn from_file(py: Python<'_>, ranks: &Ranks, path: &str) -> Outcome<Session> {
+        Ok(Session(py.detach(|| -> Outcome<_> { Ok(thalweg_io::Session::from_xml_file(path, ranks.duplicate()?)?) })?))
+    }
+
+    fn groups(&self) -> Vec<String> {
+        self.0.groups()
+    }
+
+    fn set_buffer_limit(&self, bytes: Option<u64>) {
+        self.0.set_buffer_limit(bytes);
+    }
+
+    fn declare(&self, group: &str, statistics_of_all: &str) -> Outcome<()> {
+        let mut builder = GroupBuilder::new(group)?;
+        builder.set_statistics(statistics(statistics_of_all)?);
+        self.0.declare(builder)?;
+        Ok(())
+    }
+
+    /// Adds a variable, returns its position in the group. Dimensions as in XML, all empty for a scalar.
+    #[pyo3(signature = (group, name, element, local="", bounds="", offset="", statistics_of_it=None, transform=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn define_variable(
+        &self,
+        group: &str,
+        name: &str,
+        element: &str,
+        local: &str,
+        bounds: &str,
+        offset: &str,
+        statistics_of_it: Option<&str>,
+        transform: Option<&str>,
+    ) -> Outcome<usize> {
+        let group = self.group(group)?;
+        let builder = &mut lock(&group).builder;
+        let statistics = statistics_of_it.map(statistics).transpose()?;
+        let at = builder.define_variable(name, "", value::element(element)?, local, bounds, offset)?;
+        if let Some(variable) = builder.variable_mut(at) {
+            variable.statistics = statistics;
+        }
+        if let Some(transform) = transform {
+            builder.set_transform(at, transform)?;
+        }
+        Ok(at)
+    }
+
+    /// Numbers, as their bytes.
+    fn define_attribute(
+        &self,
+        group: &str,
+        name: &str,
+        element: &str,
+        values: PyReadonlyArray1<'_, u8>,
+    ) -> Outcome<()> {
+        let element = value::element(element)?;
+        let values = value::many(element, values.as_slice().map_err(PyErr::from)?)?;
+        lock(&*self.group(group)?).builder.define_attribute_values(name, "", element, values)?;
+        Ok(())
+    }
+
+    /// Texts; one that is not `several` is a string, else they are a string array.
+    fn define_text_attribute(&self, group: &str, name: &str, texts: Vec<Vec<u8>>, several: bool) -> Outcome<()> {
+        let element = if several { ElementType::StringArray } else { ElementType::String };
+        let texts = texts.into_iter().map(Value::String).collect();
+        lock(&*self.group(group)?).builder.define_attribute_values(name, "", element, texts)?;
+        Ok(())
+    }
+
+    /// An attribute with the value of a scalar variable.
+    fn define_attribute_from(&self, group: &str, name: &str, variable: &str) -> Outcome<()> {
+        lock(&*self.group(group)?).builder.define_attribute_from(name, "", variable)?;
+        Ok(())
+    }
+
+    fn select_method(&self, group: &str, method: &str, parameters: &str, folder: &str) -> Outcome<()> {
+        lock(&*self.group(group)?).builder.select_method(method, parameters, folder)?;
+        Ok(())
+    }
+
+    /// The variables of a group, in order; `fortran` in each: dimensions come fastest first.
+    fn describe<'py>(&self, py: Python<'py>, group: &str) -> Outcome<Vec<Bound<'py, PyDict>>> {
+        let fortran = self.0.host_language() == HostLanguage::Fortran;
+        let group = self.group(group)?;
+        let group = lock(&group);
+        let variables = &group.builder.group().variables;
+        Ok(variables.iter().map(|v| variable(py, v, fortran)).collect::<PyResult<_>>()?)
+    }
+
+    /// Names of the methods of a group.
+    fn methods(&self, group: &str) -> Outcome<Vec<String>> {
+        Ok(lock(&*self.group(group)?).all_methods().into_iter().map(|m: MethodChoice| m.method).collect())
+    }
+
+    /// Collective: opens a step. `mode`: `w`, `a` or `u`.
+    fn open(&self, py: Python<'_>, group: &str, path: &str, mode: &str, ranks: &Ranks) -> Outcome<Output> {
+        let mode = match mode {
+            "w" => Mode::Write,
+            "a" => Mode::Append,
+            "u" => Mode::Update,
+            other => return Err(Failure::argument(format!("mode is \"w\", \"a\" or \"u\", not \"{other}\""))),
+        };
+        let output = py.detach(|| -> Outcome<_> { Ok(self.0.open(group, path, mode, ranks.duplicate()?)?) })?;
+        Ok(Output(Mutex::new(Writing { output: Some(output), deferred: Vec::new() })))
+    }
+
+    /// Collective: closes all files for good.
+    fn finalize(&self, py: Python<'_>) -> Outcome<()> {
+        Ok(py.detach(|| self.0.finalize())?)
+    }
+}
+
+fn variable<'py>(py: Python<'py>, v: &thalweg_schema::Variable, fortran: bool) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    all.set_item("name", v.full_name())?;
+    all.set_item("type", v.element.name())?;
+    all.set_item("local", texts(&v.local))?;
+    all.set_item("bounds", texts(&v.global))?;
+    all.set_item("offset", texts(&v.offset))?;
+    all.set_item("is_dimension", v.is_dimension)?;
+    all.set_item("transform", &v.transform)?;
+    all.set_item("fortran", fortran)?;
+    Ok(all)
+}
+
+/// The variables that an XML text describes, as [`Session::describe`] gives them, with their group.
+#[pyfunction]
+pub fn schema_names<'py>(py: Python<'py>, xml: &str, name: &str) -> Outcome<Vec<(String, Bound<'py, PyDict>)>> {
+    let schema = thalweg_schema::xml::parse(xml, name).map_err(|report| {
+        Error::new(ErrorKind::Config, format!("the configuration is refused\n{}", report.render(false).trim_end()))
+    })?;
+    let fortran = schema.host_language == HostLanguage::Fortran;
+    let mut all = Vec::new();
+    for group in &schema.groups {
+        for v in &group.variables {
+            all.push((group.name.clone(), variable(py, v, fortran)?));
+        }
+    }
+    Ok(all)
+}
+
+struct Writing {
+    /// Dropped first: it may still look into what is deferred.
+    output: Option<thalweg_io::Output<'static>>,
+    deferred: Vec<Py<PyArray1<u8>>>,
+}
+
+/// A step being written.
+#[pyclass(frozen, module = "thalweg._core")]
+pub struct Output(Mutex<Writing>);
+
+impl Output {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        f: impl FnOnce(&mut thalweg_io::Output<'static>) -> thalweg_types::Result<T> + Send,
+    ) -> Outcome<T> {
+        // The lock is never waited for, nor kept, by a thread that keeps others from running.
+        Ok(py.detach(|| match &mut lock(&self.0).output {
+            Some(output) => f(output),
+            None => Err(Error::new(ErrorKind::InvalidArgument, "the step is closed")),
+        })?)
+    }
+}
+
+#[pymethods]
+impl Output {
+    /// The step's number in the file.
+    #[getter]
+    fn step(&self, py: Python<'_>) -> Outcome<u64> {
+        self.with(py, |output| Ok(output.step()))
+    }
+
+    fn position(&self, py: Python<'_>, name: &str) -> Outcome<usize> {
+        self.with(py, |output| output.position(name))
+    }
+
+    /// Says how many bytes will be written.
+    fn group_size(&self, py: Python<'_>, bytes: u64) -> Outcome<u64> {
+        self.with(py, |output| Ok(output.group_size(bytes)))
+    }
+
+    /// Writes one block. With `deferred` nothing is copied: the array stays as it is until the step is closed.
+    #[pyo3(signature = (position, data, deferred=false))]
+    fn write(&self, py: Python<'_>, position: usize, data: PyReadonlyArray1<'_, u8>, deferred: bool) -> Outcome<()> {
+        let bytes = data.as_slice().map_err(PyErr::from)?;
+        if !deferred {
+            return self.with(py, |output| output.write_at(position, bytes));
+        }
+        // SAFETY: the array is kept in `deferred` until the output is closed or dropped, both before the array is. The
+        // caller promises not to change it, as with any memory that Python shares.
+        #[allow(unsafe_code)]
+        let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
+        let array: Py<PyArray1<u8>> = (*data).clone().unbind();
+        Ok(py.detach(|| {
+            let mut writing = lock(&self.0);
+            writing.deferred.push(array);
+            match &mut writing.output {
+                Some(output) => output.write_deferred_at(position, bytes),
+                None => Err(Error::new(ErrorKind::InvalidArgument, "the step is closed")),
+            }
+        })?)
+    }
+
+    /// Makes close fail on all ranks.
+    fn fail(&self, py: Python<'_>, what: &str) -> Outcome<()> {
+        self.with(py, |output| {
+            output.fail(Error::new(ErrorKind::InvalidArgument, what));
+            Ok(())
+        })
+    }
+
+    /// Collective: commits the step; returns the bytes all ranks wrote.
+    fn close(&self, py: Python<'_>) -> Outcome<u64> {
+        let (closed, kept) = py.detach(|| {
+            let mut writing = lock(&self.0);
+            let closed = match writing.output.take() {
+                Some(output) => output.close(),
+                None => Err(Error::new(ErrorKind::InvalidArgument, "the step is closed already")),
+            };
+            (closed, std::mem::take(&mut writing.deferred))
+        });
+        drop(kept);
+        Ok(closed?.bytes)
+    }
+
+    /// Gives the step up without telling other ranks: the file stays as it was before.
+    fn drop(&self, py: Python<'_>) {
+        let kept = py.detach(|| {
+            let mut writing = lock(&self.0);
+            drop(writing.output.take());
+            std::mem::take(&mut writing.deferred)
+        });
+        drop(kept);
+    }
+}
