@@ -9,6 +9,7 @@ use crate::session::{DeclaredGroup, Shared, lock};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use thalweg_bp::process_group::Header;
+use thalweg_bp::rows::Rows;
 use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::{LONGEST_STRING, check_str16};
@@ -18,7 +19,7 @@ use thalweg_movement::parts::agreement::agree;
 use thalweg_movement::parts::levels::ArrayLevel;
 use thalweg_movement::{BlockSpec, Closed, Method, Mode, OpenRequest, Pack};
 use thalweg_schema::{AttributeSource, Group, HostLanguage, MethodChoice, Statistics, Variable};
-use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, Result, Value};
+use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, MemoryBox, Result, Value};
 
 struct Way {
     method: Box<dyn Method>,
@@ -44,6 +45,8 @@ pub struct Output<'a> {
     /// Paths that stand in for the declared ones: for all variables, and by position.
     path: Option<String>,
     paths: HashMap<usize, String>,
+    /// Where the next block of the variable at this position lies.
+    next_box: Option<(usize, Shape)>,
 }
 
 /// What all ranks agree on first, see [`decline`].
@@ -104,6 +107,7 @@ impl<'a> Output<'a> {
                 comm: &*comm,
                 layout: &shared.layout,
                 path: &path,
+                group: group_name,
                 mode,
                 run,
                 kept: &shared.kept,
@@ -138,6 +142,7 @@ impl<'a> Output<'a> {
             levels,
             path: None,
             paths: HashMap::new(),
+            next_box: None,
         })
     }
 
@@ -171,6 +176,23 @@ impl<'a> Output<'a> {
     pub fn set_path_of(&mut self, name: &str, path: &str) -> Result<()> {
         let at = self.position(name)?;
         self.paths.insert(at, path.to_string());
+        Ok(())
+    }
+
+    /// Says where the next block of the variable at a position lies, whatever its dimensions say; for one write. For
+    /// programs that have numbers rather than scalars for their dimensions.
+    ///
+    /// - `shape`: as many dimensions as the variable has, in the order it was declared with; global where that is.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown position, `InvalidArgument` for another kind of shape, `OutOfBounds` where the block
+    /// leaves the array.
+    pub fn set_next_box(&mut self, at: usize, shape: Shape) -> Result<()> {
+        let group = lock(&self.group);
+        let variable = group.builder.group().variables.get(at).ok_or_else(|| no_variable(at))?;
+        resolve::check_given(variable, &shape)
+            .map_err(|e| e.in_variable(variable.full_name()).in_group(self.group_name.clone()))?;
+        self.next_box = Some((at, shape));
         Ok(())
     }
 
@@ -259,13 +281,36 @@ impl<'a> Output<'a> {
 
     /// As [`Output::write`], by position in the group.
     pub fn write_at(&mut self, at: usize, data: &[u8]) -> Result<()> {
-        let Some(spec) = self.spec(at, data)? else { return Ok(()) };
+        self.put(at, data, None)
+    }
+
+    /// Writes one block of an array out of a larger array in memory, as the inside of one with ghost zones: nothing is
+    /// copied by the caller.
+    ///
+    /// - `data`: the whole larger array.
+    /// - `memory`: its extents and where the block starts in it, in the order of dimensions of the program's language;
+    ///   how many elements the block has, the group's dimensions say. A dimension that stands for time has no entry.
+    ///
+    /// # Errors
+    /// As [`Output::write`]; `InvalidArgument` for a scalar or text, or another number of dimensions; `OutOfBounds`
+    /// where the block leaves the memory.
+    /// # Cost
+    /// Statistics, checksum and copy are taken together, as for a block of one piece; the file is the same to the byte.
+    pub fn write_from(&mut self, name: &str, data: &[u8], memory: &MemoryBox) -> Result<()> {
+        let at = self.position(name)?;
+        self.write_from_at(at, data, memory)
+    }
+
+    /// As [`Output::write_from`], by position in the group.
+    pub fn write_from_at(&mut self, at: usize, data: &[u8], memory: &MemoryBox) -> Result<()> {
+        self.put(at, data, Some(memory))
+    }
+
+    fn put(&mut self, at: usize, data: &[u8], memory: Option<&MemoryBox>) -> Result<()> {
+        let Some((spec, rows)) = self.spec(at, data, memory)? else { return Ok(()) };
         self.check_usable()?;
-        let name = spec.name.clone();
-        let at_once = self.ways.iter().map(|w| w.method.at_once()).try_fold(0, |most, t| t.map(|t| t.max(most)));
-        let large = at_once.is_some_and(|t| spec.shape.is_some() && data.len() as u64 >= t);
-        let done = if !large && self.pack.copy(&spec, data)? { Ok(()) } else { self.through(spec, data) };
-        done.map_err(|e| self.broken(e.in_variable(&*name)))
+        let large = spec.shape.is_some() && self.goes_at_once(&spec, rows.len() as u64);
+        if !large && self.pack.copy(&spec, rows.clone())? { Ok(()) } else { self.through(spec, rows) }
     }
 
     /// Writes one block whose memory stays unchanged until close: nothing is copied, no buffer is used.
@@ -276,14 +321,33 @@ impl<'a> Output<'a> {
 
     /// As [`Output::write_deferred`], by position in the group.
     pub fn write_deferred_at(&mut self, at: usize, data: &'a [u8]) -> Result<()> {
+        self.put_deferred(at, data, None)
+    }
+
+    /// As [`Output::write_from`], out of an array that stays unchanged until close. Rows of less than 4 KiB are copied
+    /// all the same: a list of them costs more.
+    pub fn write_deferred_from(&mut self, name: &str, data: &'a [u8], memory: &MemoryBox) -> Result<()> {
+        let at = self.position(name)?;
+        self.write_deferred_from_at(at, data, memory)
+    }
+
+    /// As [`Output::write_deferred_from`], by position in the group.
+    pub fn write_deferred_from_at(&mut self, at: usize, data: &'a [u8], memory: &MemoryBox) -> Result<()> {
+        self.put_deferred(at, data, Some(memory))
+    }
+
+    fn put_deferred(&mut self, at: usize, data: &'a [u8], memory: Option<&MemoryBox>) -> Result<()> {
         // A copy of less than a page costs less than a piece of its own in the write.
         const SMALL: usize = 4096;
-        let Some(spec) = self.spec(at, data)? else { return Ok(()) };
+        let Some((spec, rows)) = self.spec(at, data, memory)? else { return Ok(()) };
         self.check_usable()?;
-        if spec.shape.is_none() || (data.len() < SMALL && self.pack.copy(&spec, data)?) {
-            return if spec.shape.is_none() { self.write_at(at, data) } else { Ok(()) };
+        if spec.shape.is_none() {
+            return self.put(at, data, memory);
         }
-        self.pack.defer(spec, data)
+        if (rows.len() < SMALL || !rows.are_long()) && self.pack.copy(&spec, rows.clone())? {
+            return Ok(());
+        }
+        if rows.are_long() { self.pack.defer(spec, rows) } else { self.through(spec, rows) }
     }
 
     /// Writes values of a number type that has the variable's size.
@@ -298,6 +362,11 @@ impl<'a> Output<'a> {
         }
     }
 
+    /// Makes close fail, on all ranks: for a program that cannot finish its part of the step. Not collective.
+    pub fn fail(&mut self, cause: Error) {
+        self.broken(cause);
+    }
+
     /// Remembers a failure of the store for close.
     fn broken(&mut self, e: Error) -> Error {
         let e = e.at_rank(self.comm.rank()).in_group(self.group_name.clone());
@@ -306,18 +375,34 @@ impl<'a> Output<'a> {
         copy
     }
 
-    fn through(&mut self, spec: BlockSpec, data: &[u8]) -> Result<()> {
-        let mut to = Vec::new();
-        for way in &mut self.ways {
-            let (object, start) = way.method.through()?;
-            to.push(Through { object, start, header: &way.header });
-        }
-        self.pack.through(spec, data, &to)
+    /// Whether all methods write such a block at once.
+    fn goes_at_once(&self, spec: &BlockSpec, bytes: u64) -> bool {
+        let reach = self.pack.reach(spec, bytes);
+        self.ways.iter().all(|w| w.method.at_once(&reach).is_some_and(|least| bytes >= least))
     }
 
-    /// What will be written for the variable at a position; `None` for a block that holds nothing and that no reader
-    /// understands (a local array whose extents are all 0).
-    fn spec(&mut self, at: usize, data: &[u8]) -> Result<Option<BlockSpec>> {
+    fn through(&mut self, spec: BlockSpec, data: Rows<'_>) -> Result<()> {
+        let name = spec.name.clone();
+        let reach = self.pack.reach(&spec, data.len() as u64);
+        let go = || {
+            let mut to = Vec::new();
+            for way in &mut self.ways {
+                let (object, start) = way.method.through(&reach)?;
+                to.push(Through { object, start, header: &way.header });
+            }
+            self.pack.through(spec, data, &to)
+        };
+        go().map_err(|e| self.broken(e.in_variable(&*name)))
+    }
+
+    /// What will be written for the variable at a position, and where its bytes are; `None` for a block that holds
+    /// nothing and that no reader understands (a local array whose extents are all 0).
+    fn spec<'d>(
+        &mut self,
+        at: usize,
+        data: &'d [u8],
+        memory: Option<&MemoryBox>,
+    ) -> Result<Option<(BlockSpec, Rows<'d>)>> {
         let declared = Arc::clone(&self.group);
         let mut declared = lock(&declared);
         let moved = match (self.paths.get(&at).or(self.path.as_ref()), declared.builder.group().variables.get(at)) {
@@ -331,12 +416,19 @@ impl<'a> Output<'a> {
         let variable = group.variables.get(at).ok_or_else(|| no_variable(at))?;
         let (id, path) = moved.unwrap_or_else(|| (variable.id, variable.path.clone()));
         let place = |e: Error| e.in_variable(variable.full_name()).in_group(self.group_name.clone());
-        let mut shape = resolve::shape(variable, &mut resolve::lookup(group, &self.scalars)).map_err(place)?;
+        let mut shape = match self.next_box.take_if(|(position, _)| *position == at) {
+            Some((_, shape)) => Some(shape),
+            None => resolve::shape(variable, &mut resolve::lookup(group, &self.scalars)).map_err(place)?,
+        };
         if let Some(shape) = &mut shape {
             begin_nothing_at_zero(shape);
         }
-        if let Some(expected) =
-            resolve::block_bytes(variable, shape.as_ref().map(|s| s.local.as_slice())).map_err(place)?
+        let expected = resolve::block_bytes(variable, shape.as_ref().map(|s| s.local.as_slice())).map_err(place)?;
+        let mut rows = Rows::from(data);
+        if let Some(memory) = memory {
+            let fortran = *lock(&self.shared.language) == HostLanguage::Fortran;
+            rows = rows_of(variable, shape.as_ref(), data, memory, fortran).map_err(place)?;
+        } else if let Some(expected) = expected
             && expected != data.len() as u64
         {
             let what = format!("{} bytes were given, its dimensions need {expected}", data.len());
@@ -360,7 +452,7 @@ impl<'a> Output<'a> {
             true => None,
             false => self.levels.get(&(path.to_string(), variable.name.clone())).copied(),
         };
-        Ok(Some(BlockSpec {
+        let spec = BlockSpec {
             id,
             name: variable.name.as_str().into(),
             path: path.into(),
@@ -369,7 +461,8 @@ impl<'a> Output<'a> {
             shape,
             level: level.unwrap_or_else(|| level_of(variable, group)),
             value,
-        }))
+        };
+        Ok(Some((spec, rows)))
     }
 
     /// The group's attributes whose values this rank knows, as rank 0 writes them.
@@ -395,6 +488,17 @@ impl<'a> Output<'a> {
             });
         }
         specs
+    }
+
+    /// Collective, instead of close on a rank that can't go on: its part of the step is lost, the others keep theirs and
+    /// get an error of the kind of `cause`.
+    ///
+    /// # Errors
+    /// Always: `cause`, or what else went wrong.
+    pub fn abandon(mut self, cause: Error) -> Result<Closed> {
+        let cause = cause.at_rank(self.comm.rank()).in_group(self.group_name.clone());
+        self.failed.get_or_insert(cause);
+        self.close()
     }
 
     /// Collective: commits the step. When it returns without error the step is readable, and durable where the method
@@ -434,6 +538,25 @@ impl<'a> Output<'a> {
         }
         result.unwrap_or(Ok(Closed::default()))
     }
+}
+
+/// A block's bytes in a larger array.
+fn rows_of<'d>(
+    variable: &Variable,
+    shape: Option<&Shape>,
+    data: &'d [u8],
+    memory: &MemoryBox,
+    fortran: bool,
+) -> Result<Rows<'d>> {
+    let Some(shape) = shape else {
+        return Err(Error::new(ErrorKind::InvalidArgument, "a place in memory is for arrays; this is a single value"));
+    };
+    let size = variable.element.size();
+    if !fortran {
+        return Rows::in_memory(data, memory, &shape.local, size);
+    }
+    let slowest_first: Vec<u64> = shape.local.iter().rev().copied().collect();
+    Rows::in_memory(data, &memory.reversed(), &slowest_first, size)
 }
 
 /// How much the schema wants recorded of a variable.

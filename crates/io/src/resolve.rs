@@ -47,21 +47,48 @@ pub fn shape(variable: &Variable, lookup: &mut dyn FnMut(NameRef<'_>) -> Result<
         shape.offset.push(if global { of(&offsets, lookup)? } else { 0 });
     }
     if global && shape.is_global() {
-        for d in 0..shape.rank() {
-            let end = shape.offset[d].checked_add(shape.local[d]);
-            if end.is_none_or(|end| end > shape.global[d]) {
-                return Err(Error::new(
-                    ErrorKind::OutOfBounds,
-                    format!(
-                        "dimension {d}: {} elements from {} leave the global extent {}",
-                        shape.local[d], shape.offset[d], shape.global[d]
-                    ),
-                ));
-            }
-        }
+        check_inside(&shape)?;
     }
     // No dimension but time is left: one value per step and block.
     Ok((shape.rank() > 0).then_some(shape))
+}
+
+fn check_inside(shape: &Shape) -> Result<()> {
+    for d in 0..shape.rank() {
+        let end = shape.offset[d].checked_add(shape.local[d]);
+        if end.is_none_or(|end| end > shape.global[d]) {
+            return Err(Error::new(
+                ErrorKind::OutOfBounds,
+                format!(
+                    "dimension {d}: {} elements from {} leave the global extent {}",
+                    shape.local[d], shape.offset[d], shape.global[d]
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a program may give a block of `variable` this shape itself.
+///
+/// # Errors
+/// `InvalidArgument` for another number of dimensions, or a local block of a global array and the other way round;
+/// `OutOfBounds` where it leaves the array.
+pub(crate) fn check_given(variable: &Variable, given: &Shape) -> Result<()> {
+    let dimensions = variable.local.iter().filter(|d| !matches!(d, Dimension::Time)).count();
+    let lists = [&given.local, &given.global, &given.offset];
+    if dimensions == 0 || lists.iter().any(|list| list.len() != dimensions) {
+        let what = format!("a box of {} dimensions, the variable has {dimensions}", given.rank());
+        return Err(Error::new(ErrorKind::InvalidArgument, what));
+    }
+    match (variable.global.is_empty(), given.is_global()) {
+        (true, true) => Err(Error::new(ErrorKind::InvalidArgument, "a local array lies in no global one")),
+        (false, false) if given.elements() != Some(0) => {
+            Err(Error::new(ErrorKind::InvalidArgument, "a block of a global array needs the array's shape"))
+        }
+        (false, _) => check_inside(given),
+        (true, _) => Ok(()),
+    }
 }
 
 /// Bytes of one block of `variable` as scalars are now; `None` for text, which says itself.
