@@ -54,6 +54,8 @@ struct Inner {
     objects: Mutex<HashMap<Option<u32>, Object>>,
     kept: Mutex<KeptSets>,
     fortran: OnceLock<Fortran>,
+    /// What a program says about the order of dimensions against what the file says.
+    assumed: OnceLock<bool>,
     groups: OnceLock<Arc<Vec<ProcessGroupEntry>>>,
     extra: OnceLock<Extra>,
     /// Names of variables by id and group.
@@ -186,6 +188,7 @@ impl Reader {
             objects: Mutex::default(),
             kept: Mutex::default(),
             fortran: OnceLock::new(),
+            assumed: OnceLock::new(),
             groups: OnceLock::new(),
             extra: OnceLock::new(),
             ids: OnceLock::new(),
@@ -383,6 +386,44 @@ impl Reader {
         }
         let block = self.block(&v, sets.start, sets.start)?;
         self.value_of(&v, &block).map_err(|e| e.in_variable(name).at_step(step))
+    }
+
+    /// The steps in which a variable was written, rising, and how many blocks each has.
+    ///
+    /// # Errors
+    /// As [`Reader::variable`].
+    pub fn block_counts(&self, name: &str) -> Result<Vec<(u64, u64)>> {
+        let v = self.look_up(name)?;
+        let mut counts: Vec<(u64, u64)> = Vec::new();
+        for step in (0..v.sets.len()).map(|i| v.sets.step(i)) {
+            match counts.last_mut() {
+                Some((last, n)) if *last == step => *n += 1,
+                _ => counts.push((step, 1)),
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Whether a variable was written in a step.
+    ///
+    /// # Errors
+    /// As [`Reader::variable`].
+    pub fn is_written(&self, name: &str, step: u64) -> Result<bool> {
+        Ok(!self.look_up(name)?.sets.of_steps(step..step.saturating_add(1)).is_empty())
+    }
+
+    /// Whether a group's dimensions are stored fastest first, as Fortran has them.
+    ///
+    /// # Errors
+    /// A damaged process group index.
+    pub fn is_fortran(&self, group: &str) -> Result<bool> {
+        self.fortran(group)
+    }
+
+    /// Takes dimensions of all groups for stored fastest first (or slowest first), whatever the file says. Heard once,
+    /// before variables are asked for; false where another answer was given before.
+    pub fn assume_fortran(&self, fortran: bool) -> bool {
+        *self.0.assumed.get_or_init(|| fortran) == fortran
     }
 
     /// The process group index: who wrote what when. Read at the first call.
@@ -671,6 +712,9 @@ impl Reader {
     /// one where the index names no group (adios2).
     fn fortran(&self, group: &str) -> Result<bool> {
         let inner = &*self.0;
+        if let Some(assumed) = inner.assumed.get() {
+            return Ok(*assumed);
+        }
         let flags = match inner.fortran.get() {
             Some(flags) => flags,
             None => {
