@@ -2,7 +2,8 @@
 //!
 //! A rank that knows its place writes large blocks from the program's memory at once; without it they are copied and wait
 //! for close. A slot costs one scan at open, so none is asked for where outputs are small, and none where a rank's size
-//! changes: it is *steady* when the program tells it beforehand ([`crate::Pack::expect`]) or two outputs had the same.
+//! changes: it is *steady* when the program tells it beforehand ([`crate::Pack::expect`]) or two outputs had nearly the
+//! same.
 //!
 //! | at close | done |
 //! |---|---|
@@ -63,7 +64,8 @@ impl Sizes {
     ///   none; `all`: bytes of all ranks.
     pub fn note(&mut self, group: &str, comm: &dyn Communicator, size: u64, expected: u64, fitted: bool, all: u64) {
         let key = key(group, comm);
-        let same = self.0.get(&key).is_some_and(|last| last.size == size);
+        // Attributes are written once, so that the second output is a little shorter than the first.
+        let same = self.0.get(&key).and_then(|last| last.size.checked_sub(size)).is_some_and(|less| less <= FILLED);
         let large = all / u64::from(comm.size().max(1)) >= WORTH;
         self.0.insert(key, Last { size, expected, steady: fitted && (expected > 0 || same), large });
     }
