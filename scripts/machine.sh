@@ -3,7 +3,8 @@
 # Each function looks first and costs milliseconds when nothing is missing.
 # shellcheck disable=SC2034  # the lists and $venv are for those who source this
 
-build_tools=(build-essential pkg-config ca-certificates curl)
+# CMake and libclang build zfp's library and what calls it.
+build_tools=(build-essential pkg-config ca-certificates curl cmake libclang-dev)
 openmpi_packages=(openmpi-bin libopenmpi-dev)
 mpich_packages=(mpich libmpich-dev)
 python_packages=(python3 python3-venv)

@@ -1,0 +1,184 @@
+//! `blosc:compressor=NAME,lvl=N,shuffle=byte|bit|no,threshold=BYTES,threads=N`: buffers of c-blosc 1, one per
+//! 2,147,483,631 bytes.
+//!
+//! Metadata: i32 full chunks, i32 stored bytes of the chunk behind them; both 0 where the block is stored as it was. As in
+//! ADIOS 1.13, nothing is compressed unless a compressor is named.
+#![allow(unsafe_code)]
+
+use super::{Codec, Done, Encode, Parameter};
+use crate::{Block, Given, Stored, corrupt, fields};
+use std::ffi::{CStr, c_int};
+use thalweg_types::{ElementType, Result};
+
+/// Most bytes of input of one buffer.
+const CHUNK: usize = blosc_src::BLOSC_MAX_BUFFERSIZE as usize;
+/// Header of a buffer: u8 version, u8 version of the compressor, u8 flags, u8 type size, then u32 bytes before, u32 bytes
+/// of a block, u32 bytes stored, little endian.
+const HEADER: usize = blosc_src::BLOSC_MAX_OVERHEAD as usize;
+
+/// Compressors within blosc that are built in.
+const COMPRESSORS: [(&str, &CStr); 5] =
+    [("blosclz", c"blosclz"), ("lz4", c"lz4"), ("lz4hc", c"lz4hc"), ("zlib", c"zlib"), ("zstd", c"zstd")];
+
+/// The transform.
+#[derive(Debug)]
+pub struct Blosc;
+
+impl Codec for Blosc {
+    fn name(&self) -> &'static str {
+        "blosc"
+    }
+
+    fn about(&self) -> &'static str {
+        "shuffles the bytes of numbers, then compresses; without loss"
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        &[
+            Parameter { key: "compressor", about: "memcpy (none), blosclz, lz4, lz4hc, zlib or zstd; default memcpy" },
+            Parameter { key: "lvl", about: "1 (fast) to 9 (small); default 1" },
+            Parameter { key: "shuffle", about: "byte, bit or no: what is sorted before; default no" },
+            Parameter {
+                key: "threshold",
+                about: "blocks below so many bytes stay as they are, at least 128; default 128",
+            },
+            Parameter { key: "threads", about: "1 to 8 threads that compress; default 1" },
+        ]
+    }
+
+    fn configure(&self, given: &mut Given) -> Result<Box<dyn Encode>> {
+        let compressor = match given.text("compressor")?.as_deref() {
+            None | Some("memcpy") => None,
+            Some(name) => match COMPRESSORS.iter().find(|(n, _)| *n == name) {
+                Some((_, name)) => Some(*name),
+                None => {
+                    let known = COMPRESSORS.map(|(n, _)| n).join(", ");
+                    return Err(given.wrong(format!("no compressor {name:?}; memcpy, {known} are built in")));
+                }
+            },
+        };
+        let shuffle = match given.text("shuffle")?.as_deref() {
+            None | Some("no") => blosc_src::BLOSC_NOSHUFFLE,
+            Some("byte") => blosc_src::BLOSC_SHUFFLE,
+            Some("bit") => blosc_src::BLOSC_BITSHUFFLE,
+            Some(other) => return Err(given.wrong(format!("shuffle is {other:?}, expected byte, bit or no"))),
+        };
+        Ok(Box::new(Shuffled {
+            compressor,
+            shuffle: shuffle as c_int,
+            level: given.number("lvl", 1..=9)?.unwrap_or(1),
+            threshold: given.number("threshold", 0..=u64::MAX)?.unwrap_or(128).max(128),
+            threads: given.number("threads", 1..=8)?.unwrap_or(1),
+        }))
+    }
+
+    fn expansion(&self) -> u64 {
+        32 << 10
+    }
+
+    fn decode(&self, stored: &Stored<'_>, out: &mut [u8]) -> Result<()> {
+        let (full, last) = fields::read_chunks(stored.metadata, stored.order)?;
+        if (full, last) == (0, 0) {
+            return stored.copy_to(out);
+        }
+        let (mut at, mut done) = (0, 0);
+        while done < out.len() {
+            let size = CHUNK.min(out.len() - done);
+            at += decompress(&stored.payload[at..], &mut out[done..done + size])?;
+            done += size;
+        }
+        if at != stored.payload.len() {
+            return Err(corrupt("bytes behind the last buffer of blosc"));
+        }
+        Ok(())
+    }
+}
+
+/// Decodes the buffer at the start of `bytes`, which fills `out`; returns its length.
+fn decompress(bytes: &[u8], out: &mut [u8]) -> Result<usize> {
+    let bad = || corrupt("blosc cannot decode the block");
+    let header = bytes.first_chunk::<HEADER>().ok_or_else(bad)?;
+    let length = u32::from_le_bytes([header[12], header[13], header[14], header[15]]) as usize;
+    let buffer = bytes.get(..length).ok_or_else(bad)?;
+    // Compressors by their number in the flags; 2 is snappy.
+    if header[2] >> 5 == 2 && header[2] & 2 == 0 {
+        let what = "compressed by snappy within blosc, which is not built in";
+        return Err(thalweg_types::Error::new(thalweg_types::ErrorKind::Unsupported, what));
+    }
+    let mut size = 0;
+    // SAFETY: looks at `length` bytes of `buffer` and fails unless its header says the same length.
+    let valid = unsafe { blosc_src::blosc_cbuffer_validate(buffer.as_ptr().cast(), length, &mut size) };
+    if valid != 0 || size != out.len() {
+        return Err(bad());
+    }
+    // SAFETY: the buffer is as long as its header says (checked above), reads beyond that are refused by the library;
+    // at most `out.len()` bytes are written.
+    let got = unsafe { blosc_src::blosc_decompress_ctx(buffer.as_ptr().cast(), out.as_mut_ptr().cast(), out.len(), 1) };
+    if usize::try_from(got) == Ok(out.len()) { Ok(length) } else { Err(bad()) }
+}
+
+#[derive(Debug)]
+struct Shuffled {
+    compressor: Option<&'static CStr>,
+    shuffle: c_int,
+    level: c_int,
+    threshold: u64,
+    threads: c_int,
+}
+
+impl Shuffled {
+    fn compress(&self, element: ElementType, compressor: &CStr, bytes: &[u8], out: &mut [u8]) -> Option<usize> {
+        // SAFETY: reads all of `bytes`, at most CHUNK, and writes at most `out.len()` bytes; the name ends in 0.
+        let n = unsafe {
+            blosc_src::blosc_compress_ctx(
+                self.level,
+                self.shuffle,
+                element.size() as usize,
+                bytes.len(),
+                bytes.as_ptr().cast(),
+                out.as_mut_ptr().cast(),
+                out.len(),
+                compressor.as_ptr(),
+                0,
+                self.threads,
+            )
+        };
+        usize::try_from(n).ok().filter(|n| *n > 0)
+    }
+}
+
+impl Encode for Shuffled {
+    fn remark(&self) -> Option<String> {
+        self.compressor.is_none().then(|| {
+            "blosc compresses nothing unless a compressor is named, as in ADIOS 1.13: \
+             blosc:compressor=lz4,shuffle=byte,lvl=5"
+                .to_string()
+        })
+    }
+
+    fn room(&self, block: &Block<'_>) -> Result<u64> {
+        if self.compressor.is_none() { Ok(0) } else { block.bytes() }
+    }
+
+    fn working_memory(&self, bytes: u64) -> u64 {
+        // Three times what is sorted at a time, per thread, and the compressor's tables.
+        if self.compressor.is_none() { 0 } else { self.threads as u64 * (3 * bytes.min(2 << 20) + (4 << 20)) }
+    }
+
+    fn encode(&self, block: &Block<'_>, bytes: &[u8], out: &mut [u8]) -> Result<Option<Done>> {
+        let Some(compressor) = self.compressor.filter(|_| bytes.len() as u64 >= self.threshold) else {
+            return Ok(None);
+        };
+        let (mut length, mut last) = (0, 0);
+        for piece in bytes.chunks(CHUNK) {
+            let Some(n) = self.compress(block.element, compressor, piece, &mut out[length..]) else { return Ok(None) };
+            length += n;
+            last = if piece.len() < CHUNK { n } else { 0 };
+        }
+        Ok(Some(Done { length, metadata: fields::chunks(bytes.len() / CHUNK, last) }))
+    }
+
+    fn raw(&self, _block: &Block<'_>) -> Option<Vec<u8>> {
+        Some(fields::chunks(0, 0))
+    }
+}

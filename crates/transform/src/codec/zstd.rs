@@ -1,0 +1,73 @@
+//! `zstd:LEVEL`: a Zstandard frame (RFC 8878), level 1 to 19, 3 by default. Ours alone: ADIOS 1.x does not know it.
+//!
+//! Metadata: u64 bytes of the block, u8 1 compressed or 0 stored as it was.
+
+use super::{Codec, Done, Encode, Parameter};
+use crate::{Block, Given, Stored, corrupt, fields};
+use thalweg_types::Result;
+
+/// The transform.
+#[derive(Debug)]
+pub struct Zstd;
+
+impl Codec for Zstd {
+    fn name(&self) -> &'static str {
+        "zstd"
+    }
+
+    fn about(&self) -> &'static str {
+        "Zstandard; without loss, fast and small"
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        &[Parameter { key: "LEVEL", about: "1 (fast) to 19 (small); default 3" }]
+    }
+
+    fn foreign(&self) -> bool {
+        false
+    }
+
+    fn configure(&self, given: &mut Given) -> Result<Box<dyn Encode>> {
+        Ok(Box::new(Frame { level: given.level(1..=19)?.unwrap_or(3) }))
+    }
+
+    fn expansion(&self) -> u64 {
+        // A block of 128 KiB of one value takes four bytes.
+        32 << 10
+    }
+
+    fn decode(&self, stored: &Stored<'_>, out: &mut [u8]) -> Result<()> {
+        if !fields::compressed(stored.metadata, stored.order, out.len())? {
+            return stored.copy_to(out);
+        }
+        let got = ::zstd::bulk::decompress_to_buffer(stored.payload, out)
+            .map_err(|e| corrupt("zstd cannot decode the block").caused_by(e))?;
+        if got != out.len() {
+            return Err(corrupt(format!("zstd gives {got} bytes of a block of {}", out.len())));
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Frame {
+    level: i32,
+}
+
+impl Encode for Frame {
+    fn working_memory(&self, bytes: u64) -> u64 {
+        // Window and tables of a level, less for small blocks.
+        let tables = if self.level <= 6 { 4 << 20 } else { 16 << 20 };
+        if self.level <= 12 { (bytes.saturating_mul(4) + (1 << 20)).min(2 * tables) } else { 96 << 20 }
+    }
+
+    fn encode(&self, _block: &Block<'_>, bytes: &[u8], out: &mut [u8]) -> Result<Option<Done>> {
+        // That it doesn't fit is the one thing that can go wrong here.
+        let Ok(length) = ::zstd::bulk::compress_to_buffer(bytes, out, self.level) else { return Ok(None) };
+        Ok(Some(Done { length, metadata: fields::size_and_flag(bytes.len() as u64, true) }))
+    }
+
+    fn raw(&self, block: &Block<'_>) -> Option<Vec<u8>> {
+        Some(fields::size_and_flag(block.bytes().ok()?, false))
+    }
+}
