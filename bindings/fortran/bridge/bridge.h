@@ -1,0 +1,69 @@
+/* Between Fortran programs and the C library.
+ *
+ * | room      | what it owns |
+ * |-----------|--------------|
+ * | array.c   | arrays that come with a descriptor: where they lie, how large they are, copies of those with gaps |
+ * | text.c    | texts: blanks at the end there, a zero byte at the end here |
+ * | value.c   | single values, turned from the type in the file into the kind of the variable |
+ * | write.c   | adios_write_mod: the procedures of adios.h |
+ * | read.c    | adios_read_mod: those of adios_read.h and adios_selection.h |
+ * | query.c   | adios_query_mod: those of adios_query.h |
+ *
+ * Functions whose names end in an underscore are external procedures: what `call adios_open(...)` finds without any
+ * module, as gfortran and others call it: all arguments by address, then the lengths of all characters. The modules
+ * declare the same procedures. Functions named thalweg_bridge_* stand behind the generic names of the modules.
+ */
+#ifndef THALWEG_BRIDGE_H
+#define THALWEG_BRIDGE_H
+
+#include <ISO_Fortran_binding.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "adios.h"
+#include "thalweg_fortran.h"
+
+/* A text of the C library for the rest of the function: up to a zero byte, without blanks at the end. */
+#define TEXT(name, fortran, length) char *name __attribute__((cleanup(thalweg_bridge_forget))) = thalweg_bridge_text(fortran, length)
+char *thalweg_bridge_text(const char *text, size_t length);
+void thalweg_bridge_forget(char **text);
+/* A text of Fortran: cut, or with blanks behind it. 0: it fits. */
+int thalweg_bridge_pad(const char *text, char *fortran, size_t length);
+
+#define UNKNOWN_ROOM UINT64_MAX
+
+/* The memory of an argument, in one piece. */
+struct array {
+    void *start;
+    uint64_t room;      /* bytes that are there; UNKNOWN_ROOM for a scalar, which may be an array's element, or a(*) */
+    uint64_t text_room; /* the same where it holds one text */
+    void *copy;         /* not NULL: `start` is this copy, as the argument's elements have gaps between them */
+};
+
+/* 0, or err_no_memory, told. */
+int thalweg_bridge_array(const CFI_cdesc_t *argument, struct array *array);
+/* Frees the copy. */
+void thalweg_bridge_free(struct array *array);
+/* Copies elements from one piece into the argument. */
+void thalweg_bridge_scatter(const CFI_cdesc_t *argument, const void *from);
+/* How many elements it has; -1: a(*). */
+int64_t thalweg_bridge_elements(const CFI_cdesc_t *argument);
+
+/* Turns a value of a file into one of a kind, which is told as the type that has it; texts are not turned. 0 where the
+ * value is the same, else err_invalid_data, told. */
+int thalweg_bridge_value(const void *from, enum ADIOS_DATATYPES type, void *to, enum ADIOS_DATATYPES kind,
+                         const char *name);
+
+/* Offered by libthalweg-core: see bindings/c/src/border/fortran.rs. */
+struct thalweg_fortran_memory {
+    const void *start;
+    uint64_t room;
+    uint64_t text_room;
+    int copied;
+};
+int thalweg_core_fortran_order(void);
+int thalweg_core_fortran_write(int64_t fd, const char *name, int64_t id, const struct thalweg_fortran_memory *memory);
+int thalweg_core_fortran_read(int64_t fd, const char *name, void *buffer, uint64_t room, uint64_t text_room);
+void thalweg_core_error(int number, const char *text);
+
+#endif

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# install.sh PREFIX: the Fortran libraries and modules. Called by bindings/c/install.sh, after the C libraries; quick where
+# nothing changed. Each library is compiled with the gfortran behind its MPI's compiler, as module files are that one's.
+#
+#   lib/libthalweg-fortran-openmpi.so   one per MPI whose Fortran compiler is gfortran and here, and one for no MPI
+#   include/thalweg/fortran/openmpi/    adios_write_mod.mod ...
+#   lib/pkgconfig/                      thalweg-fortran-openmpi.pc ... and thalweg-fortran.pc, as thalweg.pc
+set -euo pipefail
+prefix=$(realpath -m "${1:?usage: install.sh PREFIX}")
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+here=bindings/fortran c=bindings/c
+lib=$prefix/lib
+modules=(adios_defs_mod thalweg_bridge adios_write_mod)
+fortran_flags=(-std=f2018 -O2 -Wall -Wextra -Werror -fPIC)
+c_flags=(-std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -D_NOMPI "-I$here/bridge" "-I$c/include" "-I$c/mpi")
+
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
+
+# put FROM TO: copies where the contents differ.
+put() {
+    cmp -s "$1" "$2" || install -D -m "${3:-644}" "$1" "$2"
+}
+
+is_gfortran() {
+    command -v "$1" >/dev/null && "$1" --version 2>/dev/null | grep -q '^GNU Fortran'
+}
+
+# library NAME COMPILER: libthalweg-fortran-NAME.so and its modules
+library() {
+    local name=$1 compiler=$2 module source words=()
+    local library=$lib/libthalweg-fortran-$name.so out=$build/$name
+    if [[ -e $library && -z $(find "$here" "$c/include" "$c/mpi/thalweg_fortran.h" -type f -newer "$library" -print -quit) ]]; then
+        return
+    fi
+    mkdir -p "$out"
+    # Communicators of mpi_f08 too, where this MPI has that module.
+    printf 'use mpi_f08, only: MPI_Comm\nend\n' >"$out/f08.f90"
+    [[ $name != nompi ]] && "$compiler" -fsyntax-only "$out/f08.f90" 2>/dev/null && words=(f08)
+    for module in "${modules[@]}"; do
+        python3 "$here/each.py" "${words[@]}" <"$here/modules/$module.f90" >"$out/$module.f90"
+        "$compiler" "${fortran_flags[@]}" "-J$out" -c "$out/$module.f90" -o "$out/$module.o"
+    done
+    # The C part by the same compiler, whose ISO_Fortran_binding.h describes its arrays. It needs no MPI.
+    for source in "$here"/bridge/*.c; do
+        gfortran "${c_flags[@]}" -c "$source" -o "$out/$(basename "$source" .c).o"
+    done
+    # It finds the others beside itself.
+    # shellcheck disable=SC2016  # $ORIGIN is the loader's
+    gfortran -shared "$out"/*.o -o "$out/new.so" "-L$lib" "-lthalweg-$name" -lthalweg-core -Wl,-rpath,'$ORIGIN' \
+        -Wl,-soname,"libthalweg-fortran-$name.so" -Wl,--no-undefined
+    for module in "${modules[@]}"; do
+        put "$out/$module.mod" "$prefix/include/thalweg/fortran/$name/$module.mod"
+    done
+    install -m 755 "$out/new.so" "$library.new"
+    mv "$library.new" "$library"
+}
+
+# config FILE NAME: lib/pkgconfig/FILE.pc for libthalweg-fortran-NAME
+config() {
+    # shellcheck disable=SC2016  # ${...} is pkg-config's
+    printf '%s\n' \
+        "prefix=$prefix" \
+        'libdir=${prefix}/lib' \
+        'includedir=${prefix}/include' \
+        '' \
+        'Name: thalweg-fortran' \
+        "Description: I/O layer for parallel simulations, ADIOS 1.x interface for Fortran ($2)" \
+        "Version: $(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)" \
+        "Cflags: -I\${includedir}/thalweg/fortran/$2" \
+        "Libs: -L\${libdir} -Wl,-rpath,\${libdir} -lthalweg-fortran-$2 -lthalweg-$2 -lthalweg-core" >"$build/pc"
+    put "$build/pc" "$lib/pkgconfig/$1.pc"
+}
+
+is_gfortran gfortran || {
+    echo "install: no gfortran; the Fortran libraries are left out" >&2
+    exit 0
+}
+for mpi in openmpi mpich; do
+    compiler=mpif90.$mpi
+    [[ -e $lib/libthalweg-$mpi.so ]] || continue
+    # Where only plain mpif90 is there, it is of the MPI of plain mpicc.
+    command -v "$compiler" >/dev/null || compiler=mpif90
+    is_gfortran "$compiler" || continue
+    library "$mpi" "$compiler"
+    config "thalweg-fortran-$mpi" "$mpi"
+done
+library nompi gfortran
+config thalweg-fortran-nompi nompi
+plain=$(sed -n 's/^Libs:.* -lthalweg-\([a-z]*\) .*/\1/p' "$lib/pkgconfig/thalweg.pc" 2>/dev/null || true)
+[[ -z $plain || ! -e $lib/libthalweg-fortran-$plain.so ]] || config thalweg-fortran "$plain"
