@@ -93,6 +93,22 @@ fn whole_with_real(a: i128, b: f64) -> Ordering {
     a.cmp(&(below as i128)).then(if b > below { Ordering::Less } else { Ordering::Equal })
 }
 
+macro_rules! from {
+    ($($whole:ty),*; $($real:ty),*) => {
+        $(impl From<$whole> for Number {
+            fn from(v: $whole) -> Number {
+                Number::Whole(i128::from(v))
+            }
+        })*
+        $(impl From<$real> for Number {
+            fn from(v: $real) -> Number {
+                Number::Real(v)
+            }
+        })*
+    };
+}
+from!(i8, i16, i32, i64, i128, u8, u16, u32, u64; f64);
+
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

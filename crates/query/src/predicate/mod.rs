@@ -68,7 +68,7 @@ pub enum Term {
 }
 
 #[derive(Debug, Clone)]
-enum Expression {
+pub(crate) enum Expression {
     Any(Vec<Expression>),
     All(Vec<Expression>),
     Not(Box<Expression>),
@@ -78,7 +78,7 @@ enum Expression {
 /// A parsed predicate.
 #[derive(Debug, Clone)]
 pub struct Predicate {
-    root: Expression,
+    pub(crate) root: Expression,
     /// Names of the variables it asks about.
     pub variables: Vec<String>,
     /// Names of the attributes it asks about.

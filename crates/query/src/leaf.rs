@@ -1,0 +1,474 @@
+//! One comparison at one step: which blocks meet its selection, and what their characteristics say of it.
+//!
+//! Places count inside the selection, from 0 in each dimension; for points they are the points' numbers. So comparisons
+//! with selections of the same extents meet place by place.
+
+use crate::Answer;
+use crate::comparison::Comparison;
+use crate::condition::{Condition, NonFinite};
+use thalweg_reader::{Block, Kind, Reader, overlap};
+use thalweg_types::bounding_box::elements;
+use thalweg_types::{BoundingBox, Error, ErrorKind, Result, Selection};
+
+/// [`Answer`] as a byte of a mask, so that AND is the least and OR the greatest.
+pub(crate) const NO: u8 = 0;
+pub(crate) const MAYBE: u8 = 1;
+pub(crate) const YES: u8 = 2;
+
+fn byte(answer: Answer) -> u8 {
+    match answer {
+        Answer::No => NO,
+        Answer::Maybe => MAYBE,
+        Answer::Yes => YES,
+    }
+}
+
+/// Where the selection lies.
+enum Place {
+    /// A box of a global array that starts here.
+    Box(Vec<u64>),
+    /// A block by its number; its values once they were needed.
+    Block(u64, Option<Vec<u8>>),
+    /// Single elements, and what is known of each.
+    Points(Vec<Vec<u64>>, Vec<u8>),
+}
+
+/// A block, or the part of it inside the selection.
+struct Part {
+    number: u64,
+    bounds: BoundingBox,
+    answer: Answer,
+    share: f64,
+}
+
+/// See the module's page.
+pub(crate) struct Leaf {
+    name: String,
+    step: u64,
+    condition: Condition,
+    place: Place,
+    /// In the order they were written; where they share elements, the later one counts.
+    parts: Vec<Part>,
+    overlapping: bool,
+    pub frame: Vec<u64>,
+}
+
+/// Calls `each` with the runs of `piece` in the row-major order of `within`, which holds it: first place and length.
+pub(crate) fn for_each_row(piece: &BoundingBox, within: &BoundingBox, mut each: impl FnMut(usize, usize)) {
+    let rank = piece.rank();
+    if piece.is_empty() {
+        return;
+    }
+    let mut at = vec![0; rank.saturating_sub(1)];
+    loop {
+        let mut start = 0;
+        for d in 0..rank {
+            let inside = piece.offset[d] - within.offset[d] + at.get(d).copied().unwrap_or(0);
+            start = start * within.count[d] + inside;
+        }
+        each(start as usize, piece.count.last().map_or(1, |n| *n as usize));
+        let Some(d) = (0..at.len()).rev().find(|d| at[*d] + 1 < piece.count[*d]) else { return };
+        at[d] += 1;
+        at[d + 1..].fill(0);
+    }
+}
+
+impl Leaf {
+    /// Looks up a comparison's blocks.
+    ///
+    /// # Errors
+    /// As [`Reader::read`]; `InvalidArgument` for text.
+    pub fn bind(reader: &Reader, comparison: &Comparison, step: u64, non_finite: NonFinite) -> Result<Leaf> {
+        let name = &comparison.variable;
+        Leaf::find(reader, comparison, step, non_finite)
+            .map_err(|e| e.in_variable(name.clone()).at_step(step).in_object(reader.path()))
+    }
+
+    fn find(reader: &Reader, comparison: &Comparison, step: u64, non_finite: NonFinite) -> Result<Leaf> {
+        let Comparison { variable: name, selection, operator, number } = comparison;
+        let variable = reader.variable(name)?;
+        let condition = Condition::new(variable.element, *operator, *number, non_finite)?;
+        let blocks = reader.blocks(name, step)?;
+        if blocks.is_empty() {
+            // Says whether there is no such step at all.
+            reader.shape(name, step)?;
+        }
+        let shape = blocks.last().map(|b| b.shape.clone()).unwrap_or_default();
+        let mut leaf = Leaf {
+            name: name.clone(),
+            step,
+            condition,
+            place: Place::Box(Vec::new()),
+            parts: Vec::new(),
+            overlapping: false,
+            frame: Vec::new(),
+        };
+        let out_of_bounds = |what: String| Error::new(ErrorKind::OutOfBounds, what);
+        match (selection, variable.kind) {
+            (Selection::Block(_), _) | (Selection::All, Kind::Scalar | Kind::Local) => {
+                let n = if let Selection::Block(n) = selection { *n } else { 0 };
+                let of = blocks.len();
+                let block = usize::try_from(n)
+                    .ok()
+                    .and_then(|n| blocks.get(n))
+                    .ok_or_else(|| out_of_bounds(format!("block {n} of {of}")))?;
+                leaf.place = Place::Block(n, None);
+                leaf.frame = block.count.clone();
+                leaf.parts = vec![leaf.part(block, BoundingBox::whole(&block.count))];
+            }
+            (_, Kind::Scalar) => {
+                let what = "a single value: it has no boxes and points";
+                return Err(Error::new(ErrorKind::InvalidArgument, what));
+            }
+            (_, Kind::Local) => {
+                let what = "a local array has no boxes and points of a whole: choose a block";
+                return Err(Error::new(ErrorKind::InvalidArgument, what));
+            }
+            (Selection::Points(points), _) => {
+                let wrong = |p: &&Vec<u64>| p.len() != shape.len() || p.iter().zip(&shape).any(|(p, s)| p >= s);
+                if let Some(p) = points.iter().find(wrong) {
+                    return Err(out_of_bounds(format!("point {p:?} leaves the shape {shape:?}")));
+                }
+                leaf.frame = vec![points.len() as u64];
+                leaf.parts = blocks.iter().map(|b| leaf.part(b, b.as_box())).collect();
+                let known = leaf.known_of(points);
+                leaf.place = Place::Points(points.clone(), known);
+            }
+            (Selection::All | Selection::Box(_), _) => {
+                let wanted = match selection {
+                    Selection::Box(b) => b.clone(),
+                    _ => BoundingBox::whole(&shape),
+                };
+                if wanted.offset.len() != wanted.count.len() || !wanted.fits(&shape) {
+                    let (offset, count) = (&wanted.offset, &wanted.count);
+                    return Err(out_of_bounds(format!("a box at {offset:?} of {count:?} leaves the shape {shape:?}")));
+                }
+                for block in &blocks {
+                    if let Some(mut both) = block.as_box().intersect(&wanted) {
+                        both.offset.iter_mut().zip(&wanted.offset).for_each(|(o, start)| *o -= start);
+                        leaf.parts.push(leaf.part(block, both));
+                    }
+                }
+                let boxes: Vec<BoundingBox> = leaf.parts.iter().map(|p| p.bounds.clone()).collect();
+                leaf.overlapping = overlap::find(&boxes).is_some();
+                (leaf.place, leaf.frame) = (Place::Box(wanted.offset), wanted.count);
+            }
+        }
+        elements(&leaf.frame).ok_or_else(|| out_of_bounds("a selection of more elements than 64 bits count".into()))?;
+        Ok(leaf)
+    }
+
+    fn part(&self, block: &Block, bounds: BoundingBox) -> Part {
+        let answer = self.condition.answer(block);
+        Part { number: block.number, bounds, answer, share: self.condition.share(block) }
+    }
+
+    /// What the blocks say of each point; a point in no block has no value.
+    fn known_of(&self, points: &[Vec<u64>]) -> Vec<u8> {
+        let mut known = vec![NO; points.len()];
+        // By slowest index, so that a block looks at those alone that lie between its first and last row.
+        let mut order: Vec<usize> = (0..points.len()).collect();
+        order.sort_by_key(|i| points[*i].first().copied());
+        for part in &self.parts {
+            let (offset, count) = (&part.bounds.offset, &part.bounds.count);
+            let (Some(first), Some(rows)) = (offset.first(), count.first()) else { continue };
+            let start = order.partition_point(|i| points[*i][0] < *first);
+            for i in order[start..].iter().take_while(|i| points[**i][0] - first < *rows) {
+                let inside = points[*i].iter().zip(offset.iter().zip(count)).all(|(p, (o, c))| p >= o && p - o < *c);
+                if inside {
+                    known[*i] = byte(part.answer);
+                }
+            }
+        }
+        known
+    }
+
+    /// Every part of the selection, by its place in the lists that [`Leaf::meeting`] narrows.
+    pub fn everything(&self) -> Vec<u32> {
+        (0..self.parts.len() as u32).collect()
+    }
+
+    /// Those of some parts that meet a region.
+    pub fn meeting(&self, region: &BoundingBox, of: &[u32]) -> Vec<u32> {
+        match self.place {
+            Place::Box(_) => {
+                let meets = |i: &&u32| self.parts[**i as usize].bounds.intersect(region).is_some();
+                of.iter().filter(meets).copied().collect()
+            }
+            _ => of.to_vec(),
+        }
+    }
+
+    /// Whether all of a region matches, none of it, or neither is certain; `near` are the parts that meet it.
+    pub fn answer(&self, region: &BoundingBox, near: &[u32]) -> Answer {
+        match &self.place {
+            Place::Block(..) => self.parts[0].answer,
+            Place::Points(_, known) => {
+                let all = &known[region.offset[0] as usize..][..region.count[0] as usize];
+                alike(all.iter().map(|a| match *a {
+                    NO => Answer::No,
+                    MAYBE => Answer::Maybe,
+                    _ => Answer::Yes,
+                }))
+            }
+            Place::Box(_) => {
+                let near = || near.iter().map(|i| &self.parts[*i as usize]);
+                let answer = alike(near().map(|p| p.answer));
+                // What no block covers has no value, and so does not match.
+                if answer != Answer::Yes || self.covers(region, near()) { answer } else { Answer::Maybe }
+            }
+        }
+    }
+
+    fn covers<'a>(&self, region: &BoundingBox, mut parts: impl Iterator<Item = &'a Part>) -> bool {
+        let volume = |b: &BoundingBox| b.elements().unwrap_or(0);
+        if self.overlapping {
+            return parts.any(|p| p.bounds.intersect(region).as_ref() == Some(region));
+        }
+        let covered = parts.filter_map(|p| p.bounds.intersect(region)).map(|b| volume(&b)).sum::<u64>();
+        covered == volume(region)
+    }
+
+    /// What is known of each place of a region, in row-major order.
+    pub fn paint(&self, region: &BoundingBox, near: &[u32]) -> Vec<u8> {
+        match &self.place {
+            Place::Points(_, known) => known[region.offset[0] as usize..][..region.count[0] as usize].to_vec(),
+            Place::Block(..) => vec![byte(self.parts[0].answer); volume(region)],
+            Place::Box(_) => {
+                let mut mask = vec![NO; volume(region)];
+                for part in near.iter().map(|i| &self.parts[*i as usize]) {
+                    if let Some(inside) = part.bounds.intersect(region) {
+                        let answer = byte(part.answer);
+                        for_each_row(&inside, region, |start, n| mask[start..start + n].fill(answer));
+                    }
+                }
+                mask
+            }
+        }
+    }
+
+    /// Reads what the mask does not know and the answer depends on.
+    ///
+    /// - `wanted`: the answer as far as it is known; places that are certain there are not read.
+    pub fn resolve(
+        &mut self,
+        reader: &Reader,
+        region: &BoundingBox,
+        near: &[u32],
+        wanted: &[u8],
+        mask: &mut [u8],
+    ) -> Result<()> {
+        let open = |mask: &[u8], i: usize| mask[i] == MAYBE && wanted[i] == MAYBE;
+        let (name, step, condition) = (&self.name, self.step, &self.condition);
+        let mut matches = Vec::new();
+        match &mut self.place {
+            Place::Points(points, _) => {
+                let first = region.offset[0] as usize;
+                let asked: Vec<usize> = (0..mask.len()).filter(|i| open(mask, *i)).collect();
+                let selection = Selection::Points(asked.iter().map(|i| points[first + i].clone()).collect());
+                if asked.is_empty() {
+                    return Ok(());
+                }
+                let bytes = reader.read_to_vec(name, step, &selection)?;
+                matches.resize(asked.len(), false);
+                condition.look(&bytes, &mut matches);
+                for (i, matches) in asked.into_iter().zip(matches) {
+                    mask[i] = if matches { YES } else { NO };
+                }
+            }
+            Place::Block(number, values) => {
+                if !(0..mask.len()).any(|i| open(mask, i)) {
+                    return Ok(());
+                }
+                if values.is_none() {
+                    *values = Some(reader.read_to_vec(name, step, &Selection::Block(*number))?);
+                }
+                let size = condition.size();
+                let bytes = values.as_deref().unwrap_or_default();
+                let whole = BoundingBox::whole(&self.frame);
+                let mut at = 0;
+                for_each_row(region, &whole, |start, n| {
+                    matches.resize(n, false);
+                    condition.look(&bytes[start * size..(start + n) * size], &mut matches);
+                    settle(&mut mask[at..at + n], &matches);
+                    at += n;
+                });
+            }
+            Place::Box(origin) => {
+                let maybe = near.iter().map(|i| &self.parts[*i as usize]).filter(|p| p.answer == Answer::Maybe);
+                let asked = maybe.filter_map(|p| p.bounds.intersect(region)).filter(|piece| {
+                    let mut any = false;
+                    for_each_row(piece, region, |start, n| any = any || (start..start + n).any(|i| open(mask, i)));
+                    any
+                });
+                for piece in joined(asked) {
+                    let offset: Vec<u64> = piece.offset.iter().zip(origin.iter()).map(|(p, o)| p + o).collect();
+                    let selection = Selection::Box(BoundingBox::new(offset, piece.count.clone()));
+                    let bytes = reader.read_to_vec(name, step, &selection)?;
+                    matches.resize(volume(&piece), false);
+                    condition.look(&bytes, &mut matches);
+                    let mut at = 0;
+                    for_each_row(&piece, region, |start, n| {
+                        settle(&mut mask[start..start + n], &matches[at..at + n]);
+                        at += n;
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Elements of the selection that match for certain, those that may, and about how many do.
+    pub fn count(&self) -> (u64, u64, f64) {
+        let all = elements(&self.frame).unwrap_or(u64::MAX);
+        if let Place::Points(_, known) = &self.place {
+            let count = |least: u8| known.iter().filter(|k| **k >= least).count() as u64;
+            let (least, most) = (count(YES), count(MAYBE));
+            return (least, most, least as f64 + (most - least) as f64 / 2.0);
+        }
+        let (mut least, mut most, mut likely) = (0u64, 0u64, 0.0);
+        for part in &self.parts {
+            let n = part.bounds.elements().unwrap_or(0);
+            least = least.saturating_add(if part.answer == Answer::Yes { n } else { 0 });
+            most = most.saturating_add(if part.answer == Answer::No { 0 } else { n });
+            likely += part.share * n as f64;
+        }
+        if self.overlapping {
+            // Elements were counted more than once, and the last block decides about them.
+            least = 0;
+        }
+        (least, most.min(all), likely.min(all as f64))
+    }
+
+    /// The blocks inside the selection: number, what they are there for the whole query, and where that is.
+    pub fn blocks(&self) -> Vec<(u64, Where)> {
+        let numbered = |p: &Part| (p.number, Where::Region(p.bounds.clone()));
+        match &self.place {
+            Place::Points(points, _) => {
+                // The last block that holds a point gives its value.
+                let mut owner: Vec<Option<usize>> = vec![None; points.len()];
+                for (n, part) in self.parts.iter().enumerate() {
+                    for (o, p) in owner.iter_mut().zip(points) {
+                        let bounds = part.bounds.offset.iter().zip(&part.bounds.count);
+                        if p.iter().zip(bounds).all(|(p, (o, c))| p >= o && p - o < *c) {
+                            *o = Some(n);
+                        }
+                    }
+                }
+                let mut of: std::collections::BTreeMap<usize, Vec<u64>> = Default::default();
+                owner.iter().enumerate().for_each(|(i, n)| {
+                    if let Some(n) = n {
+                        of.entry(*n).or_default().push(i as u64);
+                    }
+                });
+                of.into_iter().map(|(n, places)| (self.parts[n].number, Where::Places(places))).collect()
+            }
+            _ => self.parts.iter().map(numbered).collect(),
+        }
+    }
+
+    /// The element at a place, as an index of the array or, of a block, inside the block.
+    pub fn index_of(&self, place: u64) -> Vec<u64> {
+        if let Place::Points(points, _) = &self.place {
+            return points.get(place as usize).cloned().unwrap_or_default();
+        }
+        let mut index = vec![0; self.frame.len()];
+        let mut rest = place;
+        for d in (0..self.frame.len()).rev() {
+            (index[d], rest) = (rest % self.frame[d].max(1), rest / self.frame[d].max(1));
+        }
+        if let Place::Box(origin) = &self.place {
+            index.iter_mut().zip(origin).for_each(|(i, o)| *i += o);
+        }
+        index
+    }
+
+    /// Bytes that one place takes while it is looked at.
+    pub fn weight(&self) -> u64 {
+        2 + self.condition.size() as u64
+    }
+}
+
+/// Where a block lies in a selection.
+pub(crate) enum Where {
+    Region(BoundingBox),
+    Places(Vec<u64>),
+}
+
+/// The answer that all give; `No` where there are none.
+pub(crate) fn alike(mut all: impl Iterator<Item = Answer>) -> Answer {
+    let first = all.next().unwrap_or(Answer::No);
+    if all.any(|a| a != first) { Answer::Maybe } else { first }
+}
+
+fn volume(region: &BoundingBox) -> usize {
+    region.elements().unwrap_or(0) as usize
+}
+
+/// Enters what values said where nothing was certain.
+fn settle(mask: &mut [u8], matches: &[bool]) {
+    for (m, matches) in mask.iter_mut().zip(matches) {
+        if *m == MAYBE {
+            *m = if *matches { YES } else { NO };
+        }
+    }
+}
+
+/// Joins boxes that are neighbours into one, so that fewer reads give the same elements.
+fn joined(boxes: impl Iterator<Item = BoundingBox>) -> Vec<BoundingBox> {
+    let mut all: Vec<BoundingBox> = Vec::new();
+    for next in boxes {
+        all.push(next);
+        while let [.., a, b] = all.as_slice() {
+            let Some(both) = neighbours(a, b) else { break };
+            all.truncate(all.len() - 2);
+            all.push(both);
+        }
+    }
+    all
+}
+
+fn neighbours(a: &BoundingBox, b: &BoundingBox) -> Option<BoundingBox> {
+    let mut differs = (0..a.rank()).filter(|d| a.offset[*d] != b.offset[*d] || a.count[*d] != b.count[*d]);
+    let d = differs.next()?;
+    if differs.next().is_some() || a.offset[d] + a.count[d] != b.offset[d] {
+        return None;
+    }
+    let mut both = a.clone();
+    both.count[d] += b.count[d];
+    Some(both)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_read_together_and_others_are_not() {
+        let grid = (0..3u64).flat_map(|y| (0..4u64).map(move |x| BoundingBox::new([2 * y, 5 * x], [2, 5])));
+        assert_eq!(joined(grid.clone()), [BoundingBox::new([0, 0], [6, 20])]);
+        let without = grid.filter(|b| b.offset != [2, 5]);
+        assert_eq!(
+            joined(without),
+            [
+                BoundingBox::new([0, 0], [2, 20]),
+                BoundingBox::new([2, 0], [2, 5]),
+                BoundingBox::new([2, 10], [2, 10]),
+                BoundingBox::new([4, 0], [2, 20])
+            ]
+        );
+    }
+
+    #[test]
+    fn rows_of_a_box_in_a_larger_one() {
+        let rows = |piece: BoundingBox, within: BoundingBox| {
+            let mut all = Vec::new();
+            for_each_row(&piece, &within, |start, n| all.push((start, n)));
+            all
+        };
+        let within = BoundingBox::new([1, 2, 3], [2, 3, 4]);
+        assert_eq!(rows(BoundingBox::new([1, 3, 4], [2, 2, 2]), within), [(5, 2), (9, 2), (17, 2), (21, 2)]);
+        assert_eq!(rows(BoundingBox::default(), BoundingBox::default()), [(0, 1)]);
+        assert_eq!(rows(BoundingBox::new([3], [0]), BoundingBox::new([0], [9])), []);
+    }
+}
