@@ -153,6 +153,7 @@ fn fragment(names: &[String], rank: u64, time: u64, statistics: &Statistics) -> 
             shape: Some(&shape),
             level: Level::Full,
             statistics: Some(statistics),
+            transform: None,
             payload: PAYLOAD,
         };
         let record_offset = start + 1024 + v as u64 * (PAYLOAD + 1024);

@@ -18,6 +18,7 @@
 //!
 //! Source: `docs/format/bp3.md`.
 
+use crate::process_group::{Applied, Block};
 use crate::shape::Shape;
 use crate::statistics::{Level, Part, Statistics};
 use crate::wire::{Cursor, Put};
@@ -102,6 +103,10 @@ pub fn bitmap(element: ElementType, level: Level) -> u32 {
 
 fn put_shape(out: &mut Vec<u8>, shape: &Shape) {
     out.put_u8(4);
+    put_triples(out, shape);
+}
+
+fn put_triples(out: &mut Vec<u8>, shape: &Shape) {
     out.put_u8(shape.rank() as u8);
     out.put_u16(24 * shape.rank() as u16);
     for d in 0..shape.rank() {
@@ -111,15 +116,17 @@ fn put_shape(out: &mut Vec<u8>, shape: &Shape) {
     }
 }
 
-/// Appends dimensions and statistics of an array block: the records that process group and index share. Returns how many.
-fn put_array(
-    out: &mut Vec<u8>,
-    element: ElementType,
-    level: Level,
-    shape: &Shape,
-    statistics: Option<&Statistics>,
-) -> u8 {
-    put_shape(out, shape);
+/// Appends dimensions, transform and statistics of an array block: the records that process group and index share.
+/// Returns how many.
+fn put_array(out: &mut Vec<u8>, shape: &Shape, block: &Block<'_>) -> u8 {
+    let (element, level, statistics) = (block.element, block.level, block.statistics);
+    match (block.stored_shape(), &block.transform) {
+        (Some(stored), Some(transform)) => {
+            put_shape(out, &stored);
+            put_transform(out, transform, element, shape);
+        }
+        _ => put_shape(out, shape),
+    }
     let bits = bitmap(element, level);
     out.put_u8(9);
     out.put_u32(bits);
@@ -137,7 +144,18 @@ fn put_array(
             out.put_u8(u8::from(s.finite > 0));
         }
     }
-    3
+    3 + u8::from(block.transform.is_some())
+}
+
+/// Appends what a block was before its transform.
+fn put_transform(out: &mut Vec<u8>, transform: &Applied<'_>, element: ElementType, shape: &Shape) {
+    let uid = &transform.uid.as_bytes()[..transform.uid.len().min(usize::from(u8::MAX))];
+    out.put_u8(11);
+    out.put_u8(uid.len() as u8);
+    out.put(uid);
+    out.put_u8(element.code());
+    put_triples(out, shape);
+    out.put_str16(transform.metadata);
 }
 
 /// Appends `u8 count, u32 length` and what `records` appends.
@@ -151,17 +169,8 @@ fn put_set(out: &mut Vec<u8>, records: impl FnOnce(&mut Vec<u8>) -> u8) {
 }
 
 /// The set inside a process group's variable record; empty for scalars and strings.
-pub fn put_group_set(
-    out: &mut Vec<u8>,
-    element: ElementType,
-    level: Level,
-    shape: Option<&Shape>,
-    statistics: Option<&Statistics>,
-) {
-    put_set(out, |out| match shape {
-        Some(shape) => put_array(out, element, level, shape, statistics),
-        None => 0,
-    });
+pub fn put_group_set(out: &mut Vec<u8>, block: &Block<'_>) {
+    put_set(out, |out| block.shape.map_or(0, |shape| put_array(out, shape, block)));
 }
 
 /// Where something lies: the records that every index set starts with.
@@ -188,18 +197,11 @@ fn put_location(out: &mut Vec<u8>, at: Location) {
     out.put_u32(at.time_index);
 }
 
-/// The index set of an array block.
-pub fn put_array_set(
-    out: &mut Vec<u8>,
-    at: Location,
-    element: ElementType,
-    level: Level,
-    shape: &Shape,
-    statistics: Option<&Statistics>,
-) {
+/// The index set of an array block of this shape.
+pub fn put_array_set(out: &mut Vec<u8>, at: Location, shape: &Shape, block: &Block<'_>) {
     put_set(out, |out| {
         put_location(out, at);
-        4 + put_array(out, element, level, shape, statistics)
+        4 + put_array(out, shape, block)
     });
 }
 
@@ -518,13 +520,45 @@ mod tests {
         let shape = Shape::global([1, 3], [4, 3], [2, 0]);
         let at = Location { record_offset: 10, payload_offset: 99, file_index: 3, time_index: 7 };
         let mut bytes = Vec::new();
-        put_array_set(&mut bytes, at, ElementType::F64, Level::Full, &shape, s.as_ref());
+        let mut block = block(ElementType::F64, Level::Full, &shape, s.as_ref());
+        put_array_set(&mut bytes, at, &shape, &block);
         let mut c = Cursor::new(&bytes, ByteOrder::NATIVE, 0);
         let set = decode_set(&mut c, Some(ElementType::F64), false).unwrap();
         assert_eq!(c.left(), 0);
         assert_eq!((set.record_offset, set.payload_offset, set.file_index, set.time_index), (10, 99, 3, 7));
-        assert_eq!(set.shape, Some(shape));
+        assert_eq!(set.shape.as_ref(), Some(&shape));
         assert_eq!(set.statistics, s);
+
+        block.transform = Some(Applied { uid: "zlib", metadata: &[5; 9] });
+        block.payload = 77;
+        let mut bytes = Vec::new();
+        put_array_set(&mut bytes, at, &shape, &block);
+        let mut c = Cursor::new(&bytes, ByteOrder::NATIVE, 0);
+        let set = decode_set(&mut c, Some(ElementType::I8), false).unwrap();
+        assert_eq!(set.shape, Some(Shape::local([77])));
+        assert_eq!(set.statistics, s);
+        let before = Transform { uid: "zlib".into(), element: ElementType::F64, shape, metadata: vec![5; 9] };
+        assert_eq!(set.transform, Some(before));
+    }
+
+    fn block<'a>(
+        element: ElementType,
+        level: Level,
+        shape: &'a Shape,
+        statistics: Option<&'a Statistics>,
+    ) -> Block<'a> {
+        Block {
+            id: 1,
+            name: "v",
+            path: "",
+            element,
+            is_dimension: false,
+            shape: Some(shape),
+            level,
+            statistics,
+            transform: None,
+            payload: 24,
+        }
     }
 
     #[test]
@@ -536,7 +570,7 @@ mod tests {
             let mut all = Vec::new();
             for level in [Level::Off, Level::MinMax, Level::Full] {
                 let s = pass::look(&values, element, level).statistics;
-                put_array_set(&mut all, at, element, level, &shape, s.as_ref());
+                put_array_set(&mut all, at, &shape, &block(element, level, &shape, s.as_ref()));
             }
             let value = Value::from_bytes(element, &values[..element.size() as usize], ByteOrder::NATIVE).unwrap();
             put_scalar_set(&mut all, at, &value);

@@ -113,6 +113,11 @@ impl Table {
         self.by_name.get(&(path.to_string(), name.to_string())).map(|i| &self.entries[*i])
     }
 
+    /// Where in [`Table::entries`] the entry of this path and name is.
+    pub fn place(&self, path: &str, name: &str) -> Option<usize> {
+        self.by_name.get(&(path.to_string(), name.to_string())).copied()
+    }
+
     /// The place of the entry of this path and name, which is made where there is none.
     fn place_of(&mut self, id: u32, group: &str, path: &str, name: &str, code: u8) -> usize {
         let key = (path.to_string(), name.to_string());
@@ -310,11 +315,9 @@ impl Index {
 
     /// Adds a block. `value` is the value of a scalar or string.
     pub fn add_block(&mut self, group: &str, block: &Block<'_>, at: Location, value: Option<&Value>) -> Result<()> {
-        self.variables.add(block.id, group, block.path, block.name, block.element.code(), |out| {
+        self.variables.add(block.id, group, block.path, block.name, block.stored_element().code(), |out| {
             match (block.shape, value) {
-                (Some(shape), _) => {
-                    characteristic::put_array_set(out, at, block.element, block.level, shape, block.statistics);
-                }
+                (Some(shape), _) => characteristic::put_array_set(out, at, shape, block),
                 (None, value) => characteristic::put_scalar_set(out, at, value.unwrap_or(&Value::String(Vec::new()))),
             }
         })?;

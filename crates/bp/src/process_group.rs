@@ -110,11 +110,32 @@ pub struct Block<'a> {
     pub level: Level,
     /// Statistics.
     pub statistics: Option<&'a Statistics>,
+    /// What its bytes went through; type, shape and statistics are those before.
+    pub transform: Option<Applied<'a>>,
     /// Bytes of the payload.
     pub payload: u64,
 }
 
+/// A transform that a block's bytes went through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Applied<'a> {
+    /// Its name, as `zlib`.
+    pub uid: &'a str,
+    /// What it needs to undo itself, at most 65,535 bytes.
+    pub metadata: &'a [u8],
+}
+
 impl Block<'_> {
+    /// The type as stored: bytes, where they went through a transform.
+    pub fn stored_element(&self) -> ElementType {
+        if self.transform.is_some() { ElementType::I8 } else { self.element }
+    }
+
+    /// The shape as stored, where it is another than that of the values: a row of bytes.
+    pub fn stored_shape(&self) -> Option<Shape> {
+        self.transform.map(|_| Shape::local([self.payload]))
+    }
+
     /// Appends everything of the record but the payload, which follows at once.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
@@ -122,12 +143,14 @@ impl Block<'_> {
         out.put_u32(self.id);
         out.put_str16(self.name.as_bytes());
         out.put_str16(self.path.as_bytes());
-        out.put_u8(self.element.code());
+        out.put_u8(self.stored_element().code());
         out.put_u8(if self.is_dimension { b'y' } else { b'n' });
-        let n = self.shape.map_or(0, Shape::rank);
+        let stored = self.stored_shape();
+        let shape = stored.as_ref().or(self.shape);
+        let n = shape.map_or(0, Shape::rank);
         out.put_u8(n as u8);
         out.put_u16(27 * n as u16);
-        if let Some(shape) = self.shape {
+        if let Some(shape) = shape {
             for d in 0..n {
                 for number in [shape.local[d], shape.global[d], shape.offset[d]] {
                     out.put_u8(b'n');
@@ -135,7 +158,7 @@ impl Block<'_> {
                 }
             }
         }
-        characteristic::put_group_set(out, self.element, self.level, self.shape, self.statistics);
+        characteristic::put_group_set(out, self);
         let length = (out.len() - start) as u64 + self.payload;
         patch_u64(out, start, length);
     }

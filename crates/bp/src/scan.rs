@@ -5,11 +5,11 @@
 //! section or step record is searched. A group of ours is whole when its trailer checks and its framing does; a group
 //! without trailer (ADIOS 1.13) when its records fill it exactly.
 
-use crate::characteristic::Location;
+use crate::characteristic::{Location, Transform};
 use crate::checksum::Crc32c;
 use crate::extension::{self, Records, Tag};
 use crate::index::Index;
-use crate::process_group::{AttributeRecord, Block, Header, SECTION_HEAD, VariableRecord};
+use crate::process_group::{Applied, AttributeRecord, Block, Header, SECTION_HEAD, VariableRecord};
 use crate::source::{self, Metered, Source};
 use crate::statistics::{Accumulator, Level};
 use crate::step_record;
@@ -413,7 +413,8 @@ impl Found {
     ///
     /// - `rank`: for groups without trailer, which do not say.
     ///
-    /// Statistics that only the extension section holds (complex blocks, exact sums) are computed again from the payload.
+    /// Statistics that only the extension section holds (complex blocks, exact sums) are computed again from the payload,
+    /// but not those of transformed blocks: see [`Found::fragment_undoing`].
     pub fn fragment(
         &self,
         source: &(impl Source + ?Sized),
@@ -421,15 +422,25 @@ impl Found {
         rank: u32,
         order: ByteOrder,
     ) -> Result<Index> {
+        self.fragment_undoing(source, file_index, rank, order, &|_, _, _| Ok(None))
+    }
+
+    /// As [`Found::fragment`]; `undo` gives the values of a transformed block: the variable's name, what it was before
+    /// and its bytes in, values out, `None` where they are to be left alone.
+    pub fn fragment_undoing(
+        &self,
+        source: &(impl Source + ?Sized),
+        file_index: u32,
+        rank: u32,
+        order: ByteOrder,
+        undo: &dyn Fn(&str, &Transform, &[u8]) -> Result<Option<Vec<u8>>>,
+    ) -> Result<Index> {
         let mut index = Index::default();
         let header = &self.header;
         index.add_process_group(header, self.trailer.as_ref().map_or(rank, |t| t.rank), self.extent.offset);
         for (at, record) in &self.variables {
-            if record.set.transform.is_some() {
-                return Err(Error::new(ErrorKind::Unsupported, "a transformed variable cannot be indexed again")
-                    .in_variable(record.name.clone())
-                    .at_byte(*at));
-            }
+            let transform = record.set.transform.as_ref();
+            let element = transform.map_or(record.element, |t| t.element);
             let payload = Extent::new(at + record.payload.offset, record.payload.length);
             let location = Location {
                 record_offset: *at,
@@ -437,38 +448,46 @@ impl Found {
                 file_index,
                 time_index: header.time_index,
             };
-            let shape = record.set.shape.as_ref();
+            let shape = transform.map(|t| &t.shape).or(record.set.shape.as_ref());
             let mut statistics = record.set.statistics.clone();
             let mut value = None;
             if shape.is_none() {
                 let bytes = source::bytes(source, payload.offset, payload.length.min(1 << 16), "value")?;
-                value = Value::from_bytes(record.element, &bytes, order);
+                value = Value::from_bytes(element, &bytes, order);
             } else if order == ByteOrder::NATIVE
-                && (record.element.is_complex()
+                && (element.is_complex()
                     || statistics.as_ref().is_some_and(|s| {
-                        s.finite >= u64::from(u32::MAX)
-                            || (record.element.is_integer() && s.sum.abs() >= (1u64 << 53) as f64)
+                        s.finite >= u64::from(u32::MAX) || (element.is_integer() && s.sum.abs() >= (1u64 << 53) as f64)
                     }))
             {
-                let mut all = Accumulator::new(record.element, Level::Full);
-                let mut buffer = vec![0; 1 << 18];
-                for_each_piece(source, payload, &mut buffer, |piece| all.update(piece))?;
-                statistics = all.finish();
+                let mut all = Accumulator::new(element, Level::Full);
+                if let Some(transform) = transform {
+                    let bytes = source::bytes(source, payload.offset, payload.length, "block")?;
+                    if let Some(values) = undo(&record.name, transform, &bytes)? {
+                        all.update(&values);
+                        statistics = all.finish();
+                    }
+                } else {
+                    let mut buffer = vec![0; 1 << 18];
+                    for_each_piece(source, payload, &mut buffer, |piece| all.update(piece))?;
+                    statistics = all.finish();
+                }
             }
             let level = match &record.set.statistics {
                 Some(s) => s.level,
-                None if record.element.is_complex() => Level::Full,
+                None if element.is_complex() => Level::Full,
                 None => Level::Off,
             };
             let block = Block {
                 id: record.id,
                 name: &record.name,
                 path: &record.path,
-                element: record.element,
+                element,
                 is_dimension: false,
                 shape,
                 level,
                 statistics: statistics.as_ref(),
+                transform: transform.map(|t| Applied { uid: &t.uid, metadata: &t.metadata }),
                 payload: payload.length,
             };
             index.add_block(&header.group, &block, location, value.as_ref())?;

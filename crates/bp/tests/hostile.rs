@@ -213,6 +213,7 @@ fn process_groups_that_start_every_few_bytes_and_fail_at_their_end() {
             shape: None,
             level: Level::Off,
             statistics: None,
+            transform: None,
             payload: 4,
         };
         block.encode(&mut records);

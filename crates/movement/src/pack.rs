@@ -63,6 +63,7 @@ impl BlockSpec {
             shape: self.shape.as_ref(),
             level: self.level,
             statistics,
+            transform: None,
             payload,
         }
     }

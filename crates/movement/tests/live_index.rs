@@ -30,6 +30,7 @@ fn step(group: &str, name: &str, time_index: u32, element: ElementType, level: L
         shape: Some(&shape),
         level,
         statistics: None,
+        transform: None,
         payload: 4 * element.size(),
     };
     let at = Location { record_offset: 0, payload_offset: 100, file_index: u32::MAX, time_index };

@@ -86,6 +86,7 @@ pub fn append_group(file: &mut Vec<u8>, group: &Group) -> Index {
             shape: data.shape.as_ref(),
             level: data.level,
             statistics: digest.statistics.as_ref(),
+            transform: None,
             payload: data.bytes.len() as u64,
         };
         let record = out.len();

@@ -137,6 +137,7 @@ impl Maker {
                 shape: b.shape.as_ref(),
                 level: b.level,
                 statistics: digest.statistics.as_ref(),
+                transform: None,
                 payload: b.bytes.len() as u64,
             };
             let at = bytes.len() as u64;

@@ -77,6 +77,7 @@ impl Group {
                 shape: v.shape.as_ref(),
                 level: v.level,
                 statistics: digest.statistics.as_ref(),
+                transform: None,
                 payload: v.bytes.len() as u64,
             };
             block.encode(&mut out);
