@@ -89,9 +89,9 @@ for mpi in openmpi mpich; do
     compiler=mpicc.$mpi
     # Where only plain mpicc is there, it may be this one.
     command -v "$compiler" >/dev/null || { [[ $plain == "$mpi" ]] && compiler=mpicc; } || continue
-    thin "$mpi" "$compiler" "$here/mpi/adios_mpi.c" "$here/mpi/fortran_mpi.c" "$shim/shim.c"
+    thin "$mpi" "$compiler" "$here/mpi/adios_mpi.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$shim/shim.c"
 done
-thin nompi cc "$here/mpi/adios_mpi.c" "$here/mpi/fortran_mpi.c" "$here/mpi/nompi.c"
+thin nompi cc "$here/mpi/adios_mpi.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$here/mpi/nompi.c"
 if [[ -n $plain ]]; then
     config '' "$plain" ''
 else

@@ -13,6 +13,7 @@ pub mod fortran;
 pub mod life;
 pub mod mesh;
 pub mod methods;
+mod native;
 pub mod output;
 mod pointer;
 

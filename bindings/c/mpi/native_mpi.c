@@ -1,0 +1,57 @@
+/* The functions of thalweg.h whose signature holds an MPI_Comm. Compiled as adios_mpi.c is. */
+#ifdef _NOMPI
+#include "mpidummy.h"
+#define MPI_VERSION 3 /* thalweg.h then declares what is defined here, for the one process there is */
+#else
+#include <mpi.h>
+#endif
+#include "thalweg.h"
+
+struct ThalwegMpiTable;
+
+int thalweg_core_session_open(thalweg_session **session, const char *config, const char *xml, const char *name,
+                              const struct ThalwegMpiTable *table, void *comm);
+int thalweg_core_output_open(thalweg_output **output, thalweg_session *session, const char *group, const char *path,
+                             int mode, const struct ThalwegMpiTable *table, void *comm);
+int thalweg_core_reader_open(thalweg_reader **reader, const char *path, const struct ThalwegMpiTable *table, void *comm);
+int thalweg_core_reader_follow(thalweg_reader **reader, const char *path, double timeout,
+                               const struct ThalwegMpiTable *table, void *comm);
+
+#ifdef _NOMPI
+#define TABLE NULL
+static void *wrap(MPI_Comm comm)
+{
+    (void)comm;
+    return NULL;
+}
+#else
+#include "thalweg_mpi.h"
+#define TABLE thalweg_mpi_table()
+#define wrap thalweg_mpi_wrap
+#endif
+
+int thalweg_session_open_mpi(thalweg_session **session, const char *config, MPI_Comm comm)
+{
+    return thalweg_core_session_open(session, config, NULL, NULL, TABLE, wrap(comm));
+}
+
+int thalweg_session_open_text_mpi(thalweg_session **session, const char *xml, const char *name, MPI_Comm comm)
+{
+    return thalweg_core_session_open(session, NULL, xml ? xml : "", name, TABLE, wrap(comm));
+}
+
+int thalweg_output_open_mpi(thalweg_output **output, thalweg_session *session, const char *group, const char *path,
+                            thalweg_mode mode, MPI_Comm comm)
+{
+    return thalweg_core_output_open(output, session, group, path, (int)mode, TABLE, wrap(comm));
+}
+
+int thalweg_reader_open_mpi(thalweg_reader **reader, const char *path, MPI_Comm comm)
+{
+    return thalweg_core_reader_open(reader, path, TABLE, wrap(comm));
+}
+
+int thalweg_reader_follow_mpi(thalweg_reader **reader, const char *path, double timeout, MPI_Comm comm)
+{
+    return thalweg_core_reader_follow(reader, path, timeout, TABLE, wrap(comm));
+}

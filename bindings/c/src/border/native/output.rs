@@ -1,0 +1,336 @@
+//! Outputs: open, put, close.
+
+use super::failure::of_program;
+use super::session::NativeSession;
+use super::{
+    CMemory, check_type, communicator, failure, handle, lock, memory_box, numbers, place, pointer, status, take_back,
+    text, text_or_empty, wrong,
+};
+use crate::process::SharedGroup;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::{Arc, Mutex};
+use thalweg_bp::shape::Shape;
+use thalweg_comm::Communicator;
+use thalweg_comm_mpi::ThalwegMpiTable;
+use thalweg_io::{Mode, Output, Session, output};
+use thalweg_types::bounding_box::elements;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// `thalweg_output`.
+struct NativeOutput {
+    output: Mutex<Output<'static>>,
+    group: SharedGroup,
+    /// Counted by the session's close.
+    _session: Arc<Session>,
+}
+
+/// `thalweg_box`.
+#[repr(C)]
+struct CBox {
+    ndim: usize,
+    shape: *const u64,
+    offset: *const u64,
+    count: *const u64,
+}
+
+/// `thalweg_block_data`.
+#[repr(C)]
+struct CBlockData {
+    data: *const c_void,
+    bytes: u64,
+    check_type: c_int,
+    number: c_int,
+    place: *const CBox,
+    memory: *const CMemory,
+    deferred: c_int,
+}
+
+/// What the program asks of an open.
+struct Asked<'c> {
+    out: &'c mut *mut NativeOutput,
+    group: &'c str,
+    path: &'c str,
+    mode: Mode,
+}
+
+fn mode(number: c_int) -> Result<Mode> {
+    match number {
+        0 => Ok(Mode::Write),
+        1 => Ok(Mode::Append),
+        2 => Ok(Mode::Update),
+        other => Err(wrong(format!("{other} is no mode"))),
+    }
+}
+
+/// Opens over `comm`, or declines where the call makes no sense, so that no other rank waits.
+fn open(asked: Result<Asked<'_>>, session: &NativeSession, comm: Box<dyn Communicator>) -> Result<()> {
+    let Asked { out, group, path, mode } = match asked {
+        Ok(asked) => asked,
+        Err(e) => return Err(output::decline(&*comm, e)),
+    };
+    let shared = match session.session.group(group) {
+        Ok(shared) => shared,
+        Err(e) => return Err(output::decline(&*comm, e.in_group(group))),
+    };
+    let output = session.session.open(group, path, mode, comm)?;
+    let made = NativeOutput { output: Mutex::new(output), group: shared, _session: session.session.clone() };
+    *out = Box::into_raw(Box::new(made));
+    Ok(())
+}
+
+/// # Safety
+/// See [`super::super`].
+unsafe fn asked<'c>(
+    out: *mut *mut NativeOutput,
+    group: *const c_char,
+    path: *const c_char,
+    number: c_int,
+) -> Result<Asked<'c>> {
+    // SAFETY: from C.
+    unsafe {
+        let out = place(out, "the place for the output")?;
+        Ok(Asked { out, group: text(group, "the group's name")?, path: text(path, "the file's name")?, mode: mode(number)? })
+    }
+}
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_open(
+    out: *mut *mut NativeOutput,
+    session: *const NativeSession,
+    group: *const c_char,
+    path: *const c_char,
+    number: c_int,
+) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        let (session, asked) = unsafe { (handle(session, "session")?, asked(out, group, path, number)) };
+        let comm = session.session.comm().duplicate()?;
+        open(asked, session, comm)
+    })
+}
+
+/// # Safety
+/// See [`super::super`]; `table` and `comm` as in `MpiCommunicator::from_raw`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_core_output_open(
+    out: *mut *mut NativeOutput,
+    session: *const NativeSession,
+    group: *const c_char,
+    path: *const c_char,
+    number: c_int,
+    table: *const ThalwegMpiTable,
+    comm: *mut c_void,
+) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        let (comm, asked) = unsafe { (communicator(table, comm)?, asked(out, group, path, number)) };
+        // SAFETY: from C.
+        match unsafe { handle(session, "session") } {
+            Ok(session) => open(asked, session, comm),
+            Err(e) => Err(output::decline(&*comm, e)),
+        }
+    })
+}
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_step(out: *const NativeOutput) -> u64 {
+    // SAFETY: from C.
+    failure::value(0, || Ok(lock(&unsafe { handle(out, "output") }?.output).step()))
+}
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_reserve(out: *const NativeOutput, bytes: u64) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        lock(&unsafe { handle(out, "output") }?.output).group_size(bytes);
+        Ok(())
+    })
+}
+
+/// Where the program says its block lies.
+struct Given {
+    shape: Option<Vec<u64>>,
+    offset: Option<Vec<u64>>,
+    count: Vec<u64>,
+}
+
+/// # Safety
+/// See [`super::super`].
+unsafe fn given(place: *const CBox) -> Result<Option<Given>> {
+    // SAFETY: from C.
+    let Some(place) = (unsafe { place.as_ref() }) else { return Ok(None) };
+    let optional = |start: *const u64, what: &str| {
+        // SAFETY: from C: as many as it says.
+        (!start.is_null()).then(|| unsafe { numbers(start, place.ndim, what) }).transpose()
+    };
+    Ok(Some(Given {
+        shape: optional(place.shape, "the box's shape")?,
+        offset: optional(place.offset, "the box's offset")?,
+        // SAFETY: from C: as many as it says.
+        count: unsafe { numbers(place.count, place.ndim, "the box's count") }?,
+    }))
+}
+
+impl NativeOutput {
+    /// Writes one block.
+    ///
+    /// # Safety
+    /// See [`super::super`]; memory that is deferred stays unchanged until close.
+    unsafe fn put(&self, name: &str, block: &CBlockData) -> Result<()> {
+        // SAFETY: from C.
+        let (given, memory) = unsafe { (given(block.place)?, memory_box(block.memory)?) };
+        let output = &mut *lock(&self.output);
+        let at = output.position(name)?;
+        let (element, global) = {
+            let group = lock(&self.group);
+            let group = group.builder.group();
+            let variable = group.variables.get(at).ok_or_else(|| wrong("the variable was deleted"))?;
+            // Only numbers count here: a box of an array described by scalars brings its own shape.
+            let number = |d: &thalweg_schema::dimension::Dimension| {
+                d.evaluate(&mut |_| Err(wrong("the box of an array whose shape scalars say needs that shape")))
+            };
+            let needs = given.as_ref().is_some_and(|g| g.shape.is_none());
+            let global = if needs { variable.global.iter().map(number).collect::<Result<Vec<u64>>>()? } else { vec![] };
+            (variable.element, global)
+        };
+        check_type(block.check_type, block.number, element, name)?;
+        let too_large = || Error::new(ErrorKind::OutOfBounds, "a block of more than 2^64 bytes");
+        let bytes_of = |extents: &[u64]| {
+            elements(extents).and_then(|n| n.checked_mul(element.size())).ok_or_else(too_large)
+        };
+        let length = match (&memory, &given) {
+            (Some(memory), _) => Some(bytes_of(&memory.shape)?),
+            (None, Some(given)) => Some(bytes_of(&given.count)?),
+            (None, None) => output.expected_bytes_of(at)?,
+        };
+        let data: &'static [u8] = match length {
+            Some(length) => {
+                if block.bytes != 0 && block.bytes != length {
+                    let what = format!("{} bytes were given, the block takes {length}", block.bytes);
+                    return Err(wrong(what).in_variable(name));
+                }
+                // SAFETY: from C. Kept beyond this call only where the program promises that it stays unchanged.
+                super::checked(unsafe { pointer::bytes(block.data, length, name) })?
+            }
+            // SAFETY: from C.
+            None if block.bytes != 0 => super::checked(unsafe { pointer::bytes(block.data, block.bytes, name) })?,
+            // SAFETY: from C: a text ends with a zero byte.
+            None => unsafe { pointer::optional_text(block.data.cast()) }
+                .map(CStr::to_bytes)
+                .ok_or_else(|| wrong(format!("{name}: a null pointer for a text")))?,
+        };
+        if let Some(Given { shape, offset, count }) = given {
+            let zeros = || vec![0; count.len()];
+            let shape = shape.or_else(|| (!global.is_empty()).then_some(global));
+            let shape = Shape { global: shape.unwrap_or_else(zeros), offset: offset.unwrap_or_else(zeros), local: count };
+            output.set_next_box(at, shape)?;
+        }
+        match (block.deferred != 0, &memory) {
+            (false, None) => output.write_at(at, data),
+            (false, Some(memory)) => output.write_from_at(at, data, memory),
+            (true, None) => output.write_deferred_at(at, data),
+            (true, Some(memory)) => output.write_deferred_from_at(at, data, memory),
+        }
+    }
+}
+
+/// # Safety
+/// See [`super::super`]; deferred memory stays unchanged until close.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_put(out: *const NativeOutput, name: *const c_char, block: *const CBlockData) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        unsafe {
+            let out = handle(out, "output")?;
+            out.put(text(name, "the variable's name")?, handle(block, "block")?)
+        }
+    })
+}
+
+const PLAIN: CBlockData = CBlockData {
+    data: std::ptr::null(),
+    bytes: 0,
+    check_type: 0,
+    number: -1,
+    place: std::ptr::null(),
+    memory: std::ptr::null(),
+    deferred: 0,
+};
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_write(out: *const NativeOutput, name: *const c_char, data: *const c_void) -> c_int {
+    // SAFETY: from C.
+    unsafe { thalweg_put(out, name, &CBlockData { data, ..PLAIN }) }
+}
+
+/// # Safety
+/// See [`super::super`]; the memory stays unchanged until close.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_write_deferred(
+    out: *const NativeOutput,
+    name: *const c_char,
+    data: *const c_void,
+) -> c_int {
+    // SAFETY: from C.
+    unsafe { thalweg_put(out, name, &CBlockData { data, deferred: 1, ..PLAIN }) }
+}
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_write_box(
+    out: *const NativeOutput,
+    name: *const c_char,
+    place: *const CBox,
+    data: *const c_void,
+) -> c_int {
+    // SAFETY: from C.
+    unsafe { thalweg_put(out, name, &CBlockData { data, place, ..PLAIN }) }
+}
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_close(out: *mut NativeOutput) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        let NativeOutput { output, .. } = *unsafe { take_back(out, "output") }?;
+        output.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).close().map(|_| ())
+    })
+}
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_abandon(out: *mut NativeOutput, why: *const c_char) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        let NativeOutput { output, .. } = *unsafe { take_back(out, "output") }?;
+        // SAFETY: from C.
+        let why = of_program(unsafe { text_or_empty(why, "the reason") }.unwrap_or(""));
+        let output = output.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // The method may have nothing to fail at (NULL): the caller still gave up.
+        output.abandon(why).and_then(|_| Err(of_program("")))
+    })
+}
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_drop(out: *mut NativeOutput) {
+    if !out.is_null() {
+        status(|| {
+            // SAFETY: from C.
+            drop(unsafe { take_back(out, "output") }?);
+            Ok(())
+        });
+    }
+}
