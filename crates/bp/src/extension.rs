@@ -56,6 +56,8 @@ pub enum Tag {
     WideCount = 6,
     /// In an index file: the file that holds the data. u64 its length, str16 its name in the same folder.
     DataFile = 8,
+    /// In an index that lies behind steps which it drops: u64 where they start. The file is to be shortened to there.
+    Dropped = 10,
     /// A damaged index that recovering left in front of this one; steps that only it lists stay where they are: u64 its
     /// first byte, u64 its length.
     Damaged = 9,

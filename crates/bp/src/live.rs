@@ -313,6 +313,12 @@ impl Live {
             && self.base.as_ref().is_some_and(|b| b.extension.as_ref().is_none_or(|e| e.finished))
     }
 
+    /// Where steps start that the last index drops and the file still has ([`Tag::Dropped`]).
+    pub fn dropped_from(&self) -> Option<u64> {
+        let base = self.base.as_ref().filter(|b| !b.footer.subfiles && self.step_records.is_empty())?;
+        Cursor::new(base.records()?.get(Tag::Dropped), base.footer.order, 0).u64("").ok()
+    }
+
     /// Number of steps.
     pub fn step_count(&self) -> u32 {
         self.steps.last_time().max(self.base.as_ref().map_or(0, |b| b.steps))

@@ -114,8 +114,8 @@ impl<'a> Output<'a> {
                 arrays: &arrays,
             };
             let opened = method.open(&request).map_err(|e| e.in_group(group_name).at_rank(comm.rank()))?;
-            if mode == Mode::Write || opened.time_index == 1 {
-                // Nothing is in the file yet.
+            if matches!(mode, Mode::Write | Mode::AppendAfter(_)) || opened.time_index == 1 {
+                // Nothing is in the file yet, or what was written last is no more.
                 lock(&shared.written).remove(&path);
             }
             for array in opened.levels {

@@ -5,6 +5,7 @@
 //! | the file ends with a full index | nothing; where it was to be followed, it is marked as closed for good |
 //! | a full index, torn bytes behind it | the torn bytes are cut off |
 //! | step records behind the last full index | a full index is written behind them, over torn bytes |
+//! | an index that drops steps in front of it, as a restart had begun to | those steps are cut off |
 //! | torn bytes that hold a whole, damaged index or step record | a closed step lies there: an index is made as below where that gives more steps; else a full index is written behind and nothing is cut |
 //! | a full index whose checksum is wrong, the file closed for good | as below |
 //! | no index and no step record that checks | the process groups are scanned, an index of the whole steps is written behind them |
@@ -138,6 +139,13 @@ impl Run<'_> {
                 live.torn
             ));
             self.write_index(&index, file.length(), subfiles, OpenWrite::Existing)?;
+            return Ok(done);
+        }
+        if let Some(start) = live.dropped_from() {
+            let mut index = live.load(file).map_err(|e| e.in_object(self.path))?;
+            index.records.0.remove(&(Tag::Dropped as u32));
+            done.act("dropped the steps that a restart was about to drop".into());
+            self.write_index(&index, start, false, OpenWrite::Existing)?;
             return Ok(done);
         }
         if live.step_records.is_empty() {

@@ -449,7 +449,12 @@ impl<'a> Check<'a> {
                 &Error::new(e.kind(), format!("{words} ({})", e.what())).at_byte(e.place().byte.unwrap_or(*at)),
             );
         }
-        for found in &scan.groups {
+        let dropped = self.live.dropped_from();
+        if let Some(start) = dropped {
+            let words = "steps that a restart was about to drop; the next output or `thalweg recover` cuts them";
+            report.add(Finding { byte: Some(start), ..finding(FindingKind::Torn, &path, words) });
+        }
+        for found in scan.groups.iter().filter(|g| dropped.is_none_or(|start| g.extent.offset < start)) {
             let time = found.header.time_index;
             if time > steps {
                 let words = format!("a process group of step {}, which was not closed", time - 1);

@@ -137,22 +137,35 @@ fn begin(request: &OpenRequest<'_>) -> Result<(Box<dyn WriteObject>, First)> {
         return Ok((object, First { live, run: request.run, levels: Vec::new(), in_use }));
     }
     let kept = request.kept.take(request.layout, request.path);
-    let object = request.layout.open_write(request.path, OpenWrite::Any, writer)?;
+    let object = request.layout.open_write(request.path, request.mode.how(), writer)?;
     request.kept.hold(request.layout, request.path, &*object);
-    let (live, run) = match kept {
+    let (mut live, run) = match kept {
         Some(kept) => (kept.index, kept.run),
         None if object.length()? == 0 => (LiveIndex::new(false), request.run),
         None => (LiveIndex::load(&*object, false)?, request.run),
     };
+    if let Mode::AppendAfter(step) = request.mode {
+        live.drop_after(step)?;
+    }
     let levels = live.differing_levels(request.arrays)?;
     Ok((object, First { live, run, levels, in_use }))
+}
+
+/// A file keeps other statistics than asked for.
+pub(super) const LEVELS: u64 = 1;
+/// Steps are to be dropped from it.
+pub(super) const DROPS: u64 = 2;
+
+/// What rank 0 tells about a file it has opened.
+pub(super) fn flags(live: &LiveIndex, levels: &[ArrayLevel]) -> u64 {
+    (if levels.is_empty() { 0 } else { LEVELS }) | (if live.is_dropping() { DROPS } else { 0 })
 }
 
 /// The time index of an output behind `last`.
 pub(super) fn next_time(mode: Mode, last: u32) -> u32 {
     match mode {
         Mode::Write => 1,
-        Mode::Append => last + 1,
+        Mode::Append | Mode::AppendAfter(_) => last + 1,
         Mode::Update => last.max(1),
     }
 }
@@ -177,7 +190,7 @@ impl Method for Independent {
         let numbers = first.as_ref().map_or([0; 4], |f| {
             let time_index = u64::from(next_time(request.mode, f.live.last_time()));
             let large = request.kept.sizes().are_large(request.group, request.comm);
-            [f.live.end(), time_index, f.run, u64::from(!f.levels.is_empty()) | u64::from(large) << 1]
+            [f.live.end(), time_index, f.run, flags(&f.live, &f.levels) | u64::from(large) << 2]
         });
         let (object, outcome) = match opened {
             Ok(object) => (Some(object), Ok(())),
@@ -188,14 +201,21 @@ impl Method for Independent {
             if let Some(first) = first {
                 // Another rank failed: the file is as it was.
                 let file = File { layout: request.layout, path: request.path, subfiles: false, sync: self.sync };
-                request.kept.keep(file, Some(first.live), first.run);
+                request.kept.keep(file, Some(first.live).filter(|live| !live.is_dropping()), first.run);
             }
             return Err(agreed.err().unwrap_or_else(not_open));
         };
-        let (live, levels, in_use) = match first {
+        let (mut live, levels, in_use) = match first {
             Some(first) => (Some(first.live), first.levels, Some(first.in_use)),
             None => (None, Vec::new(), None),
         };
+        let mut base = agreed[0];
+        if agreed[3] & DROPS > 0 {
+            let shortened = live.as_mut().map_or(Ok(()), |live| live.shorten(&*object, self.sync));
+            let end = live.as_ref().map_or(0, LiveIndex::end);
+            base =
+                agree(request.comm, shortened, "drop later steps", &[end]).map_err(|e| e.in_object(request.path))?[0];
+        }
         self.open = Some(Open {
             sync: self.sync,
             layout: request.layout.clone(),
@@ -203,16 +223,16 @@ impl Method for Independent {
             path: request.path.to_string(),
             object,
             live,
-            base: agreed[0],
+            base,
             time_index: agreed[1] as u32,
             run: agreed[2],
             rank,
             spill: None,
-            slots: agreed[3] & 2 > 0,
+            slots: agreed[3] & 4 > 0,
             slot: None,
             in_use,
         });
-        let levels = levels::tell(request.comm, agreed[3] & 1 > 0, levels)?;
+        let levels = levels::tell(request.comm, agreed[3] & LEVELS > 0, levels)?;
         if let Some(open) = self.open.as_mut().filter(|open| open.slots) {
             let wanted = request.kept.sizes().wanted(request.group, request.comm);
             open.slot = Slot::give(request.comm, open.base, wanted)?;

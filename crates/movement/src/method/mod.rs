@@ -12,7 +12,7 @@ use crate::parts::levels::ArrayLevel;
 use std::sync::Arc;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
-use thalweg_layout::{Layout, WriteObject};
+use thalweg_layout::{Layout, OpenWrite, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod independent;
@@ -28,6 +28,20 @@ pub enum Mode {
     Append,
     /// More of the last step.
     Update,
+    /// A step behind this one (from 0); all later ones are dropped, as a restart from a checkpoint needs it. They are gone
+    /// when the open returns; an open that fails on any rank drops nothing.
+    AppendAfter(u64),
+}
+
+impl Mode {
+    /// How the file is opened: restarts need one.
+    pub(crate) fn how(self) -> OpenWrite {
+        match self {
+            Mode::Write => OpenWrite::Replace,
+            Mode::Append | Mode::Update => OpenWrite::Any,
+            Mode::AppendAfter(_) => OpenWrite::Existing,
+        }
+    }
 }
 
 /// What a method is told when an output opens.

@@ -73,6 +73,7 @@ impl Method for Null {
         let before = match request.mode {
             super::Mode::Write => 0,
             super::Mode::Append => request.kept.end_of(&key).unwrap_or(0),
+            super::Mode::AppendAfter(step) => step + 1,
             super::Mode::Update => request.kept.end_of(&key).unwrap_or(0).saturating_sub(1),
         };
         request.kept.set_end(&key, Some(before + 1));

@@ -16,7 +16,7 @@
 //! Sources: Lofstead et al., SAND2009-7763, the POSIX method; Bent et al., PLFS, SC 2009 (a log per writer).
 //! Differs: the index is merged at every output, and no rank waits for another before its data is written.
 
-use super::independent::next_time;
+use super::independent::{DROPS, LEVELS, flags, next_time};
 use super::{
     Closed, DIRECT, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SYNC, file_name,
     folder_of,
@@ -111,7 +111,7 @@ impl Open {
             return Ok(0);
         }
         let length = self.own.length()?;
-        if self.kept.end_of(&self.end_key()) == Some(length) {
+        if !matches!(mode, Mode::AppendAfter(_)) && self.kept.end_of(&self.end_key()) == Some(length) {
             return Ok(length);
         }
         let end = closed_end(&*self.own, mode, self.time_index)?;
@@ -152,7 +152,7 @@ struct First {
 }
 
 /// What rank 0 does with the file that holds the index.
-fn begin(request: &OpenRequest<'_>) -> Result<First> {
+fn begin(request: &OpenRequest<'_>, sync: bool) -> Result<First> {
     let writer = WriterId(0);
     let in_use = request.kept.begin(request.layout, request.path)?;
     if request.mode == Mode::Write {
@@ -163,17 +163,20 @@ fn begin(request: &OpenRequest<'_>) -> Result<First> {
         return Ok(First { object, live: LiveIndex::new(true), run: request.run, levels: Vec::new(), in_use });
     }
     let kept = request.kept.take(request.layout, request.path);
-    let object = request.layout.open_write(request.path, OpenWrite::Any, writer)?;
+    let object = request.layout.open_write(request.path, request.mode.how(), writer)?;
     request.kept.hold(request.layout, request.path, &*object);
-    let (live, run) = match kept {
+    let known = kept.is_some();
+    let (mut live, run) = match kept {
         Some(kept) => (kept.index, kept.run),
         None if object.length()? == 0 => (LiveIndex::new(true), request.run),
-        None => {
-            let live = LiveIndex::load(&*object, true)?;
-            cut_leftovers(request, next_time(request.mode, live.last_time()))?;
-            (live, request.run)
-        }
+        None => (LiveIndex::load(&*object, true)?, request.run),
     };
+    if let Mode::AppendAfter(step) = request.mode {
+        live.drop_after(step)?;
+    }
+    if !known && live.end() > 0 && !live.is_dropping() {
+        cut_leftovers(request, next_time(request.mode, live.last_time()), sync)?;
+    }
     let levels = live.differing_levels(request.arrays)?;
     Ok(First { object, live, run, levels, in_use })
 }
@@ -195,12 +198,15 @@ fn remove_stale(request: &OpenRequest<'_>) -> Result<()> {
 
 /// Cuts off what an output that never closed left in subfiles of ranks that are not there: found again without an
 /// index, it would be taken for a part of the step that is written now.
-fn cut_leftovers(request: &OpenRequest<'_>, time_index: u32) -> Result<()> {
+fn cut_leftovers(request: &OpenRequest<'_>, time_index: u32, sync: bool) -> Result<()> {
     for (number, path) in of_other_ranks(request)? {
         let object = request.layout.open_write(&path, OpenWrite::Existing, WriterId(number))?;
         let end = closed_end(&*object, request.mode, time_index).map_err(|e| e.in_object(path))?;
         if object.length()? > end {
             object.truncate(end)?;
+            if sync {
+                object.sync()?;
+            }
         }
     }
     Ok(())
@@ -209,13 +215,13 @@ fn cut_leftovers(request: &OpenRequest<'_>, time_index: u32) -> Result<()> {
 /// The end of the last process group of a subfile that belongs to a closed step.
 ///
 /// - `time_index`: of the output that opens. In append mode a group of that step or a later one was left by an output
-///   that never closed.
+///   that never closed, or is of a dropped step.
 fn closed_end(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Result<u64> {
     let source = AsSource::new(object)?;
     let mut end = source.length();
     let leftover = |time: u32| match mode {
         Mode::Write => true,
-        Mode::Append => time >= time_index,
+        Mode::Append | Mode::AppendAfter(_) => time >= time_index,
         Mode::Update => time > time_index,
     };
     while end > 0 {
@@ -229,7 +235,7 @@ fn closed_end(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Result<u
         return Ok(0);
     }
     // The subfiles of ADIOS 1.13 end with an index of their own.
-    if end >= MINIFOOTER {
+    if end >= MINIFOOTER && !matches!(mode, Mode::AppendAfter(_)) {
         let tail = source::array(&source, end - MINIFOOTER)?;
         if Footer::decode(&tail, end).is_ok() {
             return Ok(end);
@@ -263,14 +269,14 @@ impl Method for Posix {
             .make_folder(&subfile_folder(request.path))
             .and_then(|()| {
                 if rank == 0 {
-                    first = Some(begin(request).map_err(|e| e.in_object(request.path))?);
+                    first = Some(begin(request, self.sync).map_err(|e| e.in_object(request.path))?);
                 }
                 request.layout.open_write(&own_path, how, WriterId(rank))
             })
             .map_err(|e| e.at_rank(rank).in_object(own_path.clone()));
         let numbers = first.as_ref().map_or([0; 4], |f| {
             let time_index = u64::from(next_time(request.mode, f.live.last_time()));
-            [f.live.end(), time_index, f.run, u64::from(!f.levels.is_empty())]
+            [f.live.end(), time_index, f.run, flags(&f.live, &f.levels)]
         });
         let (own, outcome) = match own {
             Ok(own) => (Some(own), Ok(())),
@@ -281,15 +287,28 @@ impl Method for Posix {
             if let Some(first) = first {
                 // Another rank failed: the file is as it was.
                 let file = File { layout: request.layout, path: request.path, subfiles: true, sync: self.sync };
-                request.kept.keep(file, Some(first.live), first.run);
+                request.kept.keep(file, Some(first.live).filter(|live| !live.is_dropping()), first.run);
             }
             return Err(agreed.err().unwrap_or_else(not_open));
         };
-        let (index_object, live, levels, in_use) = match first {
+        let (index_object, mut live, levels, in_use) = match first {
             Some(f) => (Some(f.object), Some(f.live), f.levels, Some(f.in_use)),
             None => (None, None, Vec::new(), None),
         };
         let (time_index, run) = (agreed[1] as u32, agreed[2]);
+        let mut base = agreed[0];
+        if agreed[3] & DROPS > 0 {
+            // Subfiles are cut only when no index lists those steps any more.
+            let shortened = match (&index_object, &mut live) {
+                (Some(object), Some(live)) => {
+                    live.shorten(&**object, self.sync).and_then(|()| cut_leftovers(request, time_index, self.sync))
+                }
+                _ => Ok(()),
+            };
+            let end = live.as_ref().map_or(0, LiveIndex::end);
+            base =
+                agree(request.comm, shortened, "drop later steps", &[end]).map_err(|e| e.in_object(request.path))?[0];
+        }
         let mut open = Open {
             sync: self.sync,
             layout: request.layout.clone(),
@@ -300,7 +319,7 @@ impl Method for Posix {
             start: Ok(0),
             index_object,
             live,
-            base: agreed[0],
+            base,
             time_index,
             run,
             rank,
@@ -309,7 +328,7 @@ impl Method for Posix {
         // A failure here is told by the first write, and to all at close, where ranks meet again.
         open.start = open.find_start(request.mode);
         self.open = Some(open);
-        let levels = levels::tell(request.comm, agreed[3] > 0, levels)?;
+        let levels = levels::tell(request.comm, agreed[3] & LEVELS > 0, levels)?;
         Ok(Opened { time_index, run, levels })
     }
 

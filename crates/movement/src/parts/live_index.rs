@@ -11,18 +11,24 @@
 //!
 //! So a million small outputs cost the same each: indexes that double cost twice the last one in all.
 //!
+//! Steps are dropped (a restart from an earlier one) by writing a full index of the others behind everything, then one
+//! where the first dropped step began, and cutting the file off behind that. The first says that it is on the way, so
+//! that whoever writes or recovers the file next ends what a kill has left. A metadata file needs the first alone.
+//!
 //! Closing for good changes 8 bytes in place, the end mark. They never straddle two sectors, so that no power cut can
 //! leave half of them; the index may start a few bytes behind the data for that.
 
 use super::levels::{self, ArrayLevel};
 use std::io::IoSlice;
-use thalweg_bp::extension;
+use thalweg_bp::extension::{self, Tag};
 use thalweg_bp::index::{Entry, Index};
 use thalweg_bp::live::Live;
+use thalweg_bp::shorten;
 use thalweg_bp::source::Source;
 use thalweg_bp::step_record;
+use thalweg_bp::wire::{Cursor, Put};
 use thalweg_layout::WriteObject;
-use thalweg_types::{Error, ErrorKind, Extent, Result};
+use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
 /// Bytes that a device writes whole or not at all.
 const SECTOR: u64 = 512;
@@ -77,6 +83,8 @@ pub struct LiveIndex {
     finished: bool,
     /// Whether `finish` has anything to do.
     touched: bool,
+    /// Steps were dropped from the entries and not yet from the file: where the first of them starts.
+    dropped: Option<u64>,
 }
 
 /// Whether a full index follows an output.
@@ -102,6 +110,7 @@ impl LiveIndex {
             step_records: 0,
             finished: false,
             touched: false,
+            dropped: None,
         }
     }
 
@@ -112,7 +121,7 @@ impl LiveIndex {
     /// subfiles and `subfiles` says otherwise.
     pub fn load(object: &dyn WriteObject, subfiles: bool) -> Result<LiveIndex> {
         let source = AsSource::new(object)?;
-        let live = LiveIndex::load_from(&source, subfiles)?;
+        let mut live = LiveIndex::load_from(&source, subfiles)?;
         if source.length > live.end {
             tracing::warn!(
                 torn = source.length - live.end,
@@ -120,6 +129,10 @@ impl LiveIndex {
                 "cutting off an output that was interrupted"
             );
             object.truncate(live.end)?;
+        }
+        if let Some(start) = live.dropped {
+            tracing::warn!(start, "going on with dropping steps, which was interrupted");
+            live.shorten(object, false)?;
         }
         Ok(live)
     }
@@ -161,6 +174,7 @@ impl LiveIndex {
             finished,
             // A foreign index that nothing was added to stays as it is.
             touched: !finished && (ours || !is_last),
+            dropped: live.dropped_from(),
         };
         superseded.into_iter().chain(records).for_each(|extent| loaded.retire(extent));
         Ok(loaded)
@@ -169,6 +183,71 @@ impl LiveIndex {
     /// As [`LiveIndex::load`], from the first `end` bytes alone: what lies behind them is in flight and stays.
     pub fn load_up_to(object: &dyn WriteObject, subfiles: bool, end: u64) -> Result<LiveIndex> {
         LiveIndex::load_from(&AsSource { object, length: end }, subfiles)
+    }
+
+    /// Drops all steps behind one (from 0) from the entries; [`LiveIndex::shorten`] does so in the file.
+    ///
+    /// # Errors
+    /// `OutOfBounds` where the file has no such step; `Unsupported` where steps do not lie one behind the other.
+    pub fn drop_after(&mut self, step: u64) -> Result<()> {
+        let steps = u64::from(self.last_time());
+        if step >= steps {
+            let what = match steps {
+                0 => format!("there is no step {step} to go on from: the file has none"),
+                n => format!("there is no step {step} to go on from: the last one is {}", n - 1),
+            };
+            return Err(Error::new(ErrorKind::OutOfBounds, what).at_step(step));
+        }
+        let last = step as u32 + 1;
+        let groups = self.index.process_groups()?;
+        let offsets = |kept: bool| groups.iter().filter(move |g| (g.time_index <= last) == kept).map(|g| g.offset);
+        let start = offsets(false).min();
+        if !self.subfiles && offsets(true).max() > start.or(Some(u64::MAX)) {
+            let what = "later steps lie in front of earlier ones in this file: none can be dropped";
+            return Err(Error::new(ErrorKind::Unsupported, what).at_step(step));
+        }
+        if let Some(start) = start {
+            self.index = shorten::up_to(&self.index, last)?;
+            self.dropped = Some(start);
+        }
+        Ok(())
+    }
+
+    /// Whether entries were dropped that the file still has.
+    pub fn is_dropping(&self) -> bool {
+        self.dropped.is_some()
+    }
+
+    /// Makes the file what it was before the dropped steps. Until the first new index is written nothing has changed;
+    /// then they are gone. Steps that are kept are safe at any moment.
+    ///
+    /// - `sync`: each of these is on the device before the next one begins.
+    pub fn shorten(&mut self, object: &dyn WriteObject, sync: bool) -> Result<()> {
+        let Some(start) = self.dropped else { return Ok(()) };
+        let sync = || if sync { object.sync() } else { Ok(()) };
+        self.touched = true;
+        if self.subfiles {
+            self.write_full(object, self.end)?;
+            self.dropped = None;
+            return sync();
+        }
+        if self.index.records.get(Tag::Dropped).is_empty() {
+            self.index.records.list(Tag::Dropped).put_u64(start);
+            let room = self.index.encode(start, false, false)?.length + SECTOR;
+            // Not where the second one will be.
+            self.write_full(object, self.end.max(start + room))?;
+            sync()?;
+        }
+        self.index.records.0.remove(&(Tag::Dropped as u32));
+        self.last_full = None;
+        self.dead.retain(|e| e.end().is_some_and(|end| end <= start));
+        self.full_bytes = 0;
+        self.data_bytes = start;
+        self.write_full(object, start)?;
+        sync()?;
+        object.truncate(self.end)?;
+        self.dropped = None;
+        sync()
     }
 
     /// The last time index; 0 for none.
@@ -332,8 +411,7 @@ fn refused(entry: &Entry, what: String) -> Error {
 fn extension_of(object: &dyn WriteObject, full: Extent) -> Result<Extent> {
     let mut head = [0; extension::HEAD as usize];
     object.read_at(full.offset, &mut head)?;
-    let length = thalweg_bp::wire::Cursor::new(&head[16..], thalweg_types::ByteOrder::NATIVE, full.offset)
-        .u64("extension section")?;
+    let length = Cursor::new(&head[16..], ByteOrder::NATIVE, full.offset).u64("extension section")?;
     Ok(Extent::new(full.offset, length))
 }
 
