@@ -8,12 +8,14 @@
 //! |------|--------------|
 //! | [`failure`] | our errors as Python's exceptions, a class per kind |
 //! | [`value`] | single values from and to Python |
-//! | [`read`] | files open for reading; following a running writer |
+//! | [`read`] | files open for reading |
+//! | [`follow`] | following a running writer |
 //! | [`write`] | sessions and steps being written |
 //! | [`mpi`] | the communicators of mpi4py, through the shim of the MPI it has loaded |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod failure;
+mod follow;
 mod mpi;
 mod read;
 mod value;
@@ -23,9 +25,11 @@ mod write;
 #[pyo3::pymodule]
 mod _core {
     #[pymodule_export]
+    use crate::follow::Follower;
+    #[pymodule_export]
     use crate::mpi::{Mpi, Ranks};
     #[pymodule_export]
-    use crate::read::{Follower, Reader};
+    use crate::read::Reader;
     #[pymodule_export]
     use crate::write::{Output, Session, schema_names};
 

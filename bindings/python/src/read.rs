@@ -12,13 +12,13 @@ use thalweg_store::posix::Posix;
 use thalweg_types::{BoundingBox, ByteOrder, Result, Selection};
 
 /// Plain POSIX paths.
-fn layout() -> Result<Arc<dyn Layout>> {
+pub fn layout() -> Result<Arc<dyn Layout>> {
     Ok(Arc::new(Direct::new(Arc::new(Posix::plain()))?))
 }
 
 /// A file open for reading; any thread may use it.
 #[pyclass(frozen, module = "thalweg._core")]
-pub struct Reader(thalweg_reader::Reader);
+pub struct Reader(pub thalweg_reader::Reader);
 
 fn kind(kind: Kind) -> &'static str {
     match kind {
@@ -28,10 +28,6 @@ fn kind(kind: Kind) -> &'static str {
         Kind::Local => "local array",
     }
 }
-
-/// What [`Follower`] says.
-#[pyclass(frozen, module = "thalweg._core")]
-pub struct Follower;
 
 /// Name, group, BP type name, blocks.
 type Head = (String, String, Option<&'static str>, u64);

@@ -1,0 +1,75 @@
+//! Following a file that a running writer still extends.
+
+use crate::failure::Outcome;
+use crate::read::{Reader, layout};
+use pyo3::prelude::*;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use thalweg_reader::follow::{self, Next, Wait};
+
+/// A file being followed. Waits are short here: Python looks for signals between them.
+#[pyclass(frozen, module = "thalweg._core")]
+pub struct Follower(Mutex<follow::Follower>);
+
+fn wait(seconds: f64, poll: f64) -> Wait {
+    let duration = |s: f64| Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX);
+    Wait { timeout: Some(duration(seconds)), poll: duration(poll) }
+}
+
+impl Follower {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        f: impl FnOnce(&mut follow::Follower) -> thalweg_types::Result<T> + Send,
+    ) -> Outcome<T> {
+        Ok(py.detach(|| f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))?)
+    }
+}
+
+#[pymethods]
+impl Follower {
+    /// Waits so many seconds for the file and its first step; `NotFound` where they don't come.
+    #[new]
+    fn new(py: Python<'_>, path: &str, seconds: f64, poll: f64) -> Outcome<Follower> {
+        let opened = py.detach(|| follow::Follower::open(layout()?, path, &wait(seconds, poll)))?;
+        Ok(Follower(Mutex::new(opened)))
+    }
+
+    /// How long a file on another machine's filesystem may stay as it is before its writer counts as dead.
+    fn set_patience(&self, py: Python<'_>, seconds: f64) -> Outcome<()> {
+        let patience = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
+        self.with(py, |f| {
+            f.set_patience(patience);
+            Ok(())
+        })
+    }
+
+    /// The current step.
+    #[getter]
+    fn step(&self, py: Python<'_>) -> Outcome<u64> {
+        self.with(py, |f| Ok(f.step()))
+    }
+
+    /// The newest step seen so far.
+    #[getter]
+    fn last(&self, py: Python<'_>) -> Outcome<u64> {
+        self.with(py, |f| Ok(f.last()))
+    }
+
+    /// The file as it was when the current step was found.
+    fn reader(&self, py: Python<'_>) -> Outcome<Reader> {
+        self.with(py, |f| Ok(Reader(f.reader().clone())))
+    }
+
+    /// Goes to the next step, or to the last one: `step`, `not yet`, `end` or `died`.
+    fn advance(&self, py: Python<'_>, to_last: bool, seconds: f64, poll: f64) -> Outcome<&'static str> {
+        self.with(py, |f| {
+            f.advance(to_last, &wait(seconds, poll)).map(|next| match next {
+                Next::Step(_) => "step",
+                Next::NotYet => "not yet",
+                Next::End => "end",
+                Next::WriterDied => "died",
+            })
+        })
+    }
+}

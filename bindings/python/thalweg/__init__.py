@@ -1,0 +1,76 @@
+"""Thalweg: files of parallel simulations, read and written as numpy people expect.
+
+    import thalweg
+
+    with thalweg.open("run.bp") as f:
+        last = f["T"][-1, 10:20, :]          # steps are the first axis; nothing else is read
+        print(f["T"].max())                  # from characteristics, without reading values
+
+    with thalweg.Writer("run.bp", comm=MPI.COMM_WORLD) as w:
+        with w.step() as step:
+            step.write("T", mine, shape=(ny, nx), offset=(first, 0))
+
+The guide is docs/guide/python.md.
+"""
+
+from ._core import VERSION as __version__
+from .errors import (
+    AlreadyExists,
+    Config,
+    Corrupt,
+    EndOfStream,
+    Error,
+    FileNotFound,
+    InvalidArgument,
+    Io,
+    NoMemory,
+    NoSpace,
+    NotFound,
+    NotReady,
+    OutOfBounds,
+    PeerLost,
+    PermissionDenied,
+    Timeout,
+    Torn,
+    Unsupported,
+    WrongType,
+)
+from .file import File, Step, open
+from .follow import follow
+from .schema import Schema
+from .variable import Block, Characteristics, Variable
+from .writer import Session, StepWriter, Writer
+
+__all__ = [
+    "AlreadyExists",
+    "Block",
+    "Characteristics",
+    "Config",
+    "Corrupt",
+    "EndOfStream",
+    "Error",
+    "File",
+    "FileNotFound",
+    "InvalidArgument",
+    "Io",
+    "NoMemory",
+    "NoSpace",
+    "NotFound",
+    "NotReady",
+    "OutOfBounds",
+    "PeerLost",
+    "PermissionDenied",
+    "Schema",
+    "Session",
+    "Step",
+    "StepWriter",
+    "Timeout",
+    "Torn",
+    "Unsupported",
+    "Variable",
+    "Writer",
+    "WrongType",
+    "__version__",
+    "follow",
+    "open",
+]

@@ -1,0 +1,180 @@
+"""What can go wrong: one class per kind, all of them `thalweg.Error`.
+
+Each is also the exception of Python's own that means the same (`NotFound` is a `KeyError`, `OutOfBounds` an `IndexError`),
+so code that knows nothing of Thalweg catches it too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Error(Exception):
+    """A failure. Its text is what `thalweg` prints; the same facts are attributes, `None` where they are not known.
+
+    - `what`: what failed, without the place
+    - `rank`, `group`, `step`, `variable`, `file`, `byte`: the place
+    - `safe`: what is still safe after it
+    - `reported_by`: the rank that it happened on, where that is another one
+    """
+
+    kind = "error"
+    what: str
+    rank: int | None = None
+    group: str | None = None
+    step: int | None = None
+    variable: str | None = None
+    file: str | None = None
+    byte: int | None = None
+    safe: str | None = None
+    reported_by: int | None = None
+
+    def __init__(self, message: str = "", /, **facts: Any) -> None:
+        super().__init__(message)
+        self._message = message
+        self.what = message
+        self.__dict__.update(facts)
+
+    def __str__(self) -> str:
+        return self._message
+
+    def __reduce__(self) -> Any:
+        facts = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
+        return _again, (type(self), self._message, facts)
+
+
+def _again(kind: type[Error], message: str, facts: dict[str, Any]) -> Error:
+    return kind(message, **facts)
+
+
+class Io(Error, OSError):
+    """Something failed below us that fits no other kind."""
+
+    kind = "input/output error"
+
+
+class NotFound(Error, KeyError):
+    """No file, group, variable or step of that name."""
+
+    kind = "not found"
+
+
+class FileNotFound(NotFound, FileNotFoundError):
+    """No such file."""
+
+
+class AlreadyExists(Error, FileExistsError):
+    """It is there already and was not to be."""
+
+    kind = "exists already"
+
+
+class PermissionDenied(Error, PermissionError):
+    """The operating system or the store refused."""
+
+    kind = "permission denied"
+
+
+class NoSpace(Error, OSError):
+    """The store is full."""
+
+    kind = "no space left"
+
+
+class NoMemory(Error, MemoryError):
+    """Memory, or the buffer limit, does not suffice."""
+
+    kind = "out of buffer memory"
+
+
+class Corrupt(Error, ValueError):
+    """Bytes that should be something are not."""
+
+    kind = "corrupt"
+
+
+class Torn(Error, EOFError):
+    """Bytes end in the middle of something; `thalweg recover` may help."""
+
+    kind = "torn"
+
+
+class OutOfBounds(Error, IndexError):
+    """Outside the shape, the file or the range of a number."""
+
+    kind = "out of bounds"
+
+
+class Unsupported(Error, NotImplementedError):
+    """Well formed, but not what this store, method or build can do."""
+
+    kind = "not supported"
+
+
+class Config(Error, ValueError):
+    """The XML, or a parameter, is wrong."""
+
+    kind = "configuration error"
+
+
+class InvalidArgument(Error, ValueError):
+    """A call was made with arguments or in an order that make no sense."""
+
+    kind = "invalid argument"
+
+
+class WrongType(InvalidArgument, TypeError):
+    """Values of another type than the variable's."""
+
+
+class PeerLost(Error, ConnectionError):
+    """Another rank, or the writer that is followed, died or left."""
+
+    kind = "a rank was lost"
+
+
+class Timeout(Error, TimeoutError):
+    """A bounded wait ended."""
+
+    kind = "timed out"
+
+
+class NotReady(Error, BlockingIOError):
+    """A reader asked for a step that has not come yet."""
+
+    kind = "not ready"
+
+
+class EndOfStream(Error, EOFError):
+    """No further step will come."""
+
+    kind = "end of stream"
+
+
+# By the numbers of `thalweg_types::ErrorKind`.
+_KINDS: dict[int, type[Error]] = {
+    1: Io,
+    2: NotFound,
+    3: AlreadyExists,
+    4: PermissionDenied,
+    5: NoSpace,
+    6: NoMemory,
+    7: Corrupt,
+    8: Torn,
+    9: OutOfBounds,
+    10: Unsupported,
+    11: Config,
+    12: InvalidArgument,
+    13: PeerLost,
+    14: Timeout,
+    15: NotReady,
+    16: EndOfStream,
+}
+
+
+def _make(code: int, message: str, facts: dict[str, Any]) -> Error:
+    """Called by `_core` for every failure."""
+    kind = _KINDS.get(code, Io)
+    if kind is NotFound and facts["variable"] is None and facts["group"] is None and facts["step"] is None:
+        kind = FileNotFound if facts["file"] is not None else NotFound
+    return kind(message, **facts)

@@ -1,0 +1,300 @@
+"""Files open for reading: a mapping from names to variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, overload
+
+from . import _core, html
+from .errors import InvalidArgument, NotFound, OutOfBounds
+from .variable import Variable
+
+
+class File(Mapping[str, Variable]):
+    """A BP file open for reading: a mapping from full names to variables. A slash in front of a name may be left out.
+
+    Any thread may use it. It sees what was there when it was opened; it can be pickled, and opens itself again then.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, _reader: _core.Reader | None = None) -> None:
+        #: The path it was opened by.
+        self.path: str = os.fspath(path)
+        self._open: _core.Reader | None = _reader or _core.Reader(self.path)
+        self._variables: dict[str, Variable] = {}
+        self._names: dict[str, str] | None = None
+        self._attrs: Attributes | None = None
+
+    @property
+    def _reader(self) -> _core.Reader:
+        if self._open is None:
+            raise InvalidArgument(f"{self.path} is closed", file=self.path)
+        return self._open
+
+    # Variables.
+
+    def _known(self) -> dict[str, str]:
+        """Names as they may be given, with the file's own."""
+        if self._names is None:
+            names = [head[0] for head in self._reader.variables()]
+            self._names = {name.lstrip("/"): name for name in reversed(names)}
+            self._names.update((name, name) for name in names)
+        return self._names
+
+    def __getitem__(self, name: str) -> Variable:
+        if name not in self._variables:
+            self._variables[name] = Variable(self, self._reader.variable(name))
+        return self._variables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([head[0] for head in self._reader.variables()])
+
+    def __len__(self) -> int:
+        return len(self._reader.variables())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known()
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
+    # What else it holds.
+
+    @property
+    def attrs(self) -> Attributes:
+        """All attributes, by full name; `f["v"].attrs` has those of one variable."""
+        if self._attrs is None:
+            self._attrs = Attributes(self)
+        return self._attrs
+
+    def _attributes_of(self, variable: str) -> dict[str, Any]:
+        return self.attrs._of(variable)
+
+    @property
+    def steps(self) -> Steps:
+        """The steps: `len(f.steps)`, `f.steps[-1]["v"]`, `for step in f.steps`."""
+        return Steps(self)
+
+    @property
+    def groups(self) -> list[str]:
+        """Names of the groups."""
+        return list(self._reader.status()["groups"])
+
+    @property
+    def finished(self) -> bool:
+        """Whether the file was closed for good: no step will come."""
+        return bool(self._reader.status()["finished"])
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """What the file says of itself: `steps finished torn_bytes partial groups writers byte_order subfiles length`."""
+        return self._reader.status()
+
+    # Life.
+
+    def close(self) -> None:
+        """Closes it; its variables can't be read any more. Done by `with`, or when nobody holds it."""
+        self._open = None
+        self._variables.clear()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._open is None
+
+    def __enter__(self) -> File:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        return File, (os.path.abspath(self.path),)
+
+    def __repr__(self) -> str:
+        if self._open is None:
+            return f"<thalweg.File {self.path!r}, closed>"
+        return html.text_of_file(self)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self))}</p>" if self._open is None else html.file(self)
+
+    # A file is one thing, not the sum of its values.
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+def open(path: str | os.PathLike[str]) -> File:
+    """Opens a BP file for reading.
+
+    Raises `FileNotFound`; `Torn` where the file was cut off so early that nothing in it can be found.
+    """
+    return File(path)
+
+
+class Attributes(Mapping[str, Any]):
+    """Attributes by full name: numbers, texts, or lists of them. A slash in front of a name may be left out."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        names = file._reader.attribute_names()
+        # What the library itself keeps is left out.
+        self._names = [n for n in names if not n.startswith("/__adios__")]
+        self._known = {n.strip("/"): n for n in reversed(self._names)}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._file._reader.attribute(name)[1]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.strip("/") in self._known
+
+    def _of(self, variable: str) -> dict[str, Any]:
+        start = variable.strip("/") + "/"
+        short = {n[len(start) :]: full for n, full in self._known.items() if n.startswith(start)}
+        return {n: self[full] for n, full in short.items() if "/" not in n}
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def _repr_html_(self) -> str:
+        return html.attributes(self)
+
+
+class Step(Mapping[str, Any]):
+    """What was written in one step: scalars and texts as their values, arrays as `StepArray`, which read when sliced."""
+
+    def __init__(self, file: File, number: int) -> None:
+        #: The file, as it was when this step was found.
+        self.file = file
+        #: The step's number in the file.
+        self.number = number
+
+    def __getitem__(self, name: str) -> Any:
+        variable = self.file[name]
+        try:
+            position = variable.steps.index(self.number)
+        except ValueError:
+            what = f'"{name}" was not written in step {self.number}'
+            raise NotFound(what, variable=name, step=self.number, file=self.file.path) from None
+        return variable[position] if variable.kind == "scalar" else StepArray(variable, position)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.file if self.number in self.file[name].steps)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.file and self.number in self.file[str(name)].steps
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
+    def __repr__(self) -> str:
+        return f"<step {self.number} of {self.file.path!r}: {', '.join(self)}>"
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class StepArray:
+    """An array at one step: as a variable, without the step axis."""
+
+    def __init__(self, variable: Variable, position: int) -> None:
+        #: The variable over all steps.
+        self.variable = variable
+        #: Where the step is on the variable's first axis.
+        self.position = position
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return self.variable.shape_at(self.position)
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the elements."""
+        return self.variable.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.variable.ndim - 1
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """Attributes of the variable."""
+        return self.variable.attrs
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.variable[(self.position, *(key if isinstance(key, tuple) else (key,)))]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.variable[self.position] if dtype is None else self.variable[self.position].astype(dtype)
+
+    def blocks(self) -> list[Any]:
+        """Its blocks."""
+        return self.variable.blocks(self.position)
+
+    def block(self, number: int) -> Any:
+        """One of its blocks."""
+        return self.variable.block(number, self.position)
+
+    def min(self) -> Any:
+        """Smallest finite value as recorded; no value is read. So are the others."""
+        return self.variable.min(self.position)
+
+    def max(self) -> Any:
+        """Largest finite value."""
+        return self.variable.max(self.position)
+
+    def mean(self) -> float | None:
+        """Mean of the finite values."""
+        return self.variable.mean(self.position)
+
+    def std(self) -> float | None:
+        """Standard deviation of the finite values."""
+        return self.variable.std(self.position)
+
+    def __repr__(self) -> str:
+        v = self.variable
+        extents = " x ".join(str(n) for n in self.shape)
+        return f"<{v.name!r} at step {v.steps[self.position]}: {v.type}, {v.kind} {extents}>"
+
+
+class Steps(Sequence[Step]):
+    """The steps of a file, counted from 0."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def __len__(self) -> int:
+        return int(self._file._reader.status()["steps"])
+
+    @overload
+    def __getitem__(self, index: int) -> Step: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Step]: ...
+    def __getitem__(self, index: int | slice) -> Step | Sequence[Step]:
+        if isinstance(index, slice):
+            return [Step(self._file, i) for i in range(*index.indices(len(self)))]
+        n = len(self)
+        if not -n <= index < n:
+            raise OutOfBounds(f"step {index}: the file has {n} steps", file=self._file.path)
+        return Step(self._file, index % n)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} steps of {self._file.path!r}>"

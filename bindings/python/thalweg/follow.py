@@ -1,0 +1,69 @@
+"""Following a file that a running writer still extends."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+from . import _core
+from .errors import NotFound, PeerLost, Timeout
+from .file import File, Step
+
+# Between two looks for signals, such as Ctrl-C.
+_SHORT = 0.2
+
+
+def follow(
+    path: str | os.PathLike[str],
+    timeout: float | None = None,
+    *,
+    poll: float = 0.05,
+    latest: bool = False,
+    patience: float | None = None,
+) -> Iterator[Step]:
+    """The steps of a file, each as soon as its writer has closed it; ends when the file was closed for good.
+
+        for step in thalweg.follow("run.bp", timeout=600):
+            print(step.number, step["T"].max())
+
+    - `timeout`: seconds to wait for the file to appear, and for each step; `None` for as long as the writer lives.
+    - `poll`: seconds between two looks.
+    - `latest`: leaves out steps that came while the last one was worked on.
+    - `patience`: where the file lies on another machine's filesystem, seconds without any change after which its writer
+      counts as dead.
+
+    Raises `Timeout` where no step came in time, and `PeerLost` where the writer is gone without closing the file for good.
+    """
+    path = os.fspath(path)
+    follower = _first(path, timeout, poll)
+    if patience is not None:
+        follower.set_patience(patience)
+    if latest and follower.last > follower.step:
+        follower.advance(True, 0.0, poll)
+    while True:
+        yield Step(File(path, _reader=follower.reader()), follower.step)
+        end = None if timeout is None else time.monotonic() + timeout
+        while (came := follower.advance(latest, _slice(end), poll)) == "not yet":
+            if end is not None and time.monotonic() >= end:
+                what = f"{path}: no step after {follower.last} within {timeout} s; the writer is still there"
+                raise Timeout(what, file=path, step=follower.last)
+        if came == "end":
+            return
+        if came == "died":
+            what = f"{path}: the writer is gone without closing the file; steps to {follower.last} are readable"
+            raise PeerLost(what, file=path, step=follower.last, safe=f"steps to {follower.last}")
+
+
+def _first(path: str, timeout: float | None, poll: float) -> _core.Follower:
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        try:
+            return _core.Follower(path, _slice(end), poll)
+        except NotFound:
+            if end is not None and time.monotonic() >= end:
+                raise Timeout(f"{path}: not there, or without a step, within {timeout} s", file=path) from None
+
+
+def _slice(end: float | None) -> float:
+    return _SHORT if end is None else max(0.0, min(_SHORT, end - time.monotonic()))

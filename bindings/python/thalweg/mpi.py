@@ -1,0 +1,182 @@
+"""How a Python process reaches the MPI that mpi4py has loaded.
+
+Thalweg itself knows no MPI. One small C file (the shim) is compiled against an MPI and hands over a table of its functions;
+here the one for the MPI of this process is found, in this order:
+
+1. `$THALWEG_MPI_LIBRARY`: the file itself.
+2. Kept from an earlier run, in `$THALWEG_CACHE`, else `$XDG_CACHE_HOME/thalweg`, else `~/.cache/thalweg`.
+3. Compiled now and kept there, with `$MPICC`, `mpicc.openmpi` or `mpicc.mpich`, or `mpicc`, whichever belongs to this MPI.
+4. `libthalweg-openmpi.so` or `libthalweg-mpich.so` as `./dev install PREFIX` makes them, in `$THALWEG_PREFIX/lib` or where
+   the loader looks.
+
+`python -m thalweg.mpi` says what is found, and compiles where it must: run it once where compute nodes have no compiler.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from . import _core
+from .errors import InvalidArgument, Unsupported
+
+_COMPILERS = {"openmpi": "mpicc.openmpi", "mpich": "mpicc.mpich"}
+
+
+def ranks(comm: Any) -> _core.Ranks:
+    """The ranks of a communicator of mpi4py; of `None`, this process alone. Collective over `comm`."""
+    if comm is None:
+        return _core.Ranks.alone()
+    if "mpi4py.MPI" not in sys.modules or not isinstance(comm, sys.modules["mpi4py.MPI"].Comm):
+        raise InvalidArgument(f"a communicator is one of mpi4py.MPI, or None, not {type(comm).__name__}")
+    from mpi4py import MPI
+
+    library = _collective(comm)
+    return library.communicator(MPI._addressof(comm))
+
+
+def family() -> str:
+    """Which MPI mpi4py has loaded: `openmpi`, `mpich`, or its own name."""
+    from mpi4py import MPI
+
+    name = MPI.get_vendor()[0]
+    # These share MPICH's binary interface.
+    of_mpich = ("MPICH", "Intel MPI", "MVAPICH", "MVAPICH2", "Cray MPI", "Microsoft MPI")
+    return "openmpi" if name == "Open MPI" else "mpich" if name in of_mpich else name.lower().replace(" ", "")
+
+
+_loaded: _core.Mpi | None = None
+
+
+def _collective(comm: Any) -> _core.Mpi:
+    """Loads the shim: rank 0 first, so that one process compiles; the others where it does not see rank 0's file."""
+    global _loaded
+    if comm.allreduce(0 if _loaded is not None else 1) == 0 and _loaded is not None:
+        return _loaded
+    trouble: str | None = None
+    if comm.rank == 0:
+        try:
+            find()
+        except Unsupported as e:
+            trouble = str(e)
+    trouble = comm.bcast(trouble)
+    if trouble is None:
+        try:
+            _loaded = _core.Mpi(find())
+        except Unsupported as e:
+            trouble = str(e)
+    troubles = [t for t in comm.allgather(trouble) if t is not None]
+    if troubles or _loaded is None:
+        raise Unsupported(troubles[0] if troubles else "no MPI was loaded")
+    return _loaded
+
+
+@functools.cache
+def find() -> str:
+    """The shim for the MPI of this process: a path, or a name for the loader.
+
+    Raises `Unsupported` saying what was looked for and what is missing.
+    """
+    given = os.environ.get("THALWEG_MPI_LIBRARY")
+    if given:
+        if not Path(given).is_file():
+            raise Unsupported(f"$THALWEG_MPI_LIBRARY names {given}, which is not there")
+        return given
+    name = family()
+    kept = _kept(name)
+    if kept.is_file():
+        return str(kept)
+    tried: list[str] = []
+    compiler = _compiler(name, tried)
+    if compiler is not None and _compile(compiler, kept, tried):
+        return str(kept)
+    prefix = os.environ.get("THALWEG_PREFIX")
+    installed = f"libthalweg-{name}.so"
+    if prefix:
+        path = Path(prefix) / "lib" / installed
+        if path.is_file():
+            return str(path)
+        tried.append(f"{path} is not there")
+    try:
+        _core.Mpi(installed)
+        return installed
+    except Unsupported:
+        tried.append(f"the loader finds no {installed}")
+    raise Unsupported(
+        f"mpi4py runs on {name}, and Thalweg has no library to reach it: {'; '.join(tried)}. "
+        f"Install the compiler of that MPI (mpicc), or Thalweg itself (./dev install PREFIX) and set THALWEG_PREFIX, "
+        f"or name a library in THALWEG_MPI_LIBRARY; `python -m thalweg.mpi` tries again"
+    )
+
+
+def _kept(name: str) -> Path:
+    folder = os.environ.get("THALWEG_CACHE")
+    base = Path(folder) if folder else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "thalweg"
+    from mpi4py import MPI
+
+    # Another release of Thalweg or of the MPI gets a library of its own.
+    what = _core.SHIM_SOURCE + _core.SHIM_HEADER + MPI.Get_library_version()
+    return base / f"shim-{name}-{hashlib.sha256(what.encode()).hexdigest()[:16]}.so"
+
+
+def _compiler(name: str, tried: list[str]) -> str | None:
+    """A compiler that belongs to this MPI, going by what its mpi.h defines."""
+    import mpi4py
+
+    candidates = [os.environ.get("MPICC"), mpi4py.get_config().get("mpicc"), _COMPILERS.get(name), "mpicc"]
+    for candidate in dict.fromkeys(c for c in candidates if c):
+        path = shutil.which(candidate)
+        if path is None:
+            tried.append(f"no {candidate}")
+            continue
+        macros = subprocess.run(
+            [path, "-E", "-dM", "-x", "c", "-"], input="#include <mpi.h>\n", text=True, capture_output=True, check=False
+        ).stdout
+        found = (
+            "openmpi" if "define OPEN_MPI " in macros else "mpich" if "define MPICH_VERSION " in macros else "another MPI"
+        )
+        if found == name or (name not in _COMPILERS and macros):
+            return path
+        tried.append(f"{path} belongs to {found}")
+    return None
+
+
+def _compile(compiler: str, target: Path, tried: list[str]) -> bool:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            source = Path(folder) / "shim.c"
+            source.write_text(_core.SHIM_SOURCE)
+            (Path(folder) / "thalweg_mpi.h").write_text(_core.SHIM_HEADER)
+            made = Path(folder) / target.name
+            command = [compiler, "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", str(source), "-o", str(made)]
+            done = subprocess.run(command, text=True, capture_output=True, check=False)
+            if done.returncode != 0:
+                tried.append(f"{compiler} fails: {done.stderr.strip()[-400:]}")
+                return False
+            # Whole or not at all, whoever else makes it.
+            made.replace(target)
+    except OSError as e:
+        tried.append(f"cannot keep a library in {target.parent}: {e}")
+        return False
+    return True
+
+
+def _main() -> None:
+    from mpi4py import MPI
+
+    print(f"mpi4py: {MPI.Get_library_version().splitlines()[0].strip()}")
+    print(f"library: {find()}")
+    _core.Mpi(find())
+    print("it loads")
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,155 @@
+"""Slices, indices and lists of indices, as numpy understands them, made into boxes that a file can be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .errors import OutOfBounds, Unsupported
+
+# Where the smallest box around what is wanted has more than so many times as many elements, it is read in runs instead.
+WASTE = 4
+
+
+class Axis:
+    """What is wanted of one axis: indices in any order, and whether the axis stays."""
+
+    __slots__ = ("array", "keeps", "length", "wanted")
+
+    def __init__(self, wanted: range | np.ndarray, keeps: bool, length: int) -> None:
+        self.wanted = wanted
+        self.keeps = keeps
+        self.length = length
+        self.array = isinstance(wanted, np.ndarray)
+
+    def __len__(self) -> int:
+        return len(self.wanted)
+
+    def first_and_last(self) -> tuple[int, int]:
+        """Smallest and largest index."""
+        if isinstance(self.wanted, range):
+            ends = (self.wanted[0], self.wanted[-1])
+            return min(ends), max(ends)
+        return int(self.wanted.min()), int(self.wanted.max())
+
+
+def axes(key: Any, shape: tuple[int, ...], name: str) -> list[Axis]:
+    """One entry per axis of `shape`. Numpy's rules, but for `newaxis`, and index arrays have one dimension."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    dots = [i for i, k in enumerate(keys) if k is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    given = len(keys) - len(dots)
+    if given > len(shape):
+        raise OutOfBounds(f'"{name}" has {len(shape)} axes, {given} were indexed', variable=name)
+    at = dots[0] if dots else len(keys)
+    missing: list[Any] = [slice(None)] * (len(shape) - given)
+    keys = keys[:at] + missing + keys[at + len(dots) :]
+    return [_axis(k, n, d, name) for d, (k, n) in enumerate(zip(keys, shape))]
+
+
+def _axis(key: Any, length: int, d: int, name: str) -> Axis:
+    if isinstance(key, slice):
+        return Axis(range(*key.indices(length)), True, length)
+    if isinstance(key, (bool, np.bool_)) or key is None:
+        raise Unsupported(f'"{name}": axis {d} cannot be indexed with {key!r}; read first, then index', variable=name)
+    if isinstance(key, (list, tuple, range, np.ndarray)) and np.ndim(key) > 0:
+        wanted = np.asarray(key)
+        if wanted.ndim == 1 and wanted.dtype == bool:
+            if len(wanted) != length:
+                raise OutOfBounds(f'"{name}": a mask of {len(wanted)} for axis {d} of length {length}', variable=name)
+            wanted = np.flatnonzero(wanted)
+        if wanted.size == 0:
+            wanted = wanted.astype(np.int64)
+        if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
+            raise Unsupported(
+                f'"{name}": an index array has one dimension and whole numbers, not {wanted.ndim} and {wanted.dtype}',
+                variable=name,
+            )
+        wanted = wanted.astype(np.int64)
+        wanted = np.where(wanted < 0, wanted + length, wanted)
+        outside = (wanted < 0) | (wanted >= length)
+        if outside.any():
+            _outside(int(np.asarray(key)[outside.argmax()]), length, d, name)
+        return Axis(wanted, True, length)
+    try:
+        index = key.__index__()
+    except (AttributeError, TypeError):
+        raise IndexError(f'"{name}": axis {d} cannot be indexed with {type(key).__name__}') from None
+    if not -length <= index < length:
+        _outside(index, length, d, name)
+    return Axis(range(index % length, index % length + 1), False, length)
+
+
+def _outside(index: int, length: int, d: int, name: str) -> None:
+    raise OutOfBounds(f'"{name}": index {index} is out of bounds for axis {d} of length {length}', variable=name)
+
+
+ReadBox = Callable[[list[int], list[int], np.ndarray], None]
+
+
+def read_outer(wanted: list[Axis], steps: int, dtype: np.dtype, read: ReadBox) -> np.ndarray:
+    """Every combination of the wanted indices, for so many steps: `steps` first, all axes kept.
+
+    `read(offset, count, out)` fills `out`, of shape `(steps, *count)` and contiguous, from one box.
+    """
+    out = np.zeros((steps, *(len(a) for a in wanted)), dtype)
+    if out.size:
+        _fill(wanted, out, read)
+    return out
+
+
+def _fill(wanted: list[Axis], out: np.ndarray, read: ReadBox) -> None:
+    offset, count, inside = [], [], []
+    worst, most = -1, 1.0
+    waste = 1.0
+    for d, axis in enumerate(wanted):
+        first, last = axis.first_and_last()
+        span = last - first + 1
+        offset.append(first)
+        count.append(span)
+        ratio = span / len(axis)
+        waste *= ratio
+        if ratio > most:
+            worst, most = d, ratio
+        if isinstance(axis.wanted, range):
+            stride = axis.wanted.step
+            start = axis.wanted[0] - first
+            stop = start + stride * len(axis)
+            inside.append(slice(start, stop if stop >= 0 else None, stride))
+        else:
+            inside.append(axis.wanted - first)  # type: ignore[arg-type]
+    if waste > WASTE and worst >= 0:
+        _in_runs(wanted, worst, out, read)
+        return
+    plain = all(isinstance(a.wanted, range) and a.wanted.step == 1 for a in wanted)
+    if plain and out.flags.c_contiguous:
+        read(offset, count, out)
+        return
+    box = np.zeros((out.shape[0], *count), out.dtype)
+    read(offset, count, box)
+    for d, taken in enumerate(inside):
+        if isinstance(taken, slice):
+            box = box[(slice(None),) * (d + 1) + (taken,)]
+        else:
+            box = np.take(box, taken, axis=d + 1)
+    out[...] = box
+
+
+def _in_runs(wanted: list[Axis], d: int, out: np.ndarray, read: ReadBox) -> None:
+    """Reads neighbours on axis `d` together, what lies apart by itself."""
+    axis = wanted[d]
+    indices = np.asarray(axis.wanted)
+    order = np.argsort(indices, kind="stable")
+    rising = indices[order]
+    for run in np.split(np.arange(len(rising)), np.flatnonzero(np.diff(rising) > 1) + 1):
+        places = order[run]
+        part = Axis(indices[places], True, axis.length)
+        low, high = part.first_and_last()
+        if high - low + 1 == len(part):
+            part = Axis(range(low, high + 1), True, axis.length)
+        piece = np.zeros(out.shape[: d + 1] + (len(part),) + out.shape[d + 2 :], out.dtype)
+        _fill([*wanted[:d], part, *wanted[d + 1 :]], piece, read)
+        out[(slice(None),) * (d + 1) + (places,)] = piece

@@ -1,0 +1,414 @@
+"""Variables and blocks of a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import dtypes, html, selection
+from .errors import InvalidArgument, NotFound, OutOfBounds, Unsupported
+
+if TYPE_CHECKING:
+    from .file import File
+
+
+@dataclasses.dataclass(frozen=True)
+class Characteristics:
+    """What the file has recorded about values, so that nobody needs to read them. `None`: not recorded.
+
+    Not-a-number and infinities are left out of all but `elements`. Of complex values there is no smallest one, but
+    smallest and largest `magnitude`, `real` and `imag`.
+    """
+
+    blocks: int
+    elements: int
+    finite: int | None
+    min: Any
+    max: Any
+    mean: float | None
+    std: float | None
+    sum: int | None
+    magnitude: tuple[float, float] | None = None
+    real: tuple[float, float] | None = None
+    imag: tuple[float, float] | None = None
+
+
+class Block:
+    """A variable's box from one rank in one step. Sliceable like an array; its values are read when they are asked for."""
+
+    def __init__(self, variable: Variable, facts: dict[str, Any]) -> None:
+        self._variable = variable
+        #: Number of the block within its step.
+        self.number: int = facts["number"]
+        #: Step, in the file's numbering.
+        self.step: int = facts["step"]
+        #: Where it starts in the global array; zeros for local arrays.
+        self.offset: tuple[int, ...] = tuple(facts["offset"])
+        #: Its extents.
+        self.shape: tuple[int, ...] = tuple(facts["count"])
+        #: The value of a scalar or text.
+        self.value: Any = facts["value"]
+        #: The rank that wrote it, where the file tells.
+        self.rank: int | None = facts["rank"]
+        #: The subfile that holds it, and its bytes and position there.
+        self.subfile: int | None = facts["subfile"]
+        self.bytes: int = facts["bytes"]
+        self.position: int = facts["position"]
+        #: Characteristics; `None` where they are not recorded.
+        self.min: Any = facts["min"]
+        self.max: Any = facts["max"]
+        self.mean: float | None = facts["mean"]
+        self.std: float | None = facts["std"]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of its elements."""
+        return self._variable.dtype
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The place in the global array: `f["v"][-1][block.slices]`."""
+        return tuple(slice(o, o + n) for o, n in zip(self.offset, self.shape))
+
+    def read(self) -> Any:
+        """All its values."""
+        v = self._variable
+        if v.is_text or not self.shape:
+            return v._file._reader.value(v.name, self.step, self.number) if v.is_text else v.dtype.type(self.value)
+        out = np.zeros(self.shape, v.dtype)
+        if out.size:
+            v._file._reader.read(v.name, [self.step], out.reshape(-1).view(np.uint8), block=self.number)
+        return out
+
+    def __getitem__(self, key: Any) -> Any:
+        return np.asarray(self.read())[key] if self.shape else self.read()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.read(), dtype)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a single value has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        place = ""
+        if self._variable.kind == "global array":
+            place = f" at {list(self.offset)}"
+        by = "" if self.rank is None else f" by rank {self.rank}"
+        what = f"{list(self.shape)}{place}" if self.shape else repr(self.value)
+        bounds = "" if self.min is None or not self.shape else f", {self.min:.6g} to {self.max:.6g}"
+        return f"<block {self.number} of {self._variable.name!r}, step {self.step}: {what}{by}{bounds}>"
+
+
+class Variable:
+    """A variable over all steps in which it was written, sliceable as a numpy array; values are read when it is sliced.
+
+    The first axis is always the steps in which it was written, even where that is one; the others are those of the array,
+    slowest first, whatever language wrote it. A scalar or text has the step axis alone.
+    """
+
+    def __init__(self, file: File, facts: dict[str, Any]) -> None:
+        self._file = file
+        #: Its full name.
+        self.name: str = facts["name"]
+        #: The group it was written in.
+        self.group: str = facts["group"]
+        #: Name of its element type in BP, as `double`.
+        self.type: str = facts["type"]
+        #: `global array`, `local array`, `scalar` or `value per rank`.
+        self.kind: str = facts["kind"]
+        #: The steps in which it was written, in the file's numbering: what the positions of the first axis stand for.
+        self.steps: tuple[int, ...] = tuple(facts["steps"])
+        #: The transform that its stored bytes went through, undone when they are read.
+        self.transform: str | None = facts["transform"]
+        #: Blocks over all steps.
+        self.block_count: int = facts["blocks"]
+        self._first: tuple[int, ...] = tuple(facts["shape"])
+        self._changes: bool = facts["shape_changes"]
+        self._chunks: tuple[tuple[int, ...], ...] | None = None
+
+    # What it is.
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Numpy's type; `object` for texts, which come as `str`."""
+        return dtypes.of(self.type, self.name)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are texts."""
+        return self.type == "string"
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Number of steps, then the extents of the array; `None` for an extent that is not the same in all steps."""
+        if not self._changes:
+            return (len(self.steps), *self._first)
+        shapes = {self.shape_at(i) for i in range(len(self.steps))}
+        extents = zip(*shapes) if len({len(s) for s in shapes}) == 1 else [(None, 0)] * len(self._first)
+        return (len(self.steps), *(e[0] if len(set(e)) == 1 else None for e in extents))
+
+    def shape_at(self, position: int) -> tuple[int, ...]:
+        """The array's extents at one position of the step axis; of block 0 for a local array."""
+        step = self._step(position)
+        return tuple(self._file._reader.shape(self.name, step)) if self._changes else self._first
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, that of the steps included."""
+        return 1 + len(self._first)
+
+    @property
+    def size(self) -> int:
+        """Number of elements over all steps."""
+        if not self._changes:
+            return len(self.steps) * math.prod(self._first)
+        return sum(math.prod(self.shape_at(i)) for i in range(len(self.steps)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all values in memory; 0 for texts."""
+        return 0 if self.is_text else self.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """Attributes of this variable, by their short name: those that are called `<variable>/<name>`."""
+        return self._file._attributes_of(self.name)
+
+    @property
+    def dims(self) -> tuple[str, ...] | None:
+        """Names of the axes behind the steps, where the file has them (attribute `_ARRAY_DIMENSIONS`)."""
+        names = self.attrs.get("_ARRAY_DIMENSIONS")
+        if isinstance(names, str):
+            names = names.split()
+        if not isinstance(names, list) or len(names) != len(self._first):
+            return None
+        return tuple(str(n) for n in names)
+
+    # Blocks and characteristics.
+
+    def _step(self, position: int) -> int:
+        position = operator.index(position)
+        if not -len(self.steps) <= position < len(self.steps):
+            what = f'"{self.name}": position {position} of {len(self.steps)} steps'
+            raise OutOfBounds(what, variable=self.name)
+        return self.steps[position]
+
+    def blocks(self, position: int = -1) -> list[Block]:
+        """The blocks at one position of the step axis, in the order they were written."""
+        found = self._file._reader.blocks(self.name, self._step(position))
+        return [Block(self, facts) for facts in found]
+
+    def block(self, number: int, position: int = -1) -> Block:
+        """One block at a position of the step axis, by its number: how local arrays are read."""
+        blocks = self.blocks(position)
+        if not 0 <= number < len(blocks):
+            raise OutOfBounds(f'"{self.name}": block {number} of {len(blocks)}', variable=self.name)
+        return blocks[number]
+
+    def characteristics(self, position: int | None = None) -> Characteristics:
+        """What is recorded about the values of one step, or of all. No value is read."""
+        first, end = (0, 2**64 - 1) if position is None else (self._step(position), self._step(position) + 1)
+        facts = self._file._reader.summary(self.name, first, end)
+        parts = facts.pop("complex")
+        if parts is not None:
+            facts.update(zip(("magnitude", "real", "imag"), (tuple(p) for p in parts)))
+        return Characteristics(**facts)
+
+    def min(self, position: int | None = None) -> Any:
+        """Smallest finite value, of one step or of all, as recorded; `None` where it is not. No value is read."""
+        return self._typed(self.characteristics(position).min)
+
+    def max(self, position: int | None = None) -> Any:
+        """Largest finite value, as :meth:`min`."""
+        return self._typed(self.characteristics(position).max)
+
+    def mean(self, position: int | None = None) -> float | None:
+        """Mean of the finite values, as :meth:`min`."""
+        return self.characteristics(position).mean
+
+    def std(self, position: int | None = None) -> float | None:
+        """Standard deviation of the finite values, as :meth:`min`."""
+        return self.characteristics(position).std
+
+    def _typed(self, value: Any) -> Any:
+        return value if value is None or self.dtype.kind in "OSV" else self.dtype.type(value)
+
+    @property
+    def value(self) -> Any:
+        """The value of a scalar or text at its last step."""
+        if self._first or self.kind != "scalar":
+            raise InvalidArgument(f'"{self.name}" is an array, not one value', variable=self.name)
+        return self[-1]
+
+    @property
+    def chunks(self) -> tuple[tuple[int, ...], ...] | None:
+        """How blocks divide each axis behind the steps in the last step; `None` where they form no grid."""
+        if self._chunks is None:
+            self._chunks = _grid(self) if self.kind == "global array" and self.steps else ()
+        return self._chunks or None
+
+    # Values.
+
+    def __getitem__(self, key: Any) -> Any:
+        if not self.steps:
+            raise NotFound(f'"{self.name}" was written in no step', variable=self.name)
+        first, rest = _split(key, self.ndim)
+        (steps,) = selection.axes(first, (len(self.steps),), self.name)
+        positions = [int(i) for i in steps.wanted]
+        if self.is_text or self.kind == "scalar":
+            if rest not in ((), (Ellipsis,)):
+                raise OutOfBounds(f'"{self.name}" has 1 axis, {1 + len(rest)} were indexed', variable=self.name)
+            return self._scalars(positions, steps.keeps)
+        if self.kind == "local array":
+            return self._local(positions, steps.keeps, rest)
+        return self._global(positions, steps.keeps, rest)
+
+    def _scalars(self, positions: list[int], keeps: bool) -> Any:
+        reader, name = self._file._reader, self.name
+        if self.is_text:
+            texts = np.empty(len(positions), object)
+            for i, p in enumerate(positions):
+                texts[i] = reader.value(name, self.steps[p])
+            return texts if keeps else texts[0]
+        out = np.zeros(len(positions), self.dtype)
+        if positions:
+            reader.read(name, [self.steps[p] for p in positions], out.view(np.uint8))
+        return out if keeps else out[0]
+
+    def _common_shape(self, positions: list[int]) -> tuple[int, ...]:
+        shapes = {self.shape_at(p) for p in positions} if self._changes and positions else {self._first}
+        if len(shapes) > 1:
+            few = ", ".join(str(list(s)) for s in sorted(shapes)[:3])
+            what = f'"{self.name}" changes its shape between these steps ({few}): choose one step'
+            raise InvalidArgument(what, variable=self.name)
+        return shapes.pop()
+
+    def _local(self, positions: list[int], keeps: bool, rest: tuple[Any, ...]) -> Any:
+        parts = []
+        for p in positions:
+            blocks = self.blocks(p)
+            if len(blocks) != 1:
+                what = f'"{self.name}" is a local array of {len(blocks)} blocks with no place in a greater one'
+                raise Unsupported(f"{what}: choose one, .block(number, {p})", variable=self.name)
+            parts.append(blocks[0].read())
+        if not keeps:
+            return parts[0][rest]
+        self._common_shape(positions)
+        shape = self._first if not parts else parts[0].shape
+        return np.array(parts, self.dtype).reshape(len(parts), *shape)[(slice(None), *rest)]
+
+    def _global(self, positions: list[int], keeps: bool, rest: tuple[Any, ...]) -> Any:
+        wanted = selection.axes(rest, self._common_shape(positions), self.name)
+        steps = [self.steps[p] for p in positions]
+        arrays = [a for a in wanted if a.array]
+        if len(arrays) > 1:
+            out = self._points(steps, wanted)
+            return out if keeps else out[0]
+
+        def read(offset: list[int], count: list[int], out: np.ndarray) -> None:
+            self._file._reader.read(self.name, steps, out.reshape(-1).view(np.uint8), offset=offset, count=count)
+
+        out = selection.read_outer(wanted, len(steps), self.dtype, read)
+        return out[tuple([slice(None) if keeps else 0] + [slice(None) if a.keeps else 0 for a in wanted])]
+
+    def _points(self, steps: list[int], wanted: list[selection.Axis]) -> np.ndarray:
+        """Several index arrays go together, as in numpy: one element for each tuple of indices."""
+        if any(a.keeps and not a.array for a in wanted):
+            what = f'"{self.name}": several index arrays beside slices; read the slices, then index'
+            raise Unsupported(what, variable=self.name)
+        lengths = {len(a) for a in wanted if a.array}
+        if len(lengths) != 1:
+            raise IndexError(f'"{self.name}": index arrays of different lengths {sorted(lengths)}')
+        n = lengths.pop()
+        columns = [np.broadcast_to(np.asarray(a.wanted), n) for a in wanted]
+        points = np.stack(columns, axis=1).tolist() if n else []
+        out = np.zeros((len(steps), n), self.dtype)
+        if out.size:
+            self._file._reader.read(self.name, steps, out.reshape(-1).view(np.uint8), points=points)
+        return out
+
+    def read_into(self, out: np.ndarray, key: Any = Ellipsis) -> np.ndarray:
+        """Reads `self[key]` into an array of that shape and type; without a copy where `key` is a box and `out` contiguous.
+
+        Elements that no block covers stay as they were in the latter case, and are 0 in the other.
+        """
+        first, rest = _split(key, self.ndim)
+        (steps,) = selection.axes(first, (len(self.steps),), self.name)
+        if self.kind in ("global array", "value per rank") and out.dtype == self.dtype and out.flags.c_contiguous:
+            positions = [int(i) for i in steps.wanted]
+            wanted = selection.axes(rest, self._common_shape(positions), self.name)
+            shape = tuple(len(a) for a in [steps, *wanted] if a.keeps)
+            if all(isinstance(a.wanted, range) and a.wanted.step == 1 for a in wanted) and shape == out.shape:
+                if out.size:
+                    offset, count = [a.first_and_last()[0] for a in wanted], [len(a) for a in wanted]
+                    at = [self.steps[p] for p in positions]
+                    self._file._reader.read(self.name, at, out.reshape(-1).view(np.uint8), offset=offset, count=count)
+                return out
+        values = np.asarray(self[key])
+        if values.shape != out.shape:
+            raise InvalidArgument(f'"{self.name}": {values.shape} values for an array of {out.shape}', variable=self.name)
+        np.copyto(out, values, casting="same_kind")
+        return out
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self[...], dtype)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    # How it shows itself.
+
+    def _layout(self) -> str:
+        extents = " x ".join("?" if n is None else str(n) for n in self.shape[1:])
+        return extents or ("text" if self.is_text else self.kind)
+
+    def __repr__(self) -> str:
+        return f"<variable {self.name!r}: {self.type}, {self.kind} {self._layout()}, {len(self)} steps>"
+
+    def _repr_html_(self) -> str:
+        return html.variable(self)
+
+    def __reduce__(self) -> Any:
+        return operator.getitem, (self._file, self.name)
+
+
+def _split(key: Any, ndim: int) -> tuple[Any, tuple[Any, ...]]:
+    """The key of the step axis, and the keys of the others."""
+    keys = key if isinstance(key, tuple) else (key,)
+    if not keys:
+        return slice(None), ()
+    if keys[0] is Ellipsis:
+        # The ellipsis holds the step axis, unless all axes are named behind it.
+        return (keys[1], keys[2:]) if len(keys) - 1 >= ndim else (slice(None), keys)
+    return keys[0], tuple(keys[1:])
+
+
+def _grid(variable: Variable) -> tuple[tuple[int, ...], ...]:
+    """Lengths of the intervals that blocks cut each axis into, or nothing where some block is no cell of that grid."""
+    facts = variable._file._reader.blocks(variable.name, variable.steps[-1])
+    blocks = [(f["offset"], f["count"]) for f in facts if 0 not in f["count"]]
+    shape = variable.shape_at(-1)
+    cuts: list[list[int]] = []
+    for d, extent in enumerate(shape):
+        edges = {0, extent}
+        for offset, count in blocks:
+            edges.update((offset[d], offset[d] + count[d]))
+        cuts.append(sorted(edges))
+    for d in range(len(shape)):
+        following = dict(zip(cuts[d], cuts[d][1:]))
+        if any(following.get(offset[d]) != offset[d] + count[d] for offset, count in blocks):
+            return ()
+    return tuple(tuple(b - a for a, b in zip(edges, edges[1:])) for edges in cuts)
+
+
+Getter = Callable[[str], Variable]

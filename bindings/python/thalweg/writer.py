@@ -1,0 +1,374 @@
+"""Writing: sessions, writers and steps. Everything called collective is called by all ranks of the communicator."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from . import _core, dtypes, mpi
+from .errors import Config, InvalidArgument, OutOfBounds, WrongType
+from .schema import Schema, _encoded, define_attribute
+
+
+class Session:
+    """A configuration shared by several writers: groups, methods, and one limit for the buffers of all of them. Collective.
+
+    - `schema`: an XML file, XML text (it begins with `<`), or one or more `Schema`.
+    - `comm`: a communicator of mpi4py, or `None` for this process alone.
+    - `buffer_limit`: bytes of output that this process may hold; the XML's by default.
+    """
+
+    def __init__(
+        self,
+        schema: str | os.PathLike[str] | Schema | Sequence[Schema],
+        comm: Any = None,
+        *,
+        buffer_limit: int | None = None,
+    ) -> None:
+        self._ranks = mpi.ranks(comm)
+        if isinstance(schema, (Schema, list, tuple)):
+            self._session = _core.Session(self._ranks)
+            for group in [schema] if isinstance(schema, Schema) else schema:
+                group._declare(self._session)
+        elif isinstance(schema, str) and schema.lstrip().startswith("<"):
+            self._session = _core.Session(self._ranks, schema)
+        else:
+            self._session = _core.Session.from_file(self._ranks, os.fspath(schema))  # type: ignore[arg-type]
+        if buffer_limit is not None:
+            self._session.set_buffer_limit(buffer_limit)
+        self._closed = False
+
+    @property
+    def groups(self) -> list[str]:
+        """Names of the groups."""
+        return self._session.groups()
+
+    def writer(self, path: str | os.PathLike[str], group: str | None = None, *, mode: str = "w") -> Writer:
+        """A writer of one group; files are closed for good with the session."""
+        return Writer(path, self, mode=mode, group=group)
+
+    def close(self) -> None:
+        """Collective: closes all files for good, with a full index and a mark that no step will come."""
+        if not self._closed:
+            self._closed = True
+            self._session.finalize()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+
+
+class Writer:
+    """Writes the steps of one file. Collective, as are `step` and `close`.
+
+        with thalweg.Writer("run.bp", "heat.xml", comm=MPI.COMM_WORLD) as w:
+            for ...:
+                with w.step() as step:
+                    step["T"] = T
+
+    - `schema`: an XML file, XML text, a `Schema` or a `Session`; without one, what is written describes itself.
+    - `mode`: `w` a new file, `a` further steps of a file that may be there, `u` more of its last step.
+    - `comm`: a communicator of mpi4py, or `None` for this process alone.
+    - `group`: the group to write, where the schema has several.
+    - `method`, `parameters`: without a schema, how bytes travel (docs/guide/methods.md).
+    - `buffer_limit`: bytes of output that this process may hold.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        schema: str | os.PathLike[str] | Schema | Session | None = None,
+        *,
+        mode: str = "w",
+        comm: Any = None,
+        group: str | None = None,
+        method: str = "MPI",
+        parameters: str = "",
+        buffer_limit: int | None = None,
+    ) -> None:
+        if mode not in ("w", "a", "u"):
+            raise InvalidArgument(f'mode is "w", "a" or "u", not {mode!r}')
+        #: Path of the file; a method's folder is put in front.
+        self.path: str = os.fspath(path)
+        self._mode = mode
+        #: Whether what is written describes itself.
+        self._open_schema = schema is None
+        self._own = not isinstance(schema, Session)
+        if isinstance(schema, Session):
+            if comm is not None:
+                raise InvalidArgument("the session has its communicator already")
+            self._owner = schema
+        else:
+            given = Schema(group or "data", method=method, parameters=parameters) if schema is None else schema
+            self._owner = Session(given, comm, buffer_limit=buffer_limit)
+        self._session = self._owner._session
+        groups = self._session.groups()
+        if group is None and len(groups) != 1:
+            raise Config(f"which group? the schema has {', '.join(groups) or 'none'}")
+        #: The group it writes.
+        self.group: str = group or groups[0]
+        self._declared: list[dict[str, Any]] = self._session.describe(self.group)
+        self._by_name = {v["name"].strip("/"): v for v in reversed(self._declared)}
+        self._made: dict[tuple[Any, ...], int] = {}
+        self._step: StepWriter | None = None
+        self._steps_written = 0
+        self._closed = False
+
+    @property
+    def rank(self) -> int:
+        """This process."""
+        return self._owner._ranks.rank
+
+    @property
+    def size(self) -> int:
+        """How many processes write together."""
+        return self._owner._ranks.size
+
+    def step(self, size: int | None = None) -> StepWriter:
+        """Collective: opens the next step; use it in a `with`.
+
+        - `size`: bytes this rank will write, if known: memory and place are then found at once.
+        """
+        if self._closed:
+            raise InvalidArgument(f"{self.path} is closed", file=self.path)
+        if self._step is not None and not self._step.closed:
+            raise InvalidArgument("a step is being written already", file=self.path)
+        first = self._steps_written == 0
+        output = self._session.open(self.group, self.path, self._mode if first else "a", self._owner._ranks)
+        if size is not None:
+            output.group_size(size)
+        self._step = StepWriter(self, output)
+        return self._step
+
+    def attribute(self, name: str, value: Any, of: str | None = None) -> None:
+        """Adds an attribute, or changes it, from the next closed step on: of the file, or `of` a variable."""
+        define_attribute(self._session, self.group, f"{of}/{name}" if of else name, value)
+
+    def close(self) -> None:
+        """Collective: closes the file for good: readers that follow learn that no step will come."""
+        if self._closed:
+            return
+        if self._step is not None and not self._step.closed:
+            raise InvalidArgument("a step is still being written", file=self.path)
+        self._closed = True
+        if self._own:
+            self._owner.close()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # After an exception other ranks may not come here: steps closed so far are safe without them.
+        if kind is None:
+            self.close()
+        else:
+            self._closed = True
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"rank {self.rank} of {self.size}"
+        return f"<thalweg.Writer {self.path!r}, group {self.group!r}, {self._steps_written} steps, {state}>"
+
+
+class StepWriter:
+    """One step being written. `with` commits it; when an exception leaves the block, the step fails on all ranks."""
+
+    def __init__(self, writer: Writer, output: _core.Output) -> None:
+        self._writer = writer
+        self._output = output
+        self._scalars: dict[str, int] = {}
+        #: Whether it is committed, or given up.
+        self.closed = False
+        #: The step's number in the file.
+        self.number: int = output.step
+
+    def __setitem__(self, name: str, data: Any) -> None:
+        self.write(name, data)
+
+    def write(
+        self,
+        name: str,
+        data: Any,
+        *,
+        shape: Sequence[int] | None = None,
+        offset: Sequence[int] | None = None,
+        dims: Sequence[str] | None = None,
+        copy: bool = True,
+    ) -> None:
+        """Writes a number, a text, or one block of an array. Not collective; several calls make several blocks.
+
+        - `data`: any layout in memory; it is copied where it is not contiguous. Its type is that of the variable.
+        - `shape`, `offset`: of the whole array, and where this block starts in it. With a schema, the scalars that its
+          dimensions are named by are written from them, and from the shape of `data`, unless they were written before.
+        - `dims`: names of the axes for xarray, where there is no schema.
+        - `copy`: `False` promises that the array stays as it is until the step is closed; then nothing is copied.
+
+        Raises `WrongType`, `InvalidArgument` or `OutOfBounds` where `data` does not fit: nothing is lost then.
+        """
+        if self.closed:
+            raise InvalidArgument("the step is closed", variable=name)
+        if self._writer._open_schema:
+            position, element = self._define(name, data, shape, offset, dims)
+        else:
+            position = self._output.position(name)
+            declared = self._writer._declared[position]
+            element = declared["type"]
+            data = self._fit(declared, data, shape, offset)
+        array = _values(name, data, element)
+        if array.ndim == 0 and array.dtype.kind in "iu":
+            self._scalars[_plain(name)] = int(array)
+        self._output.write(position, _bytes(array), not copy)
+
+    # Without a schema.
+
+    def _define(
+        self,
+        name: str,
+        data: Any,
+        shape: Sequence[int] | None,
+        offset: Sequence[int] | None,
+        dims: Sequence[str] | None,
+    ) -> tuple[int, str]:
+        w = self._writer
+        if isinstance(data, (str, bytes)):
+            element, count = "string", ()
+        else:
+            array = np.asarray(data)
+            element, count = dtypes.name_of(array.dtype, name), array.shape
+        whole = tuple(int(n) for n in shape) if shape is not None else ()
+        start = tuple(int(n) for n in offset) if offset is not None else (0,) * len(whole)
+        if whole and (len(whole) != len(count) or len(start) != len(count)):
+            what = f'"{name}": {len(count)} axes, in a shape of {len(whole)} at an offset of {len(start)}'
+            raise InvalidArgument(what, variable=name)
+        if start and not whole:
+            raise InvalidArgument(f'"{name}" has an offset and no shape', variable=name)
+        for d, (o, n, s) in enumerate(zip(start, count, whole)):
+            if o < 0 or o + n > s:
+                raise OutOfBounds(f'"{name}": {n} elements from {o} leave axis {d} of length {s}', variable=name)
+        key = (name, element, count, whole, start)
+        if key not in w._made:
+            lists = (",".join(map(str, e)) for e in (count, whole, start))
+            w._made[key] = w._session.define_variable(w.group, name, element, *lists)
+            if dims is not None:
+                w.attribute("_ARRAY_DIMENSIONS", [str(d) for d in dims], of=name)
+        return w._made[key], element
+
+    # With one.
+
+    def _fit(self, declared: dict[str, Any], data: Any, shape: Sequence[int] | None, offset: Sequence[int] | None) -> Any:
+        """Compares the array with the declared dimensions, and writes scalars that these name."""
+        name, local = declared["name"], declared["local"]
+        if not local:
+            if shape is not None or offset is not None:
+                raise InvalidArgument(f'"{name}" is declared as a single value', variable=name)
+            return data
+        array = np.asarray(data)
+        order = -1 if declared["fortran"] else 1
+        if array.ndim == len(local):
+            self._extents(name, local, array.shape[::order], "the array has")
+        elif array.ndim != 1:
+            raise InvalidArgument(f'"{name}" is declared with {len(local)} axes, not {array.ndim}', variable=name)
+        for given, axes, what in ((shape, "bounds", "shape has"), (offset, "offset", "offset has")):
+            if given is None:
+                continue
+            if len(given) != len(declared[axes]):
+                what = f'"{name}" is declared with {len(declared[axes])} dimensions in its {axes}, not {len(given)}'
+                raise InvalidArgument(what, variable=name)
+            self._extents(name, declared[axes], tuple(given)[::order], what)
+        return array
+
+    def _extents(self, name: str, declared: list[str], given: Sequence[int], what: str) -> None:
+        for text, n in zip(declared, given):
+            key = _plain(text)
+            scalar = self._writer._by_name.get(key)
+            if scalar is not None and key not in self._scalars and not scalar["local"]:
+                self.write(scalar["name"], int(n))
+            known = int(text) if text.isdigit() else self._scalars.get(key)
+            if known is not None and known != n:
+                said = f"{text} = {known}" if not text.isdigit() else text
+                raise InvalidArgument(f'"{name}": {what} {n} where {said} is declared', variable=name)
+
+    # Its end.
+
+    def close(self) -> int:
+        """Collective: commits the step; when this returns it is readable. Returns the bytes all ranks wrote."""
+        self.closed = True
+        written = self._output.close()
+        self._writer._steps_written += 1
+        return written
+
+    def __enter__(self) -> StepWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if self.closed:
+            return
+        if kind is None:
+            self.close()
+            return
+        self.closed = True
+        if self._writer.size == 1:
+            self._output.drop()
+            return
+        # The others wait in close: they are told, and keep what they wrote.
+        self._output.fail(f"given up by the program: {kind.__name__}: {error}")
+        try:
+            self._output.close()
+        except Exception:
+            pass  # the exception that is on its way says why
+
+
+def _plain(name: str) -> str:
+    return name.strip("/")
+
+
+def _values(name: str, data: Any, element: str) -> np.ndarray:
+    """Values of the element type, copied only where they have another byte order."""
+    if element == "string":
+        if not isinstance(data, (str, bytes)):
+            raise WrongType(f'"{name}" is a text, not {type(data).__name__}', variable=name)
+        return np.frombuffer(_encoded(data), np.uint8)
+    dtype = dtypes.of(element, name)
+    if isinstance(data, (bool, int, float, complex, np.generic)) or (isinstance(data, np.ndarray) and data.ndim == 0):
+        return _scalar(name, data, dtype, element)
+    array = np.asarray(data)
+    if not isinstance(data, np.ndarray) and array.dtype != dtype and not hasattr(data, "__array__"):
+        # Lists have no type of their own.
+        if array.size == 0 or np.can_cast(array.dtype, dtype, "same_kind"):
+            array = array.astype(dtype)
+    if not np.can_cast(array.dtype, dtype, "equiv"):
+        raise WrongType(f'"{name}" is {element} ({dtype}), the array is {array.dtype}; use .astype', variable=name)
+    return array.astype(dtype, copy=False)
+
+
+def _scalar(name: str, data: Any, dtype: np.dtype, element: str) -> np.ndarray:
+    """A number, where the type can hold it."""
+    if isinstance(data, np.ndarray):
+        data = data[()]
+    if isinstance(data, np.generic) and data.dtype == dtype:
+        return np.array(data)
+    plain = data.item() if isinstance(data, np.generic) else data
+    allowed = {"i": (int,), "u": (int,), "f": (int, float), "c": (int, float, complex)}.get(dtype.kind, ())
+    if not isinstance(plain, allowed):
+        raise WrongType(f'"{name}" is {element}, not {type(data).__name__} ({data!r})', variable=name)
+    try:
+        made = np.array(plain, dtype)
+    except OverflowError:
+        raise WrongType(f'"{name}" is {element}, which cannot hold {plain}', variable=name) from None
+    if dtype.kind == "f" and isinstance(plain, float) and math.isfinite(plain) and not np.isfinite(made):
+        raise WrongType(f'"{name}" is {element}, which cannot hold {plain}', variable=name)
+    return made
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    """The values as bytes, in C order; copied only where they don't lie so."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
