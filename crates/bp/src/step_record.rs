@@ -101,15 +101,21 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
     Ok(Some(StepRecord { extent, previous, run, number, crc }))
 }
 
-/// Reads the body of a record, checks it, and joins it to `index`.
-pub fn append(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrder, index: &mut Index) -> Result<()> {
-    let bytes = source::bytes(source, record.extent.offset, record.extent.length - TAIL, "step record")?;
+/// Reads the body of a record and checks it: sections packed as [`Index::append_packed`] takes them.
+pub fn body(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrder) -> Result<Vec<u8>> {
+    let mut bytes = source::bytes(source, record.extent.offset, record.extent.length - TAIL, "step record")?;
     let mut c = Cursor::new(&bytes, order, record.extent.offset);
     if crc32c(&bytes) != record.crc || c.take(8, "step record")? != MAGIC {
         return Err(c.fail(ErrorKind::Corrupt, "the checksum of a step record is wrong"));
     }
-    c.take(16, "step record")?;
-    index.append_packed(&mut c)
+    bytes.drain(..HEAD as usize);
+    Ok(bytes)
+}
+
+/// Reads the body of a record, checks it, and joins it to `index`.
+pub fn append(source: &(impl Source + ?Sized), record: &StepRecord, order: ByteOrder, index: &mut Index) -> Result<()> {
+    let bytes = body(source, record, order)?;
+    index.append_packed(&mut Cursor::new(&bytes, order, record.extent.offset + HEAD))
 }
 
 /// The length of a record from its head; `None` where `head` is none's.

@@ -46,7 +46,7 @@ pub fn execute(
         *last = (*last).max((piece.source.saturating_add(piece.span()), piece.source));
     }
     for (file, (end, from)) in ends {
-        let object = open(file)?;
+        let object = open(file)?.reaching(end)?;
         if end > object.length() {
             return Err(Error::new(
                 ErrorKind::Torn,

@@ -3,6 +3,7 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`open`] | [`Reader`]: files, subfiles, index files |
+//! | [`follow`] | a file that a running writer still extends: waiting for steps |
 //! | [`status`] | what a file holds at a glance: steps, whether it was closed for good, what was cut off |
 //! | [`variable`], [`attribute`], [`block`] | what is known about each |
 //! | [`summary`] | characteristics joined over blocks and steps |
@@ -20,6 +21,7 @@
 pub mod attribute;
 pub mod block;
 pub mod fetch;
+pub mod follow;
 pub mod index_file;
 pub mod object;
 pub mod open;
@@ -35,6 +37,7 @@ pub mod verify;
 pub use attribute::Attribute;
 pub use block::Block;
 pub use fetch::Element;
+pub use follow::{Follower, Next, Wait};
 pub use index_file::index_only;
 pub use open::Reader;
 pub use recover::{Options as RecoverOptions, Recovery, recover};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use thalweg_bp::source::Source;
-use thalweg_layout::{Layout, ReadObject};
+use thalweg_layout::{Layout, Life, ReadObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// An object open for reading, as long as it was when it was opened.
@@ -20,6 +20,22 @@ impl Object {
         let read = layout.open_read(path).map_err(|e| e.in_object(path))?;
         let length = read.length().map_err(|e| e.in_object(path))?;
         Ok(Object { path: path.into(), read: read.into(), length })
+    }
+
+    /// The same object, as long as it is now.
+    pub fn now(&self) -> Result<Object> {
+        let length = self.read.length().map_err(|e| e.in_object(&*self.path))?;
+        Ok(Object { length, ..self.clone() })
+    }
+
+    /// The same object, looked at again where it was shorter than `end` when it was opened.
+    pub fn reaching(self, end: u64) -> Result<Object> {
+        if end <= self.length { Ok(self) } else { self.now() }
+    }
+
+    /// What can be told about whether somebody still extends it.
+    pub fn life(&self) -> Result<Life> {
+        self.read.life().map_err(|e| e.in_object(&*self.path))
     }
 }
 

@@ -8,10 +8,12 @@
 //! | the process group index | when an array of more than one dimension is first asked for (to know whether groups are Fortran's) |
 //! | payloads | by `read` |
 //!
+//! What a writer adds afterwards is taken in by [`Reader::catch_up`].
+//!
 //! Foreign files have no directory: their process group index and the head of every entry are read at open.
 
 use crate::block::{self, How, kind_of};
-use crate::object::{self, Object};
+use crate::object::{self, Before, Object};
 use crate::plan::{self, Limits, Plan, Stored};
 use crate::sets::Sets;
 use crate::summary::Joining;
@@ -31,6 +33,8 @@ use thalweg_bp::wire::Cursor;
 use thalweg_bp::{scan, shape::Shape};
 use thalweg_layout::Layout;
 use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Result, Selection, Value};
+
+mod grow;
 
 /// Bytes of entries that are kept.
 const KEPT: usize = 64 << 20;
@@ -65,6 +69,7 @@ struct Inner {
 }
 
 /// Variables or attributes by name, and where their entries lie.
+#[derive(Clone)]
 struct Names {
     heads: Vec<Head>,
     by_name: HashMap<String, usize>,
@@ -73,14 +78,14 @@ struct Names {
 }
 
 /// Whether dimensions are stored fastest first.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Fortran {
     groups: HashMap<String, bool>,
     /// Of the first process group.
     first: bool,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct KeptSets {
     sets: HashMap<(bool, usize), Arc<Sets>>,
     /// Oldest first.
@@ -89,7 +94,7 @@ struct KeptSets {
 }
 
 /// What the extension section knows about blocks, by subfile and payload offset.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Extra {
     complex: HashMap<(u32, u64), (u64, [Part; 3])>,
     sums: HashMap<(u32, u64), i128>,
@@ -160,7 +165,14 @@ impl Reader {
     /// For files of ours that were closed for good, two reads and as much memory as there are names.
     pub fn open(layout: Arc<dyn Layout>, path: &str) -> Result<Reader> {
         let file = Object::open(&*layout, path)?;
-        let live = Live::find(&file).map_err(|e| e.in_object(path))?;
+        let length = file.length();
+        Reader::open_up_to(layout, path, file, length)
+    }
+
+    /// As [`Reader::open`], where the last end is known to lie at byte `end` or before.
+    pub(crate) fn open_up_to(layout: Arc<dyn Layout>, path: &str, file: Object, end: u64) -> Result<Reader> {
+        let mut live = Live::find(&Before { source: &file, end }).map_err(|e| e.in_object(path))?;
+        live.torn = file.length() - live.end;
         let order = live.base.as_ref().map_or(ByteOrder::NATIVE, |b| b.footer.order);
         let variables = Names::of(&live, false, &live.steps.variables);
         let attributes = Names::of(&live, true, &live.steps.attributes);
@@ -806,7 +818,7 @@ impl Reader {
                 .in_object(self.0.path.clone())
                 .at_byte(block.record_offset));
         }
-        let object = self.object(block.subfile)?;
+        let object = self.object(block.subfile)?.reaching(block.payload.end().unwrap_or(u64::MAX))?;
         let bytes = source::bytes(&object, block.payload.offset, block.payload.length, "value")
             .map_err(|e| e.in_object(&*object.path))?;
         Value::from_bytes(v.how.element, &bytes, self.0.order)
@@ -1022,8 +1034,6 @@ fn status_of(
     data_file: Option<String>,
 ) -> Status {
     let base = live.base.as_ref();
-    let records = base.and_then(|b| b.records()).map(|r| (r, order));
-    let records: Vec<_> = records.into_iter().chain([(&live.steps.records, ByteOrder::NATIVE)]).collect();
     let mut groups: Vec<String> = Vec::new();
     let mut known = HashSet::new();
     for head in variables.heads.iter().chain(&attributes.heads) {
@@ -1031,40 +1041,56 @@ fn status_of(
             groups.push(head.group.clone());
         }
     }
-    let (mut partial, mut known) = (Vec::new(), HashSet::new());
-    for (time, rank, kind) in records.iter().flat_map(|(r, o)| scan::partial_steps(r.get(Tag::Partial), *o)) {
-        let entry = Partial {
-            step: u64::from(time.saturating_sub(1)),
-            rank,
-            kind: ErrorKind::from_code(u8::try_from(kind).unwrap_or(0)),
-        };
-        if known.insert((time, rank, kind)) {
-            partial.push(entry);
-        }
+    let mut status = Status {
+        steps: u64::from(live.step_count()),
+        finished: live.finished(),
+        torn_bytes: live.torn,
+        partial: Vec::new(),
+        groups,
+        process_groups: base.map_or(0, |b| b.process_groups) + live.steps.process_group_count(),
+        writers: None,
+        order,
+        subfiles: has_subfiles(live),
+        extended: base.is_none_or(|b| b.extension.is_some()) || !live.step_records.is_empty(),
+        step_records: live.step_records.len() as u64,
+        data_file,
+        length: file.length(),
+    };
+    for (records, order) in
+        base.and_then(|b| b.records()).map(|r| (r, order)).into_iter().chain([(&live.steps.records, ByteOrder::NATIVE)])
+    {
+        status.add_records(records, order);
     }
-    let writers = records.iter().flat_map(|(r, o)| r.get(Tag::Run).chunks_exact(16).map(|e| (e, *o))).last();
-    // Without a full index the blocks themselves tell.
-    let subfiles = match base {
+    status
+}
+
+/// Whether payloads lie in subfiles. Without a full index the blocks themselves tell.
+fn has_subfiles(live: &Live) -> bool {
+    match &live.base {
         Some(base) => base.footer.subfiles,
         None => live.steps.variables.entries().iter().any(|e| {
             let mut c = Cursor::new(&e.sets, ByteOrder::NATIVE, 0);
             thalweg_bp::characteristic::decode_set(&mut c, ElementType::from_code(e.code), false)
                 .is_ok_and(|s| s.file_index != SINGLE_FILE)
         }),
-    };
-    Status {
-        steps: u64::from(live.step_count()),
-        finished: live.finished(),
-        torn_bytes: live.torn,
-        partial,
-        groups,
-        process_groups: base.map_or(0, |b| b.process_groups) + live.steps.process_group_count(),
-        writers: writers.and_then(|(entry, order)| Cursor::new(&entry[12..], order, 0).u32("run").ok()),
-        order,
-        subfiles,
-        extended: base.is_none_or(|b| b.extension.is_some()) || !live.step_records.is_empty(),
-        step_records: live.step_records.len() as u64,
-        data_file,
-        length: file.length(),
+    }
+}
+
+impl Status {
+    /// Takes in what the extension section or a step record says about steps.
+    fn add_records(&mut self, records: &Records, order: ByteOrder) {
+        let partial = scan::partial_steps(records.get(Tag::Partial), order);
+        if !partial.is_empty() {
+            let mut known: HashSet<_> = self.partial.iter().copied().collect();
+            let entries = partial.into_iter().map(|(time, rank, kind)| Partial {
+                step: u64::from(time.saturating_sub(1)),
+                rank,
+                kind: ErrorKind::from_code(u8::try_from(kind).unwrap_or(0)),
+            });
+            self.partial.extend(entries.filter(|e| known.insert(*e)));
+        }
+        if let Some(entry) = records.get(Tag::Run).chunks_exact(16).last() {
+            self.writers = Cursor::new(&entry[12..], order, 0).u32("run").ok();
+        }
     }
 }

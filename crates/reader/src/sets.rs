@@ -12,6 +12,7 @@ use thalweg_bp::source::Source;
 use thalweg_bp::wire::Cursor;
 use thalweg_types::{ByteOrder, ElementType, ErrorKind, Result};
 
+#[derive(Clone)]
 struct Segment {
     bytes: Vec<u8>,
     /// Where the first set starts in them.
@@ -29,6 +30,7 @@ struct Place {
 }
 
 /// All sets of one entry: those of the full index, then those of the step records.
+#[derive(Clone)]
 pub struct Sets {
     /// Type as stored; `None` for codes BP version 3 does not know.
     pub element: Option<ElementType>,
@@ -115,6 +117,17 @@ impl Sets {
         }
         self.segments.push(segment);
         Ok(())
+    }
+
+    /// Joins what another step record adds. Returns the bytes of memory it takes.
+    pub fn extend(&mut self, entry: &Entry) -> Result<usize> {
+        let before = self.weight();
+        let known = self.places.len();
+        self.add(Segment { bytes: entry.sets.clone(), start: 0, order: ByteOrder::NATIVE, base: 0 }, entry.count)?;
+        if known > 0 && !self.places[known - 1..].is_sorted_by_key(|p| p.time) {
+            self.places.sort_by_key(|p| p.time);
+        }
+        Ok(self.weight() - before)
     }
 
     /// How many there are.

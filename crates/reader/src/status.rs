@@ -3,7 +3,7 @@
 use thalweg_types::{ByteOrder, ErrorKind};
 
 /// A step that was closed although a rank's process group is missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Partial {
     /// Step, from 0.
     pub step: u64,

@@ -1,0 +1,137 @@
+//! What a writer has added behind an end that is known, while it goes on writing.
+//!
+//! Between outputs the source ends with a step record or a full index, and the chain of records leads back to the end
+//! that is known. While an output is written the source ends with anything; then the records between are found from
+//! that end forwards, from one length to the next, without reading what lies in the process groups.
+//!
+//! Nothing is taken for an end that does not check, and no record that does not lead back.
+
+use crate::extension;
+use crate::live::Base;
+use crate::source::{self, Source};
+use crate::step_record::{self, StepRecord};
+use crate::wire::Cursor;
+use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
+
+/// Most process groups and records that are passed while looking for an end.
+const MOST_HOPS: usize = 1 << 20;
+/// Bytes that may lie unused in front of an index (which is moved so that its mark lies in one sector).
+const GAP: usize = 8;
+
+/// What is there now. The bodies of the records are not read yet: see [`step_record::body`].
+#[derive(Debug, Clone)]
+pub struct Growth {
+    /// A full index that replaces everything known before.
+    pub base: Option<Base>,
+    /// Step records behind that index, or else behind the known end, in the order of the file.
+    pub records: Vec<StepRecord>,
+    /// First byte behind all of it.
+    pub end: u64,
+}
+
+/// What lies behind byte `known`, where an index or a step record ends (or 0); `None` where nothing more is whole.
+///
+/// # Errors
+/// `NotFound` where what is there does not follow what is known: the file was begun anew.
+/// # Cost
+/// One read per step record; one per process group too while an output is being written.
+pub fn since(source: &(impl Source + ?Sized), known: u64) -> Result<Option<Growth>> {
+    if source.length() <= known {
+        return Ok(None);
+    }
+    if let Some(growth) = ending_at(source, source.length(), known)? {
+        return Ok(Some(growth));
+    }
+    for end in ends(source, known)?.into_iter().rev() {
+        if let Some(growth) = ending_at(source, end, known)? {
+            return Ok(Some(growth));
+        }
+    }
+    Ok(None)
+}
+
+/// What ends at byte `end` and leads back to `known`; `None` where nothing that checks ends there.
+pub fn ending_at(source: &(impl Source + ?Sized), end: u64, known: u64) -> Result<Option<Growth>> {
+    let mut records = Vec::new();
+    let mut at = end;
+    let base = loop {
+        if at == known {
+            break None;
+        }
+        if at < known {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                "the file was begun anew: its steps follow none of those known",
+            )
+            .at_byte(at));
+        }
+        match whole(step_record::before(source, at, ByteOrder::NATIVE))?.flatten() {
+            Some(record) if record.extent.offset < at => {
+                at = record.previous;
+                records.push(record);
+                continue;
+            }
+            _ => {}
+        }
+        match whole(Base::ending_at(source, at))?.flatten() {
+            Some(base) => break Some(base),
+            None => return Ok(None),
+        }
+    };
+    records.reverse();
+    Ok(Some(Growth { base, records, end }))
+}
+
+/// Bytes that are being written look damaged: no error here.
+fn whole<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Torn | ErrorKind::OutOfBounds) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Ends of records and indexes behind `known`, as their heads say, as far as whole things lie behind each other.
+fn ends(source: &(impl Source + ?Sized), known: u64) -> Result<Vec<u64>> {
+    const LOOK: u64 = extension::HEAD + GAP as u64;
+    let mut ends = Vec::new();
+    let mut at = known;
+    for _ in 0..MOST_HOPS {
+        if source.length() - at < LOOK {
+            break;
+        }
+        let head: [u8; LOOK as usize] = match whole(source::array(source, at))? {
+            Some(head) => head,
+            None => break,
+        };
+        let mut end_mark = None;
+        for gap in 0..GAP {
+            let head = &head[gap..];
+            let record = head[..step_record::HEAD as usize].try_into().ok();
+            let index = head[..extension::HEAD as usize].try_into().ok();
+            let length = record
+                .and_then(|h| step_record::length_from_head(h, ByteOrder::NATIVE))
+                .or(index.and_then(|h| extension::length_from_head(h, ByteOrder::NATIVE)));
+            if let Some(length) = length {
+                end_mark = Some(length.saturating_add(gap as u64));
+                break;
+            }
+            if head[0] != 0 {
+                break;
+            }
+        }
+        let group = || Cursor::new(&head, ByteOrder::NATIVE, at).u64("process group");
+        let (length, is_end) = match end_mark {
+            Some(length) => (length, true),
+            None => (group()?, false),
+        };
+        match at.checked_add(length) {
+            Some(next) if length >= step_record::HEAD && next <= source.length() => at = next,
+            _ => break,
+        }
+        if is_end {
+            ends.push(at);
+        }
+    }
+    Ok(ends)
+}

@@ -1,0 +1,283 @@
+//! Following: steps of a file that a running writer still extends, one after the other.
+//!
+//! | question | answer |
+//! |---|---|
+//! | when does a step appear | when its index entries are whole and their checksum is right; what is being written is not seen |
+//! | what does a step cost | its step record; a full index where the writer made one: see [`Reader::catch_up`]. A look at a file where nothing is new: two questions for its length and one read of 64 bytes |
+//! | when does it end | at the mark that `finalize` sets, when nobody holds the file; files of other libraries at once |
+//! | who is a writer | a process that holds the file ([`thalweg_layout::WriteObject::hold`]): from its first output to the file's end, also between outputs. The system drops the hold of a process that dies |
+//! | when is it dead | nobody holds the file at two looks 100 ms apart, it has no mark, and nothing new came in between |
+//! | where holds are not seen | on filesystems of other machines, unless a hold was seen there before: a writer is dead when the file has not changed for [`Follower::set_patience`], 10 minutes if nothing else is said |
+//!
+//! A file that is truncated and begun anew, removed or replaced under its follower is an error, `NotFound`.
+
+use crate::Reader;
+use crate::object::{self, Object};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use thalweg_bp::growth;
+use thalweg_bp::source::Source;
+use thalweg_layout::Layout;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Between the two looks that find nobody.
+const TWO_LOOKS: Duration = Duration::from_millis(100);
+/// What is searched backwards for the last end of a file that is opened while it is written.
+const SHORT: u64 = 64 << 20;
+
+/// How to wait for a writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// How long; `None` for ever, but a dead writer ends it. Zero looks once.
+    pub timeout: Option<Duration>,
+    /// Between two looks.
+    pub poll: Duration,
+}
+
+impl Default for Wait {
+    /// For ever, looking every 50 ms.
+    fn default() -> Wait {
+        Wait { timeout: None, poll: Duration::from_millis(50) }
+    }
+}
+
+/// What came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// This step is the current one now.
+    Step(u64),
+    /// Nothing new within the timeout; the writer is still there.
+    NotYet,
+    /// No step will come: the file was closed for good.
+    End,
+    /// No step will come: whoever wrote the file is gone without closing it for good. What is there stays readable.
+    WriterDied,
+}
+
+/// A file being followed. See the module's page.
+pub struct Follower {
+    layout: Arc<dyn Layout>,
+    reader: Reader,
+    identity: u64,
+    step: u64,
+    life: Watch,
+}
+
+/// What was seen of the writer.
+struct Watch {
+    patience: Duration,
+    /// Holds are seen on this filesystem.
+    seen: bool,
+    /// Since when nobody holds the file.
+    alone: Option<Instant>,
+    /// Length and time of change, and since when they are the same.
+    state: Option<(u64, Option<SystemTime>)>,
+    since: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    There,
+    /// Not seen, which may be a moment's.
+    Unseen,
+    Gone,
+}
+
+impl Watch {
+    fn new() -> Watch {
+        Watch { patience: Duration::from_secs(600), seen: false, alone: None, state: None, since: Instant::now() }
+    }
+
+    /// - `second`: another object that the same writer changes.
+    fn look(&mut self, file: &Object, second: Option<Object>) -> Result<Writer> {
+        let life = file.life()?;
+        match life.held {
+            Some(true) => {
+                (self.seen, self.alone) = (true, None);
+                return Ok(Writer::There);
+            }
+            // Where one was seen, none is none.
+            held => {
+                if held.is_some() || self.seen {
+                    let alone = *self.alone.get_or_insert_with(Instant::now);
+                    return Ok(if alone.elapsed() >= TWO_LOOKS { Writer::Gone } else { Writer::Unseen });
+                }
+            }
+        }
+        let second = second.map(|o| Ok::<_, Error>((o.length(), o.life()?.modified))).transpose()?;
+        let length = file.now()?.length();
+        let state = match second {
+            Some((more, modified)) => (length.saturating_add(more), life.modified.max(modified)),
+            None => (length, life.modified),
+        };
+        if self.state != Some(state) {
+            (self.state, self.since) = (Some(state), Instant::now());
+        }
+        let age = state.1.and_then(|at| at.elapsed().ok()).unwrap_or_default();
+        Ok(if self.since.elapsed().max(age) >= self.patience { Writer::Gone } else { Writer::There })
+    }
+}
+
+/// Looks at a file until the wait is over.
+struct Clock {
+    end: Option<Instant>,
+    poll: Duration,
+}
+
+impl Clock {
+    fn start(wait: &Wait) -> Clock {
+        // Beyond what a clock counts is for ever.
+        let end = wait.timeout.and_then(|t| Instant::now().checked_add(t));
+        Clock { end, poll: wait.poll.max(Duration::from_micros(100)) }
+    }
+
+    /// Sleeps until the next look; false where the wait is over.
+    fn sleep(&self, at_most: Option<Duration>) -> bool {
+        let mut nap = at_most.map_or(self.poll, |most| most.min(self.poll));
+        if let Some(end) = self.end {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            nap = nap.min(left);
+        }
+        std::thread::sleep(nap);
+        true
+    }
+}
+
+impl Follower {
+    /// Waits for the file and its first step, which becomes the current one.
+    ///
+    /// # Errors
+    /// `NotFound` where neither came in time; `PeerLost` where the writer died before its first step was closed; what
+    /// [`Reader::open`] says of a damaged file.
+    pub fn open(layout: Arc<dyn Layout>, path: &str, wait: &Wait) -> Result<Follower> {
+        let clock = Clock::start(wait);
+        let mut life = Watch::new();
+        for looks in 1u32.. {
+            let mut nap = None;
+            match Object::open(&*layout, path) {
+                Ok(file) => {
+                    let writer = life.look(&file, object_beside(&*layout, path))?;
+                    // Now and then everything is searched, where nothing else has found a step.
+                    let search = writer != Writer::There || (looks > 8 && looks.is_power_of_two());
+                    if let Some(reader) = open_growing(&layout, path, file.now()?, search)? {
+                        let identity = layout.stat(path)?.identity;
+                        return Ok(Follower { layout, reader, identity, step: 0, life });
+                    }
+                    match writer {
+                        Writer::Gone => {
+                            let what = "the writer ended before its first step was closed";
+                            return Err(Error::new(ErrorKind::PeerLost, what).in_object(path));
+                        }
+                        Writer::Unseen => nap = Some(TWO_LOOKS),
+                        Writer::There => {}
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
+            }
+            if !clock.sleep(nap) {
+                break;
+            }
+        }
+        Err(Error::new(ErrorKind::NotFound, "no step of it came in time").in_object(path))
+    }
+
+    /// How long a file may stay as it is before its writer is taken for dead, on filesystems where that is not seen.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.life.patience = patience;
+    }
+
+    /// The file as it was at the last look: it holds the current step at least.
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// The current step, as the file counts.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// The newest step seen so far.
+    pub fn last(&self) -> u64 {
+        self.reader.status().steps.saturating_sub(1)
+    }
+
+    /// Goes on to the next step, or the newest one; waits where there is none yet.
+    ///
+    /// # Errors
+    /// `NotFound` where the file was begun anew, replaced or removed.
+    pub fn advance(&mut self, to_last: bool, wait: &Wait) -> Result<Next> {
+        if to_last || self.step >= self.last() {
+            let clock = Clock::start(wait);
+            loop {
+                self.reader.catch_up()?;
+                if self.step < self.last() {
+                    break;
+                }
+                let writer = self.look()?;
+                let gone = writer != Writer::There;
+                // A writer marks the file, then lets it go: one look after it is seen to be gone knows all.
+                if gone {
+                    self.reader.catch_up()?;
+                    if self.step < self.last() {
+                        break;
+                    }
+                    if self.reader.status().finished {
+                        return Ok(Next::End);
+                    }
+                }
+                if self.reader.status().finished && !self.life.seen {
+                    return Ok(Next::End);
+                }
+                if writer == Writer::Gone {
+                    return Ok(Next::WriterDied);
+                }
+                self.check_identity()?;
+                if !clock.sleep(gone.then_some(TWO_LOOKS)) {
+                    return Ok(Next::NotYet);
+                }
+            }
+        }
+        self.step = if to_last { self.last() } else { self.step + 1 };
+        Ok(Next::Step(self.step))
+    }
+
+    fn look(&mut self) -> Result<Writer> {
+        let second = if self.life.seen { None } else { object_beside(&*self.layout, self.reader.path()) };
+        self.life.look(self.reader.file(), second)
+    }
+
+    fn check_identity(&self) -> Result<()> {
+        let path = self.reader.path();
+        if self.layout.stat(path)?.identity == self.identity {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::NotFound, "the file was replaced by another while it was followed").in_object(path))
+    }
+}
+
+/// The first subfile, which changes while an output is written and the index does not.
+fn object_beside(layout: &dyn Layout, path: &str) -> Option<Object> {
+    Object::open(layout, &object::subfile(path, 0)).ok()
+}
+
+/// A reader, if the file holds a step. `search`: through all of an output that is being written, however long.
+fn open_growing(layout: &Arc<dyn Layout>, path: &str, file: Object, search: bool) -> Result<Option<Reader>> {
+    let length = file.length();
+    let mut end = length;
+    if !search && length > SHORT {
+        match growth::since(&file, 0).map_err(|e| e.in_object(path))? {
+            Some(growth) => end = growth.end,
+            None => return Ok(None),
+        }
+    }
+    match Reader::open_up_to(layout.clone(), path, file, end) {
+        Ok(reader) if reader.status().steps > 0 => Ok(Some(reader)),
+        Ok(_) => Ok(None),
+        Err(e) if e.kind() == ErrorKind::Torn => Ok(None),
+        Err(e) => Err(e),
+    }
+}

@@ -1,0 +1,243 @@
+//! A reader takes in what a writer has added since, without opening the file again.
+//!
+//! A step record is read once and joined to what is known: its cost does not depend on the steps before it. A full index
+//! replaces everything: it costs what any opening costs, and the writer makes one only where the entries have doubled
+//! or where it is little beside the data (or after each output, where `index=each` asks for that).
+
+use super::*;
+use thalweg_bp::growth::{self, Growth};
+use thalweg_bp::index::Index;
+use thalweg_bp::step_record::{self, StepRecord};
+use thalweg_bp::{extension, live::Base};
+
+impl Clone for Inner {
+    fn clone(&self) -> Inner {
+        Inner {
+            layout: self.layout.clone(),
+            path: self.path.clone(),
+            data_path: self.data_path.clone(),
+            file: self.file.clone(),
+            live: self.live.clone(),
+            order: self.order,
+            status: self.status.clone(),
+            variables: self.variables.clone(),
+            attributes: self.attributes.clone(),
+            objects: Mutex::new(self.objects.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            kept: Mutex::new(self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            fortran: self.fortran.clone(),
+            groups: self.groups.clone(),
+            extra: self.extra.clone(),
+            ids: self.ids.clone(),
+            assumed: self.assumed.clone(),
+            data_length: self.data_length,
+        }
+    }
+}
+
+impl Reader {
+    /// Takes in the steps that were closed since this file was opened, and whether it was closed for good. Clones of
+    /// this reader go on to see what they saw.
+    ///
+    /// Returns whether anything is new.
+    ///
+    /// # Errors
+    /// `NotFound` where the file was begun anew meanwhile.
+    /// # Cost
+    /// Where nothing is new, one look at the length and one short read. A step costs what its record costs, unless
+    /// clones are kept: then everything known about steps is copied first.
+    pub fn catch_up(&mut self) -> Result<bool> {
+        let file = self.0.file.now()?;
+        let known = self.0.live.end;
+        let place = |e: Error| e.in_object(self.0.path.clone());
+        if file.length() < known {
+            let what = format!("the file was begun anew: {} bytes, its last step ended at byte {known}", file.length());
+            return Err(place(Error::new(ErrorKind::NotFound, what)));
+        }
+        let Some(growth) = growth::since(&file, known).map_err(place)? else {
+            let finished = file.length() == known && self.is_marked(&file)?;
+            let torn = file.length() - known;
+            if !finished && self.0.live.torn == torn {
+                return Ok(false);
+            }
+            let inner = Arc::make_mut(&mut self.0);
+            inner.file = file;
+            inner.live.torn = torn;
+            if finished && let Some(extension) = inner.live.base.as_mut().and_then(|b| b.extension.as_mut()) {
+                extension.finished = true;
+            }
+            inner.retell();
+            return Ok(finished);
+        };
+        let inner = Arc::make_mut(&mut self.0);
+        inner.file = file;
+        let before = inner.live.end;
+        inner.take_in(growth).map_err(|e| e.in_object(inner.path.clone()))?;
+        Ok(inner.live.end != before)
+    }
+
+    /// The object that was opened.
+    pub(crate) fn file(&self) -> &Object {
+        &self.0.file
+    }
+
+    /// Whether the mark of a file closed for good was set since.
+    fn is_marked(&self, file: &Object) -> Result<bool> {
+        let live = &self.0.live;
+        let extension = live.base.as_ref().filter(|_| live.step_records.is_empty()).and_then(|b| b.extension.as_ref());
+        match extension {
+            Some(e) if !e.finished => {
+                let state: [u8; 8] = source::array(file, extension::state_offset(e.extent))?;
+                Ok(&state == extension::FINISHED)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+impl Inner {
+    fn take_in(&mut self, growth: Growth) -> Result<()> {
+        if let Some(base) = growth.base {
+            self.replace_base(base)?;
+        }
+        for record in growth.records {
+            match step_record::body(&self.file, &record, ByteOrder::NATIVE) {
+                Ok(body) => self.add_step(record, &body)?,
+                // Its tail is there before its body, as some filesystems show what is being written.
+                Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Torn) => break,
+                Err(e) => return Err(e),
+            }
+        }
+        self.live.torn = self.file.length().saturating_sub(self.live.end);
+        self.retell();
+        Ok(())
+    }
+
+    /// A full index holds all there is.
+    fn replace_base(&mut self, base: Base) -> Result<()> {
+        if base.steps < self.live.step_count() {
+            let what = format!("the file was begun anew: {} steps, {} were known", base.steps, self.live.step_count());
+            return Err(Error::new(ErrorKind::NotFound, what));
+        }
+        if !self.known_end_is_there()? {
+            return Err(Error::new(ErrorKind::NotFound, "the file was begun anew: its last step is not where it was"));
+        }
+        self.order = base.footer.order;
+        self.live =
+            Live { end: base.end, torn: 0, base: Some(base), steps: Index::default(), step_records: Vec::new() };
+        self.variables = Names::of(&self.live, false, &self.live.steps.variables);
+        self.attributes = Names::of(&self.live, true, &self.live.steps.attributes);
+        self.status = status_of(
+            &self.file,
+            &self.live,
+            self.order,
+            &self.variables,
+            &self.attributes,
+            self.status.data_file.take(),
+        );
+        self.kept = Mutex::default();
+        self.fortran = OnceLock::new();
+        self.groups = OnceLock::new();
+        self.extra = OnceLock::new();
+        self.ids = OnceLock::new();
+        Ok(())
+    }
+
+    /// Whether the file still holds what ended it when it was last looked at. A file closed for good may have given the
+    /// space back: zeros.
+    fn known_end_is_there(&self) -> Result<bool> {
+        let live = &self.live;
+        if let Some(record) = live.step_records.last() {
+            return match step_record::before(&self.file, live.end, ByteOrder::NATIVE) {
+                Ok(Some(there)) => Ok(there == *record),
+                Err(e) if e.kind() == ErrorKind::Corrupt => Ok(false),
+                Err(e) => Err(e),
+                Ok(None) => self.is_zero(live.end - 64, 64),
+            };
+        }
+        let Some((base, known)) = live.base.as_ref().and_then(|b| Some((b, b.extension.as_ref()?))) else {
+            return Ok(true);
+        };
+        let end = base.footer.process_groups;
+        match extension::before(&self.file, end, self.order) {
+            Ok(Some(there)) => Ok(there.index_crc == known.index_crc && there.extent == known.extent),
+            Err(e) if e.kind() == ErrorKind::Corrupt => Ok(false),
+            Err(e) => Err(e),
+            Ok(None) => self.is_zero(end - extension::TAIL, extension::TAIL as usize),
+        }
+    }
+
+    fn is_zero(&self, at: u64, length: usize) -> Result<bool> {
+        let bytes = source::bytes(&self.file, at, length as u64, "the last end")?;
+        Ok(bytes.iter().all(|b| *b == 0))
+    }
+
+    fn add_step(&mut self, record: StepRecord, body: &[u8]) -> Result<()> {
+        let at = record.extent.offset;
+        let mut step = Index::default();
+        step.append_packed(&mut Cursor::new(body, ByteOrder::NATIVE, at))?;
+        let no_files = self.live.base.is_none() && self.live.step_records.is_empty();
+        self.live.steps.append_packed(&mut Cursor::new(body, ByteOrder::NATIVE, at))?;
+        self.live.end = record.extent.offset + record.extent.length;
+        self.live.step_records.push(record);
+        if no_files {
+            self.status.subfiles = has_subfiles(&self.live);
+        }
+        let kept = self.kept.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut new_names = false;
+        for (attributes, added, all, names) in [
+            (false, &step.variables, &self.live.steps.variables, &mut self.variables),
+            (true, &step.attributes, &self.live.steps.attributes, &mut self.attributes),
+        ] {
+            for entry in added.entries() {
+                let place = all.place(&entry.path, &entry.name);
+                let Some(number) = names.number_of(&entry.path, &entry.name) else {
+                    names.add(&entry.group, &entry.path, &entry.name, entry.code, entry.count, (None, place));
+                    new_names = true;
+                    if !self.status.groups.contains(&entry.group) {
+                        self.status.groups.push(entry.group.clone());
+                        self.fortran = OnceLock::new();
+                    }
+                    continue;
+                };
+                names.heads[number].blocks = names.heads[number].blocks.saturating_add(entry.count);
+                names.places[number].1 = place;
+                let key = (attributes, number);
+                if let Some(sets) = kept.sets.get_mut(&key) {
+                    kept.weight += Arc::make_mut(sets).extend(entry)?;
+                }
+            }
+        }
+        if new_names {
+            self.ids = OnceLock::new();
+        }
+        if let Some(groups) = self.groups.get_mut() {
+            Arc::make_mut(groups).extend(step.process_groups()?);
+        }
+        if let Some(extra) = self.extra.get_mut() {
+            extra.add(&step.records, ByteOrder::NATIVE)?;
+        }
+        self.status.add_records(&step.records, ByteOrder::NATIVE);
+        Ok(())
+    }
+
+    /// What follows from the live end alone.
+    fn retell(&mut self) {
+        let (live, status) = (&self.live, &mut self.status);
+        status.steps = u64::from(live.step_count());
+        status.finished = live.finished();
+        status.torn_bytes = live.torn;
+        status.process_groups = live.base.as_ref().map_or(0, |b| b.process_groups) + live.steps.process_group_count();
+        status.extended = live.base.as_ref().is_none_or(|b| b.extension.is_some()) || !live.step_records.is_empty();
+        status.step_records = live.step_records.len() as u64;
+        status.length = self.file.length();
+    }
+}
+
+impl Names {
+    fn number_of(&self, path: &str, name: &str) -> Option<usize> {
+        let same = |h: &Head| h.path == path && h.short_name == name;
+        let first = *self.by_name.get(&full_name(path, name))?;
+        // Two names in two paths may read the same when they are joined.
+        if same(&self.heads[first]) { Some(first) } else { self.heads.iter().position(same) }
+    }
+}
