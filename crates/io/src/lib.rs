@@ -6,6 +6,8 @@
 //! | [`output`] | open, group size, write, close |
 //! | [`input`] | mode `r`: the group's variables read back |
 //! | [`resolve`] | dimensions become numbers when a write happens |
+//! | [`transform`] | transforms of variables, checked |
+//! | `joined` | blocks that get their place at close |
 //! | [`registry`] | the one table of methods, and the checks that need it |
 //!
 //! ```
@@ -29,10 +31,12 @@
 #![forbid(unsafe_code)]
 
 pub mod input;
+mod joined;
 pub mod output;
 pub mod registry;
 pub mod resolve;
 pub mod session;
+pub mod transform;
 
 pub use input::Input;
 pub use output::Output;

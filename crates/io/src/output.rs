@@ -3,22 +3,25 @@
 //! `write` returns with the caller's memory free again. [`Output::write_deferred`] is for memory that stays unchanged
 //! until close: nothing is copied. Close commits: when it returns, the step is readable.
 
+use crate::joined::{self, Joins};
 use crate::registry;
 use crate::resolve::{self, Scalars};
 use crate::session::{DeclaredGroup, Shared, lock};
+use crate::transform;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use thalweg_bp::process_group::Header;
 use thalweg_bp::rows::Rows;
-use thalweg_bp::shape::Shape;
+use thalweg_bp::shape::{JOINED, Shape};
 use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::{LONGEST_STRING, check_str16};
 use thalweg_comm::Communicator;
 use thalweg_movement::pack::{AttributeSpec, Through};
 use thalweg_movement::parts::agreement::agree;
 use thalweg_movement::parts::levels::ArrayLevel;
-use thalweg_movement::{BlockSpec, Closed, Method, Mode, OpenRequest, Pack};
+use thalweg_movement::{BlockSpec, Closed, Method, Mode, OpenRequest, Pack, transformed};
 use thalweg_schema::{AttributeSource, Group, HostLanguage, MethodChoice, Statistics, Variable};
+use thalweg_transform::Spec;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, MemoryBox, Result, Value};
 
 struct Way {
@@ -47,6 +50,9 @@ pub struct Output<'a> {
     paths: HashMap<usize, String>,
     /// Where the next block of the variable at this position lies.
     next_box: Option<(usize, Shape)>,
+    joins: Joins,
+    /// Transforms by position, of variables written so far.
+    transforms: HashMap<usize, Option<Arc<Spec>>>,
 }
 
 /// What all ranks agree on first, see [`decline`].
@@ -56,7 +62,7 @@ pub(crate) const OPENING: &str = "open the file";
 /// called with arguments that make no sense: they get the kind of `cause` instead of waiting. Returns `cause`.
 pub fn decline(comm: &dyn Communicator, cause: Error) -> Error {
     let kind = cause.kind();
-    agree(comm, Err(cause), OPENING, &[]).err().unwrap_or_else(|| Error::new(kind, "declined"))
+    joined::agree_on_open(comm, Err(cause), OPENING, &[]).err().unwrap_or_else(|| Error::new(kind, "declined"))
 }
 
 impl<'a> Output<'a> {
@@ -81,12 +87,13 @@ impl<'a> Output<'a> {
                 choices.iter().map(|c| registry::make(c).map(|(kind, m)| (c.clone(), kind.id, m))).collect();
             Ok((group, made?))
         });
+        let joined = prepared.as_ref().map_or(Vec::new(), |(group, _)| joined::arrays(lock(group).builder.group()));
         // A mistake that only some ranks make must not leave the others waiting.
         let (prepared, outcome) = match prepared {
             Ok(prepared) => (Some(prepared), Ok(())),
             Err(e) => (None, Err(e.in_group(group_name))),
         };
-        agree(&*comm, outcome, OPENING, &[])?;
+        joined::agree_on_open(&*comm, outcome, OPENING, &joined)?;
         let Some((group, made)) = prepared else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no method is ready"));
         };
@@ -143,6 +150,8 @@ impl<'a> Output<'a> {
             path: None,
             paths: HashMap::new(),
             next_box: None,
+            joins: Joins::new(joined),
+            transforms: HashMap::new(),
         })
     }
 
@@ -153,7 +162,10 @@ impl<'a> Output<'a> {
         let variables = lock(&self.group).builder.group().variables.len() as u64;
         // A record's head has about 200 bytes for a 3-D array with statistics.
         let total = bytes.saturating_add(200 * variables + 256);
-        self.pack.expect(total);
+        // How small transformed blocks become is known when they are.
+        if !lock(&self.group).builder.group().variables.iter().any(|v| !transform::name(v).is_empty()) {
+            self.pack.expect(total);
+        }
         total
     }
 
@@ -308,7 +320,40 @@ impl<'a> Output<'a> {
 
     fn put(&mut self, at: usize, data: &[u8], memory: Option<&MemoryBox>) -> Result<()> {
         let Some((spec, rows)) = self.spec(at, data, memory)? else { return Ok(()) };
+        self.put_block(at, spec, rows)
+    }
+
+    fn put_block(&mut self, at: usize, spec: BlockSpec, rows: Rows<'_>) -> Result<()> {
         self.check_usable()?;
+        match self.transform_of(at, &spec)? {
+            None => self.pack_it(spec, rows),
+            Some(transform) => {
+                let name = spec.name.clone();
+                let changed = transformed::apply(&self.shared.pool, &transform, spec, rows)
+                    .map_err(|e| e.in_variable(&*name).in_group(self.group_name.clone()))?;
+                self.pack_it(changed.spec.clone(), changed.rows())
+            }
+        }
+    }
+
+    /// The transform of an array.
+    fn transform_of(&mut self, at: usize, spec: &BlockSpec) -> Result<Option<Arc<Spec>>> {
+        if spec.shape.is_none() {
+            return Ok(None);
+        }
+        if let Some(known) = self.transforms.get(&at) {
+            return Ok(known.clone());
+        }
+        let parsed = match lock(&self.group).builder.group().variables.get(at) {
+            Some(variable) => transform::of(variable).map_err(|e| e.in_group(self.group_name.clone()))?,
+            None => None,
+        };
+        let parsed = parsed.map(Arc::new);
+        self.transforms.insert(at, parsed.clone());
+        Ok(parsed)
+    }
+
+    fn pack_it(&mut self, spec: BlockSpec, rows: Rows<'_>) -> Result<()> {
         let large = spec.shape.is_some() && self.goes_at_once(&spec, rows.len() as u64);
         if !large && self.pack.copy(&spec, rows.clone())? { Ok(()) } else { self.through(spec, rows) }
     }
@@ -341,8 +386,8 @@ impl<'a> Output<'a> {
         const SMALL: usize = 4096;
         let Some((spec, rows)) = self.spec(at, data, memory)? else { return Ok(()) };
         self.check_usable()?;
-        if spec.shape.is_none() {
-            return self.put(at, data, memory);
+        if spec.shape.is_none() || self.transform_of(at, &spec)?.is_some() {
+            return self.put_block(at, spec, rows);
         }
         if (rows.len() < SMALL || !rows.are_long()) && self.pack.copy(&spec, rows.clone())? {
             return Ok(());
@@ -396,7 +441,7 @@ impl<'a> Output<'a> {
     }
 
     /// What will be written for the variable at a position, and where its bytes are; `None` for a block that holds
-    /// nothing and that no reader understands (a local array whose extents are all 0).
+    /// nothing and that no reader understands.
     fn spec<'d>(
         &mut self,
         at: usize,
@@ -434,7 +479,7 @@ impl<'a> Output<'a> {
             let what = format!("{} bytes were given, its dimensions need {expected}", data.len());
             return Err(place(Error::new(ErrorKind::InvalidArgument, what)));
         }
-        if shape.as_ref().is_some_and(|s| !s.is_global() && s.local.iter().all(|n| *n == 0)) {
+        if shape.as_ref().is_some_and(is_nothing) {
             return Ok(None);
         }
         let mut value = None;
@@ -448,6 +493,7 @@ impl<'a> Output<'a> {
             }
         }
         let path = stored_path(&path);
+        self.joins.note(&variable.full_name(), path, shape.as_ref(), self.pack.block_count()).map_err(place)?;
         let level = match self.levels.is_empty() {
             true => None,
             false => self.levels.get(&(path.to_string(), variable.name.clone())).copied(),
@@ -461,6 +507,7 @@ impl<'a> Output<'a> {
             shape,
             level: level.unwrap_or_else(|| level_of(variable, group)),
             value,
+            transform: None,
         };
         Ok(Some((spec, rows)))
     }
@@ -511,6 +558,9 @@ impl<'a> Output<'a> {
         let attributes = if rank == 0 { self.attributes() } else { Vec::new() };
         let mut result: Option<Result<Closed>> = None;
         let mut failed = self.failed.take();
+        if let Err(e) = self.joins.settle(&*self.comm, &mut self.pack, failed.is_some()) {
+            failed.get_or_insert(e.in_group(self.group_name.clone()));
+        }
         for way in &mut self.ways {
             if rank == 0 {
                 let mut written = lock(&self.shared.written);
@@ -578,8 +628,17 @@ fn arrays_of(group: &Mutex<DeclaredGroup>) -> Vec<ArrayLevel> {
             name: v.name.clone(),
             element: v.element,
             level: level_of(v, group),
+            transform: transform::name(v).to_string(),
         })
         .collect()
+}
+
+/// A local array whose extents are all 0, which no reader understands, or a block that adds nothing to a joined array.
+fn is_nothing(shape: &Shape) -> bool {
+    match shape.global.contains(&JOINED) {
+        true => shape.local.contains(&0),
+        false => !shape.is_global() && shape.local.iter().all(|n| *n == 0),
+    }
 }
 
 /// Where a block has no extent it begins at 0: ADIOS 1.13 takes an empty block inside a box for one that meets it, and

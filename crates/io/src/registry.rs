@@ -7,7 +7,7 @@ use thalweg_movement::Method;
 use thalweg_movement::method::{self, MethodKind, Parameters};
 use thalweg_schema::report::Problem;
 use thalweg_schema::{MethodChoice, Report, Schema};
-use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_types::{Error, Result};
 
 /// Every method.
 pub const METHODS: &[MethodKind] = &[method::null::KIND, method::posix::KIND, method::independent::KIND];
@@ -49,8 +49,9 @@ fn check(choice: &MethodChoice) -> std::result::Result<&'static MethodKind, (Opt
     Ok(kind)
 }
 
-/// Adds to a document's report what only the table of methods knows.
+/// Adds to a document's report what only the tables of methods and of transforms know.
 pub fn lint(schema: &Schema, report: &mut Report) {
+    crate::transform::lint(schema, report);
     for choice in &schema.methods {
         if let (Err((at, problem)), Some(source)) = (check(choice), &choice.source) {
             let span = at.and_then(|i| source.parameters.get(i)).unwrap_or(&source.method);
@@ -62,7 +63,7 @@ pub fn lint(schema: &Schema, report: &mut Report) {
 /// Checks methods of a schema that no document describes.
 ///
 /// # Errors
-/// `Config` as in [`make`]; transforms are `Unsupported`.
+/// `Config` as in [`make`], and what [`crate::transform::of`] says of a variable.
 pub fn check_all(schema: &Schema) -> Result<()> {
     schema
         .methods
@@ -70,14 +71,7 @@ pub fn check_all(schema: &Schema) -> Result<()> {
         .try_for_each(|choice| check(choice).map(|_| ()).map_err(|(_, problem)| Error::from(problem)))?;
     for group in &schema.groups {
         for variable in &group.variables {
-            if variable.transform.as_deref().is_some_and(|t| !matches!(t, "none" | "identity")) {
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
-                    "transforms are not written yet; remove the attribute or say none",
-                )
-                .in_group(group.name.clone())
-                .in_variable(variable.full_name()));
-            }
+            crate::transform::of(variable).map_err(|e| e.in_group(group.name.clone()))?;
         }
     }
     Ok(())

@@ -100,6 +100,32 @@ impl BufferPool {
         }
     }
 
+    /// Counts memory as in use that others take, such as a library; `false` where the limit is in the way.
+    pub fn hold(&self, bytes: u64) -> bool {
+        let mut state = self.state();
+        let room = state.limit.map_or(u64::MAX, |l| l.saturating_sub(state.used));
+        if bytes > room {
+            return false;
+        }
+        // Spare chunks are memory of the process as well.
+        let mut spare: u64 = state.spare.iter().map(|c| c.capacity() as u64).sum();
+        while spare > room - bytes {
+            match state.spare.pop() {
+                Some(chunk) => spare -= chunk.capacity() as u64,
+                None => break,
+            }
+        }
+        state.used += bytes;
+        state.peak = state.peak.max(state.used);
+        true
+    }
+
+    /// Ends what [`BufferPool::hold`] began.
+    pub fn release(&self, bytes: u64) {
+        let mut state = self.state();
+        state.used = state.used.saturating_sub(bytes);
+    }
+
     /// Frees chunks that nobody uses.
     pub fn trim(&self) {
         self.state().spare.clear();

@@ -5,6 +5,7 @@
 //! | [`plan`] | placement as a pure function: sizes in, extents out |
 //! | [`buffer`] | the memory of the process for output, and its limit |
 //! | [`pack`] | one rank's process group while it is being written |
+//! | [`transformed`] | blocks that go through a transform before they are packed |
 //! | [`parts`] | pieces that methods share: the live index of a file, agreement of ranks |
 //! | [`method`] | the methods, one file each |
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@ pub mod method;
 pub mod pack;
 pub mod parts;
 pub mod plan;
+pub mod transformed;
 
 pub use buffer::BufferPool;
 pub use method::{Closed, Method, Mode, OpenRequest, Opened};

@@ -8,6 +8,7 @@
 //! Statistics and checksum of a block are taken in the same pass as its copy ([`thalweg_bp::pass`]).
 
 use crate::buffer::BufferPool;
+use crate::transformed::Applied;
 use std::io::IoSlice;
 use std::sync::Arc;
 use thalweg_bp::characteristic::Location;
@@ -50,6 +51,8 @@ pub struct BlockSpec {
     pub level: Level,
     /// Value of a scalar or string.
     pub value: Option<Value>,
+    /// What its bytes went through; type, shape and level are those before.
+    pub transform: Option<Arc<Applied>>,
 }
 
 impl BlockSpec {
@@ -63,14 +66,15 @@ impl BlockSpec {
             shape: self.shape.as_ref(),
             level: self.level,
             statistics,
-            transform: None,
+            transform: self.transform.as_deref().map(|t| process_group::Applied { uid: t.uid, metadata: &t.metadata }),
             payload,
         }
     }
 
-    /// Level at which statistics are taken: only arrays have any.
-    fn taken(&self) -> Level {
-        if self.shape.is_some() { self.level } else { Level::Off }
+    /// Level at which statistics are taken of the bytes given: only arrays have any, and those of a transformed block
+    /// were taken before.
+    pub(crate) fn taken(&self) -> Level {
+        if self.shape.is_some() && self.transform.is_none() { self.level } else { Level::Off }
     }
 }
 
@@ -159,6 +163,8 @@ pub struct Pack<'a> {
     gone: u64,
     expected: u64,
     attributes: Vec<AttributeSpec>,
+    /// Blocks that went through and whose heads have changed since.
+    moved: Vec<usize>,
 }
 
 /// Who writes, for the trailer.
@@ -186,6 +192,7 @@ impl<'a> Pack<'a> {
             gone: 0,
             expected: 0,
             attributes: Vec::new(),
+            moved: Vec::new(),
         }
     }
 
@@ -224,6 +231,52 @@ impl<'a> Pack<'a> {
         self.blocks.len()
     }
 
+    /// Says where a block lies along one dimension of its array, and how long that is: known only once all ranks are asked.
+    ///
+    /// # Panics
+    /// Where there is no such block or dimension.
+    pub fn set_place(&mut self, block: usize, dimension: usize, offset: u64, extent: u64) {
+        let placed = &mut self.blocks[block];
+        let Some(shape) = &mut placed.spec.shape else { return };
+        (shape.offset[dimension], shape.global[dimension]) = (offset, extent);
+        // Else the head is made later.
+        if let Some(digest) = placed.digest.take() {
+            let record = placed.record;
+            let head = self.settle(block, digest).to_vec();
+            if record < self.gone {
+                self.moved.push(block);
+            } else {
+                self.overwrite(record - self.gone, &head);
+            }
+        }
+    }
+
+    /// Changes bytes that wait in a chunk.
+    fn overwrite(&mut self, mut at: u64, bytes: &[u8]) {
+        for piece in &mut self.pieces {
+            let length = match piece {
+                Piece::Chunk(chunk) if at < chunk.len() as u64 => {
+                    chunk[at as usize..][..bytes.len()].copy_from_slice(bytes);
+                    return;
+                }
+                Piece::Chunk(chunk) => chunk.len() as u64,
+                Piece::Deferred { block, data } => self.blocks[*block].head + data.len() as u64,
+            };
+            if at < length {
+                // Its head is not here but with the block.
+                return;
+            }
+            at -= length;
+        }
+    }
+
+    /// Writes the heads that have changed since they went through; the group starts at `start`.
+    fn write_moved(&self, object: &dyn WriteObject, start: u64) -> Result<()> {
+        self.moved.iter().map(|block| &self.blocks[*block]).try_for_each(|placed| {
+            object.write_at(start + self.front + placed.record, &[IoSlice::new(&placed.head_bytes)])
+        })
+    }
+
     fn place(&mut self, spec: BlockSpec, payload: u64) -> Result<usize> {
         let mut head = Vec::new();
         spec.record(None, payload).encode(&mut head);
@@ -237,8 +290,11 @@ impl<'a> Pack<'a> {
     }
 
     /// Takes the block's statistics as settled and returns the head of its record.
-    fn settle(&mut self, block: usize, digest: Digest) -> &[u8] {
+    fn settle(&mut self, block: usize, mut digest: Digest) -> &[u8] {
         let placed = &mut self.blocks[block];
+        if let Some(transform) = &placed.spec.transform {
+            digest.statistics = transform.statistics.clone();
+        }
         let mut head = Vec::with_capacity(placed.head as usize);
         placed.spec.record(digest.statistics.as_ref(), placed.payload).encode(&mut head);
         debug_assert_eq!(head.len() as u64, placed.head);
@@ -415,6 +471,7 @@ impl<'a> Pack<'a> {
         } else {
             object.write_at(offset + self.front + self.gone, &io)?;
             object.write_at(offset, &[IoSlice::new(&front)])?;
+            self.write_moved(object, offset)?;
         }
         Ok(fragment)
     }
@@ -433,6 +490,7 @@ impl<'a> Pack<'a> {
         self.settle_deferred();
         let (front, back, fragment) = self.finish(place, header, writer)?;
         spill.write_at(0, &[IoSlice::new(&front)])?;
+        self.write_moved(spill, 0)?;
         let spilled = self.front + self.gone;
         move_bytes(spill, 0, object, place.offset, spilled, step)?;
         let mut slices = self.waiting();

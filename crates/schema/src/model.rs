@@ -74,6 +74,17 @@ pub struct ProgramText {
     pub text: String,
 }
 
+/// Where a document says something, for later reports; nowhere where code says it. No part of what is said, so all places
+/// are equal.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Place(pub Option<SourceSpan>);
+
+impl PartialEq for Place {
+    fn eq(&self, _: &Place) -> bool {
+        true
+    }
+}
+
 /// One variable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variable {
@@ -105,6 +116,8 @@ pub struct Variable {
     pub statistics: Option<Statistics>,
     /// Transform with parameters, as `zlib:5`; none by default.
     pub transform: Option<String>,
+    /// Where the document says so.
+    pub transform_place: Place,
     /// Name of the mesh it lies on.
     pub mesh: Option<String>,
     /// `cell` or `point` on that mesh.
@@ -346,6 +359,7 @@ impl Variable {
             copy_on_write: true,
             statistics: None,
             transform: None,
+            transform_place: Place::default(),
             mesh: None,
             centering: None,
             time: TimeMarks::default(),

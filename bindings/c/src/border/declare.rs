@@ -163,7 +163,8 @@ pub extern "C" fn adios_expected_var_size(variable: i64) -> u64 {
     })
 }
 
-/// Chooses a transform. None is written yet, so all but `none` and `identity` fail and leave the variable as it is.
+/// Chooses a transform. One that is not built in, does not take such variables or has a bad parameter fails and leaves the
+/// variable as it was.
 ///
 /// # Safety
 /// See [`super`].
@@ -174,16 +175,14 @@ pub unsafe extern "C" fn adios_set_transform(variable: i64, transform: *const c_
         // SAFETY: from C.
         let transform = unsafe { pointer::text_or_empty(transform, "the transform") }?;
         let builder = &mut lock(&group).builder;
-        let none = matches!(transform.trim(), "" | "none" | "identity");
-        builder.set_transform(position, if none { "" } else { transform }).map_err(|e| Doing::Transform.failed(e))?;
-        if none {
-            return Ok(());
+        let before = builder.group().variables.get(position).and_then(|v| v.transform.clone()).unwrap_or_default();
+        builder.set_transform(position, transform).map_err(|e| Doing::Transform.failed(e))?;
+        let Some(variable) = builder.group().variables.get(position) else { return Ok(()) };
+        if let Err(e) = thalweg_io::transform::of(variable) {
+            builder.set_transform(position, &before).map_err(|e| Doing::Transform.failed(e))?;
+            return Err(Doing::Transform.failed(e));
         }
-        builder.set_transform(position, "").map_err(|e| Doing::Transform.failed(e))?;
-        let error =
-            Error::new(ErrorKind::Unsupported, "transforms are not written yet; values are written as they are");
-        let name = builder.group().variables.get(position).map(thalweg_schema::Variable::full_name);
-        Err(Doing::Transform.failed(error.in_variable(name.unwrap_or_default())))
+        Ok(())
     })
 }
 

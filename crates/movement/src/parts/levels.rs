@@ -3,7 +3,8 @@
 //! ADIOS 1.13 takes the bitmap of a variable's first block for all of them, and crashes where another has fewer. So a
 //! file keeps the level it began with: where a later run asks for another, the file's is used, and a warning says so.
 //! The level is found at open, on the rank that loads the index; ranks whose blocks differ nevertheless (declared
-//! otherwise on some) are refused at commit, one by one.
+//! otherwise on some) are refused at commit, one by one. The same holds for transforms, but that another one than the
+//! file's is refused at open.
 
 use thalweg_bp::characteristic::{self, bitmap};
 use thalweg_bp::index::Index;
@@ -23,52 +24,85 @@ pub struct ArrayLevel {
     pub element: ElementType,
     /// Level.
     pub level: Level,
+    /// The transform its blocks go through, by its name in files; empty for none.
+    pub transform: String,
+}
+
+/// What the blocks of an array must have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recorded<'s> {
+    /// Which statistics follow.
+    pub bitmap: u32,
+    /// Name of the transform; empty for none.
+    pub transform: &'s [u8],
 }
 
 /// Bitmaps of the array blocks among encoded sets, 0 for blocks without any.
 pub fn bitmaps(sets: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    recorded(sets).map(|r| r.bitmap)
+}
+
+/// What the array blocks among encoded sets have in common.
+pub fn recorded(sets: &[u8]) -> impl Iterator<Item = Recorded<'_>> {
     let mut c = Cursor::new(sets, ByteOrder::NATIVE, 0);
     std::iter::from_fn(move || {
         while c.left() > 0 {
             let (records, mut set) = characteristic::next_set(&mut c).ok()?;
-            if let Some(bits) = bitmap_in(records, &mut set) {
-                return Some(bits);
+            if let Some(found) = recorded_in(records, &mut set) {
+                return Some(found);
             }
         }
         None
     })
 }
 
-/// `None` for scalars, and for transformed blocks, whose statistics are the transform's matter.
-fn bitmap_in(records: u8, set: &mut Cursor<'_>) -> Option<u32> {
+/// `None` for scalars.
+fn recorded_in<'s>(records: u8, set: &mut Cursor<'s>) -> Option<Recorded<'s>> {
     let mut array = false;
+    let mut transform: &[u8] = &[];
     for _ in 0..records {
         match set.u8("characteristic").ok()? {
             3 | 6 => drop(set.u64("offset").ok()?),
             7 | 8 => drop(set.u32("number").ok()?),
             4 => {
                 set.u8("dimensions").ok()?;
-                let length = set.u16("dimensions").ok()?;
-                set.take(usize::from(length), "dimensions").ok()?;
+                set.str16("dimensions").ok()?;
                 array = true;
             }
-            9 => return array.then_some(set.u32("bitmap").ok()?),
-            11 => return None,
+            9 => return array.then_some(Recorded { bitmap: set.u32("bitmap").ok()?, transform }),
+            11 => {
+                let length = set.u8("transform").ok()?;
+                transform = set.take(usize::from(length), "transform").ok()?;
+                set.take(2, "transform").ok()?;
+                set.str16("transform").ok()?;
+                set.str16("transform").ok()?;
+            }
             _ => break,
         }
     }
-    array.then_some(0)
+    array.then_some(Recorded { bitmap: 0, transform })
 }
 
 /// The arrays of which the file has blocks with another level than wanted, with the file's.
 ///
 /// # Errors
-/// `Unsupported` for statistics that we don't write, as those of complex arrays by ADIOS 1.13.
+/// `Unsupported` for another transform than the file's, and for statistics that we don't write, as those of complex
+/// arrays by ADIOS 1.13.
 pub fn differing(file: &Index, wanted: &[ArrayLevel]) -> Result<Vec<ArrayLevel>> {
     let mut differing = Vec::new();
     for array in wanted {
         let Some(entry) = file.variables.find(&array.path, &array.name) else { continue };
-        let Some(bits) = bitmaps(&entry.sets).next() else { continue };
+        let Some(Recorded { bitmap: bits, transform }) = recorded(&entry.sets).next() else { continue };
+        if !transform.eq_ignore_ascii_case(array.transform.as_bytes()) {
+            let said = |name: &[u8]| match name {
+                b"" => "as it is".to_string(),
+                name => format!("through {}", String::from_utf8_lossy(name)),
+            };
+            let (file, asked) = (said(transform), said(array.transform.as_bytes()));
+            let what =
+                format!("the file stores it {file}, asked for is {asked}; a file keeps to one, write a new file");
+            return Err(Error::new(ErrorKind::Unsupported, what).in_variable(full_name(&array.path, &array.name)));
+        }
         if bits == bitmap(array.element, array.level) {
             continue;
         }
@@ -112,7 +146,7 @@ pub fn tell(comm: &dyn Communicator, any: bool, own: Vec<ArrayLevel>) -> Result<
         let (element, level) = (c.u8("level")?, c.u8("level")?);
         let level = [Level::Off, Level::MinMax, Level::Full].into_iter().find(|l| *l as u8 == level);
         if let (Some(element), Some(level)) = (ElementType::from_code(element), level) {
-            told.push(ArrayLevel { path, name, element, level });
+            told.push(ArrayLevel { path, name, element, level, transform: String::new() });
         }
     }
     Ok(told)
@@ -124,15 +158,15 @@ pub fn tell(comm: &dyn Communicator, any: bool, own: Vec<ArrayLevel>) -> Result<
 /// `InvalidArgument` naming the variable.
 pub fn check(file: &Index, step: &Index) -> Result<()> {
     for entry in step.variables.entries() {
-        let mut of_step = bitmaps(&entry.sets);
+        let mut of_step = recorded(&entry.sets);
         let Some(first) = of_step.next() else { continue };
-        let of_file = file.variables.find(&entry.path, &entry.name).and_then(|e| bitmaps(&e.sets).next());
-        if of_file.is_some_and(|bits| bits != first) || of_step.any(|bits| bits != first) {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "its blocks record different statistics; all ranks must declare the same `stats`",
-            )
-            .in_variable(full_name(&entry.path, &entry.name)));
+        let of_file = file.variables.find(&entry.path, &entry.name).and_then(|e| recorded(&e.sets).next());
+        if let Some(other) = of_file.into_iter().chain(of_step).find(|other| *other != first) {
+            let what = match other.transform == first.transform {
+                true => "its blocks record different statistics; all ranks must declare the same `stats`",
+                false => "its blocks go through different transforms; all ranks must declare the same `transform`",
+            };
+            return Err(Error::new(ErrorKind::InvalidArgument, what).in_variable(full_name(&entry.path, &entry.name)));
         }
     }
     Ok(())

@@ -226,10 +226,7 @@ impl<'a> Reader<'a> {
         variable.statistics = self.statistics(&given);
         if let Some(found) = given.get("transform") {
             variable.transform = self.check(found.span, check_transform(found.value)).flatten();
-            if variable.transform.as_deref().is_some_and(|t| !t.eq_ignore_ascii_case("identity")) {
-                let problem = Problem::new("transformed variables are read by ADIOS 1.x and by us, not by adios2");
-                self.report.warning(found.span, problem);
-            }
+            variable.transform_place = Place(Some(found.span));
         }
         variable.mesh = given.text("mesh");
         if let Some(found) = given.get("center").filter(|f| !f.value.trim().is_empty()) {

@@ -108,6 +108,10 @@ pub fn parse_with_warnings(text: &str, file_name: &str) -> (Option<Schema>, Repo
             source.group = back(source.group);
             source.parameters.iter_mut().for_each(|p| *p = back(*p));
         }
+        let groups = schema.iter_mut().flat_map(|s| &mut s.groups);
+        for variable in groups.flat_map(|g| &mut g.variables) {
+            variable.transform_place.0 = variable.transform_place.0.map(back);
+        }
         return (schema, report);
     }
     let mut report = Report::new(file_name, text);

@@ -1,0 +1,134 @@
+//! Blocks that go through a transform before they are packed.
+//!
+//! Statistics are those of the values given; checksum and length those of what is stored. The output of a transform
+//! lies in a chunk of the process's buffer until it is packed, and the memory that the transform works in is held
+//! there too, so the limit stays a promise. Where it leaves no room, the block is stored as it is, which every
+//! transform but zfp can say; a zfp block is then refused.
+
+use crate::buffer::BufferPool;
+use crate::pack::BlockSpec;
+use std::sync::Arc;
+use thalweg_bp::pass;
+use thalweg_bp::rows::Rows;
+use thalweg_bp::statistics::Statistics;
+use thalweg_transform::{Block, Spec};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// What a block went through.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// The transform's name in files.
+    pub uid: &'static str,
+    /// What undoes it.
+    pub metadata: Vec<u8>,
+    /// Statistics of the values before.
+    pub statistics: Option<Statistics>,
+}
+
+/// A block after its transform: what [`crate::Pack`] takes.
+pub struct Changed<'d> {
+    /// What it is, the transform included.
+    pub spec: BlockSpec,
+    bytes: Bytes<'d>,
+}
+
+enum Bytes<'d> {
+    AsTheyWere(Rows<'d>),
+    Encoded(Chunk),
+}
+
+impl Changed<'_> {
+    /// The bytes to be stored.
+    pub fn rows(&self) -> Rows<'_> {
+        match &self.bytes {
+            Bytes::AsTheyWere(rows) => rows.clone(),
+            Bytes::Encoded(chunk) => Rows::from(&chunk.bytes),
+        }
+    }
+}
+
+/// Memory of the buffer, given back when it is dropped.
+struct Chunk {
+    pool: Arc<BufferPool>,
+    bytes: Vec<u8>,
+}
+
+impl Chunk {
+    fn take(pool: &Arc<BufferPool>, bytes: u64) -> Option<Chunk> {
+        let bytes = if bytes == 0 { Vec::new() } else { pool.take(bytes, 0)? };
+        Some(Chunk { pool: pool.clone(), bytes })
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        if bytes.capacity() > 0 {
+            self.pool.give(bytes);
+        }
+    }
+}
+
+/// Memory that a library takes, counted as the buffer's.
+struct Held<'p>(&'p BufferPool, u64);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.release(self.1);
+    }
+}
+
+/// Transforms an array block.
+///
+/// # Errors
+/// `Unsupported` for blocks that the transform does not take; `NoMemory` where the buffer limit leaves no room and the
+/// transform cannot store a block as it is.
+pub fn apply<'d>(pool: &Arc<BufferPool>, transform: &Spec, mut spec: BlockSpec, rows: Rows<'d>) -> Result<Changed<'d>> {
+    let extents = spec.shape.as_ref().map_or(&[][..], |s| &s.local);
+    let block = Block { name: &spec.name, element: spec.element, extents };
+    transform.suits(block.element, extents.len())?;
+    let encoded = encode(pool, transform, &block, &rows)?;
+    let (metadata, bytes) = match (encoded, transform.raw(&block)) {
+        (Some((metadata, Some(chunk))), _) => (metadata, Bytes::Encoded(chunk)),
+        (Some((metadata, None)), _) | (None, Some(metadata)) => (metadata, Bytes::AsTheyWere(rows.clone())),
+        (None, None) => {
+            let what = format!(
+                "{} needs {} bytes for a block of {}, which the buffer limit has no room for, and cannot store it as it is",
+                transform.name(),
+                transform.room(&block)?,
+                rows.len()
+            );
+            return Err(Error::new(ErrorKind::NoMemory, what));
+        }
+    };
+    let statistics = pass::look(rows, spec.element, spec.taken()).statistics;
+    spec.transform = Some(Arc::new(Applied { uid: transform.name(), metadata, statistics }));
+    Ok(Changed { spec, bytes })
+}
+
+/// Metadata, and the bytes where they are others than the block's; `None` where there is no room.
+#[allow(clippy::type_complexity)]
+fn encode(
+    pool: &Arc<BufferPool>,
+    transform: &Spec,
+    block: &Block<'_>,
+    rows: &Rows<'_>,
+) -> Result<Option<(Vec<u8>, Option<Chunk>)>> {
+    let working = transform.working_memory(rows.len() as u64);
+    if !pool.hold(working) {
+        return Ok(None);
+    }
+    let _held = Held(pool, working);
+    let mut given = rows.iter();
+    let (first, more) = (given.next().unwrap_or(&[]), given.next().is_some());
+    let mut gathered = None;
+    if more {
+        let Some(mut chunk) = Chunk::take(pool, rows.len() as u64) else { return Ok(None) };
+        rows.iter().for_each(|row| chunk.bytes.extend_from_slice(row));
+        gathered = Some(chunk);
+    }
+    let bytes = gathered.as_ref().map_or(first, |chunk| &chunk.bytes);
+    let Some(mut out) = Chunk::take(pool, transform.room(block)?) else { return Ok(None) };
+    let applied = thalweg_transform::encode_into(transform, block, bytes, &mut out.bytes)?;
+    Ok(Some((applied.metadata, (!applied.raw).then_some(out))))
+}
