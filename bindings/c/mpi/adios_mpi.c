@@ -1,9 +1,10 @@
-/* The functions of adios.h whose signature holds an MPI_Comm, and those with a variable number of arguments. Compiled by
+/* The functions of adios.h and adios_read.h whose signature holds an MPI_Comm, and those with a variable number of arguments. Compiled by
  * each MPI's own compiler, together with shim.c; or by any compiler with -D_NOMPI, together with nompi.c. */
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "adios.h"
+#include "adios_read.h"
 #include "thalweg_core.h"
 
 #ifdef _NOMPI
@@ -26,6 +27,24 @@ int adios_init_noxml(MPI_Comm comm) { return thalweg_core_init_noxml(TABLE, wrap
 int adios_open(int64_t *fd, const char *group_name, const char *name, const char *mode, MPI_Comm comm)
 {
     return thalweg_core_open(fd, group_name, name, mode, TABLE, wrap(comm));
+}
+
+/* Files and streams have the communicator they are opened with; the method needs none. */
+int adios_read_init_method(enum ADIOS_READ_METHOD method, MPI_Comm comm, const char *parameters)
+{
+    (void)comm;
+    return thalweg_core_read_init_method(method, parameters);
+}
+
+ADIOS_FILE *adios_read_open(const char *fname, enum ADIOS_READ_METHOD method, MPI_Comm comm,
+                            enum ADIOS_LOCKMODE lock_mode, float timeout_sec)
+{
+    return thalweg_core_read_open(fname, method, lock_mode, timeout_sec, TABLE, wrap(comm));
+}
+
+ADIOS_FILE *adios_read_open_file(const char *fname, enum ADIOS_READ_METHOD method, MPI_Comm comm)
+{
+    return thalweg_core_read_open_file(fname, method, TABLE, wrap(comm));
 }
 
 enum { LONGEST = 4096 };

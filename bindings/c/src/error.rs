@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io::Write;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use thalweg_types::{Error, ErrorKind};
 
 /// Numbers of `adios_error.h` that we use.
@@ -19,7 +19,10 @@ pub mod number {
     pub const INVALID_VARID: c_int = -7;
     pub const INVALID_VARNAME: c_int = -8;
     pub const CORRUPTED_VARIABLE: c_int = -9;
+    pub const INVALID_ATTRID: c_int = -10;
     pub const INVALID_ATTRNAME: c_int = -11;
+    pub const INVALID_TIMESTEP: c_int = -14;
+    pub const INVALID_READ_METHOD: c_int = -17;
     pub const CONNECTION_FAILED: c_int = -18;
     pub const OUT_OF_BOUND: c_int = -19;
     pub const OPERATION_NOT_SUPPORTED: c_int = -20;
@@ -36,6 +39,7 @@ pub mod number {
     pub const INVALID_ARGUMENT: c_int = -140;
     pub const MESH_MISSING: c_int = -148;
     pub const INVALID_TRANSFORM_TYPE: c_int = -300;
+    pub const INVALID_SELECTION: c_int = -404;
     pub const UNSPECIFIED: c_int = -1000;
 }
 
@@ -142,13 +146,15 @@ impl Failure {
     }
 
     /// Makes it the program's last error, and says so on the standard error stream of the rank where it happened, as
-    /// many programs look at no return value. `THALWEG_ERRORS=quiet` leaves that line out.
+    /// many programs look at no return value. `THALWEG_ERRORS=quiet` leaves that line out, and so does
+    /// `adios_read_init_method` with `quiet`.
     pub fn tell(&self) -> c_int {
-        static QUIET: OnceLock<bool> = OnceLock::new();
         ERRNO.store(self.number, Ordering::Relaxed);
         let text: Vec<u8> = self.text.bytes().filter(|b| *b != 0).collect();
         LAST.with_borrow_mut(|last| *last = CString::new(text).unwrap_or_default());
-        if !self.elsewhere && !*QUIET.get_or_init(|| std::env::var("THALWEG_ERRORS").is_ok_and(|v| v == "quiet")) {
+        static SAID: OnceLock<bool> = OnceLock::new();
+        let quiet = *SAID.get_or_init(|| std::env::var("THALWEG_ERRORS").is_ok_and(|v| v == "quiet"));
+        if !self.elsewhere && !quiet && !QUIET.load(Ordering::Relaxed) {
             // In one piece, as several ranks share the stream; where it is closed there is nobody to tell.
             let _ = std::io::stderr().write_all(format!("thalweg: {}\n", self.text).as_bytes());
         }
@@ -158,6 +164,13 @@ impl Failure {
 
 /// `adios_errno`: 0, or the number of the last failure. One for the process, as in the reference.
 pub(crate) static ERRNO: &AtomicI32 = &crate::border::errors::adios_errno;
+
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Whether failures are told on the standard error stream is the program's choice.
+pub fn be_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::default();

@@ -9,13 +9,21 @@
 
 pub mod declare;
 pub mod errors;
+pub mod extended;
 pub mod fortran;
+pub mod inquire;
 pub mod life;
+pub mod memory;
 pub mod mesh;
+pub mod meshes;
 pub mod methods;
 mod native;
 pub mod output;
 mod pointer;
+pub mod read;
+pub mod schedule;
+pub mod selection;
+pub mod structures;
 
 use crate::error::{self, Failure, Outcome, number};
 use std::ffi::c_int;
