@@ -78,20 +78,22 @@ needs_python() {
     cp scripts/python-packages.txt "$stamp"
 }
 
-# use_mpi openmpi|mpich: sets MPI, MPICC, MPIEXEC (command, to be followed by -n RANKS PROGRAM) and MPI_RANKS,
+# use_mpi openmpi|mpich: sets MPI, MPICC, MPIF90, MPIEXEC (command, to be followed by -n RANKS PROGRAM) and MPI_RANKS,
 # the number of ranks a test may take by default.
 use_mpi() {
-    export MPI=$1 MPICC MPIEXEC MPI_RANKS
+    export MPI=$1 MPICC MPIF90 MPIEXEC MPI_RANKS
     case $MPI in
         openmpi)
             needs "${openmpi_packages[@]}"
             MPICC=mpicc.openmpi
+            MPIF90=mpif90.openmpi
             MPIEXEC="mpiexec.openmpi --oversubscribe"
             MPI_RANKS=4
             ;;
         mpich)
             needs "${mpich_packages[@]}"
             MPICC=mpicc.mpich
+            MPIF90=mpif90.mpich
             MPIEXEC=mpiexec.mpich
             # Its collectives spin while they wait, so more ranks than cores take minutes.
             MPI_RANKS=2

@@ -97,3 +97,4 @@ if [[ -n $plain ]]; then
 else
     echo "install: no mpicc, or of an MPI that is not known; thalweg.pc is left out, thalweg-nompi.pc is there" >&2
 fi
+bindings/fortran/install.sh "$prefix"

@@ -330,3 +330,9 @@ void adios_define_mesh_unstructured_(const char *points, const char *data, const
 
 /* What the last call's outcome was, for the procedures above. */
 int thalweg_bridge_errno(void) { return adios_errno; }
+
+void adios_errmsg_(char *message, size_t length)
+{
+    const char *text = adios_errmsg();
+    thalweg_bridge_pad(text ? text : "", message, length);
+}

@@ -1,5 +1,5 @@
 !> Numbers of the interface: types, statistics, errors, ways to read. The same as in adios_types.h, adios_error.h and
-!> adios_read.h.
+!> adios_read.h. And what an error means.
 module adios_defs_mod
   implicit none
   public
@@ -145,4 +145,11 @@ module adios_defs_mod
   integer, parameter :: err_invalid_selection = -404
   integer, parameter :: err_fgr = -900
   integer, parameter :: err_unspecified = -1000
+
+  interface
+    !> What the last call that failed says: rank, variable, file, cause, and what is still safe.
+    subroutine adios_errmsg(msg)
+      character(*), intent(out) :: msg
+    end subroutine adios_errmsg
+  end interface
 end module adios_defs_mod

@@ -1,5 +1,5 @@
 !> Writing, and reading back in mode "r": the procedures of adios.h. `err` is 0, or one of the numbers err_* of
-!> adios_defs_mod; adios_errmsg of adios_read_mod then says what happened.
+!> adios_defs_mod; adios_errmsg then says what happened.
 !>
 !> Blanks at the end of a character argument do not count. Data may be of any kind listed in each.py, or of characters; a
 !> scalar, an array of up to 15 dimensions, or a section of one.
@@ -7,7 +7,8 @@ module adios_write_mod
   use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
   use, intrinsic :: iso_c_binding, only: c_int64_t, c_ptr, c_size_t
   use adios_defs_mod
-  use thalweg_bridge
+  use thalweg_bridge, only: bridge_write, bridge_write_byid, bridge_read, bridge_attribute, bridge_attribute_text, &
+    bridge_errno
 #if f08
   use mpi_f08, only: MPI_Comm
 #end

@@ -1,7 +1,7 @@
 !> The functions of bridge/*.c behind the generic names of the modules. An argument `type(*), dimension(..)` takes any array,
 !> without a copy: C gets its descriptor.
 module thalweg_bridge
-  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int64_t, c_size_t
+  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_int64_t, c_size_t
   implicit none
 
   interface
@@ -58,5 +58,67 @@ module thalweg_bridge
     integer(c_int) function bridge_errno() bind(c, name='thalweg_bridge_errno')
       import :: c_int
     end function bridge_errno
+
+    integer(c_int) function bridge_schedule(fp, sel, name, length, from, nsteps, is_character, data) &
+      bind(c, name='thalweg_bridge_schedule')
+      import :: c_int, c_int64_t, c_size_t, c_char
+      integer(c_int64_t), value :: fp, sel
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: length
+      integer(c_int), value :: from, nsteps, is_character
+      type(*), intent(inout), target :: data(..)
+    end function bridge_schedule
+
+    integer(c_int) function bridge_scalar(fp, name, length, adios, data) bind(c, name='thalweg_bridge_scalar')
+      import :: c_int, c_int64_t, c_size_t, c_char
+      integer(c_int64_t), value :: fp
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: length
+      integer(c_int), value :: adios
+      type(*), intent(inout), target :: data(..)
+    end function bridge_scalar
+
+    integer(c_int) function bridge_scalar_text(fp, name, length, data, data_length) &
+      bind(c, name='thalweg_bridge_scalar_text')
+      import :: c_int, c_int64_t, c_size_t, c_char
+      integer(c_int64_t), value :: fp
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: length
+      character(kind=c_char), intent(inout) :: data(*)
+      integer(c_size_t), value :: data_length
+    end function bridge_scalar_text
+
+    integer(c_int) function bridge_get_attr(fp, name, length, adios, data) bind(c, name='thalweg_bridge_get_attr')
+      import :: c_int, c_int64_t, c_size_t, c_char
+      integer(c_int64_t), value :: fp
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: length
+      integer(c_int), value :: adios
+      type(*), intent(inout), target :: data(..)
+    end function bridge_get_attr
+
+    integer(c_int) function bridge_get_attr_text(fp, name, length, data, data_length, elements) &
+      bind(c, name='thalweg_bridge_get_attr_text')
+      import :: c_int, c_int64_t, c_size_t, c_char
+      integer(c_int64_t), value :: fp
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: length
+      character(kind=c_char), intent(inout) :: data(*)
+      integer(c_size_t), value :: data_length
+      integer(c_int), value :: elements
+    end function bridge_get_attr_text
+
+    integer(c_int) function bridge_statistics(fp, name, length, adios, size, value, gmin, gmax, gavg, gstd_dev, mins, &
+      maxs, avgs, std_devs) bind(c, name='thalweg_bridge_statistics')
+      import :: c_int, c_int64_t, c_size_t, c_char, c_double
+      integer(c_int64_t), value :: fp
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: length
+      integer(c_int), value :: adios, size
+      type(*), intent(inout) :: value, gmin, gmax
+      real(c_double), intent(inout) :: gavg, gstd_dev
+      type(*), intent(inout) :: mins(*), maxs(*)
+      real(c_double), intent(inout) :: avgs(*), std_devs(*)
+    end function bridge_statistics
   end interface
 end module thalweg_bridge
