@@ -1,4 +1,4 @@
-//! Our errors as Python's exceptions: `thalweg/errors.py` has a class per kind, chosen here by its number.
+//! Our errors as Python's exceptions: `python/thalweg/errors.py` has a class per kind, chosen here by its number.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

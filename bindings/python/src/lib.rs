@@ -1,4 +1,4 @@
-//! Thalweg for Python, the part in Rust: what the package `thalweg` (beside this crate's `src`) calls as `thalweg._core`.
+//! Thalweg for Python, the part in Rust: what the package `thalweg` (in `python/thalweg`) calls as `thalweg._core`.
 //!
 //! It speaks numbers, texts and memory; what makes it pleasant (slices, data types, mappings, HTML) is in Python.
 //! Arrays come as their bytes (one-dimensional `uint8`, which Python makes without a copy), so one function serves every
@@ -21,7 +21,7 @@ mod read;
 mod value;
 mod write;
 
-/// `thalweg._core`; its Python signatures are in `thalweg/_core.pyi`.
+/// `thalweg._core`; its Python signatures are in `python/thalweg/_core.pyi`.
 #[pyo3::pymodule]
 mod _core {
     #[pymodule_export]

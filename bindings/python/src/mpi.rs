@@ -1,6 +1,6 @@
 //! The communicators of mpi4py.
 //!
-//! `thalweg/mpi.py` finds or builds the shim (crates/comm-mpi/mpi/shim.c) of the MPI that mpi4py has loaded; here it is
+//! `python/thalweg/mpi.py` finds or builds the shim (crates/comm-mpi/mpi/shim.c) of the MPI that mpi4py has loaded; here it is
 //! loaded, asked for its table, and given the address of the program's `MPI_Comm`. It is never unloaded.
 
 use crate::failure::{Failure, Outcome};

@@ -260,6 +260,13 @@ class Variable:
     # Values.
 
     def __getitem__(self, key: Any) -> Any:
+        return self._get(key, False)
+
+    def outer(self, key: Any) -> Any:
+        """As `self[key]`, but index arrays of several axes are taken each by itself: their product."""
+        return self._get(key, True)
+
+    def _get(self, key: Any, outer: bool) -> Any:
         if not self.steps:
             raise NotFound(f'"{self.name}" was written in no step', variable=self.name)
         first, rest = _split(key, self.ndim)
@@ -270,8 +277,16 @@ class Variable:
                 raise OutOfBounds(f'"{self.name}" has 1 axis, {1 + len(rest)} were indexed', variable=self.name)
             return self._scalars(positions, steps.keeps)
         if self.kind == "local array":
-            return self._local(positions, steps.keeps, rest)
-        return self._global(positions, steps.keeps, rest)
+            return self._local(positions, steps.keeps, rest, outer)
+        wanted = selection.axes(rest, self._common_shape(positions), self.name)
+        arrays = [a for a in wanted if a.array]
+        if outer or len(arrays) + steps.array < 2:
+            return self._outer(positions, steps.keeps, wanted)
+        if steps.array:
+            what = f'"{self.name}": index arrays for the steps and another axis; .outer takes each by itself'
+            raise Unsupported(what, variable=self.name)
+        out = self._points([self.steps[p] for p in positions], wanted)
+        return out if steps.keeps else out[0]
 
     def _scalars(self, positions: list[int], keeps: bool) -> Any:
         reader, name = self._file._reader, self.name
@@ -293,7 +308,7 @@ class Variable:
             raise InvalidArgument(what, variable=self.name)
         return shapes.pop()
 
-    def _local(self, positions: list[int], keeps: bool, rest: tuple[Any, ...]) -> Any:
+    def _local(self, positions: list[int], keeps: bool, rest: tuple[Any, ...], outer: bool) -> Any:
         parts = []
         for p in positions:
             blocks = self.blocks(p)
@@ -301,19 +316,19 @@ class Variable:
                 what = f'"{self.name}" is a local array of {len(blocks)} blocks with no place in a greater one'
                 raise Unsupported(f"{what}: choose one, .block(number, {p})", variable=self.name)
             parts.append(blocks[0].read())
-        if not keeps:
-            return parts[0][rest]
         self._common_shape(positions)
         shape = self._first if not parts else parts[0].shape
-        return np.array(parts, self.dtype).reshape(len(parts), *shape)[(slice(None), *rest)]
+        values = np.array(parts, self.dtype).reshape(len(parts), *shape)
+        if outer:
+            # The last axis first, so that the others stay where they are.
+            wanted = selection.axes(rest, shape, self.name)
+            for d, axis in reversed(list(enumerate(wanted, 1))):
+                values = np.take(values, np.asarray(axis.wanted) if axis.keeps else axis.wanted[0], axis=d)
+            return values if keeps else values[0]
+        return values[(slice(None), *rest)] if keeps else values[0][rest]
 
-    def _global(self, positions: list[int], keeps: bool, rest: tuple[Any, ...]) -> Any:
-        wanted = selection.axes(rest, self._common_shape(positions), self.name)
+    def _outer(self, positions: list[int], keeps: bool, wanted: list[selection.Axis]) -> Any:
         steps = [self.steps[p] for p in positions]
-        arrays = [a for a in wanted if a.array]
-        if len(arrays) > 1:
-            out = self._points(steps, wanted)
-            return out if keeps else out[0]
 
         def read(offset: list[int], count: list[int], out: np.ndarray) -> None:
             self._file._reader.read(self.name, steps, out.reshape(-1).view(np.uint8), offset=offset, count=count)
@@ -324,7 +339,7 @@ class Variable:
     def _points(self, steps: list[int], wanted: list[selection.Axis]) -> np.ndarray:
         """Several index arrays go together, as in numpy: one element for each tuple of indices."""
         if any(a.keeps and not a.array for a in wanted):
-            what = f'"{self.name}": several index arrays beside slices; read the slices, then index'
+            what = f'"{self.name}": several index arrays beside slices; .outer takes each by itself'
             raise Unsupported(what, variable=self.name)
         lengths = {len(a) for a in wanted if a.array}
         if len(lengths) != 1:

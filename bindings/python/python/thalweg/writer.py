@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -120,6 +121,8 @@ class Writer:
         self._made: dict[tuple[Any, ...], int] = {}
         self._step: StepWriter | None = None
         self._steps_written = 0
+        #: Attributes that wait for a step.
+        self._waiting: list[str] = []
         self._closed = False
 
     @property
@@ -150,7 +153,9 @@ class Writer:
 
     def attribute(self, name: str, value: Any, of: str | None = None) -> None:
         """Adds an attribute, or changes it, from the next closed step on: of the file, or `of` a variable."""
-        define_attribute(self._session, self.group, f"{of}/{name}" if of else name, value)
+        full = f"{of}/{name}" if of else name
+        define_attribute(self._session, self.group, full, value)
+        self._waiting.append(full)
 
     def close(self) -> None:
         """Collective: closes the file for good: readers that follow learn that no step will come."""
@@ -159,6 +164,9 @@ class Writer:
         if self._step is not None and not self._step.closed:
             raise InvalidArgument("a step is still being written", file=self.path)
         self._closed = True
+        if self._waiting:
+            what = f"not written, as no step followed: attributes {', '.join(self._waiting)} of {self.path}"
+            warnings.warn(what, stacklevel=2)
         if self._own:
             self._owner.close()
 
@@ -183,7 +191,9 @@ class StepWriter:
     def __init__(self, writer: Writer, output: _core.Output) -> None:
         self._writer = writer
         self._output = output
+        # Whole numbers that the program wrote, and those that followed from arrays.
         self._scalars: dict[str, int] = {}
+        self._followed: dict[str, int] = {}
         #: Whether it is committed, or given up.
         self.closed = False
         #: The step's number in the file.
@@ -216,12 +226,12 @@ class StepWriter:
             raise InvalidArgument("the step is closed", variable=name)
         if self._writer._open_schema:
             position, element = self._define(name, data, shape, offset, dims)
+            array = _values(name, data, element)
         else:
             position = self._output.position(name)
             declared = self._writer._declared[position]
-            element = declared["type"]
-            data = self._fit(declared, data, shape, offset)
-        array = _values(name, data, element)
+            array = _values(name, data, declared["type"])
+            self._fit(declared, array, shape, offset)
         if array.ndim == 0 and array.dtype.kind in "iu":
             self._scalars[_plain(name)] = int(array)
         self._output.write(position, _bytes(array), not copy)
@@ -262,38 +272,52 @@ class StepWriter:
 
     # With one.
 
-    def _fit(self, declared: dict[str, Any], data: Any, shape: Sequence[int] | None, offset: Sequence[int] | None) -> Any:
-        """Compares the array with the declared dimensions, and writes scalars that these name."""
+    def _fit(
+        self,
+        declared: dict[str, Any],
+        array: np.ndarray,
+        shape: Sequence[int] | None,
+        offset: Sequence[int] | None,
+    ) -> None:
+        """Compares an array with the declared dimensions, and writes scalars that these name."""
         name, local = declared["name"], declared["local"]
         if not local:
-            if shape is not None or offset is not None:
+            if shape is not None or offset is not None or (array.ndim and declared["type"] != "string"):
                 raise InvalidArgument(f'"{name}" is declared as a single value', variable=name)
-            return data
-        array = np.asarray(data)
+            return
         order = -1 if declared["fortran"] else 1
+        said: list[tuple[str, int, str]] = []
         if array.ndim == len(local):
-            self._extents(name, local, array.shape[::order], "the array has")
+            said += [(text, n, "the array has") for text, n in zip(local, array.shape[::order])]
         elif array.ndim != 1:
             raise InvalidArgument(f'"{name}" is declared with {len(local)} axes, not {array.ndim}', variable=name)
-        for given, axes, what in ((shape, "bounds", "shape has"), (offset, "offset", "offset has")):
+        for given, axes in ((shape, "bounds"), (offset, "offset")):
             if given is None:
                 continue
-            if len(given) != len(declared[axes]):
-                what = f'"{name}" is declared with {len(declared[axes])} dimensions in its {axes}, not {len(given)}'
+            texts = declared[axes]
+            if len(given) != len(texts):
+                what = f'"{name}" is declared with {len(texts)} dimensions in its {axes}, not {len(given)}'
                 raise InvalidArgument(what, variable=name)
-            self._extents(name, declared[axes], tuple(given)[::order], what)
-        return array
+            said += [(text, int(n), f"its {axes} have") for text, n in zip(texts, tuple(given)[::order])]
+        self._follow(name, said)
 
-    def _extents(self, name: str, declared: list[str], given: Sequence[int], what: str) -> None:
-        for text, n in zip(declared, given):
+    def _follow(self, name: str, said: list[tuple[str, int, str]]) -> None:
+        """Writes the scalars that dimensions name, but for those that the program wrote; all of them fit, or none is."""
+        found: dict[str, int] = {}
+        for text, n, what in said:
             key = _plain(text)
-            scalar = self._writer._by_name.get(key)
-            if scalar is not None and key not in self._scalars and not scalar["local"]:
-                self.write(scalar["name"], int(n))
-            known = int(text) if text.isdigit() else self._scalars.get(key)
+            known = int(text) if text.isdigit() else found.get(key, self._scalars.get(key))
             if known is not None and known != n:
-                said = f"{text} = {known}" if not text.isdigit() else text
-                raise InvalidArgument(f'"{name}": {what} {n} where {said} is declared', variable=name)
+                declared = text if text.isdigit() else f"{text} = {known}"
+                raise InvalidArgument(f'"{name}": {what} {n} where {declared} is declared', variable=name)
+            scalar = self._writer._by_name.get(key)
+            if known is None and scalar is not None and not scalar["local"]:
+                found[key] = n
+        for key, n in found.items():
+            if self._followed.get(key) != n:
+                self._followed[key] = n
+                position = self._output.position(self._writer._by_name[key]["name"])
+                self._output.write(position, _bytes(_values(key, n, self._writer._by_name[key]["type"])))
 
     # Its end.
 
@@ -302,6 +326,7 @@ class StepWriter:
         self.closed = True
         written = self._output.close()
         self._writer._steps_written += 1
+        self._writer._waiting.clear()
         return written
 
     def __enter__(self) -> StepWriter:
@@ -343,8 +368,11 @@ def _values(name: str, data: Any, element: str) -> np.ndarray:
     array = np.asarray(data)
     if not isinstance(data, np.ndarray) and array.dtype != dtype and not hasattr(data, "__array__"):
         # Lists have no type of their own.
-        if array.size == 0 or np.can_cast(array.dtype, dtype, "same_kind"):
-            array = array.astype(dtype)
+        if array.size == 0 or dtype.kind in {"i": "iufc", "u": "iufc", "f": "fc", "c": "c"}.get(array.dtype.kind, ""):
+            try:
+                array = np.array(data, dtype)
+            except OverflowError as e:
+                raise WrongType(f'"{name}" is {element}, which cannot hold all of it: {e}', variable=name) from None
     if not np.can_cast(array.dtype, dtype, "equiv"):
         raise WrongType(f'"{name}" is {element} ({dtype}), the array is {array.dtype}; use .astype', variable=name)
     return array.astype(dtype, copy=False)
@@ -361,7 +389,8 @@ def _scalar(name: str, data: Any, dtype: np.dtype, element: str) -> np.ndarray:
     if not isinstance(plain, allowed):
         raise WrongType(f'"{name}" is {element}, not {type(data).__name__} ({data!r})', variable=name)
     try:
-        made = np.array(plain, dtype)
+        with np.errstate(over="ignore"):
+            made = np.array(plain, dtype)
     except OverflowError:
         raise WrongType(f'"{name}" is {element}, which cannot hold {plain}', variable=name) from None
     if dtype.kind == "f" and isinstance(plain, float) and math.isfinite(plain) and not np.isfinite(made):

@@ -1,0 +1,230 @@
+"""The engine behind `xarray.open_dataset("run.bp", engine="thalweg")`.
+
+Variables are read when their values are asked for; with `chunks={}` dask reads them in pieces that follow the blocks of the
+file. Nothing here needs a lock, and all of it can be sent to other processes, which open the file for themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from xarray.backends import BackendArray, BackendEntrypoint, CachingFileManager
+from xarray.core import indexing
+from xarray.core.dataset import Dataset
+from xarray.core.variable import Variable as XVariable
+
+from . import _core
+from .errors import Error
+from .file import File
+from .variable import Variable
+
+# Smaller blocks are put together: dask takes about a millisecond for a chunk, whatever its size.
+_SMALL = 1 << 20
+
+
+class ThalwegArray(BackendArray):
+    """A variable as xarray's lazily indexed arrays want it."""
+
+    def __init__(self, manager: Any, variable: Variable, step: int | None) -> None:
+        self._manager = manager
+        self._name = variable.name
+        # Position on the step axis, where one step was chosen or there is only one that counts.
+        self._step = step
+        shape = variable.shape
+        self.shape = tuple(int(n or 0) for n in (shape if step is None else shape[1:]))
+        self.dtype = variable.dtype
+
+    def __getitem__(self, key: Any) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._outer)
+
+    def _outer(self, key: tuple[Any, ...]) -> Any:
+        variable = self._manager.acquire()[self._name]
+        if self._step is not None:
+            key = (self._step, *key)
+        return variable.outer(key)
+
+
+class ThalwegBackend(BackendEntrypoint):
+    """Opens BP files with Thalweg."""
+
+    description = "BP files of ADIOS 1.x, ADIOS2 (BP3) and Thalweg"
+    url = "docs/guide/python.md"
+    open_dataset_parameters = ("filename_or_obj", "drop_variables", "step", "group", "dims", "schema")
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Whether the name ends in `.bp` and the file can be opened."""
+        if not isinstance(filename_or_obj, (str, os.PathLike)) or Path(filename_or_obj).suffix != ".bp":
+            return False
+        try:
+            _core.Reader(os.fspath(filename_or_obj))  # type: ignore[arg-type]
+        except Error:
+            return False
+        return True
+
+    def open_dataset(  # type: ignore[override]
+        self,
+        filename_or_obj: str | os.PathLike[str],
+        *,
+        drop_variables: str | Iterable[str] | None = None,
+        step: int | None = None,
+        group: str | None = None,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        schema: str | os.PathLike[str] | None = None,
+    ) -> Dataset:
+        """A dataset of all variables, steps along the dimension `step`.
+
+        - `step`: one step of the file, negative from its end: no step dimension then.
+        - `group`: only variables of this group.
+        - `dims`: names of the axes (without the steps), by variable.
+        - `schema`: the XML that the file was written with: names of its dimensions become those of the axes.
+
+        What was written in one step of several has no step dimension. Local arrays of several blocks have no place in a
+        dataset; a warning names them, unless they are in `drop_variables`.
+        """
+        path = os.path.abspath(os.fspath(filename_or_obj))
+        manager = CachingFileManager(File, path, lock=False)
+        file: File = manager.acquire()
+        dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
+        names = _Names(dims or {}, _names_of_schema(schema) if schema is not None else {})
+        chosen = None if step is None else file.steps[step].number
+        variables: dict[str, XVariable] = {}
+        left_out: list[str] = []
+        for name in file:
+            if name in dropped or name.strip("/") in dropped:
+                continue
+            variable = file[name]
+            if (group is not None and variable.group != group) or not variable.steps:
+                continue
+            if chosen is not None and chosen not in variable.steps:
+                continue
+            if not _has_a_place(variable, chosen):
+                left_out.append(name)
+                continue
+            variables[name.strip("/")] = _variable(manager, file, variable, chosen, names)
+        if left_out:
+            warnings.warn(
+                f"left out, as their shapes differ or they are local arrays of several blocks: {', '.join(left_out)} "
+                f"(choose step=, or drop_variables=)",
+                stacklevel=2,
+            )
+        if chosen is None:
+            for dim, numbers in names.steps.items():
+                if dim not in variables:
+                    variables[dim] = XVariable((dim,), np.array(numbers, np.int64), {"long_name": "step in the file"})
+        coordinates = [n for n, v in variables.items() if v.dims == (n,)]
+        own = {n.strip("/"): v for n, v in file.attrs.items() if not any(n.strip("/").startswith(f"{v}/") for v in variables)}
+        if chosen is not None:
+            own.setdefault("step", chosen)
+        dataset = Dataset(variables, attrs=own).set_coords(coordinates)
+        dataset.encoding["source"] = path
+        dataset.set_close(manager.close)
+        return dataset
+
+
+class _Names:
+    """Names of dimensions: as given, as the file says, as the schema says, or made up so that equal extents meet."""
+
+    def __init__(self, given: Mapping[str, Sequence[str]], schema: Mapping[str, Sequence[str]]) -> None:
+        self._given = {name.strip("/"): tuple(dims) for name, dims in given.items()}
+        self._schema = schema
+        self._lengths: dict[str, int] = {}
+        #: Step dimensions, with the steps they stand for.
+        self.steps: dict[str, tuple[int, ...]] = {}
+
+    def step(self, steps: tuple[int, ...]) -> str:
+        for dim, known in self.steps.items():
+            if known == steps:
+                return dim
+        dim = "step" if not self.steps else f"step_{len(self.steps)}"
+        self.steps[dim] = steps
+        return dim
+
+    def of(self, variable: Variable, shape: tuple[int, ...]) -> tuple[str, ...]:
+        name = variable.name.strip("/")
+        for known in (self._given.get(name), variable.dims, self._schema.get(name)):
+            if known is not None and len(known) == len(shape):
+                return self._free(tuple(known), shape)
+        return self._free(tuple(f"dim_{d}" for d in range(len(shape))), shape)
+
+    def _free(self, wanted: tuple[str, ...], shape: tuple[int, ...]) -> tuple[str, ...]:
+        """A name stands for one length; where it is taken by another one, the length is added to it."""
+        made: list[str] = []
+        for dim, length in zip(wanted, shape):
+            free = dim
+            while free in made or free in self.steps or self._lengths.get(free, length) != length:
+                free = f"{dim}_{length}" if free == dim else f"{free}_"
+            self._lengths[free] = length
+            made.append(free)
+        return tuple(made)
+
+
+def _names_of_schema(schema: str | os.PathLike[str]) -> dict[str, list[str]]:
+    """Names in the dimensions of an XML document: of the global array, else of the block."""
+    text = os.fspath(schema)
+    name = "the schema"
+    if not text.lstrip().startswith("<"):
+        name, text = text, Path(text).read_text()
+    found: dict[str, list[str]] = {}
+    for _, v in _core.schema_names(text, name):
+        extents = v["bounds"] or v["local"]
+        extents = extents[::-1] if v["fortran"] else extents
+        found.setdefault(
+            v["name"].strip("/"), [e.strip("/") if not e.isdigit() else f"dim_{d}" for d, e in enumerate(extents)]
+        )
+    return found
+
+
+def _has_a_place(variable: Variable, chosen: int | None) -> bool:
+    """Whether it is one array over its steps, or at the chosen one."""
+    if variable.kind == "local array":
+        positions = range(len(variable.steps)) if chosen is None else [variable.steps.index(chosen)]
+        if variable.block_count != len(variable.steps) and any(len(variable.blocks(p)) != 1 for p in positions):
+            return False
+    return chosen is not None or None not in variable.shape
+
+
+def _variable(manager: Any, file: File, variable: Variable, chosen: int | None, names: _Names) -> XVariable:
+    position: int | None = None
+    if chosen is not None:
+        position = variable.steps.index(chosen)
+    elif len(variable.steps) == 1 and len(file.steps) > 1:
+        position = 0
+    shape = variable.shape_at(0 if position is None else position)
+    # The names of steps first, so that no axis takes them.
+    steps = () if position is not None else (names.step(variable.steps),)
+    dims = (*steps, *names.of(variable, shape))
+    attrs = {k: v for k, v in variable.attrs.items() if k != "_ARRAY_DIMENSIONS"}
+    if variable.is_text or variable.kind == "scalar":
+        # Small, and in the index: read at once.
+        values = variable[...] if position is None else variable[position]
+        data = np.asarray(values, object if variable.is_text else None)
+        return XVariable(dims, data, attrs)
+    array = ThalwegArray(manager, variable, position)
+    if position is not None and array.shape != shape:
+        array.shape = shape
+    made = XVariable(dims, indexing.LazilyIndexedArray(array), attrs)
+    chunks = variable.chunks or tuple((n,) for n in shape)
+    if len(chunks) == len(shape):
+        joined = _joined(chunks, variable.dtype.itemsize)
+        made.encoding["preferred_chunks"] = {**dict.fromkeys(steps, 1), **dict(zip(dims[len(steps) :], joined))}
+    made.encoding["dtype"] = variable.dtype
+    return made
+
+
+def _joined(chunks: tuple[tuple[int, ...], ...], item: int) -> list[tuple[int, ...]]:
+    """Neighbouring blocks as one chunk where they are small: along the slowest axes last, as these lie apart."""
+    joined = [list(c) for c in chunks]
+    size = item
+    for c in joined:
+        size *= max(c, default=0)
+    for c in reversed(joined):
+        while 0 < size < _SMALL and len(c) > 1:
+            before = max(c)
+            c[:] = [sum(c[i : i + 2]) for i in range(0, len(c), 2)]
+            size = size // max(before, 1) * max(c)
+    return [tuple(c) for c in joined]

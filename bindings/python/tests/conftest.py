@@ -1,0 +1,94 @@
+"""What the tests share."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import thalweg
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file that is not there yet."""
+    return str(tmp_path / "run.bp")
+
+
+def field(step=0, shape=(24, 32)):
+    """Values that tell where they belong."""
+    return np.arange(np.prod(shape), dtype=float).reshape(shape) + 1000.0 * step
+
+
+@pytest.fixture
+def run(path):
+    """A file of 4 steps: a global array in 2 x 2 blocks, a local array, scalars, texts, complex numbers."""
+    with thalweg.Writer(path) as w:
+        w.attribute("units", "K", of="T")
+        w.attribute("range", [0.5, 1.5], of="T")
+        w.attribute("code", "heat")
+        for n in range(4):
+            whole = field(n)
+            with w.step() as s:
+                for i in (0, 12):
+                    for j in (0, 16):
+                        s.write("T", whole[i : i + 12, j : j + 16], shape=(24, 32), offset=(i, j), dims=("y", "x"))
+                s["time"] = 0.5 * n
+                s["count"] = np.int32(n)
+                s["title"] = f"Schritt {n} ü"
+                s["psi"] = (np.arange(6) + 1j * n).astype("c16")
+                s.write("particles", np.arange(3 + n, dtype="f4"))
+                s.write("particles", np.arange(10, dtype="f4"))
+                if n % 2:
+                    s["odd"] = np.arange(5, dtype="u2") * n
+    return path
+
+
+class Mpi:
+    """Runs a program on ranks of one MPI."""
+
+    def __init__(self, name):
+        self.name = name
+        self.ranks = {"openmpi": 4, "mpich": 2}[name]
+        self.launcher = shutil.which(f"mpiexec.{name}")
+
+    def run(self, program, *arguments, ranks=None, cwd=None, cache=None):
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMIX_", "PMI_"))}
+        if os.getuid() == 0:
+            env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        env["THALWEG_CACHE"] = str(cache or ROOT / "build" / "python-shims")
+        command = [self.launcher, "-n", str(ranks or self.ranks), sys.executable, str(program), *map(str, arguments)]
+        if self.name == "openmpi":
+            command.insert(1, "--oversubscribe")
+        else:
+            env.update(of_mpich())
+        done = subprocess.run(command, env=env, cwd=cwd, text=True, capture_output=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+def of_mpich():
+    """mpi4py's wheel looks for `libmpi.so.12`, which Debian calls `libmpich.so.12`."""
+    folder = ROOT / "build" / "mpich-for-mpi4py"
+    link = folder / "libmpi.so.12"
+    if not link.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        libraries = sorted(Path("/usr/lib").glob("*/libmpich.so.12"))
+        if libraries:
+            link.unlink(missing_ok=True)
+            link.symlink_to(libraries[0])
+    return {"MPI4PY_MPIABI": "mpich", "LD_LIBRARY_PATH": f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+
+
+@pytest.fixture(params=["openmpi", "mpich"])
+def mpi(request):
+    """An MPI; the test runs with each."""
+    pytest.importorskip("mpi4py")
+    made = Mpi(request.param)
+    if made.launcher is None:
+        pytest.skip(f"no mpiexec.{request.param}")
+    return made
