@@ -1,0 +1,171 @@
+"""Writing on the ranks of an MPI that mpi4py has loaded."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import thalweg
+from conftest import Mpi, of_mpich
+
+WRITE = """
+import sys
+import numpy as np, thalweg
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+path, method = sys.argv[1:]
+rows = 3 + comm.rank                      # each rank another share
+first = sum(3 + r for r in range(comm.rank))
+total = sum(3 + r for r in range(comm.size))
+with thalweg.Writer(path, comm=comm, method=method) as w:
+    assert (w.rank, w.size) == (comm.rank, comm.size)
+    for n in range(3):
+        with w.step() as s:
+            T = np.asfortranarray(np.arange(first * 5, (first + rows) * 5, dtype=float).reshape(rows, 5) + 1000 * n)
+            s.write("T", T, shape=(total, 5), offset=(first, 0), copy=n != 1)
+            s["rank"] = comm.rank
+            if comm.rank == 0:
+                s["time"] = 0.5 * n
+"""
+
+
+@pytest.mark.parametrize("method", ["MPI", "POSIX"])
+def test_ranks_write_one_file_together(mpi, tmp_path, method):
+    path = str(tmp_path / "run.bp")
+    program = tmp_path / "write.py"
+    program.write_text(WRITE)
+    mpi.run(program, path, method)
+    f = thalweg.open(path)
+    total = sum(3 + r for r in range(mpi.ranks))
+    assert f["T"].shape == (3, total, 5)
+    for n in range(3):
+        np.testing.assert_array_equal(f["T"][n].ravel(), np.arange(total * 5) + 1000.0 * n)
+    assert [b.rank for b in f["T"].blocks()] == list(range(mpi.ranks))
+    assert [b.value for b in f["rank"].blocks(1)] == list(range(mpi.ranks))
+    np.testing.assert_array_equal(f["time"][:], [0, 0.5, 1])
+    assert f.finished
+
+
+FAIL = """
+import sys
+import numpy as np, thalweg
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+said = ""
+try:
+    with thalweg.Writer(sys.argv[1], comm=comm) as w:
+        for n in range(3):
+            with w.step() as s:
+                s.write("v", np.full(2, comm.rank), shape=(2 * comm.size,), offset=(2 * comm.rank,))
+                if n == 1 and comm.rank == 1:
+                    raise RuntimeError("the solver gave up")
+except RuntimeError as e:
+    said = f"own: {e}"
+except thalweg.Error as e:
+    said = f"{type(e).__name__} by {e.reported_by}, safe: {e.safe}"
+everyone = comm.gather(said)
+if comm.rank == 0:
+    print(*everyone, sep="\\n")
+"""
+
+
+def test_an_exception_on_one_rank_reaches_all_and_costs_no_other_data(mpi, tmp_path):
+    path = str(tmp_path / "run.bp")
+    program = tmp_path / "fail.py"
+    program.write_text(FAIL)
+    said = mpi.run(program, path).splitlines()
+    assert said[1] == "own: the solver gave up"
+    for line in said[:1] + said[2 : mpi.ranks]:
+        if not line.startswith(" "):
+            assert line.startswith("InvalidArgument by 1"), said
+    f = thalweg.open(path)
+    assert len(f.steps) == 2
+    assert f.status["partial"] == [(1, 1, "invalid argument")]
+    np.testing.assert_array_equal(f["v"][0], np.repeat(np.arange(mpi.ranks), 2))
+    assert [b.rank for b in f["v"].blocks(1)] == [r for r in range(mpi.ranks) if r != 1]
+
+
+REFUSED = """
+import sys
+import thalweg
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+xml = "<adios-config><adios-group name='g'/></adios-config>" if comm.rank != 1 else "<adios-config><oops/></adios-config>"
+try:
+    thalweg.Writer(sys.argv[1], xml, comm=comm)
+except thalweg.Config as e:
+    print("refused", flush=True)
+"""
+
+
+def test_a_configuration_that_one_rank_refuses_is_refused_by_all(mpi, tmp_path):
+    program = tmp_path / "refused.py"
+    program.write_text(REFUSED)
+    assert mpi.run(program, tmp_path / "run.bp").count("refused") == mpi.ranks
+
+
+def test_what_reaches_mpi_is_built_once(mpi, tmp_path):
+    program = tmp_path / "write.py"
+    program.write_text(WRITE)
+    cache = tmp_path / "cache"
+    for n in range(2):
+        mpi.run(program, tmp_path / f"{n}.bp", "MPI", ranks=2, cache=cache)
+        (library,) = cache.iterdir()
+        assert library.name.startswith(f"shim-{mpi.name}-")
+        made = os.stat(library).st_mtime_ns
+        if n == 0:
+            first = made
+    assert made == first
+
+
+def test_what_is_missing_is_said(tmp_path):
+    """No compiler, no library: the message names what was looked for."""
+    pytest.importorskip("mpi4py")
+    program = """
+import os, thalweg
+from mpi4py import MPI
+os.environ["PATH"] = "/nowhere"
+try:
+    thalweg.Writer("x.bp", comm=MPI.COMM_SELF)
+except thalweg.Unsupported as e:
+    print(e)
+"""
+    mpi = Mpi("openmpi")
+    env = {k: v for k, v in os.environ.items() if k not in ("MPICC", "THALWEG_PREFIX", "THALWEG_MPI_LIBRARY")}
+    env.update(THALWEG_CACHE=str(tmp_path))
+    if mpi.launcher is None:
+        env.update(of_mpich())
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True, cwd=tmp_path)
+    for word in ("no mpicc", "THALWEG_PREFIX", "THALWEG_MPI_LIBRARY", "libthalweg-"):
+        assert word in done.stdout, done.stdout + done.stderr
+    env["THALWEG_MPI_LIBRARY"] = "/no/such.so"
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert "/no/such.so" in done.stdout
+
+
+def test_what_was_installed_is_used_where_nothing_can_be_built(tmp_path):
+    pytest.importorskip("mpi4py")
+    from thalweg import _core
+
+    mpi = Mpi("openmpi")
+    if mpi.launcher is None:
+        pytest.skip("no Open MPI")
+    (tmp_path / "shim.c").write_text(_core.SHIM_SOURCE)
+    (tmp_path / "thalweg_mpi.h").write_text(_core.SHIM_HEADER)
+    (tmp_path / "lib").mkdir()
+    library = tmp_path / "lib" / "libthalweg-openmpi.so"
+    subprocess.run(["mpicc.openmpi", "-shared", "-fPIC", tmp_path / "shim.c", "-o", library], check=True)
+    program = """
+import os, thalweg, thalweg.mpi
+from mpi4py import MPI
+os.environ["PATH"] = "/nowhere"
+with thalweg.Writer("x.bp", comm=MPI.COMM_WORLD) as w, w.step() as s:
+    s["x"] = 1
+print(thalweg.mpi.find())
+"""
+    env = {**os.environ, "THALWEG_CACHE": str(tmp_path / "cache"), "THALWEG_PREFIX": str(tmp_path)}
+    env.pop("MPICC", None)
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.strip() == str(library), done.stderr
+    assert thalweg.open(tmp_path / "x.bp")["x"].value == 1
