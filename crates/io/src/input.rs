@@ -1,15 +1,16 @@
 //! Mode `r`: the variables of a group read back from the last step of a file, as the papers' `read` does.
 //!
 //! Dimensions and offsets come from scalars that the program sets, else from the file; a global array is read at that
-//! place whatever blocks it was written in, so any number of ranks can restart. A local array is read from the block
-//! of this rank.
+//! place whatever blocks it was written in, so any number of ranks can restart. A local or joined array is read from the
+//! block of this rank.
 
+use crate::joined::agree_on_open;
 use crate::output::OPENING;
 use crate::resolve::{self, Scalars};
 use crate::session::{DeclaredGroup, Shared, lock};
 use std::sync::{Arc, Mutex};
+use thalweg_bp::shape::JOINED;
 use thalweg_comm::Communicator;
-use thalweg_movement::parts::agreement::agree;
 use thalweg_reader::Reader;
 use thalweg_schema::dimension::NameRef;
 use thalweg_schema::{HostLanguage, Variable};
@@ -46,7 +47,7 @@ impl Input {
             Ok(opened) => (Some(opened), Ok(())),
             Err(e) => (None, Err(e.in_group(group_name).at_rank(comm.rank()))),
         };
-        agree(&*comm, outcome, OPENING, &[])?;
+        agree_on_open(&*comm, outcome, OPENING, &[])?;
         let (group, reader) = opened.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no file is open"))?;
         Ok(Input {
             shared,
@@ -140,6 +141,7 @@ impl Input {
             step,
             match shape {
                 None => Selection::All,
+                Some(shape) if shape.global.contains(&JOINED) => Selection::Block(u64::from(self.rank)),
                 Some(shape) if shape.is_global() => {
                     let shape =
                         if *lock(&self.shared.language) == HostLanguage::Fortran { shape.reversed() } else { shape };

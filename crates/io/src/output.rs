@@ -8,6 +8,7 @@ use crate::registry;
 use crate::resolve::{self, Scalars};
 use crate::session::{DeclaredGroup, Shared, lock};
 use crate::transform;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use thalweg_bp::process_group::Header;
@@ -17,7 +18,6 @@ use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::{LONGEST_STRING, check_str16};
 use thalweg_comm::Communicator;
 use thalweg_movement::pack::{AttributeSpec, Through};
-use thalweg_movement::parts::agreement::agree;
 use thalweg_movement::parts::levels::ArrayLevel;
 use thalweg_movement::{BlockSpec, Closed, Method, Mode, OpenRequest, Pack, transformed};
 use thalweg_schema::{AttributeSource, Group, HostLanguage, MethodChoice, Statistics, Variable};
@@ -492,15 +492,15 @@ impl<'a> Output<'a> {
                 self.scalars.insert(variable.full_name(), value.clone());
             }
         }
-        let path = stored_path(&path);
+        let (path, name) = stored(&path, &variable.name);
         self.joins.note(&variable.full_name(), path, shape.as_ref(), self.pack.block_count()).map_err(place)?;
         let level = match self.levels.is_empty() {
             true => None,
-            false => self.levels.get(&(path.to_string(), variable.name.clone())).copied(),
+            false => self.levels.get(&(path.to_string(), name.to_string())).copied(),
         };
         let spec = BlockSpec {
             id,
-            name: variable.name.as_str().into(),
+            name: name.into(),
             path: path.into(),
             element: variable.element,
             is_dimension: variable.is_dimension,
@@ -527,12 +527,8 @@ impl<'a> Output<'a> {
                     None => continue,
                 },
             };
-            specs.push(AttributeSpec {
-                id: a.id,
-                name: a.name.as_str().into(),
-                path: stored_path(&a.path).into(),
-                value,
-            });
+            let (path, name) = stored(&a.path, &a.name);
+            specs.push(AttributeSpec { id: a.id, name: name.into(), path: path.into(), value });
         }
         specs
     }
@@ -623,12 +619,15 @@ fn arrays_of(group: &Mutex<DeclaredGroup>) -> Vec<ArrayLevel> {
     let group = group.builder.group();
     let arrays = group.variables.iter().filter(|v| !v.local.is_empty());
     arrays
-        .map(|v| ArrayLevel {
-            path: stored_path(&v.path).to_string(),
-            name: v.name.clone(),
-            element: v.element,
-            level: level_of(v, group),
-            transform: transform::name(v).to_string(),
+        .map(|v| {
+            let (path, name) = stored(&v.path, &v.name);
+            ArrayLevel {
+                path: path.to_string(),
+                name: name.to_string(),
+                element: v.element,
+                level: level_of(v, group),
+                transform: transform::name(v).to_string(),
+            }
         })
         .collect()
 }
@@ -659,9 +658,12 @@ fn no_variable(at: usize) -> Error {
     Error::new(ErrorKind::NotFound, format!("the group has no variable number {at}"))
 }
 
-/// Paths as both foreign readers join them alike: no slash at the end.
-fn stored_path(path: &str) -> &str {
-    path.trim_end_matches('/')
+/// A path and a name as both foreign readers join them alike: no slash at the end of a path, and that of the path `/` in
+/// front of the name.
+fn stored<'n>(path: &'n str, name: &'n str) -> (&'n str, Cow<'n, str>) {
+    let kept = path.trim_end_matches('/');
+    let at_root = kept.is_empty() && !path.is_empty() && !name.starts_with('/');
+    (kept, if at_root { Cow::Owned(format!("/{name}")) } else { Cow::Borrowed(name) })
 }
 
 fn join(base: &str, path: &str) -> String {

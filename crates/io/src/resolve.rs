@@ -4,7 +4,7 @@
 //! time index stands for one step, which the format keeps apart, so such a dimension is left out.
 
 use std::collections::HashMap;
-use thalweg_bp::shape::Shape;
+use thalweg_bp::shape::{JOINED, Shape};
 use thalweg_schema::dimension::{Dimension, NameRef};
 use thalweg_schema::{AttributeSource, Group, Variable};
 use thalweg_types::{Error, ErrorKind, Result, Value};
@@ -12,7 +12,8 @@ use thalweg_types::{Error, ErrorKind, Result, Value};
 /// The last values of scalars, by full name.
 pub type Scalars = HashMap<String, Value>;
 
-/// The shape of a block of `variable`, dimensions in the order of the document; `None` for scalars.
+/// The shape of a block of `variable`, dimensions in the order of the document; `None` for scalars. A joined dimension has
+/// the extent [`JOINED`].
 ///
 /// # Errors
 /// `InvalidArgument` naming a scalar that was not written yet; `OutOfBounds` for negative results.
@@ -39,7 +40,7 @@ pub fn shape(variable: &Variable, lookup: &mut dyn FnMut(NameRef<'_>) -> Result<
     for (d, extent) in local.iter().enumerate() {
         shape.local.push(extent.evaluate(lookup)?);
         let of = |list: &[Dimension], lookup: &mut dyn FnMut(NameRef<'_>) -> Result<i128>| match list.get(d) {
-            Some(Dimension::Joined) => Err(Error::new(ErrorKind::Unsupported, "joined dimensions are not written yet")),
+            Some(Dimension::Joined) => Ok(JOINED),
             Some(dimension) => dimension.evaluate(lookup),
             None => Ok(0),
         };

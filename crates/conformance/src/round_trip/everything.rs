@@ -8,6 +8,7 @@
 //! | `/local/rows_or_none`, `/local/some_or_none` | extents {0 or more, 3} and {0 or more} |
 //! | `/optional/...` | written in some steps, by some ranks, or never |
 //! | `/several/...` | several blocks per rank and step |
+//! | `/joined/...` | no offsets in the document; one block or two per rank |
 //! | `/holes`, `/growing`, `/empty/...` | no block covers all of it; the shape changes; a shape with an extent of 0 |
 //! | `/special/...` | NaN, infinities, the smallest and largest numbers |
 //! | `/statistics/...` | none, or minimum and maximum alone |
@@ -150,6 +151,16 @@ pub fn document(language: HostLanguage) -> String {
         &["iteration", "/size/n1"],
         r#"<var name="series" path="/time" type="double" LOCAL/>"#,
     );
+    for (name, global, local) in [
+        ("rows", ["JoinedDim", "3"].as_slice(), ["/size/l1", "3"].as_slice()),
+        ("columns", &["2", "JoinedDim"], &["2", "/size/l1"]),
+        ("twice", &["JoinedDim"], &["/size/l1"]),
+    ] {
+        let (global, local) = (list_of(global), list_of(local));
+        lines.push(format!(
+            r#"<global-bounds dimensions="{global}"><var name="{name}" path="/joined" type="real" dimensions="{local}"/></global-bounds>"#
+        ));
+    }
     lines.push(r#"<var name="locals" path="/several" type="integer" dimensions="/size/l1"/>"#.into());
     lines.push(r#"<var name="root" path="/" type="integer"/>"#.into());
     lines.push(r#"<var name="Größe in m" path="/names/with blanks" type="integer"/>"#.into());
@@ -380,6 +391,13 @@ fn one_rank(w: &mut Writer<'_>, rank: u32, ranks: u32, step: u64, empty: [u64; 2
     }
     if rank.is_multiple_of(2) {
         w.array("/holes", ElementType::F32, Shape::global([2], [3 * size], [3 * r]));
+    }
+    let own = |r: u64| 2 + (r + step) % 3;
+    let (before, total) = ((0..r).map(own).sum::<u64>(), (0..size).map(own).sum::<u64>());
+    w.array("/joined/rows", ElementType::F32, Shape::global([own(r), 3], [total, 3], [before, 0]));
+    w.array("/joined/columns", ElementType::F32, Shape::global([2, own(r)], [2, total], [0, before]));
+    for offset in [2 * before, 2 * before + own(r)] {
+        w.array("/joined/twice", ElementType::F32, Shape::global([own(r)], [2 * total], [offset]));
     }
     w.number("height", (step as u32).to_ne_bytes());
     let mine = if rank == 0 { 4 + 2 * step } else { 0 };

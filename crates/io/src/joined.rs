@@ -1,0 +1,124 @@
+//! Joined arrays: blocks that have no place in their array until all ranks have closed, where they are laid one behind
+//! the other, in the order of ranks and, on a rank, in the order they were written.
+//!
+//! While it is written such a block bears the mark of ADIOS 1.x ([`JOINED`]); at close it gets its offset and the extent
+//! of the whole, so files hold plain global arrays, which every reader knows.
+//!
+//! | when | what moves |
+//! |---|---|
+//! | open | which arrays are joined, in the reduction that is made anyway |
+//! | write | nothing |
+//! | close | one scan per joined array, one reduction; nothing where the group has none |
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use thalweg_bp::shape::{JOINED, Shape};
+use thalweg_comm::{Communicator, Reduce};
+use thalweg_movement::Pack;
+use thalweg_movement::parts::agreement::agree;
+use thalweg_schema::Group;
+use thalweg_schema::dimension::Dimension;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Agrees on an open, and that all ranks know the same joined arrays, in one reduction. `arrays`: this rank's.
+pub(crate) fn agree_on_open(comm: &dyn Communicator, own: Result<()>, doing: &str, arrays: &[String]) -> Result<()> {
+    let mut hasher = DefaultHasher::new();
+    arrays.hash(&mut hasher);
+    let digest = if arrays.is_empty() { 0 } else { hasher.finish() };
+    let agreed = agree(comm, own, doing, &[digest, !digest])?;
+    match agreed.as_slice() {
+        [largest, not_smallest] if *largest == !*not_smallest => Ok(()),
+        _ => Err(Error::new(ErrorKind::Config, "ranks have declared different joined arrays").at_rank(comm.rank())),
+    }
+}
+
+/// The joined arrays of a group, by full name.
+pub(crate) fn arrays(group: &Group) -> Vec<String> {
+    let joined = group.variables.iter().filter(|v| v.global.contains(&Dimension::Joined));
+    let mut names: Vec<String> = joined.map(|v| v.full_name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+struct Block {
+    array: usize,
+    /// In the pack.
+    number: usize,
+    dimension: usize,
+    extent: u64,
+}
+
+/// The joined arrays of an output and the blocks of them that this rank has written.
+#[derive(Default)]
+pub(crate) struct Joins {
+    arrays: Vec<String>,
+    /// Under which path each was written first.
+    paths: Vec<Option<String>>,
+    blocks: Vec<Block>,
+}
+
+impl Joins {
+    /// Of the arrays that all ranks agreed on.
+    pub(crate) fn new(arrays: Vec<String>) -> Joins {
+        Joins { paths: vec![None; arrays.len()], arrays, blocks: Vec::new() }
+    }
+
+    /// Notes the block that comes next in the pack, where its shape is joined.
+    ///
+    /// - `full`: as declared; `path`: under which it is stored; `number`: in the pack.
+    ///
+    /// # Errors
+    /// `Unsupported` where the array was declared after the output was opened, or is written under several paths.
+    pub(crate) fn note(&mut self, full: &str, path: &str, shape: Option<&Shape>, number: usize) -> Result<()> {
+        // What was to come here before, and was refused, is not there.
+        self.blocks.retain(|b| b.number < number);
+        let dimension = shape.and_then(|s| s.global.iter().position(|g| *g == JOINED));
+        let (Some(shape), Some(dimension)) = (shape, dimension) else { return Ok(()) };
+        let unsupported = |what: &str| Err(Error::new(ErrorKind::Unsupported, what));
+        let Ok(array) = self.arrays.binary_search_by(|name| name.as_str().cmp(full)) else {
+            return unsupported("a joined array that was declared after the output was opened");
+        };
+        if self.paths[array].get_or_insert_with(|| path.to_string()) != path {
+            return unsupported("a joined array under several paths in one output");
+        }
+        self.blocks.push(Block { array, number, dimension, extent: shape.local[dimension] });
+        Ok(())
+    }
+
+    /// Collective where the group has joined arrays: gives each block its place. `failed`: this rank's blocks will not
+    /// be there.
+    ///
+    /// # Errors
+    /// A lost rank; `OutOfBounds` where an array is longer than 64 bits count.
+    pub(crate) fn settle(&mut self, comm: &dyn Communicator, pack: &mut Pack<'_>, failed: bool) -> Result<()> {
+        if self.arrays.is_empty() {
+            return Ok(());
+        }
+        let written = pack.block_count();
+        self.blocks.retain(|b| !failed && b.number < written);
+        let mut own = vec![0u64; self.arrays.len()];
+        let mut long = false;
+        for b in &self.blocks {
+            // Sums over ranks must not wrap either.
+            long |= b.extent >= 1 << 40;
+            own[b.array] = own[b.array].saturating_add(b.extent);
+        }
+        if long {
+            own.fill(0);
+        }
+        let before = own.iter().map(|n| comm.exclusive_scan(*n)).collect::<Result<Vec<u64>>>()?;
+        let whole = comm.all_reduce(&own, Reduce::Sum)?;
+        if long {
+            return Err(Error::new(
+                ErrorKind::OutOfBounds,
+                "a block of more than 2^40 elements along a joined dimension",
+            ));
+        }
+        let mut next = before;
+        for b in &self.blocks {
+            pack.set_place(b.number, b.dimension, next[b.array], whole[b.array]);
+            next[b.array] += b.extent;
+        }
+        Ok(())
+    }
+}
