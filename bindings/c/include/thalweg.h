@@ -104,6 +104,9 @@ int thalweg_session_open_text(thalweg_session **session, const char *xml, const 
 /* Collective: closes all files for good and frees the session, also where it fails. Outputs must be closed before. */
 int thalweg_session_close(thalweg_session *session);
 
+/* As thalweg_session_close, without hearing of the other ranks: closes this rank's files for good and frees the session. */
+int thalweg_session_finish(thalweg_session *session);
+
 /* Frees the session and talks to nobody: for the way out after a failure. Files stay readable up to their last step. */
 void thalweg_session_drop(thalweg_session *session);
 
@@ -130,7 +133,7 @@ int thalweg_group_find(thalweg_group **group, thalweg_session *session, const ch
  * may be NULL. */
 int thalweg_group_method(thalweg_group *group, const char *method, const char *parameters, const char *base_path);
 
-/* What is recorded of the values of variables that are defined from now on. */
+/* What is recorded of the values of the group's variables; everything if nothing is said. */
 int thalweg_group_statistics(thalweg_group *group, thalweg_statistics statistics);
 
 /* Names of variables and attributes may hold a path: "/fields/T", "/fields/T/units". */
@@ -173,6 +176,10 @@ typedef enum thalweg_mode {
 /* Collective over the session's ranks: opens an output. */
 int thalweg_output_open(thalweg_output **output, thalweg_session *session, const char *group, const char *path,
                         thalweg_mode mode);
+
+/* Collective: opens an output behind step `step` of a file, for a run that carries on from an earlier checkpoint: all later steps
+ * are dropped, and gone when this returns; an open that fails on any rank drops nothing. */
+int thalweg_output_open_after(thalweg_output **output, thalweg_session *session, const char *group, const char *path, uint64_t step);
 
 /* The step that is being written. */
 uint64_t thalweg_output_step(thalweg_output *output);
@@ -239,7 +246,6 @@ typedef struct thalweg_file_info {
     uint64_t steps;      /* number of steps: one more than the last one */
     int finished;        /* closed for good: no step will come */
     uint64_t torn_bytes; /* behind the last complete step: an output that was cut off, or is being written */
-    int64_t writers;     /* ranks that wrote; -1 where the file does not say */
     size_t variables;
     size_t attributes;
     size_t groups;
@@ -408,6 +414,8 @@ int thalweg_session_open_mpi(thalweg_session **session, const char *config, MPI_
 int thalweg_session_open_text_mpi(thalweg_session **session, const char *xml, const char *name, MPI_Comm comm);
 int thalweg_output_open_mpi(thalweg_output **output, thalweg_session *session, const char *group, const char *path,
                             thalweg_mode mode, MPI_Comm comm);
+int thalweg_output_open_after_mpi(thalweg_output **output, thalweg_session *session, const char *group, const char *path,
+                                  uint64_t step, MPI_Comm comm);
 int thalweg_reader_open_mpi(thalweg_reader **reader, const char *path, MPI_Comm comm);
 
 /* All ranks are at the same step, thalweg_reader_advance is collective. */

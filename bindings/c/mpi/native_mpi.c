@@ -12,7 +12,7 @@ struct ThalwegMpiTable;
 int thalweg_core_session_open(thalweg_session **session, const char *config, const char *xml, const char *name,
                               const struct ThalwegMpiTable *table, void *comm);
 int thalweg_core_output_open(thalweg_output **output, thalweg_session *session, const char *group, const char *path,
-                             int mode, const struct ThalwegMpiTable *table, void *comm);
+                             int mode, uint64_t after, const struct ThalwegMpiTable *table, void *comm);
 int thalweg_core_reader_open(thalweg_reader **reader, const char *path, const struct ThalwegMpiTable *table, void *comm);
 int thalweg_core_reader_follow(thalweg_reader **reader, const char *path, double timeout,
                                const struct ThalwegMpiTable *table, void *comm);
@@ -43,7 +43,13 @@ int thalweg_session_open_text_mpi(thalweg_session **session, const char *xml, co
 int thalweg_output_open_mpi(thalweg_output **output, thalweg_session *session, const char *group, const char *path,
                             thalweg_mode mode, MPI_Comm comm)
 {
-    return thalweg_core_output_open(output, session, group, path, (int)mode, TABLE, wrap(comm));
+    return thalweg_core_output_open(output, session, group, path, (int)mode, 0, TABLE, wrap(comm));
+}
+
+int thalweg_output_open_after_mpi(thalweg_output **output, thalweg_session *session, const char *group, const char *path,
+                                  uint64_t step, MPI_Comm comm)
+{
+    return thalweg_core_output_open(output, session, group, path, 3, step, TABLE, wrap(comm));
 }
 
 int thalweg_reader_open_mpi(thalweg_reader **reader, const char *path, MPI_Comm comm)

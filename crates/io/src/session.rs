@@ -230,10 +230,16 @@ impl Session {
         lock(&self.comm)
     }
 
-    /// Collective: closes all files for good. Files end with a full index and a mark that no step will come.
-    pub fn finalize(&self) -> Result<()> {
+    /// Closes the files of this rank for good, without hearing of the others' outcome: for a way out that can't wait.
+    pub fn finish(&self) -> Result<()> {
         let outcome = self.shared.kept.finish();
         self.shared.pool.trim();
+        outcome
+    }
+
+    /// Collective: closes all files for good. Files end with a full index and a mark that no step will come.
+    pub fn finalize(&self) -> Result<()> {
+        let outcome = self.finish();
         agree(&**self.comm(), outcome, "finalize", &[]).map(|_| ())
     }
 }

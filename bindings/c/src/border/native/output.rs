@@ -53,11 +53,13 @@ struct Asked<'c> {
     mode: Mode,
 }
 
-fn mode(number: c_int) -> Result<Mode> {
+/// `thalweg_mode`; 3 is the mode of `thalweg_output_open_after`.
+fn mode(number: c_int, after: u64) -> Result<Mode> {
     match number {
         0 => Ok(Mode::Write),
         1 => Ok(Mode::Append),
         2 => Ok(Mode::Update),
+        3 => Ok(Mode::AppendAfter(after)),
         other => Err(wrong(format!("{other} is no mode"))),
     }
 }
@@ -85,11 +87,12 @@ unsafe fn asked<'c>(
     group: *const c_char,
     path: *const c_char,
     number: c_int,
+    after: u64,
 ) -> Result<Asked<'c>> {
     // SAFETY: from C.
     unsafe {
         let out = place(out, "the place for the output")?;
-        Ok(Asked { out, group: text(group, "the group's name")?, path: text(path, "the file's name")?, mode: mode(number)? })
+        Ok(Asked { out, group: text(group, "the group's name")?, path: text(path, "the file's name")?, mode: mode(number, after)? })
     }
 }
 
@@ -103,12 +106,42 @@ unsafe extern "C" fn thalweg_output_open(
     path: *const c_char,
     number: c_int,
 ) -> c_int {
-    status(|| {
-        // SAFETY: from C.
-        let (session, asked) = unsafe { (handle(session, "session")?, asked(out, group, path, number)) };
-        let comm = session.session.comm().duplicate()?;
-        open(asked, session, comm)
-    })
+    // 3 is not of this call.
+    let number = if number == 3 { -1 } else { number };
+    // SAFETY: from C.
+    status(|| unsafe { of_session(out, session, group, path, number, 0) })
+}
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_open_after(
+    out: *mut *mut NativeOutput,
+    session: *const NativeSession,
+    group: *const c_char,
+    path: *const c_char,
+    step: u64,
+) -> c_int {
+    // SAFETY: from C.
+    status(|| unsafe { of_session(out, session, group, path, 3, step) })
+}
+
+/// Opens over the ranks of the session.
+///
+/// # Safety
+/// See [`super::super`].
+unsafe fn of_session(
+    out: *mut *mut NativeOutput,
+    session: *const NativeSession,
+    group: *const c_char,
+    path: *const c_char,
+    number: c_int,
+    after: u64,
+) -> Result<()> {
+    // SAFETY: from C.
+    let (session, asked) = unsafe { (handle(session, "session")?, asked(out, group, path, number, after)) };
+    let comm = session.session.comm().duplicate()?;
+    open(asked, session, comm)
 }
 
 /// # Safety
@@ -120,12 +153,13 @@ unsafe extern "C" fn thalweg_core_output_open(
     group: *const c_char,
     path: *const c_char,
     number: c_int,
+    after: u64,
     table: *const ThalwegMpiTable,
     comm: *mut c_void,
 ) -> c_int {
     status(|| {
         // SAFETY: from C.
-        let (comm, asked) = unsafe { (communicator(table, comm)?, asked(out, group, path, number)) };
+        let (comm, asked) = unsafe { (communicator(table, comm)?, asked(out, group, path, number, after)) };
         // SAFETY: from C.
         match unsafe { handle(session, "session") } {
             Ok(session) => open(asked, session, comm),

@@ -84,7 +84,6 @@ struct CInfo {
     steps: u64,
     finished: c_int,
     torn_bytes: u64,
-    writers: i64,
     variables: usize,
     attributes: usize,
     groups: usize,
@@ -203,8 +202,38 @@ impl Open {
         }
         match &noted.memory {
             None => self.reader.read_steps(&noted.name, &noted.steps, &noted.selection, out).map(|_| ()),
-            Some(_) => Err(Error::new(ErrorKind::Unsupported, "reading into a box of memory")),
+            Some(memory) => self.fill_box(noted, memory, out).map_err(|e| e.in_variable(&*noted.name)),
         }
+    }
+
+    /// Reads into a box of a larger array.
+    fn fill_box(&self, noted: &Noted, memory: &MemoryBox, out: &mut [u8]) -> Result<()> {
+        let [step] = noted.steps[..] else {
+            return Err(wrong("a box of memory takes one step"));
+        };
+        let count = match &noted.selection {
+            Selection::Box(wanted) => wanted.count.clone(),
+            Selection::All => self.reader.shape(&noted.name, step)?,
+            Selection::Block(n) => {
+                let blocks = self.reader.blocks(&noted.name, step)?;
+                let block = usize::try_from(*n).ok().and_then(|n| blocks.into_iter().nth(n));
+                block.map(|b| b.count).ok_or_else(|| wrong(format!("there is no block {n}")))?
+            }
+            Selection::Points(_) => return Err(wrong("points have no box in memory")),
+        };
+        let runs = memory.runs(&count)?;
+        let elements = memory.elements()?.max(1);
+        let size = out.len() / usize::try_from(elements).map_err(|_| wrong("a memory of more than 2^64 elements"))?;
+        let run = size * usize::try_from(runs.length()).map_err(|_| wrong("a row of more than 2^64 elements"))?;
+        let starts: Vec<usize> = runs.map(|at| at as usize * size).collect();
+        // What no block covers is to stay.
+        let mut packed = Vec::new();
+        starts.iter().for_each(|at| packed.extend_from_slice(&out[*at..at + run]));
+        self.reader.read(&noted.name, step, &noted.selection, &mut packed)?;
+        for (row, at) in packed.chunks_exact(run.max(1)).zip(starts) {
+            out[at..at + run].copy_from_slice(row);
+        }
+        Ok(())
     }
 }
 
@@ -446,7 +475,6 @@ unsafe extern "C" fn thalweg_reader_info(reader: *const NativeReader, info: *mut
                 steps: status.steps,
                 finished: c_int::from(status.finished),
                 torn_bytes: status.torn_bytes,
-                writers: status.writers.map_or(-1, i64::from),
                 variables: open.reader.variables().len(),
                 attributes: open.reader.attributes().len(),
                 groups: status.groups.len(),

@@ -102,12 +102,29 @@ unsafe extern "C" fn thalweg_session_open_text(
 /// See [`super::super`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_session_close(session: *mut NativeSession) -> c_int {
+    // SAFETY: from C.
+    unsafe { end(session, Session::finalize) }
+}
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_session_finish(session: *mut NativeSession) -> c_int {
+    // SAFETY: from C.
+    unsafe { end(session, Session::finish) }
+}
+
+/// Ends a session one way or the other.
+///
+/// # Safety
+/// See [`super::super`].
+unsafe fn end(session: *mut NativeSession, how: impl FnOnce(&Session) -> Result<()>) -> c_int {
     status(|| {
         // SAFETY: from C.
         let NativeSession { session, groups } = *unsafe { take_back(session, "session") }?;
         drop(groups);
         let open = Arc::strong_count(&session) - 1;
-        session.finalize()?;
+        how(&session)?;
         match open {
             0 => Ok(()),
             n => Err(wrong(format!("{n} outputs were not closed; what they hold is not written"))),

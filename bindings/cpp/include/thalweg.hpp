@@ -1,0 +1,1104 @@
+// thalweg.hpp: Thalweg from C++17, one header over thalweg.h. No macro but the guard and what asks the compiler for features.
+//
+//   thalweg::Session session("heat.xml", MPI_COMM_WORLD);
+//   auto output = session.open("heat", "heat.bp", thalweg::Mode::write);
+//   output.write("nx", nx);
+//   output.write("T", plate);                       // std::vector, std::array, std::span, {pointer, size}, mdspan
+//   output.close();                                 // commits; collective
+//
+//   thalweg::Reader file("heat.bp");
+//   auto T = file.read<double>("T", thalweg::last, thalweg::box({0, 0}, {24, 32}));
+//
+// Every failure is a thalweg::Error with kind, rank, place and what is still safe. Destructors never throw and never wait for another
+// rank: an Output that was not closed is dropped, which one line on standard error says. docs/guide/cpp.md tells the rest.
+#ifndef THALWEG_HPP
+#define THALWEG_HPP
+
+#include <thalweg.h>
+
+#include <chrono>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#if __has_include(<version>)
+#include <version>
+#endif
+#if defined(__cpp_lib_span)
+#include <span>
+#endif
+#if defined(__cpp_lib_mdspan)
+#include <mdspan>
+#endif
+
+namespace thalweg {
+
+// ---- Errors ----
+
+/// What sort of failure it was.
+enum class Kind {
+    io = THALWEG_IO,
+    not_found = THALWEG_NOT_FOUND,
+    already_exists = THALWEG_ALREADY_EXISTS,
+    permission_denied = THALWEG_PERMISSION_DENIED,
+    no_space = THALWEG_NO_SPACE,
+    no_memory = THALWEG_NO_MEMORY,
+    corrupt = THALWEG_CORRUPT,
+    torn = THALWEG_TORN,
+    out_of_bounds = THALWEG_OUT_OF_BOUNDS,
+    unsupported = THALWEG_UNSUPPORTED,
+    config = THALWEG_CONFIG,
+    invalid_argument = THALWEG_INVALID_ARGUMENT,
+    peer_lost = THALWEG_PEER_LOST,
+    timeout = THALWEG_TIMEOUT,
+    not_ready = THALWEG_NOT_READY,
+    end_of_stream = THALWEG_END_OF_STREAM
+};
+
+/// Where it happened; what is not known is empty.
+struct Place {
+    std::optional<int> rank;
+    std::optional<std::string> group;
+    std::optional<std::uint64_t> step;
+    std::optional<std::string> variable;
+    std::optional<std::string> object; ///< file or subfile
+    std::optional<std::uint64_t> byte; ///< in that object
+};
+
+/// A failure. what() is everything in one text; the rest are the same facts as fields.
+class Error : public std::exception {
+public:
+    /// The last failure of this thread.
+    explicit Error(const thalweg_error& e)
+        : facts_(std::make_shared<const Facts>(Facts{static_cast<Kind>(e.status), e.text, e.what, place_of(e), optional(e.safe),
+                                                     e.reported_by < 0 ? std::nullopt : std::optional<int>(static_cast<int>(e.reported_by))}))
+    {
+    }
+
+    const char* what() const noexcept override { return facts_->text.c_str(); }
+    Kind kind() const noexcept { return facts_->kind; }
+    const Place& place() const noexcept { return facts_->place; }
+    /// What failed, and why, without the place.
+    const std::string& reason() const noexcept { return facts_->what; }
+    /// What is still safe, where that is known.
+    const std::optional<std::string>& still_safe() const noexcept { return facts_->safe; }
+    /// The rank that failed, where this one only heard of it.
+    std::optional<int> reported_by() const noexcept { return facts_->reported_by; }
+
+private:
+    struct Facts {
+        Kind kind;
+        std::string text, what;
+        Place place;
+        std::optional<std::string> safe;
+        std::optional<int> reported_by;
+    };
+    std::shared_ptr<const Facts> facts_; // exceptions are copied, and copies must not throw
+
+    static std::optional<std::string> optional(const char* text) { return text ? std::optional<std::string>(text) : std::nullopt; }
+    static Place place_of(const thalweg_error& e)
+    {
+        Place place;
+        if (e.rank >= 0) place.rank = static_cast<int>(e.rank);
+        if (e.step >= 0) place.step = static_cast<std::uint64_t>(e.step);
+        if (e.byte >= 0) place.byte = static_cast<std::uint64_t>(e.byte);
+        place.group = optional(e.group);
+        place.variable = optional(e.variable);
+        place.object = optional(e.object);
+        return place;
+    }
+};
+
+namespace detail {
+
+inline void check(int status)
+{
+    if (status != THALWEG_OK) throw Error(*thalweg_last_error());
+}
+
+[[noreturn]] inline void refuse(const std::string& what, const std::string& variable = {})
+{
+    thalweg_error e{};
+    const std::string text = variable.empty() ? what : what + " (\"" + variable + "\")";
+    e.status = THALWEG_INVALID_ARGUMENT;
+    e.text = text.c_str();
+    e.what = what.c_str();
+    e.rank = e.step = e.byte = e.reported_by = -1;
+    e.variable = variable.empty() ? nullptr : variable.c_str();
+    throw Error(e);
+}
+
+template <class T, class = void>
+struct has_data : std::false_type {};
+template <class T>
+struct has_data<T, std::void_t<decltype(std::declval<T&>().data()), decltype(std::declval<T&>().size())>> : std::true_type {};
+
+} // namespace detail
+
+// ---- Element types ----
+
+/// The element type of a C++ type: integers by size and sign, float, double, long double, std::complex of float and double,
+/// std::string for texts.
+template <class T, class = void>
+struct element; // not defined: a type that files do not have
+
+template <class T>
+struct element<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8>> {
+    static constexpr thalweg_type value = sizeof(T) == 1   ? (std::is_signed_v<T> ? THALWEG_INT8 : THALWEG_UINT8)
+                                          : sizeof(T) == 2 ? (std::is_signed_v<T> ? THALWEG_INT16 : THALWEG_UINT16)
+                                          : sizeof(T) == 4 ? (std::is_signed_v<T> ? THALWEG_INT32 : THALWEG_UINT32)
+                                                           : (std::is_signed_v<T> ? THALWEG_INT64 : THALWEG_UINT64);
+};
+template <>
+struct element<float> {
+    static constexpr thalweg_type value = THALWEG_FLOAT32;
+};
+template <>
+struct element<double> {
+    static constexpr thalweg_type value = THALWEG_FLOAT64;
+};
+template <>
+struct element<long double> {
+    static_assert(sizeof(long double) == 16, "files hold long double of 16 bytes");
+    static constexpr thalweg_type value = THALWEG_LONG_DOUBLE;
+};
+template <>
+struct element<std::complex<float>> {
+    static constexpr thalweg_type value = THALWEG_COMPLEX64;
+};
+template <>
+struct element<std::complex<double>> {
+    static constexpr thalweg_type value = THALWEG_COMPLEX128;
+};
+template <>
+struct element<std::string> {
+    static constexpr thalweg_type value = THALWEG_STRING;
+};
+
+template <class T>
+inline constexpr thalweg_type element_v = element<std::remove_cv_t<T>>::value;
+
+/// Whether arrays of it can be in files.
+template <class T, class = void>
+struct is_number : std::false_type {};
+template <class T>
+struct is_number<T, std::void_t<decltype(element<std::remove_cv_t<T>>::value)>>
+    : std::bool_constant<!std::is_same_v<std::remove_cv_t<T>, std::string>> {};
+
+// ---- Views ----
+
+/// Elements one behind the other that somebody else owns: from whatever has data() and size(), from arrays, from pointer and size.
+template <class T>
+class View {
+public:
+    constexpr View() noexcept = default;
+    constexpr View(T* data, std::size_t size) noexcept : data_(data), size_(size) {}
+    template <std::size_t N>
+    constexpr View(T (&array)[N]) noexcept : data_(array), size_(N)
+    {
+    }
+    template <class C, class = std::enable_if_t<!std::is_same_v<std::decay_t<C>, View> && detail::has_data<C>::value &&
+                                                std::is_convertible_v<std::remove_pointer_t<decltype(std::declval<C&>().data())> (*)[], T (*)[]>>>
+    constexpr View(C&& container) noexcept : data_(container.data()), size_(container.size())
+    {
+    }
+
+    constexpr T* data() const noexcept { return data_; }
+    constexpr std::size_t size() const noexcept { return size_; }
+    constexpr bool empty() const noexcept { return size_ == 0; }
+    constexpr T* begin() const noexcept { return data_; }
+    constexpr T* end() const noexcept { return data_ + size_; }
+    constexpr T& operator[](std::size_t at) const noexcept { return data_[at]; }
+#if defined(__cpp_lib_span)
+    constexpr operator std::span<T>() const noexcept { return {data_, size_}; }
+#endif
+
+private:
+    T* data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+/// Extents, one number per dimension, slowest first.
+using Dims = std::vector<std::uint64_t>;
+
+/// Where a block lies in a global array. Where `shape` is empty, the group says it; where `offset` is, it is zeros.
+struct Box {
+    Dims shape, offset, count;
+};
+
+/// Where a block's elements lie in a larger array in memory, such as one with ghost cells.
+struct Memory {
+    Dims shape, offset;
+
+    /// The inside of an array that has `width` ghost cells on all sides of a block of `count`.
+    static Memory ghosts(const Dims& count, std::uint64_t width)
+    {
+        Memory memory{count, Dims(count.size(), width)};
+        for (auto& extent : memory.shape) extent += 2 * width;
+        return memory;
+    }
+};
+
+/// The box that the group's dimensions say.
+inline const Box declared{};
+
+namespace detail {
+
+inline const std::uint64_t* pointer(const Dims& dims) { return dims.empty() ? nullptr : dims.data(); }
+
+inline thalweg_memory c_memory(const Memory& memory, const std::string& name)
+{
+    if (memory.shape.size() != memory.offset.size()) refuse("shape and offset of a memory have not as many dimensions", name);
+    return {memory.shape.size(), pointer(memory.shape), pointer(memory.offset)};
+}
+
+inline thalweg_box c_box(const Box& box, const std::string& name)
+{
+    const std::size_t ndim = box.count.size();
+    if ((!box.shape.empty() && box.shape.size() != ndim) || (!box.offset.empty() && box.offset.size() != ndim))
+        refuse("shape, offset and count of a box have not as many dimensions", name);
+    return {ndim, pointer(box.shape), pointer(box.offset), box.count.data()};
+}
+
+/// A block's elements, whatever holds them.
+struct Elements {
+    const void* data;
+    std::size_t count;
+    std::size_t size; // bytes of one
+    thalweg_type type;
+    Dims extents; // where what holds them has some
+};
+
+template <class T>
+Elements elements(const T* data, std::size_t count, Dims extents = {})
+{
+    static_assert(is_number<T>::value, "files have no such element type; for bool write std::uint8_t");
+    return {count ? data : nullptr, count, sizeof(T), element_v<T>, std::move(extents)};
+}
+
+template <class T>
+struct is_view : std::false_type {};
+template <class T>
+struct is_view<View<T>> : std::true_type {};
+#if defined(__cpp_lib_span)
+template <class T, std::size_t N>
+struct is_view<std::span<T, N>> : std::true_type {};
+#endif
+
+template <class T>
+struct is_mdspan : std::false_type {};
+#if defined(__cpp_lib_mdspan)
+template <class T, class E, class L, class A>
+struct is_mdspan<std::mdspan<T, E, L, A>> : std::true_type {
+    static_assert(std::is_same_v<L, std::layout_right>, "elements of an mdspan lie one behind the other, row by row: std::layout_right");
+};
+template <class T, class E, class L, class A>
+struct is_view<std::mdspan<T, E, L, A>> : std::true_type {};
+#endif
+
+template <class V>
+Elements elements_of(const V& values)
+{
+    if constexpr (is_mdspan<V>::value) {
+        Dims extents;
+        for (std::size_t d = 0; d < values.rank(); d++) extents.push_back(static_cast<std::uint64_t>(values.extent(d)));
+        return elements(values.data_handle(), static_cast<std::size_t>(values.size()), std::move(extents));
+    } else if constexpr (std::is_array_v<V>) {
+        using T = std::remove_all_extents_t<V>;
+        return elements(reinterpret_cast<const T*>(&values), sizeof(V) / sizeof(T));
+    } else {
+        static_assert(has_data<const V>::value, "no number, text, or what holds numbers one behind the other");
+        return elements(values.data(), static_cast<std::size_t>(values.size()));
+    }
+}
+
+} // namespace detail
+
+// ---- Outputs ----
+
+enum class Mode { write = THALWEG_WRITE, append = THALWEG_APPEND, update = THALWEG_UPDATE };
+
+/// One step of one group, from open to close.
+class Output {
+public:
+    Output(Output&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), path_(std::move(other.path_)) {}
+    Output& operator=(Output&& other) noexcept
+    {
+        if (this != &other) {
+            drop_loudly();
+            handle_ = std::exchange(other.handle_, nullptr);
+            path_ = std::move(other.path_);
+        }
+        return *this;
+    }
+    Output(const Output&) = delete;
+    Output& operator=(const Output&) = delete;
+
+    /// An output that was not closed is dropped: nothing of it is written, and one line on standard error says so. Nobody is waited
+    /// for, as the other ranks may be elsewhere. Where the program goes on, call abandon() before, which tells them.
+    ~Output() { drop_loudly(); }
+
+    /// The step that is being written.
+    std::uint64_t step() const { return thalweg_output_step(need_open()); }
+    bool is_open() const noexcept { return handle_ != nullptr; }
+
+    /// How many bytes this rank is about to write; optional, memory is then taken in one piece.
+    Output& reserve(std::uint64_t bytes)
+    {
+        detail::check(thalweg_output_reserve(need_open(), bytes));
+        return *this;
+    }
+
+    /// Writes a number, a text, or a block whose dimensions the group says: from a vector, array, span, View, mdspan. The memory is free
+    /// again when this returns.
+    template <class V>
+    Output& write(const std::string& name, const V& value)
+    {
+        if constexpr (is_number<V>::value) {
+            return put(name, detail::elements(&value, 1), declared, nullptr, false);
+        } else if constexpr (std::is_convertible_v<const V&, std::string_view>) {
+            const std::string_view text = value;
+            thalweg_block_data block{};
+            block.data = text.empty() ? "" : text.data();
+            block.bytes = text.size();
+            block.check_type = 1;
+            block.type = THALWEG_STRING;
+            detail::check(thalweg_put(need_open(), name.c_str(), &block));
+            return *this;
+        } else {
+            return put(name, detail::elements_of(value), declared, nullptr, false);
+        }
+    }
+
+    /// Writes a block and says where it lies: {{ny, nx}, {first, 0}, {rows, nx}}. An mdspan brings the count itself.
+    template <class V>
+    Output& write(const std::string& name, const V& values, const Box& box)
+    {
+        return put(name, detail::elements_of(values), box, nullptr, false);
+    }
+
+    /// Writes a block out of a larger array.
+    template <class V>
+    Output& write(const std::string& name, const V& values, const Box& box, const Memory& memory)
+    {
+        return put(name, detail::elements_of(values), box, &memory, false);
+    }
+
+    /// As write, from memory that stays as it is until close: nothing is copied.
+    template <class V>
+    Output& write_deferred(const std::string& name, V&& values, const Box& box = declared)
+    {
+        return put(name, lasting(std::forward<V>(values)), box, nullptr, true);
+    }
+    template <class V>
+    Output& write_deferred(const std::string& name, V&& values, const Box& box, const Memory& memory)
+    {
+        return put(name, lasting(std::forward<V>(values)), box, &memory, true);
+    }
+
+    /// Collective: commits the step, which is then readable. The output is not open any more, also where that fails.
+    void close()
+    {
+        need_open();
+        detail::check(thalweg_output_close(std::exchange(handle_, nullptr)));
+    }
+
+    /// Collective, instead of close, on a rank that can't go on: the close of the others fails, naming this rank and `why`; what they
+    /// wrote is kept.
+    void abandon(const std::string& why) noexcept
+    {
+        if (handle_) thalweg_output_abandon(std::exchange(handle_, nullptr), why.c_str());
+    }
+
+    /// Drops it and says nothing: for who handles an exception and knows that the step is lost.
+    void drop() noexcept { thalweg_output_drop(std::exchange(handle_, nullptr)); }
+
+    thalweg_output* handle() const noexcept { return handle_; }
+
+private:
+    friend class Session;
+    Output(thalweg_output* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
+
+    thalweg_output* need_open() const
+    {
+        if (!handle_) detail::refuse("the output is not open");
+        return handle_;
+    }
+
+    template <class V>
+    static detail::Elements lasting(V&& values)
+    {
+        using Plain = std::remove_cv_t<std::remove_reference_t<V>>;
+        static_assert(std::is_lvalue_reference_v<V> || detail::is_view<Plain>::value,
+                      "a temporary does not last until close: write it, or keep it in a variable");
+        return detail::elements_of(std::as_const(values));
+    }
+
+    Output& put(const std::string& name, const detail::Elements& elements, const Box& box, const Memory* memory, bool deferred)
+    {
+        thalweg_block_data block{};
+        block.data = elements.data;
+        block.bytes = elements.count * elements.size;
+        block.check_type = 1;
+        block.type = elements.type;
+        block.deferred = deferred;
+        thalweg_box c_box{};
+        thalweg_memory c_memory{};
+        Box with_count;
+        const Box* place = &box;
+        if (box.count.empty() && !memory && !(box.shape.empty() && box.offset.empty())) {
+            // The extents of an mdspan are the block's; other lists of elements have one dimension.
+            with_count = box;
+            with_count.count = elements.extents.empty() ? Dims{elements.count} : elements.extents;
+            place = &with_count;
+        }
+        if (!place->count.empty()) {
+            c_box = detail::c_box(*place, name);
+            block.box = &c_box;
+        }
+        if (memory) {
+            c_memory = detail::c_memory(*memory, name);
+            block.memory = &c_memory;
+        }
+        detail::check(thalweg_put(need_open(), name.c_str(), &block));
+        return *this;
+    }
+
+    void drop_loudly() noexcept
+    {
+        if (!handle_) return;
+        thalweg_output_drop(std::exchange(handle_, nullptr));
+        std::fprintf(stderr, "thalweg: an output to %s was not closed; its step is not written\n", path_.c_str());
+    }
+
+    thalweg_output* handle_;
+    std::string path_;
+};
+
+// ---- Groups and sessions ----
+
+enum class Statistics { off = THALWEG_STATISTICS_OFF, minmax = THALWEG_STATISTICS_MINMAX, full = THALWEG_STATISTICS_FULL };
+
+/// A group, declared in code or in XML; lives as long as its session. Every rank declares the same.
+class Group {
+public:
+    /// Chooses a method, one more each time; `parameters` as "key=value;key=value".
+    Group& method(const std::string& name, const std::string& parameters = {}, const std::string& base_path = {})
+    {
+        detail::check(thalweg_group_method(handle_, name.c_str(), parameters.c_str(), base_path.c_str()));
+        return *this;
+    }
+    /// What is recorded of values.
+    Group& statistics(Statistics level)
+    {
+        detail::check(thalweg_group_statistics(handle_, static_cast<thalweg_statistics>(level)));
+        return *this;
+    }
+    /// One value, or one text (std::string).
+    template <class T>
+    Group& scalar(const std::string& name)
+    {
+        detail::check(thalweg_define_scalar(handle_, name.c_str(), element_v<T>));
+        return *this;
+    }
+    /// An array whose dimensions are texts over the group's scalars: ("T", "rows,nx", "ny,nx", "first,0"); without the last two local to
+    /// a rank.
+    template <class T>
+    Group& array(const std::string& name, const std::string& dimensions, const std::string& global = {}, const std::string& offset = {})
+    {
+        detail::check(thalweg_define_array(handle_, name.c_str(), element_v<T>, dimensions.c_str(), global.c_str(), offset.c_str()));
+        return *this;
+    }
+    /// A global array of this shape, written with boxes, or whole without one.
+    template <class T>
+    Group& global(const std::string& name, const Dims& shape)
+    {
+        detail::check(thalweg_define_global(handle_, name.c_str(), element_v<T>, shape.size(), shape.data()));
+        return *this;
+    }
+    /// A global array of so many dimensions; each box says the shape too.
+    template <class T>
+    Group& global(const std::string& name, std::size_t ndim)
+    {
+        detail::check(thalweg_define_global(handle_, name.c_str(), element_v<T>, ndim, nullptr));
+        return *this;
+    }
+    /// An array local to a rank, of so many dimensions; each box says how large it is.
+    template <class T>
+    Group& local(const std::string& name, std::size_t ndim)
+    {
+        detail::check(thalweg_define_local(handle_, name.c_str(), element_v<T>, ndim));
+        return *this;
+    }
+    /// An attribute: a number, a text, or several numbers.
+    template <class V>
+    Group& attribute(const std::string& name, const V& value)
+    {
+        if constexpr (is_number<V>::value) {
+            detail::check(thalweg_define_attribute(handle_, name.c_str(), element_v<V>, 1, &value));
+        } else if constexpr (std::is_convertible_v<const V&, std::string_view>) {
+            const std::string text{std::string_view(value)};
+            detail::check(thalweg_define_attribute(handle_, name.c_str(), THALWEG_STRING, 1, text.c_str()));
+        } else {
+            const auto values = detail::elements_of(value);
+            detail::check(thalweg_define_attribute(handle_, name.c_str(), values.type, values.count, values.data));
+        }
+        return *this;
+    }
+    /// An attribute of several texts.
+    Group& attribute(const std::string& name, const std::vector<std::string>& texts)
+    {
+        std::vector<const char*> pointers;
+        for (const auto& text : texts) pointers.push_back(text.c_str());
+        detail::check(thalweg_define_attribute(handle_, name.c_str(), THALWEG_STRINGS, pointers.size(), pointers.data()));
+        return *this;
+    }
+    /// An attribute with the value that a scalar has when the step is closed.
+    Group& attribute_of(const std::string& name, const std::string& variable)
+    {
+        detail::check(thalweg_define_attribute_of(handle_, name.c_str(), variable.c_str()));
+        return *this;
+    }
+    /// Chooses a transform ("zlib:5") for a variable; empty for none.
+    Group& transform(const std::string& variable, const std::string& transform)
+    {
+        detail::check(thalweg_set_transform(handle_, variable.c_str(), transform.c_str()));
+        return *this;
+    }
+
+    thalweg_group* handle() const noexcept { return handle_; }
+
+private:
+    friend class Session;
+    explicit Group(thalweg_group* handle) : handle_(handle) {}
+    thalweg_group* handle_;
+};
+
+/// From start to end of a program's output: groups, methods, the buffer.
+class Session {
+public:
+    /// For this process alone, without XML: groups are declared in code.
+    Session() { detail::check(thalweg_session_open(&handle_, nullptr)); }
+    /// For this process alone, of the groups and methods in an XML file.
+    explicit Session(const std::string& config) { detail::check(thalweg_session_open(&handle_, config.c_str())); }
+    /// For this process alone; `name` is for messages.
+    static Session from_text(const std::string& xml, const std::string& name = "configuration")
+    {
+        Session session(nullptr, 0);
+        detail::check(thalweg_session_open_text(&session.handle_, xml.c_str(), name.c_str()));
+        return session;
+    }
+#if defined(THALWEG_H_MPI)
+    /// Collective, as without a communicator; it is duplicated.
+    explicit Session(MPI_Comm comm) { detail::check(thalweg_session_open_mpi(&handle_, nullptr, comm)); }
+    Session(const std::string& config, MPI_Comm comm) { detail::check(thalweg_session_open_mpi(&handle_, config.c_str(), comm)); }
+    static Session from_text(const std::string& xml, const std::string& name, MPI_Comm comm)
+    {
+        Session session(nullptr, 0);
+        detail::check(thalweg_session_open_text_mpi(&session.handle_, xml.c_str(), name.c_str(), comm));
+        return session;
+    }
+#endif
+
+    Session(Session&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), exceptions_(other.exceptions_) {}
+    Session& operator=(Session&& other) noexcept
+    {
+        if (this != &other) {
+            finish();
+            handle_ = std::exchange(other.handle_, nullptr);
+            exceptions_ = other.exceptions_;
+        }
+        return *this;
+    }
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+
+    /// What close() was not called for: closes this rank's files for good without waiting for others; a failure is one line on standard
+    /// error. While an exception unwinds, files are left as their last step made them, so that who follows them learns that the writer
+    /// failed.
+    ~Session() { finish(); }
+
+    /// Collective: closes all files for good.
+    void close() { detail::check(thalweg_session_close(std::exchange(handle_, nullptr))); }
+
+    Group declare(const std::string& name)
+    {
+        thalweg_group* group = nullptr;
+        detail::check(thalweg_group_declare(&group, handle_, name.c_str()));
+        return Group(group);
+    }
+    /// A group that is declared already, in XML for example.
+    Group group(const std::string& name)
+    {
+        thalweg_group* group = nullptr;
+        detail::check(thalweg_group_find(&group, handle_, name.c_str()));
+        return Group(group);
+    }
+
+    /// The most memory that outputs may use in this process; 0 writes everything through.
+    void set_buffer(std::uint64_t bytes) { detail::check(thalweg_session_set_buffer(handle_, bytes)); }
+
+    /// Collective over the session's ranks: opens an output.
+    Output open(const std::string& group, const std::string& path, Mode mode)
+    {
+        thalweg_output* output = nullptr;
+        detail::check(thalweg_output_open(&output, handle_, group.c_str(), path.c_str(), static_cast<thalweg_mode>(mode)));
+        return Output(output, path);
+    }
+    /// Collective: opens an output behind a step; all later ones are dropped, as a restart from a checkpoint needs it.
+    Output open_after(const std::string& group, const std::string& path, std::uint64_t step)
+    {
+        thalweg_output* output = nullptr;
+        detail::check(thalweg_output_open_after(&output, handle_, group.c_str(), path.c_str(), step));
+        return Output(output, path);
+    }
+#if defined(THALWEG_H_MPI)
+    Output open(const std::string& group, const std::string& path, Mode mode, MPI_Comm comm)
+    {
+        thalweg_output* output = nullptr;
+        detail::check(thalweg_output_open_mpi(&output, handle_, group.c_str(), path.c_str(), static_cast<thalweg_mode>(mode), comm));
+        return Output(output, path);
+    }
+    Output open_after(const std::string& group, const std::string& path, std::uint64_t step, MPI_Comm comm)
+    {
+        thalweg_output* output = nullptr;
+        detail::check(thalweg_output_open_after_mpi(&output, handle_, group.c_str(), path.c_str(), step, comm));
+        return Output(output, path);
+    }
+#endif
+
+    thalweg_session* handle() const noexcept { return handle_; }
+
+private:
+    Session(std::nullptr_t, int) noexcept {}
+
+    void finish() noexcept
+    {
+        if (!handle_) return;
+        if (std::uncaught_exceptions() > exceptions_) {
+            thalweg_session_drop(handle_);
+        } else if (thalweg_session_finish(handle_) != THALWEG_OK) {
+            std::fprintf(stderr, "thalweg: closing a session: %s\n", thalweg_last_error()->text);
+        }
+        handle_ = nullptr;
+    }
+
+    thalweg_session* handle_ = nullptr;
+    int exceptions_ = std::uncaught_exceptions();
+};
+
+// ---- Readers ----
+
+/// A step below 0 counts from the end of a variable's steps.
+inline constexpr std::int64_t last = -1;
+inline constexpr std::uint64_t all_steps = UINT64_MAX;
+
+/// What of a variable is wanted.
+class Selection {
+public:
+    /// The whole global array; block 0 of a local one; the scalar.
+    Selection() = default;
+    static Selection box(Dims offset, Dims count)
+    {
+        Selection s;
+        s.kind_ = THALWEG_SELECT_BOX;
+        s.ndim_ = count.size();
+        if (offset.size() != count.size()) detail::refuse("offset and count of a box have not as many dimensions");
+        s.offset_ = std::move(offset);
+        s.count_ = std::move(count);
+        return s;
+    }
+    static Selection points(const std::vector<Dims>& points)
+    {
+        Selection s;
+        s.kind_ = THALWEG_SELECT_POINTS;
+        s.ndim_ = points.empty() ? 1 : points.front().size();
+        s.number_ = points.size();
+        for (const auto& point : points) {
+            if (point.size() != s.ndim_) detail::refuse("points have not as many dimensions");
+            s.offset_.insert(s.offset_.end(), point.begin(), point.end());
+        }
+        return s;
+    }
+    /// One block as it was written, by its number within the step.
+    static Selection block(std::uint64_t number)
+    {
+        Selection s;
+        s.kind_ = THALWEG_SELECT_BLOCK;
+        s.number_ = number;
+        return s;
+    }
+
+    thalweg_selection c() const noexcept
+    {
+        thalweg_selection c{};
+        c.kind = kind_;
+        c.ndim = ndim_;
+        if (kind_ == THALWEG_SELECT_BOX) c.offset = offset_.data(), c.count = count_.data();
+        if (kind_ == THALWEG_SELECT_POINTS) c.points = offset_.data(), c.npoints = number_;
+        if (kind_ == THALWEG_SELECT_BLOCK) c.block = number_;
+        return c;
+    }
+
+private:
+    thalweg_selection_kind kind_ = THALWEG_SELECT_ALL;
+    std::size_t ndim_ = 0;
+    Dims offset_, count_;
+    std::uint64_t number_ = 0;
+};
+
+inline Selection all() { return {}; }
+inline Selection box(Dims offset, Dims count) { return Selection::box(std::move(offset), std::move(count)); }
+inline Selection points(const std::vector<Dims>& list) { return Selection::points(list); }
+inline Selection block(std::uint64_t number) { return Selection::block(number); }
+
+/// What a variable is at each step.
+enum class Sort {
+    scalar = THALWEG_SCALAR,           ///< one value or text
+    local_value = THALWEG_LOCAL_VALUE, ///< one value per writer; reads as an array of one dimension
+    global = THALWEG_GLOBAL,           ///< blocks of one array
+    local = THALWEG_LOCAL              ///< arrays that have nothing to do with each other
+};
+
+struct Variable {
+    std::string name, group;
+    thalweg_type type;
+    Sort sort;
+    Dims shape;                       ///< in the first step; of block 0 for local arrays
+    bool shape_changes;               ///< other steps or blocks have other shapes
+    std::vector<std::uint64_t> steps; ///< in which it was written, rising
+    std::uint64_t blocks;             ///< over all steps
+    std::string transform;            ///< empty for none
+};
+
+/// What is recorded of values; not finite numbers are left out.
+struct Summary {
+    std::uint64_t blocks, elements;
+    std::optional<double> min, max; ///< of complex numbers: of their magnitudes
+    std::optional<double> mean, deviation;
+
+    /// Minimum and maximum in the variable's own type.
+    template <class T>
+    std::optional<std::pair<T, T>> bounds() const
+    {
+        if (!min) return std::nullopt;
+        std::pair<T, T> both;
+        std::memcpy(&both.first, c.min_bytes, sizeof(T));
+        std::memcpy(&both.second, c.max_bytes, sizeof(T));
+        return both;
+    }
+
+    explicit Summary(const thalweg_summary& from) : blocks(from.blocks), elements(from.elements), c(from)
+    {
+        if (from.has_bounds) min = from.min, max = from.max;
+        if (from.has_mean) mean = from.mean, deviation = from.deviation;
+    }
+
+    thalweg_summary c;
+};
+
+struct Block {
+    Dims offset, count;
+    std::optional<int> subfile; ///< none: the file itself
+    Summary summary;
+};
+
+/// Waiting times; below 0 for ever.
+using Seconds = std::chrono::duration<double>;
+inline constexpr Seconds forever{-1.0};
+
+/// What came while a file was followed.
+enum class Next { step, not_yet, end, writer_died };
+
+/// A file that is read.
+class Reader {
+public:
+    /// Not collective.
+    explicit Reader(const std::string& path) { detail::check(thalweg_reader_open(&handle_, path.c_str())); }
+    /// Waits for a file that a running writer makes, and for its first step, at which the reader then is.
+    static Reader follow(const std::string& path, Seconds timeout = forever)
+    {
+        Reader reader;
+        detail::check(thalweg_reader_follow(&reader.handle_, path.c_str(), timeout.count()));
+        return reader;
+    }
+#if defined(THALWEG_H_MPI)
+    /// Collective: all ranks open it, or none.
+    Reader(const std::string& path, MPI_Comm comm) { detail::check(thalweg_reader_open_mpi(&handle_, path.c_str(), comm)); }
+    /// Collective, as is advance() then: all ranks are at the same step.
+    static Reader follow(const std::string& path, Seconds timeout, MPI_Comm comm)
+    {
+        Reader reader;
+        detail::check(thalweg_reader_follow_mpi(&reader.handle_, path.c_str(), timeout.count(), comm));
+        return reader;
+    }
+#endif
+
+    Reader(Reader&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    Reader& operator=(Reader&& other) noexcept
+    {
+        if (this != &other) {
+            thalweg_reader_close(handle_);
+            handle_ = std::exchange(other.handle_, nullptr);
+        }
+        return *this;
+    }
+    Reader(const Reader&) = delete;
+    Reader& operator=(const Reader&) = delete;
+    ~Reader() { thalweg_reader_close(handle_); }
+
+    /// The step that a following reader is at.
+    std::uint64_t step() const { return thalweg_reader_step(handle_); }
+    /// Goes to the next step.
+    Next advance(Seconds timeout = forever) { return go(0, timeout); }
+    /// Goes to the newest step.
+    Next advance_to_last(Seconds timeout = forever) { return go(1, timeout); }
+
+    /// Number of steps: one more than the last one.
+    std::uint64_t steps() const { return info().steps; }
+    thalweg_file_info info() const
+    {
+        thalweg_file_info info{};
+        detail::check(thalweg_reader_info(handle_, &info));
+        return info;
+    }
+    std::vector<std::string> variables() const { return names(thalweg_reader_variable_name, info().variables); }
+    std::vector<std::string> attributes() const { return names(thalweg_reader_attribute_name, info().attributes); }
+    std::vector<std::string> groups() const { return names(thalweg_reader_group_name, info().groups); }
+
+    bool has(const std::string& name) const
+    {
+        const thalweg_variable* v = nullptr;
+        const int status = thalweg_reader_variable(handle_, name.c_str(), &v);
+        if (status != THALWEG_NOT_FOUND) detail::check(status);
+        return status == THALWEG_OK;
+    }
+    Variable variable(const std::string& name) const
+    {
+        const thalweg_variable* v = nullptr;
+        detail::check(thalweg_reader_variable(handle_, name.c_str(), &v));
+        return {v->name, v->group, v->type, static_cast<Sort>(v->kind), dims(v->shape, v->ndim), v->shape_changes != 0,
+                dims(v->steps, v->nsteps), v->blocks, v->transform ? v->transform : ""};
+    }
+    Dims shape(const std::string& name, std::int64_t step = last) const
+    {
+        Dims shape(256);
+        std::size_t ndim = 0;
+        detail::check(thalweg_reader_shape(handle_, name.c_str(), step, shape.size(), shape.data(), &ndim));
+        shape.resize(ndim);
+        return shape;
+    }
+    /// Characteristics of `count` steps from `step` on. No value is read.
+    Summary summary(const std::string& name, std::int64_t step = 0, std::uint64_t count = all_steps) const
+    {
+        thalweg_summary summary{};
+        detail::check(thalweg_reader_summary(handle_, name.c_str(), step, count, &summary));
+        return Summary(summary);
+    }
+    std::vector<Block> blocks(const std::string& name, std::int64_t step = last) const
+    {
+        thalweg_blocks* found = nullptr;
+        detail::check(thalweg_reader_blocks(handle_, name.c_str(), step, &found));
+        const std::unique_ptr<thalweg_blocks, void (*)(thalweg_blocks*)> owner(found, thalweg_blocks_free);
+        std::vector<Block> blocks;
+        for (std::size_t n = 0; n < found->count; n++) {
+            const thalweg_block& b = found->block[n];
+            blocks.push_back({dims(b.offset, b.ndim), dims(b.count, b.ndim),
+                              b.subfile < 0 ? std::nullopt : std::optional<int>(static_cast<int>(b.subfile)), Summary(b.summary)});
+        }
+        return blocks;
+    }
+
+    /// An attribute as it was written last: attribute<double>, <std::string>, <std::vector<double>>, <std::vector<std::string>>.
+    template <class T>
+    T attribute(const std::string& name) const
+    {
+        const thalweg_attribute* a = nullptr;
+        detail::check(thalweg_reader_attribute(handle_, name.c_str(), &a));
+        return Attribute<T>::of(*a, name);
+    }
+
+    /// Reads into new memory; elements that no block covers are 0.
+    template <class T>
+    std::vector<T> read(const std::string& name, std::int64_t step = last, const Selection& selection = {}) const
+    {
+        return read_steps<T>(name, step, 1, selection);
+    }
+    /// Reads the same of several steps, one behind the other.
+    template <class T>
+    std::vector<T> read_steps(const std::string& name, std::int64_t step, std::uint64_t count, const Selection& selection = {}) const
+    {
+        static_assert(is_number<T>::value, "files have no such element type");
+        const thalweg_selection c = selection.c();
+        thalweg_request request = requested<T>(name, step, count, c);
+        std::uint64_t bytes = 0;
+        detail::check(thalweg_get_bytes(handle_, &request, &bytes));
+        std::vector<T> values(static_cast<std::size_t>(bytes / sizeof(T)));
+        request.data = values.data();
+        request.bytes = bytes;
+        detail::check(thalweg_get(handle_, &request));
+        return values;
+    }
+    /// Reads one number, or one text (std::string).
+    template <class T>
+    T read_value(const std::string& name, std::int64_t step = last) const
+    {
+        const thalweg_selection c{};
+        thalweg_request request = requested<T>(name, step, 1, c);
+        if constexpr (std::is_same_v<T, std::string>) {
+            std::uint64_t bytes = 0;
+            detail::check(thalweg_get_bytes(handle_, &request, &bytes));
+            std::string text(static_cast<std::size_t>(bytes), '\0');
+            request.data = text.data();
+            request.bytes = bytes;
+            detail::check(thalweg_get(handle_, &request));
+            return text;
+        } else {
+            T value{};
+            request.data = &value;
+            request.bytes = sizeof value;
+            detail::check(thalweg_get(handle_, &request));
+            return value;
+        }
+    }
+    /// Reads into memory that is there: a vector, array, span, View or mdspan of the right size. Elements that no block covers stay.
+    template <class V>
+    void read_into(const std::string& name, V&& out, std::int64_t step = last, const Selection& selection = {}) const
+    {
+        get(name, out, step, selection, nullptr, thalweg_get);
+    }
+    /// Reads into a box of a larger array.
+    template <class V>
+    void read_into(const std::string& name, V&& out, std::int64_t step, const Selection& selection, const Memory& memory) const
+    {
+        get(name, out, step, selection, &memory, thalweg_get);
+    }
+    /// Notes a read; perform() fills the memory, which lives until then.
+    template <class V>
+    void read_deferred(const std::string& name, V&& out, std::int64_t step = last, const Selection& selection = {})
+    {
+        static_assert(std::is_lvalue_reference_v<V> || detail::is_view<std::remove_cv_t<std::remove_reference_t<V>>>::value,
+                      "a temporary is gone before perform()");
+        get(name, out, step, selection, nullptr, thalweg_get_deferred);
+    }
+    /// Reads all that was noted, together.
+    void perform() { detail::check(thalweg_perform(handle_)); }
+
+    thalweg_reader* handle() const noexcept { return handle_; }
+
+private:
+    Reader() noexcept = default;
+
+    static Dims dims(const std::uint64_t* numbers, std::size_t count) { return count ? Dims(numbers, numbers + count) : Dims(); }
+
+    std::vector<std::string> names(const char* (*name)(thalweg_reader*, std::size_t), std::size_t count) const
+    {
+        std::vector<std::string> names;
+        for (std::size_t n = 0; n < count; n++) names.emplace_back(name(handle_, n));
+        return names;
+    }
+
+    Next go(int to_last, Seconds timeout)
+    {
+        switch (const int status = thalweg_reader_advance(handle_, to_last, timeout.count())) {
+        case THALWEG_NOT_READY: return Next::not_yet;
+        case THALWEG_END_OF_STREAM: return Next::end;
+        case THALWEG_PEER_LOST:
+            // Another rank that was lost is a failure, a writer that died is an answer.
+            if (thalweg_last_error()->object) return Next::writer_died;
+            [[fallthrough]];
+        default: detail::check(status); return Next::step;
+        }
+    }
+
+    template <class T>
+    static thalweg_request requested(const std::string& name, std::int64_t step, std::uint64_t count, const thalweg_selection& selection)
+    {
+        thalweg_request request{};
+        request.name = name.c_str();
+        request.check_type = 1;
+        request.type = element_v<T>;
+        request.step = step;
+        request.steps = count;
+        request.selection = &selection;
+        return request;
+    }
+
+    template <class V>
+    void get(const std::string& name, V& out, std::int64_t step, const Selection& selection, const Memory* memory,
+             int (*how)(thalweg_reader*, const thalweg_request*)) const
+    {
+        const detail::Elements to = detail::elements_of(std::as_const(out));
+        const thalweg_selection c = selection.c();
+        thalweg_request request{};
+        request.name = name.c_str();
+        request.check_type = 1;
+        request.type = to.type;
+        request.step = step;
+        request.selection = &c;
+        request.data = mutable_data(out);
+        request.bytes = to.count * to.size;
+        thalweg_memory c_memory{};
+        if (memory) {
+            c_memory = detail::c_memory(*memory, name);
+            request.memory = &c_memory;
+        }
+        detail::check(how(handle_, &request));
+    }
+
+    template <class V>
+    static void* mutable_data(V& out)
+    {
+        if constexpr (detail::is_mdspan<std::remove_cv_t<V>>::value) {
+            return out.data_handle(); // of const elements: does not compile, as it should
+        } else if constexpr (std::is_array_v<V>) {
+            return &out;
+        } else {
+            return out.data();
+        }
+    }
+
+    template <class T>
+    struct Attribute {
+        static T of(const thalweg_attribute& a, const std::string& name)
+        {
+            auto values = Attribute<std::vector<T>>::of(a, name);
+            if (values.size() != 1) detail::refuse(std::to_string(values.size()) + " values, not one", name);
+            return std::move(values.front());
+        }
+    };
+    template <class T>
+    struct Attribute<std::vector<T>> {
+        static std::vector<T> of(const thalweg_attribute& a, const std::string& name)
+        {
+            if (a.type != element_v<T>) detail::refuse("the attribute is of another type", name);
+            std::vector<T> values;
+            if constexpr (std::is_same_v<T, std::string>) {
+                for (std::size_t n = 0; n < a.count; n++) values.emplace_back(a.texts[n]);
+            } else {
+                const T* first = static_cast<const T*>(a.values);
+                values.assign(first, first + a.count);
+            }
+            return values;
+        }
+    };
+
+    thalweg_reader* handle_ = nullptr;
+};
+
+/// The version of the library.
+inline std::string version() { return thalweg_version(); }
+
+} // namespace thalweg
+
+#endif
