@@ -16,6 +16,8 @@ pub struct Comparison {
     pub operator: Operator,
     /// With what.
     pub number: Number,
+    /// At which step, where that is not the step the query is asked at.
+    pub step: Option<u64>,
 }
 
 /// What is asked of values.
@@ -46,7 +48,7 @@ impl Query {
     /// Compares a whole variable with a number.
     pub fn compare(variable: impl Into<String>, operator: Operator, number: impl Into<Number>) -> Query {
         let (variable, number) = (variable.into(), number.into());
-        Query::Compare(Comparison { variable, selection: Selection::All, operator, number })
+        Query::Compare(Comparison { variable, selection: Selection::All, operator, number, step: None })
     }
 
     /// Reads what `thalweg find` reads, as far as it compares variables with numbers: `T > 300 and not speed > 1`.
@@ -71,14 +73,21 @@ impl Query {
 
     /// The same query with every comparison inside this selection.
     pub fn within(mut self, selection: &Selection) -> Query {
-        fn set(query: &mut Query, selection: &Selection) {
-            match query {
-                Query::Compare(c) => c.selection = selection.clone(),
-                Query::All(parts) | Query::Any(parts) => parts.iter_mut().for_each(|p| set(p, selection)),
-            }
-        }
-        set(&mut self, selection);
+        self.for_each(&mut |c| c.selection = selection.clone());
         self
+    }
+
+    /// The same query with every comparison at this step: with [`Query::and`], what became so from one step to another.
+    pub fn at_step(mut self, step: u64) -> Query {
+        self.for_each(&mut |c| c.step = Some(step));
+        self
+    }
+
+    fn for_each(&mut self, each: &mut dyn FnMut(&mut Comparison)) {
+        match self {
+            Query::Compare(c) => each(c),
+            Query::All(parts) | Query::Any(parts) => parts.iter_mut().for_each(|p| p.for_each(each)),
+        }
     }
 
     /// Every comparison, from left to right.

@@ -204,18 +204,22 @@ impl Query {
     }
 
     /// The blocks of the first variable in the query that characteristics can't rule out at a step, rising. What other
-    /// variables say of the same places counts too, however they were cut into blocks.
+    /// variables say of the same places counts too, however they were cut into blocks. Whole local arrays, and values
+    /// that ranks wrote, are taken block by block, each with the block of its number in the other variables.
     ///
     /// # Errors
     /// As [`Query::evaluate`].
     pub fn blocks(&self, reader: &Reader, step: u64, non_finite: NonFinite) -> Result<Vec<Candidate>> {
+        if let Some(apart) = self.blocks_apart(reader, step, non_finite)? {
+            return Ok(apart);
+        }
         let bound = Bound::new(self, reader, step, non_finite)?;
         let everything = bound.everything();
         let mut found = Vec::new();
-        for (block, place) in bound.leaves[0].blocks() {
+        for (n, (block, place)) in bound.leaves[0].blocks().into_iter().enumerate() {
             let answer = match place {
                 Where::Region(region) => {
-                    let near = bound.meeting(&region, &everything);
+                    let near = bound.leaves.iter().map(|leaf| leaf.around(&region, n)).collect();
                     bound.answer(&bound.root, &region, &near)
                 }
                 Where::Places(places) => {
@@ -231,6 +235,45 @@ impl Query {
             }
         }
         Ok(found)
+    }
+}
+
+impl Query {
+    /// [`Query::blocks`] where every variable consists of blocks that have nothing to do with each other.
+    fn blocks_apart(&self, reader: &Reader, step: u64, non_finite: NonFinite) -> Result<Option<Vec<Candidate>>> {
+        let mut leaves: Vec<Vec<Answer>> = Vec::new();
+        for comparison in self.comparisons() {
+            match Leaf::of_each_block(reader, comparison, step, non_finite)? {
+                Some(answers) if leaves.first().is_none_or(|first| first.len() == answers.len()) => {
+                    leaves.push(answers)
+                }
+                Some(answers) => {
+                    let what = format!(
+                        "{} blocks, \"{}\" has {}",
+                        answers.len(),
+                        self.comparisons()[0].variable,
+                        leaves[0].len()
+                    );
+                    return Err(Error::new(ErrorKind::InvalidArgument, what)
+                        .in_variable(comparison.variable.clone())
+                        .at_step(step)
+                        .in_object(reader.path()));
+                }
+                None => return Ok(None),
+            }
+        }
+        fn answer(node: &Node, leaves: &[Vec<Answer>], block: usize) -> Answer {
+            let of = |n: &Node| answer(n, leaves, block);
+            match node {
+                Node::Leaf(i) => leaves[*i][block],
+                Node::All(parts) => parts.iter().map(of).min().unwrap_or(Answer::Yes),
+                Node::Any(parts) => parts.iter().map(of).max().unwrap_or(Answer::No),
+            }
+        }
+        let root = node(self, &mut 0);
+        let n = leaves.first().map_or(0, Vec::len);
+        let all = (0..n).map(|b| Candidate { block: b as u64, answer: answer(&root, &leaves, b) });
+        Ok(Some(all.filter(|c| c.answer != Answer::No).collect()))
     }
 }
 

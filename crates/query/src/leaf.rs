@@ -6,6 +6,7 @@
 use crate::Answer;
 use crate::comparison::Comparison;
 use crate::condition::{Condition, NonFinite};
+use std::collections::BTreeMap;
 use thalweg_reader::{Block, Kind, Reader, overlap};
 use thalweg_types::bounding_box::elements;
 use thalweg_types::{BoundingBox, Error, ErrorKind, Result, Selection};
@@ -29,8 +30,8 @@ enum Place {
     Box(Vec<u64>),
     /// A block by its number; its values once they were needed.
     Block(u64, Option<Vec<u8>>),
-    /// Single elements, and what is known of each.
-    Points(Vec<Vec<u64>>, Vec<u8>),
+    /// Single elements, the part that holds each, and what is known of it.
+    Points { points: Vec<Vec<u64>>, owners: Vec<Option<u32>>, known: Vec<u8> },
 }
 
 /// A block, or the part of it inside the selection.
@@ -49,6 +50,8 @@ pub(crate) struct Leaf {
     place: Place,
     /// In the order they were written; where they share elements, the later one counts.
     parts: Vec<Part>,
+    /// The parts by where they start along the slowest dimension, and the most rows that one has.
+    rows: (Vec<u32>, u64),
     overlapping: bool,
     pub frame: Vec<u64>,
 }
@@ -79,13 +82,13 @@ impl Leaf {
     /// # Errors
     /// As [`Reader::read`]; `InvalidArgument` for text.
     pub fn bind(reader: &Reader, comparison: &Comparison, step: u64, non_finite: NonFinite) -> Result<Leaf> {
-        let name = &comparison.variable;
+        let (name, step) = (&comparison.variable, comparison.step.unwrap_or(step));
         Leaf::find(reader, comparison, step, non_finite)
             .map_err(|e| e.in_variable(name.clone()).at_step(step).in_object(reader.path()))
     }
 
     fn find(reader: &Reader, comparison: &Comparison, step: u64, non_finite: NonFinite) -> Result<Leaf> {
-        let Comparison { variable: name, selection, operator, number } = comparison;
+        let Comparison { variable: name, selection, operator, number, .. } = comparison;
         let variable = reader.variable(name)?;
         let condition = Condition::new(variable.element, *operator, *number, non_finite)?;
         let blocks = reader.blocks(name, step)?;
@@ -100,6 +103,7 @@ impl Leaf {
             condition,
             place: Place::Box(Vec::new()),
             parts: Vec::new(),
+            rows: Default::default(),
             overlapping: false,
             frame: Vec::new(),
         };
@@ -131,8 +135,10 @@ impl Leaf {
                 }
                 leaf.frame = vec![points.len() as u64];
                 leaf.parts = blocks.iter().map(|b| leaf.part(b, b.as_box())).collect();
-                let known = leaf.known_of(points);
-                leaf.place = Place::Points(points.clone(), known);
+                let owners = leaf.owners_of(points);
+                // A point in no block has no value, and so does not match.
+                let known = owners.iter().map(|o| o.map_or(NO, |n| byte(leaf.parts[n as usize].answer))).collect();
+                leaf.place = Place::Points { points: points.clone(), owners, known };
             }
             (Selection::All | Selection::Box(_), _) => {
                 let wanted = match selection {
@@ -151,6 +157,9 @@ impl Leaf {
                 }
                 let boxes: Vec<BoundingBox> = leaf.parts.iter().map(|p| p.bounds.clone()).collect();
                 leaf.overlapping = overlap::find(&boxes).is_some();
+                leaf.rows.0 = leaf.everything();
+                leaf.rows.0.sort_by_key(|i| boxes[*i as usize].offset.first().copied());
+                leaf.rows.1 = boxes.iter().filter_map(|b| b.count.first().copied()).max().unwrap_or(0);
                 (leaf.place, leaf.frame) = (Place::Box(wanted.offset), wanted.count);
             }
         }
@@ -158,29 +167,57 @@ impl Leaf {
         Ok(leaf)
     }
 
+    /// What the characteristics of each block say, by number, where blocks are no parts of a whole: a comparison with
+    /// all of a local array or of the values that ranks wrote. `None` for any other.
+    ///
+    /// # Errors
+    /// As [`Leaf::bind`].
+    pub fn of_each_block(
+        reader: &Reader,
+        comparison: &Comparison,
+        step: u64,
+        non_finite: NonFinite,
+    ) -> Result<Option<Vec<Answer>>> {
+        let Comparison { variable: name, selection, operator, number, step: own } = comparison;
+        let step = own.unwrap_or(step);
+        let find = || {
+            let variable = reader.variable(name)?;
+            if *selection != Selection::All || !matches!(variable.kind, Kind::Local | Kind::Scalar) {
+                return Ok(None);
+            }
+            let condition = Condition::new(variable.element, *operator, *number, non_finite)?;
+            let blocks = reader.blocks(name, step)?;
+            if blocks.is_empty() {
+                reader.shape(name, step)?;
+            }
+            Ok(Some(blocks.iter().map(|b| condition.answer(b)).collect()))
+        };
+        find().map_err(|e: Error| e.in_variable(name.clone()).at_step(step).in_object(reader.path()))
+    }
+
     fn part(&self, block: &Block, bounds: BoundingBox) -> Part {
         let answer = self.condition.answer(block);
         Part { number: block.number, bounds, answer, share: self.condition.share(block) }
     }
 
-    /// What the blocks say of each point; a point in no block has no value.
-    fn known_of(&self, points: &[Vec<u64>]) -> Vec<u8> {
-        let mut known = vec![NO; points.len()];
+    /// The last part that holds each point.
+    fn owners_of(&self, points: &[Vec<u64>]) -> Vec<Option<u32>> {
+        let mut owners = vec![None; points.len()];
         // By slowest index, so that a block looks at those alone that lie between its first and last row.
         let mut order: Vec<usize> = (0..points.len()).collect();
         order.sort_by_key(|i| points[*i].first().copied());
-        for part in &self.parts {
+        for (n, part) in self.parts.iter().enumerate() {
             let (offset, count) = (&part.bounds.offset, &part.bounds.count);
             let (Some(first), Some(rows)) = (offset.first(), count.first()) else { continue };
             let start = order.partition_point(|i| points[*i][0] < *first);
             for i in order[start..].iter().take_while(|i| points[**i][0] - first < *rows) {
                 let inside = points[*i].iter().zip(offset.iter().zip(count)).all(|(p, (o, c))| p >= o && p - o < *c);
                 if inside {
-                    known[*i] = byte(part.answer);
+                    owners[*i] = Some(n as u32);
                 }
             }
         }
-        known
+        owners
     }
 
     /// Every part of the selection, by its place in the lists that [`Leaf::meeting`] narrows.
@@ -199,11 +236,31 @@ impl Leaf {
         }
     }
 
+    /// The parts that meet a region, which is likely to be that of part `n` of another comparison.
+    pub fn around(&self, region: &BoundingBox, n: usize) -> Vec<u32> {
+        if !matches!(self.place, Place::Box(_)) {
+            return self.everything();
+        }
+        if !self.overlapping && self.parts.get(n).is_some_and(|p| p.bounds == *region) {
+            return vec![n as u32];
+        }
+        let (Some(first), Some(count)) = (region.offset.first(), region.count.first()) else {
+            return self.everything();
+        };
+        let (order, rows) = &self.rows;
+        let start = |i: &u32| self.parts[*i as usize].bounds.offset[0];
+        let from = order.partition_point(|i| start(i).saturating_add(*rows) <= *first);
+        let to = order.partition_point(|i| start(i) < first.saturating_add(*count));
+        let mut near = self.meeting(region, order.get(from..to).unwrap_or_default());
+        near.sort_unstable();
+        near
+    }
+
     /// Whether all of a region matches, none of it, or neither is certain; `near` are the parts that meet it.
     pub fn answer(&self, region: &BoundingBox, near: &[u32]) -> Answer {
         match &self.place {
             Place::Block(..) => self.parts[0].answer,
-            Place::Points(_, known) => {
+            Place::Points { known, .. } => {
                 let all = &known[region.offset[0] as usize..][..region.count[0] as usize];
                 alike(all.iter().map(|a| match *a {
                     NO => Answer::No,
@@ -232,7 +289,7 @@ impl Leaf {
     /// What is known of each place of a region, in row-major order.
     pub fn paint(&self, region: &BoundingBox, near: &[u32]) -> Vec<u8> {
         match &self.place {
-            Place::Points(_, known) => known[region.offset[0] as usize..][..region.count[0] as usize].to_vec(),
+            Place::Points { known, .. } => known[region.offset[0] as usize..][..region.count[0] as usize].to_vec(),
             Place::Block(..) => vec![byte(self.parts[0].answer); volume(region)],
             Place::Box(_) => {
                 let mut mask = vec![NO; volume(region)];
@@ -262,7 +319,7 @@ impl Leaf {
         let (name, step, condition) = (&self.name, self.step, &self.condition);
         let mut matches = Vec::new();
         match &mut self.place {
-            Place::Points(points, _) => {
+            Place::Points { points, .. } => {
                 let first = region.offset[0] as usize;
                 let asked: Vec<usize> = (0..mask.len()).filter(|i| open(mask, *i)).collect();
                 let selection = Selection::Points(asked.iter().map(|i| points[first + i].clone()).collect());
@@ -321,7 +378,7 @@ impl Leaf {
     /// Elements of the selection that match for certain, those that may, and about how many do.
     pub fn count(&self) -> (u64, u64, f64) {
         let all = elements(&self.frame).unwrap_or(u64::MAX);
-        if let Place::Points(_, known) = &self.place {
+        if let Place::Points { known, .. } = &self.place {
             let count = |least: u8| known.iter().filter(|k| **k >= least).count() as u64;
             let (least, most) = (count(YES), count(MAYBE));
             return (least, most, least as f64 + (most - least) as f64 / 2.0);
@@ -344,24 +401,14 @@ impl Leaf {
     pub fn blocks(&self) -> Vec<(u64, Where)> {
         let numbered = |p: &Part| (p.number, Where::Region(p.bounds.clone()));
         match &self.place {
-            Place::Points(points, _) => {
-                // The last block that holds a point gives its value.
-                let mut owner: Vec<Option<usize>> = vec![None; points.len()];
-                for (n, part) in self.parts.iter().enumerate() {
-                    for (o, p) in owner.iter_mut().zip(points) {
-                        let bounds = part.bounds.offset.iter().zip(&part.bounds.count);
-                        if p.iter().zip(bounds).all(|(p, (o, c))| p >= o && p - o < *c) {
-                            *o = Some(n);
-                        }
+            Place::Points { owners, .. } => {
+                let mut of: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+                for (place, owner) in owners.iter().enumerate() {
+                    if let Some(n) = owner {
+                        of.entry(*n).or_default().push(place as u64);
                     }
                 }
-                let mut of: std::collections::BTreeMap<usize, Vec<u64>> = Default::default();
-                owner.iter().enumerate().for_each(|(i, n)| {
-                    if let Some(n) = n {
-                        of.entry(*n).or_default().push(i as u64);
-                    }
-                });
-                of.into_iter().map(|(n, places)| (self.parts[n].number, Where::Places(places))).collect()
+                of.into_iter().map(|(n, places)| (self.parts[n as usize].number, Where::Places(places))).collect()
             }
             _ => self.parts.iter().map(numbered).collect(),
         }
@@ -369,7 +416,7 @@ impl Leaf {
 
     /// The element at a place, as an index of the array or, of a block, inside the block.
     pub fn index_of(&self, place: u64) -> Vec<u64> {
-        if let Place::Points(points, _) = &self.place {
+        if let Place::Points { points, .. } = &self.place {
             return points.get(place as usize).cloned().unwrap_or_default();
         }
         let mut index = vec![0; self.frame.len()];
