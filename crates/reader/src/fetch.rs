@@ -3,6 +3,9 @@
 use crate::object::Object;
 use crate::plan::{Limits, Piece, Plan};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 use thalweg_bp::source::Source;
 use thalweg_types::element::swap_bytes;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
@@ -27,71 +30,284 @@ element! {
     [f32; 2]: Complex, [f64; 2]: DoubleComplex, [u8; 16]: LongDouble,
 }
 
-/// Carries out a plan.
-///
-/// Every piece is compared with the length of its file first, so that what a damaged index claims costs nothing.
-///
-/// - `word`: bytes that byte order applies to, where the file's order is the other one; 1 where it is this machine's.
-/// - `open`: the object of a subfile, or of the file itself.
-pub fn execute(
-    plan: &Plan,
-    limits: &Limits,
+/// A plan and the memory it fills.
+pub struct Order<'a> {
+    /// Targets count from the start of `out`.
+    pub plan: &'a Plan,
+    /// Bytes that byte order applies to, where the file's order is the other one; 1 where it is this machine's.
+    pub word: u64,
+    /// Where the memory may be cut: at multiples of this many bytes no run is cut in two.
+    pub pitch: u64,
+    /// The memory.
+    pub out: &'a mut [u8],
+}
+
+/// Opens the object of a subfile, or of the file itself.
+pub type Opening<'a> = &'a (dyn Fn(Option<u32>) -> Result<Object> + Sync);
+/// Gives the values of a block that has to be decoded, in the file's byte order, by number of the order and [`crate::plan::Stored::coded`].
+pub type Decoding<'a> = &'a (dyn Fn(usize, u32) -> Result<Vec<u8>> + Sync);
+
+/// What one thread takes at a time, as bytes to be placed.
+const TASK: u64 = 4 << 20;
+/// What a read costs beside its bytes, in bytes.
+const READ: u64 = 16 << 10;
+/// After this time a thread helps; each further one after four times as long.
+const HELP_AFTER: Duration = Duration::from_micros(300);
+
+/// Most threads of one call.
+fn most_threads() -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    // Waiting for a store needs no processor: a few help even where there is one.
+    *MOST.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from).clamp(4, 16))
+}
+
+/// Part of somebody's memory, at its place in all memory of a call behind each other.
+struct Span<'a> {
+    base: u64,
     word: u64,
-    out: &mut [u8],
-    mut open: impl FnMut(Option<u32>) -> Result<Object>,
-) -> Result<()> {
+    bytes: &'a mut [u8],
+}
+
+/// Pieces that fill these spans and no other: what one thread does.
+struct Task<'a> {
+    spans: Vec<Span<'a>>,
+    plan: Plan,
+    /// The place of the order among all, where there is one alone.
+    order: Option<usize>,
+}
+
+/// Carries out plans: their extents are read in the order of the file, what lies near each other in one read, and their
+/// bytes put where they belong.
+///
+/// Memory is cut into parts that threads fill, each its own; helpers start only where it takes long. Memory beside the
+/// caller's: [`Limits::window`] per thread. Blocks that have to be decoded are decoded by threads and placed by the
+/// caller's, at most one more than threads in memory.
+///
+/// # Errors
+/// With the place of the order where only one can be meant.
+pub fn execute(
+    orders: Vec<Order<'_>>,
+    limits: &Limits,
+    open: Opening<'_>,
+    decode: Decoding<'_>,
+) -> std::result::Result<(), (Error, Option<usize>)> {
+    let alone = orders.len() == 1;
+    let mut later = Vec::new();
+    for (number, order) in orders.iter().enumerate().filter(|(_, o)| !o.plan.coded.is_empty()) {
+        later.push((number, order.plan));
+    }
+    let mut orders = orders;
+    let tasks = cut(&mut orders, alone);
+    run_all(tasks, limits, open)?;
+    for (number, plan) in later {
+        let (word, out) = (orders[number].word, &mut *orders[number].out);
+        place_decoded(plan, word, out, &|block| decode(number, block)).map_err(|e| (e, Some(number)))?;
+    }
+    Ok(())
+}
+
+/// Parts that threads can fill without meeting. Orders whose blocks share elements keep the order of their pieces.
+fn cut<'a>(orders: &'a mut [Order<'_>], alone: bool) -> Vec<Task<'a>> {
+    let mut tasks = Vec::new();
+    let mut joined = Task { spans: Vec::new(), plan: Plan::default(), order: None };
+    let (mut base, mut cost) = (0, 0);
+    for (number, order) in orders.iter_mut().enumerate().filter(|(_, o)| !o.plan.pieces.is_empty()) {
+        let number = alone.then_some(number);
+        let (word, length) = (order.word, order.out.len() as u64);
+        if order.plan.overlapping {
+            let span = Span { base: 0, word, bytes: &mut *order.out };
+            let plan = Plan { pieces: order.plan.pieces.clone(), overlapping: true, ..Plan::default() };
+            tasks.push(Task { spans: vec![span], plan, order: number });
+            continue;
+        }
+        let own: u64 = order.plan.pieces.iter().map(|p| p.bytes().saturating_add(READ)).sum();
+        let pitch = order.pitch.max(1);
+        // As many rows as make a task.
+        let parts = (own / TASK).clamp(1, length.div_ceil(pitch).max(1));
+        let rows = length.div_ceil(pitch).div_ceil(parts).max(1);
+        let step = rows.saturating_mul(pitch).max(1);
+        if parts == 1 {
+            joined.spans.push(Span { base, word, bytes: &mut *order.out });
+            let moved = order.plan.pieces.iter().map(|p| Piece { target: p.target + base, ..p.clone() });
+            joined.plan.pieces.extend(moved);
+            (base, cost) = (base + length, cost + own);
+            if cost >= TASK {
+                tasks.push(std::mem::replace(
+                    &mut joined,
+                    Task { spans: Vec::new(), plan: Plan::default(), order: None },
+                ));
+                (base, cost) = (0, 0);
+            }
+            continue;
+        }
+        let mut bands: Vec<Vec<Piece>> = vec![Vec::new(); length.div_ceil(step) as usize];
+        for piece in &order.plan.pieces {
+            piece.clone().cut_every(step, &mut |band, part| bands[band as usize].push(part));
+        }
+        for ((i, bytes), pieces) in order.out.chunks_mut(step as usize).enumerate().zip(bands) {
+            let span = Span { base: i as u64 * step, word, bytes };
+            tasks.push(Task { spans: vec![span], plan: Plan { pieces, ..Plan::default() }, order: number });
+        }
+    }
+    if !joined.plan.pieces.is_empty() {
+        joined.order = alone.then_some(0);
+        tasks.push(joined);
+    }
+    tasks
+}
+
+/// Runs tasks one after the other, with helpers where that takes long. The first error stops all.
+fn run_all(
+    tasks: Vec<Task<'_>>,
+    limits: &Limits,
+    open: Opening<'_>,
+) -> std::result::Result<(), (Error, Option<usize>)> {
+    let most = most_threads().min(tasks.len());
+    let queue = Mutex::new((tasks.into_iter(), None));
+    let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
+    // Whether it is time for one more thread is asked between tasks.
+    let work = |mut between: Option<&mut dyn FnMut()>| {
+        let mut window = Vec::new();
+        loop {
+            let task = match &mut *lock() {
+                (tasks, None) => tasks.next(),
+                _ => None,
+            };
+            let Some(mut task) = task else { break };
+            if let Err(e) = run(&mut task, limits, open, &mut window) {
+                lock().1.get_or_insert((e, task.order));
+                break;
+            }
+            if let Some(between) = &mut between {
+                between();
+            }
+        }
+    };
+    if most < 2 {
+        work(None);
+    } else {
+        let (start, mut helpers, mut after) = (Instant::now(), 1, HELP_AFTER);
+        std::thread::scope(|scope| {
+            work(Some(&mut || {
+                if helpers < most && start.elapsed() >= after && lock().0.len() > 0 {
+                    (helpers, after) = (helpers + 1, after * 4);
+                    scope.spawn(|| work(None));
+                }
+            }));
+        });
+    }
+    let failed = lock().1.take();
+    failed.map_or(Ok(()), Err)
+}
+
+fn run(task: &mut Task<'_>, limits: &Limits, open: Opening<'_>, window: &mut Vec<u8>) -> Result<()> {
+    if !task.plan.overlapping {
+        task.plan.sort();
+    }
+    // What a damaged index claims is compared with the length of its file before anything is read.
     let mut ends: BTreeMap<Option<u32>, (u64, u64)> = BTreeMap::new();
-    for piece in &plan.pieces {
+    for piece in &task.plan.pieces {
         let last = ends.entry(piece.file).or_default();
         *last = (*last).max((piece.source.saturating_add(piece.span()), piece.source));
     }
-    for (file, (end, from)) in ends {
-        let object = open(file)?.reaching(end)?;
-        if end > object.length() {
-            return Err(Error::new(
-                ErrorKind::Torn,
-                format!("a block ends at byte {end}, the file at byte {}", object.length()),
-            )
-            .in_object(&*object.path)
-            .at_byte(from));
-        }
-    }
-    let mut window = Vec::new();
     let mut current: Option<(Option<u32>, Object)> = None;
-    plan.for_each_read(limits, |read| {
+    let spans = &mut task.spans;
+    task.plan.for_each_read(limits, |read| {
         let object = match &current {
             Some((file, object)) if *file == read.file => object,
-            _ => &current.insert((read.file, open(read.file)?)).1,
+            _ => {
+                let (end, from) = ends.get(&read.file).copied().unwrap_or_default();
+                let object = open(read.file)?.reaching(end)?;
+                if end > object.length() {
+                    let what = format!("a block ends at byte {end}, the file at byte {}", object.length());
+                    return Err(Error::new(ErrorKind::Torn, what).in_object(&*object.path).at_byte(from));
+                }
+                &current.insert((read.file, object)).1
+            }
         };
         let extent = read.extent;
         if let [one] = read.pieces.as_slice()
             && one.strides.is_empty()
         {
-            let place = place(out, one.target, one.run)?;
+            let (place, word) = place(spans, one.target, one.run)?;
             object.read(extent.offset, place)?;
             swap_bytes(place, word);
             return Ok(());
         }
-        window.resize(extent.length as usize, 0);
-        object.read(extent.offset, &mut window)?;
+        let length = usize::try_from(extent.length).map_err(|_| too_short())?;
+        if window.len() < length {
+            window.resize(length, 0);
+        }
+        object.read(extent.offset, &mut window[..length])?;
         for piece in &read.pieces {
-            copy(piece, &window[(piece.source - extent.offset) as usize..], out, word)?;
+            let all = piece.target_span();
+            let (to, word) = place(spans, piece.target, all)?;
+            copy(piece, &window[(piece.source - extent.offset) as usize..length], to, word);
         }
         Ok(())
     })
 }
 
-fn place(out: &mut [u8], at: u64, length: u64) -> Result<&mut [u8]> {
-    let range = usize::try_from(at).ok().zip(usize::try_from(length).ok());
-    range
-        .and_then(|(at, length)| out.get_mut(at..at.checked_add(length)?))
-        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "memory to read into is too short"))
+fn too_short() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "memory to read into is too short")
 }
 
-/// Copies the runs of a piece from bytes that start at its source, in one pass.
-fn copy(piece: &Piece, from: &[u8], out: &mut [u8], word: u64) -> Result<()> {
-    let all: u64 = piece.run + piece.strides.iter().map(|s| (s.count - 1) * s.target).sum::<u64>();
-    let to = place(out, piece.target, all)?;
+/// The memory at a place, and its word.
+fn place<'s>(spans: &'s mut [Span<'_>], at: u64, length: u64) -> Result<(&'s mut [u8], u64)> {
+    let number = spans.partition_point(|s| s.base <= at).checked_sub(1).ok_or_else(too_short)?;
+    let span = &mut spans[number];
+    let range = usize::try_from(at - span.base).ok().zip(usize::try_from(length).ok());
+    let word = span.word;
+    let bytes = range.and_then(|(at, length)| span.bytes.get_mut(at..at.checked_add(length)?));
+    bytes.map(|bytes| (bytes, word)).ok_or_else(too_short)
+}
+
+/// Decodes blocks and puts their pieces in place. Where several are large, threads decode, and the caller places.
+fn place_decoded(
+    plan: &Plan,
+    word: u64,
+    out: &mut [u8],
+    decode: &(dyn Fn(u32) -> Result<Vec<u8>> + Sync),
+) -> Result<()> {
+    let groups: Vec<&[(u32, Piece)]> = plan.coded.chunk_by(|a, b| a.0 == b.0).collect();
+    let put = |group: &[(u32, Piece)], bytes: &[u8], out: &mut [u8]| {
+        for (_, piece) in group {
+            let from = usize::try_from(piece.source).ok().zip(usize::try_from(piece.span()).ok());
+            let from = from.and_then(|(at, length)| bytes.get(at..at.checked_add(length)?)).ok_or_else(|| {
+                Error::new(ErrorKind::Corrupt, format!("a block gave {} bytes, too few for its shape", bytes.len()))
+            })?;
+            let mut span = [Span { base: 0, word, bytes: &mut *out }];
+            let (to, _) = place(&mut span, piece.target, piece.target_span())?;
+            copy(piece, from, to, word);
+        }
+        Ok(())
+    };
+    let threads = most_threads().min(groups.len());
+    let large = plan.coded.iter().map(|(_, p)| p.bytes()).sum::<u64>() >= 1 << 20;
+    if threads < 2 || !large || plan.overlapping {
+        return groups.iter().try_for_each(|group| put(group, &decode(group[0].0)?, out));
+    }
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let (sender, decoded) = mpsc::sync_channel(1);
+        for _ in 0..threads {
+            let (sender, next, groups) = (sender.clone(), &next, &groups);
+            scope.spawn(move || {
+                while let Some(group) = groups.get(next.fetch_add(1, Relaxed)) {
+                    // Nobody listens any more where something failed.
+                    if sender.send((*group, decode(group[0].0))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        decoded.into_iter().try_for_each(|(group, bytes)| put(group, &bytes?, out))
+    })
+}
+
+/// Copies the runs of a piece, in one pass: `from` and `to` begin where it begins.
+fn copy(piece: &Piece, from: &[u8], to: &mut [u8], word: u64) {
     // Single elements have a length the compiler knows.
     match piece.run {
         1 => runs::<1>(piece, from, to),
@@ -107,7 +323,6 @@ fn copy(piece: &Piece, from: &[u8], out: &mut [u8], word: u64) -> Result<()> {
     if word > 1 {
         piece.for_each_run(&mut |_, t| swap_bytes(&mut to[t as usize..(t + piece.run) as usize], word));
     }
-    Ok(())
 }
 
 fn runs<const N: usize>(piece: &Piece, from: &[u8], to: &mut [u8]) {

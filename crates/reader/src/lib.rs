@@ -20,6 +20,7 @@
 
 pub mod attribute;
 pub mod block;
+mod decode;
 pub mod fetch;
 pub mod follow;
 pub mod index_file;
@@ -39,7 +40,7 @@ pub use block::Block;
 pub use fetch::Element;
 pub use follow::{Follower, Next, Wait};
 pub use index_file::index_only;
-pub use open::Reader;
+pub use open::{Batch, Reader};
 pub use recover::{Options as RecoverOptions, Recovery, recover};
 pub use status::{Partial, Status};
 pub use summary::Summary;

@@ -14,11 +14,10 @@
 
 use crate::block::{self, How, kind_of};
 use crate::object::{self, Before, Object};
-use crate::plan::{self, Limits, Plan, Stored};
 use crate::sets::Sets;
 use crate::summary::Joining;
 use crate::variable::full_name;
-use crate::{Attribute, Block, Element, Head, Kind, Partial, Status, Summary, Variable, fetch};
+use crate::{Attribute, Block, Element, Head, Kind, Partial, Status, Summary, Variable};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -35,6 +34,9 @@ use thalweg_layout::Layout;
 use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Result, Selection, Value};
 
 mod grow;
+mod read;
+
+pub use read::Batch;
 
 /// Bytes of entries that are kept.
 const KEPT: usize = 64 << 20;
@@ -471,70 +473,6 @@ impl Reader {
             }
         })
     }
-
-    /// Bytes that [`Reader::read`] needs for a selection at a step.
-    ///
-    /// # Errors
-    /// As [`Reader::read`].
-    pub fn length(&self, name: &str, step: u64, selection: &Selection) -> Result<u64> {
-        self.plan(name, &[step], selection).map(|p| p.bytes)
-    }
-
-    /// Reads the part of a variable inside `selection` at one step, gathered from every block that meets it.
-    ///
-    /// - `out`: [`Reader::length`] bytes, row-major, this machine's byte order; what no block covers stays as it was.
-    ///   Where blocks share elements, the later block's are taken.
-    ///
-    /// Returns how many elements were filled. Not collective: any rank and any thread may call it.
-    ///
-    /// # Errors
-    /// `NotFound` where the variable was not written in `step`; `OutOfBounds` where `selection` leaves its shape there;
-    /// `InvalidArgument` where `selection` does not fit what the variable is, or `out` has another length;
-    /// `Unsupported` names a transform; `Torn` names file and byte where data is missing.
-    /// # Cost
-    /// At most one store read per contiguous extent; gaps under 64 KiB are read through. Values of scalars and texts
-    /// come from the index.
-    pub fn read(&self, name: &str, step: u64, selection: &Selection, out: &mut [u8]) -> Result<u64> {
-        self.read_steps(name, &[step], selection, out)
-    }
-
-    /// Reads the same selection at several steps, one behind the other in `out`.
-    ///
-    /// # Errors
-    /// As [`Reader::read`]; `InvalidArgument` too where the selection has another size at another step.
-    pub fn read_steps(&self, name: &str, steps: &[u64], selection: &Selection, out: &mut [u8]) -> Result<u64> {
-        let job = self.plan(name, steps, selection)?;
-        self.carry_out(name, &job, out)
-    }
-
-    /// As [`Reader::read`], into new memory; 0 where no block covers an element.
-    pub fn read_to_vec(&self, name: &str, step: u64, selection: &Selection) -> Result<Vec<u8>> {
-        let job = self.plan(name, &[step], selection)?;
-        let mut out = zeros(job.bytes, job.plan.elements).map_err(|e| self.name_it(e, name))?;
-        self.carry_out(name, &job, &mut out)?;
-        Ok(out)
-    }
-
-    /// As [`Reader::read_to_vec`], as numbers.
-    ///
-    /// # Errors
-    /// `InvalidArgument` too where `T` is not the variable's type.
-    pub fn read_as<T: Element>(&self, name: &str, step: u64, selection: &Selection) -> Result<Vec<T>> {
-        self.read_steps_as(name, &[step], selection)
-    }
-
-    /// As [`Reader::read_steps`], as numbers in new memory.
-    pub fn read_steps_as<T: Element>(&self, name: &str, steps: &[u64], selection: &Selection) -> Result<Vec<T>> {
-        let job = self.plan(name, steps, selection)?;
-        if !T::is(job.element) {
-            let what = format!("its type is {}, asked for as {}", job.element, std::any::type_name::<T>());
-            return Err(self.fail(ErrorKind::InvalidArgument, what, name));
-        }
-        let n = job.bytes / size_of::<T>() as u64;
-        let mut out = zeros(n, job.plan.elements).map_err(|e| self.name_it(e, name))?;
-        self.carry_out(name, &job, zerocopy::IntoBytes::as_mut_bytes(out.as_mut_slice()))?;
-        Ok(out)
-    }
 }
 
 /// What is known about a variable when its sets are there.
@@ -546,34 +484,6 @@ struct Known {
     original: ElementType,
     kind: Kind,
     transform: Option<String>,
-}
-
-/// A read that is planned.
-struct Job {
-    plan: Plan,
-    bytes: u64,
-    element: ElementType,
-    /// Values of scalars, which the index holds: all there is to it then.
-    values: Vec<u8>,
-}
-
-/// Zeros that memory is there for; refused where a sparse selection would take far more than the data it holds.
-fn zeros<T: Element>(n: u64, filled: u64) -> Result<Vec<T>> {
-    const MUCH: u64 = 64 << 20;
-    let refuse = || {
-        Error::new(
-            ErrorKind::NoMemory,
-            format!("a selection of {n} elements, of which the file holds {filled}; read it in parts"),
-        )
-    };
-    let bytes = n.saturating_mul(size_of::<T>() as u64);
-    if bytes > MUCH && n / 1024 > filled {
-        return Err(refuse());
-    }
-    let n = usize::try_from(n).map_err(|_| refuse())?;
-    // Asked for first, so that too much is an error; then as zeros that cost nothing until they are touched.
-    Vec::<T>::new().try_reserve_exact(n).map_err(|_| refuse())?;
-    Ok(vec![T::new_zeroed(); n])
 }
 
 fn not_found(what: &str, name: &str, names: &Names) -> Error {
@@ -854,127 +764,6 @@ impl Reader {
         }
         objects.insert(subfile, object.clone());
         Ok(object)
-    }
-
-    fn plan(&self, name: &str, steps: &[u64], selection: &Selection) -> Result<Job> {
-        let v = self.look_up(name)?;
-        if let Some(uid) = &v.transform {
-            let what = format!("stored through the transform \"{uid}\", which cannot be undone");
-            return Err(self.fail(ErrorKind::Unsupported, what, name));
-        }
-        let mut job = Job { plan: Plan::default(), bytes: 0, element: v.original, values: Vec::new() };
-        let mut plans = Vec::new();
-        let mut first = None;
-        for step in steps {
-            let sets = v.sets.of_steps(*step..step.saturating_add(1));
-            if sets.is_empty() {
-                return Err(self.no_such_step(name, *step, &v));
-            }
-            let before = job.bytes;
-            plans
-                .push(self.plan_step(&v, sets, selection, &mut job).map_err(|e| self.name_it(e.at_step(*step), name))?);
-            let length = job.bytes - before;
-            if *first.get_or_insert(length) != length {
-                let what = "the selection has another size than at the steps before";
-                return Err(self.fail(ErrorKind::InvalidArgument, what, name).at_step(*step));
-            }
-        }
-        job.plan = Plan::join(plans);
-        Ok(job)
-    }
-
-    fn plan_step(&self, v: &Known, sets: Range<usize>, selection: &Selection, job: &mut Job) -> Result<Plan> {
-        let out_of_bounds = |what: String| Error::new(ErrorKind::OutOfBounds, what);
-        let base = job.bytes;
-        let size = v.original.size();
-        let one_block = |n: u64| -> Result<Block> {
-            if n >= sets.len() as u64 {
-                return Err(out_of_bounds(format!("block {n} of {}", sets.len())));
-            }
-            let mut blocks = match v.kind {
-                Kind::Scalar | Kind::Local => return self.block(v, sets.start + n as usize, sets.start),
-                _ => self.blocks_of(v, sets.clone())?,
-            };
-            Ok(blocks.swap_remove(n as usize))
-        };
-        let wanted = match (selection, v.kind) {
-            (Selection::Block(_) | Selection::All, Kind::Scalar) => {
-                let n = if let Selection::Block(n) = selection { *n } else { 0 };
-                self.value_of(v, &one_block(n)?)?.append_to(&mut job.values);
-                job.bytes = job.values.len() as u64;
-                return Ok(Plan { elements: 1, ..Plan::default() });
-            }
-            (_, Kind::Scalar) => {
-                return Err(Error::new(ErrorKind::InvalidArgument, "a single value: it has no boxes and points"));
-            }
-            (Selection::Block(_), _) | (Selection::All, Kind::Local) => {
-                let n = if let Selection::Block(n) = selection { *n } else { 0 };
-                let block = one_block(n)?;
-                let stored = Stored { file: block.subfile, offset: block.payload.offset, bounds: block.as_box() };
-                job.bytes += block.payload.length;
-                return Ok(plan::of_box(&stored.bounds, std::slice::from_ref(&stored), size, base));
-            }
-            (_, Kind::Local) => {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "a local array has no boxes and points of a whole: choose a block",
-                ));
-            }
-            (Selection::All, _) => None,
-            (Selection::Box(b), _) => Some(b),
-            (Selection::Points(_), _) => None,
-        };
-        let blocks = self.blocks_of(v, sets.clone())?;
-        let shape = blocks.last().map(|b| b.shape.clone()).unwrap_or_default();
-        let stored: Vec<Stored> = blocks
-            .iter()
-            .filter(|b| b.elements() > 0)
-            .map(|b| Stored { file: b.subfile, offset: b.payload.offset, bounds: b.as_box() })
-            .collect();
-        let whole = BoundingBox::whole(&shape);
-        let (elements, plan) = match selection {
-            Selection::Points(points) => {
-                for p in points {
-                    if p.len() != shape.len() || p.iter().zip(&shape).any(|(p, s)| p >= s) {
-                        return Err(out_of_bounds(format!("point {p:?} leaves the shape {shape:?}")));
-                    }
-                }
-                (points.len() as u64, plan::of_points(points, &stored, size, base))
-            }
-            _ => {
-                let wanted = wanted.unwrap_or(&whole);
-                if wanted.offset.len() != wanted.count.len() || !wanted.fits(&shape) {
-                    return Err(out_of_bounds(format!(
-                        "a box at {:?} of {:?} leaves the shape {shape:?}",
-                        wanted.offset, wanted.count
-                    )));
-                }
-                let too_large = || out_of_bounds("a box of more bytes than 64 bits count".into());
-                let elements = wanted.elements().ok_or_else(too_large)?;
-                elements.checked_mul(size).ok_or_else(too_large)?;
-                (elements, plan::of_box(wanted, &stored, size, base))
-            }
-        };
-        job.bytes = elements
-            .checked_mul(size)
-            .and_then(|bytes| base.checked_add(bytes))
-            .ok_or_else(|| out_of_bounds("a selection of more bytes than 64 bits count".into()))?;
-        Ok(plan)
-    }
-
-    fn carry_out(&self, name: &str, job: &Job, out: &mut [u8]) -> Result<u64> {
-        if out.len() as u64 != job.bytes {
-            let what = format!("the selection has {} bytes, the memory given {}", job.bytes, out.len());
-            return Err(self.fail(ErrorKind::InvalidArgument, what, name));
-        }
-        if !job.values.is_empty() {
-            out.copy_from_slice(&job.values);
-        }
-        let word = if self.0.order == ByteOrder::NATIVE { 1 } else { job.element.word() };
-        fetch::execute(&job.plan, &Limits::default(), word, out, |file| self.object(file))
-            .map_err(|e| self.name_it(e, name))?;
-        let size = job.element.size().max(1);
-        Ok(job.plan.filled(size, job.bytes / size))
     }
 }
 

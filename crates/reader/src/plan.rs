@@ -7,7 +7,7 @@
 //! Source: gaps read through are data sieving: Thakur, Gropp, Lusk, Frontiers 1999.
 
 use crate::overlap;
-use thalweg_types::{BoundingBox, Extent};
+use thalweg_types::{BoundingBox, Extent, MemoryBox};
 
 /// What a read may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,9 +21,18 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 64 KiB, 8 MiB, 256 KiB.
+    /// 64 KiB; 1 MiB, which a processor's cache holds until it is placed; 256 KiB.
     fn default() -> Limits {
-        Limits { merge_gap: 64 << 10, window: 8 << 20, direct: 256 << 10 }
+        Limits { merge_gap: 64 << 10, window: 1 << 20, direct: 256 << 10 }
+    }
+}
+
+impl Limits {
+    /// Whether a gap in front of `useful` bytes is read through: up to a page it costs less than another read, and on
+    /// slow stores more is worth it, but not much more than what is wanted.
+    fn joins(&self, gap: u64, useful: u64) -> bool {
+        const PAGE: u64 = 4096;
+        gap <= self.merge_gap && (gap <= PAGE || gap / 8 <= useful)
     }
 }
 
@@ -36,6 +45,36 @@ pub struct Stored {
     pub offset: u64,
     /// Its place in the array.
     pub bounds: BoundingBox,
+    /// For a block that has to be decoded as a whole, its number among those of the plan; `offset` is then 0, the first
+    /// byte of what decoding gives.
+    pub coded: Option<u32>,
+}
+
+/// Where a box goes in the caller's memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// First byte of the array in memory.
+    pub base: u64,
+    /// Extents of the array, in elements.
+    pub shape: Vec<u64>,
+    /// Where the box starts in it.
+    pub start: Vec<u64>,
+}
+
+impl Target {
+    /// Of a box of `count` elements in an array that starts at byte `base`: part of `memory`, or all of it.
+    pub fn new(count: &[u64], memory: Option<&MemoryBox>, base: u64) -> Target {
+        match memory {
+            Some(memory) => Target { base, shape: memory.shape.clone(), start: memory.start.clone() },
+            None => Target { base, shape: count.to_vec(), start: vec![0; count.len()] },
+        }
+    }
+
+    /// Bytes between two indices of the slowest dimension that has several.
+    pub fn pitch(&self, size: u64) -> u64 {
+        let slowest = self.shape.iter().position(|n| *n > 1).map_or(self.shape.len(), |d| d + 1);
+        self.shape[slowest..].iter().fold(size, |n, extent| n.saturating_mul(*extent))
+    }
 }
 
 /// `count` repetitions, so many bytes apart in the file and in the target.
@@ -79,12 +118,19 @@ impl Piece {
         self.run * self.strides.iter().map(|s| s.count).product::<u64>()
     }
 
+    /// Bytes from the first to the last one filled.
+    pub fn target_span(&self) -> u64 {
+        self.run + self.strides.iter().map(|s| (s.count - 1) * s.target).sum::<u64>()
+    }
+
     /// Hands every run to `each`: bytes behind `source`, bytes behind `target`.
     pub fn for_each_run(&self, each: &mut impl FnMut(u64, u64)) {
         fn level(strides: &[Stride], source: u64, target: u64, each: &mut impl FnMut(u64, u64)) {
-            match strides.split_first() {
-                None => each(source, target),
-                Some((s, inner)) => {
+            match strides {
+                [] => each(source, target),
+                // The innermost loop, which runs longest, calls nothing.
+                [s] => (0..s.count).for_each(|i| each(source + i * s.source, target + i * s.target)),
+                [s, inner @ ..] => {
                     for i in 0..s.count {
                         level(inner, source + i * s.source, target + i * s.target, each);
                     }
@@ -94,25 +140,65 @@ impl Piece {
         level(&self.strides, 0, 0, each);
     }
 
+    /// Cuts where the target passes a multiple of `step` bytes and hands the parts to `each`, with the number of
+    /// steps in front of them.
+    pub fn cut_every(self, step: u64, each: &mut impl FnMut(u64, Piece)) {
+        let band = self.target / step;
+        if (self.target + self.target_span() - 1) / step == band {
+            return each(band, self);
+        }
+        let Some((s, inner)) = self.strides.split_first() else {
+            let mut done = 0;
+            while done < self.run {
+                let target = self.target + done;
+                let run = (step - target % step).min(self.run - done);
+                each(target / step, Piece { source: self.source + done, target, run, strides: Vec::new(), ..self });
+                done += run;
+            }
+            return;
+        };
+        // As many repetitions at a time as end in the same step; one that crosses is cut itself.
+        let one = Piece { strides: inner.to_vec(), ..self };
+        let span = one.target_span();
+        let mut i = 0;
+        while i < s.count {
+            let start = self.target + i * s.target;
+            let room = step - start % step;
+            let together = if span <= room { ((room - span) / s.target.max(1) + 1).min(s.count - i) } else { 0 };
+            let (source, target) = (self.source + i * s.source, start);
+            if together == 0 {
+                Piece { source, target, strides: one.strides.clone(), ..one }.cut_every(step, each);
+                i += 1;
+                continue;
+            }
+            let mut strides = one.strides.clone();
+            if together > 1 {
+                strides.insert(0, Stride { count: together, ..*s });
+            }
+            each(start / step, Piece { source, target, strides, ..one });
+            i += together;
+        }
+    }
+
     /// Hands the parts to `each` that fit one read: no gap in them above `merge_gap`, no more than `window` bytes
     /// unless contiguous.
     fn parts(&self, limits: &Limits, each: &mut impl FnMut(Piece)) {
         let mut level = self.strides.len();
-        let mut span = self.run;
+        let (mut span, mut useful) = (self.run, self.run);
         while level > 0 {
             let s = self.strides[level - 1];
             let wider = span + (s.count - 1) * s.source;
-            if s.source - span > limits.merge_gap || wider > limits.window {
+            if !limits.joins(s.source - span, useful) || wider > limits.window {
                 break;
             }
-            (level, span) = (level - 1, wider);
+            (level, span, useful) = (level - 1, wider, useful * s.count);
         }
         if level == 0 {
             return each(self.clone());
         }
         // As many repetitions of the stride that did not fit as one window holds.
         let s = self.strides[level - 1];
-        let together = if s.source - span > limits.merge_gap || span > limits.window {
+        let together = if !limits.joins(s.source - span, useful) || span > limits.window {
             1
         } else {
             1 + (limits.window - span) / s.source
@@ -156,6 +242,8 @@ pub struct Read {
 pub struct Plan {
     /// In the order they are to be read.
     pub pieces: Vec<Piece>,
+    /// Pieces of blocks that are decoded first, with the block's number; in the order of these.
+    pub coded: Vec<(u32, Piece)>,
     /// Elements that blocks give; where blocks share some, these count as often: see [`Plan::filled`].
     pub elements: u64,
     /// Blocks share elements, so that the order of pieces matters.
@@ -168,6 +256,7 @@ impl Plan {
         let mut all = Plan::default();
         for mut plan in plans {
             all.pieces.append(&mut plan.pieces);
+            all.coded.append(&mut plan.coded);
             all.elements = all.elements.saturating_add(plan.elements);
             all.overlapping |= plan.overlapping;
         }
@@ -183,7 +272,7 @@ impl Plan {
             return self.elements;
         }
         let mut filled = vec![false; elements as usize];
-        for p in &self.pieces {
+        for p in self.pieces.iter().chain(self.coded.iter().map(|(_, piece)| piece)) {
             p.for_each_run(&mut |_, target| {
                 let start = ((p.target + target) / size) as usize;
                 filled[start..start + (p.run / size) as usize].fill(true);
@@ -192,7 +281,15 @@ impl Plan {
         filled.iter().filter(|f| **f).count() as u64
     }
 
-    fn sort(&mut self) {
+    fn add(&mut self, stored: &Stored, piece: Piece) {
+        match stored.coded {
+            Some(number) => self.coded.push((number, piece)),
+            None => self.pieces.push(piece),
+        }
+    }
+
+    pub(crate) fn sort(&mut self) {
+        self.coded.sort_by_key(|(number, piece)| (*number, piece.source));
         self.pieces.sort_by_key(|p| (p.file, p.source));
         // Pieces that are neighbours in the file and in the target are one.
         self.pieces.dedup_by(|next, last| {
@@ -224,7 +321,7 @@ impl Plan {
                     let joins = !alone
                         && read.file == part.file
                         && start >= read.extent.offset
-                        && start <= last.saturating_add(limits.merge_gap)
+                        && limits.joins(start.saturating_sub(last), part.bytes())
                         && end.max(last) - read.extent.offset <= limits.window;
                     if joins {
                         read.extent.length = end.max(last) - read.extent.offset;
@@ -253,12 +350,13 @@ impl Plan {
 }
 
 /// What `inside`, a part of a block, gives to the box `wanted`. Sizes must have been checked: they fit 64 bits.
-fn piece(stored: &Stored, inside: &BoundingBox, wanted: &BoundingBox, size: u64, base: u64) -> Piece {
-    let mut piece = Piece { file: stored.file, source: stored.offset, target: base, run: size, strides: Vec::new() };
+fn piece(stored: &Stored, inside: &BoundingBox, wanted: &BoundingBox, size: u64, to: &Target) -> Piece {
+    let (file, source) = (stored.file, stored.offset);
+    let mut piece = Piece { file, source, target: to.base, run: size, strides: Vec::new() };
     let (mut source, mut target) = (size, size);
     for d in (0..inside.rank()).rev() {
         piece.source += (inside.offset[d] - stored.bounds.offset[d]) * source;
-        piece.target += (inside.offset[d] - wanted.offset[d]) * target;
+        piece.target += (inside.offset[d] - wanted.offset[d] + to.start[d]) * target;
         let count = inside.count[d];
         if count > 1 {
             match piece.strides.last_mut() {
@@ -268,7 +366,7 @@ fn piece(stored: &Stored, inside: &BoundingBox, wanted: &BoundingBox, size: u64,
             }
         }
         source *= stored.bounds.count[d];
-        target *= wanted.count[d];
+        target *= to.shape[d];
     }
     piece.strides.reverse();
     piece
@@ -276,12 +374,12 @@ fn piece(stored: &Stored, inside: &BoundingBox, wanted: &BoundingBox, size: u64,
 
 /// Plans a box: what each block gives to it, later blocks over earlier ones.
 ///
-/// - `size`: bytes of an element; `base`: where the box starts in the target, in bytes.
-pub fn of_box(wanted: &BoundingBox, blocks: &[Stored], size: u64, base: u64) -> Plan {
+/// - `size`: bytes of an element.
+pub fn of_box(wanted: &BoundingBox, blocks: &[Stored], size: u64, target: &Target) -> Plan {
     let (mut plan, mut parts) = (Plan::default(), Vec::new());
     for stored in blocks {
         if let Some(inside) = stored.bounds.intersect(wanted) {
-            plan.pieces.push(piece(stored, &inside, wanted, size, base));
+            plan.add(stored, piece(stored, &inside, wanted, size, target));
             parts.push(inside);
         }
     }
@@ -323,7 +421,8 @@ pub fn of_points(points: &[Vec<u64>], blocks: &[Stored], size: u64, base: u64) -
     let mut plan = Plan::default();
     for (i, b) in owner.iter().enumerate().filter_map(|(i, b)| Some((i, (*b)?))) {
         let point = BoundingBox { offset: points[i].clone(), count: vec![1; points[i].len()] };
-        plan.pieces.push(piece(&blocks[b], &point, &point, size, base + i as u64 * size));
+        let target = Target::new(&point.count, None, base + i as u64 * size);
+        plan.add(&blocks[b], piece(&blocks[b], &point, &point, size, &target));
         plan.elements += 1;
     }
     plan.sort();
@@ -342,6 +441,10 @@ mod tests {
         blocks: Vec<Stored>,
     }
 
+    fn all(wanted: &BoundingBox) -> Target {
+        Target::new(&wanted.count, None, 0)
+    }
+
     fn coordinates(mut n: u64, b: &BoundingBox) -> Vec<u64> {
         let mut at = vec![0; b.rank()];
         for d in (0..b.rank()).rev() {
@@ -357,7 +460,8 @@ mod tests {
         for (bounds, file, gap) in boxes {
             let f = &mut world.files[*file as usize];
             f.resize(f.len() + *gap as usize, 0);
-            world.blocks.push(Stored { file: Some(*file), offset: 2 * f.len() as u64, bounds: bounds.clone() });
+            let offset = 2 * f.len() as u64;
+            world.blocks.push(Stored { file: Some(*file), offset, bounds: bounds.clone(), coded: None });
             for _ in 0..bounds.elements().unwrap() {
                 f.push(next);
                 next += 1;
@@ -453,7 +557,7 @@ mod tests {
             let n = wanted.elements().unwrap();
             let naive: Vec<u16> =
                 (0..n).map(|i| world.at(&coordinates(i, &wanted)).unwrap_or(0)).collect();
-            let plan = of_box(&wanted, &world.blocks, 2, 0);
+            let plan = of_box(&wanted, &world.blocks, 2, &all(&wanted));
             // One element's window always fits a run of the tests' largest array.
             let limits = Limits { merge_gap, window, direct };
             prop_assert_eq!(&world.follow(&plan, &limits, n as usize), &naive);
@@ -490,10 +594,12 @@ mod tests {
 
     #[test]
     fn near_blocks_are_read_together_and_far_ones_apart() {
-        let block = |offset: u64, x: u64| Stored { file: None, offset, bounds: BoundingBox::new([x], [10]) };
+        let block =
+            |offset: u64, x: u64| Stored { file: None, offset, bounds: BoundingBox::new([x], [10]), coded: None };
         // Given out of order; 20 bytes between the first two, 900 behind the second.
         let blocks = [block(200, 10), block(100, 0), block(1180, 20)];
-        let plan = of_box(&BoundingBox::new([0], [30]), &blocks, 8, 0);
+        let wanted = BoundingBox::new([0], [30]);
+        let plan = of_box(&wanted, &blocks, 8, &all(&wanted));
         let limits = Limits { merge_gap: 64, window: 1000, direct: 1000 };
         assert_eq!(reads(&plan, &limits), [Extent::new(100, 180), Extent::new(1180, 80)]);
         assert_eq!(reads(&plan, &Limits { merge_gap: 10, ..limits }).len(), 3);
@@ -501,10 +607,11 @@ mod tests {
 
     #[test]
     fn whole_rows_are_one_run_and_a_column_is_strided() {
-        let block = [Stored { file: None, offset: 0, bounds: BoundingBox::new([0, 0], [100, 50]) }];
-        let rows = of_box(&BoundingBox::new([10, 0], [20, 50]), &block, 8, 0);
+        let block = [Stored { file: None, offset: 0, bounds: BoundingBox::new([0, 0], [100, 50]), coded: None }];
+        let of_box = |wanted: BoundingBox| of_box(&wanted, &block, 8, &all(&wanted));
+        let rows = of_box(BoundingBox::new([10, 0], [20, 50]));
         assert_eq!((rows.pieces[0].run, rows.pieces[0].strides.len()), (20 * 50 * 8, 0));
-        let column = of_box(&BoundingBox::new([0, 7], [100, 1]), &block, 8, 0);
+        let column = of_box(BoundingBox::new([0, 7], [100, 1]));
         assert_eq!(column.pieces[0].strides, [Stride { count: 100, source: 400, target: 8 }]);
         // Read through in one go, or row by row where the gap is too wide.
         assert_eq!(reads(&column, &Limits::default()), [Extent::new(56, 99 * 400 + 8)]);

@@ -17,8 +17,9 @@
 //! A scan keeps a step when the trailers of every rank that wrote it are there; it stops at the first step of which
 //! process groups are missing. Steps behind that one are left in the file; `keep_partial` indexes them, and the
 //! incomplete ones, marked partial. Files of ADIOS 1.13 have no trailers: every process group up to the first torn one is
-//! kept. Transformed variables cannot be indexed again.
+//! kept.
 
+use crate::decode;
 use crate::object::{self, Before, Object};
 use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,7 +72,7 @@ impl Recovery {
 ///
 /// # Errors
 /// `NotFound` where there is neither file nor subfile; `Torn` where no whole step is in it, which is then left as it is;
-/// `Unsupported` for files of the other byte order and for transformed variables without an index.
+/// `Unsupported` for files of the other byte order.
 pub fn recover(layout: &dyn Layout, path: &str, options: Options) -> Result<Recovery> {
     let numbers = object::subfiles(layout, path)?;
     let file = match Object::open(layout, path) {
@@ -293,7 +294,10 @@ impl Run<'_> {
                 let s = &scanned[item.object];
                 let fragment = item
                     .found
-                    .fragment(&s.object, s.file_index, item.rank, ByteOrder::NATIVE)
+                    .fragment_undoing(&s.object, s.file_index, item.rank, ByteOrder::NATIVE, &|_, transform, bytes| {
+                        // What only the values tell is not worth losing the index for.
+                        Ok(decode::values(transform, ByteOrder::NATIVE, bytes).ok())
+                    })
                     .map_err(|e| e.in_object(&*s.object.path))?;
                 index.append_fragment(&fragment.to_fragment())?;
                 if let Some(t) = item.found.trailer.as_ref().filter(|t| runs.insert(t.run)) {

@@ -55,7 +55,7 @@ pub struct Variable {
     pub shape_changes: bool,
     /// Blocks over all steps.
     pub blocks: u64,
-    /// The transform that the stored bytes went through, which this reader cannot undo.
+    /// The transform that the stored bytes went through, by its name in the file.
     pub transform: Option<String>,
 }
 

@@ -11,6 +11,7 @@
 //!
 //! Foreign files have no checksums, and less is compared: [`Report::not_checked`] says what.
 
+use crate::decode;
 use crate::object::{self, Before, Object};
 use crate::overlap;
 use crate::sets::Sets;
@@ -256,7 +257,7 @@ struct Check<'a> {
     groups_known: bool,
     /// (attribute, subfile, record offset).
     records: HashMap<(bool, u32, u64), RecordSeen>,
-    /// Objects that could not be indexed again, for the transforms in them.
+    /// There are groups that could not be indexed again.
     incomparable: bool,
     lengths: HashMap<u32, Option<u64>>,
     partial: BTreeSet<u32>,
@@ -485,6 +486,7 @@ impl<'a> Check<'a> {
                 report
                     .add(Finding { byte: Some(found.extent.offset), ..finding(FindingKind::Structure, &path, words) });
             }
+            self.decode_blocks(&object, found, report)?;
             self.note_records(&object, found, file_index, report)?;
             seen.push(GroupSeen {
                 group: found.header.group.clone(),
@@ -495,6 +497,51 @@ impl<'a> Check<'a> {
             });
         }
         Ok(seen)
+    }
+
+    /// Undoes the transforms of a group's blocks, but of those whose checksum is found wrong already.
+    fn decode_blocks(&self, object: &Object, found: &Found, report: &mut Report) -> Result<()> {
+        for (at, record) in &found.variables {
+            let Some(transform) = &record.set.transform else { continue };
+            let payload = Extent::new(at + record.payload.offset, record.payload.length);
+            if report.findings.iter().any(|f| f.byte == Some(payload.offset)) {
+                continue;
+            }
+            let name = full_name(&record.path, &record.name);
+            let decoded = match decode::worthwhile(transform, payload.length) {
+                Ok(true) => source::bytes(object, payload.offset, payload.length, "a block")
+                    .and_then(|bytes| decode::values(transform, self.order, &bytes))
+                    .map(drop),
+                Ok(false) if found.trailer.is_some() => Ok(()),
+                Ok(false) => {
+                    let what = format!("\"{name}\": a block of a thousand times the bytes that are stored of it");
+                    report.not_checked.push(what);
+                    Ok(())
+                }
+                Err(e) => Err(e),
+            };
+            match decoded {
+                Ok(()) => {}
+                Err(e) if e.kind() == ErrorKind::Unsupported => {
+                    let what = format!("\"{name}\": {}", e.what());
+                    if !report.not_checked.contains(&what) {
+                        report.not_checked.push(what);
+                    }
+                }
+                Err(e) if is_damage(&e) || matches!(e.kind(), ErrorKind::OutOfBounds | ErrorKind::NoMemory) => {
+                    report.add(Finding {
+                        kind: FindingKind::Structure,
+                        object: object.path.to_string(),
+                        byte: Some(payload.offset),
+                        step: Some(u64::from(found.header.time_index.saturating_sub(1))),
+                        variable: Some(name),
+                        words: e.what().to_string(),
+                    });
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
     }
 
     /// Keeps what the index must say about each record of a group.
@@ -718,7 +765,7 @@ impl<'a> Check<'a> {
                 return Ok(());
             }
         }
-        if !self.groups_known || self.incomparable || damaged || set.transform.is_some() {
+        if !self.groups_known || self.incomparable || damaged {
             return Ok(());
         }
         match self.records.get(&(attributes, file_index, set.record_offset)) {
@@ -823,6 +870,9 @@ fn essence(set: &Characteristics, attribute: bool, ours: bool) -> u64 {
     }
     if !attribute {
         set.shape.as_ref().map(|s| (&s.local, &s.global, &s.offset)).hash(&mut hasher);
+        if let Some(t) = &set.transform {
+            (&t.uid, t.element.code(), &t.shape.local, &t.shape.global, &t.shape.offset, &t.metadata).hash(&mut hasher);
+        }
     }
     match &set.value {
         None => 0u8.hash(&mut hasher),

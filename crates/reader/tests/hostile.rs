@@ -57,6 +57,7 @@ fn block<'a>(id: u32, name: &'a str, shape: Option<&'a Shape>) -> Block<'a> {
         level: Level::Off,
         statistics: None,
         payload: 8,
+        transform: None,
     }
 }
 

@@ -1,0 +1,43 @@
+//! Blocks that went through a transform: their values from the bytes of a file. Which blocks a read needs, and how many
+//! are decoded at a time, is the matter of [`crate::fetch`].
+
+use thalweg_bp::characteristic::Transform;
+use thalweg_transform::Block;
+use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
+
+fn block_of(transform: &Transform) -> Block<'_> {
+    // Nothing is asked about the name when a block is decoded.
+    Block { name: "", element: transform.element, extents: &transform.shape.local }
+}
+
+/// Bytes of the block's values, refused where so many stored bytes cannot give them.
+fn size(transform: &Transform, payload: u64) -> Result<u64> {
+    let block = block_of(transform);
+    thalweg_transform::check(&transform.uid, &block, payload)?;
+    block.bytes()
+}
+
+/// Whether decoding the block costs memory in proportion to what is stored of it, for those who only look.
+pub(crate) fn worthwhile(transform: &Transform, payload: u64) -> Result<bool> {
+    const MUCH: u64 = 64 << 20;
+    let bytes = size(transform, payload)?;
+    Ok(bytes <= MUCH || bytes / 1024 <= payload)
+}
+
+/// The values of a block, in the file's byte order.
+///
+/// # Errors
+/// `Corrupt` where the bytes don't give the block, `Unsupported` for a transform that isn't known, `NoMemory`.
+pub(crate) fn values(transform: &Transform, order: ByteOrder, payload: &[u8]) -> Result<Vec<u8>> {
+    let mut out = zeros(size(transform, payload.len() as u64)?)?;
+    thalweg_transform::decode(&transform.uid, &transform.metadata, &block_of(transform), order, payload, &mut out)?;
+    Ok(out)
+}
+
+fn zeros(bytes: u64) -> Result<Vec<u8>> {
+    let refuse = || Error::new(ErrorKind::NoMemory, format!("no memory for a block of {bytes} bytes"));
+    let n = usize::try_from(bytes).map_err(|_| refuse())?;
+    // Asked for first, so that too much is an error; then as zeros that cost nothing until they are touched.
+    Vec::<u8>::new().try_reserve_exact(n).map_err(|_| refuse())?;
+    Ok(vec![0; n])
+}

@@ -1,0 +1,396 @@
+//! Reading values: selections are planned, all plans of a call together, and carried out.
+
+use super::*;
+use crate::decode;
+use crate::fetch::{self, Order};
+use crate::plan::{self, Limits, Plan, Stored, Target};
+use thalweg_bp::characteristic::Transform;
+use thalweg_types::{Extent, MemoryBox};
+
+/// A read that is planned.
+struct Job {
+    name: String,
+    plan: Plan,
+    /// Bytes of the caller's memory.
+    bytes: u64,
+    element: ElementType,
+    /// Bytes between two indices of the slowest dimension in memory.
+    pitch: u64,
+    /// Values of scalars, which the index holds: all there is to it then.
+    values: Vec<u8>,
+    /// Blocks that are not stored as they are: [`Stored::coded`] numbers them.
+    coded: Vec<Coded>,
+}
+
+/// A block that is decoded as a whole.
+struct Coded {
+    file: Option<u32>,
+    payload: Extent,
+    transform: Transform,
+}
+
+/// Zeros that memory is there for; refused where a sparse selection would take far more than the data it holds.
+fn zeros<T: Element>(n: u64, filled: u64) -> Result<Vec<T>> {
+    const MUCH: u64 = 64 << 20;
+    let refuse = || {
+        Error::new(
+            ErrorKind::NoMemory,
+            format!("a selection of {n} elements, of which the file holds {filled}; read it in parts"),
+        )
+    };
+    let bytes = n.saturating_mul(size_of::<T>() as u64);
+    if bytes > MUCH && n / 1024 > filled {
+        return Err(refuse());
+    }
+    let n = usize::try_from(n).map_err(|_| refuse())?;
+    // Asked for first, so that too much is an error; then as zeros that cost nothing until they are touched.
+    Vec::<T>::new().try_reserve_exact(n).map_err(|_| refuse())?;
+    Ok(vec![T::new_zeroed(); n])
+}
+
+/// Reads that are planned and carried out together: what lies side by side in the file is read at once, whichever
+/// variables, steps and selections it belongs to.
+///
+/// ```no_run
+/// # use thalweg_types::{BoundingBox, Selection};
+/// # fn all(reader: &thalweg_reader::Reader) -> thalweg_types::Result<()> {
+/// let mut batch = reader.batch();
+/// let u = batch.add("u", &[3], &Selection::Box(BoundingBox::new([0, 0], [10, 20])), None)?;
+/// let t = batch.add("t", &[0, 1, 2, 3], &Selection::All, None)?;
+/// let mut memory: Vec<Vec<u8>> = (0..batch.len()).map(|n| vec![0; batch.bytes(n) as usize]).collect();
+/// let mut out: Vec<&mut [u8]> = memory.iter_mut().map(Vec::as_mut_slice).collect();
+/// let filled = batch.perform(&mut out)?;
+/// println!("{} elements of u, {} of t", filled[u], filled[t]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Batch {
+    reader: Reader,
+    jobs: Vec<Job>,
+}
+
+impl Batch {
+    /// Plans one read more and returns its number. Nothing is read yet but index entries.
+    ///
+    /// - `steps`: one behind the other in memory, each as large as the others.
+    /// - `memory`: where the selection lies in a larger array; `None`: it fills the memory.
+    ///
+    /// # Errors
+    /// As [`Reader::read`] and [`Reader::read_into`].
+    pub fn add(
+        &mut self,
+        name: &str,
+        steps: &[u64],
+        selection: &Selection,
+        memory: Option<&MemoryBox>,
+    ) -> Result<usize> {
+        self.jobs.push(self.reader.plan(name, steps, selection, memory)?);
+        Ok(self.jobs.len() - 1)
+    }
+
+    /// Number of reads.
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Bytes of memory that a read needs.
+    pub fn bytes(&self, number: usize) -> u64 {
+        self.jobs[number].bytes
+    }
+
+    /// The type of its values.
+    pub fn element(&self, number: usize) -> ElementType {
+        self.jobs[number].element
+    }
+
+    /// Carries all of them out, in whatever order costs least.
+    ///
+    /// - `out`: the memory of each, in the order they were added, of [`Batch::bytes`] bytes.
+    ///
+    /// Returns how many elements of each were filled.
+    ///
+    /// # Errors
+    /// As [`Reader::read`]; the memory of all reads may then be filled in part.
+    /// # Memory
+    /// A window of at most 1 MiB per thread; blocks that went through a transform, whole, one per thread.
+    pub fn perform(self, out: &mut [&mut [u8]]) -> Result<Vec<u64>> {
+        self.reader.carry_out(&self.jobs, out)
+    }
+}
+
+impl Reader {
+    /// Reads that are to be carried out together.
+    pub fn batch(&self) -> Batch {
+        Batch { reader: self.clone(), jobs: Vec::new() }
+    }
+
+    /// Bytes that [`Reader::read`] needs for a selection at a step.
+    ///
+    /// # Errors
+    /// As [`Reader::read`].
+    pub fn length(&self, name: &str, step: u64, selection: &Selection) -> Result<u64> {
+        self.plan(name, &[step], selection, None).map(|p| p.bytes)
+    }
+
+    /// Reads the part of a variable inside `selection` at one step, gathered from every block that meets it.
+    ///
+    /// - `out`: [`Reader::length`] bytes, row-major, this machine's byte order; what no block covers stays as it was.
+    ///   Where blocks share elements, the later block's are taken.
+    ///
+    /// Returns how many elements were filled. Not collective: any rank and any thread may call it.
+    ///
+    /// # Errors
+    /// `NotFound` where the variable was not written in `step`; `OutOfBounds` where `selection` leaves its shape there;
+    /// `InvalidArgument` where `selection` does not fit what the variable is, or `out` has another length;
+    /// `Unsupported` names a transform; `Torn` names file and byte where data is missing.
+    /// # Cost
+    /// At most one store read per contiguous extent. Gaps of up to a page are read through, larger ones up to 64 KiB
+    /// where they are little beside what is wanted. Whole blocks are read to where they belong, other bytes once more
+    /// copied. Where it takes long, threads help ([`crate::fetch`]). Values of scalars and texts come from the index.
+    pub fn read(&self, name: &str, step: u64, selection: &Selection, out: &mut [u8]) -> Result<u64> {
+        self.read_steps(name, &[step], selection, out)
+    }
+
+    /// As [`Reader::read`], into a part of a larger array: one with ghost zones, say.
+    ///
+    /// - `out`: the whole array that `memory` describes; what lies outside the selection's place stays as it was.
+    ///
+    /// # Errors
+    /// As [`Reader::read`]; `OutOfBounds` too where the selection leaves the array in memory, `InvalidArgument` for
+    /// another number of dimensions, and for points.
+    pub fn read_into(
+        &self,
+        name: &str,
+        step: u64,
+        selection: &Selection,
+        out: &mut [u8],
+        memory: &MemoryBox,
+    ) -> Result<u64> {
+        let job = self.plan(name, &[step], selection, Some(memory))?;
+        self.carry_out_one(job, out)
+    }
+
+    /// Reads the same selection at several steps, one behind the other in `out`.
+    ///
+    /// # Errors
+    /// As [`Reader::read`]; `InvalidArgument` too where the selection has another size at another step.
+    pub fn read_steps(&self, name: &str, steps: &[u64], selection: &Selection, out: &mut [u8]) -> Result<u64> {
+        let job = self.plan(name, steps, selection, None)?;
+        self.carry_out_one(job, out)
+    }
+
+    /// As [`Reader::read`], into new memory; 0 where no block covers an element.
+    pub fn read_to_vec(&self, name: &str, step: u64, selection: &Selection) -> Result<Vec<u8>> {
+        let job = self.plan(name, &[step], selection, None)?;
+        let mut out = zeros(job.bytes, job.plan.elements).map_err(|e| self.name_it(e, name))?;
+        self.carry_out_one(job, &mut out)?;
+        Ok(out)
+    }
+
+    /// As [`Reader::read_to_vec`], as numbers.
+    ///
+    /// # Errors
+    /// `InvalidArgument` too where `T` is not the variable's type.
+    pub fn read_as<T: Element>(&self, name: &str, step: u64, selection: &Selection) -> Result<Vec<T>> {
+        self.read_steps_as(name, &[step], selection)
+    }
+
+    /// As [`Reader::read_steps`], as numbers in new memory.
+    pub fn read_steps_as<T: Element>(&self, name: &str, steps: &[u64], selection: &Selection) -> Result<Vec<T>> {
+        let job = self.plan(name, steps, selection, None)?;
+        if !T::is(job.element) {
+            let what = format!("its type is {}, asked for as {}", job.element, std::any::type_name::<T>());
+            return Err(self.fail(ErrorKind::InvalidArgument, what, name));
+        }
+        let n = job.bytes / size_of::<T>() as u64;
+        let mut out = zeros(n, job.plan.elements).map_err(|e| self.name_it(e, name))?;
+        self.carry_out_one(job, zerocopy::IntoBytes::as_mut_bytes(out.as_mut_slice()))?;
+        Ok(out)
+    }
+
+    fn plan(&self, name: &str, steps: &[u64], selection: &Selection, memory: Option<&MemoryBox>) -> Result<Job> {
+        let v = self.look_up(name)?;
+        let mut job = Job {
+            name: name.to_string(),
+            plan: Plan::default(),
+            bytes: 0,
+            element: v.original,
+            pitch: 0,
+            values: Vec::new(),
+            coded: Vec::new(),
+        };
+        let mut plans = Vec::new();
+        let mut first = None;
+        for step in steps {
+            let sets = v.sets.of_steps(*step..step.saturating_add(1));
+            if sets.is_empty() {
+                return Err(self.no_such_step(name, *step, &v));
+            }
+            let before = job.bytes;
+            let planned = self.plan_step(&v, sets, selection, memory, &mut job);
+            plans.push(planned.map_err(|e| self.name_it(e.at_step(*step), name))?);
+            let length = job.bytes - before;
+            if *first.get_or_insert(length) != length {
+                let what = "the selection has another size than at the steps before";
+                return Err(self.fail(ErrorKind::InvalidArgument, what, name).at_step(*step));
+            }
+        }
+        job.plan = Plan::join(plans);
+        Ok(job)
+    }
+
+    fn plan_step(
+        &self,
+        v: &Known,
+        sets: Range<usize>,
+        selection: &Selection,
+        memory: Option<&MemoryBox>,
+        job: &mut Job,
+    ) -> Result<Plan> {
+        let out_of_bounds = |what: String| Error::new(ErrorKind::OutOfBounds, what);
+        let base = job.bytes;
+        let size = v.original.size();
+        let one_block = |n: u64| -> Result<Block> {
+            if n >= sets.len() as u64 {
+                return Err(out_of_bounds(format!("block {n} of {}", sets.len())));
+            }
+            let mut blocks = match v.kind {
+                Kind::Scalar | Kind::Local => return self.block(v, sets.start + n as usize, sets.start),
+                _ => self.blocks_of(v, sets.clone())?,
+            };
+            Ok(blocks.swap_remove(n as usize))
+        };
+        let no_memory = |what: &str| match memory {
+            Some(_) => Err(Error::new(ErrorKind::InvalidArgument, format!("{what} have no place in a larger array"))),
+            None => Ok(()),
+        };
+        // A box of `count` elements: where it goes, and what it takes.
+        let target = |count: &[u64], job: &mut Job| -> Result<Target> {
+            let too_large = || out_of_bounds("a box of more bytes than 64 bits count".into());
+            if let Some(memory) = memory {
+                memory.check(count)?;
+            }
+            let target = Target::new(count, memory, base);
+            let bytes = thalweg_types::bounding_box::elements(&target.shape).and_then(|n| n.checked_mul(size));
+            job.bytes = bytes.and_then(|b| base.checked_add(b)).ok_or_else(too_large)?;
+            job.pitch = target.pitch(size);
+            Ok(target)
+        };
+        match (selection, v.kind) {
+            (Selection::Block(_) | Selection::All, Kind::Scalar) => {
+                no_memory("single values")?;
+                let n = if let Selection::Block(n) = selection { *n } else { 0 };
+                self.value_of(v, &one_block(n)?)?.append_to(&mut job.values);
+                job.bytes = job.values.len() as u64;
+                return Ok(Plan { elements: 1, ..Plan::default() });
+            }
+            (_, Kind::Scalar) => {
+                return Err(Error::new(ErrorKind::InvalidArgument, "a single value: it has no boxes and points"));
+            }
+            (Selection::Block(_), _) | (Selection::All, Kind::Local) => {
+                let n = if let Selection::Block(n) = selection { *n } else { 0 };
+                let block = one_block(n)?;
+                let target = target(&block.count, job)?;
+                let stored = stored(v, block, sets.start + n as usize, job)?;
+                return Ok(plan::of_box(&stored.bounds, std::slice::from_ref(&stored), size, &target));
+            }
+            (_, Kind::Local) => {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "a local array has no boxes and points of a whole: choose a block",
+                ));
+            }
+            _ => {}
+        }
+        let blocks = self.blocks_of(v, sets.clone())?;
+        let shape = blocks.last().map(|b| b.shape.clone()).unwrap_or_default();
+        let blocks = sets.zip(blocks).filter(|(_, b)| b.elements() > 0);
+        let stored = blocks.map(|(set, b)| stored(v, b, set, job)).collect::<Result<Vec<Stored>>>()?;
+        if let Selection::Points(points) = selection {
+            no_memory("points")?;
+            for p in points {
+                if p.len() != shape.len() || p.iter().zip(&shape).any(|(p, s)| p >= s) {
+                    return Err(out_of_bounds(format!("point {p:?} leaves the shape {shape:?}")));
+                }
+            }
+            let bytes = (points.len() as u64).checked_mul(size).and_then(|b| base.checked_add(b));
+            job.bytes = bytes.ok_or_else(|| out_of_bounds("points of more bytes than 64 bits count".into()))?;
+            job.pitch = size;
+            return Ok(plan::of_points(points, &stored, size, base));
+        }
+        let whole = BoundingBox::whole(&shape);
+        let wanted = if let Selection::Box(b) = selection { b } else { &whole };
+        if wanted.offset.len() != wanted.count.len() || !wanted.fits(&shape) {
+            return Err(out_of_bounds(format!(
+                "a box at {:?} of {:?} leaves the shape {shape:?}",
+                wanted.offset, wanted.count
+            )));
+        }
+        let target = target(&wanted.count, job)?;
+        Ok(plan::of_box(wanted, &stored, size, &target))
+    }
+
+    fn carry_out_one(&self, job: Job, out: &mut [u8]) -> Result<u64> {
+        let filled = self.carry_out(&[job], &mut [out])?;
+        Ok(filled.into_iter().sum())
+    }
+
+    fn carry_out(&self, jobs: &[Job], out: &mut [&mut [u8]]) -> Result<Vec<u64>> {
+        if out.len() != jobs.len() {
+            let what = format!("{} reads, memory for {}", jobs.len(), out.len());
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        let mut orders = Vec::with_capacity(jobs.len());
+        for (job, out) in jobs.iter().zip(out) {
+            if out.len() as u64 != job.bytes {
+                let what = format!("the selection has {} bytes, the memory given {}", job.bytes, out.len());
+                return Err(self.fail(ErrorKind::InvalidArgument, what, &job.name));
+            }
+            if !job.values.is_empty() {
+                out.copy_from_slice(&job.values);
+            }
+            let word = if self.0.order == ByteOrder::NATIVE { 1 } else { job.element.word() };
+            orders.push(Order { plan: &job.plan, word, pitch: job.pitch, out });
+        }
+        let done = fetch::execute(orders, &Limits::default(), &|file| self.object(file), &|order, block| {
+            self.decoded(&jobs[order].coded[block as usize])
+        });
+        done.map_err(|(e, order)| match order {
+            Some(order) => self.name_it(e, &jobs[order].name),
+            None => e.in_object(self.0.path.clone()),
+        })?;
+        let filled = |job: &Job| {
+            let size = job.element.size().max(1);
+            job.plan.filled(size, job.bytes / size)
+        };
+        Ok(jobs.iter().map(filled).collect())
+    }
+
+    /// The values of a block that went through a transform, in the file's byte order.
+    fn decoded(&self, coded: &Coded) -> Result<Vec<u8>> {
+        let Extent { offset, length } = coded.payload;
+        let object = self.object(coded.file)?.reaching(coded.payload.end().unwrap_or(u64::MAX))?;
+        let place = |e: Error| e.in_object(&*object.path).at_byte(offset);
+        let bytes = source::bytes(&object, offset, length, "block").map_err(place)?;
+        decode::values(&coded.transform, self.0.order, &bytes).map_err(place)
+    }
+}
+
+/// A block as the planner sees it; one that is not stored as it is, is noted in the job. `set`: its number.
+fn stored(v: &Known, block: Block, set: usize, job: &mut Job) -> Result<Stored> {
+    let file = block.subfile;
+    let mut stored = Stored { file, offset: block.payload.offset, bounds: BoundingBox::default(), coded: None };
+    if block.transform.is_some()
+        && let Some(transform) = v.sets.get(set)?.transform
+    {
+        (stored.offset, stored.coded) = (0, Some(job.coded.len() as u32));
+        job.coded.push(Coded { file, payload: block.payload, transform });
+    }
+    stored.bounds = BoundingBox { offset: block.offset, count: block.count };
+    Ok(stored)
+}
