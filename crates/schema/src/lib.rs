@@ -10,10 +10,12 @@
 //! | [`method`] | parameters of methods |
 //! | [`xml`] | the XML document of the papers and of ADIOS 1.x, read into a schema |
 //! | [`declare`] | the same schema declared from code |
+//! | [`calls`] | program text that writes and reads a group |
 //! | [`report`] | all errors of a document at once, each with place, expectation and nearest known name |
 #![forbid(unsafe_code)]
 
 pub mod attribute;
+pub mod calls;
 pub mod declare;
 pub mod dimension;
 pub mod mesh;

@@ -127,21 +127,16 @@ impl<'a> Reader<'a> {
                     for (name, inner) in self.children(child) {
                         if name == "var" {
                             variables.extend(self.variable(inner, Some(bounds), &mut group, &mut names, &mut ids));
+                        } else if name == "gwrite" {
+                            self.program_text(inner, &mut group);
                         } else {
-                            self.unknown_element(inner, "global-bounds", &["var"]);
+                            self.unknown_element(inner, "global-bounds", &["var", "gwrite"]);
                         }
                     }
                 }
                 "attribute" => self.attribute(child, &mut group, &mut attributes, &mut ids),
                 "mesh" => meshes.extend(self.mesh(child, &mut group)),
-                "gwrite" => {
-                    let given = self.given(child, &[&["src"]]);
-                    if let Some(text) = self.need(&given, "src", "gwrite") {
-                        group
-                            .program_text
-                            .push(ProgramText { before: group.variables.len(), text: text.value.to_string() });
-                    }
-                }
+                "gwrite" => self.program_text(child, &mut group),
                 "schema" => group.schema_version = self.schema_element(child).or(group.schema_version),
                 "multilink" => {
                     let problem = Problem::new("<multilink>: links to other files are not kept");
@@ -179,6 +174,14 @@ impl<'a> Reader<'a> {
         }
         mark_dimensions(&mut group);
         self.schema.groups.push(group);
+    }
+
+    /// A line of program text in front of the variable that comes next.
+    fn program_text(&mut self, node: Node<'a, 'a>, group: &mut Group) {
+        let given = self.given(node, &[&["src"]]);
+        if let Some(text) = self.need(&given, "src", "gwrite") {
+            group.program_text.push(ProgramText { before: group.variables.len(), text: text.value.to_string() });
+        }
     }
 
     pub(super) fn variable(
