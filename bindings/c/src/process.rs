@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_comm::Communicator;
 use thalweg_io::session::DeclaredGroup;
 use thalweg_io::{Mode, Session, output};
-use thalweg_schema::{GroupBuilder, Statistics};
+use thalweg_schema::{GroupBuilder, Mesh, Statistics};
 use thalweg_types::{Error, ErrorKind};
 
 /// A group as a program and its files share it.
@@ -21,7 +21,12 @@ struct Declared {
     group: SharedGroup,
     /// How often its variables were deleted.
     generation: u16,
+    /// What was said about meshes before they were defined.
+    early: Vec<(String, EarlyMesh)>,
 }
+
+/// Changes a mesh once it is there.
+pub type EarlyMesh = Box<dyn FnOnce(&mut Mesh) + Send>;
 
 #[derive(Default)]
 struct Process {
@@ -128,7 +133,7 @@ pub fn declare(name: &str, time_index: &str, statistics: Statistics) -> Outcome<
     with(|p| {
         let handle = handle::group(p.groups.len())
             .ok_or_else(|| Failure::new(number::INVALID_GROUP, "no more groups can be declared"))?;
-        p.groups.push(Some(Declared { name: name.to_string(), group, generation: 0 }));
+        p.groups.push(Some(Declared { name: name.to_string(), group, generation: 0, early: Vec::new() }));
         Ok(handle)
     })
 }
@@ -145,6 +150,33 @@ fn declared<T>(handle: i64, f: impl FnOnce(&mut Option<Declared>) -> T) -> Outco
 /// `err_invalid_group`.
 pub fn group(handle: i64) -> Outcome<SharedGroup> {
     declared(handle, |g| g.as_ref().map(|g| g.group.clone()))?.ok_or_else(|| handle::no_group(handle))
+}
+
+/// Keeps what is said about a mesh until that is defined.
+///
+/// # Errors
+/// `err_invalid_group`.
+pub fn keep_for_mesh(handle: i64, mesh: &str, change: EarlyMesh) -> Outcome<()> {
+    declared(handle, |g| {
+        if let Some(g) = g {
+            g.early.push((mesh.to_string(), change));
+        }
+    })
+}
+
+/// What was said about a mesh before it was defined.
+///
+/// # Errors
+/// `err_invalid_group`.
+pub fn kept_for_mesh(handle: i64, mesh: &str) -> Outcome<Vec<EarlyMesh>> {
+    declared(handle, |g| {
+        let early = g.as_mut().map(|g| std::mem::take(&mut g.early)).unwrap_or_default();
+        let (of_mesh, others): (Vec<_>, Vec<_>) = early.into_iter().partition(|(name, _)| name == mesh);
+        if let Some(g) = g {
+            g.early = others;
+        }
+        of_mesh.into_iter().map(|(_, change)| change).collect()
+    })
 }
 
 /// Forgets a group. Files of it that are open stay usable.

@@ -182,11 +182,13 @@ pub unsafe extern "C" fn adios_inq_var_blockinfo(fp: *mut AdiosFile, varinfo: *m
             return Ok(());
         }
         let places = state.file.places(info)?;
-        let all: Vec<u64> = places.iter().flat_map(|p| p.start.iter().chain(&p.count).copied()).collect();
+        let mut all: Vec<u64> = places.iter().flat_map(|p| p.start.iter().chain(&p.count).copied()).collect();
+        // Those of scalars have no entry, and an address all the same.
+        all.push(0);
         let first = arena.array(all);
         let mut at = 0;
         let mut next = |n: usize| {
-            let start = if n == 0 { null_mut() } else { first.wrapping_add(at) };
+            let start = first.wrapping_add(at);
             at += n;
             start
         };

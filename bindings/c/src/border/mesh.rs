@@ -4,7 +4,7 @@ use super::{pointer, status};
 use crate::error::{Doing, Outcome};
 use crate::process::{self, lock};
 use std::ffi::{c_char, c_int};
-use thalweg_schema::GroupBuilder;
+use thalweg_schema::{GroupBuilder, Mesh};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Changes a group's meshes.
@@ -12,6 +12,39 @@ fn change(group: i64, f: impl FnOnce(&mut GroupBuilder) -> Result<()>) -> Outcom
     let group = process::group(group)?;
     let builder = &mut lock(&group).builder;
     f(builder).map_err(|e| Doing::Mesh.failed(e.in_group(builder.group().name.clone())))
+}
+
+/// Defines a mesh, and does with it what was said before.
+fn define(group: i64, name: &str, f: impl FnOnce(&mut GroupBuilder) -> Result<()>) -> Outcome<()> {
+    change(group, f)?;
+    let early = process::kept_for_mesh(group, name)?;
+    change(group, |builder| {
+        let mesh = builder.mesh_mut(name)?;
+        early.into_iter().for_each(|say| say(mesh));
+        Ok(())
+    })
+}
+
+/// A call about a mesh, which may still have to be defined.
+///
+/// # Safety
+/// See [`super`].
+unsafe fn about_mesh(
+    group: i64,
+    name: *const c_char,
+    text: *const c_char,
+    say: impl FnOnce(&mut Mesh, String) + Send + 'static,
+) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        let (name, text) = unsafe { (pointer::text(name, "a name")?, pointer::text(text, "a value")?.to_string()) };
+        let shared = process::group(group)?;
+        if let Ok(mesh) = lock(&shared).builder.mesh_mut(name) {
+            say(mesh, text);
+            return Ok(());
+        }
+        process::keep_for_mesh(group, name, Box::new(move |mesh| say(mesh, text)))
+    })
 }
 
 /// A call with a group, a name, and one text about it.
@@ -137,12 +170,7 @@ pub unsafe extern "C" fn adios_define_var_hyperslab(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_define_mesh_file(group: i64, name: *const c_char, file: *const c_char) -> c_int {
     // SAFETY: from C.
-    unsafe {
-        about(group, name, file, |b, name, text| {
-            b.mesh_mut(name)?.file = Some(text.into());
-            Ok(())
-        })
-    }
+    unsafe { about_mesh(group, name, file, |mesh, text| mesh.file = Some(text)) }
 }
 
 /// The group that holds a mesh's variables.
@@ -152,12 +180,7 @@ pub unsafe extern "C" fn adios_define_mesh_file(group: i64, name: *const c_char,
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_define_mesh_group(of: *const c_char, group: i64, name: *const c_char) -> c_int {
     // SAFETY: from C.
-    unsafe {
-        about(group, name, of, |b, name, text| {
-            b.mesh_mut(name)?.group = Some(text.into());
-            Ok(())
-        })
-    }
+    unsafe { about_mesh(group, name, of, |mesh, text| mesh.group = Some(text)) }
 }
 
 /// Whether a mesh changes from step to step: `yes` or `no`.
@@ -171,20 +194,15 @@ pub unsafe extern "C" fn adios_define_mesh_timevarying(
     name: *const c_char,
 ) -> c_int {
     // SAFETY: from C.
-    unsafe {
-        about(group, name, varying, |b, name, text| {
-            let varying = match text.trim().to_ascii_lowercase().as_str() {
-                "yes" => true,
-                "no" => false,
-                _ => {
-                    let what = format!("\"{text}\" does not say whether mesh \"{name}\" varies: expected yes or no");
-                    return Err(Error::new(ErrorKind::Config, what));
-                }
-            };
-            b.mesh_mut(name)?.time_varying = varying;
-            Ok(())
-        })
+    let said = unsafe { pointer::optional_text(varying) }.map(|t| t.to_string_lossy().trim().to_ascii_lowercase());
+    if said.as_deref().is_some_and(|t| t != "yes" && t != "no") {
+        return status(|| {
+            let text = format!("\"{}\" does not say whether a mesh varies: expected yes or no", said.unwrap_or_default());
+            Err(Doing::Mesh.failed(Error::new(ErrorKind::Config, text)))
+        });
     }
+    // SAFETY: from C.
+    unsafe { about_mesh(group, name, varying, |mesh, text| mesh.time_varying = text.trim().eq_ignore_ascii_case("yes")) }
 }
 
 /// Steps that a mesh belongs to.
@@ -194,12 +212,7 @@ pub unsafe extern "C" fn adios_define_mesh_timevarying(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_define_mesh_timesteps(steps: *const c_char, group: i64, name: *const c_char) -> c_int {
     // SAFETY: from C.
-    unsafe {
-        about(group, name, steps, |b, name, text| {
-            b.mesh_mut(name)?.time.steps = Some(text.into());
-            Ok(())
-        })
-    }
+    unsafe { about_mesh(group, name, steps, |mesh, text| mesh.time.steps = Some(text)) }
 }
 
 /// Times that a mesh belongs to.
@@ -209,12 +222,7 @@ pub unsafe extern "C" fn adios_define_mesh_timesteps(steps: *const c_char, group
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_define_mesh_timescale(scale: *const c_char, group: i64, name: *const c_char) -> c_int {
     // SAFETY: from C.
-    unsafe {
-        about(group, name, scale, |b, name, text| {
-            b.mesh_mut(name)?.time.scale = Some(text.into());
-            Ok(())
-        })
-    }
+    unsafe { about_mesh(group, name, scale, |mesh, text| mesh.time.scale = Some(text)) }
 }
 
 /// Digits in the names of a mesh's image files.
@@ -228,12 +236,7 @@ pub unsafe extern "C" fn adios_define_mesh_timeseriesformat(
     name: *const c_char,
 ) -> c_int {
     // SAFETY: from C.
-    unsafe {
-        about(group, name, format, |b, name, text| {
-            b.mesh_mut(name)?.time.series_format = Some(text.into());
-            Ok(())
-        })
-    }
+    unsafe { about_mesh(group, name, format, |mesh, text| mesh.time.series_format = Some(text)) }
 }
 
 /// A mesh of equally spaced points. Null and `""` leave a part out, here and below.
@@ -262,7 +265,7 @@ pub unsafe extern "C" fn adios_define_mesh_uniform(
                 pointer::some_text(nspace, "nspace")?,
             )
         };
-        change(group, |b| b.define_mesh_uniform(name, dimensions, origin, spacing, maximum, nspace))
+        define(group, name, |b| b.define_mesh_uniform(name, dimensions, origin, spacing, maximum, nspace))
     })
 }
 
@@ -288,7 +291,7 @@ pub unsafe extern "C" fn adios_define_mesh_rectilinear(
                 pointer::some_text(nspace, "nspace")?,
             )
         };
-        change(group, |b| b.define_mesh_rectilinear(name, dimensions, coordinates, nspace))
+        define(group, name, |b| b.define_mesh_rectilinear(name, dimensions, coordinates, nspace))
     })
 }
 
@@ -314,7 +317,7 @@ pub unsafe extern "C" fn adios_define_mesh_structured(
                 pointer::some_text(nspace, "nspace")?,
             )
         };
-        change(group, |b| b.define_mesh_structured(name, dimensions, points, nspace))
+        define(group, name, |b| b.define_mesh_structured(name, dimensions, points, nspace))
     })
 }
 
@@ -346,6 +349,6 @@ pub unsafe extern "C" fn adios_define_mesh_unstructured(
                 pointer::some_text(nspace, "nspace")?,
             )
         };
-        change(group, |b| b.define_mesh_unstructured(name, points, data, count, cell_type, npoints, nspace))
+        define(group, name, |b| b.define_mesh_unstructured(name, points, data, count, cell_type, npoints, nspace))
     })
 }

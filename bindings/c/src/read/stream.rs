@@ -1,4 +1,9 @@
-//! A stream: one rank follows the file, the others see the step that it sees.
+//! A stream: rank 0 follows the file and decides which step comes; the others go on to the same step.
+//!
+//! | question | answer |
+//! |---|---|
+//! | who waits | rank 0, in turns shorter than the communicator's timeout; between them all ranks meet |
+//! | what do others wait for | the step that rank 0 has seen already, at most as long as the communicator allows |
 
 use super::{Advance, OPENING, options};
 use crate::error::{Doing, Failure, Outcome, number};
@@ -8,95 +13,164 @@ use thalweg_comm::Communicator;
 use thalweg_layout::Layout;
 use thalweg_movement::parts::agreement::agree;
 use thalweg_reader::Reader;
+use thalweg_reader::follow::{Follower, Next, Wait};
 use thalweg_types::{Error, ErrorKind, Result};
 
 pub struct Stream {
-    layout: Arc<dyn Layout>,
-    path: String,
-    reader: Reader,
-    step: u64,
+    follower: Follower,
+    poll: Duration,
+}
+
+/// What rank 0 tells the others. The numbers are what an agreement carries: 0 is what ranks say that know nothing.
+const STEP: u64 = 1;
+const NOT_YET: u64 = 2;
+const END: u64 = 3;
+const DIED: u64 = 4;
+const STILL_WAITING: u64 = 5;
+
+/// Rank 0 waits, turn by turn; the others hear. `look`: one turn.
+fn decide(
+    comm: &dyn Communicator,
+    doing: &str,
+    timeout: Option<Duration>,
+    mut look: impl FnMut(Option<Duration>) -> Result<(u64, u64)>,
+) -> Result<(u64, u64)> {
+    let start = Instant::now();
+    // Alone there is nobody to meet.
+    let turn = if comm.size() == 1 { None } else { Some((comm.timeout() / 4).min(Duration::from_secs(10))) };
+    loop {
+        let left = timeout.map(|t| t.saturating_sub(start.elapsed()));
+        let mut own = Ok((0, 0));
+        if comm.rank() == 0 {
+            let wait = match (left, turn) {
+                (Some(left), Some(turn)) => Some(left.min(turn)),
+                (left, turn) => left.or(turn),
+            };
+            own = look(wait);
+            let over = left.is_some_and(|left| wait.is_none_or(|w| w >= left));
+            if let (Ok((NOT_YET, _)), false) = (&own, over) {
+                own = Ok((STILL_WAITING, 0));
+            }
+        }
+        let (outcome, numbers) = match own {
+            Ok((what, step)) => (Ok(()), [what, step]),
+            Err(e) => (Err(e), [0, 0]),
+        };
+        let numbers = agree(comm, outcome, doing, &numbers)?;
+        if numbers[0] != STILL_WAITING {
+            return Ok((numbers[0], numbers[1]));
+        }
+    }
 }
 
 impl Stream {
+    /// Collective: waits for the file's first step.
     pub fn open(
         layout: Arc<dyn Layout>,
         path: &str,
         comm: &dyn Communicator,
         timeout: Option<Duration>,
     ) -> Outcome<Stream> {
-        let until = timeout.and_then(|t| Instant::now().checked_add(t));
+        let failed = |e: Error| Doing::OpenToRead.failed(e);
         let poll = options::now().poll;
-        let opened = loop {
-            let opened = Reader::open(layout.clone(), path);
-            let wait = match &opened {
-                Ok(reader) => reader.status().steps == 0 && !reader.status().finished,
-                Err(e) => matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Torn),
-            };
-            if !wait || until.is_some_and(|t| Instant::now() >= t) {
-                break opened;
+        let mut follower = None;
+        let mut missing = None;
+        let (what, step) = decide(comm, OPENING, timeout, |timeout| {
+            match Follower::open(layout.clone(), path, &Wait { timeout, poll }) {
+                Ok(opened) => {
+                    let step = opened.step();
+                    follower = Some(opened);
+                    Ok((STEP, step))
+                }
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    missing = Some(e);
+                    Ok((NOT_YET, 0))
+                }
+                // Its writer died before the first step was whole.
+                Err(e) if e.kind() == ErrorKind::PeerLost => Ok((DIED, 0)),
+                Err(e) => Err(e),
             }
-            std::thread::sleep(poll);
-        };
-        let own = opened.as_ref().map(drop).map_err(|e| Error::new(e.kind(), e.what()));
-        let agreed = agree(comm, own, OPENING, &[]);
-        let reader = opened.map_err(|e| Doing::OpenToRead.failed(e))?;
-        agreed.map_err(|e| Doing::OpenToRead.failed(e))?;
-        if reader.status().steps == 0 {
-            return Err(Failure::new(number::END_OF_STREAM, format!("{path}: no step")));
+        })
+        .map_err(failed)?;
+        match what {
+            STEP => {}
+            NOT_YET => {
+                let other = || Error::reported(ErrorKind::NotFound, 0, "cannot open the stream").in_object(path);
+                return Err(failed(missing.unwrap_or_else(other)));
+            }
+            _ => {
+                let text = format!("{path}: its writer is gone, and left no step");
+                return Err(Failure::new(number::END_OF_STREAM, text));
+            }
         }
-        Ok(Stream { layout, path: path.to_string(), reader, step: 0 })
+        let own = match follower {
+            Some(follower) => Ok(follower),
+            None => Follower::open(layout, path, &Wait { timeout: Some(comm.timeout() / 2), poll }),
+        };
+        let own = own.and_then(|mut follower| go_to(&mut follower, step, comm, poll).map(|()| follower));
+        Ok(Stream { follower: together(comm, OPENING, own).map_err(failed)?, poll })
     }
 
     pub fn reader(&self) -> &Reader {
-        &self.reader
+        self.follower.reader()
     }
 
     pub fn step(&self) -> u64 {
-        self.step
+        self.follower.step()
     }
 
     pub fn last(&self) -> u64 {
-        self.reader.status().steps.saturating_sub(1)
+        self.follower.last()
     }
 
+    /// Collective: goes on.
     pub fn advance(&mut self, to_last: bool, comm: &dyn Communicator, timeout: Option<Duration>) -> Outcome<Advance> {
-        let found = if comm.rank() == 0 { self.look(to_last, timeout) } else { Ok((Advance::Step, 0)) };
-        let (own, numbers) = match &found {
-            Ok((what, step)) => (Ok(()), [if comm.rank() == 0 { *what as u64 } else { 0 }, *step]),
-            Err(e) => (Err(Error::new(e.kind(), e.what())), [0, 0]),
-        };
-        let agreed = agree(comm, own, "go on to the next step", &numbers);
-        found.map_err(|e| Doing::Read.failed(e))?;
-        let numbers = agreed.map_err(|e| Doing::Read.failed(e))?;
-        let what = [Advance::Step, Advance::NotYet, Advance::End, Advance::WriterDied][numbers[0].min(3) as usize];
-        if what == Advance::Step {
-            if self.last() < numbers[1] {
-                self.reader = Reader::open(self.layout.clone(), &self.path).map_err(|e| Doing::Read.failed(e))?;
-            }
-            self.step = numbers[1];
+        const DOING: &str = "go on to the next step";
+        let failed = |e: Error| Doing::Read.failed(e);
+        let poll = self.poll;
+        let follower = &mut self.follower;
+        let (what, step) = decide(comm, DOING, timeout, |timeout| {
+            Ok(match follower.advance(to_last, &Wait { timeout, poll })? {
+                Next::Step(step) => (STEP, step),
+                Next::NotYet => (NOT_YET, 0),
+                Next::End => (END, 0),
+                Next::WriterDied => (DIED, 0),
+            })
+        })
+        .map_err(failed)?;
+        match what {
+            NOT_YET => return Ok(Advance::NotYet),
+            END => return Ok(Advance::End),
+            DIED => return Ok(Advance::WriterDied),
+            _ => {}
         }
-        Ok(what)
+        let own = go_to(follower, step, comm, poll);
+        together(comm, DOING, own).map_err(failed)?;
+        Ok(Advance::Step)
     }
+}
 
-    fn look(&mut self, to_last: bool, timeout: Option<Duration>) -> Result<(Advance, u64)> {
-        let until = timeout.and_then(|t| Instant::now().checked_add(t));
-        loop {
-            if self.last() > self.step {
-                return Ok((Advance::Step, if to_last { self.last() } else { self.step + 1 }));
+/// Goes on to a step that another rank has seen.
+fn go_to(follower: &mut Follower, step: u64, comm: &dyn Communicator, poll: Duration) -> Result<()> {
+    let wait = Wait { timeout: Some(comm.timeout() / 2), poll };
+    while follower.step() < step {
+        match follower.advance(false, &wait)? {
+            Next::Step(_) => {}
+            other => {
+                let what = format!("rank 0 sees step {step}, this rank does not: {other:?}");
+                return Err(Error::new(ErrorKind::NotReady, what));
             }
-            if self.reader.status().finished {
-                return Ok((Advance::End, 0));
-            }
-            let reader = Reader::open(self.layout.clone(), &self.path)?;
-            let new = reader.status().steps > self.reader.status().steps || reader.status().finished;
-            self.reader = reader;
-            if new {
-                continue;
-            }
-            if until.is_some_and(|t| Instant::now() >= t) {
-                return Ok((Advance::NotYet, 0));
-            }
-            std::thread::sleep(options::now().poll);
         }
     }
+    Ok(())
+}
+
+/// Collective: every rank's outcome, or the first failure of any.
+fn together<T>(comm: &dyn Communicator, doing: &str, own: Result<T>) -> Result<T> {
+    let (value, outcome) = match own {
+        Ok(value) => (Some(value), Ok(())),
+        Err(e) => (None, Err(e)),
+    };
+    agree(comm, outcome, doing, &[])?;
+    value.ok_or_else(|| Error::new(ErrorKind::NotReady, "no outcome"))
 }
