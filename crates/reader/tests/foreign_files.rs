@@ -7,9 +7,7 @@ use thalweg_layout::Direct;
 use thalweg_reader::{Kind, Reader};
 use thalweg_store::Posix;
 use thalweg_types::value::long_double_to_f64;
-use thalweg_types::{
-    AttributeValue, BoundingBox, ByteOrder, ElementType, Selection, Value, bounding_box::elements,
-};
+use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Selection, Value, bounding_box::elements};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/foreign")
