@@ -40,6 +40,7 @@ pub enum Command {
     Index(Index),
     #[command(subcommand)]
     Config(Config),
+    Gen(Gen),
     Completions(Completions),
 }
 
@@ -240,6 +241,46 @@ Exit codes: 0 no errors (warnings are shown), 1 errors, 2 usage, 3 the file can'
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
+}
+
+/// Write the calls that write and read a group, for a program to include.
+///
+/// For each group there are two files: gwrite_GROUP.ch and gread_GROUP.ch (in Fortran .fh), as gpp.py of ADIOS 1.x makes
+/// them. They change when the configuration does, and the program stays as it is.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What stands for a variable in the program is its gwrite (gread) attribute, else its name; lines of
+<gwrite src=\"...\"/> come where they stand. The program has variables of these names:
+  adios_handle, adios_groupsize, adios_totalsize; to read also adios_buf_size; in Fortran adios_err
+
+Examples:
+  thalweg gen heat.xml                      all groups, in the language it names
+  thalweg gen heat.xml -l fortran -g restart -o src
+
+Exit codes: 0 written, or as it was, 1 errors in the configuration, or no such group, 2 usage, 3 a
+file can't be read or written.")]
+pub struct Gen {
+    /// Configuration that describes the groups
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub config: PathBuf,
+    /// Language of the calls; else that of the configuration
+    #[arg(short, long, value_enum)]
+    pub language: Option<GenLanguage>,
+    /// Only this group; may be given several times
+    #[arg(short, long)]
+    pub group: Vec<String>,
+    /// Folder to write to
+    #[arg(short, long, value_name = "FOLDER", default_value = ".", hide_default_value = true, value_hint = ValueHint::DirPath)]
+    pub output: PathBuf,
+}
+
+/// A language of generated calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum GenLanguage {
+    /// C and C++
+    C,
+    /// Free-form Fortran
+    Fortran,
 }
 
 /// Print completions for a shell.

@@ -59,6 +59,7 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::Recover(a) => command::recover::run(a, out),
         Command::Index(a) => command::index::run(a, out),
         Command::Config(Config::Lint { file }) => command::config::lint(file, out),
+        Command::Gen(a) => command::generate::run(a, out),
         Command::Completions(a) => command::completions::run(a, out),
     }
 }

@@ -7,7 +7,7 @@ use support::{printed, run};
 #[test]
 fn help_is_as_reviewed() {
     insta::assert_snapshot!("help", printed(&["--help"]));
-    for command in ["ls", "dump", "find", "verify", "recover", "index", "completions"] {
+    for command in ["ls", "dump", "find", "verify", "recover", "index", "gen", "completions"] {
         insta::assert_snapshot!(format!("help_{command}"), printed(&[command, "--help"]));
     }
     insta::assert_snapshot!("help_config_lint", printed(&["config", "lint", "--help"]));
@@ -41,7 +41,7 @@ fn every_example_of_the_help_is_a_command_line_that_parses() {
 fn completions_know_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = printed(&["completions", shell]);
-        for command in ["ls", "dump", "find", "verify", "recover", "index", "lint"] {
+        for command in ["ls", "dump", "find", "verify", "recover", "index", "lint", "gen"] {
             assert!(script.contains(command), "{shell} lacks {command}");
         }
     }
@@ -60,6 +60,7 @@ fn a_wrong_command_line_ends_with_2() {
         &["dump", "adios1-xml.bp", "v", "--csv", "--json"],
         &["find", "adios1-xml.bp", "max(v >"],
         &["index", "adios1-xml.bp", "-o", "./adios1-xml.bp"],
+        &["gen", "x.xml", "--language", "cobol"],
         &["completions", "csh"],
     ] {
         let ran = run(wrong);

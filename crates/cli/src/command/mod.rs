@@ -4,6 +4,7 @@ pub mod completions;
 pub mod config;
 pub mod dump;
 pub mod find;
+pub mod generate;
 pub mod index;
 pub mod ls;
 pub mod recover;

@@ -1,0 +1,89 @@
+//! `thalweg gen` writes calls that a program includes; they are reviewed as text, and compiled by tests/system/gen.sh.
+
+mod support;
+
+use support::run_in;
+
+const HEAT: &str = r#"<?xml version="1.0"?>
+<adios-config host-language="C">
+  <adios-group name="heat" time-index="iteration">
+    <var name="NX" type="integer" gwrite="grid.nx" read="no"/>
+    <var name="rank" type="integer" read="no"/>
+    <var name="ranks" type="integer" read="no"/>
+    <var name="step" type="integer"/>
+    <var name="next" type="integer" gwrite="step+1" read="no"/>
+    <var name="note" type="string" gwrite="text"/>
+    <var name="mean" path="/t" type="double" gwrite="means[step]" gread="mean"/>
+    <gwrite src="if (step % 10 == 0) {"/>
+    <global-bounds dimensions="ranks,2*NX" offsets="rank,0">
+      <var name="t" type="double" gwrite="grid.t" dimensions="iteration,1,2*NX"/>
+      <gwrite src="}"/>
+    </global-bounds>
+    <var name="mean" path="/p" type="float" write="no" gread="pressure"/>
+  </adios-group>
+  <adios-group name="other"><var name="z" type="complex" dimensions="4"/></adios-group>
+  <method group="heat" method="MPI"/>
+  <method group="other" method="POSIX"/>
+</adios-config>
+"#;
+
+fn text(folder: &std::path::Path, name: &str) -> String {
+    std::fs::read_to_string(folder.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+#[test]
+fn calls_are_as_reviewed() {
+    let folder = thalweg_conformance::scratch::Scratch::new();
+    let folder = folder.path();
+    std::fs::write(folder.join("heat.xml"), HEAT).unwrap();
+    let ran = run_in(folder, &["gen", "heat.xml"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert_eq!(ran.out, "./gwrite_heat.ch\n./gread_heat.ch\n./gwrite_other.ch\n./gread_other.ch\n");
+    insta::assert_snapshot!("gwrite_c", text(folder, "gwrite_heat.ch"));
+    insta::assert_snapshot!("gread_c", text(folder, "gread_heat.ch"));
+
+    std::fs::create_dir(folder.join("src")).unwrap();
+    let fortran = HEAT
+        .replace("host-language=\"C\"", "host-language=\"Fortran\"")
+        .replace("grid.", "grid%")
+        .replace("means[step]", "means(step)")
+        .replace("if (step % 10 == 0) {", "if (mod(step, 10) == 0) then")
+        .replace("src=\"}\"", "src=\"end if\"");
+    std::fs::write(folder.join("heat.xml"), fortran).unwrap();
+    let ran = run_in(folder, &["gen", "heat.xml", "--group", "heat", "-o", "src"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "src/gwrite_heat.fh\nsrc/gread_heat.fh\n"), "{}", ran.err);
+    insta::assert_snapshot!("gwrite_fortran", text(folder, "src/gwrite_heat.fh"));
+    insta::assert_snapshot!("gread_fortran", text(folder, "src/gread_heat.fh"));
+    assert!(!folder.join("src/gwrite_other.fh").exists());
+}
+
+#[test]
+fn what_has_not_changed_keeps_its_time() {
+    let folder = thalweg_conformance::scratch::Scratch::new();
+    let folder = folder.path();
+    std::fs::write(folder.join("heat.xml"), HEAT).unwrap();
+    assert_eq!(run_in(folder, &["gen", "heat.xml", "--language", "fortran"]).code, 0);
+    let time = |name: &str| std::fs::metadata(folder.join(name)).unwrap().modified().unwrap();
+    let before = time("gwrite_heat.fh");
+    std::fs::write(folder.join("gread_heat.fh"), "old").unwrap();
+    let ran = run_in(folder, &["gen", "heat.xml", "--language", "fortran", "-g", "heat"]);
+    assert_eq!(ran.out, "./gwrite_heat.fh is as it was\n./gread_heat.fh\n");
+    assert_eq!(time("gwrite_heat.fh"), before);
+    assert!(text(folder, "gread_heat.fh").contains("adios_read"));
+}
+
+#[test]
+fn what_makes_no_calls_is_said() {
+    let folder = thalweg_conformance::scratch::Scratch::new();
+    let folder = folder.path();
+    std::fs::write(folder.join("heat.xml"), HEAT).unwrap();
+    let ran = run_in(folder, &["gen", "heat.xml", "-g", "heet"]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert_eq!(ran.err, "thalweg: no group \"heet\" is described; did you mean \"heat\"?\n");
+    std::fs::write(folder.join("bad.xml"), HEAT.replace("2*NX\"", "2*NY\"")).unwrap();
+    let ran = run_in(folder, &["gen", "bad.xml"]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert!(ran.err.contains("NY") && !folder.join("gwrite_heat.ch").exists(), "{}", ran.err);
+    assert_eq!(run_in(folder, &["gen", "none.xml"]).code, 3);
+    assert_eq!(run_in(folder, &["gen", "heat.xml", "-o", "nowhere"]).code, 3);
+}
