@@ -120,5 +120,16 @@ module thalweg_bridge
       type(*), intent(inout) :: mins(*), maxs(*)
       real(c_double), intent(inout) :: avgs(*), std_devs(*)
     end function bridge_statistics
+
+    integer(c_int) function bridge_query_read(fp, query, name, length, timestep, result, box, data) &
+      bind(c, name='thalweg_bridge_query_read')
+      import :: c_int, c_int64_t, c_size_t, c_char
+      integer(c_int64_t), value :: fp, query
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: length
+      integer(c_int), value :: timestep
+      integer(c_int64_t), value :: result, box
+      type(*), intent(inout), target :: data(..)
+    end function bridge_query_read
   end interface
 end module thalweg_bridge
