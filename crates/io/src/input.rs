@@ -14,7 +14,7 @@ use thalweg_comm::Communicator;
 use thalweg_reader::Reader;
 use thalweg_schema::dimension::NameRef;
 use thalweg_schema::{HostLanguage, Variable};
-use thalweg_types::{BoundingBox, ByteOrder, Error, ErrorKind, Result, Selection, Value};
+use thalweg_types::{BoundingBox, ByteOrder, Error, ErrorKind, MemoryBox, Result, Selection, Value};
 
 /// A file open for reading a group back.
 pub struct Input {
@@ -89,11 +89,8 @@ impl Input {
 
     /// The last step in which the file holds a variable.
     fn last_step(&self, full: &str) -> Result<u64> {
-        let steps = self.reader.variable(full)?.steps;
-        steps
-            .last()
-            .copied()
-            .ok_or_else(|| Error::new(ErrorKind::NotFound, "the file holds no step of it").in_variable(full))
+        let last = self.reader.last_step_of(full)?;
+        last.ok_or_else(|| Error::new(ErrorKind::NotFound, "the file holds no step of it").in_variable(full))
     }
 
     fn scalar(&self, full: &str) -> Result<Value> {
@@ -101,8 +98,8 @@ impl Input {
             Some(value) => Ok(value.clone()),
             None => {
                 let step = self.last_step(full)?;
-                let blocks = self.reader.blocks(full, step)?;
-                let mine = blocks.get(self.rank as usize).or_else(|| blocks.first()).and_then(|b| b.value.clone());
+                // What this rank wrote, if as many ranks read; nobody looks at all ranks' values.
+                let mine = self.reader.block_of_step(full, step, u64::from(self.rank))?.and_then(|b| b.value);
                 mine.map_or_else(|| self.reader.value(full, step), Ok)
             }
         }
@@ -167,6 +164,24 @@ impl Input {
     /// `NotFound` where group or file have no such variable, `OutOfBounds` where the box leaves the array,
     /// `InvalidArgument` where `out` is too small.
     pub fn read(&mut self, name: &str, out: &mut [u8]) -> Result<u64> {
+        self.fill(name, out, None)
+    }
+
+    /// As [`Input::read`], into a part of a larger array, such as the inside of one with ghost zones.
+    ///
+    /// - `out`: the whole array that `memory` describes, dimensions in the order of the program's language.
+    ///
+    /// Returns its bytes.
+    ///
+    /// # Errors
+    /// As [`Input::read`]; `OutOfBounds` too where the box leaves the memory.
+    pub fn read_into(&mut self, name: &str, out: &mut [u8], memory: &MemoryBox) -> Result<u64> {
+        let fortran = *lock(&self.shared.language) == HostLanguage::Fortran;
+        let memory = if fortran { memory.reversed() } else { memory.clone() };
+        self.fill(name, out, Some(&memory))
+    }
+
+    fn fill(&mut self, name: &str, out: &mut [u8], memory: Option<&MemoryBox>) -> Result<u64> {
         let variable = self.variable(name)?;
         let full = variable.full_name();
         let (step, selection) = self.selection(&variable)?;
@@ -185,13 +200,14 @@ impl Input {
             self.scalars.insert(full, value);
             return Ok(bytes.len() as u64);
         }
-        let bytes = self.reader.length(&full, step, &selection)?;
-        let room = out.len();
+        let mut batch = self.reader.batch();
+        let number = batch.add(&full, &[step], &selection, memory)?;
+        let (bytes, room) = (batch.bytes(number), out.len());
         let out = usize::try_from(bytes).ok().and_then(|n| out.get_mut(..n)).ok_or_else(|| {
             Error::new(ErrorKind::InvalidArgument, format!("{room} bytes of memory for {bytes} bytes"))
                 .in_variable(full.clone())
         })?;
-        self.reader.read(&full, step, &selection, out)?;
+        batch.perform(&mut [out])?;
         Ok(bytes)
     }
 }

@@ -346,6 +346,31 @@ impl Reader {
         self.blocks_of(&v, v.sets.of_steps(step..step.saturating_add(1)))
     }
 
+    /// One block of a step; `None` where the step has no more than `number`. The others are not looked at, unless only
+    /// all of them together tell where it lies.
+    pub fn block_of_step(&self, name: &str, step: u64, number: u64) -> Result<Option<Block>> {
+        let v = self.look_up(name)?;
+        let sets = v.sets.of_steps(step..step.saturating_add(1));
+        if number >= sets.len() as u64 {
+            return Ok(None);
+        }
+        let first = sets.start;
+        let block = self.block(&v, first + number as usize, first)?;
+        if !block::needs_the_others(&block, v.kind) {
+            return Ok(Some(block));
+        }
+        Ok(Some(self.blocks_of(&v, sets)?.swap_remove(number as usize)))
+    }
+
+    /// The last step in which a variable was written; `None` for one without blocks.
+    ///
+    /// # Errors
+    /// As [`Reader::variable`].
+    pub fn last_step_of(&self, name: &str) -> Result<Option<u64>> {
+        let sets = self.look_up(name)?.sets;
+        Ok(sets.len().checked_sub(1).map(|last| sets.step(last)))
+    }
+
     /// Hands every block of these steps to `each`, step by step.
     pub fn for_each_block(
         &self,
