@@ -78,6 +78,12 @@ needs_python() {
     cp scripts/python-packages.txt "$stamp"
 }
 
+# needs_thalweg_in_python: the package `thalweg` in build/venv, as `pip install .` in bindings/python makes it.
+needs_thalweg_in_python() {
+    PATH=$venv/bin:$PATH "$venv/bin/pip" install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+        ./bindings/python
+}
+
 # use_mpi openmpi|mpich: sets MPI, MPICC, MPIF90, MPIEXEC (command, to be followed by -n RANKS PROGRAM) and MPI_RANKS,
 # the number of ranks a test may take by default.
 use_mpi() {

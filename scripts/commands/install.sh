@@ -5,7 +5,8 @@ source scripts/machine.sh
 prefix=$(realpath -m "${1:?usage: ./dev install PREFIX}")
 needs "${build_tools[@]}" "${openmpi_packages[@]}" "${mpich_packages[@]}"
 needs_rust
-cargo build --quiet --release --workspace
+# The extension for Python is built by `pip install bindings/python`.
+cargo build --quiet --release --workspace --exclude thalweg-python
 if [[ -x target/release/thalweg ]]; then
     install -D target/release/thalweg "$prefix/bin/thalweg"
 else

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # test [--long] [--mpi openmpi|mpich]: every test; says how many ran, what was skipped and why
 #
-# Four kinds: Rust (cargo test), real MPI (tests/mpi/*.sh), whole system (tests/system/*.sh), Python (tests/**/test_*.py).
+# Five kinds: Rust (cargo test), real MPI (tests/mpi/*.sh), whole system (tests/system/*.sh), Python (tests/**/test_*.py),
+# and pytest for the package in bindings/python, which runs on both MPIs whichever is chosen.
 # A script passes with exit code 0. It may print one line per check, "ok NAME" or "not ok NAME"; else it counts as one.
 # Any kind says "skipped: WHAT: WHY" on a line of its own. Where CI=true a skip is a failure.
 # Rust tests with #[ignore = "long"] and scripts that ask for $LONG=1 wait for --long.
@@ -101,10 +102,29 @@ python_tests() {
     done < <(find tests -name 'test_*.py' -printf '%h\n' 2>/dev/null | sort -u)
 }
 
+# The package is installed into build/venv as users install it.
+package_tests() {
+    local log=$PWD/$logs/pytest.log status=0 yes no
+    echo "== pytest in bindings/python (log: $log)"
+    needs "${openmpi_packages[@]}" "${mpich_packages[@]}"
+    needs_thalweg_in_python
+    (cd bindings/python && "$PYTHON" -m pytest -v -rs -p no:cacheprovider) >"$log" 2>&1 || status=$?
+    yes=$(grep -cE '^tests/[^ ]+::.* PASSED ' "$log") || true
+    no=$(grep -cE '^tests/[^ ]+::.* (FAILED|ERROR) ' "$log") || true
+    if [[ $status != 0 ]]; then
+        [[ $no -gt 0 ]] || no=1
+        tail -n 60 "$log"
+    fi
+    sed -nE 's/^SKIPPED \[[0-9]+\] ([^ ]+): (.*)$/skipped: \1: \2/p' "$log" >"$log.skipped"
+    record "$yes" "$no" "$log.skipped"
+    echo "   $yes passed, $no failed"
+}
+
 rust_tests
 script_tests tests/mpi
 script_tests tests/system
 python_tests
+package_tests
 
 echo
 [[ $waiting == 0 ]] || echo "$waiting long tests wait for ./dev test --long"

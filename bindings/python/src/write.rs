@@ -130,6 +130,12 @@ impl Session {
         Ok(())
     }
 
+    /// Forgets the variables; a name defined again gets its old id.
+    fn delete_variables(&self, group: &str) -> Outcome<()> {
+        lock(&*self.group(group)?).builder.delete_variables();
+        Ok(())
+    }
+
     fn select_method(&self, group: &str, method: &str, parameters: &str, folder: &str) -> Outcome<()> {
         lock(&*self.group(group)?).builder.select_method(method, parameters, folder)?;
         Ok(())

@@ -48,6 +48,19 @@ def test_writing_again_and_again_takes_no_memory(path):
     assert count_files() == files
 
 
+def test_blocks_that_change_with_every_step_do_not_pile_up(path):
+    n = 3000
+    with thalweg.Writer(path) as w:
+        for i in range(n):
+            with w.step() as s:
+                s.write("v", np.full(1 + i % 7, i), shape=(2 * n,), offset=(i,))
+        assert len(w._made) <= 1002
+    v = thalweg.open(path)["v"]
+    assert len(v) == n
+    assert v[n - 1, n - 1] == n - 1
+    np.testing.assert_array_equal(v[10, 9:16], [0, 10, 10, 10, 10, 0, 0])
+
+
 def count_files():
     import os
 

@@ -24,6 +24,8 @@ with thalweg.Writer(path, comm=comm, method=method) as w:
         with w.step() as s:
             T = np.asfortranarray(np.arange(first * 5, (first + rows) * 5, dtype=float).reshape(rows, 5) + 1000 * n)
             s.write("T", T, shape=(total, 5), offset=(first, 0), copy=n != 1)
+            if comm.rank == 1:
+                s.write("own", np.arange(2 + n))   # a name that others don't have, in front of one they have
             s["rank"] = comm.rank
             if comm.rank == 0:
                 s["time"] = 0.5 * n
@@ -44,6 +46,7 @@ def test_ranks_write_one_file_together(mpi, tmp_path, method):
     assert [b.rank for b in f["T"].blocks()] == list(range(mpi.ranks))
     assert [b.value for b in f["rank"].blocks(1)] == list(range(mpi.ranks))
     np.testing.assert_array_equal(f["time"][:], [0, 0.5, 1])
+    np.testing.assert_array_equal(f["own"][2], range(4))
     assert f.finished
 
 

@@ -1,13 +1,27 @@
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
+
+__all__ = [
+    "Follower",
+    "Mpi",
+    "Output",
+    "Ranks",
+    "Reader",
+    "SHIM_HEADER",
+    "SHIM_SOURCE",
+    "Session",
+    "VERSION",
+    "schema_names",
+]
 
 SHIM_SOURCE: str
 SHIM_HEADER: str
 VERSION: str
 
+@final
 class Reader:
     def __new__(cls, path: str) -> Reader: ...
     def status(self) -> dict[str, Any]: ...
@@ -30,6 +44,7 @@ class Reader:
         block: int | None = None,
     ) -> int: ...
 
+@final
 class Follower:
     def __new__(cls, path: str, seconds: float, poll: float) -> Follower: ...
     @property
@@ -40,10 +55,12 @@ class Follower:
     def reader(self) -> Reader: ...
     def advance(self, to_last: bool, seconds: float, poll: float) -> str: ...
 
+@final
 class Mpi:
     def __new__(cls, path: str) -> Mpi: ...
     def communicator(self, address: int) -> Ranks: ...
 
+@final
 class Ranks:
     @staticmethod
     def alone() -> Ranks: ...
@@ -52,6 +69,7 @@ class Ranks:
     @property
     def size(self) -> int: ...
 
+@final
 class Session:
     def __new__(cls, ranks: Ranks, xml: str | None = None, name: str = "the configuration") -> Session: ...
     @staticmethod
@@ -73,12 +91,14 @@ class Session:
     def define_attribute(self, group: str, name: str, element: str, values: NDArray[np.uint8]) -> None: ...
     def define_text_attribute(self, group: str, name: str, texts: Sequence[bytes], several: bool) -> None: ...
     def define_attribute_from(self, group: str, name: str, variable: str) -> None: ...
+    def delete_variables(self, group: str) -> None: ...
     def select_method(self, group: str, method: str, parameters: str, folder: str) -> None: ...
     def describe(self, group: str) -> list[dict[str, Any]]: ...
     def methods(self, group: str) -> list[str]: ...
     def open(self, group: str, path: str, mode: str, ranks: Ranks) -> Output: ...
     def finalize(self) -> None: ...
 
+@final
 class Output:
     @property
     def step(self) -> int: ...

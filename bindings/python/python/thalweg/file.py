@@ -117,7 +117,7 @@ class File(Mapping[str, Variable]):
         return html.text_of_file(self)
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(repr(self))}</p>" if self._open is None else html.file(self)
+        return html.note(repr(self)) if self._open is None else html.file(self)
 
     # A file is one thing, not the sum of its values.
     __hash__ = object.__hash__

@@ -104,6 +104,11 @@ def text_of_file(f: File) -> str:
     return "\n".join([f"<thalweg.File {f.path!r}: {_title(f)}>", *("  " + line for line in lines)])
 
 
+def note(text: str) -> str:
+    """A line for a notebook."""
+    return f"<p>{escape(text)}</p>"
+
+
 def attributes(attrs: Mapping[str, Any]) -> str:
     """Attributes as a table."""
     return _table(["attribute", "value"], ([name, short(attrs[name], 200)] for name in list(attrs)[:ROWS]))

@@ -115,8 +115,8 @@ class Schema:
     def _declare(self, session: _core.Session) -> None:
         session.declare(self.group, self.statistics)
         for v in self._variables:
-            lists = (",".join(map(str, e)) for e in (v.count, v.shape, v.offset))
-            session.define_variable(self.group, v.name, v.type, *lists, v.statistics, v.transform)
+            count, shape, offset = (",".join(map(str, e)) for e in (v.count, v.shape, v.offset))
+            session.define_variable(self.group, v.name, v.type, count, shape, offset, v.statistics, v.transform)
         for name, value in self._attributes:
             define_attribute(session, self.group, name, value)
         for name, variable in self._from:

@@ -15,6 +15,9 @@ from . import _core, dtypes, mpi
 from .errors import Config, InvalidArgument, OutOfBounds, WrongType
 from .schema import Schema, _encoded, define_attribute
 
+# So many descriptions of blocks are kept from step to step.
+_MANY = 1000
+
 
 class Session:
     """A configuration shared by several writers: groups, methods, and one limit for the buffers of all of them. Collective.
@@ -144,6 +147,10 @@ class Writer:
             raise InvalidArgument(f"{self.path} is closed", file=self.path)
         if self._step is not None and not self._step.closed:
             raise InvalidArgument("a step is being written already", file=self.path)
+        if len(self._made) > _MANY:
+            # Blocks whose shape or place changes from step to step would pile up.
+            self._session.delete_variables(self.group)
+            self._made.clear()
         first = self._steps_written == 0
         output = self._session.open(self.group, self.path, self._mode if first else "a", self._owner._ranks)
         if size is not None:
@@ -248,7 +255,7 @@ class StepWriter:
     ) -> tuple[int, str]:
         w = self._writer
         if isinstance(data, (str, bytes)):
-            element, count = "string", ()
+            element, count = "string", _NO_AXES
         else:
             array = np.asarray(data)
             element, count = dtypes.name_of(array.dtype, name), array.shape
@@ -264,8 +271,8 @@ class StepWriter:
                 raise OutOfBounds(f'"{name}": {n} elements from {o} leave axis {d} of length {s}', variable=name)
         key = (name, element, count, whole, start)
         if key not in w._made:
-            lists = (",".join(map(str, e)) for e in (count, whole, start))
-            w._made[key] = w._session.define_variable(w.group, name, element, *lists)
+            local, bounds, place = (",".join(map(str, e)) for e in (count, whole, start))
+            w._made[key] = w._session.define_variable(w.group, name, element, local, bounds, place)
             if dims is not None:
                 w.attribute("_ARRAY_DIMENSIONS", [str(d) for d in dims], of=name)
         return w._made[key], element
@@ -350,6 +357,9 @@ class StepWriter:
             self._output.close()
         except Exception:
             pass  # the exception that is on its way says why
+
+
+_NO_AXES: tuple[int, ...] = ()
 
 
 def _plain(name: str) -> str:

@@ -27,6 +27,10 @@ from .variable import Variable
 _SMALL = 1 << 20
 
 
+def _open(path: str, mode: str) -> File:
+    return File(path)
+
+
 class ThalwegArray(BackendArray):
     """A variable as xarray's lazily indexed arrays want it."""
 
@@ -61,12 +65,12 @@ class ThalwegBackend(BackendEntrypoint):
         if not isinstance(filename_or_obj, (str, os.PathLike)) or Path(filename_or_obj).suffix != ".bp":
             return False
         try:
-            _core.Reader(os.fspath(filename_or_obj))  # type: ignore[arg-type]
+            _core.Reader(os.fspath(filename_or_obj))
         except Error:
             return False
         return True
 
-    def open_dataset(  # type: ignore[override]
+    def open_dataset(
         self,
         filename_or_obj: str | os.PathLike[str],
         *,
@@ -87,7 +91,7 @@ class ThalwegBackend(BackendEntrypoint):
         dataset; a warning names them, unless they are in `drop_variables`.
         """
         path = os.path.abspath(os.fspath(filename_or_obj))
-        manager = CachingFileManager(File, path, lock=False)
+        manager = CachingFileManager(_open, path, mode="r", lock=False)
         file: File = manager.acquire()
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
         names = _Names(dims or {}, _names_of_schema(schema) if schema is not None else {})
