@@ -39,6 +39,9 @@ pub mod number {
     pub const INVALID_ARGUMENT: c_int = -140;
     pub const MESH_MISSING: c_int = -148;
     pub const INVALID_TRANSFORM_TYPE: c_int = -300;
+    pub const UNSUPPORTED_SELECTION: c_int = -401;
+    pub const INVALID_QUERY_VALUE: c_int = -402;
+    pub const INCOMPATIBLE_QUERIES: c_int = -403;
     pub const INVALID_SELECTION: c_int = -404;
     pub const UNSPECIFIED: c_int = -1000;
 }

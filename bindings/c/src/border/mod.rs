@@ -20,6 +20,7 @@ pub mod methods;
 mod native;
 pub mod output;
 mod pointer;
+pub mod query;
 pub mod read;
 pub mod schedule;
 pub mod selection;
