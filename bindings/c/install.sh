@@ -6,7 +6,10 @@
 #   lib/libthalweg-mpich.so
 #   lib/libthalweg-nompi.so
 #   include/thalweg/            adios.h and what it includes
-#   lib/pkgconfig/              thalweg-openmpi.pc ... and thalweg.pc, for the MPI of plain mpicc
+#   include/thalweg/            thalweg.h, and thalweg.hpp for C++
+#   lib/pkgconfig/              thalweg-openmpi.pc ... and thalweg.pc, for the MPI of plain mpicc; thalweg-cpp.pc
+#   lib/cmake/thalweg/          what find_package(thalweg) finds
+#   bin/thalweg-config          what adios_config answers
 set -euo pipefail
 prefix=$(realpath -m "${1:?usage: install.sh PREFIX}")
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -97,4 +100,18 @@ if [[ -n $plain ]]; then
 else
     echo "install: no mpicc, or of an MPI that is not known; thalweg.pc is left out, thalweg-nompi.pc is there" >&2
 fi
+
+# fill FROM TO [MODE]: a file of package/ with what is known now.
+fill() {
+    mkdir -p "$(dirname "$2")"
+    sed -e "s|@version@|$version|g; s|@prefix@|$prefix|g; s|@default@|${plain:-nompi}|g" \
+        -e "s|@of@|$([[ -n $plain ]] || echo -nompi)|g" "$here/package/$1" >"$2.new"
+    put "$2.new" "$2" "${3:-644}"
+    rm "$2.new"
+}
+put bindings/cpp/include/thalweg.hpp "$include/thalweg.hpp"
+fill thalweg-cpp.pc "$lib/pkgconfig/thalweg-cpp.pc"
+fill thalweg-config "$prefix/bin/thalweg-config" 755
+fill thalwegConfig.cmake "$lib/cmake/thalweg/thalwegConfig.cmake"
+fill thalwegConfigVersion.cmake "$lib/cmake/thalweg/thalwegConfigVersion.cmake"
 bindings/fortran/install.sh "$prefix"
