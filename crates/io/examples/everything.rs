@@ -1,5 +1,7 @@
 //! Writes a file with everything a group may hold, with ranks as threads, and says beside it what it holds:
-//! `everything PATH [method=MPI] [ranks=4] [steps=3] [sessions=1] [language=C] [index=each] [odd] [index] [follow]`.
+//! `everything PATH [method=MPI] [ranks=4] [steps=3] [sessions=1] [language=C] [index=each] [transform=SPEC] [odd] [index] [follow]`.
+//!
+//! With `transform` all arrays go through it that it takes; `/statistics/minmax` stays as it is.
 //!
 //! With `odd` it is instead what other programs stumble over. With `index` the index alone follows, as `PATH.index`.
 //!
@@ -18,6 +20,7 @@ fn main() {
     let mut path = None;
     let (mut method, mut ranks, mut steps, mut follow, mut odd, mut index) =
         ("MPI".to_string(), 4, 3, false, false, false);
+    let mut transform = None;
     let (mut language, mut sessions, mut parameters) = (HostLanguage::C, 1, Vec::new());
     for argument in std::env::args().skip(1) {
         let number = |value: &str| value.parse::<u64>().unwrap_or_else(|e| panic!("{argument}: {e}"));
@@ -28,6 +31,7 @@ fn main() {
             Some(("sessions", value)) => sessions = number(value) as usize,
             Some(("language", "Fortran")) => language = HostLanguage::Fortran,
             Some(("language", "C")) => {}
+            Some(("transform", value)) => transform = Some(value.to_string()),
             Some((key, value)) => parameters.push((key.to_string(), value.to_string())),
             None if argument == "follow" => follow = true,
             None if argument == "odd" => odd = true,
@@ -38,7 +42,16 @@ fn main() {
     let path = path.unwrap_or_else(|| panic!("everything PATH [KEY=VALUE]..."));
     let path = std::path::absolute(path).unwrap_or_else(|e| panic!("{e}"));
     let (folder, name) = (path.parent().unwrap_or(&path), path.file_name().unwrap_or_default().to_string_lossy());
-    let scenario = if odd { oddities::scenario(ranks, steps) } else { everything::scenario(ranks, steps, language) };
+    let mut scenario =
+        if odd { oddities::scenario(ranks, steps) } else { everything::scenario(ranks, steps, language) };
+    if let Some(transform) = &transform {
+        for variable in &mut scenario.schema.groups[0].variables {
+            variable.transform = Some(transform.clone()).filter(|_| variable.name != "minmax");
+            if !matches!(thalweg_io::transform::of(variable), Ok(Some(_))) {
+                variable.transform = None;
+            }
+        }
+    }
     let manifest = serde_json::to_string(&manifest(&name, &scenario)).unwrap_or_else(|e| panic!("{e}"));
     std::fs::write(path.with_extension("json"), manifest).unwrap_or_else(|e| panic!("{e}"));
     let way = Way { method, parameters, sessions, ..Way::default() };

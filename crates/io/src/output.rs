@@ -329,7 +329,8 @@ impl<'a> Output<'a> {
             None => self.pack_it(spec, rows),
             Some(transform) => {
                 let name = spec.name.clone();
-                let changed = transformed::apply(&self.shared.pool, &transform, spec, rows)
+                let fortran = self.ways.first().is_some_and(|w| w.header.fortran);
+                let changed = transformed::apply(&self.shared.pool, &transform, spec, fortran, rows)
                     .map_err(|e| e.in_variable(&*name).in_group(self.group_name.clone()))?;
                 self.pack_it(changed.spec.clone(), changed.rows())
             }

@@ -78,14 +78,23 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Transforms an array block.
+/// Transforms an array block. `fortran`: its shape lists the fastest dimension first.
 ///
 /// # Errors
 /// `Unsupported` for blocks that the transform does not take; `NoMemory` where the buffer limit leaves no room and the
 /// transform cannot store a block as it is.
-pub fn apply<'d>(pool: &Arc<BufferPool>, transform: &Spec, mut spec: BlockSpec, rows: Rows<'d>) -> Result<Changed<'d>> {
-    let extents = spec.shape.as_ref().map_or(&[][..], |s| &s.local);
-    let block = Block { name: &spec.name, element: spec.element, extents };
+pub fn apply<'d>(
+    pool: &Arc<BufferPool>,
+    transform: &Spec,
+    mut spec: BlockSpec,
+    fortran: bool,
+    rows: Rows<'d>,
+) -> Result<Changed<'d>> {
+    let mut extents = spec.shape.as_ref().map_or(Vec::new(), |s| s.local.clone());
+    if fortran {
+        extents.reverse();
+    }
+    let block = Block { name: &spec.name, element: spec.element, extents: &extents };
     transform.suits(block.element, extents.len())?;
     let encoded = encode(pool, transform, &block, &rows)?;
     let (metadata, bytes) = match (encoded, transform.raw(&block)) {

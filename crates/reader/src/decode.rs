@@ -5,6 +5,14 @@ use thalweg_bp::characteristic::Transform;
 use thalweg_transform::Block;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
+/// What a block was before, dimensions slowest first; in the file they are fastest first where `fortran` says so.
+pub(crate) fn before(mut transform: Transform, fortran: bool) -> Transform {
+    if fortran {
+        transform.shape = transform.shape.reversed();
+    }
+    transform
+}
+
 fn block_of(transform: &Transform) -> Block<'_> {
     // Nothing is asked about the name when a block is decoded.
     Block { name: "", element: transform.element, extents: &transform.shape.local }
@@ -24,7 +32,7 @@ pub(crate) fn worthwhile(transform: &Transform, payload: u64) -> Result<bool> {
     Ok(bytes <= MUCH || bytes / 1024 <= payload)
 }
 
-/// The values of a block, in the file's byte order.
+/// The values of a block, in the file's byte order. `transform`: see [`before`].
 ///
 /// # Errors
 /// `Corrupt` where the bytes don't give the block, `Unsupported` for a transform that isn't known, `NoMemory`.

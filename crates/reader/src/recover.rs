@@ -296,7 +296,8 @@ impl Run<'_> {
                     .found
                     .fragment_undoing(&s.object, s.file_index, item.rank, ByteOrder::NATIVE, &|_, transform, bytes| {
                         // What only the values tell is not worth losing the index for.
-                        Ok(decode::values(transform, ByteOrder::NATIVE, bytes).ok())
+                        let transform = decode::before(transform.clone(), item.found.header.fortran);
+                        Ok(decode::values(&transform, ByteOrder::NATIVE, bytes).ok())
                     })
                     .map_err(|e| e.in_object(&*s.object.path))?;
                 index.append_fragment(&fragment.to_fragment())?;

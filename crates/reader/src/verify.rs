@@ -503,6 +503,7 @@ impl<'a> Check<'a> {
     fn decode_blocks(&self, object: &Object, found: &Found, report: &mut Report) -> Result<()> {
         for (at, record) in &found.variables {
             let Some(transform) = &record.set.transform else { continue };
+            let transform = &decode::before(transform.clone(), found.header.fortran);
             let payload = Extent::new(at + record.payload.offset, record.payload.length);
             if report.findings.iter().any(|f| f.byte == Some(payload.offset)) {
                 continue;

@@ -33,7 +33,7 @@ pub struct Block<'b> {
     pub name: &'b str,
     /// Type of its values.
     pub element: ElementType,
-    /// Its extents, in elements, in the order the file stores them.
+    /// Its extents, in elements, slowest dimension first, whatever order the file has them in.
     pub extents: &'b [u64],
 }
 

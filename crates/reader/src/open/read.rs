@@ -389,6 +389,7 @@ fn stored(v: &Known, block: Block, set: usize, job: &mut Job) -> Result<Stored> 
         && let Some(transform) = v.sets.get(set)?.transform
     {
         (stored.offset, stored.coded) = (0, Some(job.coded.len() as u32));
+        let transform = decode::before(transform, v.how.fortran);
         job.coded.push(Coded { file, payload: block.payload, transform });
     }
     stored.bounds = BoundingBox { offset: block.offset, count: block.count };
