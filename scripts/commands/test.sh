@@ -123,6 +123,7 @@ package_tests() {
 rust_tests
 script_tests tests/mpi
 script_tests tests/system
+script_tests tests/compare
 python_tests
 package_tests
 

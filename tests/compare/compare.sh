@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# Programs of ours compiled against ADIOS 1.13 and against Thalweg, run on 1, 3 and 4 ranks: what they write is read by
+# both and by bpls, what they print is compared. What may differ is said in `alike`, and in docs/guide/coming-from-adios1.md.
+# shellcheck disable=SC2317  # functions are called by name, through try
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+MPI=${MPI:-openmpi}
+MPICC=${MPICC:-mpicc.$MPI}
+MPIEXEC=${MPIEXEC:-mpiexec.openmpi --oversubscribe}
+read -ra mpiexec <<<"$MPIEXEC"
+if [[ $(id -u) == 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+export THALWEG_ERRORS=quiet LC_ALL=C
+
+# Debian has ADIOS 1.13 for Open MPI.
+[[ $MPI == openmpi ]] || exit 0
+if [[ ! -f /usr/include/adios_read.h ]]; then
+    echo "skipped: programs beside ADIOS 1.13: no /usr/include/adios_read.h"
+    exit 0
+fi
+
+here=$PWD/tests/compare
+prefix=${PREFIX:-$PWD/build/c-api/prefix}
+work=$PWD/build/compare
+rm -rf "$work"
+mkdir -p "$work"
+failed=0
+say() { # say STATUS NAME
+    if [[ $1 == 0 ]]; then echo "ok $2"; else echo "not ok $2" && failed=1; fi
+}
+try() { # try NAME COMMAND...
+    local name=$1 status=0
+    shift
+    "$@" || status=$?
+    say "$status" "$name"
+}
+
+[[ -n ${PREFIX:-} ]] || try "install" bindings/c/install.sh "$prefix"
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+source scripts/machine.sh
+flags=(-std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra)
+compile() {
+    local name
+    for name in write dump select; do
+        # shellcheck disable=SC2046  # several flags
+        "$MPICC" "${flags[@]}" "$here/c/$name.c" -o "$work/$name.1" $(link_adios1) || return 1
+        # shellcheck disable=SC2046
+        "$MPICC" "${flags[@]}" -Werror $(pkg-config --cflags "thalweg-$MPI") "$here/c/$name.c" -o "$work/$name.us" \
+            $(pkg-config --libs "thalweg-$MPI") || return 1
+    done
+}
+try "programs compile against both, unchanged" compile
+[[ $failed == 0 ]] || exit 1
+
+run() { # run RANKS PROGRAM...
+    local ranks=$1
+    shift
+    (cd "$work" && timeout 120 "${mpiexec[@]}" -n "$ranks" "$@" 2>>stderr.log)
+}
+
+# alike CASE: from what a program printed, takes out what may differ
+alike() {
+    local drop='^$'
+    case $1 in
+        # There blocks of one rank in one step are given to ranks in turn.
+        blocks) drop='process=[0-9]+' ;;
+        # There the mesh that lies on one variable has points of no variable, and as many spaces as happens.
+        meshes) drop='nspaces=.*' ;;
+        # The statistics of complex values that adios2 would misread are in our extension section, which ADIOS 1.13 does
+        # not read, and the mean is there, too.
+        complex) drop=' (min|max|avg|std)=[^ ]*' ;;
+    esac
+    # The reference's sums of squares overflow.
+    sed -E -e "s#$drop##g" -e 's/std=-?nan/std=0/'
+}
+
+# between CASE: the same between a file of theirs and one of ours
+between() {
+    local drop='^$'
+    case $1 in
+        # A block without an element lies nowhere; we say so by zeros.
+        empty) drop='start=[0-9x]+ count=0x2' ;;
+        # There an attribute of a variable's value is 0, here the value.
+        bound) drop='(^  attr .*)|(^ .* attr .*)' ;;
+        complex) drop='= (null|[(]).*' ;;
+    esac
+    # Attributes of meshes have another order; all lines of attributes are compared, sorted, without their numbers.
+    alike "$1" | sed -E -e "s#$drop##g" -e 's/^  attr [0-9]+/  attr/' |
+        awk '/^  attr/ { print | "sort"; next } { close("sort"); print }'
+}
+
+dump() { # dump PROGRAM FILE MODE
+    (cd "$work" && timeout 60 "./$1" "$2" "$3" 2>>stderr.log) | grep -av '__adios__' || true
+}
+
+same() { # same NAME FILE FILE
+    local status=0
+    # A dump that ended early compares with nothing.
+    [[ -s $2 && -s $3 ]] && diff -a "$2" "$3" >"$work/diff.txt" || status=1
+    say "$status" "$1"
+    [[ $status == 0 ]] || head -n 20 "$work/diff.txt" | cut -c1-200
+}
+
+cases=(global local strings bound complex empty paths groups steps blocks meshes links)
+for ranks in 1 3 4; do
+    for case in "${cases[@]}"; do
+        for by in 1 us; do
+            try "written: $case, $ranks ranks, by $by" run "$ranks" "./write.$by" "$case" "$case-$ranks-$by.bp"
+        done
+        modes=(file stream)
+        # Once is enough; and there a stream over two groups ends the program.
+        [[ $ranks == 3 && $case != groups ]] || modes=(file)
+        for mode in "${modes[@]}"; do
+            for of in 1 us; do
+                for by in 1 us; do
+                    dump "dump.$by" "$case-$ranks-$of.bp" "$mode" >"$work/$of-$by.txt"
+                    alike "$case" <"$work/$of-$by.txt" >"$work/$of-$by.alike"
+                    between "$case" <"$work/$of-$by.txt" >"$work/$of-$by.between"
+                done
+            done
+            same "both read alike what ADIOS 1.13 wrote: $case, $mode, $ranks ranks" "$work"/1-{1,us}.alike
+            same "both read alike what Thalweg wrote: $case, $mode, $ranks ranks" "$work"/us-{1,us}.alike
+            same "both write alike: $case, $mode, $ranks ranks" "$work"/{1,us}-us.between
+        done
+        for by in 1 us; do
+            (cd "$work" && bpls -lad "$case-$ranks-$by.bp" 2>>stderr.log) | grep -av '__adios__' | between "$case" |
+                sort >"$work/$by.bpls"
+        done
+        same "bpls sees the same: $case, $ranks ranks" "$work"/{1,us}.bpls
+    done
+    for of in 1 us; do
+        files=()
+        for case in global local steps blocks; do files+=("$case-$ranks-$of.bp"); done
+        for by in 1 us; do
+            try "selections read by $by, of files by $of, $ranks ranks" run "$ranks" "./select.$by" "${files[@]}" "selected-$of-$by"
+            cat "$work/selected-$of-$by".* >"$work/$of-$by.selected"
+            rm -f "$work/selected-$of-$by".*
+        done
+        same "selections give the same, of files by $of, $ranks ranks" "$work/$of"-{1,us}.selected
+    done
+done
+exit "$failed"
