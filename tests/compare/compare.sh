@@ -42,7 +42,7 @@ source scripts/machine.sh
 flags=(-std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra)
 compile() {
     local name
-    for name in write dump select; do
+    for name in write dump select query; do
         # shellcheck disable=SC2046  # several flags
         "$MPICC" "${flags[@]}" "$here/c/$name.c" -o "$work/$name.1" $(link_adios1) || return 1
         # shellcheck disable=SC2046
@@ -138,6 +138,19 @@ for ranks in 1 3 4; do
             rm -f "$work/selected-$of-$by".*
         done
         same "selections give the same, of files by $of, $ranks ranks" "$work/$of"-{1,us}.selected
+    done
+done
+for ranks in 1 3 4; do
+    for by in 1 us; do
+        try "written for queries, $ranks ranks, by $by" run "$ranks" "./query.$by" write "query-$ranks-$by.bp"
+    done
+    for of in 1 us; do
+        for by in 1 us; do
+            status=0
+            run 1 "./query.$by" ask "query-$ranks-$of.bp" >"$work/$of-$by.asked" || status=$?
+            say "$status" "asked by $by, of a file by $of, $ranks ranks"
+        done
+        same "queries give the same, of a file by $of, $ranks ranks" "$work/$of"-{1,us}.asked
     done
 done
 exit "$failed"

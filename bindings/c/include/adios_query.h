@@ -103,8 +103,8 @@ void adios_query_set_method(ADIOS_QUERY *q, enum ADIOS_QUERY_METHOD method);
  * timeStep: of the variable, from 0; of a stream always 0, its current step. */
 int64_t adios_query_estimate(ADIOS_QUERY *q, int timeStep);
 
-/* The next results, no more than batchSize. Call again while the status is ADIOS_QUERY_HAS_MORE_RESULTS; another
- * timestep, or a call after the last results, begins anew.
+/* The next results, no more than batchSize. Call again while the status is ADIOS_QUERY_HAS_MORE_RESULTS; after the last
+ * there are none. Another timestep, or adios_query_estimate, begins anew.
  * outputBoundary: the container of points, of the same extents as the query's selections; null: the first of these.
  * Never null unless memory ends: failures have the status ADIOS_QUERY_RESULT_ERROR. */
 ADIOS_QUERY_RESULT *adios_query_evaluate(ADIOS_QUERY *q, ADIOS_SELECTION *outputBoundary, int timestep,

@@ -1,10 +1,10 @@
 /* query write FILE: every rank writes two blocks of each variable in each of two steps.
  * query ask FILE: asks for values; prints the blocks that may match, and the points in them that do.
  *
- * Only what ADIOS 1.13 answers without mistake is printed: its blocks for = and != are more than can match, from the second
- * batch on it repeats blocks, boxes and blocks of later steps and boxes that cut rows end it, and what it reads of results
- * is another step's, or misplaced where a box cuts blocks. So points are told from values that are read by boxes. The rest
- * is in tests/system/c/query.c. */
+ * Only what ADIOS 1.13 answers without mistake is printed. There, blocks for = and != are more than can match; from the
+ * second batch on blocks are repeated; boxes of later steps, boxes that cut rows, and block 0 end the program; other blocks
+ * are lost now and then; and what is read of results is another step's, or misplaced where a box cuts blocks. So points are
+ * told from values that are read by boxes. The rest is in tests/system/c/query.c. */
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -229,19 +229,12 @@ static void ask(const char *what, const comparison *c, int n, enum ADIOS_CLAUSE_
     free(near);
 }
 
-/* Queries over one block, by its number. */
+/* What is known of a query over one block, by its number. */
 static void ask_block(int block, enum ADIOS_PREDICATE_MODE op, const char *value)
 {
     ADIOS_SELECTION *s = adios_selection_writeblock(block);
     ADIOS_QUERY *q = adios_query_create(file, s, "T", op, value);
-    const int64_t about = adios_query_estimate(q, 0);
-    ADIOS_QUERY_RESULT *r = adios_query_evaluate(q, s, 0, 10);
-    printf("block %d: T %s %s: about %" PRId64 ", %d found, status %d", block, signs[op], value, about, r->nselections,
-           (int)r->status);
-    for (int i = 0; i < r->nselections; i++) printf(" %d", r->selections[i].u.block.index);
-    printf("\n");
-    free(r->selections);
-    free(r);
+    printf("block %d: T %s %s: about %" PRId64 "\n", block, signs[op], value, adios_query_estimate(q, 0));
     adios_query_free(q);
     adios_selection_delete(s);
 }
@@ -272,6 +265,7 @@ static int ask_file(const char *path)
     if (!file) return 1;
     ADIOS_VARINFO *v = adios_inq_var(file, "T");
     const uint64_t shape[2] = {v->dims[0], v->dims[1]};
+    const int blocks = v->nblocks[0];
     adios_free_varinfo(v);
     const uint64_t corner[2][2] = {{0, 0}, {0, 0}};
     const char *const asked[][4] = {{"T", "4", "10.75", "100"},
@@ -304,7 +298,7 @@ static int ask_file(const char *path)
     ask("a range", range, 2, ADIOS_QUERY_OP_AND, 0, corner, shape, 1);
     const comparison hole[2] = {{"f", ADIOS_LT, "0.25"}, {"f", ADIOS_GT, "2.25"}};
     ask("outside a range", hole, 2, ADIOS_QUERY_OP_OR, 0, corner, shape, 1);
-    for (int block = 0; block < 2 * size; block++) {
+    for (int block = 1; block < blocks; block++) {
         ask_block(block, ADIOS_GT, "6");
         ask_block(block, ADIOS_LTEQ, "4");
     }

@@ -496,6 +496,8 @@ pub unsafe extern "C" fn adios_query_estimate(q: *mut AdiosQuery, timestep: c_in
         // SAFETY: from C; all are handed out with a `Behind`.
         let query = unsafe { borrowed::<_, Behind>(q) }?;
         let method = method_of(query.shown.method, &query.more.tree)?;
+        // What follows begins anew.
+        query.more.running = None;
         let found = with_file(query.shown.file, |state| {
             let Some(query) = query_at(state, &query.more.tree, timestep)? else { return Ok(0) };
             let (reader, step) = (state.file.reader(), query.comparisons()[0].step.unwrap_or(0));
@@ -582,10 +584,6 @@ pub unsafe extern "C" fn adios_query_evaluate(
                     }
                 }
             }
-        }
-        if !more {
-            // The next call begins anew.
-            behind.running = None;
         }
         let all = if selections.is_empty() { null_mut() } else { copied(&selections)? };
         let found = AdiosQueryResult {
