@@ -9,7 +9,7 @@ use std::sync::Arc;
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{Block, Kind, Summary};
 use thalweg_store::posix::Posix;
-use thalweg_types::{BoundingBox, ByteOrder, Result, Selection};
+use thalweg_types::{BoundingBox, ByteOrder, MemoryBox, Result, Selection};
 
 /// Plain POSIX paths.
 pub fn layout() -> Result<Arc<dyn Layout>> {
@@ -123,8 +123,9 @@ impl Reader {
     }
 
     /// Reads the same selection at several steps into `out`, one behind the other; returns how many elements were filled.
-    /// At most one of box (`offset` and `count`), `points` and `block`; none of them selects everything.
-    #[pyo3(signature = (name, steps, out, offset=None, count=None, points=None, block=None))]
+    /// At most one of box (`offset` and `count`), `points` and `block`; none of them selects everything. With `memory`, one
+    /// step is read into an array of these extents, from that place on.
+    #[pyo3(signature = (name, steps, out, offset=None, count=None, points=None, block=None, memory=None))]
     #[allow(clippy::too_many_arguments)]
     fn read(
         &self,
@@ -136,6 +137,7 @@ impl Reader {
         count: Option<Vec<u64>>,
         points: Option<Vec<Vec<u64>>>,
         block: Option<u64>,
+        memory: Option<(Vec<u64>, Vec<u64>)>,
     ) -> Outcome<u64> {
         let selection = match (offset, count, points, block) {
             (Some(offset), Some(count), None, None) => Selection::Box(BoundingBox { offset, count }),
@@ -144,7 +146,11 @@ impl Reader {
             _ => Selection::All,
         };
         let out = out.as_slice_mut().map_err(PyErr::from)?;
-        Ok(py.detach(|| self.0.read_steps(name, &steps, &selection, out))?)
+        let memory = memory.map(|(shape, start)| MemoryBox { shape, start });
+        Ok(py.detach(|| match (memory, steps.as_slice()) {
+            (Some(memory), [step]) => self.0.read_into(name, *step, &selection, out, &memory),
+            _ => self.0.read_steps(name, &steps, &selection, out),
+        })?)
     }
 }
 

@@ -7,10 +7,11 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use thalweg_io::Mode;
+use thalweg_bp::shape::Shape;
 use thalweg_io::session::DeclaredGroup;
+use thalweg_io::{Closed, Mode};
 use thalweg_schema::{Dimension, GroupBuilder, HostLanguage, MethodChoice, Statistics};
-use thalweg_types::{ElementType, Error, ErrorKind, Value};
+use thalweg_types::{ElementType, Error, ErrorKind, MemoryBox, Value};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -130,12 +131,6 @@ impl Session {
         Ok(())
     }
 
-    /// Forgets the variables; a name defined again gets its old id.
-    fn delete_variables(&self, group: &str) -> Outcome<()> {
-        lock(&*self.group(group)?).builder.delete_variables();
-        Ok(())
-    }
-
     fn select_method(&self, group: &str, method: &str, parameters: &str, folder: &str) -> Outcome<()> {
         lock(&*self.group(group)?).builder.select_method(method, parameters, folder)?;
         Ok(())
@@ -155,13 +150,23 @@ impl Session {
         Ok(lock(&*self.group(group)?).all_methods().into_iter().map(|m: MethodChoice| m.method).collect())
     }
 
-    /// Collective: opens a step. `mode`: `w`, `a` or `u`.
-    fn open(&self, py: Python<'_>, group: &str, path: &str, mode: &str, ranks: &Ranks) -> Outcome<Output> {
-        let mode = match mode {
-            "w" => Mode::Write,
-            "a" => Mode::Append,
-            "u" => Mode::Update,
-            other => return Err(Failure::argument(format!("mode is \"w\", \"a\" or \"u\", not \"{other}\""))),
+    /// Collective: opens a step. `mode`: `w`, `a` or `u`; `a` behind step `after`, where that is given.
+    #[pyo3(signature = (group, path, mode, ranks, after=None))]
+    fn open(
+        &self,
+        py: Python<'_>,
+        group: &str,
+        path: &str,
+        mode: &str,
+        ranks: &Ranks,
+        after: Option<u64>,
+    ) -> Outcome<Output> {
+        let mode = match (mode, after) {
+            ("w", _) => Mode::Write,
+            ("a", None) => Mode::Append,
+            ("a", Some(step)) => Mode::AppendAfter(step),
+            ("u", _) => Mode::Update,
+            (other, _) => return Err(Failure::argument(format!("mode is \"w\", \"a\" or \"u\", not \"{other}\""))),
         };
         let output = py.detach(|| -> Outcome<_> { Ok(self.0.open(group, path, mode, ranks.duplicate()?)?) })?;
         Ok(Output(Mutex::new(Writing { output: Some(output), deferred: Vec::new() })))
@@ -224,6 +229,23 @@ impl Output {
             None => Err(Error::new(ErrorKind::InvalidArgument, "the step is closed")),
         })?)
     }
+
+    fn end(
+        &self,
+        py: Python<'_>,
+        f: impl FnOnce(thalweg_io::Output<'static>) -> thalweg_types::Result<Closed> + Send,
+    ) -> Outcome<u64> {
+        let (closed, kept) = py.detach(|| {
+            let mut writing = lock(&self.0);
+            let closed = match writing.output.take() {
+                Some(output) => f(output),
+                None => Err(Error::new(ErrorKind::InvalidArgument, "the step is closed already")),
+            };
+            (closed, std::mem::take(&mut writing.deferred))
+        });
+        drop(kept);
+        Ok(closed?.bytes)
+    }
 }
 
 #[pymethods]
@@ -243,12 +265,32 @@ impl Output {
         self.with(py, |output| Ok(output.group_size(bytes)))
     }
 
-    /// Writes one block. With `deferred` nothing is copied: the array stays as it is until the step is closed.
-    #[pyo3(signature = (position, data, deferred=false))]
-    fn write(&self, py: Python<'_>, position: usize, data: PyReadonlyArray1<'_, u8>, deferred: bool) -> Outcome<()> {
+    /// Writes one block.
+    ///
+    /// - `deferred`: nothing is copied; the array stays as it is until the step is closed.
+    /// - `memory`: `data` is an array of these extents, in which the block starts there.
+    /// - `place`: extents, shape and offset of the block, whatever its dimensions say.
+    #[pyo3(signature = (position, data, deferred=false, memory=None, place=None))]
+    fn write(
+        &self,
+        py: Python<'_>,
+        position: usize,
+        data: PyReadonlyArray1<'_, u8>,
+        deferred: bool,
+        memory: Option<(Vec<u64>, Vec<u64>)>,
+        place: Option<(Vec<u64>, Vec<u64>, Vec<u64>)>,
+    ) -> Outcome<()> {
         let bytes = data.as_slice().map_err(PyErr::from)?;
+        let memory = memory.map(|(shape, start)| MemoryBox { shape, start });
+        let place = place.map(|(local, global, offset)| Shape { local, global, offset });
         if !deferred {
-            return self.with(py, |output| output.write_at(position, bytes));
+            return self.with(py, |output| {
+                place.map_or(Ok(()), |place| output.set_next_box(position, place))?;
+                match &memory {
+                    None => output.write_at(position, bytes),
+                    Some(memory) => output.write_from_at(position, bytes, memory),
+                }
+            });
         }
         // SAFETY: the array is kept in `deferred` until the output is closed or dropped, both before the array is. The
         // caller promises not to change it, as with any memory that Python shares.
@@ -258,42 +300,30 @@ impl Output {
         Ok(py.detach(|| {
             let mut writing = lock(&self.0);
             writing.deferred.push(array);
-            match &mut writing.output {
-                Some(output) => output.write_deferred_at(position, bytes),
-                None => Err(Error::new(ErrorKind::InvalidArgument, "the step is closed")),
+            let Some(output) = &mut writing.output else {
+                return Err(Error::new(ErrorKind::InvalidArgument, "the step is closed"));
+            };
+            place.map_or(Ok(()), |place| output.set_next_box(position, place))?;
+            match &memory {
+                None => output.write_deferred_at(position, bytes),
+                Some(memory) => output.write_deferred_from_at(position, bytes, memory),
             }
         })?)
     }
 
-    /// Makes close fail on all ranks.
-    fn fail(&self, py: Python<'_>, what: &str) -> Outcome<()> {
-        self.with(py, |output| {
-            output.fail(Error::new(ErrorKind::InvalidArgument, what));
-            Ok(())
-        })
+    /// Collective, instead of close: this rank's part of the step is lost, the others keep theirs and get an error.
+    fn abandon(&self, py: Python<'_>, what: &str) -> Outcome<()> {
+        let cause = Error::new(ErrorKind::InvalidArgument, what);
+        self.end(py, |output| output.abandon(cause)).map(|_| ())
     }
 
     /// Collective: commits the step; returns the bytes all ranks wrote.
     fn close(&self, py: Python<'_>) -> Outcome<u64> {
-        let (closed, kept) = py.detach(|| {
-            let mut writing = lock(&self.0);
-            let closed = match writing.output.take() {
-                Some(output) => output.close(),
-                None => Err(Error::new(ErrorKind::InvalidArgument, "the step is closed already")),
-            };
-            (closed, std::mem::take(&mut writing.deferred))
-        });
-        drop(kept);
-        Ok(closed?.bytes)
+        self.end(py, thalweg_io::Output::close)
     }
 
     /// Gives the step up without telling other ranks: the file stays as it was before.
-    fn drop(&self, py: Python<'_>) {
-        let kept = py.detach(|| {
-            let mut writing = lock(&self.0);
-            drop(writing.output.take());
-            std::mem::take(&mut writing.deferred)
-        });
-        drop(kept);
+    fn drop(&self, py: Python<'_>) -> Outcome<()> {
+        self.end(py, |_| Ok(Closed::default())).map(|_| ())
     }
 }

@@ -54,7 +54,7 @@ def test_blocks_that_change_with_every_step_do_not_pile_up(path):
         for i in range(n):
             with w.step() as s:
                 s.write("v", np.full(1 + i % 7, i), shape=(2 * n,), offset=(i,))
-        assert len(w._made) <= 1002
+        assert len(w._made) == 1
     v = thalweg.open(path)["v"]
     assert len(v) == n
     assert v[n - 1, n - 1] == n - 1

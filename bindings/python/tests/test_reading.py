@@ -235,6 +235,24 @@ def test_reading_into_an_array(f):
         f["T"].read_into(np.zeros(3), 0)
 
 
+def test_reading_into_the_inside_of_an_array_with_ghost_zones(path):
+    values = np.arange(150.0 * 120).reshape(150, 120)
+    with thalweg.Writer(path) as w:
+        for n in range(2):
+            with w.step() as s:
+                s.write("T", values + n, shape=values.shape, offset=(0, 0))
+    T = thalweg.open(path)["T"]
+    whole = np.full((124, 104), -1.0)
+    # As a view that numpy made, and as one that it must copy to.
+    T.read_into(whole[2:-2, 2:-2], np.s_[1, 10:130, 5:105])
+    np.testing.assert_array_equal(whole[2:-2, 2:-2], values[10:130, 5:105] + 1)
+    whole[2:-2, 2:-2] = -1
+    assert (whole == -1).all()
+    T.read_into(whole[2:-2:2, 2:-2], np.s_[0, 10:130:2, 5:105])
+    np.testing.assert_array_equal(whole[2:-2:2, 2:-2], values[10:130:2, 5:105])
+    assert (whole[3:-2:2] == -1).all()
+
+
 def test_what_no_block_covers_is_zero_or_stays(path):
     with thalweg.Writer(path) as w, w.step() as s:
         s.write("v", np.ones(3), shape=(9,), offset=(2,))

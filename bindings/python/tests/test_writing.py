@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import thalweg
 from conftest import ROOT, field
+from thalweg import selection
 
 XML = ROOT / "examples" / "heat" / "heat.xml"
 
@@ -59,6 +60,93 @@ def test_without_a_copy_large_arrays_live_until_the_step_is_closed(path):
             s.write(f"v{n}", np.full(100_000, float(n)), copy=False)
     f = thalweg.open(path)
     assert [float(f[f"v{n}"][0].mean()) for n in range(8)] == list(range(8))
+
+
+def ghosts(ndim, n=40):
+    """An array with two ghost layers around it, and its inside."""
+    whole = np.random.default_rng(1).random((n + 4,) * ndim)
+    return whole, whole[(slice(2, -2),) * ndim]
+
+
+@pytest.mark.parametrize("ndim", [2, 3])
+@pytest.mark.parametrize("copy", [True, False])
+def test_the_inside_of_an_array_with_ghost_zones_is_written_from_where_it_lies(tmp_path, ndim, copy):
+    n = 100 if ndim == 2 else 40
+    _, inside = ghosts(ndim, n)
+    owner, memory = selection.within(inside)
+    assert owner is not None
+    assert memory == ([n + 4] * ndim, [2] * ndim)
+    files = []
+    for name, values in (("inside", inside), ("copied", inside.copy())):
+        files.append(tmp_path / f"{name}.bp")
+        with thalweg.Writer(files[-1]) as w, w.step() as s:
+            s.write("v", values, shape=inside.shape, offset=(0,) * ndim, copy=copy)
+    for f in files:
+        np.testing.assert_array_equal(thalweg.open(f)["v"][0], inside)
+        assert thalweg.open(f)["v"].mean() == pytest.approx(inside.mean())
+
+
+def test_views_that_are_no_boxes_are_told_from_those_that_are():
+    whole = np.zeros((200, 200))
+    flat = np.zeros(40_000)
+    # Every second row is a box of an array of half as many rows, twice as long.
+    for view in (whole[2:-2, 2:-2], whole[:, 5:], whole[::2, 1:], flat.reshape(200, 200)[1:, 7:-9], whole[3:, 0:100][:, 1:]):
+        owner, (shape, start) = selection.within(view)
+        box = owner.view(whole.dtype).reshape(shape)[tuple(slice(a, a + n) for a, n in zip(start, view.shape))]
+        assert box.shape == view.shape
+        assert box.__array_interface__["data"][0] == view.__array_interface__["data"][0]
+        assert box.strides == view.strides
+    for view in (whole[:, ::2], whole[::-1], whole.T[:, 1:], np.broadcast_to(flat, (3, 40_000)), whole[0]):
+        assert selection.within(view)[0] is None
+
+
+def test_ghost_zones_of_fortran_order_turn_round_with_their_dimensions(path):
+    xml = """<adios-config host-language="Fortran"><adios-group name="g">
+      <var name="nx" type="integer"/><var name="ny" type="integer"/>
+      <var name="T" type="double" dimensions="nx,ny"/></adios-group><method group="g" method="MPI"/></adios-config>"""
+    inside = np.random.default_rng(2).random((110, 104))[3:-2, 1:-3]
+    with thalweg.Writer(path, xml) as w, w.step() as s:
+        s["T"] = inside
+    np.testing.assert_array_equal(thalweg.open(path)["T"][0], inside)
+
+
+def test_blocks_are_joined_where_the_shape_is_open(path):
+    schema = thalweg.Schema("g").array("p", "i8", count=("n", 3), shape=(None, 3))
+    with thalweg.Writer(path, schema) as w:
+        for n in range(3):
+            with w.step() as s:
+                s["p"] = np.full((2 + n, 3), n)
+                s["p"] = np.full((1, 3), 9)
+    p = thalweg.open(path)["p"]
+    assert p.shape == (3, None, 3)
+    np.testing.assert_array_equal(p[2][:, 0], [2, 2, 2, 2, 9])
+
+
+def test_append_after_a_step_drops_the_later_ones(path):
+    with thalweg.Writer(path) as w:
+        for n in range(5):
+            with w.step() as s:
+                s["n"] = n
+    with thalweg.Writer(path, mode="a", after=2) as w:
+        for n in (30, 40):
+            with w.step() as s:
+                s["n"] = n
+    np.testing.assert_array_equal(thalweg.open(path)["n"][:], [0, 1, 2, 30, 40])
+    with pytest.raises(thalweg.InvalidArgument, match="after"):
+        thalweg.Writer(path, after=2)
+    with pytest.raises(thalweg.Error), thalweg.Writer(path, mode="a", after=99) as w:
+        w.step()
+
+
+def test_transforms_are_undone_when_they_are_read(path):
+    schema = thalweg.Schema("g").array("z", "f8", count=(100, 100), transform="zlib:5")
+    with thalweg.Writer(path, schema) as w, w.step() as s:
+        s["z"] = np.ones((100, 100))
+    z = thalweg.open(path)["z"]
+    assert z.transform == "zlib"
+    assert z.blocks()[0].bytes < 10_000
+    np.testing.assert_array_equal(z[0], np.ones((100, 100)))
+    assert "zlib" in z._repr_html_()
 
 
 def test_read_only_arrays_are_written(path):

@@ -63,7 +63,7 @@ class Schema:
         dtype: DTypeLike,
         *,
         count: Sequence[Extent] | Extent,
-        shape: Sequence[Extent] | Extent = (),
+        shape: Sequence[Extent | None] | Extent | None = (),
         offset: Sequence[Extent] | Extent = (),
         dims: Sequence[str] | None = None,
         statistics: str | None = None,
@@ -72,14 +72,15 @@ class Schema:
         """Declares an array, slowest dimension first; with `shape` and `offset` a global one, without a local one.
 
         - `count`: extents of the block of one rank: numbers, names of scalars, or arithmetic of them (`"2*nx+1"`).
-        - `shape`, `offset`: those of the whole array, and where the block starts in it.
+        - `shape`, `offset`: those of the whole array, and where the block starts in it. One extent of `None`: the ranks'
+          blocks are joined along that axis, in the order of the ranks.
         - `dims`: names of the axes, kept in the file for xarray (attribute `_ARRAY_DIMENSIONS`).
         - `transform`: as in XML, `"zlib:5"`.
         """
-        count, shape, offset = (_extents(e) for e in (count, shape, offset))
-        if shape and not offset:
-            offset = (0,) * len(shape)
-        self._add(name, dtype, count, shape, offset, statistics, transform)
+        whole, start = _extents(shape), _extents(offset)
+        if whole and not start:
+            start = (0,) * len(whole)
+        self._add(name, dtype, _extents(count), whole, start, statistics, transform)
         if dims is not None:
             self.attribute("_ARRAY_DIMENSIONS", [str(d) for d in dims], of=name)
         return self
@@ -107,7 +108,7 @@ class Schema:
         element = "string" if dtype is str else dtypes.name_of(dtype, name)
         for extent in (*count, *shape, *offset):
             known = any(v.name == extent for v in self._variables)
-            if isinstance(extent, str) and extent.isidentifier() and not known:
+            if isinstance(extent, str) and extent.isidentifier() and extent != "JoinedDim" and not known:
                 self._variables.append(_Array(extent, "long long", (), (), (), None, None))
         self._variables.append(_Array(name, element, count, shape, offset, statistics, transform))
         return self
@@ -134,10 +135,10 @@ class Schema:
         return "\n".join(lines)
 
 
-def _extents(given: Sequence[Extent] | Extent) -> tuple[Extent, ...]:
-    if isinstance(given, (int, str, np.integer)):
-        return (given,) if isinstance(given, str) else (int(given),)
-    return tuple(e if isinstance(e, str) else int(e) for e in given)
+def _extents(given: Sequence[Extent | None] | Extent | None) -> tuple[Extent, ...]:
+    if given is None or isinstance(given, (int, str, np.integer)):
+        given = (given,)
+    return tuple("JoinedDim" if e is None else e if isinstance(e, str) else int(e) for e in given)
 
 
 def define_attribute(session: _core.Session, group: str, name: str, value: Any) -> None:

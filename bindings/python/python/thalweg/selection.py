@@ -153,3 +153,32 @@ def _in_runs(wanted: list[Axis], d: int, out: np.ndarray, read: ReadBox) -> None
         piece = np.zeros(out.shape[: d + 1] + (len(part),) + out.shape[d + 2 :], out.dtype)
         _fill([*wanted[:d], part, *wanted[d + 1 :]], piece, read)
         out[(slice(None),) * (d + 1) + (places,)] = piece
+
+
+# Less than this is sooner copied than described.
+_WORTH = 1 << 16
+
+
+def within(array: np.ndarray) -> tuple[np.ndarray | None, tuple[list[int], list[int]] | None]:
+    """A contiguous array in which this one is a box, with its extents and where the box starts; or nothing."""
+    owner = array.base
+    if array.flags.c_contiguous or array.ndim < 2 or array.nbytes < _WORTH or not isinstance(owner, np.ndarray):
+        return None, None
+    item, strides = array.itemsize, array.strides
+    if not owner.flags.c_contiguous or strides[-1] != item or any(s <= 0 for s in strides):
+        return None, None
+    shape = [0] * array.ndim
+    for d in range(1, array.ndim):
+        if strides[d - 1] % strides[d]:
+            return None, None
+        shape[d] = strides[d - 1] // strides[d]
+    at = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    row = strides[0]
+    shape[0] = owner.nbytes // row
+    start, rest = [at // row], at % row
+    for stride in strides[1:]:
+        start.append(rest // stride)
+        rest %= stride
+    if rest or any(a + n > s for a, n, s in zip(start, array.shape, shape)):
+        return None, None
+    return owner.reshape(-1).view(np.uint8)[: shape[0] * row], (shape, start)

@@ -353,21 +353,30 @@ class Variable:
         return out
 
     def read_into(self, out: np.ndarray, key: Any = Ellipsis) -> np.ndarray:
-        """Reads `self[key]` into an array of that shape and type; without a copy where `key` is a box and `out` contiguous.
+        """Reads `self[key]` into an array of that shape and type. Without a copy where `key` is a box, and `out` contiguous
+        or, for one step, a slice of a larger array, as without ghost zones.
 
-        Elements that no block covers stay as they were in the latter case, and are 0 in the other.
+        Elements that no block covers stay as they were where nothing is copied, and are 0 else.
         """
         first, rest = _split(key, self.ndim)
         (steps,) = selection.axes(first, (len(self.steps),), self.name)
-        if self.kind in ("global array", "value per rank") and out.dtype == self.dtype and out.flags.c_contiguous:
+        if self.kind in ("global array", "value per rank") and out.dtype == self.dtype and out.flags.writeable:
             positions = [int(i) for i in steps.wanted]
             wanted = selection.axes(rest, self._common_shape(positions), self.name)
             shape = tuple(len(a) for a in [steps, *wanted] if a.keeps)
-            if all(isinstance(a.wanted, range) and a.wanted.step == 1 for a in wanted) and shape == out.shape:
+            box = all(isinstance(a.wanted, range) and a.wanted.step == 1 for a in wanted) and shape == out.shape
+            memory: dict[str, Any] | None = {} if out.flags.c_contiguous else None
+            into = out
+            if memory is None and not steps.keeps and all(a.keeps for a in wanted):
+                owner, place = selection.within(out)
+                if owner is not None:
+                    into, memory = owner, {"memory": place}
+            if box and memory is not None:
                 if out.size:
                     offset, count = [a.first_and_last()[0] for a in wanted], [len(a) for a in wanted]
                     at = [self.steps[p] for p in positions]
-                    self._file._reader.read(self.name, at, out.reshape(-1).view(np.uint8), offset=offset, count=count)
+                    view = into.reshape(-1).view(np.uint8)
+                    self._file._reader.read(self.name, at, view, offset=offset, count=count, **memory)
                 return out
         values = np.asarray(self[key])
         if values.shape != out.shape:

@@ -11,13 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from . import _core, dtypes, mpi
+from . import _core, dtypes, mpi, selection
 from .errors import Config, InvalidArgument, OutOfBounds, WrongType
 from .schema import Schema, _encoded, define_attribute
-
-# So many descriptions of blocks are kept from step to step.
-_MANY = 1000
-
 
 class Session:
     """A configuration shared by several writers: groups, methods, and one limit for the buffers of all of them. Collective.
@@ -52,9 +48,11 @@ class Session:
         """Names of the groups."""
         return self._session.groups()
 
-    def writer(self, path: str | os.PathLike[str], group: str | None = None, *, mode: str = "w") -> Writer:
+    def writer(
+        self, path: str | os.PathLike[str], group: str | None = None, *, mode: str = "w", after: int | None = None
+    ) -> Writer:
         """A writer of one group; files are closed for good with the session."""
-        return Writer(path, self, mode=mode, group=group)
+        return Writer(path, self, mode=mode, after=after, group=group)
 
     def close(self) -> None:
         """Collective: closes all files for good, with a full index and a mark that no step will come."""
@@ -80,6 +78,7 @@ class Writer:
 
     - `schema`: an XML file, XML text, a `Schema` or a `Session`; without one, what is written describes itself.
     - `mode`: `w` a new file, `a` further steps of a file that may be there, `u` more of its last step.
+    - `after`: with `a`, a step of the file: later ones are dropped, as a restart from a checkpoint needs it.
     - `comm`: a communicator of mpi4py, or `None` for this process alone.
     - `group`: the group to write, where the schema has several.
     - `method`, `parameters`: without a schema, how bytes travel (docs/guide/methods.md).
@@ -92,6 +91,7 @@ class Writer:
         schema: str | os.PathLike[str] | Schema | Session | None = None,
         *,
         mode: str = "w",
+        after: int | None = None,
         comm: Any = None,
         group: str | None = None,
         method: str = "MPI",
@@ -100,9 +100,12 @@ class Writer:
     ) -> None:
         if mode not in ("w", "a", "u"):
             raise InvalidArgument(f'mode is "w", "a" or "u", not {mode!r}')
+        if after is not None and mode != "a":
+            raise InvalidArgument('after= goes with mode="a"')
         #: Path of the file; a method's folder is put in front.
         self.path: str = os.fspath(path)
         self._mode = mode
+        self._after = after
         #: Whether what is written describes itself.
         self._open_schema = schema is None
         self._own = not isinstance(schema, Session)
@@ -147,12 +150,9 @@ class Writer:
             raise InvalidArgument(f"{self.path} is closed", file=self.path)
         if self._step is not None and not self._step.closed:
             raise InvalidArgument("a step is being written already", file=self.path)
-        if len(self._made) > _MANY:
-            # Blocks whose shape or place changes from step to step would pile up.
-            self._session.delete_variables(self.group)
-            self._made.clear()
         first = self._steps_written == 0
-        output = self._session.open(self.group, self.path, self._mode if first else "a", self._owner._ranks)
+        mode, after = (self._mode, self._after) if first else ("a", None)
+        output = self._session.open(self.group, self.path, mode, self._owner._ranks, after)
         if size is not None:
             output.group_size(size)
         self._step = StepWriter(self, output)
@@ -221,7 +221,8 @@ class StepWriter:
     ) -> None:
         """Writes a number, a text, or one block of an array. Not collective; several calls make several blocks.
 
-        - `data`: any layout in memory; it is copied where it is not contiguous. Its type is that of the variable.
+        - `data`: any layout in memory. A slice of a larger array, as without ghost zones, is taken from where it lies; what
+          is strided otherwise is copied first. Its type is that of the variable.
         - `shape`, `offset`: of the whole array, and where this block starts in it. With a schema, the scalars that its
           dimensions are named by are written from them, and from the shape of `data`, unless they were written before.
         - `dims`: names of the axes for xarray, where there is no schema.
@@ -231,17 +232,23 @@ class StepWriter:
         """
         if self.closed:
             raise InvalidArgument("the step is closed", variable=name)
+        place = None
         if self._writer._open_schema:
-            position, element = self._define(name, data, shape, offset, dims)
+            position, element, place = self._define(name, data, shape, offset, dims)
             array = _values(name, data, element)
+            turned = False
         else:
             position = self._output.position(name)
             declared = self._writer._declared[position]
             array = _values(name, data, declared["type"])
             self._fit(declared, array, shape, offset)
+            turned = declared["fortran"]
         if array.ndim == 0 and array.dtype.kind in "iu":
             self._scalars[_plain(name)] = int(array)
-        self._output.write(position, _bytes(array), not copy)
+        owner, memory = selection.within(array)
+        if memory is not None and turned:
+            memory = memory[0][::-1], memory[1][::-1]
+        self._output.write(position, _bytes(array if owner is None else owner), not copy, memory, place)
 
     # Without a schema.
 
@@ -252,7 +259,8 @@ class StepWriter:
         shape: Sequence[int] | None,
         offset: Sequence[int] | None,
         dims: Sequence[str] | None,
-    ) -> tuple[int, str]:
+    ) -> tuple[int, str, tuple[Sequence[int], Sequence[int], Sequence[int]] | None]:
+        """Position of the variable, its type, and the place of this block; defines it at its first block."""
         w = self._writer
         if isinstance(data, (str, bytes)):
             element, count = "string", _NO_AXES
@@ -266,16 +274,19 @@ class StepWriter:
             raise InvalidArgument(what, variable=name)
         if start and not whole:
             raise InvalidArgument(f'"{name}" has an offset and no shape', variable=name)
-        for d, (o, n, s) in enumerate(zip(start, count, whole)):
-            if o < 0 or o + n > s:
-                raise OutOfBounds(f'"{name}": {n} elements from {o} leave axis {d} of length {s}', variable=name)
-        key = (name, element, count, whole, start)
+        for d, (first, n, extent) in enumerate(zip(start, count, whole)):
+            if first < 0 or first + n > extent:
+                what = f'"{name}": {n} elements from {first} leave axis {d} of length {extent}'
+                raise OutOfBounds(what, variable=name)
+        # Blocks that differ in their place alone are of one definition.
+        key = (name, element, len(count), bool(whole))
         if key not in w._made:
             local, bounds, place = (",".join(map(str, e)) for e in (count, whole, start))
             w._made[key] = w._session.define_variable(w.group, name, element, local, bounds, place)
             if dims is not None:
                 w.attribute("_ARRAY_DIMENSIONS", [str(d) for d in dims], of=name)
-        return w._made[key], element
+        zeros = (0,) * len(count)
+        return w._made[key], element, (count, whole or zeros, start or zeros) if count else None
 
     # With one.
 
@@ -352,9 +363,8 @@ class StepWriter:
             self._output.drop()
             return
         # The others wait in close: they are told, and keep what they wrote.
-        self._output.fail(f"given up by the program: {kind.__name__}: {error}")
         try:
-            self._output.close()
+            self._output.abandon(f"given up by the program: {kind.__name__}: {error}")
         except Exception:
             pass  # the exception that is on its way says why
 
