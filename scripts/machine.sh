@@ -7,6 +7,7 @@
 build_tools=(build-essential pkg-config ca-certificates curl cmake libclang-dev)
 openmpi_packages=(openmpi-bin libopenmpi-dev)
 mpich_packages=(mpich libmpich-dev)
+cpp_packages=(clang cmake valgrind)
 python_packages=(python3 python3-venv)
 # Other programs' readers and writers, to be compared with. Not every distribution still carries ADIOS 1.13.
 foreign_packages=(

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# thalweg.h and thalweg.hpp: tests compiled as C11 and as C++17 and C++20 by each compiler at hand with all warnings, run with the
+# MPI at hand and without any; read by bpls; free of leaks. The examples in C++ give the files of those in C.
+# shellcheck disable=SC2317  # functions are called by name, through try and many
+# shellcheck disable=SC2046  # what pkg-config says is several flags
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+source scripts/machine.sh
+MPI=${MPI:-openmpi}
+use_mpi "$MPI"
+needs "${cpp_packages[@]}"
+read -ra mpiexec <<<"$MPIEXEC"
+if [[ $(id -u) == 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+
+sources=$PWD/tests/system/native
+prefix=$PWD/build/c-api/prefix
+work=$PWD/build/native/$MPI
+rm -rf "$work"
+mkdir -p "$work"
+failed=0
+
+try() { # try NAME COMMAND...: one check
+    local name=$1 status=0
+    shift
+    "$@" || status=$?
+    if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1; fi
+}
+
+many() { # many NAME COMMAND...: a program that prints its own checks; their names get ours added
+    local name=$1 status=0 log=$work/many.log
+    shift
+    "$@" >"$log" || status=$?
+    sed -E "s/^((not )?ok .*)\$/\1 ($name)/" "$log"
+    if grep -q '^not ok ' "$log"; then
+        failed=1
+    elif [[ $status != 0 ]]; then
+        echo "not ok the program ends well ($name)" && failed=1
+    fi
+}
+
+run() { # run RANKS PROGRAM...
+    local ranks=$1
+    shift
+    (cd "$work" && timeout 120 "${mpiexec[@]}" -n "$ranks" "$@" 2> >(tail -n 200 >>stderr.log))
+}
+alone() { (cd "$work" && timeout 300 "$@" 2>>stderr.log); }
+
+try "install" bindings/c/install.sh "$prefix"
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+warnings=(-O1 -g -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
+# The C++ bindings of old MPI headers are not ours to clean.
+no_mpicxx=(-DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1)
+mpi_count=3
+[[ $MPI_RANKS -ge 3 ]] || mpi_count=$MPI_RANKS
+
+compile_c() {
+    # The tests' own numbers are small.
+    "$MPICC" -std=c11 "${warnings[@]}" $(pkg-config --cflags "thalweg-$MPI") "$sources/native.c" -o "$work/c" $(pkg-config --libs "thalweg-$MPI") &&
+        cc -std=c11 "${warnings[@]}" $(pkg-config --cflags thalweg-nompi) "$sources/native.c" -o "$work/c.nompi" $(pkg-config --libs thalweg-nompi)
+}
+# cxx COMPILER ARGUMENT...: by this compiler, with the MPI at hand
+cxx() {
+    local compiler=$1
+    shift
+    OMPI_CXX=$compiler MPICH_CXX=$compiler "mpicxx.$MPI" "${no_mpicxx[@]}" "$@"
+}
+compile_cpp() { # compile_cpp COMPILER STANDARD
+    cxx "$1" "-std=c++$2" "${warnings[@]}" $(pkg-config --cflags "thalweg-$MPI") "$sources/native.cpp" -o "$work/cpp" \
+        $(pkg-config --libs "thalweg-$MPI") -pthread &&
+        "$1" "-std=c++$2" "${warnings[@]}" $(pkg-config --cflags thalweg-nompi) "$sources/native.cpp" -o "$work/cpp.nompi" \
+            $(pkg-config --libs thalweg-nompi) -pthread
+}
+
+try "C11 compiles without a warning" compile_c
+for ranks in 1 "$mpi_count"; do many "C, $MPI, $ranks ranks" run "$ranks" ./c; done
+many "C, no MPI" alone ./c.nompi
+for compiler in g++ clang++; do
+    for standard in 17 20; do
+        try "C++$standard compiles without a warning ($compiler)" compile_cpp "$compiler" "$standard"
+    done
+    for ranks in 1 "$mpi_count"; do many "C++, $compiler, $MPI, $ranks ranks" run "$ranks" ./cpp; done
+    many "C++, $compiler, no MPI" alone ./cpp.nompi
+done
+
+# Where the library of C++ has no mdspan, a little one stands in, so that what is written for it is compiled and run.
+mdspan() {
+    local flags=(-std=c++20 -D__cpp_lib_mdspan=202207L "-I$sources/mdspan")
+    printf '#include <version>\n#if defined(__cpp_lib_mdspan)\n#error yes\n#endif\n' |
+        g++ -std=c++23 -fsyntax-only -x c++ - 2>/dev/null || flags=(-std=c++23)
+    cxx g++ "${flags[@]}" "${warnings[@]}" $(pkg-config --cflags "thalweg-$MPI") "$sources/native.cpp" -o "$work/mdspan" \
+        $(pkg-config --libs "thalweg-$MPI") -pthread && run "$mpi_count" ./mdspan >"$work/mdspan.log" &&
+        grep -q '^ok an mdspan brings its extents along' "$work/mdspan.log"
+}
+try "mdspan" mdspan
+
+refused() { # refused STATEMENT: does not compile, and does without what is wrong with it
+    printf '#include <thalweg.hpp>\n[[maybe_unused]] static void f(thalweg::Output& o, const std::vector<double>& v) { %s; (void)v; }\nint main() {}\n' "$1" |
+        g++ -std=c++17 -fsyntax-only $(pkg-config --cflags thalweg-nompi) -x c++ - 2>"$work/refused.log"
+}
+try "what lasts may be deferred" refused 'o.write_deferred("T", v)'
+not_a_temporary() { ! refused 'o.write_deferred("T", std::vector<double>(v))' && grep -q 'does not last until close' "$work/refused.log"; }
+try "a temporary may not" not_a_temporary
+no_bool() { ! refused 'o.write("T", true)'; }
+try "bool is no element type" no_bool
+
+# What it wrote, as ADIOS 1.13 sees it.
+listing() {
+    run 1 ./cpp >/dev/null
+    bpls -la "$work/cpp.bp" >"$work/listing" && grep -qE '^ *double *T *3\*\{3, 1200\} = 0 / 2\.0032e\+06' "$work/listing" &&
+        grep -qE '^ *long double *wide *3\*scalar' "$work/listing" && grep -qE '^ *char\*\[\] *sides *attr *= \{"north", "south"\}' "$work/listing"
+}
+if command -v bpls >/dev/null; then
+    try "bpls sees what C++ wrote" listing
+else
+    echo "skipped: C++ beside ADIOS 1.13: no bpls"
+fi
+
+clean() { # clean PROGRAM: no invalid access, nothing lost
+    alone valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite,indirect "$@" >"$work/valgrind.log"
+}
+if [[ $MPI == openmpi ]]; then
+    try "valgrind finds nothing (C)" clean ./c.nompi
+    try "valgrind finds nothing (C++)" clean ./cpp.nompi
+fi
+
+# The examples.
+thalweg=${CARGO_TARGET_DIR:-target}/debug/thalweg
+try "the thalweg command is built" cargo build --quiet -p thalweg-cli
+same_files() { # same_files FILE FILE
+    diff <("$thalweg" dump "$1") <("$thalweg" dump "$2") >"$work/diff.log" || return 1
+    ! command -v bpls >/dev/null || diff <(bpls -lad "$1" && bpls -d "$1") <(bpls -lad "$2" && bpls -d "$2") >"$work/diff.log"
+}
+flags=(-O2 -ffp-contract=off -Wall -Wextra -Wpedantic -Werror)
+heat() {
+    local at=examples/heat
+    cp "$at/heat.xml" "$work"
+    "$MPICC" -std=c11 "${flags[@]}" $(pkg-config --cflags "thalweg-$MPI") "$at/heat.c" -o "$work/heat-c" $(pkg-config --libs "thalweg-$MPI") &&
+        cxx g++ -std=c++17 "${flags[@]}" $(pkg-config --cflags "thalweg-$MPI") "$at/heat.cpp" -o "$work/heat-cpp" $(pkg-config --libs "thalweg-$MPI") &&
+        cc -std=c11 "${flags[@]}" $(pkg-config --cflags thalweg-nompi) "$at/read.c" -o "$work/read-c" $(pkg-config --libs thalweg-nompi) &&
+        g++ -std=c++17 "${flags[@]}" $(pkg-config --cflags thalweg-nompi) "$at/read.cpp" -o "$work/read-cpp" $(pkg-config --libs thalweg-nompi)
+}
+try "heat compiles" heat
+for ranks in 1 "$mpi_count"; do
+    try "heat in C ($ranks ranks)" run "$ranks" ./heat-c heat.xml "heat-c-$ranks.bp"
+    try "heat in C++ ($ranks ranks)" run "$ranks" ./heat-cpp heat.xml "heat-cpp-$ranks.bp"
+    try "heat: C and C++ give the same file ($ranks ranks)" same_files "$work/heat-c-$ranks.bp" "$work/heat-cpp-$ranks.bp"
+done
+same_reading() {
+    alone ./read-c heat-c-1.bp >"$work/read-c.txt" && alone ./read-cpp "heat-cpp-$mpi_count.bp" >"$work/read-cpp.txt" &&
+        grep -q '^step 4: time 50.0, T from 0.000 to 100.000, in the middle 16.825$' "$work/read-c.txt" &&
+        cmp "$work/read-c.txt" "$work/read-cpp.txt"
+}
+try "heat: C and C++ read the same" same_reading
+exit "$failed"
