@@ -320,7 +320,9 @@ class Bpls:
                 wholes = [w[tuple(slice(0, n) for n in wholes[0].shape)] for w in wholes]
             wanted = np.concatenate([w.ravel() for w in wholes])
             if variable.name != "growing" and excepted("holes"):
-                covered = np.concatenate([variable.covered(s).ravel() for s in steps])
+                first = wholes[0].shape
+                covered = [variable.covered(s)[tuple(slice(0, n) for n in first)] for s in steps]
+                covered = np.concatenate([c.ravel() for c in covered])
                 self.case.assertEqual(len(got), len(wanted))
                 got, wanted = got[covered], wanted[covered]
         else:

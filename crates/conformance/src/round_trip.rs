@@ -113,7 +113,7 @@ impl Scenario {
                     let variable = &group.variables[write.variable];
                     let block = Expected { step: step as u64, rank: rank as u32, element: variable.element, write };
                     // Files keep paths without slashes at their end.
-                    let name = thalweg_schema::full_name(variable.path.trim_end_matches('/'), &variable.name);
+                    let name = thalweg_schema::full_name(&variable.path, &variable.name);
                     all.entry(name).or_default().push(block);
                 }
             }

@@ -1,7 +1,8 @@
 //! Writes a file with everything a group may hold, with ranks as threads, and says beside it what it holds:
-//! `everything PATH [method=MPI] [ranks=4] [steps=3] [sessions=1] [language=C] [index=each] [transform=SPEC] [odd] [index] [follow]`.
+//! `everything PATH [method=MPI] [ranks=4] [steps=3] [sessions=1] [language=C] [index=each] [transform=SPEC] [silent] [odd] [index] [follow]`.
 //!
-//! With `transform` all arrays go through it that it takes; `/statistics/minmax` stays as it is.
+//! With `transform` all arrays go through it that it takes, but `/statistics/minmax`; with `silent` their statistics are
+//! not recorded.
 //!
 //! With `odd` it is instead what other programs stumble over. With `index` the index alone follows, as `PATH.index`.
 //!
@@ -20,7 +21,7 @@ fn main() {
     let mut path = None;
     let (mut method, mut ranks, mut steps, mut follow, mut odd, mut index) =
         ("MPI".to_string(), 4, 3, false, false, false);
-    let mut transform = None;
+    let (mut transform, mut silent) = (None, false);
     let (mut language, mut sessions, mut parameters) = (HostLanguage::C, 1, Vec::new());
     for argument in std::env::args().skip(1) {
         let number = |value: &str| value.parse::<u64>().unwrap_or_else(|e| panic!("{argument}: {e}"));
@@ -33,6 +34,7 @@ fn main() {
             Some(("language", "C")) => {}
             Some(("transform", value)) => transform = Some(value.to_string()),
             Some((key, value)) => parameters.push((key.to_string(), value.to_string())),
+            None if argument == "silent" => silent = true,
             None if argument == "follow" => follow = true,
             None if argument == "odd" => odd = true,
             None if argument == "index" => index = true,
@@ -49,6 +51,8 @@ fn main() {
             variable.transform = Some(transform.clone()).filter(|_| variable.name != "minmax");
             if !matches!(thalweg_io::transform::of(variable), Ok(Some(_))) {
                 variable.transform = None;
+            } else if silent {
+                variable.statistics = Some(thalweg_schema::Statistics::Off);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Transforms of a group's variables: what the schema says, checked against what is built in.
 
 use thalweg_schema::report::Problem;
-use thalweg_schema::{Dimension, Report, Schema, Variable};
+use thalweg_schema::{Dimension, Report, Schema, Statistics, Variable};
 use thalweg_transform::{Spec, find};
 use thalweg_types::Result;
 
@@ -30,23 +30,27 @@ pub fn of(variable: &Variable) -> Result<Option<Spec>> {
 
 /// Adds to a document's report what is wrong with its transforms, and who will read them.
 pub(crate) fn lint(schema: &Schema, report: &mut Report) {
-    for variable in schema.groups.iter().flat_map(|g| &g.variables) {
+    let variables = schema.groups.iter().flat_map(|g| g.variables.iter().map(move |v| (g, v)));
+    for (group, variable) in variables {
         let Some(place) = variable.transform_place.0 else { continue };
         match of(variable) {
             Err(e) => report.error(place, Problem::new(e.what().to_string())),
             Ok(None) if variable.transform.is_some() => {
-                report.warning(
-                    place,
-                    Problem::new("single values and texts are not transformed, but written as they are"),
-                );
+                let what = "single values and texts are not transformed, but written as they are";
+                report.warning(place, Problem::new(what));
             }
             Ok(None) => {}
             Ok(Some(spec)) => {
                 let readers = match spec.codec().foreign() {
-                    true => "transformed variables are read by ADIOS 1.x and by us, not by adios2".to_string(),
+                    true => "read by ADIOS 1.x and by us, not by adios2".to_string(),
                     false => format!("{} is ours alone: neither ADIOS 1.x nor adios2 reads it", spec.name()),
                 };
-                report.warning(place, Problem::new(readers));
+                // It takes statistics of transformed blocks for something else, and gives up.
+                let file = match variable.statistics.unwrap_or(group.statistics) {
+                    Statistics::Off => "; adios2 reads other variables of the file",
+                    _ => "; adios2 opens a file that holds it only where it is written with stats=\"off\"",
+                };
+                report.warning(place, Problem::new(readers + file));
                 if let Some(remark) = spec.remark() {
                     report.warning(place, Problem::new(remark));
                 }

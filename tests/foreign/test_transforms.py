@@ -1,0 +1,105 @@
+"""bpls 1.13 reads transformed variables as they were written, whatever their type, shape and language."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+import bpls
+import written
+from test_values import Bpls
+
+try:
+    import adios2
+except ImportError:
+    adios2 = None
+
+LOSSLESS = ["identity", "zlib:1", "zlib", "bzip2:3", "lz4", "lz4:lvl=20,threshold=500", "blosc",
+            "blosc:compressor=blosclz,lvl=9,shuffle=bit", "blosc:compressor=lz4,shuffle=byte,lvl=5",
+            "blosc:compressor=lz4hc,threads=2", "blosc:compressor=zlib,shuffle=byte", "blosc:compressor=zstd,lvl=7"]
+ZFP = {"zfp:accuracy=0.01": 0.01, "zfp:precision=64": 1e-5, "zfp:rate=40": 1.0}
+
+
+@unittest.skipIf(bpls.PROGRAM is None, "bpls of ADIOS 1.13 is not installed")
+class Transforms(unittest.TestCase):
+    """One file per transform."""
+
+    maxDiff = 2000
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="thalweg-")
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "file.bp")
+
+    def test_without_loss(self):
+        for number, transform in enumerate(LOSSLESS):
+            with self.subTest(transform=transform):
+                options = dict(method=("MPI", "POSIX")[number % 2], ranks=number % 4 + 1, steps=2)
+                if number % 3 == 2:
+                    options["language"] = "Fortran"
+                manifest = written.write(self.path, transform=transform, **options)
+                Bpls(self, self.path, manifest).everything()
+
+    def test_zfp_gives_both_readers_the_same_bits(self):
+        for language in ("C", "Fortran"):
+            for transform, loss in ZFP.items():
+                with self.subTest(transform=transform, language=language):
+                    self.zfp(transform, loss, language)
+
+    def zfp(self, transform, loss, language):
+        manifest = written.write(self.path, transform=transform, ranks=3, steps=2, language=language)
+        compared = 0
+        for kind in ("real", "double"):
+            names = [f"/global/{kind}_{n}d" for n in (1, 2, 3)]
+            shown = bpls.dump(self.path, kind, names)
+            for name in names:
+                got = np.array([float(text) for text in shown[name]], dtype=written.NUMPY[kind])
+                variable = manifest.variables[name]
+                wanted = np.concatenate([variable.whole(s).ravel() for s in variable.steps])
+                self.assertLessEqual(np.abs(got - wanted).max(), loss, name)
+                self.assertEqual(got.tobytes(), self.ours(name, kind).tobytes(), name)
+                compared += len(got)
+        self.assertGreater(compared, 500)
+
+    def ours(self, name, kind):
+        """What the command `thalweg dump` shows of a variable, all steps."""
+        told = subprocess.run([command(), "dump", self.path, name, "--json"], stdout=subprocess.PIPE, text=True, check=True)
+        parts = json.loads(told.stdout)["variables"][0]["parts"]
+        return np.array([v for part in parts for v in np.ravel(part["values"])], dtype=written.NUMPY[kind])
+
+    def test_bpls_names_what_is_ours_alone(self):
+        written.write(self.path, transform="zstd", ranks=2, steps=1)
+        code, _, complaint = bpls.attempt("-d", self.path, "/global/double_2d")
+        self.assertTrue(code != 0 or complaint, "docs/format/transforms.md says that ADIOS 1.13 does not read zstd")
+
+    @unittest.skipIf(adios2 is None, "the adios2 wheel is not installed")
+    def test_adios2_reads_other_variables_where_transformed_ones_have_no_statistics(self):
+        manifest = written.write(self.path, "silent", transform="zlib", ranks=2, steps=1)
+        with adios2.FileReader(self.path) as file:
+            plain = file.read("/statistics/minmax")
+            known = file.available_variables()
+        variable = manifest.variables["/statistics/minmax"]
+        np.testing.assert_array_equal(np.ravel(plain), variable.whole(min(variable.steps)).ravel())
+        self.assertEqual(known["/global/double_2d"]["Type"], "int8_t")
+
+
+    @unittest.skipIf(adios2 is None, "the adios2 wheel is not installed")
+    def test_adios2_does_not_open_files_of_transformed_variables_with_statistics(self):
+        written.write(self.path, transform="zlib", ranks=2, steps=1)
+        with self.assertRaises(Exception, msg="docs/format/transforms.md says that adios2 does not open it"):
+            adios2.FileReader(self.path)
+
+
+def command():
+    """The command, built if need be."""
+    build = ["cargo", "build", "--quiet", "-p", "thalweg-cli", "--message-format=json"]
+    told = subprocess.run(build, cwd=written.ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    messages = map(json.loads, told.splitlines())
+    return [m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == "thalweg"][-1]
+
+
+if __name__ == "__main__":
+    unittest.main()
