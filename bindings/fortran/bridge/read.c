@@ -466,11 +466,17 @@ void adios_selection_writeblock_(int64_t *sel, const int *index)
 
 void adios_selection_auto_(int64_t *sel, const char *hints, size_t length)
 {
-    TEXT(c_hints, hints, length);
-    *sel = (int64_t)(intptr_t)adios_selection_auto(c_hints);
+    char *kept = thalweg_bridge_text(hints, length); /* the library's selection only points to it */
+    *sel = (int64_t)(intptr_t)adios_selection_auto(kept);
+    if (!*sel) free(kept);
 }
 
-void adios_selection_delete_(const int64_t *sel) { adios_selection_delete(selection_of(sel)); }
+void adios_selection_delete_(const int64_t *sel)
+{
+    ADIOS_SELECTION *s = selection_of(sel);
+    if (s && s->type == ADIOS_SELECTION_AUTO) free(s->u.autosel.hints);
+    adios_selection_delete(s);
+}
 
 void adios_selection_get_type_(const int64_t *sel, int *type)
 {

@@ -94,6 +94,21 @@ static int write_number(const struct number *n, void *to, enum ADIOS_DATATYPES k
     }
 }
 
+static const char *declared(enum ADIOS_DATATYPES kind)
+{
+    switch (kind) {
+    case adios_byte: return "integer(int8)";
+    case adios_short: return "integer(int16)";
+    case adios_integer: return "integer(int32)";
+    case adios_long: return "integer(int64)";
+    case adios_real: return "real(real32)";
+    case adios_double: return "real(real64)";
+    case adios_complex: return "complex(real32)";
+    case adios_double_complex: return "complex(real64)";
+    default: return "another kind";
+    }
+}
+
 int thalweg_bridge_value(const void *from, enum ADIOS_DATATYPES type, void *to, enum ADIOS_DATATYPES kind,
                          const char *name)
 {
@@ -104,8 +119,8 @@ int thalweg_bridge_value(const void *from, enum ADIOS_DATATYPES type, void *to, 
     }
     if (read_number(from, type, &n) && write_number(&n, to, kind)) return 0;
     char text[256];
-    snprintf(text, sizeof text, "%s: its value, of type %s, does not go into a Fortran variable for %s", name,
-             adios_type_to_string(type), adios_type_to_string(kind));
+    snprintf(text, sizeof text, "%s: its value, of type %s, does not go into %s", name, adios_type_to_string(type),
+             declared(kind));
     thalweg_core_error(err_invalid_data, text);
     return err_invalid_data;
 }

@@ -1,12 +1,12 @@
 //! `adios_read.h`: files, streams, groups, attributes, types.
 
-use super::memory::{Arena, Owned, copied, copied_text, count, take_back};
+use super::memory::{Arena, Owned, allocated, copied, copied_text, count, take_back};
 use super::structures::{AdiosFile, AvailableReadMethods};
 use super::{life, pointer, status, value};
 use crate::error::{Failure, Outcome, number};
 use crate::process::lock;
 use crate::read::{Advance, ReadFile, mesh, options};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{c_char, c_float, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex};
@@ -46,7 +46,7 @@ pub struct State {
     groups: Arena,
 }
 
-static FILES: Mutex<Option<HashMap<usize, Arc<Open>>>> = Mutex::new(None);
+static FILES: Mutex<BTreeMap<usize, Arc<Open>>> = Mutex::new(BTreeMap::new());
 
 fn no_file() -> Failure {
     Failure::new(number::INVALID_FILE_POINTER, "this is no file opened by adios_read_open or adios_read_open_file")
@@ -57,14 +57,14 @@ fn no_file() -> Failure {
 /// # Errors
 /// `err_invalid_file_pointer` for all but a pointer of an open file; what `f` says.
 pub fn with_file<T>(fp: *const AdiosFile, f: impl FnOnce(&mut State) -> Outcome<T>) -> Outcome<T> {
-    let open = lock(&FILES).as_ref().and_then(|files| files.get(&(fp as usize)).cloned()).ok_or_else(no_file)?;
+    let open = lock(&FILES).get(&(fp as usize)).cloned().ok_or_else(no_file)?;
     let mut state = lock(&open.state);
     f(state.as_mut().ok_or_else(no_file)?)
 }
 
 /// As [`with_file`]; afterwards the program's structure shows what the file now is.
 fn changing<T>(fp: *const AdiosFile, f: impl FnOnce(&mut State) -> Outcome<T>) -> Outcome<T> {
-    let open = lock(&FILES).as_ref().and_then(|files| files.get(&(fp as usize)).cloned()).ok_or_else(no_file)?;
+    let open = lock(&FILES).get(&(fp as usize)).cloned().ok_or_else(no_file)?;
     let mut state = lock(&open.state);
     let state = state.as_mut().ok_or_else(no_file)?;
     let outcome = f(state);
@@ -135,7 +135,7 @@ fn opened(file: ReadFile) -> *mut AdiosFile {
     };
     show(&mut state, shown);
     let open = Arc::new(Open { shown, state: Mutex::new(Some(state)) });
-    lock(&FILES).get_or_insert_default().insert(shown as usize, open);
+    lock(&FILES).insert(shown as usize, open);
     shown
 }
 
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn thalweg_core_read_open(
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_read_close(fp: *mut AdiosFile) -> c_int {
     status(|| {
-        let open = lock(&FILES).as_mut().and_then(|files| files.remove(&(fp as usize))).ok_or_else(no_file)?;
+        let open = lock(&FILES).remove(&(fp as usize)).ok_or_else(no_file)?;
         // A call of another thread that is under way ends first; the next one finds no file.
         lock(&open.state).take();
         Ok(())
@@ -257,15 +257,26 @@ fn sized(bytes: usize) -> Outcome<c_int> {
 
 /// A value of an attribute, in memory that the program frees.
 fn attribute_value(element: ElementType, value: &AttributeValue) -> Outcome<(c_int, *mut c_void)> {
+    // Pointers, and behind them the texts: one piece, freed at once.
     let texts = |values: &[Value]| -> Outcome<(c_int, *mut c_void)> {
-        let mut pointers: Vec<*mut c_char> = Vec::with_capacity(values.len());
-        for value in values {
-            let Value::String(text) = value else {
-                return Err(Failure::new(number::CORRUPTED_VARIABLE, "a list of texts with something else in it"));
-            };
-            pointers.push(copied_text(text)?);
+        let text_of = |value: &Value| match value {
+            Value::String(text) => Ok(text.clone()),
+            _ => Err(Failure::new(number::CORRUPTED_VARIABLE, "a list of texts with something else in it")),
+        };
+        let texts: Vec<Vec<u8>> = values.iter().map(text_of).collect::<Outcome<_>>()?;
+        let size = sized(texts.len() * size_of::<*mut c_char>())?;
+        let mut at = size as usize;
+        let start = allocated(texts.iter().fold(at, |bytes, text| bytes + text.len() + 1))?;
+        for (i, text) in texts.iter().enumerate() {
+            // SAFETY: room for as many pointers, and behind them for each text and a zero, was just taken, all zero.
+            unsafe {
+                let place = start.cast::<u8>().add(at);
+                std::ptr::copy_nonoverlapping(text.as_ptr(), place, text.len());
+                start.cast::<*mut c_char>().add(i).write(place.cast());
+            }
+            at += text.len() + 1;
         }
-        Ok((sized(size_of_val(pointers.as_slice()))?, copied(&pointers)?.cast()))
+        Ok((size, start))
     };
     match value {
         AttributeValue::One(Value::String(text)) => Ok((sized(text.len() + 1)?, copied_text(text)?.cast())),

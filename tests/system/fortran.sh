@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# The Fortran interface: programs compiled against what bindings/c/install.sh installs, run without MPI and with the MPI at
+# hand; with modules and without any; what they write is read by other languages.
+# shellcheck disable=SC2317  # functions are called by name, through try and many
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+MPI=${MPI:-openmpi}
+MPICC=${MPICC:-mpicc.$MPI}
+MPIF90=${MPIF90:-mpif90.$MPI}
+MPIEXEC=${MPIEXEC:-mpiexec.openmpi --oversubscribe}
+MPI_RANKS=${MPI_RANKS:-4}
+read -ra mpiexec <<<"$MPIEXEC"
+if [[ $(id -u) == 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+export THALWEG_ERRORS=quiet
+
+sources=$PWD/tests/system/fortran
+each=$PWD/bindings/fortran/each.py
+examples=$PWD/examples
+prefix=${PREFIX:-$PWD/build/c-api/prefix}
+work=$PWD/build/fortran/$MPI
+rm -rf "$work"
+mkdir -p "$work"
+failed=0
+
+say() { # say STATUS NAME
+    if [[ $1 == 0 ]]; then echo "ok $2"; else echo "not ok $2" && failed=1; fi
+}
+try() { # try NAME COMMAND...
+    local name=$1 status=0
+    shift
+    "$@" || status=$?
+    say "$status" "$name"
+}
+# many NAME COMMAND...: a program that prints its own checks; their names get ours added.
+many() {
+    local name=$1 status=0 log=$work/many.log
+    shift
+    "$@" >"$log" || status=$?
+    sed -E "s/^((not )?ok .*)\$/\1 ($name)/" "$log"
+    grep -q '^not ok ' "$log" && failed=1
+    [[ $status == 0 ]] || grep -q '^not ok ' "$log" || say 1 "the program ends well ($name)"
+    [[ -s $log ]] || say 1 "the program checks something ($name)"
+}
+run() { # run RANKS PROGRAM...
+    local ranks=$1
+    shift
+    (cd "$work" && timeout 120 "${mpiexec[@]}" -n "$ranks" "$@" 2>>stderr.log)
+}
+alone() { (cd "$work" && timeout 120 "$@" 2>>stderr.log); }
+
+# compile COMPILER LIBRARY PROGRAM SOURCE FLAG...: warnings are errors.
+compile() {
+    local compiler=$1 library=$2 program=$3 source=$4
+    shift 4
+    # Module files of the program itself go where it is built. Arrays larger than a stack frame may be static.
+    # shellcheck disable=SC2046  # several flags
+    (cd "$work" && "$compiler" -g -O1 -Wall -Wno-conversion -Wno-surprising -Werror "$@" $(pkg-config --cflags "$library") \
+        "$source" -o "$program" $(pkg-config --libs "$library"))
+}
+
+if ! command -v gfortran >/dev/null; then
+    echo "skipped: Fortran programs: no gfortran"
+    exit 0
+fi
+[[ -n ${PREFIX:-} ]] || try "install" bindings/c/install.sh "$prefix"
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+cp "$sources/behaviours.xml" "$work"
+
+# Without MPI
+"$each" <"$sources/kinds.f90" >"$work/kinds.f90"
+try "programs for one process compile" compile gfortran thalweg-fortran-nompi kinds kinds.f90 -std=f2018 -fcheck=all
+try "programs for one process compile, with all warnings" \
+    compile gfortran thalweg-fortran-nompi behaviours "$sources/behaviours.f90" -std=f2018 -Wextra -fcheck=all
+many "alone" alone ./kinds
+many "alone" alone ./behaviours
+
+# What numbers the modules name are those of the headers.
+"${MPICC}" -E -dD -I"$prefix/include/thalweg" -x c - <<<'#include <adios_read.h>' 2>/dev/null |
+    sed -nE 's/^ *((err_|adios_)[a-z_]+) = (-?[0-9]+),?.*/\1 \3/p' | sort -u >"$work/headers.txt"
+grep -v '^ *!' bindings/fortran/modules/adios_defs_mod.f90 | grep -oE '(err_|adios_)[a-z_]+ = -?[0-9]+' | sed 's/ = / /' | sort -u >"$work/modules.txt"
+names_agree() {
+    local shared
+    shared=$(join "$work/headers.txt" "$work/modules.txt")
+    [[ $(wc -l <<<"$shared") -gt 60 ]] && awk '$2 != $3 { print; bad = 1 } END { exit bad }' <<<"$shared"
+}
+try "numbers of the modules are those of the headers" names_agree
+
+# With MPI: the three ways to have it
+for way in mpi_f08 mpi mpif; do
+    "$each" $way <"$sources/ranks.f90" >"$work/$way.f90"
+    flags=()
+    # Calls of one external procedure with arguments of several types.
+    [[ $way == mpif ]] && flags=(-fallow-argument-mismatch -w)
+    try "a program compiles with $way" compile "$MPIF90" "thalweg-fortran-$MPI" $way $way.f90 "${flags[@]}"
+    for ranks in 1 3 "$MPI_RANKS"; do
+        rm -rf "$work"/columns.bp*
+        many "$way, $ranks ranks" run "$ranks" ./$way
+        mv "$work/columns.bp" "$work/columns-$way-$ranks.bp"
+    done
+done
+same_file() { # same_file FILE FILE: by what bpls says of them
+    if ! command -v bpls >/dev/null; then
+        return 0
+    fi
+    diff <(bpls -lad "$1" 2>&1) <(bpls -lad "$2" 2>&1) >"$work/diff.txt" && [[ $(bpls -lad "$1" 2>/dev/null | wc -l) -gt 5 ]]
+}
+if command -v bpls >/dev/null; then
+    for way in mpi mpif; do
+        try "$way writes what mpi_f08 writes" same_file "$work/columns-$way-3.bp" "$work/columns-mpi_f08-3.bp"
+    done
+    turned_round() { bpls -l "$work/columns-mpi_f08-3.bp" a 2>/dev/null | grep -q '3\*{9, 5}'; }
+    try "other languages see the dimensions turned round" turned_round
+else
+    echo "skipped: files of Fortran read by bpls: it is not here"
+fi
+
+# The examples: the same file as the ones in C.
+for program in "heat" "read"; do
+    library=thalweg-fortran-$MPI compiler=$MPIF90
+    [[ $program == read ]] && library=thalweg-fortran-nompi compiler=gfortran
+    try "example $program compiles" compile "$compiler" "$library" "$program-fortran" "$examples/heat/$program.f90" \
+        -std=f2018 -Wextra -ffp-contract=off
+done
+# shellcheck disable=SC2046
+"$MPICC" -O1 -ffp-contract=off "$examples/heat/heat.c" $(pkg-config --cflags --libs "thalweg-$MPI") -o "$work/heat-c"
+for ranks in 1 3; do
+    try "heat runs on $ranks ranks" run "$ranks" ./heat-fortran "$examples/heat/heat.xml" "heat-fortran-$ranks.bp"
+    run "$ranks" ./heat-c "$examples/heat/heat.xml" "heat-c-$ranks.bp"
+    try "heat writes what the program in C writes, $ranks ranks" same_file "$work/heat-fortran-$ranks.bp" "$work/heat-c-$ranks.bp"
+done
+heat_is_read() { [[ $(alone ./read-fortran heat-fortran-3.bp | tail -n 1) == "step 4: time 50.0, T from 0.000 to 100.000, in the middle 16.825" ]]; }
+try "heat is read" heat_is_read
+
+if command -v valgrind >/dev/null; then
+    clean() {
+        (cd "$work" && valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite "./$1" >/dev/null 2>"$1.valgrind") ||
+            { tail -n 30 "$work/$1.valgrind" && return 1; }
+    }
+    try "memory checkers find nothing in behaviours" clean behaviours
+    try "memory checkers find nothing in kinds" clean kinds
+else
+    echo "skipped: Fortran programs under valgrind: it is not here"
+fi
+[[ $failed == 0 ]]
