@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -435,4 +435,3 @@ def _grid(variable: Variable) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(b - a for a, b in zip(edges, edges[1:])) for edges in cuts)
 
 
-Getter = Callable[[str], Variable]

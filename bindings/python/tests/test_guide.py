@@ -1,0 +1,27 @@
+"""What the guide shows does what it says."""
+
+import re
+
+import pytest
+from conftest import ROOT
+
+GUIDE = ROOT / "docs" / "guide"
+
+
+@pytest.mark.parametrize("page", ["python", "coming-from-adios2", "coming-from-hdf5"])
+def test_the_programs_of_the_guide_run(page, tmp_path, monkeypatch, capsys):
+    text = (GUIDE / f"{page}.md").read_text()
+    programs = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    assert programs
+    if "mpi4py" in text or "xarray" in text:
+        pytest.importorskip("mpi4py")
+        pytest.importorskip("xarray")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("THALWEG_CACHE", str(ROOT / "build" / "python-shims"))
+    names = {}
+    for program in programs:
+        exec(compile(program, f"{page}.md", "exec"), names)
+    if page == "python":
+        said = capsys.readouterr().out
+        assert 'no variable of that name ("temperature") in run.bp' in said
+        assert len(re.findall(r"^[0-3] ", said, re.M)) == 4
