@@ -73,7 +73,7 @@ compile() {
             $(pkg-config --libs thalweg-nompi) || return 1
     done
 }
-try "programs compile with pkg-config's flags alone" compile heat_xml heat_noxml restart errors split more
+try "programs compile with pkg-config's flags alone" compile heat_xml heat_noxml restart errors split more query
 [[ $failed == 0 ]] || exit 1
 cp "$sources/heat.xml" "$work"
 sed 's/method="MPI"/method="POSIX"/' "$sources/heat.xml" >"$work/heat-posix.xml"
@@ -94,6 +94,7 @@ for ranks in 1 "$MPI_RANKS"; do
     many "$at" run "$ranks" ./more more.bp
     try "buffers, paths, attributes: adios2 reads equal ($at)" adios2_reads more more.bp "$ranks"
     try "the same in subfiles ($at)" adios2_reads more posix/more.bp "$ranks"
+    many "$at" run "$ranks" ./query query.bp
 done
 
 # Restarts on other numbers of ranks than wrote.
@@ -117,6 +118,7 @@ if [[ $MPI == openmpi ]]; then
     many "no MPI" alone ./errors.nompi heat.xml
     many "no MPI" alone ./more.nompi more.bp
     try "buffers, paths, attributes without MPI: adios2 reads equal" adios2_reads more more.bp 1
+    many "no MPI" alone ./query.nompi query.bp
     many "$MPI_RANKS ranks wrote, no MPI reads" alone ./restart.nompi heat.xml "xml-mpi-$MPI_RANKS.bp" 3
 fi
 

@@ -39,7 +39,7 @@ static int write_file(const char *path)
 {
     int64_t group, file;
     adios_init_noxml(MPI_COMM_WORLD);
-    adios_declare_group(&group, "g", "", adios_flag_yes);
+    adios_declare_group(&group, "g", "", adios_stat_full);
     adios_select_method(group, "MPI", "", "");
     adios_define_var(group, "all", "", adios_integer, "", "", "");
     adios_define_var(group, "at", "", adios_integer, "", "", "");
