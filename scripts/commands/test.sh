@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # test [--long] [--mpi openmpi|mpich]: every test; says how many ran, what was skipped and why
 #
-# Five kinds: Rust (cargo test), real MPI (tests/mpi/*.sh), whole system (tests/system/*.sh), Python (tests/**/test_*.py),
+# Kinds: Rust (cargo test), real MPI (tests/mpi/*.sh), whole system (tests/system/*.sh), beside ADIOS 1.13
+# (tests/compare/*.sh), Python (tests/**/test_*.py),
 # and pytest for the package in bindings/python, which runs on both MPIs whichever is chosen.
 # A script passes with exit code 0. It may print one line per check, "ok NAME" or "not ok NAME"; else it counts as one.
 # Any kind says "skipped: WHAT: WHY" on a line of its own. Where CI=true a skip is a failure.

@@ -3,7 +3,11 @@
 #ifndef THALWEG_MPIDUMMY_H
 #define THALWEG_MPIDUMMY_H
 
+#include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,6 +19,7 @@ typedef int MPI_Fint;
 typedef int MPI_Datatype; /* see the list below */
 typedef uint64_t MPI_Status;
 typedef uint64_t MPI_Offset;
+typedef int MPI_File; /* a file descriptor */
 
 enum mpi_operation { MPI_MIN, MPI_SUM };
 typedef enum mpi_operation MPI_Op;
@@ -25,6 +30,12 @@ typedef enum mpi_operation MPI_Op;
 #define MPI_INFO_NULL 0
 #define MPI_ANY_SOURCE 0
 #define MPI_ANY_TAG 0
+#define MPI_FILE_NULL 0
+
+#define MPI_MODE_RDONLY O_RDONLY
+#define MPI_SEEK_SET SEEK_SET
+#define MPI_SEEK_CUR SEEK_CUR
+#define MPI_SEEK_END SEEK_END
 
 #define MPI_SUCCESS 0
 #define MPI_ERR_BUFFER 1
@@ -71,6 +82,15 @@ int MPI_Scatter(void *sendbuf, int sendcnt, MPI_Datatype sendtype, void *recvbuf
 int MPI_Scatterv(void *sendbuf, int *sendcnts, int *displs, MPI_Datatype sendtype, void *recvbuf, int recvcnt,
                  MPI_Datatype recvtype, int root, MPI_Comm comm);
 int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
+
+/* Files, to read. They return MPI_SUCCESS or an errno. */
+int MPI_File_open(MPI_Comm comm, char *filename, int amode, MPI_Info info, MPI_File *fh);
+int MPI_File_close(MPI_File *fh);
+int MPI_File_get_size(MPI_File fh, MPI_Offset *size);
+int MPI_File_read(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
+int MPI_File_seek(MPI_File fh, MPI_Offset offset, int whence);
+/* How many elements the read of that status gave. */
+int MPI_Get_count(MPI_Status *status, MPI_Datatype datatype, int *count);
 
 #ifdef __cplusplus
 }

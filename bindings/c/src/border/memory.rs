@@ -6,7 +6,7 @@
 use crate::error::{Failure, Outcome, number};
 use crate::process::lock;
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Mutex;
 
@@ -79,7 +79,7 @@ fn aligned(bytes: &[u8]) -> Vec<u128> {
 }
 
 /// What structures are handed out, by address: only these are taken back.
-static OUT: Mutex<Option<HashMap<usize, &'static str>>> = Mutex::new(None);
+static OUT: Mutex<BTreeMap<usize, &'static str>> = Mutex::new(BTreeMap::new());
 
 /// A structure as C sees it, and all that belongs to it.
 #[repr(C)]
@@ -103,14 +103,14 @@ impl<T: Handed, More> Owned<T, More> {
     /// Hands it to the program, until [`take_back`].
     pub fn hand_out(self) -> *mut T {
         let pointer = Box::into_raw(Box::new(self));
-        lock(&OUT).get_or_insert_default().insert(pointer as usize, T::KIND);
+        lock(&OUT).insert(pointer as usize, T::KIND);
         pointer.cast()
     }
 }
 
 /// Whether a pointer is one that was handed out and not taken back.
 pub fn is_out<T: Handed>(pointer: *const T) -> bool {
-    lock(&OUT).as_ref().is_some_and(|out| out.get(&(pointer as usize)) == Some(&T::KIND))
+    lock(&OUT).get(&(pointer as usize)) == Some(&T::KIND)
 }
 
 fn not_ours<T: Handed>() -> Failure {
@@ -143,7 +143,7 @@ pub unsafe fn take_back<T: Handed, More>(pointer: *mut T) -> Outcome<()> {
     if pointer.is_null() {
         return Ok(());
     }
-    let known = is_out(pointer) && lock(&OUT).as_mut().is_some_and(|out| out.remove(&(pointer as usize)).is_some());
+    let known = is_out(pointer) && lock(&OUT).remove(&(pointer as usize)).is_some();
     if !known {
         return Err(not_ours::<T>());
     }
@@ -152,7 +152,7 @@ pub unsafe fn take_back<T: Handed, More>(pointer: *mut T) -> Outcome<()> {
     Ok(())
 }
 
-/// A list of names that is handed out, as `adios_available_*_methods` do: their number, names, and what follows.
+/// A number of things, as C counts them.
 pub fn count(n: usize) -> c_int {
     c_int::try_from(n).unwrap_or(c_int::MAX)
 }
