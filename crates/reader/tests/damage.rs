@@ -168,17 +168,24 @@ fn an_index_that_says_other_than_the_data_is_found() {
 
 fn fixtures() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/foreign");
-    ["adios1-ranks.bp", "adios1-transforms.bp", "encoded-big-01.bp", "adios2-blocks.bp", "adios1-xml.bp"]
-        .iter()
-        .map(|n| std::fs::read(folder.join(n)).unwrap())
-        .collect()
+    [
+        "adios1-ranks.bp",
+        "adios1-transforms.bp",
+        "encoded-big-01.bp",
+        "adios2-blocks.bp",
+        "adios1-xml.bp",
+        "adios1-compressed.bp",
+    ]
+    .iter()
+    .map(|n| std::fs::read(folder.join(n)).unwrap())
+    .collect()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
     fn no_change_to_a_foreign_file_makes_anything_panic(
-        which in 0usize..5,
+        which in 0usize..6,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         near_the_end in any::<bool>(),
         cut in prop::option::of(any::<prop::sample::Index>()),
