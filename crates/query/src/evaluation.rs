@@ -5,7 +5,7 @@
 //! only the ones that the answer depends on are read.
 
 use crate::condition::NonFinite;
-use crate::leaf::{Leaf, MAYBE, NO, Where, YES, alike};
+use crate::leaf::{Leaf, MAYBE, NO, Where, YES, alike, resolve};
 use crate::{Answer, Query};
 use std::sync::Arc;
 use thalweg_reader::Reader;
@@ -68,6 +68,8 @@ enum Node {
 struct Bound {
     root: Node,
     leaves: Vec<Leaf>,
+    /// Comparisons of the same values.
+    groups: Vec<Vec<usize>>,
     frame: Vec<u64>,
     /// Bytes that one place takes while it is looked at.
     weight: u64,
@@ -103,7 +105,14 @@ impl Bound {
         let root = node(query, &mut next);
         // A mask per leaf and per inner part, and the values of one leaf.
         let weight = leaves.iter().map(Leaf::weight).max().unwrap_or(1) + 2 * leaves.len() as u64;
-        Ok(Bound { root, leaves, frame, weight })
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for (i, leaf) in leaves.iter().enumerate() {
+            match groups.iter_mut().find(|group| leaves[group[0]].shares_values_with(leaf)) {
+                Some(group) => group.push(i),
+                None => groups.push(vec![i]),
+            }
+        }
+        Ok(Bound { root, leaves, groups, frame, weight })
     }
 
     fn everything(&self) -> Near {
@@ -394,15 +403,13 @@ impl Evaluation {
         let mut masks = self.bound.paint(region, near);
         let n = region.elements().unwrap_or(0) as usize;
         let mut all = combined(&self.bound.root, &masks, n);
-        for (i, leaf) in self.bound.leaves.iter_mut().enumerate() {
+        let Bound { root, leaves, groups, .. } = &mut self.bound;
+        for group in groups.iter() {
             if !all.contains(&MAYBE) {
                 break;
             }
-            if !masks[i].contains(&MAYBE) {
-                continue;
-            }
-            leaf.resolve(&self.reader, region, &near[i], &all, &mut masks[i])?;
-            all = combined(&self.bound.root, &masks, n);
+            resolve(leaves, group, &self.reader, region, &near[group[0]], &all, &mut masks)?;
+            all = combined(root, &masks, n);
         }
         Ok(all)
     }

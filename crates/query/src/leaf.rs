@@ -304,75 +304,15 @@ impl Leaf {
         }
     }
 
-    /// Reads what the mask does not know and the answer depends on.
-    ///
-    /// - `wanted`: the answer as far as it is known; places that are certain there are not read.
-    pub fn resolve(
-        &mut self,
-        reader: &Reader,
-        region: &BoundingBox,
-        near: &[u32],
-        wanted: &[u8],
-        mask: &mut [u8],
-    ) -> Result<()> {
-        let open = |mask: &[u8], i: usize| mask[i] == MAYBE && wanted[i] == MAYBE;
-        let (name, step, condition) = (&self.name, self.step, &self.condition);
-        let mut matches = Vec::new();
-        match &mut self.place {
-            Place::Points { points, .. } => {
-                let first = region.offset[0] as usize;
-                let asked: Vec<usize> = (0..mask.len()).filter(|i| open(mask, *i)).collect();
-                let selection = Selection::Points(asked.iter().map(|i| points[first + i].clone()).collect());
-                if asked.is_empty() {
-                    return Ok(());
-                }
-                let bytes = reader.read_to_vec(name, step, &selection)?;
-                matches.resize(asked.len(), false);
-                condition.look(&bytes, &mut matches);
-                for (i, matches) in asked.into_iter().zip(matches) {
-                    mask[i] = if matches { YES } else { NO };
-                }
-            }
-            Place::Block(number, values) => {
-                if !(0..mask.len()).any(|i| open(mask, i)) {
-                    return Ok(());
-                }
-                if values.is_none() {
-                    *values = Some(reader.read_to_vec(name, step, &Selection::Block(*number))?);
-                }
-                let size = condition.size();
-                let bytes = values.as_deref().unwrap_or_default();
-                let whole = BoundingBox::whole(&self.frame);
-                let mut at = 0;
-                for_each_row(region, &whole, |start, n| {
-                    matches.resize(n, false);
-                    condition.look(&bytes[start * size..(start + n) * size], &mut matches);
-                    settle(&mut mask[at..at + n], &matches);
-                    at += n;
-                });
-            }
-            Place::Box(origin) => {
-                let maybe = near.iter().map(|i| &self.parts[*i as usize]).filter(|p| p.answer == Answer::Maybe);
-                let asked = maybe.filter_map(|p| p.bounds.intersect(region)).filter(|piece| {
-                    let mut any = false;
-                    for_each_row(piece, region, |start, n| any = any || (start..start + n).any(|i| open(mask, i)));
-                    any
-                });
-                for piece in joined(asked) {
-                    let offset: Vec<u64> = piece.offset.iter().zip(origin.iter()).map(|(p, o)| p + o).collect();
-                    let selection = Selection::Box(BoundingBox::new(offset, piece.count.clone()));
-                    let bytes = reader.read_to_vec(name, step, &selection)?;
-                    matches.resize(volume(&piece), false);
-                    condition.look(&bytes, &mut matches);
-                    let mut at = 0;
-                    for_each_row(&piece, region, |start, n| {
-                        settle(&mut mask[start..start + n], &matches[at..at + n]);
-                        at += n;
-                    });
-                }
-            }
-        }
-        Ok(())
+    /// Whether both look at the same values.
+    pub fn shares_values_with(&self, other: &Leaf) -> bool {
+        let same_place = match (&self.place, &other.place) {
+            (Place::Box(a), Place::Box(b)) => a == b,
+            (Place::Block(a, _), Place::Block(b, _)) => a == b,
+            (Place::Points { points: a, .. }, Place::Points { points: b, .. }) => a == b,
+            _ => false,
+        };
+        same_place && self.name == other.name && self.step == other.step && self.frame == other.frame
     }
 
     /// Elements of the selection that match for certain, those that may, and about how many do.
@@ -434,6 +374,86 @@ impl Leaf {
     pub fn weight(&self) -> u64 {
         2 + self.condition.size() as u64
     }
+}
+
+/// Reads what the masks of some comparisons do not know and the answer depends on; once for all of them.
+///
+/// - `group`: comparisons of the same values.
+/// - `near`: the parts that meet the region.
+/// - `wanted`: the answer as far as it is known; places that are certain there are not read.
+pub(crate) fn resolve(
+    leaves: &mut [Leaf],
+    group: &[usize],
+    reader: &Reader,
+    region: &BoundingBox,
+    near: &[u32],
+    wanted: &[u8],
+    masks: &mut [Vec<u8>],
+) -> Result<()> {
+    let open = |masks: &[Vec<u8>], i: usize| wanted[i] == MAYBE && group.iter().any(|g| masks[*g][i] == MAYBE);
+    let Some(first) = group.first().copied() else { return Ok(()) };
+    if !(0..wanted.len()).any(|i| open(masks, i)) {
+        return Ok(());
+    }
+    let mut matches = Vec::new();
+    if let Place::Block(number, values @ None) = &mut leaves[first].place {
+        let selection = Selection::Block(*number);
+        *values = Some(reader.read_to_vec(&leaves[first].name, leaves[first].step, &selection)?);
+    }
+    let leaf = &leaves[first];
+    match &leaf.place {
+        Place::Points { points, .. } => {
+            let start = region.offset[0] as usize;
+            let asked: Vec<usize> = (0..wanted.len()).filter(|i| open(masks, *i)).collect();
+            let selection = Selection::Points(asked.iter().map(|i| points[start + i].clone()).collect());
+            let bytes = reader.read_to_vec(&leaf.name, leaf.step, &selection)?;
+            matches.resize(asked.len(), false);
+            for g in group {
+                leaves[*g].condition.look(&bytes, &mut matches);
+                for (i, matches) in asked.iter().zip(&matches) {
+                    settle(&mut masks[*g][*i..*i + 1], &[*matches]);
+                }
+            }
+        }
+        Place::Block(_, values) => {
+            let size = leaf.condition.size();
+            let bytes = values.as_deref().unwrap_or_default();
+            let whole = BoundingBox::whole(&leaf.frame);
+            for g in group {
+                let mut at = 0;
+                for_each_row(region, &whole, |start, n| {
+                    matches.resize(n, false);
+                    leaves[*g].condition.look(&bytes[start * size..(start + n) * size], &mut matches);
+                    settle(&mut masks[*g][at..at + n], &matches);
+                    at += n;
+                });
+            }
+        }
+        Place::Box(origin) => {
+            let in_doubt = |i: &&u32| group.iter().any(|g| leaves[*g].parts[**i as usize].answer == Answer::Maybe);
+            let pieces = near.iter().filter(in_doubt).filter_map(|i| leaf.parts[*i as usize].bounds.intersect(region));
+            let asked = pieces.filter(|piece| {
+                let mut any = false;
+                for_each_row(piece, region, |start, n| any = any || (start..start + n).any(|i| open(masks, i)));
+                any
+            });
+            for piece in joined(asked) {
+                let offset: Vec<u64> = piece.offset.iter().zip(origin).map(|(p, o)| p + o).collect();
+                let selection = Selection::Box(BoundingBox::new(offset, piece.count.clone()));
+                let bytes = reader.read_to_vec(&leaf.name, leaf.step, &selection)?;
+                matches.resize(volume(&piece), false);
+                for g in group {
+                    leaves[*g].condition.look(&bytes, &mut matches);
+                    let mut at = 0;
+                    for_each_row(&piece, region, |start, n| {
+                        settle(&mut masks[*g][start..start + n], &matches[at..at + n]);
+                        at += n;
+                    });
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Where a block lies in a selection.
