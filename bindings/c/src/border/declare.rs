@@ -6,7 +6,7 @@ use crate::process::{self, lock};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use thalweg_io::{registry, resolve};
 use thalweg_schema::{GroupBuilder, Statistics};
-use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Value};
+use thalweg_types::{ByteOrder, ElementType, Value};
 
 /// Declares a group; `*id` is its handle, 0 where that fails.
 ///
@@ -44,17 +44,10 @@ pub extern "C" fn adios_free_group(id: i64) -> c_int {
     status(|| process::forget(id))
 }
 
-/// Steps are not gathered over time: 0 bytes, which means just that, is accepted.
+/// Steps are not gathered over time: each is written when it is closed, which is what a program may rely on with any size.
 #[unsafe(no_mangle)]
-pub extern "C" fn adios_set_time_aggregation(group: i64, buffer_size: u64, _sync_group: i64) -> c_int {
-    status(|| {
-        process::group(group)?;
-        if buffer_size == 0 {
-            return Ok(());
-        }
-        let text = "time aggregation: each step is written when it is closed; the buffer limit bounds memory";
-        Err(Failure::new(number::OPERATION_NOT_SUPPORTED, text))
-    })
+pub extern "C" fn adios_set_time_aggregation(group: i64, _buffer_size: u64, _sync_group: i64) -> c_int {
+    status(|| process::group(group).map(drop))
 }
 
 /// Chooses a method for a group, one more each time.

@@ -13,6 +13,7 @@ use crate::read::info::Info;
 use crate::read::wanted::Part;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
+use thalweg_transform::CODECS;
 use thalweg_types::BoundingBox;
 
 /// A constant that is an address in C.
@@ -37,20 +38,10 @@ pub static PHYSICAL_DATA_VIEW: View = View((&raw const PHYSICAL).cast());
 #[unsafe(no_mangle)]
 pub static NO_TRANSFORM: c_int = 0;
 
-/// The names of transforms by which files know them, in the order of their numbers from 1; what each is.
-const TRANSFORMS: &[(&str, &str)] = &[
-    ("identity", "values as they are"),
-    ("zlib", "zlib"),
-    ("bzip2", "bzip2"),
-    ("lz4", "LZ4"),
-    ("blosc", "Blosc"),
-    ("zfp", "zfp, with a bound on error or size"),
-    ("zstd", "Zstandard; files for this library alone"),
-];
-
+/// The number of a transform, from 1; -1 where the name is none.
 fn number_of(uid: &str) -> c_int {
     let uid = uid.split(':').next().unwrap_or(uid);
-    TRANSFORMS.iter().position(|(name, _)| *name == uid).map_or(-1, |i| count(i + 1))
+    CODECS.iter().position(|codec| codec.name() == uid).map_or(-1, |i| count(i + 1))
 }
 
 /// The number of a transform; -1 where the name is none.
@@ -231,9 +222,9 @@ pub extern "C" fn adios_available_transform_methods() -> *mut AvailableTransform
     value(null_mut(), || {
         let mut arena = Arena::default();
         let shown = AvailableTransforms {
-            ntransforms: count(TRANSFORMS.len()),
-            name: arena.texts(TRANSFORMS.iter().map(|(name, _)| *name)),
-            description: arena.texts(TRANSFORMS.iter().map(|(_, what)| *what)),
+            ntransforms: count(CODECS.len()),
+            name: arena.texts(CODECS.iter().map(|codec| codec.name())),
+            description: arena.texts(CODECS.iter().map(|codec| codec.about())),
         };
         Ok(Owned { shown, arena, more: () }.hand_out())
     })
