@@ -197,7 +197,8 @@ struct is_number<T, std::void_t<decltype(element<std::remove_cv_t<T>>::value)>>
 
 // ---- Views ----
 
-/// Elements one behind the other that somebody else owns: from whatever has data() and size(), from arrays, from pointer and size.
+/// Elements one behind the other that somebody else owns: from whatever has data() and size(), from arrays, from pointer and size. A
+/// range, so that std::span is made of it.
 template <class T>
 class View {
 public:
@@ -219,9 +220,6 @@ public:
     constexpr T* begin() const noexcept { return data_; }
     constexpr T* end() const noexcept { return data_ + size_; }
     constexpr T& operator[](std::size_t at) const noexcept { return data_[at]; }
-#if defined(__cpp_lib_span)
-    constexpr operator std::span<T>() const noexcept { return {data_, size_}; }
-#endif
 
 private:
     T* data_ = nullptr;
