@@ -102,7 +102,7 @@ same() { # same NAME FILE FILE
     [[ $status == 0 ]] || head -n 20 "$work/diff.txt" | cut -c1-200
 }
 
-cases=(global local strings bound complex empty paths groups steps blocks meshes links)
+cases=(global local strings bound complex empty paths groups steps blocks meshes links squeezed)
 for ranks in 1 3 4; do
     for case in "${cases[@]}"; do
         for by in 1 us; do

@@ -139,8 +139,12 @@ static void variable(ADIOS_FILE *f, int id)
             for (int d = 0; d < v->ndim; d++) n *= v->dims[d];
             size_t bytes = v->type == adios_string ? 1000 : n * (size_t)adios_type_size(v->type, "");
             char *data = calloc(bytes + 1, 1);
-            code = adios_schedule_read_byid(f, NULL, id, step, 1, data);
+            /* A box, as there none ends the program where an array has a transform. */
+            uint64_t zeros[16] = {0};
+            ADIOS_SELECTION *s = v->ndim > 0 ? adios_selection_boundingbox(v->ndim, zeros, v->dims) : NULL;
+            code = adios_schedule_read_byid(f, s, id, step, 1, data);
             if (!code) code = adios_perform_reads(f, 1);
+            adios_selection_delete(s);
             printf("    values of step %d (%d):", step, code);
             if (v->type == adios_string) n = 1;
             for (uint64_t i = 0; !code && i < n; i++) {

@@ -308,12 +308,38 @@ static void links(void)
     adios_close(f);
 }
 
+/* Arrays that are stored smaller. */
+static void squeezed(void)
+{
+    int64_t g = group_of("squeezed", adios_stat_minmax);
+    adios_define_var(g, "N", "", adios_integer, "", "", "");
+    adios_define_var(g, "o", "", adios_integer, "", "", "");
+    int64_t z = adios_define_var(g, "z", "", adios_double, "200,2", "N,2", "o,0");
+    adios_set_transform(z, "zlib:5");
+    int64_t b = adios_define_var(g, "b", "", adios_integer, "200", "N", "o");
+    adios_set_transform(b, "bzip2");
+    adios_define_var(g, "plain", "", adios_integer, "200", "N", "o");
+    for (int step = 0; step < 2; step++) {
+        int N = 200 * size, o = 200 * rank, n[200];
+        double v[400];
+        for (int k = 0; k < 400; k++) v[k] = 200 * rank + k / 10 + step;
+        for (int k = 0; k < 200; k++) n[k] = rank + k / 50 - step;
+        int64_t f = open_step("squeezed", step);
+        adios_write(f, "N", &N);
+        adios_write(f, "o", &o);
+        adios_write(f, "z", v);
+        adios_write(f, "b", n);
+        adios_write(f, "plain", n);
+        adios_close(f);
+    }
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {{"global", global}, {"local", local},   {"strings", strings}, {"bound", bound},   {"complex", complex},
              {"empty", empty},   {"paths", paths},   {"groups", groups},   {"steps", steps},   {"blocks", blocks},
-             {"meshes", meshes}, {"links", links}};
+             {"meshes", meshes}, {"links", links},   {"squeezed", squeezed}};
 
 int main(int argc, char **argv)
 {
