@@ -313,6 +313,10 @@ pub fn decode_set(c: &mut Cursor<'_>, element: Option<ElementType>, in_group: bo
 pub struct Skimmed<'a> {
     /// Time index, from 1.
     pub time_index: u32,
+    /// First byte of the values.
+    pub payload_offset: u64,
+    /// Subfile, or [`SINGLE_FILE`].
+    pub file_index: u32,
     /// The dimensions of an array block: per dimension u64 local, global, offset.
     pub dimensions: Option<Cursor<'a>>,
 }
@@ -321,20 +325,19 @@ pub struct Skimmed<'a> {
 /// The cursor then stands behind the set in either case.
 pub fn skim_set<'a>(c: &mut Cursor<'a>, element: Option<ElementType>) -> Result<Option<Skimmed<'a>>> {
     let (count, mut c) = next_set(c)?;
-    let mut set = Skimmed { time_index: 0, dimensions: None };
+    let mut set = Skimmed { time_index: 0, payload_offset: 0, file_index: SINGLE_FILE, dimensions: None };
     let mut bits = None;
     for _ in 0..count {
         match c.u8("characteristic")? {
-            3 | 6 => {
-                c.u64("offset")?;
+            3 => {
+                c.u64("record offset")?;
             }
+            6 => set.payload_offset = c.u64("payload offset")?,
             4 => {
                 let n = dimension_count(&mut c)?;
                 set.dimensions = Some(c.inside(24 * u64::from(n), "dimensions")?);
             }
-            7 => {
-                c.u32("file index")?;
-            }
+            7 => set.file_index = c.u32("file index")?,
             8 => set.time_index = c.u32("time index")?,
             9 => bits = Some(c.u32("bitmap")?),
             10 => match (bits, element) {

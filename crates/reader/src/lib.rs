@@ -20,6 +20,7 @@
 
 pub mod attribute;
 pub mod block;
+mod boxes;
 mod decode;
 pub mod fetch;
 pub mod follow;

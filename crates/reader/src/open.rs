@@ -12,7 +12,7 @@
 //!
 //! Foreign files have no directory: their process group index and the head of every entry are read at open.
 
-use crate::block::{self, How, kind_of};
+use crate::block::{self, How};
 use crate::object::{self, Before, Object};
 use crate::sets::Sets;
 use crate::summary::Joining;
@@ -26,10 +26,10 @@ use thalweg_bp::checksum::Crc32c;
 use thalweg_bp::extension::{Records, Tag};
 use thalweg_bp::index::{self, ProcessGroupEntry, Table};
 use thalweg_bp::live::Live;
+use thalweg_bp::scan;
 use thalweg_bp::source::{self, Source};
 use thalweg_bp::statistics::{Level, Part, Statistics};
 use thalweg_bp::wire::Cursor;
-use thalweg_bp::{scan, shape::Shape};
 use thalweg_layout::Layout;
 use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Result, Selection, Value};
 
@@ -593,16 +593,15 @@ impl Reader {
         let sets = self.sets(false, number)?;
         let unknown = || self.fail(ErrorKind::Unsupported, "its type is none of BP version 3", name);
         let element = sets.element.ok_or_else(unknown)?;
-        let first = if sets.len() > 0 { Some(sets.get(0)?) } else { None };
-        let transform = first.as_ref().and_then(|s| s.transform.as_ref());
-        let shape: Option<&Shape> = transform.map(|t| &t.shape).or(first.as_ref().and_then(|s| s.shape.as_ref()));
-        let fortran = shape.is_some_and(|s| s.rank() > 1) && self.fortran(&inner.variables.heads[number].group)?;
+        let facts = sets.facts()?;
+        let group = &inner.variables.heads[number].group;
+        let fortran = facts.is_some_and(|f| f.rank > 1) && self.fortran(group)?;
         Ok(Known {
             number,
             how: How { element, fortran, subfiles: inner.status.subfiles },
-            original: transform.map_or(element, |t| t.element),
-            kind: kind_of(shape),
-            transform: transform.map(|t| t.uid.clone()),
+            original: facts.map_or(element, |f| f.original),
+            kind: facts.map_or(Kind::Scalar, |f| f.kind),
+            transform: facts.and_then(|f| f.transform.clone()),
             sets,
         })
     }

@@ -297,6 +297,9 @@ impl Run<'_> {
                     .fragment_undoing(&s.object, s.file_index, item.rank, ByteOrder::NATIVE, &|_, transform, bytes| {
                         // What only the values tell is not worth losing the index for.
                         let transform = decode::before(transform.clone(), item.found.header.fortran);
+                        if !decode::worthwhile(&transform, bytes.len() as u64).unwrap_or(false) {
+                            return Ok(None);
+                        }
                         Ok(decode::values(&transform, ByteOrder::NATIVE, bytes).ok())
                     })
                     .map_err(|e| e.in_object(&*s.object.path))?;

@@ -3,7 +3,11 @@
 //! A set of a three-dimensional block is about 160 bytes in the file and several times that decoded, so a variable of
 //! a hundred thousand blocks stays as small in memory as in the file, plus 16 bytes a block.
 
+use crate::block::kind_of;
+use crate::boxes::Boxes;
+use crate::variable::Kind;
 use std::ops::Range;
+use std::sync::OnceLock;
 use thalweg_bp::characteristic::{self, Characteristics, Skimmed};
 use thalweg_bp::index::{Entry, Head};
 use thalweg_bp::live::EntryPlace;
@@ -42,6 +46,23 @@ pub struct Sets {
     pub local_changes: bool,
     segments: Vec<Segment>,
     places: Vec<Place>,
+    /// What the first set says of all; made when first asked for.
+    facts: OnceLock<Facts>,
+    /// Made when first read from.
+    boxes: OnceLock<Option<Boxes>>,
+}
+
+/// What holds for all sets of a variable.
+#[derive(Clone)]
+pub struct Facts {
+    /// Type before any transform.
+    pub original: ElementType,
+    /// What the variable is.
+    pub kind: Kind,
+    /// Dimensions of a block.
+    pub rank: usize,
+    /// Name of the transform.
+    pub transform: Option<String>,
 }
 
 impl Sets {
@@ -60,6 +81,8 @@ impl Sets {
             local_changes: false,
             segments: Vec::new(),
             places: Vec::new(),
+            facts: OnceLock::new(),
+            boxes: OnceLock::new(),
         };
         if let Some(entry) = entry {
             let bytes = entry.read(source)?;
@@ -88,8 +111,8 @@ impl Sets {
             let at = c.position() as u64;
             let mut whole = c.clone();
             let time = match (characteristic::skim_set(&mut c, self.element)?, &self.shape) {
-                (Some(Skimmed { time_index, dimensions: None }), _) => time_index,
-                (Some(Skimmed { time_index, dimensions: Some(mut dimensions) }), Some(first)) => {
+                (Some(Skimmed { time_index, dimensions: None, .. }), _) => time_index,
+                (Some(Skimmed { time_index, dimensions: Some(mut dimensions), .. }), Some(first)) => {
                     let same = dimensions.left() == 24 * first.rank();
                     (self.global_changes, self.local_changes) =
                         (self.global_changes | !same, self.local_changes | !same);
@@ -126,6 +149,12 @@ impl Sets {
         self.add(Segment { bytes: entry.sets.clone(), start: 0, order: ByteOrder::NATIVE, base: 0 }, entry.count)?;
         if known > 0 && !self.places[known - 1..].is_sorted_by_key(|p| p.time) {
             self.places.sort_by_key(|p| p.time);
+            self.boxes = OnceLock::new();
+        }
+        if let Some(Some(mut boxes)) = self.boxes.take()
+            && boxes.add(self, known)
+        {
+            self.boxes = OnceLock::from(Some(boxes));
         }
         Ok(self.weight() - before)
     }
@@ -138,7 +167,43 @@ impl Sets {
     /// Bytes of memory.
     pub fn weight(&self) -> usize {
         let bytes: usize = self.segments.iter().map(|s| s.bytes.len()).sum();
-        size_of::<Sets>() + bytes + self.places.len() * size_of::<Place>()
+        let rank = self.shape.as_ref().map_or(0, Shape::rank);
+        size_of::<Sets>() + bytes + self.places.len() * (size_of::<Place>() + Boxes::weight(rank))
+    }
+
+    /// What holds for all sets; `None` where there are none, or their type is not known.
+    pub fn facts(&self) -> Result<Option<&Facts>> {
+        if let Some(facts) = self.facts.get() {
+            return Ok(Some(facts));
+        }
+        let Some(element) = self.element.filter(|_| self.len() > 0) else { return Ok(None) };
+        let first = self.get(0)?;
+        let shape = first.transform.as_ref().map(|t| &t.shape).or(first.shape.as_ref());
+        let facts = Facts {
+            original: first.transform.as_ref().map_or(element, |t| t.element),
+            kind: kind_of(shape),
+            rank: shape.map_or(0, Shape::rank),
+            transform: first.transform.as_ref().map(|t| t.uid.clone()),
+        };
+        Ok(Some(self.facts.get_or_init(|| facts)))
+    }
+
+    /// Where the blocks of a global array lie; `None` where only decoding all their sets tells.
+    pub fn boxes(&self, fortran: bool) -> Option<&Boxes> {
+        let boxes = self.boxes.get_or_init(|| {
+            let shape = self.shape.as_ref()?;
+            let mut boxes = Boxes::new(shape.rank(), self.element?.size(), fortran);
+            boxes.add(self, 0).then_some(boxes)
+        });
+        boxes.as_ref().filter(|b| b.fortran() == fortran)
+    }
+
+    /// Passes over one set; `None` where only decoding it tells what it says.
+    pub fn skim(&self, number: usize) -> Result<Option<Skimmed<'_>>> {
+        let place = self.places[number];
+        let segment = &self.segments[place.segment as usize];
+        let bytes = &segment.bytes[place.at as usize..];
+        characteristic::skim_set(&mut Cursor::new(bytes, segment.order, 0), self.element)
     }
 
     /// The step of a set.

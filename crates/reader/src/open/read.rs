@@ -1,9 +1,10 @@
 //! Reading values: selections are planned, all plans of a call together, and carried out.
 
 use super::*;
+use crate::boxes::Boxes;
 use crate::decode;
 use crate::fetch::{self, Order};
-use crate::plan::{self, Limits, Plan, Stored, Target};
+use crate::plan::{self, Limits, Piece, Plan, Stored, Target};
 use thalweg_bp::characteristic::Transform;
 use thalweg_types::{Extent, MemoryBox};
 
@@ -307,32 +308,58 @@ impl Reader {
             }
             _ => {}
         }
+        if let Some(boxes) = self.boxes(v) {
+            // The last block tells the shape; the others are numbers.
+            let shape = self.block(v, sets.end - 1, sets.start)?.shape;
+            let subfiles = v.how.subfiles;
+            if let Selection::Points(points) = selection {
+                no_memory("points")?;
+                if points.len() <= FEW {
+                    point_bytes(points, &shape, size, job)?;
+                    let pieces = points.iter().enumerate().filter_map(|(i, point)| {
+                        let (file, source) = boxes.element(sets.clone(), point, subfiles)?;
+                        let target = base + i as u64 * size;
+                        Some(Piece { file, source, target, run: size, strides: Vec::new() })
+                    });
+                    let pieces: Vec<Piece> = pieces.collect();
+                    return Ok(Plan { elements: pieces.len() as u64, pieces, ..Plan::default() });
+                }
+                let whole = BoundingBox::whole(&shape);
+                point_bytes(points, &shape, size, job)?;
+                return Ok(plan::of_points(points, &boxes.meeting(sets, &whole, subfiles), size, base));
+            }
+            let whole;
+            let wanted = match selection {
+                Selection::Box(wanted) => wanted,
+                _ => {
+                    whole = BoundingBox::whole(&shape);
+                    &whole
+                }
+            };
+            check_box(wanted, &shape)?;
+            let target = target(&wanted.count, job)?;
+            return Ok(plan::of_box(wanted, &boxes.meeting(sets, wanted, subfiles), size, &target));
+        }
         let blocks = self.blocks_of(v, sets.clone())?;
         let shape = blocks.last().map(|b| b.shape.clone()).unwrap_or_default();
         let blocks = sets.zip(blocks).filter(|(_, b)| b.elements() > 0);
         let stored = blocks.map(|(set, b)| stored(v, b, set, job)).collect::<Result<Vec<Stored>>>()?;
         if let Selection::Points(points) = selection {
             no_memory("points")?;
-            for p in points {
-                if p.len() != shape.len() || p.iter().zip(&shape).any(|(p, s)| p >= s) {
-                    return Err(out_of_bounds(format!("point {p:?} leaves the shape {shape:?}")));
-                }
-            }
-            let bytes = (points.len() as u64).checked_mul(size).and_then(|b| base.checked_add(b));
-            job.bytes = bytes.ok_or_else(|| out_of_bounds("points of more bytes than 64 bits count".into()))?;
-            job.pitch = size;
+            point_bytes(points, &shape, size, job)?;
             return Ok(plan::of_points(points, &stored, size, base));
         }
         let whole = BoundingBox::whole(&shape);
         let wanted = if let Selection::Box(b) = selection { b } else { &whole };
-        if wanted.offset.len() != wanted.count.len() || !wanted.fits(&shape) {
-            return Err(out_of_bounds(format!(
-                "a box at {:?} of {:?} leaves the shape {shape:?}",
-                wanted.offset, wanted.count
-            )));
-        }
+        check_box(wanted, &shape)?;
         let target = target(&wanted.count, job)?;
         Ok(plan::of_box(wanted, &stored, size, &target))
+    }
+
+    /// Where the blocks of a variable lie, where that can be told without decoding their sets.
+    fn boxes<'v>(&self, v: &'v Known) -> Option<&'v Boxes> {
+        let plain = v.kind == Kind::Global && v.transform.is_none() && v.sets.shape.is_some();
+        if plain { v.sets.boxes(v.how.fortran) } else { None }
     }
 
     fn carry_out_one(&self, job: Job, out: &mut [u8]) -> Result<u64> {
@@ -379,6 +406,30 @@ impl Reader {
         let bytes = source::bytes(&object, offset, length, "block").map_err(place)?;
         decode::values(&coded.transform, self.0.order, &bytes).map_err(place)
     }
+}
+
+/// Points up to this many are looked up one by one.
+const FEW: usize = 64;
+
+/// Checks points, and says what memory they take behind what the job has.
+fn point_bytes(points: &[Vec<u64>], shape: &[u64], size: u64, job: &mut Job) -> Result<()> {
+    for p in points {
+        if p.len() != shape.len() || p.iter().zip(shape).any(|(p, s)| p >= s) {
+            return Err(Error::new(ErrorKind::OutOfBounds, format!("point {p:?} leaves the shape {shape:?}")));
+        }
+    }
+    let bytes = (points.len() as u64).checked_mul(size).and_then(|b| job.bytes.checked_add(b));
+    let too_large = || Error::new(ErrorKind::OutOfBounds, "points of more bytes than 64 bits count");
+    (job.bytes, job.pitch) = (bytes.ok_or_else(too_large)?, size);
+    Ok(())
+}
+
+fn check_box(wanted: &BoundingBox, shape: &[u64]) -> Result<()> {
+    if wanted.offset.len() == wanted.count.len() && wanted.fits(shape) {
+        return Ok(());
+    }
+    let what = format!("a box at {:?} of {:?} leaves the shape {shape:?}", wanted.offset, wanted.count);
+    Err(Error::new(ErrorKind::OutOfBounds, what))
 }
 
 /// A block as the planner sees it; one that is not stored as it is, is noted in the job. `set`: its number.
