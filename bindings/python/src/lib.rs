@@ -6,12 +6,12 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | [`failure`] | our errors as Python's exceptions, a class per kind |
-//! | [`value`] | single values from and to Python |
-//! | [`read`] | files open for reading |
-//! | [`follow`] | following a running writer |
-//! | [`write`] | sessions and steps being written |
-//! | [`mpi`] | the communicators of mpi4py, through the shim of the MPI it has loaded |
+//! | `failure` | our errors as Python's exceptions, a class per kind |
+//! | `value` | single values from and to Python |
+//! | `read` | files open for reading |
+//! | `follow` | following a running writer |
+//! | `write` | sessions and steps being written |
+//! | `mpi` | the communicators of mpi4py, through the shim of the MPI it has loaded |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod failure;
