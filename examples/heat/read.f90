@@ -34,7 +34,7 @@ program read
   call adios_selection_delete(middle)
   do i = 1, steps
     print '("step ", i0, ": time ", a, ", T from ", a, " to ", a, ", in the middle ", a)', i - 1, &
-      short(time(i), 1), short(lows(i), 3), short(highs(i), 3), short(middles(i), 3)
+      decimal(time(i), 1), decimal(lows(i), 3), decimal(highs(i), 3), decimal(middles(i), 3)
   end do
   call adios_read_close(file, err)
   call must(err, "closing")
@@ -52,17 +52,17 @@ contains
   end subroutine must
 
   !> With so many decimals, and a zero before the point.
-  function short(x, decimals)
+  function decimal(x, decimals)
     real(real64), intent(in) :: x
     integer, intent(in) :: decimals
-    character(:), allocatable :: short
+    character(:), allocatable :: decimal
     character(40) :: form, text
     write (form, '("(f40.", i0, ")")') decimals
     write (text, form) x
-    short = trim(adjustl(text))
-    if (short(1:1) == ".") short = "0" // short
-    if (len(short) > 1) then
-      if (short(1:2) == "-.") short = "-0" // short(2:)
+    decimal = trim(adjustl(text))
+    if (decimal(1:1) == ".") decimal = "0" // decimal
+    if (len(decimal) > 1) then
+      if (decimal(1:2) == "-.") decimal = "-0" // decimal(2:)
     end if
-  end function short
+  end function decimal
 end program read

@@ -133,6 +133,34 @@ done
 heat_is_read() { [[ $(alone ./read-fortran heat-fortran-3.bp | tail -n 1) == "step 4: time 50.0, T from 0.000 to 100.000, in the middle 16.825" ]]; }
 try "heat is read" heat_is_read
 
+# Gray-Scott: the same states and files as the program in C, also where one carries on what the other began.
+mkdir -p "$work/gray-scott"
+builds() { # builds FOLDER VARIABLE...
+    make --silent -C "$1" PREFIX="$prefix" OUT="$work/gray-scott" "${@:2}"
+}
+# The Makefile of the program in C takes what thalweg.pc names.
+thalweg_flags() { pkg-config "--$1" "thalweg-$MPI"; }
+try "gray-scott compiles" builds "$examples/gray-scott/fortran" MPIF90="$MPIF90" LIBRARY="thalweg-fortran-$MPI"
+try "gray-scott in C compiles" builds "$examples/gray-scott" MPICC="$MPICC" ADIOS_CFLAGS="$(thalweg_flags cflags)" \
+    ADIOS_LIBS="$(thalweg_flags libs)"
+simulate() { # simulate FOLDER LANGUAGE RANKS OPTION...
+    local folder=$work/gray-scott/$1 language=$2 ranks=$3 program=gray-scott xml=$examples/gray-scott/gray-scott.xml
+    shift 3
+    [[ $language == fortran ]] && program=gray-scott-fortran xml=$examples/gray-scott/fortran/gray-scott.xml
+    mkdir -p "$folder"
+    (cd "$folder" && timeout 120 "${mpiexec[@]}" -n "$ranks" "../$program" --config "$xml" --size 20 --plotgap 20 --checkpoint 20 \
+        "$@" 2>>"$work/stderr.log" | sed -n 's/^fingerprint of the final state: //p')
+}
+c=$(simulate c c 3 --steps 40)
+fortran=$(simulate fortran fortran 3 --steps 40)
+try "gray-scott ends in the state of the program in C" test "$fortran" == "$c" -a -n "$c"
+for file in gs restart; do
+    try "gray-scott writes what the program in C writes: $file.bp" same_file "$work/gray-scott"/{c,fortran}/$file.bp
+done
+fortran=$(simulate c fortran 2 --steps 60 --restart)
+c=$(simulate fortran c 2 --steps 60 --restart)
+try "each carries on what the other began" test "$fortran" == "$c" -a -n "$c"
+
 if command -v valgrind >/dev/null; then
     clean() {
         (cd "$work" && valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite "./$1" >/dev/null 2>"$1.valgrind") ||
