@@ -18,7 +18,8 @@ use thalweg_io::{Mode, Session};
 use thalweg_layout::Direct;
 use thalweg_schema::xml;
 use thalweg_store::{Memory, Store, StoreExt};
-use thalweg_types::{ByteOrder, Extent};
+use thalweg_transform::{Block, CODECS, Spec, encode};
+use thalweg_types::{ByteOrder, ElementType, Extent};
 
 /// Files larger than this teach a fuzzer little.
 const LARGEST: usize = 48 << 10;
@@ -138,6 +139,25 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     files
 }
 
+/// A block of 2 x 37, 5 and 3 doubles through a transform, as its target takes it.
+fn transformed(text: &str) -> Vec<u8> {
+    let spec = Spec::parse(text).unwrap().unwrap();
+    let values: Vec<u8> = (0..74 * 15).flat_map(|i| (0.01 * f64::from(i)).sin().to_ne_bytes()).collect();
+    let block = Block { name: "v", element: ElementType::F64, extents: &[74, 5, 3] };
+    let encoded = encode(&spec, &block, &values).unwrap();
+    let which = CODECS.iter().position(|c| c.name() == spec.name()).unwrap() as u8;
+    // Metadata of zfp are made by the target, from the mode and its value.
+    let (how, metadata) = match text.strip_prefix("zfp:") {
+        Some(given) => {
+            let (mode, value) = given.split_once('=').unwrap();
+            let mode = ["accuracy", "precision", "rate"].iter().position(|m| *m == mode).unwrap() as u8;
+            (2, [&[mode], value.as_bytes()].concat())
+        }
+        None => (0, encoded.metadata),
+    };
+    [&[which, 0, how, 2, 5, 3, metadata.len() as u8], metadata.as_slice(), &encoded.payload].concat()
+}
+
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut seeds = Seeds::default();
@@ -150,7 +170,7 @@ fn main() {
             bytes.extend_from_slice(SUBFILE);
             bytes.extend(more);
         }
-        if bytes.len() <= 8 << 10 || name == "encoded-big-01" {
+        if bytes.len() <= 8 << 10 || ["encoded-big-01", "adios1-transforms", "adios1-fortran-zfp"].contains(&&*name) {
             seeds.add_file(&name, &bytes, name.contains("big"));
         }
     }
@@ -183,6 +203,23 @@ fn main() {
     .enumerate()
     {
         seeds.add("command_line", &format!("{i}"), text.as_bytes());
+    }
+    for text in [
+        "identity",
+        "zlib:9",
+        "bzip2",
+        "lz4",
+        "blosc:compressor=blosclz,lvl=9",
+        "blosc:compressor=lz4,shuffle=byte",
+        "blosc:compressor=lz4hc",
+        "blosc:compressor=zlib,shuffle=bit",
+        "blosc:compressor=zstd",
+        "zfp:accuracy=0.01",
+        "zfp:precision=30",
+        "zfp:rate=8",
+        "zstd",
+    ] {
+        seeds.add("transform", &text.replace([':', '=', ','], "-"), &transformed(text));
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let _ = std::fs::remove_dir_all(&folder);
