@@ -58,6 +58,18 @@ fn calls_are_as_reviewed() {
 }
 
 #[test]
+fn the_includes_of_the_examples_are_those_of_their_configuration() {
+    let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/gray-scott");
+    let folder = thalweg_conformance::scratch::Scratch::new();
+    let folder = folder.path();
+    std::fs::copy(example.join("gray-scott.xml"), folder.join("gray-scott.xml")).unwrap();
+    assert_eq!(run_in(folder, &["gen", "gray-scott.xml"]).code, 0);
+    for name in ["gwrite_fields.ch", "gwrite_restart.ch", "gread_restart.ch", "gread_fields.ch"] {
+        assert_eq!(text(folder, name), text(&example, name), "`make calls` in examples/gray-scott makes it anew");
+    }
+}
+
+#[test]
 fn what_has_not_changed_keeps_its_time() {
     let folder = thalweg_conformance::scratch::Scratch::new();
     let folder = folder.path();

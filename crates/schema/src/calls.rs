@@ -114,7 +114,7 @@ impl<'g> Text<'g> {
             if variable.read {
                 let bytes = self.bytes(variable);
                 self.assign("adios_buf_size", &bytes);
-                let target = self.address(variable);
+                let target = self.address(variable, false);
                 self.call("adios_read", &[&self.quoted(variable), &target, "adios_buf_size"]);
             } else if variable.is_dimension && variable.local.is_empty() {
                 self.write_call(variable);
@@ -137,8 +137,8 @@ impl<'g> Text<'g> {
         given.unwrap_or(&variable.name).to_string()
     }
 
-    /// What a call is handed: in C the address of a scalar.
-    fn address(&self, variable: &Variable) -> String {
+    /// What a call is handed: in C the address of a scalar. `given`: the call takes its value and stores nothing there.
+    fn address(&self, variable: &Variable, given: bool) -> String {
         let expression = self.expression(variable);
         let by_value = variable.local.is_empty() && variable.element != ElementType::String;
         if self.language == Language::Fortran || !by_value || expression.starts_with('&') {
@@ -146,16 +146,15 @@ impl<'g> Text<'g> {
         }
         match c_type(variable.element) {
             // Only what has a place has an address.
-            Some(c_type) if self.way == Way::Write && !has_place(&expression) => format!("&({c_type}){{{expression}}}"),
+            Some(c_type) if given && !has_place(&expression) => format!("&({c_type}){{{expression}}}"),
             _ if has_place(&expression) => format!("&{expression}"),
             _ => format!("&({expression})"),
         }
     }
 
-    /// The name that finds it: the bare one where only one variable has it.
+    /// Its full name, as ADIOS 1.13 finds no other where a path is given.
     fn quoted(&self, variable: &Variable) -> String {
-        let alone = self.group.variables.iter().filter(|v| v.name == variable.name).count() == 1;
-        let name = if alone { variable.name.clone() } else { variable.full_name() };
+        let name = variable.full_name();
         match self.language {
             Language::C => format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"")),
             Language::Fortran => format!("\"{}\"", name.replace('"', "\"\"")),
@@ -256,7 +255,7 @@ impl<'g> Text<'g> {
     }
 
     fn write_call(&mut self, variable: &Variable) {
-        self.call("adios_write", &[&self.quoted(variable), &self.address(variable)]);
+        self.call("adios_write", &[&self.quoted(variable), &self.address(variable, true)]);
     }
 
     fn call(&mut self, function: &str, arguments: &[&str]) {
@@ -419,18 +418,18 @@ mod tests {
 
     #[test]
     fn what_is_not_written_or_read_is_left_out() {
-        let body = r#"<var name="n" type="integer" read="no"/><var name="note" type="string" write="no"/>
+        let body = r#"<var name="n" type="integer" gwrite="3*m" read="no"/><var name="note" type="string" write="no"/>
             <var name="old" type="real" read="no"/><var name="a" type="real" dimensions="n"/>"#;
         let [write, read] = of(body, Language::C);
         assert!(!write.contains("note") && write.contains("\"old\""), "{write}");
         assert!(!read.contains("old"), "{read}");
         // Where it is needed for dimensions, the program's own value counts.
-        assert!(read.contains("adios_write (adios_handle, \"n\", &n);\n"), "{read}");
+        assert!(read.contains("adios_write (adios_handle, \"n\", &(int){3*m});\n"), "{read}");
         assert!(read.contains("adios_buf_size = sizeof (note);\n"), "{read}");
     }
 
     #[test]
-    fn names_that_several_variables_have_are_said_in_full() {
+    fn names_are_said_in_full() {
         let body = r#"<var name="x" path="/a" type="real"/><var name="x" path="/b" type="real" gwrite="y"/>"#;
         let [write, _] = of(body, Language::C);
         assert!(
