@@ -2,9 +2,7 @@
 
 use super::memory::{Arena, Owned, borrowed, count, take_back};
 use super::read::{State, type_number, with_file};
-use super::structures::{
-    AdiosFile, AdiosStatistics, AdiosVarBlock, AdiosVarInfo, AdiosVarMesh, AdiosVarStat,
-};
+use super::structures::{AdiosFile, AdiosStatistics, AdiosVarBlock, AdiosVarInfo, AdiosVarMesh, AdiosVarStat};
 use super::{pointer, status, value};
 use crate::error::{Failure, Outcome, number};
 use crate::read::info::{Info, Known};
@@ -267,9 +265,7 @@ unsafe fn series(varinfo: *mut AdiosVarInfo, characteristic: *const c_char) -> O
         }
     };
     if !["average", "avg", "standard deviation", "std_dev", "std", "minimum", "min", "maximum", "max"].contains(&name) {
-        return Err(Failure::argument(format!(
-            "\"{name}\": expected average, minimum, maximum or standard deviation"
-        )));
+        return Err(Failure::argument(format!("\"{name}\": expected average, minimum, maximum or standard deviation")));
     }
     let all: Option<Vec<f64>> = (0..owned.more.steps.len()).map(one).collect();
     all.ok_or_else(|| Failure::argument(format!("{}: \"{name}\" was not recorded in every step", owned.more.name)))

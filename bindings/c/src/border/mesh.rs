@@ -197,12 +197,15 @@ pub unsafe extern "C" fn adios_define_mesh_timevarying(
     let said = unsafe { pointer::optional_text(varying) }.map(|t| t.to_string_lossy().trim().to_ascii_lowercase());
     if said.as_deref().is_some_and(|t| t != "yes" && t != "no") {
         return status(|| {
-            let text = format!("\"{}\" does not say whether a mesh varies: expected yes or no", said.unwrap_or_default());
+            let text =
+                format!("\"{}\" does not say whether a mesh varies: expected yes or no", said.unwrap_or_default());
             Err(Doing::Mesh.failed(Error::new(ErrorKind::Config, text)))
         });
     }
     // SAFETY: from C.
-    unsafe { about_mesh(group, name, varying, |mesh, text| mesh.time_varying = text.trim().eq_ignore_ascii_case("yes")) }
+    unsafe {
+        about_mesh(group, name, varying, |mesh, text| mesh.time_varying = text.trim().eq_ignore_ascii_case("yes"))
+    }
 }
 
 /// Steps that a mesh belongs to.

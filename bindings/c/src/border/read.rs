@@ -251,8 +251,9 @@ pub extern "C" fn adios_release_step(fp: *mut AdiosFile) {
 }
 
 fn sized(bytes: usize) -> Outcome<c_int> {
-    c_int::try_from(bytes)
-        .map_err(|_| Failure::new(number::OPERATION_NOT_SUPPORTED, format!("{bytes} bytes are more than an int counts")))
+    c_int::try_from(bytes).map_err(|_| {
+        Failure::new(number::OPERATION_NOT_SUPPORTED, format!("{bytes} bytes are more than an int counts"))
+    })
 }
 
 /// A value of an attribute, in memory that the program frees.

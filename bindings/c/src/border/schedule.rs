@@ -136,7 +136,10 @@ pub unsafe extern "C" fn adios_perform_reads(fp: *const AdiosFile, blocking: c_i
             let mut first = Ok(());
             for wanted in state.file.take_scheduled() {
                 let Some(memory) = wanted.memory else {
-                    let text = format!("{}: scheduled without memory, which only adios_check_reads can read", wanted.info.name);
+                    let text = format!(
+                        "{}: scheduled without memory, which only adios_check_reads can read",
+                        wanted.info.name
+                    );
                     first = first.and(Err(Failure::argument(text)));
                     continue;
                 };

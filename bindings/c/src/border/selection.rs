@@ -167,11 +167,7 @@ pub unsafe extern "C" fn adios_selection_boundingbox(
 /// # Safety
 /// See [`super`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn adios_selection_points(
-    ndim: c_int,
-    npoints: u64,
-    points: *const u64,
-) -> *mut AdiosSelection {
+pub unsafe extern "C" fn adios_selection_points(ndim: c_int, npoints: u64, points: *const u64) -> *mut AdiosSelection {
     value(null_mut(), || {
         if ndim < 1 {
             return Err(wrong(format!("{ndim} dimensions")));
@@ -191,8 +187,7 @@ pub unsafe extern "C" fn adios_selection_points(
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_selection_writeblock(index: c_int) -> *mut AdiosSelection {
     value(null_mut(), || {
-        let block =
-            AdiosBlock { index, is_absolute_index: 0, is_sub_pg_selection: 0, element_offset: 0, nelements: 0 };
+        let block = AdiosBlock { index, is_absolute_index: 0, is_sub_pg_selection: 0, element_offset: 0, nelements: 0 };
         made(AdiosSelection { kind: kind::BLOCK, u: AdiosSelectionParts { block } })
     })
 }

@@ -223,15 +223,29 @@ fn of_summary(element: ElementType, summary: &Summary) -> Known {
 }
 
 fn of_block(element: ElementType, block: &Block) -> Known {
-    if let Some(value) = &block.value {
-        if let Some(number) = value.as_f64().filter(|_| block.statistics.is_none()) {
-            return Known {
-                min: Some(bytes(value)),
-                max: Some(bytes(value)),
-                mean: Some(vec![number]),
-                deviation: Some(vec![0.0]),
-            };
-        }
+    if let (Some(value), None) = (&block.value, &block.statistics)
+        && let Some(number) = value.as_f64()
+    {
+        return Known {
+            min: Some(bytes(value)),
+            max: Some(bytes(value)),
+            mean: Some(vec![number]),
+            deviation: Some(vec![0.0]),
+        };
+    }
+    let complex = match &block.value {
+        Some(Value::Complex([re, im])) => Some([f64::from(*re), f64::from(*im)]),
+        Some(Value::DoubleComplex(parts)) => Some(*parts),
+        _ => None,
+    };
+    if let Some([re, im]) = complex {
+        let parts = [re.hypot(im), re, im];
+        return Known {
+            min: Some(doubles(parts)),
+            max: Some(doubles(parts)),
+            mean: Some(parts.to_vec()),
+            deviation: Some(vec![0.0; 3]),
+        };
     }
     let Some(s) = &block.statistics else { return Known::default() };
     if let Some(parts) = &s.complex {

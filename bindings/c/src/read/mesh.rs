@@ -150,7 +150,8 @@ fn real(file: &ReadFile, mesh: &str, said: &str) -> Outcome<f64> {
     if let Ok(number) = said.trim().parse() {
         return Ok(number);
     }
-    let place = file.find_variable(said.trim()).map_err(|_| wrong(mesh, format!("no number and no variable: \"{said}\"")))?;
+    let place =
+        file.find_variable(said.trim()).map_err(|_| wrong(mesh, format!("no number and no variable: \"{said}\"")))?;
     let info = file.info(i32::try_from(place).unwrap_or(i32::MAX))?;
     let number = info.value.as_ref().and_then(Value::as_f64);
     number.ok_or_else(|| wrong(mesh, format!("variable \"{said}\" is no single number")))

@@ -72,9 +72,8 @@ pub enum Advance {
     WriterDied,
 }
 
-fn layout() -> Outcome<Arc<Direct>> {
-    let layout = Direct::new(Arc::new(Posix::plain())).map_err(|e| Doing::OpenToRead.failed(e))?;
-    Ok(Arc::new(layout))
+fn layout() -> thalweg_types::Result<Arc<Direct>> {
+    Ok(Arc::new(Direct::new(Arc::new(Posix::plain()))?))
 }
 
 /// How long a program waits: a negative number waits for ever.
@@ -95,11 +94,7 @@ impl ReadFile {
     /// The same number on all ranks.
     pub fn open(path: Outcome<&str>, comm: Box<dyn Communicator>) -> Outcome<ReadFile> {
         let path = agreed(&*comm, path)?;
-        let opened = layout().and_then(|layout| match Reader::open(layout, path) {
-            Ok(reader) => Ok(Ok(reader)),
-            Err(e) => Ok(Err(e)),
-        })?;
-        let (reader, outcome) = match opened {
+        let (reader, outcome) = match layout().and_then(|layout| Reader::open(layout, path)) {
             Ok(reader) => (Some(reader), Ok(())),
             Err(e) => (None, Err(e)),
         };
@@ -114,7 +109,7 @@ impl ReadFile {
     /// As [`ReadFile::open`]; `err_end_of_stream` where it ended without a step.
     pub fn stream(path: Outcome<&str>, comm: Box<dyn Communicator>, timeout: f32) -> Outcome<ReadFile> {
         let path = agreed(&*comm, path)?;
-        let stream = Stream::open(layout()?, path, &*comm, seconds(timeout))?;
+        let stream = Stream::open(&layout, path, &*comm, seconds(timeout))?;
         ReadFile::new(Source::Stream(stream), path, comm)
     }
 
@@ -327,7 +322,8 @@ impl ReadFile {
             // Another answer was given before: a new reader has given none.
             match &mut self.source {
                 Source::File(reader) => {
-                    *reader = Reader::open(layout()?, &self.path).map_err(|e| Doing::OpenToRead.failed(e))?;
+                    let opened = layout().and_then(|layout| Reader::open(layout, &self.path));
+                    *reader = opened.map_err(|e| Doing::OpenToRead.failed(e))?;
                 }
                 Source::Stream(_) => {
                     let text = "the order of dimensions of a stream is said once";

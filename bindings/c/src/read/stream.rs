@@ -10,7 +10,7 @@ use crate::error::{Doing, Failure, Outcome, number};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_comm::Communicator;
-use thalweg_layout::Layout;
+use thalweg_layout::Direct;
 use thalweg_movement::parts::agreement::agree;
 use thalweg_reader::Reader;
 use thalweg_reader::follow::{Follower, Next, Wait};
@@ -66,7 +66,7 @@ fn decide(
 impl Stream {
     /// Collective: waits for the file's first step.
     pub fn open(
-        layout: Arc<dyn Layout>,
+        layout: &dyn Fn() -> Result<Arc<Direct>>,
         path: &str,
         comm: &dyn Communicator,
         timeout: Option<Duration>,
@@ -76,7 +76,7 @@ impl Stream {
         let mut follower = None;
         let mut missing = None;
         let (what, step) = decide(comm, OPENING, timeout, |timeout| {
-            match Follower::open(layout.clone(), path, &Wait { timeout, poll }) {
+            match Follower::open(layout()?, path, &Wait { timeout, poll }) {
                 Ok(opened) => {
                     let step = opened.step();
                     follower = Some(opened);
@@ -105,7 +105,8 @@ impl Stream {
         }
         let own = match follower {
             Some(follower) => Ok(follower),
-            None => Follower::open(layout, path, &Wait { timeout: Some(comm.timeout() / 2), poll }),
+            None => layout()
+                .and_then(|layout| Follower::open(layout, path, &Wait { timeout: Some(comm.timeout() / 2), poll })),
         };
         let own = own.and_then(|mut follower| go_to(&mut follower, step, comm, poll).map(|()| follower));
         Ok(Stream { follower: together(comm, OPENING, own).map_err(failed)?, poll })

@@ -128,9 +128,7 @@ fn bytes_of(info: &Info, n: u64) -> Outcome<u64> {
 
 /// The number of a point in a box of these extents; `None` outside.
 fn row_major(count: &[u64], point: &[u64]) -> Option<u64> {
-    count.iter().zip(point).try_fold(0u64, |at, (n, p)| {
-        if p >= n { None } else { at.checked_mul(*n)?.checked_add(*p) }
-    })
+    count.iter().zip(point).try_fold(0u64, |at, (n, p)| if p >= n { None } else { at.checked_mul(*n)?.checked_add(*p) })
 }
 
 /// The point at a number in a box of these extents; `None` outside.
@@ -166,17 +164,20 @@ impl ReadFile {
         let rank = info.shape.len();
         match &part {
             Part::Box(b) if b.offset.len() != rank => {
-                return Err(argument(&info, format!("a box of {} dimensions, the variable has {rank}", b.offset.len())));
+                return Err(argument(
+                    &info,
+                    format!("a box of {} dimensions, the variable has {rank}", b.offset.len()),
+                ));
             }
             Part::Points { .. } if rank == 0 => return Err(argument(&info, "a single value has no points")),
             Part::Points { rank: given, container: None, .. } if *given != rank && *given != 1 => {
                 return Err(argument(&info, format!("points of {given} dimensions, the variable has {rank}")));
             }
-            Part::Points { container: Some(container), .. } => {
-                if !matches!(**container, Part::Box(_) | Part::Block { .. }) {
-                    let text = format!("{}: points lie in a box or a block", info.name);
-                    return Err(Failure::new(number::INVALID_SELECTION, text));
-                }
+            Part::Points { container: Some(container), .. }
+                if !matches!(**container, Part::Box(_) | Part::Block { .. }) =>
+            {
+                let text = format!("{}: points lie in a box or a block", info.name);
+                return Err(Failure::new(number::INVALID_SELECTION, text));
             }
             Part::Block { absolute: true, .. } if steps.len() > 1 => {
                 return Err(argument(&info, "a block counted over all steps is in one of them"));
@@ -365,7 +366,11 @@ impl ReadFile {
                 };
                 let (first, length) = (bytes_of(info, *first)?, bytes_of(info, *count)?);
                 if first.checked_add(length).is_none_or(|end| end > whole) {
-                    return Err(bounds(info, step, format!("block {n} has {} elements", whole / info.element.size().max(1))));
+                    return Err(bounds(
+                        info,
+                        step,
+                        format!("block {n} has {} elements", whole / info.element.size().max(1)),
+                    ));
                 }
                 Ok(vec![Read { step, selection, length, way: Way::Range(first, length) }])
             }
@@ -419,7 +424,7 @@ impl ReadFile {
         container: Option<&Part>,
     ) -> Outcome<Vec<Read>> {
         let dims = info.shape.len();
-        let n = if rank == 0 { 0 } else { coordinates.len() / rank };
+        let n = coordinates.len().checked_div(rank).unwrap_or(0);
         let length = bytes_of(info, n as u64)?;
         let local = info.kind == Kind::Local;
         let mut step = step;
