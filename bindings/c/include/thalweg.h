@@ -357,10 +357,11 @@ typedef struct thalweg_request {
     uint64_t bytes;                     /* of the memory at `data` */
 } thalweg_request;
 
-/* Bytes that a request without `memory` fills; `data` and `bytes` may be 0. */
+/* Bytes of memory that a request needs; its `data` and `bytes` may be 0. */
 int thalweg_get_bytes(thalweg_reader *reader, const thalweg_request *request, uint64_t *bytes);
 
-/* Reads; not collective. Elements that no block covers stay as they are. A text gets a zero byte behind it where there is room. */
+/* Reads; not collective. Elements that no block covers stay as they are. A text gets a zero byte behind it where there is room; several
+ * steps of texts come one behind the other without. */
 int thalweg_get(thalweg_reader *reader, const thalweg_request *request);
 
 /* As thalweg_get, for one step. */

@@ -103,7 +103,8 @@ pub(super) fn status(body: impl FnOnce() -> Result<()>) -> c_int {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => keep(&error),
         Err(panic) => {
-            let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            let text =
+                panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
             let what = format!("this is a mistake in Thalweg, please report it: {}", text.unwrap_or("no message"));
             keep(&Error::new(ErrorKind::Io, what))
         }
@@ -152,7 +153,11 @@ extern "C" fn thalweg_status_text(number: c_int) -> *const c_char {
 
 /// A failure that the program asked for, as its own words.
 pub(super) fn of_program(why: &str) -> Error {
-    if why.is_empty() { wrong("the program gave this step up") } else { wrong(format!("the program gave this step up: {why}")) }
+    if why.is_empty() {
+        wrong("the program gave this step up")
+    } else {
+        wrong(format!("the program gave this step up: {why}"))
+    }
 }
 
 #[cfg(test)]

@@ -92,7 +92,12 @@ unsafe fn asked<'c>(
     // SAFETY: from C.
     unsafe {
         let out = place(out, "the place for the output")?;
-        Ok(Asked { out, group: text(group, "the group's name")?, path: text(path, "the file's name")?, mode: mode(number, after)? })
+        Ok(Asked {
+            out,
+            group: text(group, "the group's name")?,
+            path: text(path, "the file's name")?,
+            mode: mode(number, after)?,
+        })
     }
 }
 
@@ -235,9 +240,8 @@ impl NativeOutput {
         };
         check_type(block.check_type, block.number, element, name)?;
         let too_large = || Error::new(ErrorKind::OutOfBounds, "a block of more than 2^64 bytes");
-        let bytes_of = |extents: &[u64]| {
-            elements(extents).and_then(|n| n.checked_mul(element.size())).ok_or_else(too_large)
-        };
+        let bytes_of =
+            |extents: &[u64]| elements(extents).and_then(|n| n.checked_mul(element.size())).ok_or_else(too_large);
         let length = match (&memory, &given) {
             (Some(memory), _) => Some(bytes_of(&memory.shape)?),
             (None, Some(given)) => Some(bytes_of(&given.count)?),
@@ -262,7 +266,8 @@ impl NativeOutput {
         if let Some(Given { shape, offset, count }) = given {
             let zeros = || vec![0; count.len()];
             let shape = shape.or_else(|| (!global.is_empty()).then_some(global));
-            let shape = Shape { global: shape.unwrap_or_else(zeros), offset: offset.unwrap_or_else(zeros), local: count };
+            let shape =
+                Shape { global: shape.unwrap_or_else(zeros), offset: offset.unwrap_or_else(zeros), local: count };
             output.set_next_box(at, shape)?;
         }
         match (block.deferred != 0, &memory) {

@@ -15,10 +15,10 @@ use thalweg_comm::Communicator;
 use thalweg_comm_mpi::ThalwegMpiTable;
 use thalweg_layout::{Direct, Layout};
 use thalweg_movement::parts::agreement::agree;
-use thalweg_reader::Reader;
 use thalweg_reader::follow::{Follower, Next, Wait};
+use thalweg_reader::{Batch, Reader};
 use thalweg_store::posix::Posix;
-use thalweg_types::{BoundingBox, Error, ErrorKind, MemoryBox, Result, Selection};
+use thalweg_types::{BoundingBox, Error, ErrorKind, Result, Selection};
 
 /// `thalweg_reader`.
 struct NativeReader(Mutex<Open>);
@@ -30,7 +30,8 @@ struct Open {
     variables: HashMap<String, Box<KeptVariable>>,
     attributes: HashMap<String, Box<KeptAttribute>>,
     names: Option<Names>,
-    noted: Vec<Noted>,
+    /// Noted and not yet performed.
+    later: Vec<Together>,
 }
 
 #[derive(Default)]
@@ -40,16 +41,55 @@ struct Names {
     groups: Vec<CString>,
 }
 
-/// A request as it will be carried out.
+/// A request as it will be carried out: its memory, and what fills it.
 struct Noted {
     name: String,
-    steps: Vec<u64>,
-    selection: Selection,
-    memory: Option<MemoryBox>,
     data: *mut c_void,
     /// Of the memory at `data`.
     bytes: u64,
-    is_text: bool,
+    source: From,
+}
+
+enum From {
+    /// A read of the batch.
+    Batch,
+    /// Texts, which come from the index: they are here already.
+    Index(Vec<u8>),
+}
+
+/// Requests that are carried out together, all of one look at the file.
+struct Together {
+    batch: Batch,
+    noted: Vec<Noted>,
+}
+
+impl Together {
+    fn of(reader: &Reader) -> Together {
+        Together { batch: reader.batch(), noted: Vec::new() }
+    }
+
+    /// Fills the memory of all of them.
+    ///
+    /// # Safety
+    /// See [`super::super`]; no two of them share memory.
+    unsafe fn perform(self) -> Result<()> {
+        let mut out = Vec::new();
+        for Noted { name, data, bytes, source } in &self.noted {
+            // SAFETY: from C.
+            let memory = checked(unsafe { pointer::bytes_mut(*data, *bytes, name) })?;
+            match source {
+                From::Batch => out.push(memory),
+                From::Index(text) => {
+                    // Checked when it was noted.
+                    memory[..text.len()].copy_from_slice(text);
+                    if let Some(end) = memory.get_mut(text.len()) {
+                        *end = 0;
+                    }
+                }
+            }
+        }
+        self.batch.perform(&mut out).map(|_| ())
+    }
 }
 
 /// `thalweg_selection`.
@@ -96,7 +136,14 @@ fn layout() -> Result<Arc<dyn Layout>> {
 
 impl Open {
     fn new(reader: Reader) -> Open {
-        Open { reader, following: None, variables: HashMap::new(), attributes: HashMap::new(), names: None, noted: Vec::new() }
+        Open {
+            reader,
+            following: None,
+            variables: HashMap::new(),
+            attributes: HashMap::new(),
+            names: None,
+            later: Vec::new(),
+        }
     }
 
     fn variable(&mut self, name: &str) -> Result<&KeptVariable> {
@@ -124,7 +171,9 @@ impl Open {
         let left = &steps[first..];
         let count = if count == u64::MAX { left.len() as u64 } else { count.max(1) };
         let taken = usize::try_from(count).ok().and_then(|n| left.get(..n));
-        Ok(taken.ok_or_else(|| no_step(format!("{count} steps from {}, {} are there", steps[first], left.len())))?.to_vec())
+        Ok(taken
+            .ok_or_else(|| no_step(format!("{count} steps from {}, {} are there", steps[first], left.len())))?
+            .to_vec())
     }
 
     fn names(&mut self) -> &Names {
@@ -136,11 +185,11 @@ impl Open {
         })
     }
 
-    /// Checks a request against the file. Returns it and the bytes it fills.
+    /// Plans a request, adding it to `to`. Returns the bytes of memory that it needs.
     ///
     /// # Safety
     /// See [`super::super`].
-    unsafe fn note(&mut self, request: &CRequest) -> Result<(Noted, u64)> {
+    unsafe fn note(&mut self, request: &CRequest, to: &mut Together) -> Result<u64> {
         // SAFETY: from C.
         let (name, selection, memory) = unsafe {
             let name = text(request.name, "the variable's name")?;
@@ -149,89 +198,36 @@ impl Open {
         let element = self.variable(name)?.variable.element;
         check_type(request.check_type, request.number, element, name)?;
         let steps = self.steps(name, request.step, request.steps)?;
-        let mut bytes = 0u64;
-        for step in &steps {
-            let length = self.reader.length(name, *step, &selection)?;
-            bytes = bytes.checked_add(length).ok_or_else(|| wrong("more bytes than 64 bits count").in_variable(name))?;
-        }
-        let noted = Noted {
-            name: name.to_string(),
-            steps,
-            selection,
-            memory,
-            data: request.data,
-            bytes: request.bytes,
-            is_text: element.is_text(),
+        let (source, needed) = if element.is_text() {
+            let mut all = Vec::new();
+            for step in &steps {
+                all.extend(self.reader.read_to_vec(name, *step, &selection)?);
+            }
+            let needed = all.len() as u64;
+            (From::Index(all), needed)
+        } else {
+            let number = to.batch.add(name, &steps, &selection, memory.as_ref())?;
+            (From::Batch, to.batch.bytes(number))
         };
-        Ok((noted, bytes))
+        to.noted.push(Noted { name: name.to_string(), data: request.data, bytes: request.bytes, source });
+        Ok(needed)
     }
 
-    /// Refuses memory of another size than is filled.
-    fn check_room(noted: &Noted, bytes: u64, size: u64) -> Result<()> {
-        let needed = match &noted.memory {
-            Some(memory) => memory.elements()?.checked_mul(size).ok_or_else(|| wrong("a memory of more than 2^64 bytes"))?,
-            None => bytes,
-        };
-        if noted.bytes == needed || (noted.is_text && noted.bytes > needed) {
-            return Ok(());
-        }
-        let what = format!("{} bytes of memory were given, {needed} are needed", noted.bytes);
-        Err(wrong(what).in_variable(&*noted.name))
-    }
-
-    /// Fills the memory of a request.
+    /// As [`Open::note`], for a request with memory.
     ///
     /// # Safety
     /// See [`super::super`].
-    unsafe fn fill(&self, noted: &Noted) -> Result<()> {
+    unsafe fn ready(&mut self, request: &CRequest, to: &mut Together) -> Result<()> {
         // SAFETY: from C.
-        let out = checked(unsafe { pointer::bytes_mut(noted.data, noted.bytes, &noted.name) })?;
-        if noted.is_text {
-            let mut filled = 0;
-            for step in &noted.steps {
-                let text = self.reader.read_to_vec(&noted.name, *step, &noted.selection)?;
-                let end = filled + text.len();
-                let too_small = || wrong("the text is longer than when it was asked for").in_variable(&*noted.name);
-                out.get_mut(filled..end).ok_or_else(too_small)?.copy_from_slice(&text);
-                filled = end;
-            }
-            if let Some(end) = out.get_mut(filled) {
-                *end = 0;
-            }
-            return Ok(());
+        let needed = unsafe { self.note(request, to) }?;
+        let Some(noted) = to.noted.last() else { return Ok(()) };
+        let longer = matches!(noted.source, From::Index(_)) && noted.bytes > needed;
+        if noted.bytes != needed && !longer {
+            let what = format!("{} bytes of memory were given, {needed} are needed", noted.bytes);
+            return Err(wrong(what).in_variable(&*noted.name));
         }
-        match &noted.memory {
-            None => self.reader.read_steps(&noted.name, &noted.steps, &noted.selection, out).map(|_| ()),
-            Some(memory) => self.fill_box(noted, memory, out).map_err(|e| e.in_variable(&*noted.name)),
-        }
-    }
-
-    /// Reads into a box of a larger array.
-    fn fill_box(&self, noted: &Noted, memory: &MemoryBox, out: &mut [u8]) -> Result<()> {
-        let [step] = noted.steps[..] else {
-            return Err(wrong("a box of memory takes one step"));
-        };
-        let count = match &noted.selection {
-            Selection::Box(wanted) => wanted.count.clone(),
-            Selection::All => self.reader.shape(&noted.name, step)?,
-            Selection::Block(n) => {
-                let blocks = self.reader.blocks(&noted.name, step)?;
-                let block = usize::try_from(*n).ok().and_then(|n| blocks.into_iter().nth(n));
-                block.map(|b| b.count).ok_or_else(|| wrong(format!("there is no block {n}")))?
-            }
-            Selection::Points(_) => return Err(wrong("points have no box in memory")),
-        };
-        let runs = memory.runs(&count)?;
-        let elements = memory.elements()?.max(1);
-        let size = out.len() / usize::try_from(elements).map_err(|_| wrong("a memory of more than 2^64 elements"))?;
-        let run = size * usize::try_from(runs.length()).map_err(|_| wrong("a row of more than 2^64 elements"))?;
-        let starts: Vec<usize> = runs.map(|at| at as usize * size).collect();
-        // What no block covers is to stay.
-        let mut packed = Vec::new();
-        starts.iter().for_each(|at| packed.extend_from_slice(&out[*at..at + run]));
-        self.reader.read(&noted.name, step, &noted.selection, &mut packed)?;
-        for (row, at) in packed.chunks_exact(run.max(1)).zip(starts) {
-            out[at..at + run].copy_from_slice(row);
+        if noted.data.is_null() && noted.bytes > 0 {
+            return Err(wrong(format!("a null pointer for {} bytes", noted.bytes)).in_variable(&*noted.name));
         }
         Ok(())
     }
@@ -376,8 +372,7 @@ unsafe extern "C" fn thalweg_core_reader_follow(
             let comm = communicator(table, comm)?;
             (comm, place(reader, "the place for the reader").and_then(|p| Ok((p, text(path, "the file's name")?))))
         };
-        let opened =
-            asked.and_then(|(place, path)| Ok((place, Follower::open(layout()?, path, &wait(timeout)?)?)));
+        let opened = asked.and_then(|(place, path)| Ok((place, Follower::open(layout()?, path, &wait(timeout)?)?)));
         let (place, follower) = together(&*comm, opened, "follow the file")?;
         let mut open = Open::new(follower.reader().clone());
         open.following = Some(Following { follower, comm });
@@ -389,11 +384,7 @@ unsafe extern "C" fn thalweg_core_reader_follow(
 /// # Safety
 /// See [`super::super`].
 #[unsafe(no_mangle)]
-unsafe extern "C" fn thalweg_reader_follow(
-    reader: *mut *mut NativeReader,
-    path: *const c_char,
-    timeout: f64,
-) -> c_int {
+unsafe extern "C" fn thalweg_reader_follow(reader: *mut *mut NativeReader, path: *const c_char, timeout: f64) -> c_int {
     // SAFETY: from C.
     unsafe { thalweg_core_reader_follow(reader, path, timeout, null(), std::ptr::null_mut()) }
 }
@@ -416,7 +407,12 @@ unsafe extern "C" fn thalweg_reader_advance(reader: *const NativeReader, to_last
                 Next::End => return no(ErrorKind::EndOfStream, "the file was closed for good"),
                 Next::WriterDied => return no(ErrorKind::PeerLost, "the writer is gone without closing the file"),
             }
-            // What is known of variables is of the steps before; noted requests name theirs.
+            // What is known of variables is of the steps before; what was noted stays so, of that look at the file.
+            if open.later.last().is_some_and(|t| !t.noted.is_empty()) {
+                open.later.push(Together::of(following.follower.reader()));
+            } else {
+                open.later.clear();
+            }
             open.reader = following.follower.reader().clone();
             open.variables.clear();
             open.attributes.clear();
@@ -666,8 +662,11 @@ unsafe extern "C" fn thalweg_get_bytes(
     status(|| unsafe {
         let bytes = checked(pointer::out(bytes, "the place for the number of bytes"))?;
         let request = handle(request, "request")?;
-        *bytes = with(reader, |open| open.note(request))?.1;
-        Ok(())
+        with(reader, |open| {
+            let mut alone = Together::of(&open.reader);
+            *bytes = open.note(request, &mut alone)?;
+            Ok(())
+        })
     })
 }
 
@@ -679,8 +678,9 @@ unsafe extern "C" fn thalweg_get(reader: *const NativeReader, request: *const CR
     status(|| unsafe {
         let request = handle(request, "request")?;
         with(reader, |open| {
-            let noted = open.ready(request)?;
-            open.fill(&noted)
+            let mut alone = Together::of(&open.reader);
+            open.ready(request, &mut alone)?;
+            alone.perform()
         })
     })
 }
@@ -696,8 +696,7 @@ unsafe extern "C" fn thalweg_read(
     data: *mut c_void,
     bytes: u64,
 ) -> c_int {
-    let request =
-        CRequest { name, check_type: 0, number: -1, step, steps: 1, selection, memory: null(), data, bytes };
+    let request = CRequest { name, check_type: 0, number: -1, step, steps: 1, selection, memory: null(), data, bytes };
     // SAFETY: from C.
     unsafe { thalweg_get(reader, &request) }
 }
@@ -710,9 +709,16 @@ unsafe extern "C" fn thalweg_get_deferred(reader: *const NativeReader, request: 
     status(|| unsafe {
         let request = handle(request, "request")?;
         with(reader, |open| {
-            let noted = open.ready(request)?;
-            open.noted.push(noted);
-            Ok(())
+            // A request that is refused is not to be in the batch.
+            let mut alone = Together::of(&open.reader);
+            open.ready(request, &mut alone)?;
+            let mut last = match open.later.pop() {
+                Some(last) => last,
+                None => Together::of(&open.reader),
+            };
+            let noted = open.ready(request, &mut last);
+            open.later.push(last);
+            noted
         })
     })
 }
@@ -723,26 +729,6 @@ unsafe extern "C" fn thalweg_get_deferred(reader: *const NativeReader, request: 
 unsafe extern "C" fn thalweg_perform(reader: *const NativeReader) -> c_int {
     // SAFETY: from C.
     status(|| unsafe {
-        with(reader, |open| {
-            let noted = std::mem::take(&mut open.noted);
-            noted.iter().try_for_each(|noted| open.fill(noted))
-        })
+        with(reader, |open| std::mem::take(&mut open.later).into_iter().try_for_each(|together| together.perform()))
     })
-}
-
-impl Open {
-    /// A request that can be carried out.
-    ///
-    /// # Safety
-    /// See [`super::super`].
-    unsafe fn ready(&mut self, request: &CRequest) -> Result<Noted> {
-        // SAFETY: from C.
-        let (noted, bytes) = unsafe { self.note(request) }?;
-        let size = self.variable(&noted.name)?.variable.element.size();
-        Open::check_room(&noted, bytes, size)?;
-        if noted.data.is_null() && noted.bytes > 0 {
-            return Err(wrong(format!("a null pointer for {} bytes", noted.bytes)).in_variable(noted.name));
-        }
-        Ok(noted)
-    }
 }

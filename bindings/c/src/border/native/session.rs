@@ -1,6 +1,8 @@
 //! Sessions, and groups declared from code.
 
-use super::{communicator, element, handle, lock, numbers, place, pointer, status, take_back, text, text_or_empty, wrong};
+use super::{
+    communicator, element, handle, lock, numbers, place, pointer, status, take_back, text, text_or_empty, wrong,
+};
 use crate::process::SharedGroup;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, Mutex};
@@ -93,9 +95,7 @@ unsafe extern "C" fn thalweg_session_open_text(
 ) -> c_int {
     let xml = if xml.is_null() { c"".as_ptr() } else { xml };
     // SAFETY: from C.
-    unsafe {
-        thalweg_core_session_open(session, std::ptr::null(), xml, name, std::ptr::null(), std::ptr::null_mut())
-    }
+    unsafe { thalweg_core_session_open(session, std::ptr::null(), xml, name, std::ptr::null(), std::ptr::null_mut()) }
 }
 
 /// # Safety
@@ -435,8 +435,7 @@ unsafe extern "C" fn thalweg_define_attribute_of(
 ) -> c_int {
     status(|| {
         // SAFETY: from C.
-        let (full, variable) =
-            unsafe { (text(name, "the attribute's name")?, text(variable, "the variable's name")?) };
+        let (full, variable) = unsafe { (text(name, "the attribute's name")?, text(variable, "the variable's name")?) };
         let (path, name) = split(full);
         // SAFETY: from C.
         unsafe { change(group, |builder| builder.define_attribute_from(name, path, variable)) }
