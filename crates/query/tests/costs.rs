@@ -167,6 +167,16 @@ fn an_array_larger_than_memory_is_searched_in_parts() {
 }
 
 #[test]
+fn blocks_over_each_other_do_not_cover_what_neither_holds() {
+    // Together they have as many elements as the array.
+    let block = (BoundingBox::new([0, 0], [1, 2]), vec![Value::I32(5); 2]);
+    let array = Array { element: ElementType::I32, stats: "full", shape: [1, 4], blocks: vec![block.clone(), block] };
+    let reader = written(&[array.clone(), array]);
+    let query = Query::compare("a", Operator::Equal, 5);
+    assert_eq!(query.evaluate(&reader, 0).unwrap().next_batch(9).unwrap().places, [0, 1]);
+}
+
+#[test]
 fn what_became_so_between_two_steps() {
     let [a, b] = arrays();
     let file = Counted::new(&[&[a.clone(), b.clone()], &[b, a]]);
