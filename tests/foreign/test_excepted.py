@@ -95,9 +95,9 @@ class Excepted(unittest.TestCase):
             np.testing.assert_array_equal(file.read("one_wide", block_id=2), self.odd["one_wide"].block(self.odd["one_wide"].steps[0][2]))
 
     def test_case_holes(self):
-        got = np.array([float(v) for v in self.dump("holes")])
-        self.assertTrue(np.any(got[~np.concatenate([self.said["holes"].covered(s) for s in range(3)])] != 0))
-        np.testing.assert_array_equal(self.file.read("holes", [0], [12], step_selection=[0, 1]), self.said["holes"].whole(0))
+        got = np.array([float(v) for v in self.dump("/holes")])
+        self.assertTrue(np.any(got[~np.concatenate([self.said["/holes"].covered(s) for s in range(3)])] != 0))
+        np.testing.assert_array_equal(self.file.read("/holes", [0], [12], step_selection=[0, 1]), self.said["/holes"].whole(0))
 
     def test_case_scalar_values(self):
         self.assertEqual([b["value"] for b in self.said["rank"].steps[0]], [0, 1, 2, 3])
@@ -156,6 +156,28 @@ class Excepted(unittest.TestCase):
     def test_case_nothing_finite(self):
         self.assertEqual((self.known["/empty/rows"]["Min"], self.known["/empty/rows"]["Max"]), ("inf", "-inf"))
         self.assertEqual(self.shown["/empty/rows"][3].replace("null", "").split(), ["/"] * 3)
+
+    def test_case_transformed_values(self):
+        path = os.path.join(self.folder, "silent.bp")
+        manifest = written.write(path, "silent", transform="zlib", ranks=2, steps=1)
+        with adios2.FileReader(path) as file:
+            self.assertEqual(file.available_variables()["/global/double_2d"]["Type"], "int8_t")
+            plain = manifest.variables["/statistics/minmax"]
+            got = np.ravel(file.read("/statistics/minmax"))
+            np.testing.assert_array_equal(got, plain.whole(min(plain.steps)).ravel())
+
+    def test_case_transformed_statistics(self):
+        path = os.path.join(self.folder, "transformed.bp")
+        written.write(path, transform="zlib", ranks=2, steps=1)
+        with self.assertRaises((RuntimeError, ValueError)):
+            adios2.FileReader(path)
+        self.assertIn("/global/double_2d", bpls.listing(path, "-l"))
+
+    def test_case_zstd(self):
+        path = os.path.join(self.folder, "zstd.bp")
+        written.write(path, transform="zstd", ranks=2, steps=1)
+        code, _, complaint = bpls.attempt("-d", path, "/global/double_2d")
+        self.assertTrue(code != 0 or complaint)
 
     def test_case_step_records(self):
         path = os.path.join(self.folder, "followed.bp")

@@ -12,11 +12,6 @@ import bpls
 import written
 from test_values import Bpls
 
-try:
-    import adios2
-except ImportError:
-    adios2 = None
-
 LOSSLESS = ["identity", "zlib:1", "zlib", "bzip2:3", "lz4", "lz4:lvl=20,threshold=500", "blosc",
             "blosc:compressor=blosclz,lvl=9,shuffle=bit", "blosc:compressor=lz4,shuffle=byte,lvl=5",
             "blosc:compressor=lz4hc,threads=2", "blosc:compressor=zlib,shuffle=byte", "blosc:compressor=zstd,lvl=7"]
@@ -69,28 +64,6 @@ class Transforms(unittest.TestCase):
         told = subprocess.run([command(), "dump", self.path, name, "--json"], stdout=subprocess.PIPE, text=True, check=True)
         parts = json.loads(told.stdout)["variables"][0]["parts"]
         return np.array([v for part in parts for v in np.ravel(part["values"])], dtype=written.NUMPY[kind])
-
-    def test_bpls_names_what_is_ours_alone(self):
-        written.write(self.path, transform="zstd", ranks=2, steps=1)
-        code, _, complaint = bpls.attempt("-d", self.path, "/global/double_2d")
-        self.assertTrue(code != 0 or complaint, "docs/format/transforms.md says that ADIOS 1.13 does not read zstd")
-
-    @unittest.skipIf(adios2 is None, "the adios2 wheel is not installed")
-    def test_adios2_reads_other_variables_where_transformed_ones_have_no_statistics(self):
-        manifest = written.write(self.path, "silent", transform="zlib", ranks=2, steps=1)
-        with adios2.FileReader(self.path) as file:
-            plain = file.read("/statistics/minmax")
-            known = file.available_variables()
-        variable = manifest.variables["/statistics/minmax"]
-        np.testing.assert_array_equal(np.ravel(plain), variable.whole(min(variable.steps)).ravel())
-        self.assertEqual(known["/global/double_2d"]["Type"], "int8_t")
-
-
-    @unittest.skipIf(adios2 is None, "the adios2 wheel is not installed")
-    def test_adios2_does_not_open_files_of_transformed_variables_with_statistics(self):
-        written.write(self.path, transform="zlib", ranks=2, steps=1)
-        with self.assertRaises(Exception, msg="docs/format/transforms.md says that adios2 does not open it"):
-            adios2.FileReader(self.path)
 
 
 def command():
