@@ -122,6 +122,20 @@ static void files(const char *path)
     is(adios_schedule_read(f, NULL, "T", 2, 2, T) == err_invalid_timestep, "steps that are not there are refused");
     is(adios_schedule_read(f, NULL, "late", 0, 1, T) == 0 && adios_perform_reads(f, 1) == 0 && T[0] == 0.5,
           "a variable's steps are its own");
+    /* One that fails does not keep the others from being read, and two may share memory. */
+    double more[64] = {0};
+    const uint64_t corner[2] = {0, 1}, one[2] = {1, 1};
+    ADIOS_SELECTION *first = adios_selection_boundingbox(2, corner, one), *beyond = adios_selection_writeblock(size);
+    adios_schedule_read(f, beyond, "T", 0, 1, more + 32);
+    adios_schedule_read(f, first, "T", 0, 3, more);
+    adios_schedule_read(f, NULL, "N", 0, 1, T);
+    is(adios_perform_reads(f, 1) == err_out_of_bound && more[0] == 1 && more[2] == 201 && *(int *)T == 2 * size,
+       "a read that fails leaves the others");
+    adios_schedule_read(f, first, "T", 0, 3, more);
+    adios_schedule_read(f, first, "T", 1, 2, more + 1);
+    is(adios_perform_reads(f, 1) == 0 && more[0] == 1 && more[1] == 101 && more[2] == 201, "two reads may share memory");
+    adios_selection_delete(first);
+    adios_selection_delete(beyond);
     char note[20];
     is(adios_schedule_read(f, NULL, "note", 1, 1, note) == 0 && adios_perform_reads(f, 1) == err_out_of_bound,
           "a text longer than in the first step is refused");

@@ -5,10 +5,11 @@ use super::memory::{Arena, Owned, count, is_out, take_back};
 use super::read::{State, chunk_memory, type_number, with_file};
 use super::structures::{AdiosFile, AdiosSelection, AdiosVarChunk};
 use super::{pointer, selection, status};
-use crate::error::{Failure, Outcome};
-use crate::read::wanted::{Read, Wanted};
+use crate::error::{Doing, Failure, Outcome, number};
+use crate::read::wanted::{Read, Wanted, Way};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
+use thalweg_types::Selection;
 
 /// Notes down a read.
 ///
@@ -120,8 +121,98 @@ unsafe fn fetch(state: &State, wanted: &Wanted, reads: &[Read], memory: *mut c_v
     Ok(())
 }
 
-/// Reads what was scheduled, or makes it ready for [`adios_check_reads`]. Where one read fails the others are done all the
-/// same; the first failure is told.
+/// A read that goes into the program's memory as it is, of one step or of several that lie one behind the other.
+struct Straight {
+    wanted: usize,
+    steps: Vec<u64>,
+    selection: Selection,
+    address: usize,
+    bytes: u64,
+}
+
+/// Whether no two of these share memory, so that all may be written at the same time.
+fn apart(reads: &[Straight]) -> bool {
+    let mut places: Vec<(usize, u64)> = reads.iter().filter(|r| r.bytes > 0).map(|r| (r.address, r.bytes)).collect();
+    places.sort_unstable();
+    places.windows(2).all(|two| two[0].0 as u64 + two[0].1 <= two[1].0 as u64)
+}
+
+/// Reads everything that was scheduled, together where that can be. Where one read fails the others are done all the same;
+/// the first failure is told.
+///
+/// # Safety
+/// As [`adios_perform_reads`].
+unsafe fn perform(state: &State, all: &[Wanted]) -> Outcome<()> {
+    let mut first = Ok(());
+    let mut straight: Vec<Straight> = Vec::new();
+    for (number, wanted) in all.iter().enumerate() {
+        let Some(memory) = wanted.memory else {
+            let text = "scheduled without memory, which only adios_check_reads can read";
+            first = first.and(Err(Failure::argument(format!("{}: {text}", wanted.info.name))));
+            continue;
+        };
+        let reads = match state.file.resolve_all(wanted) {
+            Ok(reads) => reads,
+            Err(failure) => {
+                first = first.and(Err(failure));
+                continue;
+            }
+        };
+        if !reads.iter().all(|r| matches!(r.way, Way::Straight)) {
+            // SAFETY: as the caller promises.
+            first = first.and(unsafe { fetch(state, wanted, &reads, memory as *mut c_void) });
+            continue;
+        }
+        let mut address = memory;
+        for Read { step, selection, length, .. } in reads {
+            match straight.last_mut() {
+                Some(last) if last.wanted == number && last.selection == selection && last.steps.last() < Some(&step) => {
+                    last.steps.push(step);
+                    last.bytes += length;
+                }
+                _ => straight.push(Straight { wanted: number, steps: vec![step], selection, address, bytes: length }),
+            }
+            address = address.wrapping_add(length as usize);
+        }
+    }
+    // SAFETY: as the caller promises; slices of one batch share nothing.
+    let memory = |read: &Straight, bytes: u64| unsafe {
+        pointer::bytes_mut(read.address as *mut c_void, bytes, &all[read.wanted].info.name)
+    };
+    if apart(&straight) {
+        let mut batch = state.file.reader().batch();
+        let mut out: Vec<&mut [u8]> = Vec::with_capacity(straight.len());
+        let mut planned = Vec::with_capacity(straight.len());
+        for read in straight {
+            match batch.add(&all[read.wanted].info.name, &read.steps, &read.selection, None) {
+                Ok(number) if batch.bytes(number) == read.bytes => {
+                    out.push(memory(&read, read.bytes)?);
+                    planned.push(read);
+                }
+                Ok(_) => {
+                    return Err(Failure::new(number::UNSPECIFIED, "a read of another length than it was planned for"));
+                }
+                Err(e) => first = first.and(Err(Doing::Read.failed(e))),
+            }
+        }
+        if batch.perform(&mut out).is_ok() {
+            return first;
+        }
+        straight = planned;
+    }
+    // One of them fails, or memory is shared: one by one, so that each that can be read is.
+    for read in &straight {
+        let name = &all[read.wanted].info.name;
+        let done = memory(read, read.bytes).and_then(|out| {
+            let done = state.file.reader().read_steps(name, &read.steps, &read.selection, out);
+            done.map(drop).map_err(|e| Doing::Read.failed(e))
+        });
+        first = first.and(done);
+    }
+    first
+}
+
+/// Reads what was scheduled, or makes it ready for [`adios_check_reads`].
 ///
 /// # Safety
 /// The memory of scheduled reads is still there, large enough for the selections that were given with it.
@@ -133,23 +224,9 @@ pub unsafe extern "C" fn adios_perform_reads(fp: *const AdiosFile, blocking: c_i
             if blocking == 0 {
                 return state.file.begin_pieces();
             }
-            let mut first = Ok(());
-            for wanted in state.file.take_scheduled() {
-                let Some(memory) = wanted.memory else {
-                    let text = format!(
-                        "{}: scheduled without memory, which only adios_check_reads can read",
-                        wanted.info.name
-                    );
-                    first = first.and(Err(Failure::argument(text)));
-                    continue;
-                };
-                let done = state.file.resolve_all(&wanted).and_then(|reads| {
-                    // SAFETY: as the caller promises.
-                    unsafe { fetch(state, &wanted, &reads, memory as *mut c_void) }
-                });
-                first = first.and(done);
-            }
-            first
+            let all = state.file.take_scheduled();
+            // SAFETY: as the caller promises.
+            unsafe { perform(state, &all) }
         })
     })
 }
