@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# What is installed is found: by CMake, by pkg-config, by thalweg-config, wherever the folder has been moved to; programs built so run.
+# shellcheck disable=SC2317  # functions are called by name, through try
+# shellcheck disable=SC2046,SC2086  # what is asked for is several flags
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+source scripts/machine.sh
+use_mpi "${MPI:-openmpi}"
+needs "${cpp_packages[@]}" gfortran
+read -ra mpiexec <<<"$MPIEXEC"
+if [[ $(id -u) == 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+
+here=$PWD/tests/system/install
+prefix=$PWD/build/c-api/prefix
+work=$PWD/build/install/$MPI
+rm -rf "$work"
+mkdir -p "$work"
+failed=0
+ranks=3
+[[ $MPI_RANKS -ge 3 ]] || ranks=$MPI_RANKS
+
+try() { # try NAME COMMAND...: one check
+    local name=$1 status=0
+    shift
+    "$@" >>"$work/log" 2>&1 || status=$?
+    if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && tail -n 20 "$work/log" && failed=1; fi
+}
+run() { # run RANKS PROGRAM...
+    local ranks=$1
+    shift
+    (cd "$work" && timeout 120 "${mpiexec[@]}" -n "$ranks" "$@")
+}
+
+try "install" bindings/c/install.sh "$prefix"
+
+# Everything from a folder that was moved after it was installed.
+moved=$work/moved
+cp -r "$prefix" "$moved"
+configure() { # configure FOLDER ARGUMENT...
+    cmake -S "$here" -B "$1" -D CMAKE_PREFIX_PATH="$moved" -D mpi="$MPI" -D CMAKE_C_COMPILER="$MPICC" \
+        -D CMAKE_CXX_COMPILER="mpicxx.$MPI" -D CMAKE_Fortran_COMPILER="mpif90.$MPI" "${@:2}"
+}
+try "CMake finds it ($MPI)" configure "$work/cmake"
+try "CMake builds C, C++ and Fortran ($MPI)" cmake --build "$work/cmake"
+for count in 1 "$ranks"; do
+    try "adios.h by CMake ($MPI, $count ranks)" run "$count" ./cmake/adios MPI "adios-$count.bp" 3
+    try "thalweg.h by CMake ($MPI, $count ranks)" run "$count" ./cmake/native .
+    try "thalweg.hpp by CMake ($MPI, $count ranks)" run "$count" ./cmake/cpp .
+done
+cp examples/heat/heat.xml "$work"
+try "Fortran by CMake ($MPI, $ranks ranks)" run "$ranks" ./cmake/heat heat.xml heat.bp
+try "without MPI by CMake" "$work/cmake/alone" "$work"
+uses_moved() {
+    readelf -d "$work/cmake/cpp" | grep -E 'R(UN)?PATH' | grep -qF "$moved/lib" && ! grep -rqF "$prefix" "$moved/lib/cmake"
+}
+try "a moved folder is used where it is" uses_moved
+
+refuses() { # refuses FIND_PACKAGE_ARGUMENTS WORDS: configuring fails, and says why
+    mkdir -p "$work/refused"
+    printf 'cmake_minimum_required(VERSION 3.20)\nproject(r LANGUAGES C)\nfind_package(thalweg %s)\n' "$1" >"$work/refused/CMakeLists.txt"
+    ! cmake -S "$work/refused" -B "$work/refused/build" -D CMAKE_PREFIX_PATH="$moved" >"$work/refused.log" 2>&1 &&
+        tr -s ' \n' ' ' <"$work/refused.log" | grep -qF "$2"
+}
+try "another version is refused" refuses '7.0 REQUIRED' 'compatible with requested version "7.0"'
+try "a part that is not installed is named" refuses 'REQUIRED COMPONENTS cobol' 'thalweg::cobol is not installed in'
+
+# pkg-config: each name there is.
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+by_pkg_config() { # by_pkg_config NAME COMPILER SOURCE ARGUMENT...
+    "$2" -Wall -Wextra -Werror "${@:4}" $(pkg-config --cflags "$1") "$3" -o "$work/$1" $(pkg-config --libs "$1")
+}
+try "thalweg-$MPI by pkg-config" by_pkg_config "thalweg-$MPI" "$MPICC" tests/system/c/heat_noxml.c -std=c11 -D_GNU_SOURCE
+try "thalweg-$MPI runs" run "$ranks" "./thalweg-$MPI" MPI pkg.bp 2
+try "thalweg-nompi by pkg-config" by_pkg_config thalweg-nompi cc tests/system/c/heat_noxml.c -std=c11 -D_GNU_SOURCE
+nompi_runs() { (cd "$work" && ./thalweg-nompi MPI nompi.bp 2); }
+try "thalweg-nompi runs" nompi_runs
+plain=$(mpicc -E -dM -x c - <<<'#include <mpi.h>' | grep -cE 'define OPEN_MPI ' || true)
+if [[ $plain -gt 0 && $MPI == openmpi ]]; then
+    try "thalweg is that of mpicc" by_pkg_config thalweg mpicc tests/system/c/heat_noxml.c -std=c11 -D_GNU_SOURCE
+    try "thalweg-cpp is that of mpicxx" by_pkg_config thalweg-cpp mpicxx tests/system/native/native.cpp -std=c++17 -pthread
+    try "thalweg-cpp runs" run "$ranks" ./thalweg-cpp .
+fi
+
+# thalweg-config, asked as adios_config is.
+config=$moved/bin/thalweg-config
+by_config() {
+    "$MPICC" -std=c11 -D_GNU_SOURCE $("$config" -c --mpi "$MPI") tests/system/c/heat_noxml.c -o "$work/config" $("$config" -l --mpi="$MPI") &&
+        run "$ranks" ./config MPI config.bp 2 &&
+        cc -std=c11 -D_GNU_SOURCE $("$config" -s -c) tests/system/c/heat_noxml.c -o "$work/config-s" $("$config" -sl) &&
+        (cd "$work" && ./config-s MPI config-s.bp 2)
+}
+try "thalweg-config's flags build programs that run" by_config
+by_config_fortran() {
+    "mpif90.$MPI" $("$config" -cf --mpi "$MPI") examples/heat/heat.f90 -o "$work/config-f" $("$config" -lf --mpi "$MPI") &&
+        run 1 ./config-f heat.xml config-f.bp
+}
+try "and those for Fortran" by_config_fortran
+answers() {
+    [[ $("$config" -v) == $(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1) ]] && [[ $("$config" -d) == "$moved" ]] &&
+        [[ $("$config" | sed 's/=.*//' | tr '\n' ' ') == 'DIR CFLAGS LDFLAGS ' ]] &&
+        [[ $("$config" -cl | sed 's/=.*//' | tr '\n' ' ') == 'CFLAGS LDFLAGS ' ]] &&
+        ! "$config" -x && ! "$config" -l --mpi nosuch
+}
+try "thalweg-config answers, and refuses what it does not know" answers
+as_adios_config() {
+    local asked
+    for asked in '' -c -l -d '-c -l' '-d -l' '-l -s' '-c -f'; do
+        diff <(adios_config $asked | sed 's/=.*/=/; t; s/.*/flags/') <("$config" $asked | sed 's/=.*/=/; t; s/.*/flags/') || return 1
+    done
+}
+if command -v adios_config >/dev/null; then
+    try "in the form of adios_config" as_adios_config
+else
+    echo "skipped: thalweg-config beside adios_config: it is not here"
+fi
+exit "$failed"
