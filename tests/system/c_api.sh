@@ -16,7 +16,7 @@ if [[ $(id -u) == 0 ]]; then
 fi
 
 sources=$PWD/tests/system/c
-prefix=$PWD/build/c-api/prefix
+prefix=${PREFIX:-$PWD/build/c-api/prefix}
 work=$PWD/build/c-api/$MPI
 reference_include=/usr/include/adios.h
 rm -rf "$work"
@@ -53,7 +53,7 @@ run() { # run RANKS PROGRAM...
 }
 alone() { (cd "$work" && timeout 120 "$@" 2>>stderr.log); }
 
-try "install" bindings/c/install.sh "$prefix"
+[[ -n ${PREFIX:-} ]] || try "install" bindings/c/install.sh "$prefix"
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 needs_no_mpi() { ! readelf -d "$@" | grep NEEDED | grep -i mpi; }
 try "the core and the library without MPI need no MPI library" \
