@@ -164,6 +164,19 @@ fn a_length_that_so_few_bytes_cannot_give_is_refused() {
     }
 }
 
+#[test]
+fn blosc_with_snappy_inside_is_named() {
+    let mut payload = vec![2, 1, 2 << 5, 8];
+    for n in [800u32, 800, 16] {
+        payload.extend_from_slice(&n.to_le_bytes());
+    }
+    let metadata = [0i32.to_ne_bytes(), 16i32.to_ne_bytes()].concat();
+    let block = Block { name: "v", element: ElementType::F64, extents: &[100] };
+    let e = decode("blosc", &metadata, &block, ByteOrder::NATIVE, &payload, &mut vec![0; 800]).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Unsupported);
+    assert!(e.to_string().contains("snappy"), "{e}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
