@@ -91,7 +91,15 @@ impl Leaf {
         let Comparison { variable: name, selection, operator, number, .. } = comparison;
         let variable = reader.variable(name)?;
         let condition = Condition::new(variable.element, *operator, *number, non_finite)?;
-        let blocks = reader.blocks(name, step)?;
+        let number = match (selection, variable.kind) {
+            (Selection::Block(n), _) => Some(*n),
+            (Selection::All, Kind::Scalar | Kind::Local) => Some(0),
+            _ => None,
+        };
+        let blocks = match number {
+            Some(n) => reader.block_of_step(name, step, n)?.into_iter().collect(),
+            None => reader.blocks(name, step)?,
+        };
         if blocks.is_empty() {
             // Says whether there is no such step at all.
             reader.shape(name, step)?;
@@ -109,13 +117,9 @@ impl Leaf {
         };
         let out_of_bounds = |what: String| Error::new(ErrorKind::OutOfBounds, what);
         match (selection, variable.kind) {
-            (Selection::Block(_), _) | (Selection::All, Kind::Scalar | Kind::Local) => {
-                let n = if let Selection::Block(n) = selection { *n } else { 0 };
-                let of = blocks.len();
-                let block = usize::try_from(n)
-                    .ok()
-                    .and_then(|n| blocks.get(n))
-                    .ok_or_else(|| out_of_bounds(format!("block {n} of {of}")))?;
+            _ if number.is_some() => {
+                let n = number.unwrap_or(0);
+                let block = blocks.first().ok_or_else(|| out_of_bounds(format!("there is no block {n}")))?;
                 leaf.place = Place::Block(n, None);
                 leaf.frame = block.count.clone();
                 leaf.parts = vec![leaf.part(block, BoundingBox::whole(&block.count))];
@@ -140,7 +144,7 @@ impl Leaf {
                 let known = owners.iter().map(|o| o.map_or(NO, |n| byte(leaf.parts[n as usize].answer))).collect();
                 leaf.place = Place::Points { points: points.clone(), owners, known };
             }
-            (Selection::All | Selection::Box(_), _) => {
+            _ => {
                 let wanted = match selection {
                     Selection::Box(b) => b.clone(),
                     _ => BoundingBox::whole(&shape),
@@ -437,15 +441,22 @@ pub(crate) fn resolve(
                 for_each_row(piece, region, |start, n| any = any || (start..start + n).any(|i| open(masks, i)));
                 any
             });
-            for piece in joined(asked) {
+            let pieces = joined(asked);
+            let mut batch = reader.batch();
+            for piece in &pieces {
                 let offset: Vec<u64> = piece.offset.iter().zip(origin).map(|(p, o)| p + o).collect();
                 let selection = Selection::Box(BoundingBox::new(offset, piece.count.clone()));
-                let bytes = reader.read_to_vec(&leaf.name, leaf.step, &selection)?;
-                matches.resize(volume(&piece), false);
+                batch.add(&leaf.name, &[leaf.step], &selection, None)?;
+            }
+            let mut values: Vec<Vec<u8>> = (0..batch.len()).map(|n| vec![0; batch.bytes(n) as usize]).collect();
+            let mut out: Vec<&mut [u8]> = values.iter_mut().map(Vec::as_mut_slice).collect();
+            batch.perform(&mut out)?;
+            for (piece, bytes) in pieces.iter().zip(&values) {
+                matches.resize(volume(piece), false);
                 for g in group {
-                    leaves[*g].condition.look(&bytes, &mut matches);
+                    leaves[*g].condition.look(bytes, &mut matches);
                     let mut at = 0;
-                    for_each_row(&piece, region, |start, n| {
+                    for_each_row(piece, region, |start, n| {
                         settle(&mut masks[*g][start..start + n], &matches[at..at + n]);
                         at += n;
                     });

@@ -11,7 +11,8 @@
 //! | [`facts`] | what the characteristics of one block say |
 //! | [`predicate`] | predicates as text, asked of whole steps, without reading a value: `thalweg find` |
 //!
-//! A block that can't match is never read, and neither is one that matches as a whole.
+//! A block that can't match is never looked at, and neither is one that matches as a whole. Bytes of such blocks are read
+//! through only where fewer than 64 KiB of them lie between others.
 #![forbid(unsafe_code)]
 
 pub mod comparison;

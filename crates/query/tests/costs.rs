@@ -214,7 +214,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
         (above("a"), 1, ErrorKind::NotFound, "1 steps"),
         (above("a").and(above("b")), 0, ErrorKind::InvalidArgument, "[64, 40]"),
         (above("a").within(&leaves), 0, ErrorKind::OutOfBounds, "leaves the shape"),
-        (above("a").within(&Selection::Block(16)), 0, ErrorKind::OutOfBounds, "block 16 of 16"),
+        (above("a").within(&Selection::Block(16)), 0, ErrorKind::OutOfBounds, "no block 16"),
         (above("a").within(&Selection::Points(vec![vec![0]])), 0, ErrorKind::OutOfBounds, "point [0]"),
         (above("gy_a").within(&leaves), 0, ErrorKind::InvalidArgument, "single value"),
         (Query::All(vec![]), 0, ErrorKind::InvalidArgument, "without a comparison"),
