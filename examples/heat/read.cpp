@@ -10,8 +10,7 @@ try {
     const auto t = file.variable("T");
     const auto ny = t.shape.at(0), nx = t.shape.at(1);
     std::printf("T: %zu steps of %llu x %llu\n", t.steps.size(), static_cast<unsigned long long>(ny), static_cast<unsigned long long>(nx));
-    for (const auto n : t.steps) {
-        const auto step = static_cast<std::int64_t>(n);
+    for (const auto step : t.steps) {
         // From the file's characteristics; the middle is the only value of T that is read.
         const auto known = file.summary("T", step, 1);
         const auto middle = file.read<double>("T", step, thalweg::box({ny / 2, nx / 2}, {1, 1}));

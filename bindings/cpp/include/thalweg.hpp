@@ -43,6 +43,10 @@
 
 namespace thalweg {
 
+/// A step, from 0; where a file is read, below 0 it counts from the end of a variable's steps.
+using Step = std::int64_t;
+inline constexpr Step last = -1;
+
 // ---- Errors ----
 
 /// What sort of failure it was.
@@ -69,7 +73,7 @@ enum class Kind {
 struct Place {
     std::optional<int> rank;
     std::optional<std::string> group;
-    std::optional<std::uint64_t> step;
+    std::optional<Step> step;
     std::optional<std::string> variable;
     std::optional<std::string> object; ///< file or subfile
     std::optional<std::uint64_t> byte; ///< in that object
@@ -110,7 +114,7 @@ private:
     {
         Place place;
         if (e.rank >= 0) place.rank = static_cast<int>(e.rank);
-        if (e.step >= 0) place.step = static_cast<std::uint64_t>(e.step);
+        if (e.step >= 0) place.step = e.step;
         if (e.byte >= 0) place.byte = static_cast<std::uint64_t>(e.byte);
         place.group = optional(e.group);
         place.variable = optional(e.variable);
@@ -347,7 +351,7 @@ public:
     ~Output() { drop_loudly(); }
 
     /// The step that is being written.
-    std::uint64_t step() const { return thalweg_output_step(need_open()); }
+    Step step() const { return static_cast<Step>(thalweg_output_step(need_open())); }
     bool is_open() const noexcept { return handle_ != nullptr; }
 
     /// How many bytes this rank is about to write; optional, memory is then taken in one piece.
@@ -654,10 +658,10 @@ public:
         return Output(output, path);
     }
     /// Collective: opens an output behind a step; all later ones are dropped, as a restart from a checkpoint needs it.
-    Output open_after(const std::string& group, const std::string& path, std::uint64_t step)
+    Output open_after(const std::string& group, const std::string& path, Step step)
     {
         thalweg_output* output = nullptr;
-        detail::check(thalweg_output_open_after(&output, handle_, group.c_str(), path.c_str(), step));
+        detail::check(thalweg_output_open_after(&output, handle_, group.c_str(), path.c_str(), from_start(step)));
         return Output(output, path);
     }
 #if defined(THALWEG_H_MPI)
@@ -667,10 +671,10 @@ public:
         detail::check(thalweg_output_open_mpi(&output, handle_, group.c_str(), path.c_str(), static_cast<thalweg_mode>(mode), comm));
         return Output(output, path);
     }
-    Output open_after(const std::string& group, const std::string& path, std::uint64_t step, MPI_Comm comm)
+    Output open_after(const std::string& group, const std::string& path, Step step, MPI_Comm comm)
     {
         thalweg_output* output = nullptr;
-        detail::check(thalweg_output_open_after_mpi(&output, handle_, group.c_str(), path.c_str(), step, comm));
+        detail::check(thalweg_output_open_after_mpi(&output, handle_, group.c_str(), path.c_str(), from_start(step), comm));
         return Output(output, path);
     }
 #endif
@@ -679,6 +683,9 @@ public:
 
 private:
     Session(std::nullptr_t, int) noexcept {}
+
+    // No file has that many steps: a step below 0 is refused where it is looked for, on all ranks.
+    static std::uint64_t from_start(Step step) noexcept { return step < 0 ? UINT64_MAX : static_cast<std::uint64_t>(step); }
 
     void finish() noexcept
     {
@@ -697,8 +704,6 @@ private:
 
 // ---- Readers ----
 
-/// A step below 0 counts from the end of a variable's steps.
-inline constexpr std::int64_t last = -1;
 inline constexpr std::uint64_t all_steps = UINT64_MAX;
 
 /// What of a variable is wanted.
@@ -774,7 +779,7 @@ struct Variable {
     Sort sort;
     Dims shape;                       ///< in the first step; of block 0 for local arrays
     bool shape_changes;               ///< other steps or blocks have other shapes
-    std::vector<std::uint64_t> steps; ///< in which it was written, rising
+    std::vector<Step> steps;          ///< in which it was written, rising
     std::uint64_t blocks;             ///< over all steps
     std::string transform;            ///< empty for none
 };
@@ -856,14 +861,14 @@ public:
     ~Reader() { thalweg_reader_close(handle_); }
 
     /// The step that a following reader is at.
-    std::uint64_t step() const { return thalweg_reader_step(handle_); }
+    Step step() const { return static_cast<Step>(thalweg_reader_step(handle_)); }
     /// Goes to the next step.
     Next advance(Seconds timeout = forever) { return go(0, timeout); }
     /// Goes to the newest step.
     Next advance_to_last(Seconds timeout = forever) { return go(1, timeout); }
 
     /// Number of steps: one more than the last one.
-    std::uint64_t steps() const { return info().steps; }
+    Step steps() const { return static_cast<Step>(info().steps); }
     thalweg_file_info info() const
     {
         thalweg_file_info info{};
@@ -886,9 +891,9 @@ public:
         const thalweg_variable* v = nullptr;
         detail::check(thalweg_reader_variable(handle_, name.c_str(), &v));
         return {v->name, v->group, v->type, static_cast<Sort>(v->kind), dims(v->shape, v->ndim), v->shape_changes != 0,
-                dims(v->steps, v->nsteps), v->blocks, v->transform ? v->transform : ""};
+                std::vector<Step>(v->steps, v->steps + v->nsteps), v->blocks, v->transform ? v->transform : ""};
     }
-    Dims shape(const std::string& name, std::int64_t step = last) const
+    Dims shape(const std::string& name, Step step = last) const
     {
         Dims shape(256);
         std::size_t ndim = 0;
@@ -897,13 +902,13 @@ public:
         return shape;
     }
     /// Characteristics of `count` steps from `step` on. No value is read.
-    Summary summary(const std::string& name, std::int64_t step = 0, std::uint64_t count = all_steps) const
+    Summary summary(const std::string& name, Step step = 0, std::uint64_t count = all_steps) const
     {
         thalweg_summary summary{};
         detail::check(thalweg_reader_summary(handle_, name.c_str(), step, count, &summary));
         return Summary(summary);
     }
-    std::vector<Block> blocks(const std::string& name, std::int64_t step = last) const
+    std::vector<Block> blocks(const std::string& name, Step step = last) const
     {
         thalweg_blocks* found = nullptr;
         detail::check(thalweg_reader_blocks(handle_, name.c_str(), step, &found));
@@ -928,13 +933,13 @@ public:
 
     /// Reads into new memory; elements that no block covers are 0.
     template <class T>
-    std::vector<T> read(const std::string& name, std::int64_t step = last, const Selection& selection = {}) const
+    std::vector<T> read(const std::string& name, Step step = last, const Selection& selection = {}) const
     {
         return read_steps<T>(name, step, 1, selection);
     }
     /// Reads the same of several steps, one behind the other.
     template <class T>
-    std::vector<T> read_steps(const std::string& name, std::int64_t step, std::uint64_t count, const Selection& selection = {}) const
+    std::vector<T> read_steps(const std::string& name, Step step, std::uint64_t count, const Selection& selection = {}) const
     {
         static_assert(is_number<T>::value, "files have no such element type");
         const thalweg_selection c = selection.c();
@@ -949,7 +954,7 @@ public:
     }
     /// Reads one number, or one text (std::string).
     template <class T>
-    T read_value(const std::string& name, std::int64_t step = last) const
+    T read_value(const std::string& name, Step step = last) const
     {
         const thalweg_selection c{};
         thalweg_request request = requested<T>(name, step, 1, c);
@@ -971,19 +976,19 @@ public:
     }
     /// Reads into memory that is there: a vector, array, span, View or mdspan of the right size. Elements that no block covers stay.
     template <class V>
-    void read_into(const std::string& name, V&& out, std::int64_t step = last, const Selection& selection = {}) const
+    void read_into(const std::string& name, V&& out, Step step = last, const Selection& selection = {}) const
     {
         get(name, out, step, selection, nullptr, thalweg_get);
     }
     /// Reads into a box of a larger array.
     template <class V>
-    void read_into(const std::string& name, V&& out, std::int64_t step, const Selection& selection, const Memory& memory) const
+    void read_into(const std::string& name, V&& out, Step step, const Selection& selection, const Memory& memory) const
     {
         get(name, out, step, selection, &memory, thalweg_get);
     }
     /// Notes a read; perform() fills the memory, which lives until then.
     template <class V>
-    void read_deferred(const std::string& name, V&& out, std::int64_t step = last, const Selection& selection = {})
+    void read_deferred(const std::string& name, V&& out, Step step = last, const Selection& selection = {})
     {
         static_assert(std::is_lvalue_reference_v<V> || detail::is_view<std::remove_cv_t<std::remove_reference_t<V>>>::value,
                       "a temporary is gone before perform()");
@@ -1020,7 +1025,7 @@ private:
     }
 
     template <class T>
-    static thalweg_request requested(const std::string& name, std::int64_t step, std::uint64_t count, const thalweg_selection& selection)
+    static thalweg_request requested(const std::string& name, Step step, std::uint64_t count, const thalweg_selection& selection)
     {
         thalweg_request request{};
         request.name = name.c_str();
@@ -1033,7 +1038,7 @@ private:
     }
 
     template <class V>
-    void get(const std::string& name, V& out, std::int64_t step, const Selection& selection, const Memory* memory,
+    void get(const std::string& name, V& out, Step step, const Selection& selection, const Memory* memory,
              int (*how)(thalweg_reader*, const thalweg_request*)) const
     {
         const detail::Elements to = detail::elements_of(std::as_const(out));

@@ -130,7 +130,7 @@ void reads(const std::string& path)
           "what a file holds");
     const auto t = file.variable("T");
     check(t.sort == thalweg::Sort::global && t.shape == thalweg::Dims{all_rows(), nx} && t.type == thalweg::element_v<double> &&
-              t.steps == std::vector<std::uint64_t>{0, 1, 2} && t.transform.empty(),
+              t.steps == std::vector<thalweg::Step>{0, 1, 2} && t.transform.empty(),
           "a variable is described");
     check(file.read<double>("T", 1, thalweg::box({1, 7}, {2, 3})) ==
               std::vector<double>{value_at(1, 1, 7), value_at(1, 1, 8), value_at(1, 1, 9), value_at(1, 2, 7), value_at(1, 2, 8), value_at(1, 2, 9)},
@@ -214,6 +214,7 @@ void outputs_that_are_not_closed(const std::string& folder)
     for (std::uint64_t step = 0; step < 2; step++) write_step(s, path, step);
     check(thalweg::Reader(path).steps() == 2, "outputs that were dropped are in nobody's way");
     {
+        check(fails([&] { s.open_after("plate", path, -1); }).has_value(), "there is no step before the first");
         auto output = s.open_after("plate", path, 0);
         check(output.step() == 1, "a restart goes on behind a step");
         output.write("time", 77.0).close();
@@ -276,8 +277,7 @@ void follows(const std::string& path)
     bool right = true;
     thalweg::Next next;
     do {
-        right = right && file.step() == static_cast<std::uint64_t>(n) &&
-                file.read_value<int>("n", static_cast<std::int64_t>(file.step())) == n;
+        right = right && file.step() == n && file.read_value<int>("n", file.step()) == n;
         n++;
         next = file.advance(std::chrono::seconds(20));
     } while (next == thalweg::Next::step);
