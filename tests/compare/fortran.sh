@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Fortran programs of ours compiled against ADIOS 1.13 and against Thalweg, with modules and without, run on 1, 3 and 4 ranks:
+# what they write is read by both and by bpls, what they print is compared.
+# shellcheck disable=SC2317  # functions are called by name, through try
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+MPI=${MPI:-openmpi}
+MPIF90=${MPIF90:-mpif90.$MPI}
+MPIEXEC=${MPIEXEC:-mpiexec.openmpi --oversubscribe}
+read -ra mpiexec <<<"$MPIEXEC"
+if [[ $(id -u) == 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+export THALWEG_ERRORS=quiet LC_ALL=C
+
+# Debian has ADIOS 1.13 for Open MPI, and its modules for the gfortran that it was built with.
+[[ $MPI == openmpi ]] || exit 0
+modules=$(find /usr/lib -name adios_write_mod.mod -printf '%h\n' -quit 2>/dev/null)
+if [[ -z $modules ]]; then
+    echo "skipped: Fortran programs beside ADIOS 1.13: its modules are not here"
+    exit 0
+fi
+
+here=$PWD/tests/compare/fortran
+prefix=${PREFIX:-$PWD/build/c-api/prefix}
+work=$PWD/build/compare-fortran
+rm -rf "$work"
+mkdir -p "$work"
+failed=0
+say() { # say STATUS NAME
+    if [[ $1 == 0 ]]; then echo "ok $2"; else echo "not ok $2" && failed=1; fi
+}
+try() { # try NAME COMMAND...
+    local name=$1 status=0
+    shift
+    "$@" || status=$?
+    say "$status" "$name"
+}
+
+[[ -n ${PREFIX:-} ]] || try "install" bindings/c/install.sh "$prefix"
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+source scripts/machine.sh
+compile() {
+    local name
+    for name in write dump; do
+        # shellcheck disable=SC2046  # several flags
+        "$MPIF90" -g -Wall "-I$modules" "$here/$name.f90" -o "$work/$name.1" $(link_adios1 | sed 's/-ladios /-ladiosf /') || return 1
+        # shellcheck disable=SC2046
+        "$MPIF90" -g -Wall -Werror $(pkg-config --cflags "thalweg-fortran-$MPI") "$here/$name.f90" -o "$work/$name.us" \
+            $(pkg-config --libs "thalweg-fortran-$MPI") || return 1
+    done
+}
+try "Fortran programs compile against both, unchanged" compile
+[[ $failed == 0 ]] || exit 1
+
+run() { # run RANKS PROGRAM...
+    local ranks=$1
+    shift
+    (cd "$work" && timeout 120 "${mpiexec[@]}" -n "$ranks" "$@" 2>>stderr.log)
+}
+same() { # same NAME FILE FILE
+    local status=0
+    # A dump that ended early compares with nothing.
+    [[ $(wc -l <"$2") -gt 3 && -s $3 ]] && diff -a "$2" "$3" >"$work/diff.txt" || status=1
+    say "$status" "$1"
+    [[ $status == 0 ]] || head -n 20 "$work/diff.txt" | cut -c1-200
+}
+
+for ranks in 1 3 4; do
+    for case in kinds complex texts local groups; do
+        for by in 1 us; do
+            try "written in Fortran: $case, $ranks ranks, by $by" run "$ranks" "./write.$by" "$case" "$case-$ranks-$by.bp"
+            # Statistics of complex values are in our extension section, which ADIOS 1.13 does not read.
+            (cd "$work" && bpls -lad "$case-$ranks-$by.bp" 2>>stderr.log) | grep -av '__adios__' |
+                sed -E '/complex/s/ = (null|[(]).*//' >"$work/$by.bpls" || true
+        done
+        same "bpls sees the same of Fortran's file: $case, $ranks ranks" "$work"/{1,us}.bpls
+        modes=(file stream)
+        [[ $case != groups ]] || modes=(file) # there a stream over two groups ends the program
+        for mode in "${modes[@]}"; do
+            for of in 1 us; do
+                for by in 1 us; do
+                    run 1 "./dump.$by" "$case-$ranks-$of.bp" "$mode" >"$work/$of-$by.txt" || true
+                done
+                same "both read alike in Fortran what $of wrote: $case, $mode, $ranks ranks" "$work/$of"-{1,us}.txt
+            done
+            same "both write alike in Fortran: $case, $mode, $ranks ranks" "$work"/{1,us}-us.txt
+        done
+    done
+done
+[[ $failed == 0 ]]
