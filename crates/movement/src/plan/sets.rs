@@ -1,0 +1,112 @@
+//! Sets of ranks that share a writer (an *aggregator*): whoever is no writer itself passes its data to the writer of its set.
+//!
+//! | question | answer |
+//! |---|---|
+//! | how many ranks has a set | as few as possible with the writers there are; all sets but the last have the same number |
+//! | who writes | the first rank of each set |
+//! | in which order do data lie in the writer's file | in the order of the set's ranks |
+//! | where nodes are known | a set is filled from one node first; writers are spread evenly over nodes |
+//!
+//! Source: Lofstead et al., CUG 2009: 30,000 ranks over 442 writers, 67 passers each and 11 for the last.
+
+use std::ops::Range;
+
+/// Sets of consecutive ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sets {
+    ranks: u32,
+    size: u32,
+}
+
+impl Sets {
+    /// - `ranks`: all of them; `writers`: at most so many write (0 counts as 1).
+    pub fn new(ranks: u32, writers: u32) -> Sets {
+        Sets { ranks, size: ranks.div_ceil(writers.clamp(1, ranks.max(1))).max(1) }
+    }
+
+    /// How many sets there are: at most as many as writers were allowed.
+    pub fn count(&self) -> u32 {
+        self.ranks.div_ceil(self.size)
+    }
+
+    /// The set of a rank.
+    pub fn of(&self, rank: u32) -> u32 {
+        rank / self.size
+    }
+
+    /// The ranks of a set, its writer first.
+    pub fn members(&self, set: u32) -> Range<u32> {
+        let first = set.saturating_mul(self.size).min(self.ranks);
+        first..first.saturating_add(self.size).min(self.ranks)
+    }
+
+    /// Who writes for a set.
+    pub fn writer(&self, set: u32) -> u32 {
+        self.members(set).start
+    }
+
+    /// How many ranks pass data to the writer of a set.
+    pub fn passers(&self, set: u32) -> u32 {
+        (self.members(set).len() as u32).saturating_sub(1)
+    }
+}
+
+/// The order in which ranks are put into sets, node by node: [`Sets`] of the places in this order fill a node's set from
+/// the node first.
+///
+/// - `nodes`: by rank, a number for its node.
+///
+/// Returns the ranks in order; ranks of a node keep theirs, nodes come in the order of their first rank.
+pub fn by_node(nodes: &[u32]) -> Vec<u32> {
+    let mut first: std::collections::HashMap<u32, u32> = std::collections::HashMap::new();
+    for (rank, node) in nodes.iter().enumerate() {
+        first.entry(*node).or_insert(rank as u32);
+    }
+    let mut order: Vec<u32> = (0..nodes.len() as u32).collect();
+    order.sort_by_key(|rank| (first[&nodes[*rank as usize]], *rank));
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn thirty_thousand_ranks_over_442_writers_as_published() {
+        let sets = Sets::new(30_000, 442);
+        assert_eq!(sets.count(), 442);
+        assert!((0..441).all(|set| sets.passers(set) == 67));
+        assert_eq!(sets.passers(441), 11);
+        // 8 MB a rank.
+        assert_eq!(sets.members(0).len() * 8, 544);
+        assert_eq!(sets.members(441), 29_988..30_000);
+    }
+
+    #[test]
+    fn nodes_are_kept_together_however_ranks_are_dealt_out() {
+        // 8 ranks dealt out to 4 nodes in turn.
+        let order = by_node(&[0, 1, 2, 3, 0, 1, 2, 3]);
+        assert_eq!(order, [0, 4, 1, 5, 2, 6, 3, 7]);
+        assert_eq!(by_node(&[7, 7, 7, 7]), [0, 1, 2, 3]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_rank_is_in_one_set_and_no_more_write_than_may(ranks in 1u32..200_000, writers in 0u32..5000) {
+            let sets = Sets::new(ranks, writers);
+            prop_assert!(sets.count() >= 1 && sets.count() <= writers.max(1));
+            let mut next = 0;
+            for set in 0..sets.count() {
+                let members = sets.members(set);
+                prop_assert_eq!(members.start, next);
+                prop_assert!(!members.is_empty());
+                prop_assert_eq!(sets.of(members.start), set);
+                prop_assert_eq!(sets.of(members.end - 1), set);
+                prop_assert_eq!(sets.writer(set), members.start);
+                next = members.end;
+            }
+            prop_assert_eq!(next, ranks);
+        }
+    }
+}

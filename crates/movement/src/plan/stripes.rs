@@ -1,0 +1,145 @@
+//! Files, storage targets and stripes: where process groups of a scheduled output lie.
+//!
+//! | question | answer |
+//! |---|---|
+//! | how large is a stripe | the largest process group, rounded up to a multiple of 64 KiB: every group fits one |
+//! | which file | rank r goes to file r modulo the number of files |
+//! | which stripe of it | ranks of a file one after the other, each at a stripe's boundary |
+//! | which target | a file has one, files begin on consecutive targets and go round where there are more files than targets |
+//!
+//! What a group leaves of its stripe is a hole: [`Striped::padding`] counts it.
+//!
+//! Source: Lofstead et al., CUG 2009: files split over targets, offsets at stripe boundaries, the stripe size rounded up from the
+//! largest group. Lustre asks for stripe sizes that are multiples of 64 KiB.
+
+use super::{File, Placement};
+use thalweg_types::{Error, ErrorKind, Extent, Result};
+
+/// What stripe sizes are multiples of.
+pub const STEP: u64 = 64 << 10;
+
+/// How an output is spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Striped {
+    /// Ranks that write.
+    pub ranks: u32,
+    /// Files they write to.
+    pub files: u32,
+    /// Storage targets.
+    pub targets: u32,
+    /// Bytes of a stripe.
+    pub stripe: u64,
+}
+
+impl Striped {
+    /// - `largest`: bytes of the largest process group.
+    ///
+    /// # Errors
+    /// `OutOfBounds` where a file would pass 2^63 bytes.
+    pub fn new(ranks: u32, files: u32, targets: u32, largest: u64) -> Result<Striped> {
+        let files = files.clamp(1, ranks.max(1));
+        let stripe = largest.max(1).checked_next_multiple_of(STEP);
+        let of_a_file = u64::from(ranks.div_ceil(files));
+        let fits = stripe.and_then(|s| s.checked_mul(of_a_file)).is_some_and(|bytes| bytes < 1 << 63);
+        match stripe {
+            Some(stripe) if fits => Ok(Striped { ranks, files, targets: targets.max(1), stripe }),
+            _ => {
+                let what = format!("{of_a_file} process groups of up to {largest} bytes do not fit a file");
+                Err(Error::new(ErrorKind::OutOfBounds, what))
+            }
+        }
+    }
+
+    /// The file of a rank.
+    pub fn file(&self, rank: u32) -> u32 {
+        rank % self.files
+    }
+
+    /// Which of its file's ranks this one is, from 0.
+    pub fn place_in_file(&self, rank: u32) -> u32 {
+        rank / self.files
+    }
+
+    /// How many ranks write to a file.
+    pub fn ranks_of(&self, file: u32) -> u32 {
+        if file >= self.files { 0 } else { (self.ranks - file).div_ceil(self.files) }
+    }
+
+    /// The storage target on which a file begins, and with one stripe wide files the only one.
+    pub fn target(&self, file: u32) -> u32 {
+        file % self.targets
+    }
+
+    /// Where a rank's group of `size` bytes lies, behind `base` bytes of its file; `turn` as [`super::turns`] says.
+    ///
+    /// # Errors
+    /// `OutOfBounds` where it is larger than a stripe or leaves the file.
+    pub fn place(&self, rank: u32, base: u64, size: u64, turn: u32) -> Result<Placement> {
+        let offset = base
+            .checked_next_multiple_of(self.stripe)
+            .and_then(|start| start.checked_add(u64::from(self.place_in_file(rank)).checked_mul(self.stripe)?))
+            .filter(|offset| offset.checked_add(self.stripe).is_some_and(|end| end < 1 << 63));
+        match offset {
+            Some(offset) if size <= self.stripe => {
+                Ok(Placement { rank, file: File::Subfile(self.file(rank)), extent: Extent::new(offset, size), turn })
+            }
+            _ => {
+                let what = format!("{size} bytes do not fit a stripe of {} bytes behind {base}", self.stripe);
+                Err(Error::new(ErrorKind::OutOfBounds, what).at_rank(rank))
+            }
+        }
+    }
+
+    /// Bytes of the holes that so many groups with so many bytes in all leave.
+    pub fn padding(&self, groups: u64, bytes: u64) -> u64 {
+        groups.saturating_mul(self.stripe).saturating_sub(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_hundred_and_forty_thousand_ranks_go_round_672_targets() {
+        let striped = Striped::new(140_000, 672, 672, 8_000_000).unwrap();
+        assert_eq!(striped.stripe, 8_060_928); // 123 steps of 64 KiB
+        // 140,000 = 208 * 672 + 224: the first 224 files have one rank more.
+        assert!((0..224).all(|file| striped.ranks_of(file) == 209));
+        assert!((224..672).all(|file| striped.ranks_of(file) == 208));
+        assert_eq!((0..672).map(|file| u64::from(striped.ranks_of(file))).sum::<u64>(), 140_000);
+        let last = striped.place(139_999, 0, 8_000_000, 0).unwrap();
+        assert_eq!(last.file, File::Subfile(223));
+        assert_eq!(last.extent, Extent::new(208 * 8_060_928, 8_000_000));
+        assert_eq!(striped.padding(140_000, 140_000 * 8_000_000), 140_000 * 60_928);
+        // More files than targets: they go round.
+        let round = Striped::new(140_000, 1000, 672, 1).unwrap();
+        assert_eq!((round.target(671), round.target(672), round.target(999)), (671, 0, 327));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said() {
+        assert_eq!(Striped::new(8, 1, 1, 1 << 61).unwrap_err().kind(), ErrorKind::OutOfBounds);
+        assert_eq!(Striped::new(1, 1, 1, u64::MAX).unwrap_err().kind(), ErrorKind::OutOfBounds);
+        let striped = Striped::new(4, 2, 2, 100).unwrap();
+        assert_eq!(striped.place(3, 0, STEP + 1, 0).unwrap_err().kind(), ErrorKind::OutOfBounds);
+        assert_eq!(striped.place(3, 1 << 63, 1, 0).unwrap_err().kind(), ErrorKind::OutOfBounds);
+    }
+
+    proptest! {
+        #[test]
+        fn groups_begin_at_stripes_and_never_overlap(ranks in 1u32..3000, files in 0u32..100, base in 0u64..1 << 40, sizes in prop::collection::vec(0u64..1 << 30, 1..20)) {
+            let size = |rank: u32| sizes[rank as usize % sizes.len()];
+            let striped = Striped::new(ranks, files, 7, sizes.iter().copied().max().unwrap()).unwrap();
+            let mut ends = vec![base; striped.files as usize];
+            for rank in 0..ranks {
+                let placed = striped.place(rank, base, size(rank), 0).unwrap();
+                let File::Subfile(file) = placed.file else { panic!() };
+                prop_assert_eq!(placed.extent.offset % striped.stripe, 0);
+                prop_assert!(placed.extent.offset >= ends[file as usize]);
+                ends[file as usize] = placed.extent.offset + placed.extent.length;
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Turns: who opens and who writes when, so that neither the metadata server nor a storage target sees everybody at once.
+//!
+//! | what | turn |
+//! |---|---|
+//! | opening | ranks of a file one after the other; files start one turn apart, so that a turn has at most one opening per file and the first turns have few |
+//! | writing | the ranks of a target in the order of their place, `writers_per_target` of them in each turn |
+//!
+//! Nobody waits for a clock: a rank's turn begins when those of the turn before have told it so.
+//!
+//! Source: Lofstead et al., CUG 2009: serialised and staggered opens, a bounded number of writers per target.
+
+use super::stripes::Striped;
+
+/// The turn in which a rank opens its file.
+pub fn opening(striped: &Striped, rank: u32) -> u32 {
+    striped.file(rank).saturating_add(striped.place_in_file(rank))
+}
+
+/// The turn in which a rank writes.
+///
+/// - `writers_per_target`: most that write to a target at a time; 0 for no bound.
+pub fn writing(striped: &Striped, rank: u32, writers_per_target: u32) -> u32 {
+    if writers_per_target == 0 {
+        return 0;
+    }
+    place_at_target(striped, rank) / writers_per_target
+}
+
+/// Which of its target's ranks this one is: by place in the file, then by file.
+fn place_at_target(striped: &Striped, rank: u32) -> u32 {
+    let file = striped.file(rank);
+    let target = striped.target(file);
+    let others = (striped.files.saturating_sub(target)).div_ceil(striped.targets);
+    striped.place_in_file(rank).saturating_mul(others).saturating_add(file / striped.targets)
+}
+
+/// The rank whose end of writing begins this one's turn; `None` where it may begin at once.
+pub fn after(striped: &Striped, rank: u32, writers_per_target: u32) -> Option<u32> {
+    let place = place_at_target(striped, rank);
+    let before = place.checked_sub(writers_per_target).filter(|_| writers_per_target > 0)?;
+    Some(at_target(striped, striped.target(striped.file(rank)), before)).filter(|r| *r < striped.ranks)
+}
+
+/// The rank at a place of a target.
+fn at_target(striped: &Striped, target: u32, place: u32) -> u32 {
+    let others = (striped.files.saturating_sub(target)).div_ceil(striped.targets).max(1);
+    let file = target + (place % others) * striped.targets;
+    (place / others).saturating_mul(striped.files).saturating_add(file)
+}
+
+/// The rank that waits for this one to end writing, if any.
+pub fn before(striped: &Striped, rank: u32, writers_per_target: u32) -> Option<u32> {
+    let place = place_at_target(striped, rank);
+    let next = place.checked_add(writers_per_target).filter(|_| writers_per_target > 0)?;
+    Some(at_target(striped, striped.target(striped.file(rank)), next)).filter(|r| *r < striped.ranks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn opens_of_one_file_are_one_after_the_other_and_files_staggered() {
+        let striped = Striped::new(12, 4, 4, 1).unwrap();
+        let turns: Vec<u32> = (0..12).map(|rank| opening(&striped, rank)).collect();
+        assert_eq!(turns, [0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_target_has_no_more_writers_in_a_turn_than_may_and_all_get_one(ranks in 1u32..5000, files in 1u32..200, targets in 1u32..100, most in 1u32..6) {
+            let striped = Striped::new(ranks, files, targets, 1).unwrap();
+            let mut writers: HashMap<(u32, u32), u32> = HashMap::new();
+            let mut openings: HashMap<(u32, u32), u32> = HashMap::new();
+            let mut places = std::collections::HashSet::new();
+            for rank in 0..ranks {
+                let target = striped.target(striped.file(rank));
+                *writers.entry((target, writing(&striped, rank, most))).or_default() += 1;
+                *openings.entry((striped.file(rank), opening(&striped, rank))).or_default() += 1;
+                let place = place_at_target(&striped, rank);
+                prop_assert!(places.insert((target, place)));
+                prop_assert_eq!(at_target(&striped, target, place), rank);
+                match after(&striped, rank, most) {
+                    Some(other) => {
+                        prop_assert_eq!(before(&striped, other, most), Some(rank));
+                        prop_assert_eq!(writing(&striped, other, most) + 1, writing(&striped, rank, most));
+                    }
+                    // Either the first turn, or a place before it that no rank has.
+                    None => prop_assert!(writing(&striped, rank, most) == 0),
+                }
+            }
+            prop_assert!(writers.values().all(|n| *n <= most));
+            prop_assert!(openings.values().all(|n| *n == 1));
+        }
+    }
+}
