@@ -1,7 +1,7 @@
-/* The write half of the ADIOS 1.13 interface, by Thalweg.
+/* The write half of the ADIOS 1.13 interface, by Thalweg. (The other half: adios_read.h.)
  *
  * Names, argument order and constants are those of ADIOS 1.13, so programs written for it compile unchanged.
- * docs/guide/c-api.md tells where the two differ.
+ * docs/guide/coming-from-adios1.md tells where the two differ.
  *
  * Functions return 0, or the number that is also in adios_errno (adios_error.h); adios_get_last_errmsg() then says what
  * happened. Functions that return a handle or a size return 0 where they fail.
@@ -87,8 +87,9 @@ int adios_define_attribute_byvalue(int64_t group, const char *name, const char *
                                    int nelems, const void *values);
 int adios_delete_attrdefs(int64_t id);
 
-/* Not offered; they fail with err_operation_not_supported. */
+/* Accepted: each step is written when it is closed, whatever the size. */
 int adios_set_time_aggregation(int64_t groupid, uint64_t buffersize, int64_t syncgroupid);
+/* Not offered; fails with err_operation_not_supported. */
 void adios_timing_write_xml(int64_t fd_p, const char *filename);
 
 /* Meshes: what viewers need to draw variables. A null pointer leaves an optional part out. */
