@@ -75,6 +75,7 @@ def test_a_writer_that_died_is_told_from_one_that_is_slow(path, writer):
 
 def test_a_slow_writer_runs_out_of_time(path, writer):
     writer(2, 0.0, "stay")
+    assert len(list(zip(thalweg.follow(path, timeout=60), range(2)))) == 2
     seen = []
     before = time.monotonic()
     with pytest.raises(thalweg.Timeout, match="still there"):
@@ -98,7 +99,7 @@ def test_a_finished_file_is_walked_through(run):
 def test_other_threads_run_while_one_waits(path):
     from thalweg import _core
 
-    waiting = threading.Thread(target=lambda: pytest.raises(thalweg.NotFound, _core.Follower, path, 1.0, 0.05))
+    waiting = threading.Thread(target=lambda: pytest.raises(thalweg.NotFound, _core.Follower, path, 3.0, 0.05))
     waiting.start()
     gaps, last = [], time.monotonic()
     while waiting.is_alive():
@@ -106,6 +107,6 @@ def test_other_threads_run_while_one_waits(path):
         now = time.monotonic()
         gaps.append(now - last)
         last = now
-    # A thread that kept the interpreter for itself would make one gap of a second.
-    assert max(gaps) < 0.6
+    # A thread that kept the interpreter for itself would make one gap of three seconds.
+    assert max(gaps) < 2.5
     assert len(gaps) > 10
