@@ -75,7 +75,7 @@ def test_a_writer_that_died_is_told_from_one_that_is_slow(path, writer):
 
 def test_a_slow_writer_runs_out_of_time(path, writer):
     writer(2, 0.0, "stay")
-    assert len(list(zip(thalweg.follow(path, timeout=60), range(2)))) == 2
+    assert len(list(zip(range(2), thalweg.follow(path, timeout=60)))) == 2
     seen = []
     before = time.monotonic()
     with pytest.raises(thalweg.Timeout, match="still there"):
