@@ -80,8 +80,10 @@ fn write(place: &Place, document: &str, deferred: bool, ranks: u32) {
     });
 }
 
-/// Shapes, places, statistics and values; not where the blocks lie in the file.
-fn arrays(place: &Place) -> Vec<(String, Vec<u64>, Vec<Block>, Vec<f64>)> {
+/// An array in one step: name, shape, blocks with their places and statistics, values.
+type Array = (String, Vec<u64>, Vec<Block>, Vec<f64>);
+
+fn arrays(place: &Place) -> Vec<Array> {
     let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
     let mut all = Vec::new();
     for name in ["rows", "/b/columns"] {
