@@ -34,6 +34,9 @@ pub struct Found {
     pub attributes: Vec<(u64, AttributeRecord)>,
 }
 
+/// Undoes a transform: what a block was before and its stored bytes in, values out; `None` where they are to be left alone.
+pub type Undo<'u> = &'u dyn Fn(&Transform, &[u8]) -> Result<Option<Vec<u8>>>;
+
 /// What a scan saw.
 #[derive(Debug, Default)]
 pub struct Scan {
@@ -422,18 +425,17 @@ impl Found {
         rank: u32,
         order: ByteOrder,
     ) -> Result<Index> {
-        self.fragment_undoing(source, file_index, rank, order, &|_, _, _| Ok(None))
+        self.fragment_undoing(source, file_index, rank, order, &|_, _| Ok(None))
     }
 
-    /// As [`Found::fragment`]; `undo` gives the values of a transformed block: the variable's name, what it was before
-    /// and its bytes in, values out, `None` where they are to be left alone.
+    /// As [`Found::fragment`]; `undo` gives the values of a transformed block.
     pub fn fragment_undoing(
         &self,
         source: &(impl Source + ?Sized),
         file_index: u32,
         rank: u32,
         order: ByteOrder,
-        undo: &dyn Fn(&str, &Transform, &[u8]) -> Result<Option<Vec<u8>>>,
+        undo: Undo<'_>,
     ) -> Result<Index> {
         let mut index = Index::default();
         let header = &self.header;
@@ -463,7 +465,7 @@ impl Found {
                 let mut all = Accumulator::new(element, Level::Full);
                 if let Some(transform) = transform {
                     let bytes = source::bytes(source, payload.offset, payload.length, "block")?;
-                    if let Some(values) = undo(&record.name, transform, &bytes)? {
+                    if let Some(values) = undo(transform, &bytes)? {
                         all.update(&values);
                         statistics = all.finish();
                     }

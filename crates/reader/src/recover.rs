@@ -294,7 +294,7 @@ impl Run<'_> {
                 let s = &scanned[item.object];
                 let fragment = item
                     .found
-                    .fragment_undoing(&s.object, s.file_index, item.rank, ByteOrder::NATIVE, &|_, transform, bytes| {
+                    .fragment_undoing(&s.object, s.file_index, item.rank, ByteOrder::NATIVE, &|transform, bytes| {
                         // What only the values tell is not worth losing the index for.
                         let transform = decode::before(transform.clone(), item.found.header.fortran);
                         if !decode::worthwhile(&transform, bytes.len() as u64).unwrap_or(false) {
