@@ -218,6 +218,17 @@ impl Layout for Watched {
     }
 }
 
+impl WatchedObject {
+    fn moved(&self, bytes: usize) {
+        if let Ok(mut watch) = self.watch.lock() {
+            // Some bytes are read twice; the bar then stays full.
+            watch.done = watch.done.saturating_add(bytes as u64).min(watch.total);
+            let (done, total) = (watch.done, watch.total);
+            watch.bar.at(done, total);
+        }
+    }
+}
+
 impl ReadObject for WatchedObject {
     fn length(&self) -> Result<u64> {
         self.below.length()
@@ -225,12 +236,13 @@ impl ReadObject for WatchedObject {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         let got = self.below.read_at(offset, out)?;
-        if let Ok(mut watch) = self.watch.lock() {
-            // Some bytes are read twice; the bar then stays full.
-            watch.done = watch.done.saturating_add(got as u64).min(watch.total);
-            let (done, total) = (watch.done, watch.total);
-            watch.bar.at(done, total);
-        }
+        self.moved(got);
+        Ok(got)
+    }
+
+    fn read_vectored_at(&self, offset: u64, pieces: &mut [std::io::IoSliceMut<'_>]) -> Result<usize> {
+        let got = self.below.read_vectored_at(offset, pieces)?;
+        self.moved(got);
         Ok(got)
     }
 }

@@ -1,6 +1,6 @@
 //! The promises of stores: `Store`, `ReadObject`, `WriteObject`, as far as the store's abilities go.
 
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::time::Duration;
 use thalweg_store::{Capability, OpenWrite, Rename, Store, StoreExt, WriteObject, name};
 use thalweg_types::{ErrorKind, Result};
@@ -221,6 +221,10 @@ fn ends(room: &Room<'_>) {
     assert_eq!(&out, b"456789");
     let torn = object.read_exact_at(5, &mut out).unwrap_err();
     assert_eq!((torn.kind(), torn.place().byte), (ErrorKind::Torn, Some(10)));
+    let (mut first, mut second, mut third) = ([b'-'; 3], [b'-'; 4], [b'-'; 5]);
+    let mut pieces = [&mut first[..], &mut [], &mut second[..], &mut third[..]].map(IoSliceMut::new);
+    assert_eq!(object.read_vectored_at(1, &mut pieces).unwrap(), 9, "as far as the object goes");
+    assert_eq!((&first, &second, &third[..2], third[4]), (b"123", b"4567", &b"89"[..], b'-'));
 }
 
 fn syncing(room: &Room<'_>) {

@@ -6,7 +6,7 @@ use crate::sets::Sets;
 use std::ops::Range;
 use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_bp::shape::JOINED;
-use thalweg_types::BoundingBox;
+use thalweg_types::{BoundingBox, Result};
 
 /// Boxes and payloads of all sets of a variable, in their order.
 #[derive(Clone)]
@@ -62,6 +62,22 @@ impl Boxes {
         }
         elements.checked_mul(self.size)?.checked_add(set.payload_offset)?;
         Some(is_global)
+    }
+
+    /// Extents of the global array, slowest first, as a set has them.
+    pub fn shape(&self, sets: &Sets, number: usize) -> Result<Vec<u64>> {
+        let mut shape = Vec::with_capacity(self.rank);
+        if let Some(mut dimensions) = sets.skim(number)?.and_then(|s| s.dimensions) {
+            for _ in 0..self.rank {
+                dimensions.u64("dimensions")?;
+                shape.push(dimensions.u64("dimensions")?);
+                dimensions.u64("dimensions")?;
+            }
+        }
+        if self.fortran {
+            shape.reverse();
+        }
+        Ok(shape)
     }
 
     fn of(&self, number: usize) -> (&[u64], &[u64]) {

@@ -3,6 +3,7 @@
 use crate::object::Object;
 use crate::plan::{Limits, Piece, Plan};
 use std::collections::BTreeMap;
+use std::io::IoSliceMut;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -234,6 +235,12 @@ fn run(task: &mut Task<'_>, limits: &Limits, open: Opening<'_>, window: &mut Vec
             swap_bytes(place, word);
             return Ok(());
         }
+        if let [one] = read.pieces.as_slice()
+            && one.scatters(limits)
+        {
+            let (place, word) = place(spans, one.target, one.target_span())?;
+            return scatter(one, object, place, word);
+        }
         let length = usize::try_from(extent.length).map_err(|_| too_short())?;
         if window.len() < length {
             window.resize(length, 0);
@@ -246,6 +253,36 @@ fn run(task: &mut Task<'_>, limits: &Limits, open: Opening<'_>, window: &mut Vec
         }
         Ok(())
     })
+}
+
+/// Reads the runs of a piece, which lie behind each other in the file, each to its place.
+fn scatter(piece: &Piece, object: &Object, to: &mut [u8], word: u64) -> Result<()> {
+    const MOST: usize = 1024;
+    let mut places: Vec<IoSliceMut<'_>> = Vec::with_capacity(MOST);
+    let (mut at, mut outcome) = (piece.source, Ok(()));
+    let mut flush = |places: &mut Vec<IoSliceMut<'_>>, outcome: &mut Result<()>| {
+        if outcome.is_ok() {
+            *outcome = object.read_pieces(at, places);
+            at += places.len() as u64 * piece.run;
+        }
+        if word > 1 {
+            places.iter_mut().for_each(|place| swap_bytes(place, word));
+        }
+        places.clear();
+    };
+    // Runs come in the order of memory: each is cut off the front of what is left.
+    let (mut rest, mut cut) = (to, 0);
+    piece.for_each_run(&mut |_, target| {
+        let (_, behind) = std::mem::take(&mut rest).split_at_mut((target - cut) as usize);
+        let (run, behind) = behind.split_at_mut(piece.run as usize);
+        (rest, cut) = (behind, target + piece.run);
+        places.push(IoSliceMut::new(run));
+        if places.len() == MOST {
+            flush(&mut places, &mut outcome);
+        }
+    });
+    flush(&mut places, &mut outcome);
+    outcome
 }
 
 fn too_short() -> Error {

@@ -1,5 +1,6 @@
 //! Objects of a layout as bytes of the format, and the names of subfiles.
 
+use std::io::IoSliceMut;
 use std::sync::Arc;
 use thalweg_bp::source::Source;
 use thalweg_layout::{Layout, Life, ReadObject};
@@ -31,6 +32,17 @@ impl Object {
     /// The same object, looked at again where it was shorter than `end` when it was opened.
     pub fn reaching(self, end: u64) -> Result<Object> {
         if end <= self.length { Ok(self) } else { self.now() }
+    }
+
+    /// Fills pieces of memory, one after the other, from `offset`; `Torn` where the bytes end before.
+    pub fn read_pieces(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let wanted: usize = pieces.iter().map(|p| p.len()).sum();
+        let got = self.read.read_vectored_at(offset, pieces).map_err(|e| e.in_object(&*self.path))?;
+        if got == wanted {
+            return Ok(());
+        }
+        let what = format!("cannot read {wanted} bytes from byte {offset}: the object ends");
+        Err(Error::new(ErrorKind::Torn, what).in_object(&*self.path).at_byte(offset.saturating_add(got as u64)))
     }
 
     /// What can be told about whether somebody still extends it.

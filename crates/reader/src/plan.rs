@@ -16,23 +16,25 @@ pub struct Limits {
     pub merge_gap: u64,
     /// Bytes of memory for one read that is not placed directly.
     pub window: u64,
-    /// Contiguous pieces from this size on are read straight to their place.
+    /// Contiguous pieces from this size on are read straight to their place, alone.
     pub direct: u64,
+    /// So are those whose place has gaps, where the runs between are at least this long.
+    pub scatter: u64,
 }
 
 impl Default for Limits {
-    /// 64 KiB; 1 MiB, which a processor's cache holds until it is placed; 256 KiB.
+    /// 64 KiB; 1 MiB, which a processor's cache holds until it is placed; 256 KiB; 256 bytes.
     fn default() -> Limits {
-        Limits { merge_gap: 64 << 10, window: 1 << 20, direct: 256 << 10 }
+        Limits { merge_gap: 64 << 10, window: 1 << 20, direct: 256 << 10, scatter: 256 }
     }
 }
 
 impl Limits {
     /// Whether a gap in front of `useful` bytes is read through: up to a page it costs less than another read, and on
-    /// slow stores more is worth it, but not much more than what is wanted.
+    /// slow stores more is worth it, but not more than what is wanted.
     fn joins(&self, gap: u64, useful: u64) -> bool {
         const PAGE: u64 = 4096;
-        gap <= self.merge_gap && (gap <= PAGE || gap / 8 <= useful)
+        gap <= self.merge_gap && (gap <= PAGE || gap <= useful)
     }
 }
 
@@ -121,6 +123,11 @@ impl Piece {
     /// Bytes from the first to the last one filled.
     pub fn target_span(&self) -> u64 {
         self.run + self.strides.iter().map(|s| (s.count - 1) * s.target).sum::<u64>()
+    }
+
+    /// Whether its bytes lie behind each other in the file, and are worth being read to their places one by one.
+    pub fn scatters(&self, limits: &Limits) -> bool {
+        self.run >= limits.scatter && self.span() == self.bytes()
     }
 
     /// Hands every run to `each`: bytes behind `source`, bytes behind `target`.
@@ -315,7 +322,8 @@ impl Plan {
                     return;
                 }
                 let (start, end) = (part.source, part.source + part.span());
-                let alone = part.strides.is_empty() && part.run >= limits.direct;
+                let contiguous = part.strides.is_empty() || part.scatters(limits);
+                let alone = contiguous && end - start >= limits.direct;
                 if let Some(read) = &mut open {
                     let last = read.extent.offset + read.extent.length;
                     let joins = !alone
@@ -559,7 +567,7 @@ mod tests {
                 (0..n).map(|i| world.at(&coordinates(i, &wanted)).unwrap_or(0)).collect();
             let plan = of_box(&wanted, &world.blocks, 2, &all(&wanted));
             // One element's window always fits a run of the tests' largest array.
-            let limits = Limits { merge_gap, window, direct };
+            let limits = Limits { merge_gap, window, direct, scatter: window / 3 };
             prop_assert_eq!(&world.follow(&plan, &limits, n as usize), &naive);
             if !shape.is_empty() {
                 prop_assert_eq!(plan.filled(2, n), naive.iter().filter(|v| **v > 0).count() as u64);
@@ -600,7 +608,7 @@ mod tests {
         let blocks = [block(200, 10), block(100, 0), block(1180, 20)];
         let wanted = BoundingBox::new([0], [30]);
         let plan = of_box(&wanted, &blocks, 8, &all(&wanted));
-        let limits = Limits { merge_gap: 64, window: 1000, direct: 1000 };
+        let limits = Limits { merge_gap: 64, window: 1000, direct: 1000, scatter: 1000 };
         assert_eq!(reads(&plan, &limits), [Extent::new(100, 180), Extent::new(1180, 80)]);
         assert_eq!(reads(&plan, &Limits { merge_gap: 10, ..limits }).len(), 3);
     }

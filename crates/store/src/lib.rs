@@ -14,7 +14,7 @@
 //! | [`pieces`] | the runs of memory that one write puts behind each other |
 #![forbid(unsafe_code)]
 
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod capability;
@@ -98,6 +98,19 @@ pub trait ReadObject: Send + Sync {
         let wanted = out.len();
         Err(Error::new(ErrorKind::Torn, format!("cannot read {wanted} bytes from byte {offset}: the object ends"))
             .at_byte(end))
+    }
+    /// Reads bytes that lie behind each other into pieces of memory, one after the other; returns how many were there. One
+    /// operation where the store can.
+    fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        let mut done = 0;
+        for piece in pieces {
+            let got = self.read_at(offset.saturating_add(done as u64), piece)?;
+            done += got;
+            if got < piece.len() {
+                break;
+            }
+        }
+        Ok(done)
     }
     /// What can be told about whether somebody still extends the object: see [`WriteObject::hold`].
     fn life(&self) -> Result<Life> {

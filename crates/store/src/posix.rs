@@ -17,7 +17,7 @@ use crate::pieces::{self, Rest};
 use crate::{Capability, Durability, Hold, Life, OpenWrite, ReadObject, Rename, Stat, Store, WriteObject, name};
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -285,6 +285,29 @@ impl ReadObject for Open {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.read(offset, out)
+    }
+
+    fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        let (mut done, mut rest) = (0, pieces);
+        while !rest.is_empty() {
+            let now = rest.len().min(MOST_PIECES);
+            let wanted: usize = rest[..now].iter().map(|p| p.len()).sum();
+            let at = offset.saturating_add(done as u64);
+            let got = match rustix::io::preadv(&self.file, &mut rest[..now], at) {
+                Ok(got) => got,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(e) => return Err(failed("read", &self.path, e.into()).at_byte(at)),
+            };
+            done += got;
+            if got == wanted {
+                rest = &mut rest[now..];
+            } else if got == 0 {
+                break;
+            } else {
+                IoSliceMut::advance_slices(&mut rest, got);
+            }
+        }
+        Ok(done)
     }
 
     fn life(&self) -> Result<Life> {

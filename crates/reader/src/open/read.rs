@@ -310,7 +310,7 @@ impl Reader {
         }
         if let Some(boxes) = self.boxes(v) {
             // The last block tells the shape; the others are numbers.
-            let shape = self.block(v, sets.end - 1, sets.start)?.shape;
+            let shape = boxes.shape(&v.sets, sets.end - 1)?;
             let subfiles = v.how.subfiles;
             if let Selection::Points(points) = selection {
                 no_memory("points")?;

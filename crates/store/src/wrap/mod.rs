@@ -11,7 +11,7 @@
 
 use crate::pieces::{self, Rest};
 use crate::{Capability, Hold, Life, OpenWrite, ReadObject, Stat, Store, WriteObject};
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use thalweg_types::{Error, Result};
 
@@ -190,6 +190,12 @@ impl<W: Watch> ReadObject for OpenForReading<W> {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         let operation = self.operation(Asked::Read, offset, out.len() as u64);
         through(&*self.watch, &operation, |_| self.inner.read_at(offset, out), |got| *got as u64)
+    }
+
+    fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        let bytes = pieces.iter().map(|p| p.len() as u64).sum();
+        let operation = Operation { pieces: pieces.len(), ..self.operation(Asked::Read, offset, bytes) };
+        through(&*self.watch, &operation, |_| self.inner.read_vectored_at(offset, pieces), |got| *got as u64)
     }
 
     /// Not watched: it is no operation on bytes or names.
