@@ -5,6 +5,7 @@
 #   lib/libthalweg-openmpi.so   one thin library per MPI whose compiler is here, and one for no MPI
 #   lib/libthalweg-mpich.so
 #   lib/libthalweg-nompi.so
+#   lib/libthalweg-*.a          the same for static linking: nothing of the core but these functions can be seen
 #   include/thalweg/            adios.h and what it includes
 #   include/thalweg/            thalweg.h, and thalweg.hpp for C++
 #   lib/pkgconfig/              thalweg-openmpi.pc ... and thalweg.pc, for the MPI of plain mpicc; thalweg-cpp.pc
@@ -15,7 +16,7 @@ prefix=$(realpath -m "${1:?usage: install.sh PREFIX}")
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 here=bindings/c shim=crates/comm-mpi/mpi
 lib=$prefix/lib include=$prefix/include/thalweg
-flags=(-std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC -shared "-I$here/include" "-I$here/mpi" "-I$shim")
+flags=(-std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC "-I$here/include" "-I$here/mpi" "-I$shim")
 
 # put FROM TO: copies where the contents differ, under a new name first, as programs may be running.
 put() {
@@ -34,7 +35,21 @@ newer() {
 }
 
 cargo build --quiet --release -p thalweg-capi
-put "${CARGO_TARGET_DIR:-target}/release/libthalweg_core.so" "$lib/libthalweg-core.so" 755
+built=${CARGO_TARGET_DIR:-target}/release
+put "$built/libthalweg_core.so" "$lib/libthalweg-core.so" 755
+
+# The core as one object whose other names, those of compression libraries among them, no program can meet.
+if newer "$lib/libthalweg-core.a" "$built/libthalweg_core.a" "$here/install.sh"; then
+    scratch=$(mktemp -d)
+    nm -D --defined-only "$lib/libthalweg-core.so" | awk '{ print $3 }' >"$scratch/names"
+    sed 's/^/-u /' "$scratch/names" >"$scratch/wanted"
+    ld -r --gc-sections "@$scratch/wanted" --whole-archive "$built/libthalweg_core.a" -o "$scratch/all.o"
+    objcopy --keep-global-symbols="$scratch/names" --strip-debug --remove-section=.llvmbc --remove-section=.llvmcmd "$scratch/all.o" "$scratch/core.o"
+    rm -f "$scratch/core.a"
+    ar rcs "$scratch/core.a" "$scratch/core.o"
+    install -D -m 644 "$scratch/core.a" "$lib/libthalweg-core.a"
+    rm -r "$scratch"
+fi
 for header in "$here"/include/*.h; do
     put "$header" "$include/$(basename "$header")"
 done
@@ -50,11 +65,26 @@ thin() {
     if newer "$library" "$@" "$here"/include/*.h "$here"/mpi/*.h "$shim"/*.h "$here/install.sh"; then
         # It finds the core beside itself.
         # shellcheck disable=SC2016,SC2086  # $ORIGIN is the loader's; $more is one flag or none
-        "$compiler" "${flags[@]}" $more "$@" -o "$library.new" "-L$lib" -lthalweg-core \
+        "$compiler" "${flags[@]}" -shared $more "$@" -o "$library.new" "-L$lib" -lthalweg-core \
             -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-$name.so" -Wl,--no-undefined
         mv "$library.new" "$library"
+        objects "$name" "$compiler" "$more" "$@"
     fi
     config "$name" "$name" "$more"
+}
+
+# objects NAME COMPILER FLAG SOURCE...: libthalweg-NAME.a
+objects() {
+    local archive=$lib/libthalweg-$1.a compiler=$2 more=$3 folder source
+    shift 3
+    folder=$(mktemp -d)
+    for source; do
+        # shellcheck disable=SC2086  # $more is one flag or none
+        "$compiler" "${flags[@]}" $more -c "$source" -o "$folder/$(basename "$source" .c).o"
+    done
+    ar rcs "$folder/new.a" "$folder"/*.o
+    install -m 644 "$folder/new.a" "$archive"
+    rm -r "$folder"
 }
 
 # config FILE NAME FLAGS: lib/pkgconfig/FILE.pc for libthalweg-NAME

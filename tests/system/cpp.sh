@@ -122,6 +122,9 @@ clean() { # clean PROGRAM: no invalid access, nothing lost
 }
 if [[ $MPI == openmpi ]]; then
     try "valgrind finds nothing (C)" clean ./c.nompi
+    try "cycles compile" cc -std=gnu11 -O1 -Wall -Wextra -Werror $(pkg-config --cflags thalweg-nompi) "$sources/cycles.c" -o "$work/cycles" \
+        $(pkg-config --libs thalweg-nompi)
+    many "10,000 cycles" alone ./cycles
     try "valgrind finds nothing (C++)" clean ./cpp.nompi
 fi
 

@@ -52,6 +52,9 @@ done
 cp examples/heat/heat.xml "$work"
 try "Fortran by CMake ($MPI, $ranks ranks)" run "$ranks" ./cmake/heat heat.xml heat.bp
 try "without MPI by CMake" "$work/cmake/alone" "$work"
+try "static libraries by CMake ($MPI, $ranks ranks)" run "$ranks" ./cmake/static .
+needs_none() { ! readelf -d "$1" | grep NEEDED | grep thalweg; }
+try "programs linked so need none of ours" needs_none "$work/cmake/static"
 uses_moved() {
     readelf -d "$work/cmake/cpp" | grep -E 'R(UN)?PATH' | grep -qF "$moved/lib" && ! grep -rqF "$prefix" "$moved/lib/cmake"
 }
@@ -96,6 +99,14 @@ by_config_fortran() {
     "mpif90.$MPI" $("$config" -cf --mpi "$MPI") examples/heat/heat.f90 -o "$work/config-f" $("$config" -lf --mpi "$MPI") &&
         run 1 ./config-f heat.xml config-f.bp
 }
+by_config_static() {
+    cc -std=c11 -D_GNU_SOURCE $("$config" -s -c) tests/system/c/heat_noxml.c -o "$work/config-static" $("$config" -sl --static) &&
+        (cd "$work" && ./config-static MPI config-static.bp 2) && needs_none "$work/config-static"
+}
+try "and those for static linking" by_config_static
+# Nothing but the names of the interfaces can be met: programs bring their own compression libraries.
+only_ours() { ! nm --defined-only -g "$moved/lib/libthalweg-core.a" | awk 'NF == 3 { print $3 }' | grep -vE '^(thalweg_|adios_|(LOGICAL|PHYSICAL)_DATA_VIEW|NO_TRANSFORM)'; }
+try "the static core shows our names alone" only_ours
 try "and those for Fortran" by_config_fortran
 answers() {
     [[ $("$config" -v) == $(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1) ]] && [[ $("$config" -d) == "$moved" ]] &&

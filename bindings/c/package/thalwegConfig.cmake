@@ -1,6 +1,7 @@
 # find_package(thalweg): imported targets for what is installed beside this file.
 #
 #   thalweg::openmpi  thalweg::mpich  thalweg::nompi   the C library for that MPI, or for one process without any
+#   thalweg::openmpi-static ...                        the same as part of the program
 #   thalweg::thalweg                                   one of these: that of the MPI of plain mpicc when this was installed
 #   thalweg::cpp                                       thalweg.hpp; link one of the above beside it
 #   thalweg::fortran-openmpi ... thalweg::fortran      modules and library for Fortran, which bring the C library along
@@ -28,6 +29,13 @@ foreach(_thalweg_mpi openmpi mpich nompi)
             INTERFACE_INCLUDE_DIRECTORIES "${_thalweg_include}"
             INTERFACE_LINK_LIBRARIES thalweg::core)
     endif()
+    if(NOT TARGET thalweg::${_thalweg_mpi}-static AND EXISTS "${_thalweg_prefix}/lib/libthalweg-${_thalweg_mpi}.a")
+        add_library(thalweg::${_thalweg_mpi}-static STATIC IMPORTED)
+        set_target_properties(thalweg::${_thalweg_mpi}-static PROPERTIES
+            IMPORTED_LOCATION "${_thalweg_prefix}/lib/libthalweg-${_thalweg_mpi}.a"
+            INTERFACE_INCLUDE_DIRECTORIES "${_thalweg_include}"
+            INTERFACE_LINK_LIBRARIES "${_thalweg_prefix}/lib/libthalweg-core.a;m;pthread;dl;gcc_s")
+    endif()
     _thalweg_library(fortran-${_thalweg_mpi} libthalweg-fortran-${_thalweg_mpi}.so)
     if(TARGET thalweg::fortran-${_thalweg_mpi})
         set_target_properties(thalweg::fortran-${_thalweg_mpi} PROPERTIES
@@ -35,9 +43,11 @@ foreach(_thalweg_mpi openmpi mpich nompi)
             INTERFACE_LINK_LIBRARIES thalweg::${_thalweg_mpi})
     endif()
 endforeach()
-if(TARGET thalweg::nompi)
-    set_target_properties(thalweg::nompi PROPERTIES INTERFACE_COMPILE_DEFINITIONS _NOMPI)
-endif()
+foreach(_thalweg_alone nompi nompi-static)
+    if(TARGET thalweg::${_thalweg_alone})
+        set_target_properties(thalweg::${_thalweg_alone} PROPERTIES INTERFACE_COMPILE_DEFINITIONS _NOMPI)
+    endif()
+endforeach()
 
 if(NOT TARGET thalweg::thalweg)
     add_library(thalweg::thalweg INTERFACE IMPORTED)
