@@ -4,7 +4,7 @@
 # shellcheck disable=SC2034  # the lists and $venv are for those who source this
 
 # CMake and libclang build zfp's library and what calls it.
-build_tools=(build-essential pkg-config ca-certificates curl cmake libclang-dev)
+build_tools=(build-essential gfortran python3 pkg-config ca-certificates curl cmake libclang-dev)
 memory_packages=(valgrind) # tests of what C programs leave behind
 openmpi_packages=(openmpi-bin libopenmpi-dev)
 mpich_packages=(mpich libmpich-dev)

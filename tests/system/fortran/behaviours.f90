@@ -1,6 +1,7 @@
 ! What a Fortran program may count on beyond kinds and ranks: texts, order of dimensions, sections, selections, errors.
 program behaviours
   use, intrinsic :: ieee_arithmetic, only: ieee_is_nan
+  use, intrinsic :: iso_c_binding, only: c_f_pointer, c_ptr
   use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
   use adios_write_mod
   use adios_query_mod
@@ -14,6 +15,7 @@ program behaviours
   call write_things
   call memory_until_close
   call attributes_by_value
+  call other_calls
   call adios_finalize(0, err)
   call check(err == 0, "finalize succeeds")
   call read_things
@@ -133,6 +135,53 @@ contains
     call adios_define_mesh_uniform("3,4", "0,0", "1,1", "", "2", 0_int64, "mesh", err)
     call check(err == err_invalid_group, "a mesh of no group is refused, and says so")
   end subroutine attributes_by_value
+
+  ! Procedures that the others do without.
+  subroutine other_calls
+    integer(int64) :: group, fd, x, y, size, total
+    integer :: errs(12), number
+    real(real64), pointer :: memory(:)
+    type(c_ptr) :: buffer
+    call adios_allocate_buffer(10, errs(1))
+    call adios_set_max_buffer_size(10)
+    call adios_declare_group(group, "calls", "", adios_stat_full, errs(2))
+    call adios_select_method(group, "POSIX", "", "", errs(3))
+    call adios_define_var(group, "x", "old", adios_double, "2,3", "", "", x)
+    call adios_define_var(group, "y", "", adios_integer, "", "", "", y)
+    call adios_set_transform(x, "none", errs(4))
+    call adios_expected_var_size(x, size)
+    call check(all(errs(:4) == 0) .and. size == 48, "a variable tells its size")
+    call adios_start_calculation(errs(1))
+    call adios_stop_calculation(errs(2))
+    call adios_end_iteration(errs(3))
+    call adios_open(fd, "calls", "calls.bp", "w", comm, errs(4))
+    call adios_group_size(fd, 52_int64, total, errs(5))
+    call adios_set_path_var(fd, "new  ", "old/x ", errs(6))
+    call adios_get_write_buffer(fd, "old/x", size, buffer, errs(7))
+    call check(all(errs(:7) == 0) .and. size == 48 .and. total >= 52, "memory of the library is lent")
+    if (errs(7) == 0) then
+      call c_f_pointer(buffer, memory, [6])
+      memory = [1, 2, 3, 4, 5, 6]
+    end if
+    call adios_write_byid(fd, y, 5, errs(8))
+    call adios_close(fd, errs(9))
+    call check(all(errs(8:9) == 0), "and written by close")
+    call adios_set_time_aggregation(group, 0_int64, 0_int64, errs(1))
+    call adios_delete_vardefs(group, errs(2))
+    call adios_delete_attrdefs(group, errs(3))
+    call adios_free_group(group, errs(4))
+    call check(all(errs(:4) == 0), "a group is forgotten")
+    call adios_read_open_file(fd, "calls.bp", adios_read_method_bp, comm, errs(1))
+    call adios_get_scalar(fd, "y", number, errs(2))
+    block
+      real(real64), target :: values(2, 3)
+      call adios_schedule_read(fd, 0_int64, "new/x", 0, 1, values, errs(3))
+      call adios_perform_reads(fd, errs(4))
+      call check(all(errs(:4) == 0) .and. number == 5 .and. all(values == reshape([1, 2, 3, 4, 5, 6], [2, 3])), &
+        "what was lent is found under its new path")
+    end block
+    call adios_read_close(fd, err)
+  end subroutine other_calls
 
   subroutine read_things
     integer(int64) :: fp, dims(16)
