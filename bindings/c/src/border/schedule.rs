@@ -166,7 +166,9 @@ unsafe fn perform(state: &State, all: &[Wanted]) -> Outcome<()> {
         let mut address = memory;
         for Read { step, selection, length, .. } in reads {
             match straight.last_mut() {
-                Some(last) if last.wanted == number && last.selection == selection && last.steps.last() < Some(&step) => {
+                Some(last)
+                    if last.wanted == number && last.selection == selection && last.steps.last() < Some(&step) =>
+                {
                     last.steps.push(step);
                     last.bytes += length;
                 }
