@@ -575,6 +575,31 @@ mod tests {
         }
 
         #[test]
+        fn pieces_cut_anywhere_hold_the_same_bytes_each_within_one_step(
+            run in 1u64..9, target in 0u64..50, step in 1u64..40,
+            strides in prop::collection::vec((1u64..5, 0u64..7, 0u64..7), 0..4),
+        ) {
+            let mut piece = Piece { file: None, source: 1000, target, run, strides: Vec::new() };
+            for (count, gap, hole) in strides {
+                let (source, target) = (piece.span() + gap, piece.target_span() + hole);
+                piece.strides.insert(0, Stride { count, source, target });
+            }
+            let bytes = |piece: &Piece| {
+                let mut bytes = Vec::new();
+                piece.for_each_run(&mut |s, t| {
+                    bytes.extend((0..piece.run).map(|i| (piece.source + s + i, piece.target + t + i)));
+                });
+                bytes
+            };
+            let (whole, mut parts) = (bytes(&piece), Vec::new());
+            piece.cut_every(step, &mut |band, part| {
+                assert!(part.target / step == band && (part.target + part.target_span() - 1) / step == band, "{part:?}");
+                parts.extend(bytes(&part));
+            });
+            prop_assert_eq!(parts, whole);
+        }
+
+        #[test]
         fn planned_points_hold_what_looking_up_each_gives(
             (shape, blocks) in decomposition(),
             points in prop::collection::vec(prop::collection::vec(0.0f64..1.0, 7), 0..20),

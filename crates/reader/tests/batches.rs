@@ -12,7 +12,7 @@ use thalweg_types::{BoundingBox, ElementType, ErrorKind, MemoryBox, Selection};
 use writer::{Ending, File, Group, Variable, header, holding, open};
 
 /// Extents of the array, and into how many blocks it is cut.
-const SHAPE: [u64; 3] = [96, 128, 80];
+const SHAPE: [u64; 3] = [160, 128, 80];
 const CUTS: [u64; 3] = [4, 2, 5];
 
 fn value(step: u32, at: [u64; 3]) -> f64 {
@@ -29,7 +29,7 @@ fn each(offset: [u64; 3], count: [u64; 3], mut each: impl FnMut([u64; 3])) {
     }
 }
 
-/// A step of one array in 40 blocks of 200 KB, each written by a rank of its own.
+/// A step of one array in 40 blocks of 320 KB, each written by a rank of its own.
 fn large(steps: u32) -> File {
     let mut file = File::default();
     let size = [SHAPE[0] / CUTS[0], SHAPE[1] / CUTS[1], SHAPE[2] / CUTS[2]];
@@ -66,6 +66,9 @@ fn every_part_of_an_array_in_many_blocks_is_as_it_was_written() {
     let (_, layout) = holding(&[("a.bp", &file.bytes)]);
     let reader = open(&layout, "a.bp").unwrap();
     read(&reader, 1, [0; 3], SHAPE);
+    // Large enough to be cut among threads, which happens in the middle of blocks.
+    read(&reader, 1, [5, 0, 0], [153, 128, 80]);
+    read(&reader, 0, [3, 1, 2], [150, 127, 78]);
     for d in 0..3 {
         let (mut offset, mut plane, mut pencil) = ([7, 60, 41], SHAPE, [1; 3]);
         (offset[d], plane[d], pencil[d]) = (SHAPE[d] / 2 + 1, 1, SHAPE[d]);
@@ -75,7 +78,7 @@ fn every_part_of_an_array_in_many_blocks_is_as_it_was_written() {
     }
     // A restart on 6 ranks, whose boxes fit no block.
     for rank in 0..6 {
-        read(&reader, 0, [0, rank * 128 / 6, 0], [96, (rank + 1) * 128 / 6 - rank * 128 / 6, 80]);
+        read(&reader, 0, [0, rank * 128 / 6, 0], [160, (rank + 1) * 128 / 6 - rank * 128 / 6, 80]);
     }
 }
 
@@ -172,7 +175,7 @@ fn planes_along_blocks_read_hardly_more_than_they_hold() {
     let layout: Arc<dyn Layout> = Arc::new(Direct::new(counting.clone()).unwrap());
     let reader = open(&layout, "a.bp").unwrap();
     reader.length("v", 0, &Selection::All).unwrap();
-    for x in [0, 24, 95] {
+    for x in [0, 40, 159] {
         counting.take();
         let plane = Selection::Box(BoundingBox::new([x, 0, 0], [1, 128, 80]));
         let bytes = reader.read_to_vec("v", 0, &plane).unwrap().len() as u64;
