@@ -6,11 +6,11 @@ mod writer;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_layout::{Direct, Layout, OpenWrite, WriteObject, WriterId};
+use thalweg_layout::{Direct, Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
 use thalweg_reader::{Follower, Next, Reader, Wait};
 use thalweg_store::wrap::counting::Counting;
 use thalweg_store::{Memory, StoreExt};
-use thalweg_types::{ErrorKind, Selection};
+use thalweg_types::{ErrorKind, Result, Selection};
 use writer::{Ending, File, Subfiles, check_steps, groups, holding, open};
 
 const AT_ONCE: Wait = Wait { timeout: Some(Duration::ZERO), poll: Duration::from_millis(1) };
@@ -67,6 +67,20 @@ fn steps_closed_before_one_that_is_being_written_are_found_past_it() {
         check_steps(&reader, 5, 2);
         assert_eq!(reader.status().steps, 5);
         assert!(reader.status().torn_bytes > 0 && !reader.status().finished);
+    }
+}
+
+#[test]
+fn the_last_end_of_a_file_being_written_is_found_from_its_beginning_past_what_is_in_flight() {
+    use Ending::*;
+    let mut file = File::default();
+    for (step, ending) in [Full, Record, Full, Record, Open].into_iter().enumerate() {
+        file.step(&groups(step as u32, 2), ending);
+    }
+    for cut in 0..=file.bytes.len() {
+        let found = thalweg_bp::growth::since(&file.bytes[..cut], 0).unwrap().map(|g| g.end);
+        let last = file.closed.iter().copied().filter(|end| *end <= cut as u64).max();
+        assert_eq!(found, last, "{cut} bytes");
     }
 }
 
@@ -256,4 +270,83 @@ fn files_of_other_libraries_end_at_once() {
         seen += 1;
     }
     assert!(seen > 3);
+}
+
+/// A layout on which holds are not seen, as on some network filesystems.
+struct NoHolds(Arc<dyn Layout>);
+
+struct NoHoldsObject(Box<dyn ReadObject>);
+
+impl ReadObject for NoHoldsObject {
+    fn length(&self) -> Result<u64> {
+        self.0.length()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.0.read_at(offset, out)
+    }
+}
+
+impl Layout for NoHolds {
+    fn describe(&self) -> String {
+        "without holds".into()
+    }
+
+    fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
+        self.0.open_write(path, how, writer)
+    }
+
+    fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
+        Ok(Box::new(NoHoldsObject(self.0.open_read(path)?)))
+    }
+
+    fn stat(&self, path: &str) -> Result<Stat> {
+        self.0.stat(path)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        self.0.list(folder)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        self.0.remove(path)
+    }
+
+    fn make_folder(&self, path: &str) -> Result<()> {
+        self.0.make_folder(path)
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        self.0.sync_folder(folder)
+    }
+}
+
+#[test]
+fn where_holds_are_not_seen_a_file_that_stays_as_it_is_for_long_has_lost_its_writer() {
+    let mut file = File::default();
+    file.step(&groups(0, 2), Ending::Full);
+    let (_, below) = holding(&[("a.bp", &file.bytes)]);
+    let layout: Arc<dyn Layout> = Arc::new(NoHolds(below));
+    let mut follower = Follower::open(layout.clone(), "a.bp", &AT_ONCE).unwrap();
+    let short = Wait { timeout: Some(Duration::from_millis(150)), poll: Duration::from_millis(2) };
+    assert_eq!(follower.advance(false, &short).unwrap(), Next::NotYet, "10 minutes if nothing else is said");
+    follower.set_patience(Duration::from_millis(400));
+    // What is being written shows that somebody writes.
+    file.step(&groups(1, 2), Ending::Record);
+    for part in 1..4 {
+        let length = file.closed[0] as usize + 100 * part;
+        grow_to(&layout, "a.bp", &file.bytes, length);
+        assert_eq!(follower.advance(false, &short).unwrap(), Next::NotYet);
+    }
+    grow_to(&layout, "a.bp", &file.bytes, file.bytes.len());
+    assert_eq!(follower.advance(false, &short).unwrap(), Next::Step(1));
+    assert_eq!(follower.advance(false, &Wait::default()).unwrap(), Next::WriterDied);
+    file.step(&groups(2, 2), Ending::Finished);
+    grow_to(&layout, "a.bp", &file.bytes, file.bytes.len());
+    assert_eq!(follower.advance(false, &AT_ONCE).unwrap(), Next::Step(2));
+    assert_eq!(follower.advance(false, &Wait::default()).unwrap(), Next::End);
 }
