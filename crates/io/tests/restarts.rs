@@ -44,8 +44,7 @@ fn each_rank_reads_its_own_rows_into_the_inside_of_its_ghosts() {
         out.write_values("rows", &[rows]).unwrap();
         out.write_values("first", &[first]).unwrap();
         out.write_values("seed", &[i64::from(comm.rank()) + 70]).unwrap();
-        let values: Vec<f64> =
-            (0..rows as u64 * COLUMNS).map(|i| u(first as u64 + i / COLUMNS, i % COLUMNS)).collect();
+        let values: Vec<f64> = (0..rows as u64 * COLUMNS).map(|i| u(first as u64 + i / COLUMNS, i % COLUMNS)).collect();
         out.write_values("u", &values).unwrap();
         out.close().unwrap();
         session.finalize().unwrap();
