@@ -152,17 +152,17 @@ fn begin(request: &OpenRequest<'_>) -> Result<(Box<dyn WriteObject>, First)> {
 }
 
 /// A file keeps other statistics than asked for.
-pub(super) const LEVELS: u64 = 1;
+pub(crate) const LEVELS: u64 = 1;
 /// Steps are to be dropped from it.
-pub(super) const DROPS: u64 = 2;
+pub(crate) const DROPS: u64 = 2;
 
 /// What rank 0 tells about a file it has opened.
-pub(super) fn flags(live: &LiveIndex, levels: &[ArrayLevel]) -> u64 {
+pub(crate) fn flags(live: &LiveIndex, levels: &[ArrayLevel]) -> u64 {
     (if levels.is_empty() { 0 } else { LEVELS }) | (if live.is_dropping() { DROPS } else { 0 })
 }
 
 /// The time index of an output behind `last`.
-pub(super) fn next_time(mode: Mode, last: u32) -> u32 {
+pub(crate) fn next_time(mode: Mode, last: u32) -> u32 {
     match mode {
         Mode::Write => 1,
         Mode::Append | Mode::AppendAfter(_) => last + 1,

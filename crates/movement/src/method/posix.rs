@@ -18,25 +18,21 @@
 
 use super::independent::{DROPS, LEVELS, flags, next_time};
 use super::{
-    Closed, DIRECT, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SYNC, file_name,
-    folder_of,
+    Closed, DIRECT, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SYNC, folder_of,
 };
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::agreement::agree;
 use crate::parts::kept::{File, InUse, Kept};
-use crate::parts::levels::{self, ArrayLevel};
-use crate::parts::live_index::{AsSource, LiveIndex};
+use crate::parts::levels;
+use crate::parts::live_index::LiveIndex;
 use crate::parts::step_commit::{self, Commit, Files, IndexFile, Part, Written};
+use crate::parts::subfiles::{begin, closed_end, cut_leftovers, subfile, subfile_folder};
 use crate::plan;
 use std::sync::Arc;
-use thalweg_bp::footer::{Footer, MINIFOOTER};
 use thalweg_bp::process_group::Header;
-use thalweg_bp::scan;
-use thalweg_bp::source::{self, Source};
-use thalweg_bp::trailer::Trailer;
 use thalweg_comm::Communicator;
 use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
-use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
+use thalweg_types::{Error, ErrorKind, Extent, Result};
 
 /// How the registry lists it.
 pub const KIND: MethodKind = MethodKind {
@@ -132,128 +128,6 @@ impl Open {
     }
 }
 
-/// The folder of subfiles.
-pub fn subfile_folder(path: &str) -> String {
-    format!("{path}.dir")
-}
-
-/// The path of a subfile.
-pub fn subfile(path: &str, number: u32) -> String {
-    format!("{path}.dir/{}.{number}", file_name(path))
-}
-
-/// What rank 0 finds out first.
-struct First {
-    object: Box<dyn WriteObject>,
-    live: LiveIndex,
-    run: u64,
-    levels: Vec<ArrayLevel>,
-    in_use: InUse,
-}
-
-/// What rank 0 does with the file that holds the index.
-fn begin(request: &OpenRequest<'_>, sync: bool) -> Result<First> {
-    let writer = WriterId(0);
-    let in_use = request.kept.begin(request.layout, request.path)?;
-    if request.mode == Mode::Write {
-        request.kept.forget(request.layout, request.path);
-        let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;
-        request.kept.hold(request.layout, request.path, &*object);
-        remove_stale(request)?;
-        return Ok(First { object, live: LiveIndex::new(true), run: request.run, levels: Vec::new(), in_use });
-    }
-    let kept = request.kept.take(request.layout, request.path);
-    let object = request.layout.open_write(request.path, request.mode.how(), writer)?;
-    request.kept.hold(request.layout, request.path, &*object);
-    let known = kept.is_some();
-    let (mut live, run) = match kept {
-        Some(kept) => (kept.index, kept.run),
-        None if object.length()? == 0 => (LiveIndex::new(true), request.run),
-        None => (LiveIndex::load(&*object, true)?, request.run),
-    };
-    if let Mode::AppendAfter(step) = request.mode {
-        live.drop_after(step)?;
-    }
-    if !known && live.end() > 0 && !live.is_dropping() {
-        cut_leftovers(request, next_time(request.mode, live.last_time()), sync)?;
-    }
-    let levels = live.differing_levels(request.arrays)?;
-    Ok(First { object, live, run, levels, in_use })
-}
-
-/// Subfiles of ranks that are not there: those of an earlier, larger run.
-fn of_other_ranks(request: &OpenRequest<'_>) -> Result<Vec<(u32, String)>> {
-    let folder = subfile_folder(request.path);
-    let prefix = format!("{}.", file_name(request.path));
-    let names = request.layout.list(&folder)?;
-    let number = |name: &str| name.strip_prefix(&prefix).and_then(|n| n.parse::<u32>().ok());
-    let others = names.iter().filter_map(|name| Some((number(name)?, format!("{folder}/{name}"))));
-    Ok(others.filter(|(n, _)| *n >= request.comm.size()).collect())
-}
-
-/// Removes subfiles that a new file does not have.
-fn remove_stale(request: &OpenRequest<'_>) -> Result<()> {
-    of_other_ranks(request)?.into_iter().try_for_each(|(_, path)| request.layout.remove(&path))
-}
-
-/// Cuts off what an output that never closed left in subfiles of ranks that are not there: found again without an
-/// index, it would be taken for a part of the step that is written now.
-fn cut_leftovers(request: &OpenRequest<'_>, time_index: u32, sync: bool) -> Result<()> {
-    for (number, path) in of_other_ranks(request)? {
-        let object = request.layout.open_write(&path, OpenWrite::Existing, WriterId(number))?;
-        let end = closed_end(&*object, request.mode, time_index).map_err(|e| e.in_object(path))?;
-        if object.length()? > end {
-            object.truncate(end)?;
-            if sync {
-                object.sync()?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The end of the last process group of a subfile that belongs to a closed step.
-///
-/// - `time_index`: of the output that opens. In append mode a group of that step or a later one was left by an output
-///   that never closed, or is of a dropped step.
-fn closed_end(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Result<u64> {
-    let source = AsSource::new(object)?;
-    let mut end = source.length();
-    let leftover = |time: u32| match mode {
-        Mode::Write => true,
-        Mode::Append | Mode::AppendAfter(_) => time >= time_index,
-        Mode::Update => time > time_index,
-    };
-    while end > 0 {
-        let Some(trailer) = trailer_before(&source, end) else { break };
-        if !leftover(trailer.time_index) {
-            return Ok(end);
-        }
-        end = trailer.group.offset;
-    }
-    if end == 0 {
-        return Ok(0);
-    }
-    // The subfiles of ADIOS 1.13 end with an index of their own.
-    if end >= MINIFOOTER && !matches!(mode, Mode::AppendAfter(_)) {
-        let tail = source::array(&source, end - MINIFOOTER)?;
-        if Footer::decode(&tail, end).is_ok() {
-            return Ok(end);
-        }
-    }
-    let scan = scan::scan(&source, ByteOrder::NATIVE)?;
-    Ok(scan.groups.iter().filter(|g| !leftover(g.header.time_index)).filter_map(|g| g.extent.end()).max().unwrap_or(0))
-}
-
-fn trailer_before(source: &AsSource<'_>, end: u64) -> Option<Trailer> {
-    let last: [u8; 8] = source::array(source, end.checked_sub(8)?).ok()?;
-    let length = Trailer::length_from_end(&last, ByteOrder::NATIVE)?;
-    let at = end.checked_sub(length)?;
-    let bytes = source::bytes(source, at, length, "trailer").ok()?;
-    let trailer = Trailer::decode(&bytes, ByteOrder::NATIVE, at).ok()?;
-    (trailer.group.end() == Some(end)).then_some(trailer)
-}
-
 impl Method for Posix {
     fn name(&self) -> &'static str {
         "POSIX"
@@ -269,7 +143,8 @@ impl Method for Posix {
             .make_folder(&subfile_folder(request.path))
             .and_then(|()| {
                 if rank == 0 {
-                    first = Some(begin(request, self.sync).map_err(|e| e.in_object(request.path))?);
+                    first =
+                        Some(begin(request, request.comm.size(), self.sync).map_err(|e| e.in_object(request.path))?);
                 }
                 request.layout.open_write(&own_path, how, WriterId(rank))
             })
@@ -300,9 +175,9 @@ impl Method for Posix {
         if agreed[3] & DROPS > 0 {
             // Subfiles are cut only when no index lists those steps any more.
             let shortened = match (&index_object, &mut live) {
-                (Some(object), Some(live)) => {
-                    live.shorten(&**object, self.sync).and_then(|()| cut_leftovers(request, time_index, self.sync))
-                }
+                (Some(object), Some(live)) => live
+                    .shorten(&**object, self.sync)
+                    .and_then(|()| cut_leftovers(request, request.comm.size(), time_index, self.sync)),
                 _ => Ok(()),
             };
             let end = live.as_ref().map_or(0, LiveIndex::end);

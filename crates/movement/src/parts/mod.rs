@@ -8,6 +8,7 @@
 //! | [`step_commit`] | the end of an output: fragments to rank 0, the index, the outcome to all |
 //! | [`levels`] | all blocks of a variable in a file record the same statistics |
 //! | [`slot`] | places in a shared file given at open, from what the last output was like |
+//! | [`subfiles`] | names and ends of subfiles beside a metadata file, and how rank 0 begins with these |
 //! | [`kept`] | live indexes, ends of subfiles and sizes of outputs kept between outputs |
 
 pub mod agreement;
@@ -17,3 +18,4 @@ pub mod live_index;
 pub mod serial_open;
 pub mod slot;
 pub mod step_commit;
+pub mod subfiles;
