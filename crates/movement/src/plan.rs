@@ -3,6 +3,7 @@
 //! A rank of a running program knows its own size and what a scan over the ranks tells it; a test or a simulated
 //! machine knows all sizes. Both call the same functions.
 
+pub mod adaptive;
 pub mod sets;
 pub mod stripes;
 pub mod turns;
