@@ -4,6 +4,7 @@
 //! machine knows all sizes. Both call the same functions.
 
 pub mod adaptive;
+pub mod domains;
 pub mod sets;
 pub mod stripes;
 pub mod turns;

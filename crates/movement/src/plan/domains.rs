@@ -1,0 +1,275 @@
+//! File domains: a shared file cut into whole stripes and dealt to aggregators, who write them in rounds.
+//!
+//! | question | answer |
+//! |---|---|
+//! | which bytes are an aggregator's | a run of whole stripes; the first and the last domain end where the output does, if that is no stripe |
+//! | how many aggregators | as many as asked for, but none without a stripe; domains differ by one stripe at most |
+//! | which rank is an aggregator | every so many ranks one, so that most of a domain's bytes are its neighbours' |
+//! | what moves in a round | at most `window` bytes to each aggregator: whole stripes where one fits, else equal parts of a stripe |
+//! | in which pieces | what one rank has of a round, at most `piece` bytes in a message |
+//!
+//! Every byte of the output is in one piece of one round of one domain: it travels once, or not at all where its rank
+//! is the aggregator.
+//!
+//! Source: Thakur, Gropp, Lusk, Frontiers 1999: two-phase collective writing.
+
+use std::ops::Range;
+use thalweg_types::Extent;
+
+/// A file's run of bytes, dealt out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Domains {
+    /// All bytes of the output.
+    all: Extent,
+    stripe: u64,
+    count: u32,
+    aggregators: u32,
+    ranks: u32,
+}
+
+/// Where `number` lies when so many are spread evenly over so many ranks: which rank is an aggregator, before it is known
+/// whether the output has a stripe for each.
+pub fn spread(number: u32, aggregators: u32, ranks: u32) -> u32 {
+    (u64::from(number) * u64::from(ranks) / u64::from(aggregators.max(1))) as u32
+}
+
+/// The number that [`spread`] puts there, if any.
+pub fn spread_to(rank: u32, aggregators: u32, ranks: u32) -> Option<u32> {
+    let number = (u64::from(rank) * u64::from(aggregators)).div_ceil(u64::from(ranks.max(1))) as u32;
+    Some(number).filter(|n| *n < aggregators && spread(*n, aggregators, ranks) == rank)
+}
+
+/// What two runs share.
+pub fn shared_part(a: Extent, b: Extent) -> Extent {
+    let start = a.offset.max(b.offset);
+    let end = (a.offset + a.length).min(b.offset + b.length);
+    Extent::new(start, end.saturating_sub(start))
+}
+
+impl Domains {
+    /// - `all`: the bytes of the output, ending below 2^63; `stripe`: bytes, 0 counts as 1; `aggregators`: at most so many
+    ///   (0 counts as 1), and no more than `ranks`.
+    pub fn new(all: Extent, stripe: u64, aggregators: u32, ranks: u32) -> Domains {
+        let (stripe, ranks) = (stripe.clamp(1, 1 << 62), ranks.max(1));
+        let aggregators = aggregators.clamp(1, ranks);
+        let mut domains = Domains { all, stripe, count: 1, aggregators, ranks };
+        domains.count = domains.stripes().min(u64::from(aggregators)).max(1) as u32;
+        domains
+    }
+
+    /// Domains, and so aggregators with something to do.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The rank that writes a domain.
+    pub fn aggregator(&self, number: u32) -> u32 {
+        spread(spread(number, self.count, self.aggregators), self.aggregators, self.ranks)
+    }
+
+    /// The domain that a rank writes, if any.
+    pub fn number_of(&self, rank: u32) -> Option<u32> {
+        let place = spread_to(rank, self.aggregators, self.ranks)?;
+        spread_to(place, self.count, self.aggregators)
+    }
+
+    fn first_stripe(&self) -> u64 {
+        self.all.offset / self.stripe
+    }
+
+    fn stripes(&self) -> u64 {
+        (self.all.offset + self.all.length).div_ceil(self.stripe) - self.first_stripe()
+    }
+
+    /// Where domain `number` begins, not considering where the output does.
+    fn border(&self, number: u32) -> u64 {
+        let stripes = u128::from(self.stripes()) * u128::from(number) / u128::from(self.count);
+        (self.first_stripe() + stripes as u64).saturating_mul(self.stripe)
+    }
+
+    /// A domain's bytes.
+    pub fn domain(&self, number: u32) -> Extent {
+        let start = self.border(number);
+        shared_part(self.all, Extent::new(start, self.border(number + 1).saturating_sub(start)))
+    }
+
+    /// The domain that holds a byte of the output.
+    fn holding(&self, byte: u64) -> u32 {
+        let stripe = u128::from((byte / self.stripe).saturating_sub(self.first_stripe()));
+        let stripes = u128::from(self.stripes().max(1));
+        // The largest number whose border is not behind the byte.
+        let number = ((stripe + 1) * u128::from(self.count) - 1) / stripes;
+        (number as u32).min(self.count - 1)
+    }
+
+    /// The domains that a run of bytes meets.
+    pub fn met(&self, extent: Extent) -> Range<u32> {
+        let part = shared_part(self.all, extent);
+        if part.length == 0 {
+            return 0..0;
+        }
+        self.holding(part.offset)..self.holding(part.offset + part.length - 1) + 1
+    }
+
+    /// Which part of `domain` is written in one go from byte `at` on: it ends at a border of the file's stripes, or of
+    /// their parts where a stripe is longer than `window` bytes (0 counts as 1).
+    pub fn round(&self, domain: Extent, at: u64, window: u64) -> Extent {
+        let window = window.max(1);
+        let unit = if window >= self.stripe { window - window % self.stripe } else { window };
+        // Parts of a stripe are counted from its start.
+        let origin = if window >= self.stripe { 0 } else { at - at % self.stripe };
+        let next = origin + ((at - origin) / unit + 1).saturating_mul(unit);
+        let next = if window >= self.stripe { next } else { next.min(origin + self.stripe) };
+        let end = next.min(domain.offset + domain.length);
+        Extent::new(at, end.saturating_sub(at))
+    }
+}
+
+/// Cuts what a rank has of a round into messages.
+pub fn pieces(extent: Extent, piece: u64) -> impl Iterator<Item = Extent> {
+    let piece = piece.max(1);
+    let count = extent.length.div_ceil(piece);
+    (0..count).map(move |i| {
+        let before = i * piece;
+        Extent::new(extent.offset + before, piece.min(extent.length - before))
+    })
+}
+
+/// One message, or one write of an aggregator's own bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transfer {
+    /// Whose bytes.
+    pub from: u32,
+    /// The aggregator's rank.
+    pub to: u32,
+    /// In which round of that aggregator.
+    pub round: u32,
+    /// Which bytes of the file.
+    pub extent: Extent,
+}
+
+/// All transfers of an output, by domain, round and place: what the ranks of a running program find out piece by piece.
+///
+/// - `places`: by rank, where its process group lies.
+pub fn transfers(domains: &Domains, places: &[Extent], window: u64, piece: u64) -> Vec<Transfer> {
+    let ranks = places.len() as u32;
+    let mut all = Vec::new();
+    let mut order: Vec<u32> = (0..ranks).filter(|r| places[*r as usize].length > 0).collect();
+    order.sort_by_key(|r| places[*r as usize].offset);
+    for number in 0..domains.count() {
+        let domain = domains.domain(number);
+        let to = domains.aggregator(number);
+        let (mut at, mut turn) = (domain.offset, 0);
+        while at < domain.offset + domain.length {
+            let round = domains.round(domain, at, window);
+            let first = order.partition_point(|r| places[*r as usize].end().unwrap_or(u64::MAX) <= at);
+            for from in order[first..].iter().take_while(|r| places[**r as usize].meets(round)) {
+                let part = shared_part(places[*from as usize], round);
+                all.extend(pieces(part, piece).map(|extent| Transfer { from: *from, to, round: turn, extent }));
+            }
+            at += round.length;
+            turn += 1;
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::shared_by_all;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    fn places(base: u64, sizes: &[u64]) -> Vec<Extent> {
+        shared_by_all(base, sizes).unwrap().iter().map(|p| p.extent).collect()
+    }
+
+    #[test]
+    fn domains_are_whole_stripes_dealt_evenly() {
+        // 10 stripes of 100 bytes, the first and the last cut.
+        let domains = Domains::new(Extent::new(1050, 920), 100, 4, 9);
+        let all: Vec<Extent> = (0..4).map(|n| domains.domain(n)).collect();
+        let expected = [(1050, 150), (1200, 300), (1500, 200), (1700, 270)];
+        assert_eq!(all, expected.map(|(o, l)| Extent::new(o, l)));
+        assert_eq!(Domains::new(Extent::new(1050, 920), 1000, 4, 9).count(), 1);
+        assert_eq!(Domains::new(Extent::new(5, 0), 1000, 4, 9).count(), 1);
+    }
+
+    #[test]
+    fn aggregators_are_spread_over_the_ranks() {
+        let ranks: Vec<u32> = (0..4).map(|n| spread(n, 4, 10)).collect();
+        assert_eq!(ranks, [0, 2, 5, 7]);
+    }
+
+    #[test]
+    fn a_stripe_longer_than_the_window_is_written_in_parts() {
+        let domains = Domains::new(Extent::new(0, 250), 100, 1, 1);
+        let (mut at, mut ends) = (0, Vec::new());
+        while at < 250 {
+            at += domains.round(domains.domain(0), at, 40).length;
+            ends.push(at);
+        }
+        assert_eq!(ends, [40, 80, 100, 140, 180, 200, 240, 250]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn every_byte_travels_once_and_no_aggregator_takes_more_than_its_window(
+            base in 0u64..1 << 40,
+            sizes in prop::collection::vec(prop_oneof![3 => 0u64..5000, 1 => Just(0u64), 1 => 0u64..200_000], 1..3000),
+            stripe in 1u64..100_000,
+            aggregators in 1u32..200,
+            window in 1000u64..300_000,
+            piece in 500u64..100_000,
+        ) {
+            let places = places(base, &sizes);
+            let all = Extent::new(base, sizes.iter().sum());
+            let ranks = sizes.len() as u32;
+            let domains = Domains::new(all, stripe, aggregators, ranks);
+            let transfers = transfers(&domains, &places, window, piece);
+            let mut at = base;
+            let mut held: HashMap<(u32, u32), u64> = HashMap::new();
+            for t in &transfers {
+                // In the file's order, so that there is neither a gap nor an overlap.
+                prop_assert_eq!(t.extent.offset, at);
+                at += t.extent.length;
+                prop_assert!(t.extent.length > 0 && t.extent.length <= piece);
+                let own = places[t.from as usize];
+                prop_assert_eq!(shared_part(own, t.extent), t.extent);
+                *held.entry((t.to, t.round)).or_default() += t.extent.length;
+            }
+            prop_assert_eq!(at, base + all.length);
+            prop_assert!(held.values().all(|bytes| *bytes <= window));
+        }
+
+        #[test]
+        fn a_rank_knows_the_domains_it_meets_and_which_aggregator_it_is(
+            base in 0u64..1 << 40, length in 0u64..1 << 40, stripe in 1u64..1 << 30, aggregators in 1u32..5000, ranks in 1u32..200_000,
+            from in 0u64..1 << 40, long in 0u64..1 << 36,
+        ) {
+            let domains = Domains::new(Extent::new(base, length), stripe, aggregators, ranks);
+            let count = domains.count();
+            let mine = Extent::new(base + from % length.max(1), long);
+            let mine = shared_part(Extent::new(base, length), mine);
+            let met = domains.met(mine);
+            let mut at = base;
+            for number in 0..count {
+                let domain = domains.domain(number);
+                prop_assert_eq!(domain.offset, at);
+                prop_assert!(number == 0 || domain.offset % stripe == 0);
+                prop_assert!(length == 0 || domain.length > 0);
+                prop_assert_eq!(met.contains(&number), domain.meets(mine));
+                at += domain.length;
+                let rank = domains.aggregator(number);
+                prop_assert!(rank < ranks && spread_to(rank, aggregators.min(ranks), ranks).is_some());
+                prop_assert_eq!(domains.number_of(rank), Some(number));
+            }
+            prop_assert_eq!(at, base + length);
+            let writers = (0..ranks.min(5000)).filter(|r| domains.number_of(*r).is_some()).count();
+            prop_assert!(writers <= count as usize);
+        }
+    }
+}
