@@ -8,6 +8,7 @@ pub mod characteristic;
 pub mod checksum;
 pub mod extension;
 pub mod footer;
+pub mod gap;
 pub mod growth;
 pub mod index;
 pub mod live;

@@ -9,6 +9,7 @@
 //! | [`levels`] | all blocks of a variable in a file record the same statistics |
 //! | [`slot`] | places in a shared file given at open, from what the last output was like |
 //! | [`subfiles`] | names and ends of subfiles beside a metadata file, and how rank 0 begins with these |
+//! | [`subfile_output`] | an output with subfiles, as one rank has it open |
 //! | [`kept`] | live indexes, ends of subfiles and sizes of outputs kept between outputs |
 
 pub mod agreement;
@@ -18,4 +19,5 @@ pub mod live_index;
 pub mod serial_open;
 pub mod slot;
 pub mod step_commit;
+pub mod subfile_output;
 pub mod subfiles;

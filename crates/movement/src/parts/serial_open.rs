@@ -1,7 +1,7 @@
 //! Serialised opens: rank 0 opens first, then each rank when the one before it has, so that a metadata server sees one
 //! open at a time.
 //!
-//! One send and one receive per rank. A rank that fails says so in the token: those behind it don't try.
+//! One send and one receive per rank ([`in_turns`]: as many as wait for it). A rank that fails says so in the token: those behind it don't try.
 //!
 //! Source: Lofstead et al., "Petascale IO Using The Adaptable IO System", CUG 2009, section on opens.
 
@@ -16,7 +16,22 @@ const TAG: u32 = (1 << 14) + 1;
 /// A rank behind one that failed gets its kind, and the cause stays where it happened.
 pub fn one_after_the_other<T>(comm: &dyn Communicator, open: impl FnOnce() -> Result<T>) -> Result<T> {
     let (rank, size) = (comm.rank(), comm.size());
-    let token = if rank == 0 { Ok(0) } else { comm.receive(Some(rank - 1), TAG).map(|m| read_token(&m.bytes)) };
+    let after = (rank + 1 < size).then_some(rank + 1);
+    in_turns(comm, rank.checked_sub(1), after.as_slice(), open)
+}
+
+/// Collective: calls `open` once the rank `before` has opened, then tells those of `after`: each rank is in the list of the
+/// one it waits for.
+///
+/// A rank behind one that failed gets its kind, and the cause stays where it happened.
+pub fn in_turns<T>(
+    comm: &dyn Communicator,
+    before: Option<u32>,
+    after: &[u32],
+    open: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let rank = comm.rank();
+    let token = before.map_or(Ok(0), |before| comm.receive(Some(before), TAG).map(|m| read_token(&m.bytes)));
     let result = match token {
         Err(lost) => Err(lost),
         Ok(0) => open(),
@@ -25,14 +40,13 @@ pub fn one_after_the_other<T>(comm: &dyn Communicator, open: impl FnOnce() -> Re
             Err(Error::reported(ErrorKind::from_code(failed as u8), by, "cannot open").at_rank(rank))
         }
     };
-    if rank + 1 < size {
-        let token = match &result {
-            Ok(_) => 0,
-            Err(e) => (u64::from(e.reported_by().unwrap_or(rank)) << 8) | u64::from(e.kind().code()),
-        };
-        comm.send(rank + 1, TAG, &token.to_le_bytes())?;
-    }
-    result
+    let token = match &result {
+        Ok(_) => 0,
+        Err(e) => (u64::from(e.reported_by().unwrap_or(rank)) << 8) | u64::from(e.kind().code()),
+    };
+    // Whoever waits is told, though another is lost.
+    let told = after.iter().map(|to| comm.send(*to, TAG, &token.to_le_bytes())).fold(Ok(()), Result::and);
+    told.and(result)
 }
 
 fn read_token(bytes: &[u8]) -> u64 {

@@ -2,17 +2,20 @@
 //!
 //! Shared by the methods that write `<name>.dir/<name>.<number>` and keep the index in `<name>`.
 
-use super::kept::InUse;
+use super::agreement::agree;
+use super::kept::{File, InUse, Kept};
 use super::levels::ArrayLevel;
 use super::live_index::{AsSource, LiveIndex};
-use crate::method::independent::next_time;
-use crate::method::{Mode, OpenRequest, file_name};
+use super::step_commit::IndexFile;
+use crate::method::independent::{DROPS, LEVELS, flags, next_time};
+use crate::method::{Mode, OpenRequest, file_name, folder_of};
+use std::sync::Arc;
 use thalweg_bp::footer::{Footer, MINIFOOTER};
 use thalweg_bp::scan;
 use thalweg_bp::source::{self, Source};
 use thalweg_bp::trailer::Trailer;
-use thalweg_layout::{OpenWrite, WriteObject, WriterId};
-use thalweg_types::{ByteOrder, Result};
+use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
+use thalweg_types::{ByteOrder, Error, Result};
 
 /// The folder of subfiles.
 pub fn subfile_folder(path: &str) -> String {
@@ -141,4 +144,156 @@ fn trailer_before(source: &AsSource<'_>, end: u64) -> Option<Trailer> {
     let bytes = source::bytes(source, at, length, "trailer").ok()?;
     let trailer = Trailer::decode(&bytes, ByteOrder::NATIVE, at).ok()?;
     (trailer.group.end() == Some(end)).then_some(trailer)
+}
+
+/// The metadata file of an output that is open; on rank 0, and on whoever keeps the index after it is lost.
+///
+/// Dropped before the output was closed, it keeps the index of the outputs before for the next one.
+pub struct Metadata {
+    sync: bool,
+    layout: Arc<dyn Layout>,
+    kept: Arc<Kept>,
+    path: String,
+    rank: u32,
+    object: Option<Box<dyn WriteObject>>,
+    live: Option<LiveIndex>,
+    /// End of the index when the output was opened.
+    base: u64,
+    run: u64,
+    in_use: Option<InUse>,
+}
+
+/// What all ranks know once the output is open.
+pub struct Begun {
+    /// Step + 1.
+    pub time_index: u32,
+    /// Run id.
+    pub run: u64,
+    /// Whether [`levels::tell`] has something to tell.
+    pub levels_differ: bool,
+    /// What it tells, on rank 0.
+    pub levels: Vec<ArrayLevel>,
+}
+
+impl Metadata {
+    /// Collective: all ranks agree that the output is open, and later steps are dropped where that is asked for.
+    ///
+    /// - `outcome`: what this rank has opened so far; `first`: on rank 0, what [`begin`] found; `files` as there.
+    ///
+    /// # Errors
+    /// The same kind on all ranks; the file is then as it was, unless steps were being dropped.
+    pub fn agree(
+        request: &OpenRequest<'_>,
+        files: u32,
+        sync: bool,
+        outcome: Result<()>,
+        first: Option<First>,
+    ) -> Result<(Metadata, Begun)> {
+        let numbers = first.as_ref().map_or([0; 4], |f| {
+            let time_index = u64::from(next_time(request.mode, f.live.last_time()));
+            [f.live.end(), time_index, f.run, flags(&f.live, &f.levels)]
+        });
+        let mut metadata = Metadata {
+            sync,
+            layout: request.layout.clone(),
+            kept: request.kept.clone(),
+            path: request.path.to_string(),
+            rank: request.comm.rank(),
+            object: None,
+            live: None,
+            base: 0,
+            run: request.run,
+            in_use: None,
+        };
+        let mut levels = Vec::new();
+        if let Some(first) = first {
+            levels = first.levels;
+            metadata.run = first.run;
+            metadata.object = Some(first.object);
+            metadata.live = Some(first.live);
+            metadata.in_use = Some(first.in_use);
+        }
+        let named = |e: Error| e.in_object(request.path);
+        // On failure the file is as it was: the drop of `metadata` keeps its index.
+        let agreed = agree(request.comm, outcome, "open the output", &numbers).map_err(named)?;
+        let (time_index, flags) = (agreed[1] as u32, agreed[3]);
+        (metadata.base, metadata.run) = (agreed[0], agreed[2]);
+        if flags & DROPS > 0 {
+            // Subfiles are cut only when no index lists those steps any more.
+            let shortened = match (&metadata.object, &mut metadata.live) {
+                (Some(object), Some(live)) => {
+                    live.shorten(&**object, sync).and_then(|()| cut_leftovers(request, files, time_index, sync))
+                }
+                _ => Ok(()),
+            };
+            let end = metadata.live.as_ref().map_or(0, LiveIndex::end);
+            metadata.base = agree(request.comm, shortened, "drop later steps", &[end]).map_err(named)?[0];
+        }
+        let run = metadata.run;
+        Ok((metadata, Begun { time_index, run, levels_differ: flags & LEVELS > 0, levels }))
+    }
+
+    /// End of the index when the output was opened.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// The index, read again where the rank that had it is lost or failed.
+    pub fn index(&mut self) -> Result<IndexFile<'_>> {
+        let object = match self.object.take() {
+            Some(object) => object,
+            None => self.layout.open_write(&self.path, OpenWrite::Any, WriterId(self.rank))?,
+        };
+        let object = &**self.object.insert(object);
+        if self.live.is_none() {
+            self.kept.hold(&self.layout, &self.path, object);
+        }
+        let live = match self.live.take() {
+            Some(live) => live,
+            None if self.base == 0 => LiveIndex::new(true),
+            None => LiveIndex::load_up_to(object, true, self.base)?,
+        };
+        Ok(IndexFile { live: self.live.insert(live), object })
+    }
+
+    /// The index in memory is not what the file holds.
+    pub fn forget(&mut self) {
+        self.live = None;
+    }
+
+    /// Makes file and name durable, where the output is to be.
+    pub fn sync(&self) -> Result<()> {
+        match &self.object {
+            Some(object) if self.sync => {
+                object.sync()?;
+                self.layout.sync_folder(folder_of(&self.path))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The output is closed.
+    ///
+    /// - `indexed`: its step is in the index, as [`super::step_commit::Part::is_indexed`] says.
+    pub fn closed(mut self, indexed: bool) {
+        match self.live.take() {
+            Some(live) if indexed => self.keep(Some(live)),
+            _ if self.in_use.is_some() => self.keep(None),
+            _ => {}
+        }
+    }
+
+    fn keep(&self, live: Option<LiveIndex>) {
+        let file = File { layout: &self.layout, path: &self.path, subfiles: true, sync: self.sync };
+        self.kept.keep(file, live, self.run);
+    }
+}
+
+impl Drop for Metadata {
+    fn drop(&mut self) {
+        if let Some(live) = self.live.take() {
+            // One that is about to drop steps is not what the file says.
+            self.keep(Some(live).filter(|live| !live.is_dropping()));
+        }
+    }
 }

@@ -16,6 +16,18 @@ pub fn opening(striped: &Striped, rank: u32) -> u32 {
     striped.file(rank).saturating_add(striped.place_in_file(rank))
 }
 
+/// The rank that opens before this one: the one before it in its file, for the first of a file that of the file before.
+pub fn opens_after(striped: &Striped, rank: u32) -> Option<u32> {
+    rank.checked_sub(if rank < striped.files { 1 } else { striped.files })
+}
+
+/// The ranks that open once this one has.
+pub fn opens_before(striped: &Striped, rank: u32) -> Vec<u32> {
+    let first_of_next_file = rank.checked_add(1).filter(|next| *next < striped.files);
+    let next_of_file = rank.checked_add(striped.files);
+    first_of_next_file.into_iter().chain(next_of_file).filter(|r| *r < striped.ranks).collect()
+}
+
 /// The turn in which a rank writes.
 ///
 /// - `writers_per_target`: most that write to a target at a time; 0 for no bound.
@@ -82,6 +94,15 @@ mod tests {
                 let place = place_at_target(&striped, rank);
                 prop_assert!(places.insert((target, place)));
                 prop_assert_eq!(at_target(&striped, target, place), rank);
+                match opens_after(&striped, rank) {
+                    None => prop_assert_eq!((rank, opening(&striped, rank)), (0, 0)),
+                    Some(other) => {
+                        prop_assert!(opens_before(&striped, other).contains(&rank));
+                        prop_assert_eq!(opening(&striped, other) + 1, opening(&striped, rank));
+                    }
+                }
+                let waiting = opens_before(&striped, rank);
+                prop_assert!(waiting.iter().all(|other| opens_after(&striped, *other) == Some(rank)), "{:?}", waiting);
                 match after(&striped, rank, most) {
                     Some(other) => {
                         prop_assert_eq!(before(&striped, other, most), Some(rank));

@@ -1,0 +1,61 @@
+//! Gap records: bytes between process groups that hold nothing, described where they start, so that a scan without an
+//! index goes on behind them at once.
+//!
+//! A writer that puts process groups at stripe boundaries leaves holes behind them; foreign readers, who go by the index,
+//! never look there. The bytes behind the record, up to the length it says, are not written at all.
+//!
+//! | byte | size | field |
+//! |---|---|---|
+//! | 0 | 8 | magic `TWGAPREC` |
+//! | 8 | 8 | where the record starts in its file |
+//! | 16 | 8 | length of the gap, this record included; it may reach behind the end of the file |
+//! | 24 | 4 | CRC-32C of the bytes up to here |
+//! | 28 | 4 | 0 |
+
+use crate::checksum::crc32c;
+use crate::wire::{Cursor, Put};
+use thalweg_types::{ByteOrder, Extent};
+
+/// How it starts.
+pub const MAGIC: &[u8; 8] = b"TWGAPREC";
+/// Bytes of the record, and of the shortest gap.
+pub const LENGTH: u64 = 32;
+
+/// The record of a gap.
+pub fn encode(gap: Extent) -> [u8; LENGTH as usize] {
+    let mut bytes = Vec::with_capacity(LENGTH as usize);
+    bytes.put(MAGIC);
+    bytes.put_u64(gap.offset);
+    bytes.put_u64(gap.length);
+    bytes.put_u32(crc32c(&bytes));
+    let mut record = [0; LENGTH as usize];
+    record[..bytes.len()].copy_from_slice(&bytes);
+    record
+}
+
+/// The length of the gap whose record, found at byte `at`, this is; `None` where it is none or was of another place.
+pub fn length(record: &[u8; LENGTH as usize], at: u64, order: ByteOrder) -> Option<u64> {
+    let mut c = Cursor::new(record, order, at);
+    let known = c.take(8, "gap").ok()? == MAGIC && c.u64("gap").ok()? == at;
+    let length = c.u64("gap").ok()?;
+    let whole = c.u32("gap").ok()? == crc32c(&record[..24]);
+    (known && whole && length >= LENGTH).then_some(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_changed_byte_of_a_record_is_noticed_and_so_is_another_place() {
+        let record = encode(Extent::new(4096, 61_440));
+        assert_eq!(length(&record, 4096, ByteOrder::NATIVE), Some(61_440));
+        assert_eq!(length(&record, 0, ByteOrder::NATIVE), None);
+        for at in 0..28 {
+            let mut bad = record;
+            bad[at] ^= 1;
+            assert_eq!(length(&bad, 4096, ByteOrder::NATIVE), None, "byte {at}");
+        }
+        assert_eq!(length(&encode(Extent::new(0, LENGTH - 1)), 0, ByteOrder::NATIVE), None);
+    }
+}
