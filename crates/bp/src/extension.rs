@@ -243,6 +243,18 @@ pub fn encode(out: &mut Vec<u8>, start: u64, records: &Records, finished: bool, 
     out.put(END);
 }
 
+impl Extension {
+    /// Where the tail's part that never changes lies, and its bytes: from the section's offset to the index's checksum.
+    pub fn lasting_tail(&self, order: ByteOrder) -> (u64, Vec<u8>) {
+        let mut out = Vec::new();
+        for value in [self.extent.offset, self.extent.length, self.index_length] {
+            out.put_u64(if order == ByteOrder::NATIVE { value } else { value.swap_bytes() });
+        }
+        out.put_u32(if order == ByteOrder::NATIVE { self.index_crc } else { self.index_crc.swap_bytes() });
+        (state_offset(self.extent) + 8, out)
+    }
+}
+
 /// Where the state lies in a section that fills `extent`: the 8 bytes that closing for good changes.
 pub fn state_offset(extent: Extent) -> u64 {
     extent.offset + extent.length - TAIL

@@ -58,18 +58,27 @@ pub fn encode(step: &Index, start: u64, previous: u64, run: u64, number: u32) ->
     out.put_u64(length);
     out.put(&body);
     let crc = crc32c(&out);
-    let tail = out.len();
-    out.put_u64(start);
-    out.put_u64(length);
-    out.put_u64(previous);
-    out.put_u64(run);
-    out.put_u32(number);
-    out.put_u32(crc);
-    let crc = crc32c(&out[tail..]);
-    out.put_u32(crc);
-    out.put(&[0; 12]);
-    out.put(END);
+    let record = StepRecord { extent: Extent::new(start, length), previous, run, number, crc };
+    out.put(&record.tail());
     out
+}
+
+impl StepRecord {
+    /// The last [`TAIL`] bytes of the record.
+    pub fn tail(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(TAIL as usize);
+        out.put_u64(self.extent.offset);
+        out.put_u64(self.extent.length);
+        out.put_u64(self.previous);
+        out.put_u64(self.run);
+        out.put_u32(self.number);
+        out.put_u32(self.crc);
+        let crc = crc32c(&out);
+        out.put_u32(crc);
+        out.put(&[0; 12]);
+        out.put(END);
+        out
+    }
 }
 
 /// The record that ends at byte `end`; `None` where there is none.

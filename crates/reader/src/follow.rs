@@ -3,13 +3,14 @@
 //! | question | answer |
 //! |---|---|
 //! | when does a step appear | when its index entries are whole and their checksum is right; what is being written is not seen |
-//! | what does a step cost | its step record; a full index where the writer made one: see [`Reader::catch_up`]. A look at a file where nothing is new: two questions for its length and one read of 64 bytes |
+//! | what does a step cost | its step record; a full index where the writer made one: see [`Reader::catch_up`]. A look at a file where nothing is new: two questions for its length and two short reads |
 //! | when does it end | at the mark that `finalize` sets, when nobody holds the file; files of other libraries at once |
 //! | who is a writer | a process that holds the file ([`thalweg_layout::WriteObject::hold`]): from its first output to the file's end, also between outputs. The system drops the hold of a process that dies |
 //! | when is it dead | nobody holds the file at two looks 100 ms apart, it has no mark, and nothing new came in between |
 //! | where holds are not seen | on filesystems of other machines, unless a hold was seen there before: a writer is dead when the file has not changed for [`Follower::set_patience`], 10 minutes if nothing else is said |
 //!
-//! A file that is truncated and begun anew, removed or replaced under its follower is an error, `NotFound`.
+//! A file that is shortened (steps are dropped), begun anew, removed or replaced under its follower is an error, `NotFound`,
+//! at the next look, also where steps are known that were not given yet: their bytes may be others' now.
 
 use crate::Reader;
 use crate::object::{self, Object};
@@ -208,15 +209,13 @@ impl Follower {
     /// Goes on to the next step, or the newest one; waits where there is none yet.
     ///
     /// # Errors
-    /// `NotFound` where the file was begun anew, replaced or removed.
+    /// `NotFound` where the file was shortened, begun anew, replaced or removed: open it again.
     pub fn advance(&mut self, to_last: bool, wait: &Wait) -> Result<Next> {
-        if to_last || self.step >= self.last() {
+        // Also before a step that is known already: it may have been dropped.
+        self.reader.catch_up()?;
+        if self.step >= self.last() {
             let clock = Clock::start(wait);
             loop {
-                self.reader.catch_up()?;
-                if self.step < self.last() {
-                    break;
-                }
                 let writer = self.look()?;
                 let gone = writer != Writer::There;
                 // A writer marks the file, then lets it go: one look after it is seen to be gone knows all.
@@ -238,6 +237,10 @@ impl Follower {
                 self.check_identity()?;
                 if !clock.sleep(gone.then_some(TWO_LOOKS)) {
                     return Ok(Next::NotYet);
+                }
+                self.reader.catch_up()?;
+                if self.step < self.last() {
+                    break;
                 }
             }
         }

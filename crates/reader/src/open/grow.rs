@@ -41,17 +41,18 @@ impl Reader {
     /// Returns whether anything is new.
     ///
     /// # Errors
-    /// `NotFound` where the file was begun anew meanwhile.
+    /// `NotFound` where the file was shortened meanwhile (steps were dropped) or begun anew. What this reader knew may be
+    /// gone then.
     /// # Cost
-    /// Where nothing is new, one look at the length and one short read. A step costs what its record costs, unless
+    /// Where nothing is new, one look at the length and two short reads. A step costs what its record costs, unless
     /// clones are kept: then everything known about steps is copied first.
     pub fn catch_up(&mut self) -> Result<bool> {
         let file = self.0.file.now()?;
         let known = self.0.live.end;
         let place = |e: Error| e.in_object(self.0.path.clone());
-        if file.length() < known {
-            let what = format!("the file was begun anew: {} bytes, its last step ended at byte {known}", file.length());
-            return Err(place(Error::new(ErrorKind::NotFound, what)));
+        // A writer may be giving the space back just now: what is half gone at one look is gone at the next.
+        if file.length() < known || !(self.0.known_end_is_there(&file)? || self.0.known_end_is_there(&file)?) {
+            return Err(place(self.0.lost()));
         }
         let Some(growth) = growth::since(&file, known).map_err(place)? else {
             let finished = file.length() == known && self.is_marked(&file)?;
@@ -114,16 +115,13 @@ impl Inner {
 
     /// A full index holds all there is.
     fn replace_base(&mut self, base: Base) -> Result<()> {
-        if base.steps < self.live.step_count() {
-            let what = format!("the file was begun anew: {} steps, {} were known", base.steps, self.live.step_count());
-            return Err(Error::new(ErrorKind::NotFound, what));
+        let base = Live { end: base.end, torn: 0, base: Some(base), steps: Index::default(), step_records: Vec::new() };
+        let dropped = base.dropped_from().is_some_and(|start| start < self.live.end);
+        if dropped || base.step_count() < self.live.step_count() {
+            return Err(self.lost());
         }
-        if !self.known_end_is_there()? {
-            return Err(Error::new(ErrorKind::NotFound, "the file was begun anew: its last step is not where it was"));
-        }
-        self.order = base.footer.order;
-        self.live =
-            Live { end: base.end, torn: 0, base: Some(base), steps: Index::default(), step_records: Vec::new() };
+        self.order = base.base.as_ref().map_or(self.order, |b| b.footer.order);
+        self.live = base;
         self.variables = Names::of(&self.live, false, &self.live.steps.variables);
         self.attributes = Names::of(&self.live, true, &self.live.steps.attributes);
         self.status = status_of(
@@ -142,33 +140,32 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether the file still holds what ended it when it was last looked at. A file closed for good may have given the
-    /// space back: zeros.
-    fn known_end_is_there(&self) -> Result<bool> {
-        let live = &self.live;
-        if let Some(record) = live.step_records.last() {
-            return match step_record::before(&self.file, live.end, ByteOrder::NATIVE) {
-                Ok(Some(there)) => Ok(there == *record),
-                Err(e) if e.kind() == ErrorKind::Corrupt => Ok(false),
-                Err(e) => Err(e),
-                Ok(None) => self.is_zero(live.end - 64, 64),
-            };
-        }
-        let Some((base, known)) = live.base.as_ref().and_then(|b| Some((b, b.extension.as_ref()?))) else {
-            return Ok(true);
-        };
-        let end = base.footer.process_groups;
-        match extension::before(&self.file, end, self.order) {
-            Ok(Some(there)) => Ok(there.index_crc == known.index_crc && there.extent == known.extent),
-            Err(e) if e.kind() == ErrorKind::Corrupt => Ok(false),
-            Err(e) => Err(e),
-            Ok(None) => self.is_zero(end - extension::TAIL, extension::TAIL as usize),
-        }
+    /// What is said where steps that were known are not there any more.
+    fn lost(&self) -> Error {
+        let what = format!(
+            "steps were dropped from the file, or it was begun anew: what was its last step, {}, is not at byte {} any \
+             more; open it again",
+            self.live.step_count().saturating_sub(1),
+            self.live.end
+        );
+        Error::new(ErrorKind::NotFound, what)
     }
 
-    fn is_zero(&self, at: u64, length: usize) -> Result<bool> {
-        let bytes = source::bytes(&self.file, at, length as u64, "the last end")?;
-        Ok(bytes.iter().all(|b| *b == 0))
+    /// Whether the file still holds what ended it when it was last looked at. A file closed for good may have given the
+    /// space back, or a part of it: zeros.
+    fn known_end_is_there(&self, file: &Object) -> Result<bool> {
+        let live = &self.live;
+        let (at, known) = match (live.step_records.last(), &live.base) {
+            (Some(record), _) => (live.end - step_record::TAIL, record.tail()),
+            (None, Some(Base { extension: Some(extension), .. })) => extension.lasting_tail(self.order),
+            _ => return Ok(true),
+        };
+        let mut there = vec![0; known.len()];
+        match file.read(at, &mut there) {
+            Ok(()) => Ok(known.iter().zip(&there).all(|(known, there)| there == known || *there == 0)),
+            Err(e) if matches!(e.kind(), ErrorKind::Torn | ErrorKind::OutOfBounds) => Ok(false),
+            Err(e) => Err(e),
+        }
     }
 
     fn add_step(&mut self, record: StepRecord, body: &[u8]) -> Result<()> {
