@@ -19,24 +19,16 @@
 //! Sources: Lofstead et al., SAND2009-7763, the MPI method; CUG 2009, serialised opens.
 //! Differs: places come from a scan inside `close`, or at open from what the last output was like.
 
-use super::{
-    Closed, DIRECT, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SYNC, folder_of,
-};
-use crate::pack::{self, Pack, Reach, Writer};
-use crate::parts::agreement::agree;
-use crate::parts::kept::{File, InUse, Kept};
-use crate::parts::levels::{self, ArrayLevel};
-use crate::parts::live_index::LiveIndex;
-use crate::parts::serial_open::one_after_the_other;
+use super::{Closed, DIRECT, INDEX, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, SYNC};
+use crate::pack::{Pack, Reach};
+use crate::parts::shared_file::{SharedFile, not_open};
 use crate::parts::slot::{self, Slot};
 use crate::parts::step_commit::{self, Commit, Files, IndexFile, Part, Written};
 use crate::plan;
-use std::sync::Arc;
-use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
-use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
-use thalweg_types::{Error, ErrorKind, Extent, Result};
+use thalweg_layout::WriteObject;
+use thalweg_types::{Error, Extent, Result};
 
 /// How the registry lists it.
 pub const KIND: MethodKind = MethodKind {
@@ -71,102 +63,18 @@ struct Independent {
 }
 
 struct Open {
-    sync: bool,
-    layout: Arc<dyn Layout>,
-    kept: Arc<Kept>,
-    path: String,
-    object: Box<dyn WriteObject>,
-    /// On rank 0.
-    live: Option<LiveIndex>,
-    base: u64,
-    time_index: u32,
-    run: u64,
-    rank: u32,
-    spill: Option<Box<dyn WriteObject>>,
+    file: SharedFile,
     /// All ranks were asked for slots.
     slots: bool,
     /// This rank's, until it turns out too small.
     slot: Option<Slot>,
-    /// On rank 0.
-    in_use: Option<InUse>,
 }
 
 impl Open {
-    /// Keeps the index for the next output; `None` where the file has to say it again.
-    fn keep(&self, live: Option<LiveIndex>) {
-        let file = File { layout: &self.layout, path: &self.path, subfiles: false, sync: self.sync };
-        self.kept.keep(file, live, self.run);
-    }
-
     /// Goes over to the spill file: what lies in the slot so far, `stored` bytes, is moved there.
-    fn leave_slot(&mut self, stored: u64, step: usize) -> Result<&dyn WriteObject> {
+    fn leave_slot(&mut self, stored: u64) -> Result<&dyn WriteObject> {
         let slot = self.slot.take().filter(|_| stored > 0);
-        if self.spill.is_none() {
-            let path = self.spill_path();
-            self.spill = Some(self.layout.open_write(&path, OpenWrite::Replace, WriterId(self.rank))?);
-        }
-        let spill = self.spill.as_deref().ok_or_else(not_open)?;
-        if let Some(slot) = slot {
-            pack::move_bytes(&*self.object, slot.start(), spill, 0, stored, step)?;
-        }
-        Ok(spill)
-    }
-
-    fn spill_path(&self) -> String {
-        format!("{}.spill.{}", self.path, self.rank)
-    }
-}
-
-/// What rank 0 finds out first.
-struct First {
-    live: LiveIndex,
-    run: u64,
-    levels: Vec<ArrayLevel>,
-    in_use: InUse,
-}
-
-/// What rank 0 does first: makes the file or finds its live end.
-fn begin(request: &OpenRequest<'_>) -> Result<(Box<dyn WriteObject>, First)> {
-    let writer = WriterId(0);
-    let in_use = request.kept.begin(request.layout, request.path)?;
-    if request.mode == Mode::Write {
-        request.kept.forget(request.layout, request.path);
-        let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;
-        request.kept.hold(request.layout, request.path, &*object);
-        let live = LiveIndex::new(false);
-        return Ok((object, First { live, run: request.run, levels: Vec::new(), in_use }));
-    }
-    let kept = request.kept.take(request.layout, request.path);
-    let object = request.layout.open_write(request.path, request.mode.how(), writer)?;
-    request.kept.hold(request.layout, request.path, &*object);
-    let (mut live, run) = match kept {
-        Some(kept) => (kept.index, kept.run),
-        None if object.length()? == 0 => (LiveIndex::new(false), request.run),
-        None => (LiveIndex::load(&*object, false)?, request.run),
-    };
-    if let Mode::AppendAfter(step) = request.mode {
-        live.drop_after(step)?;
-    }
-    let levels = live.differing_levels(request.arrays)?;
-    Ok((object, First { live, run, levels, in_use }))
-}
-
-/// A file keeps other statistics than asked for.
-pub(crate) const LEVELS: u64 = 1;
-/// Steps are to be dropped from it.
-pub(crate) const DROPS: u64 = 2;
-
-/// What rank 0 tells about a file it has opened.
-pub(crate) fn flags(live: &LiveIndex, levels: &[ArrayLevel]) -> u64 {
-    (if levels.is_empty() { 0 } else { LEVELS }) | (if live.is_dropping() { DROPS } else { 0 })
-}
-
-/// The time index of an output behind `last`.
-pub(crate) fn next_time(mode: Mode, last: u32) -> u32 {
-    match mode {
-        Mode::Write => 1,
-        Mode::Append | Mode::AppendAfter(_) => last + 1,
-        Mode::Update => last.max(1),
+        self.file.spill(slot.map(|slot| (slot.start(), stored)))
     }
 }
 
@@ -176,68 +84,17 @@ impl Method for Independent {
     }
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
-        let rank = request.comm.rank();
-        let mut first = None;
-        let opened = one_after_the_other(request.comm, || {
-            if rank == 0 {
-                let (object, begun) = begin(request)?;
-                first = Some(begun);
-                return Ok(object);
-            }
-            request.layout.open_write(request.path, OpenWrite::Existing, WriterId(rank))
-        })
-        .map_err(|e| e.in_object(request.path));
-        let numbers = first.as_ref().map_or([0; 4], |f| {
-            let time_index = u64::from(next_time(request.mode, f.live.last_time()));
-            let large = request.kept.sizes().are_large(request.group, request.comm);
-            [f.live.end(), time_index, f.run, flags(&f.live, &f.levels) | u64::from(large) << 2]
-        });
-        let (object, outcome) = match opened {
-            Ok(object) => (Some(object), Ok(())),
-            Err(e) => (None, Err(e)),
-        };
-        let agreed = agree(request.comm, outcome, "open the output", &numbers).map_err(|e| e.in_object(request.path));
-        let (Ok(agreed), Some(object)) = (&agreed, object) else {
-            if let Some(first) = first {
-                // Another rank failed: the file is as it was.
-                let file = File { layout: request.layout, path: request.path, subfiles: false, sync: self.sync };
-                request.kept.keep(file, Some(first.live).filter(|live| !live.is_dropping()), first.run);
-            }
-            return Err(agreed.err().unwrap_or_else(not_open));
-        };
-        let (mut live, levels, in_use) = match first {
-            Some(first) => (Some(first.live), first.levels, Some(first.in_use)),
-            None => (None, Vec::new(), None),
-        };
-        let mut base = agreed[0];
-        if agreed[3] & DROPS > 0 {
-            let shortened = live.as_mut().map_or(Ok(()), |live| live.shorten(&*object, self.sync));
-            let end = live.as_ref().map_or(0, LiveIndex::end);
-            base =
-                agree(request.comm, shortened, "drop later steps", &[end]).map_err(|e| e.in_object(request.path))?[0];
-        }
-        self.open = Some(Open {
-            sync: self.sync,
-            layout: request.layout.clone(),
-            kept: request.kept.clone(),
-            path: request.path.to_string(),
-            object,
-            live,
-            base,
-            time_index: agreed[1] as u32,
-            run: agreed[2],
-            rank,
-            spill: None,
-            slots: agreed[3] & 4 > 0,
-            slot: None,
-            in_use,
-        });
-        let levels = levels::tell(request.comm, agreed[3] & LEVELS > 0, levels)?;
-        if let Some(open) = self.open.as_mut().filter(|open| open.slots) {
+        let large = request.kept.sizes().are_large(request.group, request.comm);
+        let (file, opened, told) = SharedFile::open(request, self.sync, self.spill_copy, true, &[u64::from(large)])?;
+        let slots = told.first().is_some_and(|large| *large > 0);
+        let open = self.open.insert(Open { file, slots, slot: None });
+        if slots {
+            // What lies in slots is behind the index.
+            open.file.written_early = true;
             let wanted = request.kept.sizes().wanted(request.group, request.comm);
-            open.slot = Slot::give(request.comm, open.base, wanted)?;
+            open.slot = Slot::give(request.comm, open.file.base, wanted)?;
         }
-        Ok(Opened { time_index: agreed[1] as u32, run: agreed[2], levels })
+        Ok(opened)
     }
 
     fn at_once(&self, reach: &Reach) -> Option<u64> {
@@ -246,11 +103,10 @@ impl Method for Independent {
     }
 
     fn through(&mut self, reach: &Reach) -> Result<(&dyn WriteObject, u64)> {
-        let spill_copy = self.spill_copy;
         let open = self.open.as_mut().ok_or_else(not_open)?;
         match open.slot {
-            Some(slot) if slot.expects(reach) => Ok((&*open.object, slot.start())),
-            _ => Ok((open.leave_slot(reach.stored, spill_copy)?, 0)),
+            Some(slot) if slot.expects(reach) => Ok((open.file.opened()?, slot.start())),
+            _ => Ok((open.leave_slot(reach.stored)?, 0)),
         }
     }
 
@@ -265,26 +121,26 @@ impl Method for Independent {
         let size = pack.length();
         let fitted = open.slot.is_none_or(|slot| slot.holds(size));
         let left = match pack.stored() {
-            stored if stored > 0 && !fitted => open.leave_slot(stored, self.spill_copy).map(|_| ()),
+            stored if stored > 0 && !fitted => open.leave_slot(stored).map(|_| ()),
             _ => Ok(()),
         };
         let failed = failed.or(left.err());
-        let mut part = Part::new(open.rank, comm.size(), size, failed);
-        let (kept, slots, slot, expected) = (open.kept.clone(), open.slots, open.slot, pack.expected());
+        let mut part = Part::new(open.file.rank, comm.size(), size, failed);
+        let (kept, slots, slot, expected) = (open.file.kept.clone(), open.slots, open.slot, pack.expected());
         let how = Commit {
-            time_index: open.time_index,
-            run: open.run,
-            base: open.base,
+            time_index: open.file.time_index,
+            run: open.file.run,
+            base: open.file.base,
             each: self.each,
             shared: true,
             slots,
         };
-        let mut files = Closing { open: &mut open, ranks: comm.size(), spill_copy: self.spill_copy, header, pack };
+        let mut files = Closing { file: &mut open.file, ranks: comm.size(), header, pack };
         let place = match slots {
             true => slot::place(comm, how.base, slot.as_ref(), part.size()),
             false => comm
                 .exclusive_scan(part.size())
-                .map(|before| plan::shared(files.open.rank, how.base, before, part.size()).map(|p| p.extent)),
+                .map(|before| plan::shared(files.file.rank, how.base, before, part.size()).map(|p| p.extent)),
         };
         let first = match place {
             Ok(place) => {
@@ -303,89 +159,37 @@ impl Method for Independent {
             }
         };
         let outcome = step_commit::finish(comm, first, &mut part, &mut files, how);
-        if open.spill.take().is_some() {
-            // The output is safe without it; a spill file that stays is overwritten by the next one.
-            let _ = open.layout.remove(&open.spill_path());
-        }
-        match open.live.take() {
-            Some(live) if part.is_indexed() => open.keep(Some(live)),
-            _ if open.in_use.is_some() => open.keep(None),
-            _ => {}
-        }
+        let path = open.file.path.clone();
+        open.file.close(part.is_indexed());
         match &outcome {
             Ok(all) => kept.sizes().note(&header.group, comm, size, expected, fitted, *all),
             Err(_) => kept.sizes().forget(&header.group, comm),
         }
-        outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(open.path.clone()))
+        outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(path))
     }
-}
-
-impl Drop for Independent {
-    fn drop(&mut self) {
-        if let Some(mut open) = self.open.take() {
-            if open.spill.take().is_some() {
-                let _ = open.layout.remove(&open.spill_path());
-            }
-            if let Some(live) = open.live.take() {
-                // What lies in slots is behind the index: the next output is to look where that ends, and cut it off.
-                let kept = if open.slots { None } else { Some(live) };
-                open.keep(kept);
-            }
-        }
-    }
-}
-
-fn not_open() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "the output is not open")
 }
 
 struct Closing<'c, 'a> {
-    open: &'c mut Open,
+    file: &'c mut SharedFile,
     ranks: u32,
-    spill_copy: usize,
     header: &'c Header,
     pack: &'c mut Pack<'a>,
 }
 
 impl Files for Closing<'_, '_> {
     fn write(&mut self, extent: Extent) -> Result<Written> {
-        let open = &*self.open;
-        let writer = Writer { rank: open.rank, ranks: self.ranks, run: open.run, file_index: SINGLE_FILE };
-        let fragment = match &open.spill {
-            Some(spill) if self.pack.has_gone_through() => {
-                self.pack.write_spilled(&**spill, &*open.object, extent, self.header, writer, self.spill_copy)
-            }
-            _ => self.pack.write(&*open.object, extent, self.header, writer),
-        }
-        .map_err(|e| e.at_rank(open.rank).in_object(open.path.clone()))?;
-        if open.sync {
-            open.object.sync()?;
-        }
-        Ok(Written { fragment, extent })
+        self.file.write(self.pack, extent, self.header, self.ranks)
     }
 
     fn index(&mut self) -> Result<IndexFile<'_>> {
-        let object = &*self.open.object;
-        if self.open.live.is_none() {
-            self.open.kept.hold(&self.open.layout, &self.open.path, object);
-            self.open.live = Some(match self.open.base {
-                0 => LiveIndex::new(false),
-                base => LiveIndex::load_up_to(object, false, base)?,
-            });
-        }
-        let live = self.open.live.as_mut().ok_or_else(not_open)?;
-        Ok(IndexFile { live, object })
+        self.file.index()
     }
 
     fn forget_index(&mut self) {
-        self.open.live = None;
+        self.file.forget_index();
     }
 
     fn sync_index(&mut self) -> Result<()> {
-        if !self.open.sync {
-            return Ok(());
-        }
-        self.open.object.sync()?;
-        self.open.layout.sync_folder(folder_of(&self.open.path))
+        self.file.sync_index()
     }
 }
