@@ -9,6 +9,7 @@
 
 use crate::buffer::BufferPool;
 use crate::transformed::Applied;
+use std::borrow::Cow;
 use std::io::IoSlice;
 use std::sync::Arc;
 use thalweg_bp::characteristic::Location;
@@ -28,7 +29,7 @@ const WORTH_RESERVING: u64 = 1 << 20;
 /// Short rows that find no room in the buffer are written by so many bytes.
 const GATHERED: usize = 64 * 1024;
 
-fn reserve(object: &dyn WriteObject, offset: u64, length: u64) -> Result<()> {
+pub(crate) fn reserve(object: &dyn WriteObject, offset: u64, length: u64) -> Result<()> {
     if length >= WORTH_RESERVING { object.reserve(offset, length) } else { Ok(()) }
 }
 
@@ -500,6 +501,68 @@ impl<'a> Pack<'a> {
         Ok(fragment)
     }
 
+    /// Gives the bytes of the group, as it lies at `place`, to `sink`, in order; for a rank whose bytes others write. What
+    /// went through before is read back from byte 0 of `spill`, `step` bytes at a time.
+    pub fn pour(
+        &mut self,
+        spill: Option<&dyn WriteObject>,
+        place: Extent,
+        header: &Header,
+        writer: Writer,
+        step: usize,
+        sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Index> {
+        self.settle_deferred();
+        let (front, back, fragment) = self.finish(place, header, writer)?;
+        sink(&front)?;
+        if self.gone > 0 {
+            let spill =
+                spill.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "where bytes went through to is lost"))?;
+            self.write_moved(spill, 0)?;
+            let (mut at, end) = (self.front, self.front + self.gone);
+            let mut chunk = vec![0; step.max(1)];
+            while at < end {
+                let n = (end - at).min(chunk.len() as u64) as usize;
+                if spill.read_at(at, &mut chunk[..n])? != n {
+                    return Err(Error::new(ErrorKind::Torn, "bytes written before are lost").at_byte(at));
+                }
+                sink(&chunk[..n])?;
+                at += n as u64;
+            }
+        }
+        self.waiting().into_iter().try_for_each(&mut *sink)?;
+        sink(&back)?;
+        Ok(fragment)
+    }
+
+    /// The bytes of the group, as it lies at `place`, to be taken in any order; for a rank whose bytes others write. What
+    /// went through before is read back from `spill`, where the group starts at byte 0.
+    pub fn lay<'p>(
+        &'p mut self,
+        spill: Option<&'p dyn WriteObject>,
+        place: Extent,
+        header: &Header,
+        writer: Writer,
+    ) -> Result<(Laid<'p>, Index)> {
+        self.settle_deferred();
+        let (front, back, fragment) = self.finish(place, header, writer)?;
+        let mut stored = None;
+        if self.gone > 0 {
+            let spill =
+                spill.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "where bytes went through to is lost"))?;
+            spill.write_at(0, &[IoSlice::new(&front)])?;
+            self.write_moved(spill, 0)?;
+            stored = Some((spill, self.front + self.gone));
+        }
+        let mut laid = Laid { stored, slices: Vec::new(), ends: Vec::new() };
+        if stored.is_none() {
+            laid.push(Cow::Owned(front));
+        }
+        self.waiting().into_iter().for_each(|slice| laid.push(Cow::Borrowed(slice)));
+        laid.push(Cow::Owned(back));
+        Ok((laid, fragment))
+    }
+
     /// Front, back and index of the group when it lies there. All blocks must be settled.
     fn finish(&self, place: Extent, header: &Header, writer: Writer) -> Result<(Vec<u8>, Vec<u8>, Index)> {
         let (mut attributes, attribute_places) = self.encode_attributes();
@@ -570,6 +633,61 @@ impl<'a> Pack<'a> {
         }
         .encode(&mut back);
         Ok((front, back, index))
+    }
+}
+
+/// A finished process group: what is in storage already, and slices of memory behind it.
+pub struct Laid<'p> {
+    /// Where its first bytes are, and how many.
+    stored: Option<(&'p dyn WriteObject, u64)>,
+    slices: Vec<Cow<'p, [u8]>>,
+    /// Behind the last byte of each slice.
+    ends: Vec<u64>,
+}
+
+impl<'p> Laid<'p> {
+    fn push(&mut self, slice: Cow<'p, [u8]>) {
+        if !slice.is_empty() {
+            self.ends.push(self.length() + slice.len() as u64);
+            self.slices.push(slice);
+        }
+    }
+
+    /// Bytes of the group.
+    pub fn length(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(self.stored.map_or(0, |(_, length)| length))
+    }
+
+    /// The bytes of `part`, counted from the group's start; only those in storage are copied.
+    ///
+    /// # Errors
+    /// `OutOfBounds` where it leaves the group; those of reading.
+    pub fn get(&self, part: Extent) -> Result<Vec<Cow<'_, [u8]>>> {
+        let Some(end) = part.end().filter(|end| *end <= self.length()) else {
+            return Err(Error::new(ErrorKind::OutOfBounds, format!("{part:?} leaves a group of {} bytes", self.length())));
+        };
+        let (mut at, mut found) = (part.offset, Vec::new());
+        if let Some((object, length)) = self.stored
+            && at < length
+        {
+            let mut bytes = vec![0; (end.min(length) - at) as usize];
+            if object.read_at(at, &mut bytes)? != bytes.len() {
+                return Err(Error::new(ErrorKind::Torn, "bytes written before are lost").at_byte(at));
+            }
+            at += bytes.len() as u64;
+            found.push(Cow::Owned(bytes));
+        }
+        let first = self.ends.partition_point(|e| *e <= at);
+        for (slice, slice_end) in self.slices.iter().zip(&self.ends).skip(first) {
+            if at >= end {
+                break;
+            }
+            let start = slice_end - slice.len() as u64;
+            let until = end.min(*slice_end);
+            found.push(Cow::Borrowed(&slice[(at - start) as usize..(until - start) as usize]));
+            at = until;
+        }
+        Ok(found)
     }
 }
 

@@ -5,6 +5,8 @@
 //! | [`null`] | `NULL` |
 //! | [`posix`] | `POSIX`, `POSIX1` |
 //! | [`independent`] | `MPI` |
+//! | [`aggregated`] | `MPI_AGGREGATE`, `MPI_AMR`, `MPI_BGQ` |
+//! | [`scheduled`] | `MPI_SCHEDULED`, `MPI_LUSTRE`, `MPI_STRIPE` |
 
 use crate::pack::{Pack, Reach};
 use crate::parts::kept::Kept;
@@ -15,9 +17,11 @@ use thalweg_comm::Communicator;
 use thalweg_layout::{Layout, OpenWrite, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
+pub mod aggregated;
 pub mod independent;
 pub mod null;
 pub mod posix;
+pub mod scheduled;
 
 /// How a file is opened for output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

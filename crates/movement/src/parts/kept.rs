@@ -7,6 +7,7 @@
 //! Between outputs the file is held ([`WriteObject::hold`]), so that readers who follow it know that more may come.
 
 use super::live_index::LiveIndex;
+use super::nodes::Nodes;
 use super::slot::Sizes;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,6 +64,7 @@ pub struct Kept {
     ends: Mutex<HashMap<String, u64>>,
     in_use: Arc<Mutex<HashSet<String>>>,
     sizes: Mutex<Sizes>,
+    nodes: Mutex<Nodes>,
     /// Files that are held between outputs, by name.
     holds: Mutex<HashMap<String, Hold>>,
     /// Why a file that was kept too long could not be closed for good; told at the end.
@@ -183,6 +185,11 @@ impl Kept {
     /// What the last output of each group was like.
     pub fn sizes(&self) -> MutexGuard<'_, Sizes> {
         lock(&self.sizes)
+    }
+
+    /// Which ranks are on which node.
+    pub fn nodes(&self) -> MutexGuard<'_, Nodes> {
+        lock(&self.nodes)
     }
 
     /// The end of a subfile this process wrote last.

@@ -10,14 +10,24 @@
 //! | [`slot`] | places in a shared file given at open, from what the last output was like |
 //! | [`subfiles`] | names and ends of subfiles beside a metadata file, and how rank 0 begins with these |
 //! | [`subfile_output`] | an output with subfiles, as one rank has it open |
+//! | [`shared_file`] | one file that all ranks share, while it is open for an output |
+//! | [`spill`] | where blocks go that find no room in the buffer while their place is not known |
+//! | [`writing_turn`] | a rank writes when the one before it at its target has |
+//! | [`nodes`] | which ranks share a node, asked once |
+//! | [`passing`] | process groups passed to the rank that writes for a set, a piece at a time |
 //! | [`kept`] | live indexes, ends of subfiles and sizes of outputs kept between outputs |
 
 pub mod agreement;
 pub mod kept;
 pub mod levels;
 pub mod live_index;
+pub mod nodes;
+pub mod passing;
 pub mod serial_open;
+pub mod shared_file;
 pub mod slot;
+pub mod spill;
 pub mod step_commit;
 pub mod subfile_output;
 pub mod subfiles;
+pub mod writing_turn;

@@ -75,7 +75,7 @@ pub struct Part {
     size: u64,
     /// What it wrote, once it has tried.
     written: Option<Result<Written>>,
-    /// On the rank that keeps the index: why the step is not in it.
+    /// On the rank that keeps the index: why the step is not in it; on one that writes for others: why theirs is not.
     index_failed: Option<Error>,
     /// On the rank that keeps the index, once the step is in it: process groups and bytes.
     indexed: Option<(u64, u64)>,
@@ -119,14 +119,24 @@ impl Part {
         }
     }
 
+    /// As [`Part::write`], of a process group that was written already or could not be.
+    pub fn wrote(&mut self, written: Result<Written>) {
+        self.written.get_or_insert(written);
+    }
+
+    /// Says what costs other ranks their process groups, not this one its own: it wrote for them.
+    pub fn spoiled(&mut self, e: Error) {
+        self.index_failed = Some(e);
+    }
+
     /// Leaves this rank's process group out.
     pub fn fail(&mut self, e: Error) {
         self.written = Some(Err(e));
     }
 
     fn failed(&self) -> Option<ErrorKind> {
-        let own = self.written.as_ref().and_then(|w| w.as_ref().err());
-        own.or(self.index_failed.as_ref()).map(Error::kind)
+        let Some(written) = &self.written else { return Some(ErrorKind::PeerLost) };
+        written.as_ref().err().or(self.index_failed.as_ref()).map(Error::kind)
     }
 
     fn failure(&mut self) -> Result<()> {
@@ -146,7 +156,7 @@ impl Part {
                 message.put(&w.fragment.to_fragment());
             }
             Some(Err(e)) => message.put_u8(e.kind().code()),
-            None => message.put_u8(ErrorKind::InvalidArgument.code()),
+            None => message.put_u8(ErrorKind::PeerLost.code()),
         }
         message
     }
@@ -179,7 +189,10 @@ impl Part {
         }
         let (whole, bytes) = self.indexed.unwrap_or_default();
         let (verdict, told) = exchange(comm, self.rank, self.failed(), &[whole, bytes])?;
-        let own = self.failure();
+        let own = match &self.written {
+            Some(_) => self.failure(),
+            None => Err(Error::new(ErrorKind::PeerLost, "the rank that was to write this process group was lost")),
+        };
         let step = u64::from(how.time_index.saturating_sub(1));
         let mut outcome = verdict.apply(self.rank, own, "close the output");
         if let (Some(left), Ok(())) = (left, &outcome) {

@@ -1,0 +1,448 @@
+//! Aggregated writing: one rank of each set writes a subfile, and the others pass their process groups to it.
+//!
+//! | question     | answer |
+//! |--------------|--------|
+//! | who writes   | one rank of each set; `aggregators` is the number of sets, by default one per node and at least one for 64 ranks. Sets are filled from one node first |
+//! | when         | inside `close`; the writer's own large blocks inside `write` |
+//! | where        | `<name>.dir/<name>.<set>`, the writer's group first, the others' behind it in the set's order; the index in `<name>`, by rank 0 |
+//! | what moves   | process groups to the writer, in pieces, straight (`pattern=simple`) or along the chain of the set (`pattern=brigade`); index fragments to rank 0 (one gather), outcomes (reductions) |
+//! | memory       | a rank's own group within the buffer limit, and at most one chunk (`chunk`) more, however many ranks a set has. A rank that passes its group on and has no room left spills to `<name>.spill.<rank>` until close |
+//! | who calls    | every rank calls `open` and `close`; a rank without blocks passes an empty process group |
+//! | on failure   | where a writer's store fails, it says so in answer to the next piece: those of its set that are not written yet fail with the same kind, and what is written stays. A rank that fails costs its own group. All ranks return the kind of the lowest failing rank's error, the step is partial. Where a rank is lost and the communicator can go on without it, ranks that it wrote or passed for write a subfile of their own (`<name>.<sets + rank>`), and the survivors close the step: [`crate::parts::step_commit`] |
+//!
+//! Per set and output: one open and one write per piece; a message per piece, an answer to it, three small ones per rank. Ranks
+//! learn once in a session which of them share a node: [`crate::parts::nodes`].
+//!
+//! Sources: Lofstead et al., "Petascale IO Using The Adaptable IO System", CUG 2009 (simple and brigade aggregation);
+//! SAND2009-7763, MPI_AMR.
+//! Differs: pieces are asked for, so that memory does not grow with the set; process groups lie in the writer's file whole, with
+//! their index in one place; a rank that dies takes nobody's data with it but its own.
+
+use super::{Closed, DIRECT, INDEX, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, SYNC};
+use crate::pack::{Pack, Reach, Writer};
+use crate::parts::nodes;
+use crate::parts::passing::{self, Collect, Pattern};
+use crate::parts::step_commit::{self, Commit, Files, IndexFile, Part, Written};
+use crate::parts::subfile_output::SubfileOutput;
+use crate::plan::sets::{Sets, by_node};
+use thalweg_bp::process_group::Header;
+use thalweg_comm::Communicator;
+use thalweg_layout::{OpenWrite, WriteObject, WriterId};
+use thalweg_types::{Error, ErrorKind, Extent, Result};
+
+/// How the registry lists it.
+pub const KIND: MethodKind = MethodKind {
+    names: &["MPI_AGGREGATE", "MPI_AMR", "MPI_BGQ"],
+    id: 15,
+    about: "one writer for a set of ranks, a file per writer",
+    parameters: &[
+        SYNC,
+        INDEX,
+        DIRECT,
+        AGGREGATORS,
+        NUM_AGGREGATORS,
+        CHUNK,
+        PATTERN,
+        AGGREGATION_TYPE,
+        COPY,
+        HAVE_METADATA,
+        COLOR,
+        hint("num_ost"),
+        hint("striping"),
+        hint("stripe_count"),
+        hint("stripe_size"),
+        hint("random_offset"),
+        hint("osts_to_skip"),
+        hint("threading"),
+    ],
+    make,
+};
+
+const AGGREGATORS: Parameter = Parameter {
+    key: "aggregators",
+    about: "how many ranks write, at most; default one per node, and at least one for 64 ranks",
+};
+const NUM_AGGREGATORS: Parameter =
+    Parameter { key: "num_aggregators", about: "as in ADIOS 1.x: the same as aggregators" };
+const CHUNK: Parameter = Parameter {
+    key: "chunk",
+    about: "bytes that a rank holds for others at most: the one it passes on or writes and the next one are half of it each; default 8 MiB",
+};
+const PATTERN: Parameter = Parameter {
+    key: "pattern",
+    about: "simple: ranks pass their data to the writer one after the other; brigade: along a chain of ranks; default simple",
+};
+const AGGREGATION_TYPE: Parameter =
+    Parameter { key: "aggregation_type", about: "as in ADIOS 1.x: 1 for pattern=simple, 2 for pattern=brigade" };
+const COPY: Parameter = Parameter {
+    key: "spill_copy",
+    about: "bytes read at a time from the spill file at close, where the buffer was too small; default 64 KiB",
+};
+const HAVE_METADATA: Parameter = Parameter {
+    key: "have_metadata_file",
+    about: "as in ADIOS 1.x; the merged index is always written, so only 1 is accepted",
+};
+const COLOR: Parameter = Parameter {
+    key: "color",
+    about: "refused: in ADIOS 1.x it put ranks into sets; here nodes and the number of aggregators do",
+};
+
+const fn hint(key: &'static str) -> Parameter {
+    Parameter { key, about: "as in ADIOS 1.x; accepted, changes nothing: striping is left to the folder's own" }
+}
+
+/// Ranks that one writer serves at most, unless the number of writers is given.
+const MOST_PER_WRITER: u32 = 64;
+
+fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
+    let config = |what: String| Error::new(ErrorKind::Config, what);
+    if !parameters.flag("have_metadata_file", true)? {
+        return Err(Error::new(ErrorKind::Unsupported, "have_metadata_file=0: the merged index is always written"));
+    }
+    if parameters.get("color").is_some() {
+        let what = "color: sets of ranks are made from nodes and the number of aggregators";
+        return Err(Error::new(ErrorKind::Unsupported, what));
+    }
+    let count = |key: &str| match parameters.get(key) {
+        None => Ok(None),
+        Some(text) => match text.trim().parse::<u32>() {
+            Ok(n) if n > 0 => Ok(Some(n)),
+            _ => Err(config(format!("parameter {key}={text}: expected a number of ranks, at least 1"))),
+        },
+    };
+    let aggregators = match (count("aggregators")?, count("num_aggregators")?) {
+        (Some(a), Some(b)) if a != b => {
+            return Err(config(format!("parameters aggregators={a} and num_aggregators={b}: they are the same thing")));
+        }
+        (a, b) => a.or(b),
+    };
+    let pattern = match parameters.get("pattern") {
+        None => match parameters.get("aggregation_type").map(str::trim) {
+            None | Some("1") => Pattern::Simple,
+            Some("2") => Pattern::Brigade,
+            Some(other) => {
+                return Err(config(format!("parameter aggregation_type={other}: expected 1 (simple) or 2 (brigade)")));
+            }
+        },
+        Some("simple") => Pattern::Simple,
+        Some("brigade") => Pattern::Brigade,
+        Some(other) => return Err(config(format!("parameter pattern={other}: expected simple or brigade"))),
+    };
+    let chunk = parameters.bytes("chunk", 8 << 20)?;
+    if chunk < 2 {
+        return Err(config(format!("parameter chunk={chunk}: expected at least 2 bytes")));
+    }
+    Ok(Box::new(Aggregated {
+        sync: parameters.flag("sync", false)?,
+        each: parameters.index_each()?,
+        direct: parameters.bytes("direct", 4 << 20)?,
+        aggregators,
+        // Messages of more than a GiB are slow where MPI counts in int.
+        piece: (chunk / 2).min(1 << 30) as usize,
+        pattern,
+        spill_copy: parameters.bytes("spill_copy", 64 * 1024)?.clamp(512, 1 << 30) as usize,
+        open: None,
+    }))
+}
+
+struct Aggregated {
+    sync: bool,
+    each: bool,
+    direct: u64,
+    aggregators: Option<u32>,
+    piece: usize,
+    pattern: Pattern,
+    spill_copy: usize,
+    open: Option<Open>,
+}
+
+struct Open {
+    output: SubfileOutput,
+    role: Role,
+    /// Of a rank that passes its group on, where the buffer was too small.
+    spill: Option<Box<dyn WriteObject>>,
+}
+
+/// A rank's part in its set.
+struct Role {
+    sets: u32,
+    set: u32,
+    /// The ranks of the set, its writer first.
+    members: Vec<u32>,
+    writes: bool,
+}
+
+/// The set of a rank.
+///
+/// - `nodes`: by rank, a number for its node; `aggregators`: how many may write.
+fn role(rank: u32, nodes: &[u32], aggregators: Option<u32>) -> Role {
+    let ranks = nodes.len() as u32;
+    let order = by_node(nodes);
+    let mut distinct = nodes.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let writers = aggregators.unwrap_or_else(|| ranks.div_ceil(MOST_PER_WRITER).max(distinct.len() as u32));
+    let sets = Sets::new(ranks, writers);
+    let place = order.iter().position(|r| *r == rank).unwrap_or(0) as u32;
+    let set = sets.of(place);
+    let members: Vec<u32> = sets.members(set).map(|place| order[place as usize]).collect();
+    Role { sets: sets.count(), set, writes: members.first() == Some(&rank), members }
+}
+
+impl Open {
+    fn spill_path(&self) -> String {
+        format!("{}.spill.{}", self.output.path(), self.output.rank())
+    }
+
+    fn remove_spill(&mut self) {
+        if self.spill.take().is_some() {
+            // The output is safe without it; a spill file that stays is overwritten by the next one.
+            let _ = self.output.layout().remove(&self.spill_path());
+        }
+    }
+}
+
+impl Method for Aggregated {
+    fn name(&self) -> &'static str {
+        "MPI_AGGREGATE"
+    }
+
+    fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
+        let nodes = nodes::of(request.comm, request.kept).map_err(|e| e.in_object(request.path))?;
+        let role = role(request.comm.rank(), &nodes, self.aggregators);
+        let number = role.writes.then_some(role.set);
+        let (output, opened) = SubfileOutput::open(request, role.sets, number, self.sync)?;
+        self.open = Some(Open { output, role, spill: None });
+        Ok(opened)
+    }
+
+    fn at_once(&self, _: &Reach) -> Option<u64> {
+        self.open.as_ref().filter(|open| open.role.writes).map(|_| self.direct)
+    }
+
+    fn through(&mut self, _: &Reach) -> Result<(&dyn WriteObject, u64)> {
+        let open = self.open.as_mut().ok_or_else(not_open)?;
+        if open.role.writes {
+            let (own, start) = open.output.start()?;
+            return Ok((&*own.object, start));
+        }
+        if open.spill.is_none() {
+            let (path, rank) = (open.spill_path(), open.output.rank());
+            open.spill = Some(open.output.layout().open_write(&path, OpenWrite::Replace, WriterId(rank))?);
+        }
+        Ok((open.spill.as_deref().ok_or_else(not_open)?, 0))
+    }
+
+    fn close(
+        &mut self,
+        comm: &dyn Communicator,
+        header: &Header,
+        pack: &mut Pack<'_>,
+        failed: Option<Error>,
+    ) -> Result<Closed> {
+        let mut open = self.open.take().ok_or_else(not_open)?;
+        let whole = failed.is_none();
+        let mut part = Part::new(open.output.rank(), comm.size(), pack.length(), failed);
+        let how = Commit {
+            time_index: open.output.time_index(),
+            run: open.output.run(),
+            base: open.output.base(),
+            each: self.each,
+            shared: false,
+            slots: false,
+        };
+        let mut files = Closing { open: &mut open, ranks: comm.size(), spill_copy: self.spill_copy, header, pack };
+        let mut end = None;
+        if files.open.role.writes {
+            end = files.collect(comm, whole, self.pattern, self.sync, &mut part);
+        } else if let Some(written) = files.pass(comm, whole, self.piece).transpose() {
+            part.wrote(written);
+        }
+        let first = part.commit(comm, &mut files, how);
+        let outcome = step_commit::finish(comm, first, &mut part, &mut files, how)
+            .map(|bytes| Closed { bytes })
+            .map_err(|e| e.in_group(header.group.clone()).in_object(open.output.path().to_string()));
+        open.remove_spill();
+        open.output.closed(&part, end.filter(|_| outcome.is_ok()));
+        outcome
+    }
+}
+
+impl Drop for Aggregated {
+    fn drop(&mut self) {
+        if let Some(mut open) = self.open.take() {
+            open.remove_spill();
+            open.output.dropped();
+        }
+    }
+}
+
+fn not_open() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "the output is not open")
+}
+
+struct Closing<'c, 'a> {
+    open: &'c mut Open,
+    ranks: u32,
+    spill_copy: usize,
+    header: &'c Header,
+    pack: &'c mut Pack<'a>,
+}
+
+impl Closing<'_, '_> {
+    fn writer(&self, number: u32) -> Writer {
+        let output = &self.open.output;
+        Writer { rank: output.rank(), ranks: self.ranks, run: output.run(), file_index: number }
+    }
+
+    /// On a rank that does not write. `whole`: it has a group.
+    fn pass(&mut self, comm: &dyn Communicator, whole: bool, piece: usize) -> Result<Option<Written>> {
+        let writer = self.writer(self.open.role.set);
+        let to = self.open.role.members[0];
+        let (rank, spill_copy) = (self.open.output.rank(), self.spill_copy);
+        let (spill, header) = (self.open.spill.as_deref(), self.header);
+        let length = whole.then(|| self.pack.length());
+        let pack = &mut *self.pack;
+        passing::pass(comm, to, length, piece, &mut |place, sink| {
+            pack.pour(spill, place, header, writer, spill_copy, sink)
+        })
+        .map_err(|e| e.at_rank(rank))
+    }
+
+    /// On a rank that writes: its own group, then the others'. Returns where the subfile ends.
+    fn collect(
+        &mut self,
+        comm: &dyn Communicator,
+        whole: bool,
+        pattern: Pattern,
+        sync: bool,
+        part: &mut Part,
+    ) -> Option<u64> {
+        let writer = self.writer(self.open.role.set);
+        let (rank, passers) = (self.open.output.rank(), &self.open.role.members[1..]);
+        let (own, start) = match self.open.output.start() {
+            Ok(started) => started,
+            Err(e) => {
+                // Nothing is to be written to a file whose end is not known: the others are told.
+                if let Some(own) = self.open.output.own() {
+                    let failed = Error::new(e.kind(), e.what());
+                    Collect { comm, passers, pattern, object: &*own.object, start: 0 }.run(Some(failed), None);
+                }
+                part.fail(e);
+                return None;
+            }
+        };
+        let at = |e: Error| e.at_rank(rank).in_object(own.path.clone());
+        let extent = Extent::new(start, part.size());
+        let mut written = None;
+        let mut failed = None;
+        if whole {
+            match self.pack.write(&*own.object, extent, self.header, writer) {
+                Ok(fragment) => written = Some(Written { fragment, extent }),
+                Err(e) => failed = Some(e),
+            }
+        }
+        let free = written.as_ref().map_or(start, |w| w.extent.offset + w.extent.length);
+        let sync_own = || self.open.output.sync_own();
+        let sync: Option<&dyn Fn() -> Result<()>> = if sync { Some(&sync_own) } else { None };
+        let collect = Collect { comm, passers, pattern, object: &*own.object, start: free };
+        let collected = collect.run(failed, sync);
+        if !collected.all || (whole && written.is_none()) || collected.failed.is_some() {
+            // What was begun and not finished hides nothing where it is cut off; else the next output does it.
+            let _ = own.object.truncate(collected.end);
+        }
+        match (collected.failed.map(at), written) {
+            (Some(e), Some(_)) if collected.unsynced => part.fail(e),
+            (Some(e), None) if whole => part.fail(e),
+            (failed, written) => {
+                if let Some(written) = written {
+                    part.wrote(Ok(written));
+                }
+                if let Some(e) = failed {
+                    part.spoiled(e);
+                }
+            }
+        }
+        Some(collected.end)
+    }
+}
+
+impl Files for Closing<'_, '_> {
+    /// Called where the rank that was to write this one's group is lost.
+    fn write(&mut self, _: Extent) -> Result<Written> {
+        let number = self.open.role.sets.saturating_add(self.open.output.rank());
+        let writer = self.writer(number);
+        let Open { output, spill, .. } = &mut *self.open;
+        let (own, start) = output.open_another(number)?;
+        let extent = Extent::new(start, self.pack.length());
+        let fragment = match spill {
+            Some(spill) if self.pack.has_gone_through() => {
+                self.pack.write_spilled(&**spill, &*own.object, extent, self.header, writer, self.spill_copy)
+            }
+            _ => self.pack.write(&*own.object, extent, self.header, writer),
+        }
+        .map_err(|e| e.at_rank(writer.rank).in_object(own.path.clone()))?;
+        output.sync_own()?;
+        Ok(Written { fragment, extent })
+    }
+
+    fn index(&mut self) -> Result<IndexFile<'_>> {
+        self.open.output.index()
+    }
+
+    fn forget_index(&mut self) {
+        self.open.output.forget_index();
+    }
+
+    fn sync_index(&mut self) -> Result<()> {
+        self.open.output.sync_index()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters(text: &[(&str, &str)]) -> Parameters {
+        Parameters(text.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect())
+    }
+
+    #[test]
+    fn each_node_has_its_writer_unless_their_number_is_given() {
+        // Four ranks a node, dealt out in turn.
+        let nodes: Vec<u32> = (0..12).map(|rank| rank % 3).collect();
+        for rank in 0..12 {
+            let role = role(rank, &nodes, None);
+            assert_eq!((role.sets, role.set), (3, rank % 3));
+            assert_eq!(role.members, [rank % 3, rank % 3 + 3, rank % 3 + 6, rank % 3 + 9]);
+            assert_eq!(role.writes, rank < 3);
+        }
+        assert_eq!(role(5, &nodes, Some(1)).sets, 1);
+        assert_eq!(role(5, &nodes, Some(6)).members, [5 - 3, 5]);
+    }
+
+    #[test]
+    fn one_node_has_a_writer_for_64_ranks() {
+        assert_eq!(role(0, &[0; 64], None).sets, 1);
+        assert_eq!(role(0, &[0; 65], None).sets, 2);
+        assert_eq!(role(256, &[0; 257], None).sets, 5);
+    }
+
+    #[test]
+    fn parameters_of_adios_1_are_taken_or_refused_in_words() {
+        let taken =
+            parameters(&[("num_aggregators", "4"), ("num_ost", "16"), ("aggregation_type", "2"), ("threading", "1")]);
+        assert!(make(&taken).is_ok());
+        for (wrong, says) in [
+            ([("aggregators", "0")], "at least 1"),
+            ([("pattern", "fast")], "simple or brigade"),
+            ([("aggregation_type", "3")], "1 (simple)"),
+            ([("color", "1")], "color"),
+            ([("have_metadata_file", "0")], "have_metadata_file"),
+            ([("chunk", "1")], "at least 2"),
+        ] {
+            let e = make(&parameters(&wrong)).err().unwrap().to_string();
+            assert!(e.contains(says), "{e}");
+        }
+    }
+}

@@ -1,0 +1,474 @@
+//! Process groups passed to the rank that writes for a set, a piece at a time.
+//!
+//! | question | answer |
+//! |---|---|
+//! | where a group lies | behind the writer's own and those of the set's ranks before it; the writer is told all sizes first and says each its place |
+//! | simple | the ranks pass one after the other, each straight to the writer |
+//! | brigade | the set is a chain: each rank passes its own group to the one before it, then all that comes from the one behind |
+//! | memory | pieces of half a chunk: a rank holds the one it fills, passes on or writes, and one more that it has asked for |
+//! | small messages | a size, a place, an outcome per rank; an answer per piece |
+//! | a store that fails | the answer to the next piece says so, and goes up the chain; what was not written yet is given up |
+//! | a rank that fails | says so in place of its last piece; its place stays a hole |
+//! | a rank that is lost | whoever waits for it is told by the communicator; in a chain, those behind it have to write elsewhere |
+//!
+//! | message | to | says |
+//! |---|---|---|
+//! | size | the writer | bytes of a group; all ones: there is none |
+//! | place | a rank | why not (0: write), its place, whom to pass to, who passes to it and how many groups |
+//! | piece | whom to pass to | a flag, 7 bytes of nothing, bytes of a group |
+//! | answer | whoever passed a piece | 0: the next one may come; else no more is wanted, and why |
+//! | outcome | a rank | 0: its group is written; else why not |
+//!
+//! Source: Lofstead et al., "Petascale IO Using The Adaptable IO System", CUG 2009: aggregation, simple and as a brigade.
+//! Differs: a piece is sent when it is asked for, so that no memory grows with the number of ranks.
+
+use super::step_commit::Written;
+use crate::plan;
+use std::io::IoSlice;
+use thalweg_bp::index::Index;
+use thalweg_bp::wire::{Cursor, Put};
+use thalweg_comm::Communicator;
+use thalweg_layout::WriteObject;
+use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
+
+const SIZE: u32 = (1 << 14) + 0x20;
+const PLACE: u32 = (1 << 14) + 0x21;
+const PIECE: u32 = (1 << 14) + 0x22;
+const ANSWER: u32 = (1 << 14) + 0x23;
+const OUTCOME: u32 = (1 << 14) + 0x24;
+
+/// Bytes of a piece in front of those of the group.
+const HEAD: usize = 8;
+/// More of the same group follows.
+const MORE: u8 = 0;
+/// The group ends here.
+const LAST: u8 = 1;
+/// The group ends here, and is not whole.
+const FAILED: u8 = 2;
+/// Nothing more comes: a rank was lost.
+const BROKEN: u8 = 3;
+
+/// Groups of so many bytes have their space found before they travel.
+const WORTH_RESERVING: u64 = 1 << 20;
+/// There is no group, or no rank.
+const NONE: u64 = u64::MAX;
+const NOBODY: u32 = u32::MAX;
+
+/// In which way the ranks of a set pass their groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pattern {
+    /// Each to the writer.
+    Simple,
+    /// Along a chain.
+    Brigade,
+}
+
+fn number(kind: ErrorKind) -> u8 {
+    kind.code()
+}
+
+/// What a message of one byte says.
+fn said(bytes: &[u8]) -> Option<ErrorKind> {
+    match bytes.first() {
+        Some(0) => None,
+        Some(code) => Some(ErrorKind::from_code(*code)),
+        None => Some(ErrorKind::Corrupt),
+    }
+}
+
+/// Sends something to a rank that may be gone: then it has no use for it.
+fn tell(comm: &dyn Communicator, to: u32, tag: u32, bytes: &[u8]) {
+    let _ = comm.send(to, tag, bytes);
+}
+
+/// The bytes of a group in order, for whom it is given and where the group lies.
+pub type Pour<'p> = dyn FnMut(Extent, &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Index> + 'p;
+
+/// On a rank that does not write: passes its group on, and what comes from ranks behind it.
+///
+/// - `length`: bytes of the group; `None`: this rank has failed, and only says so.
+/// - `piece`: bytes passed at a time.
+///
+/// Returns what was written of this rank. `None` where a rank was lost on the way, so that the group has to be written
+/// elsewhere, or where there was none.
+///
+/// # Errors
+/// Of the kind that the writer's store failed with, if it did; else this rank's own.
+pub fn pass(
+    comm: &dyn Communicator,
+    writer: u32,
+    length: Option<u64>,
+    piece: usize,
+    pour: &mut Pour<'_>,
+) -> Result<Option<Written>> {
+    match pass_on(comm, writer, length, piece, pour) {
+        Err(e) if e.kind() == ErrorKind::PeerLost => Ok(None),
+        other => other,
+    }
+}
+
+fn pass_on(
+    comm: &dyn Communicator,
+    writer: u32,
+    length: Option<u64>,
+    piece: usize,
+    pour: &mut Pour<'_>,
+) -> Result<Option<Written>> {
+    comm.send(writer, SIZE, &length.unwrap_or(NONE).to_le_bytes())?;
+    let Some(length) = length else { return Ok(None) };
+    let refused = |kind| Error::reported(kind, writer, "cannot write the process group of this rank");
+    let place = Place::decode(&comm.receive(Some(writer), PLACE)?.bytes)?;
+    if let Some(kind) = place.refused {
+        return Err(refused(kind));
+    }
+    let extent = Extent::new(place.offset, length);
+    let mut out =
+        Out { comm, to: place.to, size: piece.max(1), left: length, piece: Vec::new(), unanswered: false, stop: None };
+    let poured = pour(extent, &mut |bytes| out.push(bytes)).and_then(|index| out.end(LAST).map(|()| index));
+    if poured.is_err() && out.stop.is_none() {
+        let _ = out.end(FAILED);
+    }
+    out.relay(place.from, place.groups);
+    let _ = out.answered();
+    match (poured, out.stop) {
+        (Err(e), Some(Stop::Lost(_))) => Err(e),
+        (Err(e), None) => {
+            // It is told all the same.
+            let _ = comm.receive(Some(writer), OUTCOME);
+            Err(e)
+        }
+        (poured, _) => match said(&comm.receive(Some(writer), OUTCOME)?.bytes) {
+            None => poured.map(|fragment| Some(Written { fragment, extent })),
+            Some(kind) => Err(refused(kind)),
+        },
+    }
+}
+
+/// Where a rank's group lies and how it gets there.
+struct Place {
+    refused: Option<ErrorKind>,
+    offset: u64,
+    to: u32,
+    from: u32,
+    groups: u32,
+}
+
+impl Place {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.put_u8(self.refused.map_or(0, number));
+        out.put_u64(self.offset);
+        [self.to, self.from, self.groups].into_iter().for_each(|n| out.put_u32(n));
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Place> {
+        let refused = said(bytes);
+        let mut c = Cursor::new(bytes, ByteOrder::NATIVE, 0);
+        c.u8("outcome")?;
+        let offset = c.u64("place")?;
+        Ok(Place { refused, offset, to: c.u32("rank")?, from: c.u32("rank")?, groups: c.u32("groups")? })
+    }
+}
+
+/// Why nothing more can be passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// The other side wants no more.
+    Told(ErrorKind),
+    /// The other side cannot be reached.
+    Lost(ErrorKind),
+}
+
+impl Stop {
+    fn kind(self) -> ErrorKind {
+        match self {
+            Stop::Told(kind) | Stop::Lost(kind) => kind,
+        }
+    }
+}
+
+/// The way out of a rank that does not write.
+struct Out<'c> {
+    comm: &'c dyn Communicator,
+    to: u32,
+    size: usize,
+    /// Bytes of this rank's group that are not in a piece yet.
+    left: u64,
+    piece: Vec<u8>,
+    unanswered: bool,
+    stop: Option<Stop>,
+}
+
+impl Out<'_> {
+    fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            if self.piece.len() == self.size + HEAD {
+                self.end(MORE)?;
+            }
+            if self.piece.is_empty() {
+                let room = usize::try_from(self.left).unwrap_or(usize::MAX).min(self.size);
+                self.piece.reserve_exact(room + HEAD);
+                self.piece.resize(HEAD, MORE);
+            }
+            let n = bytes.len().min(self.size + HEAD - self.piece.len());
+            self.piece.extend_from_slice(&bytes[..n]);
+            self.left = self.left.saturating_sub(n as u64);
+            bytes = &bytes[n..];
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, flag: u8) -> Result<()> {
+        let mut piece = std::mem::take(&mut self.piece);
+        if piece.is_empty() {
+            piece.resize(HEAD, flag);
+        }
+        piece[0] = flag;
+        self.send(piece)
+    }
+
+    fn send(&mut self, piece: Vec<u8>) -> Result<()> {
+        self.answered()?;
+        let sent = self.comm.start_send(self.to, PIECE, piece).and_then(|request| request.wait());
+        self.unanswered = sent.is_ok();
+        sent.map(drop).inspect_err(|e| self.stop = Some(Stop::Lost(e.kind())))
+    }
+
+    /// Waits until the last piece was asked for.
+    fn answered(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.unanswered) {
+            return match self.stop {
+                None => Ok(()),
+                Some(stop) => Err(self.stopped(stop)),
+            };
+        }
+        let answer =
+            self.comm.receive(Some(self.to), ANSWER).inspect_err(|e| self.stop = Some(Stop::Lost(e.kind())))?;
+        said(&answer.bytes).map_or(Ok(()), |kind| {
+            self.stop = Some(Stop::Told(kind));
+            Err(self.stopped(Stop::Told(kind)))
+        })
+    }
+
+    fn stopped(&self, stop: Stop) -> Error {
+        Error::reported(stop.kind(), self.to, "no more of the process group is taken")
+    }
+
+    /// Passes on what comes from the rank behind this one: so many groups.
+    fn relay(&mut self, from: u32, mut groups: u32) {
+        while groups > 0 {
+            let message = match self.comm.receive(Some(from), PIECE) {
+                Ok(message) => message,
+                Err(e) => {
+                    if self.stop.is_none() {
+                        let mut broken = vec![number(e.kind()); HEAD];
+                        broken[0] = BROKEN;
+                        let _ = self.send(broken);
+                    }
+                    return;
+                }
+            };
+            if let Some(stop) = self.stop {
+                // Whoever is behind a lost rank has to write elsewhere.
+                tell(self.comm, from, ANSWER, &[number(stop.kind())]);
+                return;
+            }
+            tell(self.comm, from, ANSWER, &[0]);
+            match message.bytes.first() {
+                Some(&MORE) => {}
+                Some(&LAST | &FAILED) => groups -= 1,
+                _ => groups = 0,
+            }
+            let _ = self.send(message.bytes);
+        }
+    }
+}
+
+/// What came to the rank that writes.
+pub struct Collected {
+    /// First byte behind the last group that is whole, or `start` if none is.
+    pub end: u64,
+    /// All groups that were to come are whole.
+    pub all: bool,
+    /// Why the store failed, if it did.
+    pub failed: Option<Error>,
+    /// It failed to make durable what it had taken.
+    pub unsynced: bool,
+}
+
+/// A rank that passes its group.
+struct Passer {
+    rank: u32,
+    place: Extent,
+    written: u64,
+    /// It was told its place, or that it has none.
+    told: bool,
+    /// It has a place, and waits for an outcome.
+    waits: bool,
+    whole: bool,
+    /// Why it is not whole, where that is not the store's fault.
+    why: ErrorKind,
+}
+
+/// Collects the groups of a set: on the rank that writes it.
+pub struct Collect<'c> {
+    /// The ranks.
+    pub comm: &'c dyn Communicator,
+    /// Those that pass, in the order in which their groups lie.
+    pub passers: &'c [u32],
+    /// How.
+    pub pattern: Pattern,
+    /// What is written to.
+    pub object: &'c dyn WriteObject,
+    /// First byte behind the writer's own group.
+    pub start: u64,
+}
+
+impl Collect<'_> {
+    /// Writes what comes. Every rank of the set is told what became of its group, once `sync` has made it durable, or
+    /// at once where there is none.
+    ///
+    /// - `failed`: nothing can be written, for this reason.
+    pub fn run(&self, failed: Option<Error>, sync: Option<&dyn Fn() -> Result<()>>) -> Collected {
+        let mut collected = Collected { end: self.start, all: true, failed, unsynced: false };
+        let mut passers = self.places(&mut collected);
+        if self.pattern == Pattern::Brigade {
+            (0..passers.len()).for_each(|i| self.tell_place(&mut passers, i, &collected));
+        }
+        let mut i = 0;
+        while i < passers.len() {
+            i = self.next(&mut passers, i, &mut collected, sync.is_none());
+        }
+        if let (Some(sync), None) = (sync, &collected.failed)
+            && let Err(e) = sync()
+        {
+            passers.iter_mut().for_each(|p| p.whole = false);
+            (collected.end, collected.failed, collected.unsynced) = (self.start, Some(e), true);
+        }
+        for passer in &mut passers {
+            let why = collected.failed.as_ref().map_or(passer.why, Error::kind);
+            self.tell_outcome(passer, if passer.whole { 0 } else { number(why) });
+            collected.all &= passer.whole;
+        }
+        collected
+    }
+
+    /// Where the groups lie. Ranks that have none, and those that are lost, are left out.
+    fn places(&self, collected: &mut Collected) -> Vec<Passer> {
+        let size = |rank: &u32| {
+            let message = self.comm.receive(Some(*rank), SIZE).ok()?;
+            let size = message.bytes.as_slice().try_into().map_or(NONE, u64::from_le_bytes);
+            Some((*rank, size)).filter(|(_, size)| *size != NONE)
+        };
+        let (ranks, sizes): (Vec<u32>, Vec<u64>) = self.passers.iter().filter_map(size).unzip();
+        collected.all = ranks.len() == self.passers.len();
+        let places = match plan::shared_by_all(self.start, &sizes) {
+            Ok(places) => places.into_iter().map(|p| p.extent).collect(),
+            Err(e) => {
+                collected.failed.get_or_insert(e);
+                vec![Extent::new(self.start, 0); ranks.len()]
+            }
+        };
+        let passer = |(rank, place)| Passer {
+            rank,
+            place,
+            written: 0,
+            told: false,
+            waits: false,
+            whole: false,
+            why: ErrorKind::PeerLost,
+        };
+        ranks.into_iter().zip(places).map(passer).collect()
+    }
+
+    fn tell_place(&self, passers: &mut [Passer], i: usize, collected: &Collected) {
+        let refused = collected.failed.as_ref().map(Error::kind);
+        let (to, from) = match self.pattern {
+            Pattern::Simple => (self.comm.rank(), NOBODY),
+            Pattern::Brigade => (
+                if i == 0 { self.comm.rank() } else { passers[i - 1].rank },
+                passers.get(i + 1).map_or(NOBODY, |p| p.rank),
+            ),
+        };
+        let groups = if from == NOBODY { 0 } else { (passers.len() - i - 1) as u32 };
+        let place = Place { refused, offset: passers[i].place.offset, to, from, groups };
+        (passers[i].told, passers[i].waits) = (true, refused.is_none());
+        tell(self.comm, passers[i].rank, PLACE, &place.encode());
+    }
+
+    fn tell_outcome(&self, passer: &mut Passer, outcome: u8) {
+        if std::mem::take(&mut passer.waits) {
+            tell(self.comm, passer.rank, OUTCOME, &[outcome]);
+        }
+    }
+
+    /// Takes the next piece, of the `i`th group. Returns which group comes then.
+    fn next(&self, passers: &mut [Passer], i: usize, collected: &mut Collected, at_once: bool) -> usize {
+        let (simple, all) = (self.pattern == Pattern::Simple, passers.len());
+        if !passers[i].told {
+            self.tell_place(passers, i, collected);
+        }
+        if !passers[i].waits {
+            return i + 1;
+        }
+        let from = if simple { passers[i].rank } else { passers[0].rank };
+        // The last of its pieces, if none is wanted any more.
+        let end = if simple { i + 1 } else { all };
+        let message = match self.comm.receive(Some(from), PIECE) {
+            Ok(message) => message,
+            Err(e) => {
+                passers[i..end].iter_mut().for_each(|p| p.why = e.kind());
+                return end;
+            }
+        };
+        if let Some(e) = &collected.failed {
+            tell(self.comm, from, ANSWER, &[number(e.kind())]);
+            return end;
+        }
+        tell(self.comm, from, ANSWER, &[0]);
+        let flag = message.bytes.first().copied().unwrap_or(BROKEN);
+        if flag == FAILED {
+            return i + 1;
+        }
+        if flag > FAILED {
+            let why = message.bytes.get(1).map_or(ErrorKind::Corrupt, |code| ErrorKind::from_code(*code));
+            passers[i..end].iter_mut().for_each(|p| p.why = why);
+            return end;
+        }
+        if flag == LAST && simple && i + 1 < all {
+            // It fills its first piece while this one is written.
+            self.tell_place(passers, i + 1, collected);
+        }
+        match self.write(&mut passers[i], message.bytes.get(HEAD..).unwrap_or_default(), flag == LAST) {
+            Ok(()) if flag == LAST => {
+                let passer = &mut passers[i];
+                passer.whole = true;
+                collected.end = passer.place.offset + passer.place.length;
+                if at_once {
+                    self.tell_outcome(passer, 0);
+                }
+            }
+            Ok(()) => {}
+            Err(e) => collected.failed = Some(e),
+        }
+        if flag == LAST { i + 1 } else { i }
+    }
+
+    fn write(&self, passer: &mut Passer, bytes: &[u8], last: bool) -> Result<()> {
+        let n = bytes.len() as u64;
+        let left = passer.place.length - passer.written;
+        if n > left || (last && n < left) {
+            let what = format!("rank {} passed another number of bytes than it said", passer.rank);
+            return Err(Error::new(ErrorKind::Corrupt, what));
+        }
+        let at = passer.place.offset + passer.written;
+        if passer.written == 0 && passer.place.length > n && passer.place.length >= WORTH_RESERVING {
+            // A full store is known before its bytes travel.
+            self.object.reserve(passer.place.offset, passer.place.length)?;
+        }
+        self.object.write_at(at, &[IoSlice::new(bytes)])?;
+        passer.written += n;
+        Ok(())
+    }
+}
