@@ -338,6 +338,15 @@ pub fn group_at(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) -> R
     Ok(Found { extent, header, trailer, variables, attributes })
 }
 
+/// The trailer of the group that starts at byte `start`; `None` where no group with a trailer does.
+pub fn trailer_at(source: &(impl Source + ?Sized), start: u64, order: ByteOrder) -> Option<Trailer> {
+    let first: [u8; 8] = source::array(source, start).ok()?;
+    let length = Cursor::new(&first, order, start).u64("process group").ok()?;
+    let group = Extent::new(start, length);
+    group.end().filter(|end| *end <= source.length())?;
+    trailer_of(source, group, order).ok().flatten()
+}
+
 /// The trailer of a group; `None` where it has none.
 fn trailer_of(source: &(impl Source + ?Sized), group: Extent, order: ByteOrder) -> Result<Option<Trailer>> {
     let stop = group.offset + group.length;

@@ -10,7 +10,13 @@ use thalweg_schema::{MethodChoice, Report, Schema};
 use thalweg_types::{Error, Result};
 
 /// Every method.
-pub const METHODS: &[MethodKind] = &[method::null::KIND, method::posix::KIND, method::independent::KIND];
+pub const METHODS: &[MethodKind] = &[
+    method::null::KIND,
+    method::posix::KIND,
+    method::independent::KIND,
+    method::aggregated::KIND,
+    method::scheduled::KIND,
+];
 
 /// The method of this name, in any letter case.
 pub fn find(name: &str) -> Option<&'static MethodKind> {

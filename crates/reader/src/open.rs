@@ -29,6 +29,7 @@ use thalweg_bp::live::Live;
 use thalweg_bp::scan;
 use thalweg_bp::source::{self, Source};
 use thalweg_bp::statistics::{Level, Part, Statistics};
+use thalweg_bp::trailer::Trailer;
 use thalweg_bp::wire::Cursor;
 use thalweg_layout::Layout;
 use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Result, Selection, Value};
@@ -483,15 +484,31 @@ impl Reader {
         Ok(inner.groups.get_or_init(|| Arc::new(all)).clone())
     }
 
-    /// The rank that wrote a block; `None` where that can't be told, as in subfiles that several ranks share.
-    /// Reads the process group index.
+    /// The rank that wrote a block; `None` where that can't be told, as in subfiles of other libraries that several ranks
+    /// share. Reads the process group index, and for a subfile the trailer of the block's group.
     pub fn writer(&self, block: &Block) -> Result<Option<u32>> {
         let groups = self.process_groups()?;
         let of_step = || groups.iter().filter(|g| u64::from(g.time_index.saturating_sub(1)) == block.step);
         Ok(match block.subfile {
             None => of_step().filter(|g| g.offset <= block.record_offset).max_by_key(|g| g.offset).map(|g| g.rank),
-            // In the first step all groups start at byte 0 where each rank has a subfile of its own number.
             Some(k) => {
+                // The index does not say in which subfile a group lies; the group itself says whose it is.
+                let mut starts: Vec<u64> =
+                    of_step().map(|g| g.offset).filter(|start| *start <= block.record_offset).collect();
+                starts.sort_unstable();
+                starts.dedup();
+                // Behind the payload there is more.
+                let reach = block.payload.end().unwrap_or(u64::MAX).saturating_add(1);
+                let object = self.object(Some(k))?.reaching(reach)?;
+                let order = self.0.status.order;
+                let holds = |t: &Trailer| {
+                    u64::from(t.time_index) == block.step + 1 && t.group.end() > Some(block.record_offset)
+                };
+                let trailer = starts.into_iter().rev().find_map(|at| scan::trailer_at(&object, at, order).filter(holds));
+                if let Some(trailer) = trailer {
+                    return Ok(Some(trailer.rank));
+                }
+                // In the first step all groups start at byte 0 where each rank has a subfile of its own number.
                 let first = groups.iter().map(|g| g.time_index).min();
                 let own = groups.iter().filter(|g| Some(g.time_index) == first).all(|g| g.offset == 0);
                 of_step().find(|g| own && g.rank == k).map(|g| g.rank)

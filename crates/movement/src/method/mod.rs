@@ -5,6 +5,7 @@
 //! | [`null`] | `NULL` |
 //! | [`posix`] | `POSIX`, `POSIX1` |
 //! | [`independent`] | `MPI` |
+//! | [`collective`] | `MPI_COLLECTIVE`, `MPI_CIO` |
 //! | [`aggregated`] | `MPI_AGGREGATE`, `MPI_AMR`, `MPI_BGQ` |
 //! | [`scheduled`] | `MPI_SCHEDULED`, `MPI_LUSTRE`, `MPI_STRIPE` |
 
@@ -18,6 +19,7 @@ use thalweg_layout::{Layout, OpenWrite, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod aggregated;
+pub mod collective;
 pub mod independent;
 pub mod null;
 pub mod posix;
@@ -177,6 +179,14 @@ impl Parameters {
         };
         factor.and_then(|f| digits.parse::<u64>().ok()?.checked_mul(f)).ok_or_else(|| {
             Error::new(ErrorKind::Config, format!("parameter {key}={text}: expected bytes, as 65536, 64k or 8MiB"))
+        })
+    }
+
+    /// A whole number.
+    pub fn count(&self, key: &str, default: u32) -> Result<u32> {
+        let Some(text) = self.get(key) else { return Ok(default) };
+        text.trim().parse().map_err(|_| {
+            Error::new(ErrorKind::Config, format!("parameter {key}={text}: expected a whole number"))
         })
     }
 

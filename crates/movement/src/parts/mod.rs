@@ -15,9 +15,11 @@
 //! | [`writing_turn`] | a rank writes when the one before it at its target has |
 //! | [`nodes`] | which ranks share a node, asked once |
 //! | [`passing`] | process groups passed to the rank that writes for a set, a piece at a time |
+//! | [`exchange`] | process groups reach the ranks that write their stripes, a bounded number of bytes at a time |
 //! | [`kept`] | live indexes, ends of subfiles and sizes of outputs kept between outputs |
 
 pub mod agreement;
+pub mod exchange;
 pub mod kept;
 pub mod levels;
 pub mod live_index;

@@ -1,0 +1,364 @@
+//! Scheduled writing into split files: several ranks share a subfile, each at its stripe, few at a time at each storage target.
+//!
+//! | question     | answer |
+//! |--------------|--------|
+//! | who writes   | every rank its process group; rank 0 also the index |
+//! | when         | inside `close`, when the rank `writers_per_target` places before it at the same target has written |
+//! | where        | rank r in subfile `<name>.dir/<name>.K`, K = r modulo `num_files`, at a stripe's boundary; the index in `<name>` |
+//! | what moves   | a token per open and per turn, the largest size (one reduction), index fragments to rank 0 (one gather), outcomes (two reductions; one more with the ends of the files where they are extended); no data |
+//! | memory       | what waits for close, within the buffer limit; beyond it blocks go to the rank's own spill file |
+//! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
+//! | on failure   | a rank that fails passes its turn on; all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::parts::step_commit`] |
+//!
+//! Opens are serialised in each file, and the files start one after the other, so that a metadata server sees few at a
+//! time. A stripe is the largest process group, rounded up to 64 KiB; what a group leaves of it is a hole that is not
+//! written, but for a record that tells how long it is ([`thalweg_bp::gap`]). `thalweg stat` counts the holes.
+//!
+//! A step begins behind the end of its subfile, as the first rank of the file finds it. On Lustre the files are made with
+//! one stripe on a chosen target before their first byte is written, where the store knows how ([`thalweg_layout::Layout`]).
+//!
+//! Sources: Lofstead et al., CUG 2009 (split files, stripe sizes from the largest group, staggered opens, turns).
+//! Differs: turns end by a message, not by a clock; the index is merged at every output.
+
+use super::{Closed, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SYNC, folder_of};
+use crate::pack::{Pack, Reach, Writer};
+use crate::parts::agreement::agree;
+use crate::parts::kept::Kept;
+use crate::parts::levels;
+use crate::parts::serial_open::in_turns;
+use crate::parts::spill::Spill;
+use crate::parts::step_commit::{self, Commit, Files, IndexFile, Part, Written};
+use crate::parts::subfiles::{Metadata, begin, closed_end, subfile, subfile_folder};
+use crate::parts::writing_turn::Turn;
+use crate::plan::stripes::Striped;
+use crate::plan::turns;
+use std::io::IoSlice;
+use std::sync::Arc;
+use thalweg_bp::gap;
+use thalweg_bp::process_group::Header;
+use thalweg_comm::{Communicator, Reduce};
+use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
+use thalweg_types::{Error, ErrorKind, Extent, Result};
+
+/// How the registry lists it.
+pub const KIND: MethodKind = MethodKind {
+    names: &["MPI_SCHEDULED", "MPI_LUSTRE", "MPI_STRIPE"],
+    id: 10,
+    about: "split files, groups at stripe boundaries, few ranks at a time at each storage target",
+    parameters: &[
+        SYNC,
+        INDEX,
+        NUM_FILES,
+        TARGETS,
+        WRITERS,
+        COPY,
+        ignored("stripe_count"),
+        ignored("stripe_size"),
+        ignored("stripe_offset"),
+        ignored("block_size"),
+    ],
+    make,
+};
+
+const NUM_FILES: Parameter = Parameter {
+    key: "num_files",
+    about: "subfiles that the ranks share, at most one per rank; default one per storage target",
+};
+const TARGETS: Parameter = Parameter {
+    key: "targets",
+    about: "storage targets the subfiles go round; default what the filesystem says, 4 where it does not",
+};
+const WRITERS: Parameter = Parameter {
+    key: "writers_per_target",
+    about: "most ranks that write to one storage target at a time; 0 for no bound; default 2",
+};
+const COPY: Parameter = Parameter {
+    key: "spill_copy",
+    about: "bytes copied at a time from the spill file at close, where the buffer was too small; default 64 KiB",
+};
+
+const fn ignored(key: &'static str) -> Parameter {
+    Parameter { key, about: "as in ADIOS 1.x; accepted, changes nothing: stripes follow the largest process group" }
+}
+
+/// Storage targets where nobody says how many there are.
+const USUAL_TARGETS: u32 = 4;
+
+fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
+    Ok(Box::new(Scheduled {
+        sync: parameters.flag("sync", false)?,
+        each: parameters.index_each()?,
+        files: number(parameters, "num_files", 1)?,
+        targets: number(parameters, "targets", 1)?,
+        writers_per_target: number(parameters, "writers_per_target", 0)?.unwrap_or(2),
+        spill_copy: parameters.bytes("spill_copy", 64 * 1024)?.clamp(512, 1 << 30) as usize,
+        open: None,
+    }))
+}
+
+fn number(parameters: &Parameters, key: &str, least: u32) -> Result<Option<u32>> {
+    let Some(text) = parameters.get(key) else { return Ok(None) };
+    text.trim().parse().ok().filter(|n| *n >= least).map(Some).ok_or_else(|| {
+        Error::new(ErrorKind::Config, format!("parameter {key}={text}: expected a number of at least {least}"))
+    })
+}
+
+struct Scheduled {
+    sync: bool,
+    each: bool,
+    files: Option<u32>,
+    targets: Option<u32>,
+    writers_per_target: u32,
+    spill_copy: usize,
+    open: Option<Open>,
+}
+
+struct Open {
+    sync: bool,
+    layout: Arc<dyn Layout>,
+    kept: Arc<Kept>,
+    path: String,
+    /// The subfile this rank shares.
+    file: u32,
+    object: Box<dyn WriteObject>,
+    file_path: String,
+    metadata: Metadata,
+    /// Files and targets; stripes are known at close.
+    files: Striped,
+    /// Per subfile, where this output begins in it.
+    bases: Vec<u64>,
+    spill: Spill,
+    time_index: u32,
+    run: u64,
+    rank: u32,
+}
+
+impl Open {
+    /// Whether this rank is the first of its file, which finds its end and keeps it.
+    fn leads(&self) -> bool {
+        self.files.place_in_file(self.rank) == 0
+    }
+
+    fn end_key(&self) -> String {
+        format!("{}:{}", self.run, self.file_path)
+    }
+
+    /// Where this output begins in the file; what an output that never closed left there is cut off.
+    fn find_base(&self, mode: Mode) -> Result<u64> {
+        let length = self.object.length()?;
+        if !matches!(mode, Mode::AppendAfter(_)) && self.kept.end_of(&self.end_key()) == Some(length) {
+            return Ok(length);
+        }
+        let end = closed_end(&*self.object, mode, self.time_index)?;
+        if length > end {
+            self.object.truncate(end)?;
+        }
+        Ok(end)
+    }
+
+    /// Collective: what the first rank of each file found reaches all.
+    fn find_bases(&mut self, comm: &dyn Communicator, mode: Mode) -> Result<()> {
+        self.bases = vec![0; self.files.files as usize];
+        if mode == Mode::Write {
+            return Ok(());
+        }
+        let mut outcome = Ok(());
+        if self.leads() {
+            match self.find_base(mode) {
+                Ok(base) => self.bases[self.file as usize] = base,
+                Err(e) => outcome = Err(e.at_rank(self.rank).in_object(self.file_path.clone())),
+            }
+        }
+        self.bases = agree(comm, outcome, "find the ends of the subfiles", &self.bases)?;
+        Ok(())
+    }
+
+    fn base(&self) -> u64 {
+        self.bases.get(self.file as usize).copied().unwrap_or(0)
+    }
+
+    /// Tells scans how far it is from byte `from` of the file to byte `to`.
+    fn mark_gap(&self, from: u64, to: u64) -> Result<()> {
+        match to.checked_sub(from) {
+            Some(length) if length >= gap::LENGTH => {
+                let record = gap::encode(Extent::new(from, length));
+                self.object.write_at(from, &[IoSlice::new(&record)])
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Marks what is left of this rank's stripe behind `end`, and for the first rank of a file what lies before it.
+    fn mark_gaps(&self, stripe: Extent, end: u64) -> Result<()> {
+        if self.leads() {
+            self.mark_gap(self.base(), stripe.offset)?;
+        }
+        let is_last = self.files.place_in_file(self.rank) + 1 == self.files.ranks_of(self.file);
+        if is_last { Ok(()) } else { self.mark_gap(end, stripe.offset + stripe.length) }
+    }
+}
+
+impl Method for Scheduled {
+    fn name(&self) -> &'static str {
+        "MPI_SCHEDULED"
+    }
+
+    fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
+        let (rank, ranks) = (request.comm.rank(), request.comm.size());
+        let targets = self.targets.unwrap_or(USUAL_TARGETS);
+        let files = Striped::new(ranks, self.files.unwrap_or(targets), targets, 1)?;
+        let file = files.file(rank);
+        let file_path = subfile(request.path, file);
+        let how = match (files.place_in_file(rank), request.mode) {
+            (0, Mode::Write) => OpenWrite::Replace,
+            (0, _) => OpenWrite::Any,
+            _ => OpenWrite::Existing,
+        };
+        let mut first = None;
+        let (before, after) = (turns::opens_after(&files, rank), turns::opens_before(&files, rank));
+        let object = in_turns(request.comm, before, &after, || {
+            if rank == 0 {
+                request.layout.make_folder(&subfile_folder(request.path))?;
+                first = Some(begin(request, files.files, self.sync).map_err(|e| e.in_object(request.path))?);
+            }
+            request.layout.open_write(&file_path, how, WriterId(rank))
+        });
+        let (object, outcome) = match object {
+            Ok(object) => (Some(object), Ok(())),
+            Err(e) => (None, Err(e.at_rank(rank).in_object(file_path.clone()))),
+        };
+        let (metadata, begun) = Metadata::agree(request, files.files, self.sync, outcome, first)?;
+        let mut open = Open {
+            sync: self.sync,
+            layout: request.layout.clone(),
+            kept: request.kept.clone(),
+            path: request.path.to_string(),
+            file,
+            object: object.ok_or_else(not_open)?,
+            file_path,
+            metadata,
+            files,
+            bases: Vec::new(),
+            spill: Spill::new(request.layout, request.path, rank, self.spill_copy),
+            time_index: begun.time_index,
+            run: begun.run,
+            rank,
+        };
+        open.find_bases(request.comm, request.mode).map_err(|e| e.in_object(request.path))?;
+        self.open = Some(open);
+        let levels = levels::tell(request.comm, begun.levels_differ, begun.levels)?;
+        Ok(Opened { time_index: begun.time_index, run: begun.run, levels })
+    }
+
+    fn through(&mut self, _: &Reach) -> Result<(&dyn WriteObject, u64)> {
+        let open = self.open.as_mut().ok_or_else(not_open)?;
+        Ok((open.spill.through()?, 0))
+    }
+
+    fn close(
+        &mut self,
+        comm: &dyn Communicator,
+        header: &Header,
+        pack: &mut Pack<'_>,
+        failed: Option<Error>,
+    ) -> Result<Closed> {
+        let mut open = self.open.take().ok_or_else(not_open)?;
+        let mut part = Part::new(open.rank, comm.size(), pack.length(), failed);
+        let how = Commit {
+            time_index: open.time_index,
+            run: open.run,
+            // Where survivors of a loss write, in any of the files.
+            base: open.bases.iter().copied().max().unwrap_or(0),
+            each: self.each,
+            shared: false,
+            slots: false,
+        };
+        let largest = comm.all_reduce(&[part.size()], Reduce::Max);
+        let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack, stripe: None };
+        let first = match largest {
+            Ok(largest) => {
+                files.scheduled(comm, &mut part, largest[0], self.writers_per_target);
+                part.commit(comm, &mut files, how)
+            }
+            Err(lost) => Err(lost),
+        };
+        let outcome = step_commit::finish(comm, first, &mut part, &mut files, how);
+        if open.leads() {
+            // After a failure the next output looks where the file ends: the step may be in the index or not.
+            let end = if outcome.is_ok() { open.object.length().ok() } else { None };
+            open.kept.set_end(&open.end_key(), end);
+        }
+        let path = open.path.clone();
+        open.metadata.closed(part.is_indexed());
+        outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(path))
+    }
+}
+
+fn not_open() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "the output is not open")
+}
+
+struct Closing<'c, 'a> {
+    open: &'c mut Open,
+    ranks: u32,
+    header: &'c Header,
+    pack: &'c mut Pack<'a>,
+    /// This rank's, unless it writes behind all others after a loss.
+    stripe: Option<Extent>,
+}
+
+impl Closing<'_, '_> {
+    /// Writes this rank's part to its stripe, when it is its turn.
+    fn scheduled(&mut self, comm: &dyn Communicator, part: &mut Part, largest: u64, writers_per_target: u32) {
+        let (rank, base) = (self.open.rank, self.open.base());
+        let known = self.open.files;
+        let striped = match Striped::new(known.ranks, known.files, known.targets, largest) {
+            Ok(striped) => striped,
+            // All ranks find it so.
+            Err(e) => return part.fail(e),
+        };
+        self.stripe = striped.stripe_of(rank, base);
+        let turn = Turn::wait(comm, &striped, writers_per_target, self.open.run, self.open.time_index);
+        match striped.place(rank, base, part.size(), 0) {
+            Ok(place) => part.write(place.extent, self),
+            Err(e) => part.fail(e),
+        }
+        if let (None, Some(stripe)) = (part.extent(), self.stripe.take()) {
+            // Best effort: without it a scan searches the stripe.
+            let _ = self.open.mark_gaps(stripe, stripe.offset);
+        }
+        drop(turn);
+    }
+}
+
+impl Files for Closing<'_, '_> {
+    fn write(&mut self, extent: Extent) -> Result<Written> {
+        let open = &*self.open;
+        let writer = Writer { rank: open.rank, ranks: self.ranks, run: open.run, file_index: open.file };
+        let mut write = || {
+            let fragment = open.spill.write(self.pack, &*open.object, extent, self.header, writer)?;
+            if let Some(stripe) = self.stripe {
+                open.mark_gaps(stripe, extent.offset + extent.length)?;
+            }
+            Ok(fragment)
+        };
+        let fragment = write().map_err(|e: Error| e.at_rank(open.rank).in_object(open.file_path.clone()))?;
+        if open.sync {
+            open.object.sync()?;
+            open.layout.sync_folder(folder_of(&open.file_path))?;
+        }
+        Ok(Written { fragment, extent })
+    }
+
+    fn index(&mut self) -> Result<IndexFile<'_>> {
+        self.open.metadata.index()
+    }
+
+    fn forget_index(&mut self) {
+        self.open.metadata.forget();
+    }
+
+    fn sync_index(&mut self) -> Result<()> {
+        self.open.metadata.sync()
+    }
+}
