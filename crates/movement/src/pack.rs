@@ -664,7 +664,10 @@ impl<'p> Laid<'p> {
     /// `OutOfBounds` where it leaves the group; those of reading.
     pub fn get(&self, part: Extent) -> Result<Vec<Cow<'_, [u8]>>> {
         let Some(end) = part.end().filter(|end| *end <= self.length()) else {
-            return Err(Error::new(ErrorKind::OutOfBounds, format!("{part:?} leaves a group of {} bytes", self.length())));
+            return Err(Error::new(
+                ErrorKind::OutOfBounds,
+                format!("{part:?} leaves a group of {} bytes", self.length()),
+            ));
         };
         let (mut at, mut found) = (part.offset, Vec::new());
         if let Some((object, length)) = self.stored

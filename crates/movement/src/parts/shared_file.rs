@@ -206,6 +206,11 @@ impl SharedFile {
         Ok(to)
     }
 
+    /// The spill file, if there is one.
+    pub fn spilled(&self) -> Option<&dyn WriteObject> {
+        self.spill.object()
+    }
+
     /// Who writes, for the trailer.
     pub fn writer(&self, ranks: u32) -> Writer {
         Writer { rank: self.rank, ranks, run: self.run, file_index: SINGLE_FILE }

@@ -24,11 +24,10 @@ pub struct Domains {
     stripe: u64,
     count: u32,
     aggregators: u32,
-    ranks: u32,
 }
 
-/// Where `number` lies when so many are spread evenly over so many ranks: which rank is an aggregator, before it is known
-/// whether the output has a stripe for each.
+/// Which rank is aggregator `number` when so many are spread evenly over so many ranks. Where an output has fewer stripes
+/// than aggregators, domains are spread over these in the same way.
 pub fn spread(number: u32, aggregators: u32, ranks: u32) -> u32 {
     (u64::from(number) * u64::from(ranks) / u64::from(aggregators.max(1))) as u32
 }
@@ -48,11 +47,10 @@ pub fn shared_part(a: Extent, b: Extent) -> Extent {
 
 impl Domains {
     /// - `all`: the bytes of the output, ending below 2^63; `stripe`: bytes, 0 counts as 1; `aggregators`: at most so many
-    ///   (0 counts as 1), and no more than `ranks`.
-    pub fn new(all: Extent, stripe: u64, aggregators: u32, ranks: u32) -> Domains {
-        let (stripe, ranks) = (stripe.clamp(1, 1 << 62), ranks.max(1));
-        let aggregators = aggregators.clamp(1, ranks);
-        let mut domains = Domains { all, stripe, count: 1, aggregators, ranks };
+    ///   (0 counts as 1).
+    pub fn new(all: Extent, stripe: u64, aggregators: u32) -> Domains {
+        let (stripe, aggregators) = (stripe.clamp(1, 1 << 62), aggregators.max(1));
+        let mut domains = Domains { all, stripe, count: 1, aggregators };
         domains.count = domains.stripes().min(u64::from(aggregators)).max(1) as u32;
         domains
     }
@@ -62,15 +60,14 @@ impl Domains {
         self.count
     }
 
-    /// The rank that writes a domain.
+    /// Which of the aggregators writes a domain.
     pub fn aggregator(&self, number: u32) -> u32 {
-        spread(spread(number, self.count, self.aggregators), self.aggregators, self.ranks)
+        spread(number, self.count, self.aggregators)
     }
 
-    /// The domain that a rank writes, if any.
-    pub fn number_of(&self, rank: u32) -> Option<u32> {
-        let place = spread_to(rank, self.aggregators, self.ranks)?;
-        spread_to(place, self.count, self.aggregators)
+    /// The domain that an aggregator writes, if any.
+    pub fn number_of(&self, aggregator: u32) -> Option<u32> {
+        spread_to(aggregator, self.count, self.aggregators)
     }
 
     fn first_stripe(&self) -> u64 {
@@ -150,15 +147,15 @@ pub struct Transfer {
 
 /// All transfers of an output, by domain, round and place: what the ranks of a running program find out piece by piece.
 ///
-/// - `places`: by rank, where its process group lies.
-pub fn transfers(domains: &Domains, places: &[Extent], window: u64, piece: u64) -> Vec<Transfer> {
+/// - `aggregators`: their ranks; `places`: by rank, where its process group lies.
+pub fn transfers(domains: &Domains, aggregators: &[u32], places: &[Extent], window: u64, piece: u64) -> Vec<Transfer> {
     let ranks = places.len() as u32;
     let mut all = Vec::new();
     let mut order: Vec<u32> = (0..ranks).filter(|r| places[*r as usize].length > 0).collect();
     order.sort_by_key(|r| places[*r as usize].offset);
     for number in 0..domains.count() {
         let domain = domains.domain(number);
-        let to = domains.aggregator(number);
+        let to = aggregators[domains.aggregator(number) as usize];
         let (mut at, mut turn) = (domain.offset, 0);
         while at < domain.offset + domain.length {
             let round = domains.round(domain, at, window);
@@ -188,12 +185,12 @@ mod tests {
     #[test]
     fn domains_are_whole_stripes_dealt_evenly() {
         // 10 stripes of 100 bytes, the first and the last cut.
-        let domains = Domains::new(Extent::new(1050, 920), 100, 4, 9);
+        let domains = Domains::new(Extent::new(1050, 920), 100, 4);
         let all: Vec<Extent> = (0..4).map(|n| domains.domain(n)).collect();
         let expected = [(1050, 150), (1200, 300), (1500, 200), (1700, 270)];
         assert_eq!(all, expected.map(|(o, l)| Extent::new(o, l)));
-        assert_eq!(Domains::new(Extent::new(1050, 920), 1000, 4, 9).count(), 1);
-        assert_eq!(Domains::new(Extent::new(5, 0), 1000, 4, 9).count(), 1);
+        assert_eq!(Domains::new(Extent::new(1050, 920), 1000, 4).count(), 1);
+        assert_eq!(Domains::new(Extent::new(5, 0), 1000, 4).count(), 1);
     }
 
     #[test]
@@ -204,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_stripe_longer_than_the_window_is_written_in_parts() {
-        let domains = Domains::new(Extent::new(0, 250), 100, 1, 1);
+        let domains = Domains::new(Extent::new(0, 250), 100, 1);
         let (mut at, mut ends) = (0, Vec::new());
         while at < 250 {
             at += domains.round(domains.domain(0), at, 40).length;
@@ -228,8 +225,9 @@ mod tests {
             let places = places(base, &sizes);
             let all = Extent::new(base, sizes.iter().sum());
             let ranks = sizes.len() as u32;
-            let domains = Domains::new(all, stripe, aggregators, ranks);
-            let transfers = transfers(&domains, &places, window, piece);
+            let domains = Domains::new(all, stripe, aggregators.min(ranks));
+            let writers: Vec<u32> = (0..aggregators.min(ranks)).map(|n| spread(n, aggregators.min(ranks), ranks)).collect();
+            let transfers = transfers(&domains, &writers, &places, window, piece);
             let mut at = base;
             let mut held: HashMap<(u32, u32), u64> = HashMap::new();
             for t in &transfers {
@@ -246,11 +244,11 @@ mod tests {
         }
 
         #[test]
-        fn a_rank_knows_the_domains_it_meets_and_which_aggregator_it_is(
+        fn a_rank_knows_the_domains_it_meets_and_who_writes_them(
             base in 0u64..1 << 40, length in 0u64..1 << 40, stripe in 1u64..1 << 30, aggregators in 1u32..5000, ranks in 1u32..200_000,
             from in 0u64..1 << 40, long in 0u64..1 << 36,
         ) {
-            let domains = Domains::new(Extent::new(base, length), stripe, aggregators, ranks);
+            let domains = Domains::new(Extent::new(base, length), stripe, aggregators.min(ranks));
             let count = domains.count();
             let mine = Extent::new(base + from % length.max(1), long);
             let mine = shared_part(Extent::new(base, length), mine);
@@ -263,13 +261,15 @@ mod tests {
                 prop_assert!(length == 0 || domain.length > 0);
                 prop_assert_eq!(met.contains(&number), domain.meets(mine));
                 at += domain.length;
-                let rank = domains.aggregator(number);
-                prop_assert!(rank < ranks && spread_to(rank, aggregators.min(ranks), ranks).is_some());
-                prop_assert_eq!(domains.number_of(rank), Some(number));
+                let aggregator = domains.aggregator(number);
+                let rank = spread(aggregator, aggregators.min(ranks), ranks);
+                prop_assert!(rank < ranks);
+                prop_assert_eq!(spread_to(rank, aggregators.min(ranks), ranks), Some(aggregator));
+                prop_assert_eq!(domains.number_of(aggregator), Some(number));
             }
             prop_assert_eq!(at, base + length);
-            let writers = (0..ranks.min(5000)).filter(|r| domains.number_of(*r).is_some()).count();
-            prop_assert!(writers <= count as usize);
+            let writers = (0..aggregators.min(ranks)).filter(|a| domains.number_of(*a).is_some()).count();
+            prop_assert_eq!(writers, count as usize);
         }
     }
 }

@@ -1,0 +1,375 @@
+//! The exchange of a two-phase output: process groups reach the ranks that write their stripes, a bounded number of bytes
+//! at a time.
+//!
+//! | message | from | to | says |
+//! |---|---|---|---|
+//! | part | a rank with bytes in a domain | its aggregator | which bytes it has |
+//! | call | an aggregator | such a rank | which of them to send now |
+//! | data | the rank | the aggregator | these bytes, or why there are none |
+//! | done | the aggregator | the rank | its bytes are written, or why not |
+//!
+//! An aggregator calls for two windows of its domain at a time and writes one while the other fills. All ranks answer whatever comes
+//! next, also while they wait for something else, so that none can keep another waiting for good. Nobody sends bytes
+//! that were not called for: what waits on an aggregator is never more than its two windows.
+
+use crate::pack::{Laid, reserve};
+use crate::plan::domains::{self, Domains};
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use thalweg_bp::wire::{Cursor, Put};
+use thalweg_comm::{Communicator, Message};
+use thalweg_layout::WriteObject;
+use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
+
+/// Tag of all its messages; in the library's half of the tags.
+const TAG: u32 = (1 << 14) + 40;
+/// Bytes of a message before its data.
+const HEAD: usize = 18;
+
+const PART: u8 = 1;
+const CALL: u8 = 2;
+const DATA: u8 = 3;
+const DONE: u8 = 4;
+
+/// One rank's view of an exchange.
+pub struct Exchange<'x> {
+    /// All ranks.
+    pub comm: &'x dyn Communicator,
+    /// Who writes what.
+    pub domains: Domains,
+    /// Ranks of the aggregators.
+    pub aggregators: &'x [u32],
+    /// Where this rank's process group lies; of length 0 where it has none.
+    pub place: Extent,
+    /// The group.
+    pub group: Option<&'x Laid<'x>>,
+    /// The file, on aggregators.
+    pub object: Option<&'x dyn WriteObject>,
+    /// Bytes that an aggregator calls for at a time; it holds twice as many.
+    pub window: u64,
+    /// Most bytes of a message.
+    pub piece: u64,
+    /// Bytes are to be durable before their ranks hear of it.
+    pub sync: bool,
+}
+
+/// What came of an exchange on one rank.
+pub struct Exchanged {
+    /// Whether its group is written.
+    pub own: Result<()>,
+    /// Whether what it wrote for others is.
+    pub others: Result<()>,
+}
+
+/// A rank with bytes in the domain.
+struct Sender {
+    rank: u32,
+    extent: Extent,
+    failed: Option<ErrorKind>,
+}
+
+/// What one rank has of a window.
+struct Piece {
+    sender: usize,
+    extent: Extent,
+    state: State,
+}
+
+enum State {
+    /// This rank's own.
+    Own,
+    Called,
+    /// The message, its head included.
+    Here(Vec<u8>),
+    /// Its rank could not read it.
+    Missing,
+}
+
+struct Window {
+    extent: Extent,
+    pieces: Vec<Piece>,
+}
+
+impl Window {
+    fn is_full(&self) -> bool {
+        !self.pieces.iter().any(|p| matches!(p.state, State::Called))
+    }
+}
+
+/// What an aggregator has to do.
+struct Duty<'o> {
+    object: &'o dyn WriteObject,
+    domain: Extent,
+    /// By place, once all are known.
+    senders: Vec<Sender>,
+    /// Bytes of the domain of which nobody has spoken yet.
+    unknown: u64,
+    /// First byte that was not called for.
+    next: u64,
+    windows: VecDeque<Window>,
+    /// From which byte on nothing is safe, and why.
+    failed: Option<(u64, Error)>,
+}
+
+fn message(kind: u8, code: u8, extent: Extent) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEAD);
+    bytes.put_u8(kind);
+    bytes.put_u8(code);
+    bytes.put_u64(extent.offset);
+    bytes.put_u64(extent.length);
+    bytes
+}
+
+fn unexpected(from: u32) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("rank {from} sent what nobody asked for"))
+}
+
+/// In other words: an error cannot be told twice.
+fn again(e: &Error) -> Error {
+    Error::new(e.kind(), e.what())
+}
+
+impl Exchange<'_> {
+    /// Collective: returns when this rank's bytes are written, or cannot be, and those of its domain are.
+    ///
+    /// # Errors
+    /// A lost rank, or one that does not answer.
+    pub fn run(&self) -> Result<Exchanged> {
+        let me = self.comm.rank();
+        let place = self.aggregators.iter().position(|rank| *rank == me);
+        let number = place.and_then(|place| self.domains.number_of(place as u32));
+        let mut duty = match (number, self.object) {
+            (Some(number), Some(object)) => Some(Duty::of(object, self.domains.domain(number))),
+            _ => None,
+        };
+        let mut own = Ok(());
+        let mut waiting = 0;
+        for number in self.domains.met(self.place) {
+            let part = domains::shared_part(self.place, self.domains.domain(number));
+            match self.writer(number) {
+                to if to == me => duty.iter_mut().try_for_each(|duty| self.heard(duty, me, part))?,
+                to => {
+                    self.comm.send(to, TAG, &message(PART, 0, part))?;
+                    waiting += 1;
+                }
+            }
+        }
+        loop {
+            if let Some(busy) = duty.as_mut().filter(|duty| duty.unknown == 0) {
+                while let Some(window) = busy.windows.pop_front_if(|w| w.is_full()) {
+                    self.write(busy, window, &mut own);
+                    self.call(busy)?;
+                }
+            }
+            let busy = duty.as_ref().is_some_and(|duty| !duty.is_over());
+            if waiting == 0 && !busy {
+                break;
+            }
+            if !busy && let Some(duty) = duty.as_mut().filter(|duty| !duty.senders.is_empty()) {
+                self.tell(duty, &mut own)?;
+            }
+            let Message { from, bytes, .. } = self.comm.receive(None, TAG)?;
+            let (kind, code, extent) = {
+                let mut c = Cursor::new(&bytes, ByteOrder::NATIVE, 0);
+                (c.u8("kind")?, c.u8("code")?, Extent::new(c.u64("place")?, c.u64("length")?))
+            };
+            match (kind, &mut duty) {
+                (PART, Some(duty)) => self.heard(duty, from, extent)?,
+                (CALL, _) => self.answer(from, extent, &mut own)?,
+                (DATA, Some(duty)) => duty.take(from, code, extent, bytes)?,
+                (DONE, _) if waiting > 0 => {
+                    waiting -= 1;
+                    if code > 0 && own.is_ok() {
+                        let what = "cannot write the process group";
+                        own = Err(Error::reported(ErrorKind::from_code(code), from, what).at_rank(me));
+                    }
+                }
+                _ => return Err(unexpected(from)),
+            }
+        }
+        let mut others = Ok(());
+        if let Some(mut duty) = duty {
+            self.tell(&mut duty, &mut own)?;
+            if let Some((_, e)) = duty.failed {
+                // The cause is told once: by the group that it cost, if that is this rank's.
+                match &own {
+                    Err(told) if told.reported_by().is_none() => own = Err(e),
+                    _ => others = Err(e),
+                }
+            }
+        }
+        Ok(Exchanged { own, others })
+    }
+
+    fn writer(&self, number: u32) -> u32 {
+        self.aggregators[self.domains.aggregator(number) as usize]
+    }
+
+    /// A rank has said which bytes it has.
+    fn heard(&self, duty: &mut Duty<'_>, rank: u32, extent: Extent) -> Result<()> {
+        if domains::shared_part(duty.domain, extent) != extent || extent.length > duty.unknown {
+            return Err(unexpected(rank));
+        }
+        duty.senders.push(Sender { rank, extent, failed: None });
+        duty.unknown -= extent.length;
+        if duty.unknown == 0 {
+            duty.senders.sort_by_key(|s| s.extent.offset);
+            self.call(duty)?;
+            self.call(duty)?;
+        }
+        Ok(())
+    }
+
+    /// Calls for the next window, if there is one and nothing has failed.
+    fn call(&self, duty: &mut Duty<'_>) -> Result<()> {
+        let end = duty.domain.offset + duty.domain.length;
+        if duty.next >= end || duty.failed.is_some() {
+            return Ok(());
+        }
+        let extent = self.domains.round(duty.domain, duty.next, self.window);
+        let mut pieces = Vec::new();
+        let first = duty.senders.partition_point(|s| s.extent.offset + s.extent.length <= extent.offset);
+        for (sender, s) in duty.senders.iter().enumerate().skip(first).take_while(|(_, s)| s.extent.meets(extent)) {
+            for part in domains::pieces(domains::shared_part(s.extent, extent), self.piece) {
+                let state = if s.rank == self.comm.rank() { State::Own } else { State::Called };
+                if let State::Called = state {
+                    self.comm.send(s.rank, TAG, &message(CALL, 0, part))?;
+                }
+                pieces.push(Piece { sender, extent: part, state });
+            }
+        }
+        duty.next += extent.length;
+        duty.windows.push_back(Window { extent, pieces });
+        Ok(())
+    }
+
+    /// Sends what an aggregator has called for.
+    fn answer(&self, to: u32, extent: Extent, own: &mut Result<()>) -> Result<()> {
+        if domains::shared_part(self.place, extent) != extent {
+            return Err(unexpected(to));
+        }
+        let bytes = match self.own_part(extent) {
+            Ok(parts) => {
+                let mut bytes = Vec::with_capacity(HEAD + extent.length as usize);
+                bytes.put(&message(DATA, 0, extent));
+                parts.iter().for_each(|part| bytes.put(part));
+                bytes
+            }
+            Err(e) => {
+                let bytes = message(DATA, e.kind().code(), extent);
+                if own.is_ok() {
+                    *own = Err(e);
+                }
+                bytes
+            }
+        };
+        self.comm.start_send(to, TAG, bytes)?.wait().map(drop)
+    }
+
+    /// Bytes of this rank's group, by their place in the file.
+    fn own_part(&self, extent: Extent) -> Result<Vec<Cow<'_, [u8]>>> {
+        match self.group {
+            Some(group) => group.get(Extent::new(extent.offset - self.place.offset, extent.length)),
+            None => Err(Error::new(ErrorKind::InvalidArgument, "there is no process group")),
+        }
+    }
+
+    /// Writes a full window, if nothing has failed before.
+    fn write(&self, duty: &mut Duty<'_>, window: Window, own: &mut Result<()>) {
+        if duty.failed.is_some() {
+            return;
+        }
+        // Runs without a gap; there is one where a rank could not read its bytes.
+        let mut runs: Vec<(u64, Vec<Cow<'_, [u8]>>)> = Vec::new();
+        let mut end = None;
+        for piece in &window.pieces {
+            let parts = match &piece.state {
+                State::Here(bytes) => vec![Cow::Borrowed(&bytes[HEAD..])],
+                State::Own => match self.own_part(piece.extent) {
+                    Ok(parts) => parts,
+                    Err(e) => {
+                        duty.senders[piece.sender].failed = Some(e.kind());
+                        if own.is_ok() {
+                            *own = Err(e);
+                        }
+                        continue;
+                    }
+                },
+                State::Called | State::Missing => continue,
+            };
+            if end != Some(piece.extent.offset) {
+                runs.push((piece.extent.offset, Vec::new()));
+            }
+            if let Some((_, run)) = runs.last_mut() {
+                run.extend(parts);
+            }
+            end = piece.extent.end();
+        }
+        for (start, run) in &runs {
+            let slices: Vec<IoSlice<'_>> = run.iter().map(|part| IoSlice::new(part)).collect();
+            let length = run.iter().map(|part| part.len() as u64).sum();
+            let written = reserve(duty.object, *start, length).and_then(|()| duty.object.write_at(*start, &slices));
+            if let Err(e) = written {
+                duty.failed = Some((window.extent.offset, e.at_rank(self.comm.rank())));
+                return;
+            }
+        }
+    }
+
+    /// Makes the domain durable where it is to be, and tells all who have bytes in it what became of these. Once.
+    fn tell(&self, duty: &mut Duty<'_>, own: &mut Result<()>) -> Result<()> {
+        if self.sync
+            && duty.failed.is_none()
+            && !duty.senders.is_empty()
+            && let Err(e) = duty.object.sync()
+        {
+            duty.failed = Some((duty.domain.offset, e.at_rank(self.comm.rank())));
+        }
+        for sender in std::mem::take(&mut duty.senders) {
+            let unsafe_from = duty.failed.as_ref().filter(|(at, _)| sender.extent.end().is_none_or(|end| end > *at));
+            if sender.rank == self.comm.rank() {
+                if let (Some((_, e)), true) = (unsafe_from, own.is_ok()) {
+                    *own = Err(again(e));
+                }
+                continue;
+            }
+            let kind = sender.failed.or(unsafe_from.map(|(_, e)| e.kind()));
+            let done = message(DONE, kind.map_or(0, ErrorKind::code), sender.extent);
+            self.comm.send(sender.rank, TAG, &done)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'o> Duty<'o> {
+    fn of(object: &'o dyn WriteObject, domain: Extent) -> Duty<'o> {
+        let windows = VecDeque::with_capacity(2);
+        let unknown = domain.length;
+        Duty { object, domain, senders: Vec::new(), unknown, next: domain.offset, windows, failed: None }
+    }
+
+    fn is_over(&self) -> bool {
+        let all = self.next >= self.domain.offset + self.domain.length || self.failed.is_some();
+        self.unknown == 0 && self.windows.is_empty() && all
+    }
+
+    /// What was called for came: `bytes` is the whole message.
+    fn take(&mut self, from: u32, code: u8, extent: Extent, bytes: Vec<u8>) -> Result<()> {
+        let window = self.windows.iter_mut().find(|w| w.extent.meets(extent)).ok_or_else(|| unexpected(from))?;
+        let at = window.pieces.partition_point(|p| p.extent.offset < extent.offset);
+        let called = window.pieces.get_mut(at).filter(|p| {
+            p.extent == extent && matches!(p.state, State::Called) && self.senders[p.sender].rank == from
+        });
+        let piece = called.ok_or_else(|| unexpected(from))?;
+        if code > 0 {
+            self.senders[piece.sender].failed = Some(ErrorKind::from_code(code));
+            piece.state = State::Missing;
+        } else if bytes.len() as u64 == HEAD as u64 + extent.length {
+            piece.state = State::Here(bytes);
+        } else {
+            return Err(unexpected(from));
+        }
+        Ok(())
+    }
+}
