@@ -51,7 +51,11 @@ pub struct Share(pub f64);
 impl TryFrom<f64> for Share {
     type Error = String;
     fn try_from(value: f64) -> std::result::Result<Share, String> {
-        if (0.0..1.0).contains(&value) { Ok(Share(value)) } else { Err(format!("{value} is no share from 0 to below 1")) }
+        if (0.0..1.0).contains(&value) {
+            Ok(Share(value))
+        } else {
+            Err(format!("{value} is no share from 0 to below 1"))
+        }
     }
 }
 

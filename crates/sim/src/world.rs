@@ -165,11 +165,8 @@ impl World {
         let (writer, attempt) = (u64::from(writer), u64::from(attempt));
         let stalls = self.noise.draw(What::Stalls, writer, attempt) < self.stall_share;
         let (least, most) = self.stall;
-        let stall = if stalls {
-            least * (most / least).powf(self.noise.draw(What::Stall, writer, attempt))
-        } else {
-            0.0
-        };
+        let stall =
+            if stalls { least * (most / least).powf(self.noise.draw(What::Stall, writer, attempt)) } else { 0.0 };
         Luck { stall, factor: 1.0 + self.jitter * (2.0 * self.noise.draw(What::Jitter, writer, attempt) - 1.0) }
     }
 
@@ -227,7 +224,8 @@ impl World {
     pub fn next(&mut self) -> Option<Happened> {
         while let Some(entry) = self.events.pop() {
             self.handled += 1;
-            let stale = matches!(entry.event, Event::Next { target, version } if self.versions[target as usize] != version);
+            let stale =
+                matches!(entry.event, Event::Next { target, version } if self.versions[target as usize] != version);
             if stale {
                 continue;
             }

@@ -1,89 +1,131 @@
 //! `MPI_COLLECTIVE` in virtual time: ranks exchange so that each aggregator owns whole stripes of one shared file, then aggregators write.
 //!
-//! It goes in rounds of `chunk` bytes an aggregator: exchange, then write. To save events, rounds are put together to at most
-//! [`ROUNDS`]; their seconds are those of all rounds in them. A rank's bytes rest when all do.
+//! Domains are those of [`Domains`]. It goes in rounds of `chunk` bytes an aggregator: exchange, then write to the targets on which
+//! these stripes lie. To save events, rounds are put together to at most [`ROUNDS`], with the seconds of all of them. A rank's bytes
+//! rest when all do.
 
 use super::{Job, Turns};
 use crate::machine::Machine;
 use crate::outcome::{Outcome, RankTimes};
 use crate::world::{Happened, Luck, World};
+use thalweg_movement::plan;
+use thalweg_movement::plan::domains::{Domains, spread};
+use thalweg_types::{Extent, Result};
 
-/// Most rounds that are simulated one by one.
+/// Most rounds of an aggregator that are simulated one by one.
 pub const ROUNDS: u64 = 64;
 
+/// Most targets that a round is simulated to write to at a time.
+pub const PIECES: u64 = 8;
+
 pub(crate) struct Collective {
+    domains: Domains,
     ranks: u32,
     aggregators: u32,
+    stripe: u64,
     width: u32,
     chunk: u64,
-    rounds: u64,
-    exchange_seconds: f64,
-    write_bytes: f64,
-    done_rounds: Vec<u64>,
+    /// By domain: rounds to come, pieces of this one under way.
+    rounds_left: Vec<u32>,
+    pieces_left: Vec<u32>,
+    pieces: u32,
+    link: f64,
+    round_trip: f64,
     left: u32,
 }
 
 impl Collective {
-    pub(crate) fn new(machine: &Machine, job: &Job) -> Collective {
+    pub(crate) fn new(machine: &Machine, job: &Job) -> Result<Collective> {
+        let before = u64::from(job.ranks - 1).saturating_mul(job.size);
+        let last = plan::shared(job.ranks - 1, 0, before, job.size)?.extent;
+        let stripe = ((machine.files.stripe_mib.0 * (1 << 20) as f64) as u64).max(1);
         let width = machine.targets_of_a_file();
+        let all = Extent::new(0, last.offset + last.length);
         let aggregators = job.params.aggregators.unwrap_or(width).min(job.ranks);
-        let of_each = (u64::from(job.ranks).saturating_mul(job.size)).div_ceil(u64::from(aggregators));
-        let real_rounds = of_each.div_ceil(job.params.chunk).max(1);
-        let rounds = real_rounds.min(ROUNDS);
-        let together = real_rounds as f64 / rounds as f64;
-        let write_bytes = of_each as f64 / rounds as f64;
-        // One link takes in what all aggregators of its node receive.
+        let domains = Domains::new(all, stripe, aggregators);
+        let count = domains.count();
+        // A node's link takes in what all aggregators of the node receive.
         let nodes = job.ranks.div_ceil(machine.nodes.ranks_per_node.0).max(1);
-        let link = machine.node_bandwidth() / f64::from(aggregators.div_ceil(nodes).max(1));
-        let levels = f64::from(32 - job.ranks.leading_zeros());
-        Collective {
+        let rounds = (0..count).map(|n| domains.domain(n).length.div_ceil(job.params.chunk).clamp(1, ROUNDS) as u32);
+        Ok(Collective {
+            domains,
             ranks: job.ranks,
             aggregators,
+            stripe,
             width,
             chunk: job.params.chunk,
-            rounds,
-            exchange_seconds: write_bytes / link + together * levels * machine.network.latency_seconds.0,
-            write_bytes,
-            done_rounds: vec![0; aggregators as usize],
-            left: aggregators,
-        }
+            rounds_left: rounds.collect(),
+            pieces_left: vec![0; count as usize],
+            pieces: (job.params.chunk / stripe).clamp(1, PIECES.min(u64::from(width))) as u32,
+            link: machine.node_bandwidth() / f64::from(count.div_ceil(nodes).max(1)),
+            round_trip: 2.0 * f64::from(32 - job.ranks.leading_zeros()) * machine.network.latency_seconds.0,
+            left: count,
+        })
+    }
+
+    /// Rounds of a domain as they are simulated, and the bytes of each.
+    fn rounds(&self, number: u32) -> (u32, f64) {
+        let length = self.domains.domain(number).length;
+        let rounds = length.div_ceil(self.chunk).clamp(1, ROUNDS);
+        (rounds as u32, length as f64 / rounds as f64)
+    }
+
+    /// The rank that writes a domain.
+    fn writer(&self, number: u32) -> u32 {
+        spread(self.domains.aggregator(number), self.aggregators, self.ranks)
+    }
+
+    fn exchange(&self, number: u32, world: &mut World) {
+        let bytes = self.rounds(number).1;
+        let rounds_in_it = (bytes / self.chunk as f64).max(1.0);
+        world.later(world.now() + bytes / self.link + rounds_in_it * self.round_trip, u64::from(number));
     }
 }
 
 impl Turns for Collective {
     fn begin(&mut self, world: &mut World, _: &mut [RankTimes]) {
-        (0..self.aggregators).for_each(|aggregator| world.open(aggregator));
+        (0..self.domains.count()).for_each(|number| world.open(number));
     }
 
     fn happened(&mut self, what: Happened, world: &mut World, times: &mut [RankTimes]) {
         match what {
-            Happened::Opened { rank } => {
-                times[rank as usize].opened = world.now() as f32;
-                times[rank as usize].began = world.now() as f32;
-                world.later(world.now() + self.exchange_seconds, u64::from(rank));
+            Happened::Opened { rank: number } => {
+                let of = &mut times[self.writer(number) as usize];
+                (of.opened, of.began) = (world.now() as f32, world.now() as f32);
+                self.exchange(number, world);
             }
             Happened::Later { tag } => {
-                let rank = tag as u32;
-                let round = self.done_rounds[rank as usize];
-                let mut luck = Luck { stall: 0.0, ..world.luck(rank, round as u32) };
-                if round == 0 {
-                    luck.stall = world.luck(rank, 0).stall;
+                let number = tag as u32;
+                let (rounds, bytes) = self.rounds(number);
+                let round = rounds - self.rounds_left[number as usize];
+                let writer = self.writer(number);
+                // One writing process stalls at most once in an output.
+                let stall = if round == 0 { world.luck(writer, 0).stall } else { 0.0 };
+                let luck = Luck { stall, ..world.luck(writer, round) };
+                let first = self.domains.domain(number).offset / self.stripe + u64::from(round * self.pieces);
+                self.pieces_left[number as usize] = self.pieces;
+                for piece in 0..self.pieces {
+                    let target = ((first + u64::from(piece)) % u64::from(self.width)) as u32;
+                    world.write(number, target, bytes / f64::from(self.pieces), luck);
                 }
-                world.write(rank, rank % self.width, self.write_bytes, luck);
             }
-            Happened::Wrote { rank, target, .. } => {
-                times[rank as usize].target = target;
-                let done = &mut self.done_rounds[rank as usize];
-                *done += 1;
-                if *done < self.rounds {
-                    world.later(world.now() + self.exchange_seconds, u64::from(rank));
+            Happened::Wrote { rank: number, target, .. } => {
+                let at = number as usize;
+                self.pieces_left[at] -= 1;
+                if self.pieces_left[at] > 0 {
                     return;
                 }
-                times[rank as usize].ended = world.now() as f32;
+                self.rounds_left[at] -= 1;
+                if self.rounds_left[at] > 0 {
+                    self.exchange(number, world);
+                    return;
+                }
+                let of = &mut times[self.writer(number) as usize];
+                (of.ended, of.target) = (world.now() as f32, target);
                 self.left -= 1;
                 if self.left == 0 {
                     let end = world.now() as f32;
-                    times.iter_mut().skip(self.aggregators as usize).for_each(|t| t.ended = end);
+                    times.iter_mut().filter(|t| t.ended == 0.0).for_each(|t| t.ended = end);
                 }
             }
         }
@@ -94,8 +136,9 @@ impl Turns for Collective {
     }
 
     fn tell(&self, outcome: &mut Outcome) {
-        outcome.writers = self.aggregators.min(self.ranks);
+        outcome.writers = self.domains.count();
         outcome.files = 1;
         outcome.memory = outcome.size + self.chunk;
+        outcome.remarks = vec![format!("{} aggregators write whole stripes of one file", self.domains.count())];
     }
 }

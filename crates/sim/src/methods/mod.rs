@@ -43,7 +43,14 @@ pub struct Params {
 
 impl Default for Params {
     fn default() -> Params {
-        Params { num_files: None, writers_per_target: None, aggregators: None, brigade: false, chunk: 8 << 20, stuck: 2.0 }
+        Params {
+            num_files: None,
+            writers_per_target: None,
+            aggregators: None,
+            brigade: false,
+            chunk: 8 << 20,
+            stuck: 2.0,
+        }
     }
 }
 
@@ -57,17 +64,20 @@ impl Params {
         for pair in text.split(';').map(str::trim).filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, value) = (name.trim(), value.trim());
-            let bad = |what: &str| Error::new(ErrorKind::Config, format!("parameter '{name}': '{value}' is not {what}"));
+            let bad =
+                |what: &str| Error::new(ErrorKind::Config, format!("parameter '{name}': '{value}' is not {what}"));
             let count = || value.parse::<u32>().ok().filter(|n| *n > 0).ok_or_else(|| bad("a number above 0"));
             match name {
                 "num_files" => params.num_files = Some(count()?),
                 "writers_per_target" => params.writers_per_target = Some(count()?),
                 "aggregators" | "num_aggregators" => params.aggregators = Some(count()?),
-                "pattern" => params.brigade = match value {
-                    "simple" => false,
-                    "brigade" => true,
-                    _ => return Err(bad("simple or brigade")),
-                },
+                "pattern" => {
+                    params.brigade = match value {
+                        "simple" => false,
+                        "brigade" => true,
+                        _ => return Err(bad("simple or brigade")),
+                    }
+                }
                 "chunk" => params.chunk = size(value).filter(|n| *n > 0).ok_or_else(|| bad("a size above 0"))?,
                 "stuck" => {
                     let stuck = value.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 1.0);
@@ -114,8 +124,7 @@ pub struct Job {
 }
 
 /// The methods that are simulated, by their first name.
-pub const METHODS: [&str; 7] =
-    ["NULL", "MPI", "POSIX", "MPI_SCHEDULED", "MPI_AGGREGATE", "MPI_COLLECTIVE", "ADAPTIVE"];
+pub const METHODS: [&str; 7] = ["NULL", "MPI", "POSIX", "MPI_SCHEDULED", "MPI_AGGREGATE", "MPI_COLLECTIVE", "ADAPTIVE"];
 
 fn known(name: &str) -> Option<&'static str> {
     let upper = name.to_ascii_uppercase();
@@ -175,7 +184,7 @@ pub fn run(machine: &Machine, job: &Job) -> Result<Outcome> {
         "POSIX" => Box::new(independent::Own::new(machine, job)),
         "MPI_SCHEDULED" => Box::new(scheduled::Scheduled::new(machine, job)?),
         "MPI_AGGREGATE" => Box::new(aggregated::Aggregated::new(machine, job)),
-        "MPI_COLLECTIVE" => Box::new(collective::Collective::new(machine, job)),
+        "MPI_COLLECTIVE" => Box::new(collective::Collective::new(machine, job)?),
         _ => Box::new(adaptive::Adaptive::new(machine, job)?),
     };
     turns.tell(&mut outcome);
