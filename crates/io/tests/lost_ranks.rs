@@ -100,14 +100,14 @@ fn check(place: &Place, outcomes: &[Result<()>], lost: &[u32], missing: &[u32], 
     assert!(others.is_empty(), "{what}: {others:?}");
 }
 
-/// Collective calls of close before the gather of fragments: a shared file has its scan.
+/// Collective calls of close before the gather of fragments: a shared file has its scan, stripes their largest group.
 fn before_gather(method: &str) -> u32 {
-    u32::from(method == "MPI")
+    u32::from(method != "POSIX")
 }
 
 #[test]
 fn whoever_dies_before_its_part_is_told_the_others_close_the_step() {
-    for method in ["MPI", "POSIX"] {
+    for method in ["MPI", "POSIX", "MPI_SCHEDULED"] {
         for lost in 0..RANKS {
             for call in 0..=before_gather(method) {
                 let what = format!("{method}, rank {lost} dies before call {call}");
@@ -120,7 +120,7 @@ fn whoever_dies_before_its_part_is_told_the_others_close_the_step() {
 
 #[test]
 fn whoever_dies_in_the_middle_of_its_write_leaves_a_hole_that_nobody_falls_into() {
-    for method in ["MPI", "POSIX"] {
+    for method in ["MPI", "POSIX", "MPI_SCHEDULED"] {
         for lost in 0..RANKS {
             let what = format!("{method}, rank {lost} dies writing");
             let (place, outcomes) = lose(method, None, |rank| (rank == lost).then_some(Moment::Write));
@@ -131,7 +131,7 @@ fn whoever_dies_in_the_middle_of_its_write_leaves_a_hole_that_nobody_falls_into(
 
 #[test]
 fn a_step_that_was_indexed_before_the_loss_is_not_indexed_twice() {
-    for method in ["MPI", "POSIX"] {
+    for method in ["MPI", "POSIX", "MPI_SCHEDULED"] {
         let last = before_gather(method) + 1;
         for lost in 1..RANKS {
             let what = format!("{method}, rank {lost} dies before the last call");
@@ -146,7 +146,7 @@ fn a_step_that_was_indexed_before_the_loss_is_not_indexed_twice() {
 
 #[test]
 fn those_left_may_be_lost_too() {
-    for method in ["MPI", "POSIX"] {
+    for method in ["MPI", "POSIX", "MPI_SCHEDULED"] {
         // Rank 3 dies first; then rank 1, or rank 0 with the index, while the survivors gather and commit.
         for second in [0, 1, 4] {
             for call in 0..5 {
@@ -169,7 +169,7 @@ fn those_left_may_be_lost_too() {
 
 #[test]
 fn what_went_to_a_spill_file_or_straight_to_a_subfile_survives_the_others_as_well() {
-    for method in ["MPI", "POSIX"] {
+    for method in ["MPI", "POSIX", "MPI_SCHEDULED"] {
         for lost in [0, 2] {
             let what = format!("{method}, rank {lost}, no buffer");
             let (place, outcomes) = lose(method, Some(0), |rank| (rank == lost).then_some(Moment::Call(0)));
@@ -180,7 +180,7 @@ fn what_went_to_a_spill_file_or_straight_to_a_subfile_survives_the_others_as_wel
 
 #[test]
 fn a_rank_that_fails_while_another_is_lost_keeps_its_cause_and_is_named() {
-    for method in ["MPI", "POSIX"] {
+    for method in ["MPI", "POSIX", "MPI_SCHEDULED"] {
         let memory: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
         let outcomes = Machine::new(RANKS).timeout(Duration::from_secs(20)).run(|own| {
             let life = Life::of(own);
@@ -212,7 +212,7 @@ fn a_rank_that_fails_while_another_is_lost_keeps_its_cause_and_is_named() {
 
 #[test]
 fn a_rank_that_drops_its_output_without_closing_is_lost_to_the_step_alone() {
-    for method in ["MPI", "POSIX"] {
+    for method in ["MPI", "POSIX", "MPI_SCHEDULED"] {
         let place = Place::memory();
         place.run(3, |comm| {
             let session = place.session(&heat(method, ""), &comm);
