@@ -14,6 +14,7 @@ pub const METHODS: &[MethodKind] = &[
     method::null::KIND,
     method::posix::KIND,
     method::independent::KIND,
+    method::collective::KIND,
     method::aggregated::KIND,
     method::scheduled::KIND,
 ];
