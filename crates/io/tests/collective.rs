@@ -2,10 +2,14 @@
 //! each byte travels once; an aggregator that cannot write costs the groups it wrote for and no others.
 
 mod common;
+#[path = "common/mortal.rs"]
+mod mortal;
 
 use common::*;
+use mortal::{Life, Moment};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use thalweg_comm::counting::Counting;
 use thalweg_comm::threads::Machine;
 use thalweg_comm::{Communicator, threads};
@@ -240,4 +244,57 @@ fn a_rank_that_cannot_read_its_spill_file_costs_its_own_group() {
     assert_eq!(reader.status().partial, [Partial { step: 0, rank: 1, kind: ErrorKind::Io }]);
     check_uneven(&reader, 6, 0, &[1]);
     assert_eq!(place.store.list("").unwrap(), ["u.bp"], "no spill file stays");
+}
+
+#[test]
+fn whenever_a_rank_dies_the_others_close_the_step_among_themselves() {
+    let calls = (0..5).map(Moment::Call);
+    let moments: Vec<Moment> = calls.chain((0..10).map(Moment::Message)).chain([Moment::Write]).collect();
+    for lost in 0..5 {
+        for moment in &moments {
+            let what = format!("rank {lost} dies: {moment:?}");
+            let memory: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
+            let machine = Machine::new(5).timeout(Duration::from_secs(20));
+            let outcomes = machine.run(|own| {
+                let life = Life::of(own);
+                let place = Place::over(Arc::new(life.store(memory.clone())));
+                let comm = life.communicator();
+                let session = place.session(&uneven("aggregators=3;stripe=4096;buffer=16k"), &comm);
+                write_uneven(&session, &comm, 0).unwrap();
+                let mut output = session.open("uneven", "u.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
+                let mine = values(comm.rank(), 1);
+                if !mine.is_empty() {
+                    output.write_values("n", &[mine.len() as i32]).unwrap();
+                    output.write_values("v", &mine).unwrap();
+                }
+                if comm.rank() == lost {
+                    life.ends(Some(*moment));
+                    let outcome = output.close().map(drop);
+                    life.end();
+                    return outcome;
+                }
+                let outcome = output.close().map(drop);
+                let left = comm.survivors().unwrap();
+                write_uneven(&session, &*left, 2).unwrap();
+                assert_eq!(session.finalize().unwrap_err().kind(), ErrorKind::PeerLost);
+                left.barrier().unwrap();
+                outcome
+            });
+            let place = Place::over(memory);
+            let reader = Reader::open(place.layout.clone(), "u.bp").unwrap();
+            assert_eq!((reader.status().steps, reader.status().finished), (3, true), "{what}");
+            let missing: Vec<u32> = reader.status().partial.iter().map(|p| p.rank).collect();
+            assert!(missing.is_empty() || missing == [lost], "{what}: {missing:?}");
+            check_uneven(&reader, 5, 0, &[]);
+            check_uneven(&reader, 5, 1, &missing);
+            check_uneven(&reader, 4, 2, &[]);
+            let mut told = outcomes.iter().enumerate().filter(|(rank, _)| *rank as u32 != lost);
+            if missing.is_empty() {
+                // It did all it had to, or died behind the commit.
+                assert!(told.all(|(_, o)| o.as_ref().map_or_else(|e| e.kind() == ErrorKind::PeerLost, |()| true)));
+            } else {
+                assert!(told.all(|(_, o)| o.as_ref().is_err_and(|e| e.kind() == ErrorKind::PeerLost)), "{what}: {outcomes:?}");
+            }
+        }
+    }
 }
