@@ -13,6 +13,8 @@ use thalweg_types::{Error, ErrorKind, Result};
 pub enum Moment {
     /// Before it makes so many more collective calls and one.
     Call(u32),
+    /// Before it sends or receives so many more messages and one.
+    Message(u32),
     /// Half way through its next write.
     Write,
 }
@@ -48,6 +50,18 @@ impl Life {
 
     pub fn store(&self, inner: Arc<dyn Store>) -> Around<Deadly> {
         Around::with(inner, Deadly(self.clone()))
+    }
+
+    fn message(&self) {
+        let mut state = self.0.lock().unwrap();
+        match &mut state.moment {
+            Some(Moment::Message(0)) => {
+                state.moment = None;
+                state.handle.leave();
+            }
+            Some(Moment::Message(n)) => *n -= 1,
+            _ => {}
+        }
     }
 
     fn call(&self) {
@@ -111,12 +125,15 @@ impl Communicator for Mortal {
         self.inner.set_timeout(timeout);
     }
     fn send(&self, to: u32, tag: u32, bytes: &[u8]) -> Result<()> {
+        self.life.message();
         self.inner.send(to, tag, bytes)
     }
     fn receive(&self, from: Option<u32>, tag: u32) -> Result<Message> {
+        self.life.message();
         self.inner.receive(from, tag)
     }
     fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request + '_>> {
+        self.life.message();
         self.inner.start_send(to, tag, bytes)
     }
     fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request + '_>> {

@@ -1,0 +1,97 @@
+//! A rank that writes or passes for others holds one chunk more than its own group, however many ranks there are.
+// A counting allocator is a foreign border: the trait it implements is unsafe.
+#![allow(unsafe_code)]
+
+mod common;
+
+use common::*;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use thalweg_comm::Communicator;
+use thalweg_io::Mode;
+use thalweg_reader::Reader;
+use thalweg_store::Posix;
+use thalweg_types::Selection;
+
+/// Counts what the process holds.
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+fn more(bytes: usize) {
+    let now = HELD.fetch_add(bytes, Ordering::SeqCst) + bytes;
+    MOST.fetch_max(now, Ordering::SeqCst);
+}
+
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        more(layout.size());
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::SeqCst);
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const RANKS: usize = 256;
+const CHUNK: usize = 128 << 10;
+/// Bytes of each rank's block: three times a chunk.
+const BLOCK: usize = 3 * CHUNK;
+
+fn document(parameters: &str) -> String {
+    format!(
+        r#"<adios-config host-language="C">
+  <adios-group name="g"><var name="a" type="byte" dimensions="{BLOCK}"/></adios-group>
+  <method group="g" method="MPI_AGGREGATE">chunk={CHUNK};{parameters}</method>
+</adios-config>"#
+    )
+}
+
+/// The most that 256 ranks held above what they had before they closed; blocks stay in the program's memory.
+fn held_by_close(parameters: &str) -> usize {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::over(Arc::new(Posix::at(folder.path()).unwrap()));
+    let block: Vec<u8> = (0..BLOCK).map(|i| (i * 31 + i / 1000) as u8).collect();
+    let document = document(parameters);
+    let held = place.run(RANKS as u32, |comm| {
+        let session = place.session(&document, &comm);
+        let mut output = session.open("g", "x.bp", Mode::Write, comm.duplicate().unwrap()).unwrap();
+        output.write_deferred("a", &block).unwrap();
+        comm.barrier().unwrap();
+        let before = HELD.load(Ordering::SeqCst);
+        MOST.store(before, Ordering::SeqCst);
+        comm.barrier().unwrap();
+        output.close().unwrap();
+        comm.barrier().unwrap();
+        let most = MOST.load(Ordering::SeqCst);
+        session.finalize().unwrap();
+        most - before
+    });
+    let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
+    for number in [0, 1, 100, RANKS as u64 - 1] {
+        assert!(reader.read_to_vec("a", 0, &Selection::Block(number)).unwrap() == block);
+    }
+    held.into_iter().max().unwrap()
+}
+
+#[test]
+fn no_rank_holds_more_than_one_chunk_of_others() {
+    // What ranks say to each other and the index take besides.
+    let besides = 4 << 20;
+    for files in [1, 4] {
+        // Of each set the writer, the rank that passes, and the next one with its first piece.
+        let held = held_by_close(&format!("pattern=simple;aggregators={files}"));
+        assert!(held <= 3 * files * CHUNK + besides, "simple, {files} files: {held} bytes");
+        // In a chain everybody, while a set of 256 groups is 96 MiB.
+        let held = held_by_close(&format!("pattern=brigade;aggregators={files}"));
+        assert!(held <= RANKS * CHUNK + besides, "brigade, {files} files: {held} bytes");
+    }
+}
