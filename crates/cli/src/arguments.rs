@@ -37,10 +37,12 @@ pub enum Command {
     Find(Find),
     Verify(Verify),
     Recover(Recover),
+    Stat(Stat),
     Index(Index),
     #[command(subcommand)]
     Config(Config),
     Gen(Gen),
+    Sim(Sim),
     Completions(Completions),
 }
 
@@ -209,6 +211,29 @@ pub struct Recover {
     pub partial: bool,
 }
 
+/// Tell what the bytes of a file are.
+///
+/// Values, the framing around them, holes between process groups that begin at stripe boundaries, the index, and what
+/// nobody needs any more. Reads the heads of process groups, not the values.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  thalweg stat run.bp            a line for each kind of bytes
+  thalweg stat run.bp --files    the same for each subfile
+
+Exit codes: 0 told, 2 usage, 3 the file can't be read.")]
+pub struct Stat {
+    /// File to look into
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Also each of its files
+    #[arg(long)]
+    pub files: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Write the index alone to a small file.
 ///
 /// `ls` and `find` accept it in place of the data, so a run's characteristics fit in a mail.
@@ -281,6 +306,61 @@ pub enum GenLanguage {
     C,
     /// Free-form Fortran
     Fortran,
+}
+
+/// Try a method on a machine that is simulated.
+///
+/// Ranks, nodes, a metadata server and storage targets in virtual time, as a description says; the turns are those of the planner. The
+/// same seed gives the same result.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Machines that are shipped: jaguar-xt4, jaguarpf-xt5, present-day. Others are described in TOML.
+Figures: cug2009-4, -5, -6, -7, -8, sand-5, with a picture NAME.svg; published numbers stand beside ours.
+
+Examples:
+  thalweg sim jaguarpf-xt5 --ranks 32768 --size 768MiB                     all methods
+  thalweg sim jaguarpf-xt5 --ranks 32768 --size 768MiB --method ADAPTIVE   with the slowest ranks
+  thalweg sim jaguarpf-xt5 --ranks 32768 --size 768MiB --slow 1%x20        some targets 20 times slower
+  thalweg sim --figure cug2009-4
+
+Exit codes: 0 simulated, 2 usage, 3 a file can't be read or written.")]
+pub struct Sim {
+    /// Description of the machine, or the name of one that is shipped
+    #[arg(value_hint = ValueHint::FilePath, required_unless_present = "figure")]
+    pub machine: Option<PathBuf>,
+    /// Ranks that write
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=i64::from(thalweg_sim::methods::MOST_RANKS)))]
+    pub ranks: u32,
+    /// Bytes of each rank: 768MiB, 8MB, 4096
+    #[arg(long, default_value = "64MiB", value_parser = crate::command::sim::size)]
+    pub size: u64,
+    /// Only this method; may be given several times
+    #[arg(short, long)]
+    pub method: Vec<String>,
+    /// Parameters of the method, as in the XML: num_files=84;writers_per_target=1
+    #[arg(short, long, value_parser = crate::command::sim::parameters)]
+    pub parameters: Option<thalweg_sim::Params>,
+    /// Share of the targets that are slow, and how many times; what is kept of the bandwidth is shown
+    #[arg(long, value_name = "SHARExTIMES", value_parser = crate::command::sim::slow)]
+    pub slow: Option<(thalweg_sim::machine::Share, thalweg_sim::machine::Above)>,
+    /// Share of the targets' bandwidth that others use
+    #[arg(long, value_name = "SHARE", value_parser = crate::command::sim::share)]
+    pub background: Option<thalweg_sim::machine::Share>,
+    /// Of the noise
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Show so many of the slowest ranks; by default 5 where there is one method
+    #[arg(long)]
+    pub slowest: Option<usize>,
+    /// Draw a figure instead
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["machine", "ranks", "size", "method", "parameters", "slow", "background", "slowest"])]
+    pub figure: Option<String>,
+    /// Where the picture of a figure goes
+    #[arg(long, value_name = "OUT", requires = "figure", value_hint = ValueHint::FilePath)]
+    pub svg: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Print completions for a shell.

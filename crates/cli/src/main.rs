@@ -57,9 +57,11 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::Find(a) => command::find::run(a, out),
         Command::Verify(a) => command::verify::run(a, out),
         Command::Recover(a) => command::recover::run(a, out),
+        Command::Stat(a) => command::stat::run(a, out),
         Command::Index(a) => command::index::run(a, out),
         Command::Config(Config::Lint { file }) => command::config::lint(file, out),
         Command::Gen(a) => command::generate::run(a, out),
+        Command::Sim(a) => command::sim::run(a, out),
         Command::Completions(a) => command::completions::run(a, out),
     }
 }

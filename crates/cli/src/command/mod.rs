@@ -8,4 +8,6 @@ pub mod generate;
 pub mod index;
 pub mod ls;
 pub mod recover;
+pub mod sim;
+pub mod stat;
 pub mod verify;
