@@ -67,8 +67,7 @@ fn write_uneven(session: &thalweg_io::Session, comm: &dyn Communicator, step: u6
 
 fn check_uneven(reader: &Reader, ranks: u32, step: u64, missing: &[u32]) {
     let blocks = reader.blocks("v", step).unwrap();
-    let writers: Vec<u32> =
-        (0..ranks).filter(|r| !values(*r, step).is_empty() && !missing.contains(r)).collect();
+    let writers: Vec<u32> = (0..ranks).filter(|r| !values(*r, step).is_empty() && !missing.contains(r)).collect();
     assert_eq!(blocks.len(), writers.len());
     for (block, rank) in blocks.iter().zip(writers) {
         assert_eq!(reader.writer(block).unwrap(), Some(rank));
@@ -80,7 +79,9 @@ fn check_uneven(reader: &Reader, ranks: u32, step: u64, missing: &[u32]) {
 #[test]
 fn any_number_of_uneven_ranks_reads_back_equal_verifies_and_is_recovered_without_an_index() {
     for ranks in [1, 2, 3, 5, 8, 64, 257] {
-        for parameters in ["", SMALL, "aggregators=100;stripe=1;buffer=8k;sync=yes", "aggregators=2;stripe=1M;index=each"] {
+        for parameters in
+            ["", SMALL, "aggregators=100;stripe=1;buffer=8k;sync=yes", "aggregators=2;stripe=1M;index=each"]
+        {
             let place = Place::memory();
             place.run(ranks, |comm| {
                 let session = place.session(&uneven(parameters), &comm);
@@ -110,7 +111,9 @@ fn any_number_of_uneven_ranks_reads_back_equal_verifies_and_is_recovered_without
 
 #[test]
 fn every_kind_of_variable_reads_back_equal_with_any_stripe_and_buffer() {
-    for (ranks, aggregators, stripe, buffer) in [(5, "2", "100", None), (8, "8", "7", Some(0)), (3, "1", "64k", Some(9000))] {
+    for (ranks, aggregators, stripe, buffer) in
+        [(5, "2", "100", None), (8, "8", "7", Some(0)), (3, "1", "64k", Some(9000))]
+    {
         let scenario = everything::scenario(ranks, 3, HostLanguage::C);
         let way = Way::of(METHOD).with("aggregators", aggregators).with("stripe", stripe).with("buffer", "8k");
         let way = Way { buffer, sessions: 2, follow: true, ..way };
@@ -195,14 +198,18 @@ fn spoil(failing: u32, skip: u64, asked: Asked) -> (Place, Vec<Result<()>>) {
 
 #[test]
 fn an_aggregator_with_a_full_disk_costs_the_groups_it_wrote_for_alone() {
-    for (failing, skip, asked) in [(0, 0, Asked::Write), (3, 0, Asked::Write), (3, 3, Asked::Write), (6, 1, Asked::Write), (6, 0, Asked::Sync)] {
+    for (failing, skip, asked) in
+        [(0, 0, Asked::Write), (3, 0, Asked::Write), (3, 3, Asked::Write), (6, 1, Asked::Write), (6, 0, Asked::Sync)]
+    {
         let (place, outcomes) = spoil(failing, skip, asked);
         let what = format!("aggregator {failing}, {asked:?} {skip}");
         for (rank, outcome) in (0..).zip(&outcomes) {
             let e = outcome.as_ref().unwrap_err();
             assert_eq!(e.kind(), ErrorKind::NoSpace, "{what}, rank {rank}: {e}");
             assert_eq!(e.reported_by().is_none(), rank == failing, "{what}, rank {rank}: {e}");
-            assert!(e.still_safe().unwrap().starts_with("steps 0..=0 are") || e.still_safe().unwrap().contains("step 0"));
+            assert!(
+                e.still_safe().unwrap().starts_with("steps 0..=0 are") || e.still_safe().unwrap().contains("step 0")
+            );
         }
         let reader = Reader::open(place.layout.clone(), "u.bp").unwrap();
         assert!(reader.status().finished && reader.status().torn_bytes == 0, "{what}");
@@ -293,7 +300,10 @@ fn whenever_a_rank_dies_the_others_close_the_step_among_themselves() {
                 // It did all it had to, or died behind the commit.
                 assert!(told.all(|(_, o)| o.as_ref().map_or_else(|e| e.kind() == ErrorKind::PeerLost, |()| true)));
             } else {
-                assert!(told.all(|(_, o)| o.as_ref().is_err_and(|e| e.kind() == ErrorKind::PeerLost)), "{what}: {outcomes:?}");
+                assert!(
+                    told.all(|(_, o)| o.as_ref().is_err_and(|e| e.kind() == ErrorKind::PeerLost)),
+                    "{what}: {outcomes:?}"
+                );
             }
         }
     }

@@ -53,10 +53,8 @@ const AGGREGATORS: Parameter = Parameter {
     key: "aggregators",
     about: "ranks that write; default one per node, at least one for 32 ranks, at most 1024",
 };
-const STRIPE: Parameter = Parameter {
-    key: "stripe",
-    about: "bytes of a stripe of the file: every stripe has one writer; default 1 MiB",
-};
+const STRIPE: Parameter =
+    Parameter { key: "stripe", about: "bytes of a stripe of the file: every stripe has one writer; default 1 MiB" };
 const BUFFER: Parameter = Parameter {
     key: "buffer",
     about: "bytes of other ranks that an aggregator holds at a time; default 16 MiB, at least 8 KiB",
@@ -67,7 +65,8 @@ const SPILL_COPY: Parameter = Parameter {
 };
 const NUM_AGGREGATORS: Parameter =
     Parameter { key: "num_aggregators", about: "as aggregators, where that is not given (ADIOS 1.x)" };
-const STRIPE_SIZE: Parameter = Parameter { key: "stripe_size", about: "as stripe, where that is not given (ADIOS 1.x)" };
+const STRIPE_SIZE: Parameter =
+    Parameter { key: "stripe_size", about: "as stripe, where that is not given (ADIOS 1.x)" };
 
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     let old = parameters.count("num_aggregators", 0)?;
@@ -210,7 +209,8 @@ impl Collective {
             piece: PIECE.min(self.buffer / 2),
             sync: self.sync,
         };
-        let Exchanged { own, others } = exchange.run()?;
+        let Exchanged { own, others, held } = exchange.run()?;
+        tracing::debug!(held, window = self.buffer / 2, "bytes of other ranks held at most");
         let path = files.file.path.clone();
         if let Err(e) = others {
             part.spoiled(e.in_object(path.clone()));

@@ -60,6 +60,8 @@ pub struct Exchanged {
     pub own: Result<()>,
     /// Whether what it wrote for others is.
     pub others: Result<()>,
+    /// Most bytes of others that it held or had called for at one time.
+    pub held: u64,
 }
 
 /// A rank with bytes in the domain.
@@ -108,6 +110,8 @@ struct Duty<'o> {
     /// First byte that was not called for.
     next: u64,
     windows: VecDeque<Window>,
+    /// Most bytes of others in the windows at one time.
+    held: u64,
     /// From which byte on nothing is safe, and why.
     failed: Option<(u64, Error)>,
 }
@@ -188,9 +192,10 @@ impl Exchange<'_> {
                 _ => return Err(unexpected(from)),
             }
         }
-        let mut others = Ok(());
+        let (mut others, mut held) = (Ok(()), 0);
         if let Some(mut duty) = duty {
             self.tell(&mut duty, &mut own)?;
+            held = duty.held;
             if let Some((_, e)) = duty.failed {
                 // The cause is told once: by the group that it cost, if that is this rank's.
                 match &own {
@@ -199,7 +204,7 @@ impl Exchange<'_> {
                 }
             }
         }
-        Ok(Exchanged { own, others })
+        Ok(Exchanged { own, others, held })
     }
 
     fn writer(&self, number: u32) -> u32 {
@@ -241,6 +246,8 @@ impl Exchange<'_> {
         }
         duty.next += extent.length;
         duty.windows.push_back(Window { extent, pieces });
+        let others = duty.windows.iter().flat_map(|w| &w.pieces).filter(|p| !matches!(p.state, State::Own));
+        duty.held = duty.held.max(others.map(|p| p.extent.length).sum());
         Ok(())
     }
 
@@ -346,7 +353,7 @@ impl<'o> Duty<'o> {
     fn of(object: &'o dyn WriteObject, domain: Extent) -> Duty<'o> {
         let windows = VecDeque::with_capacity(2);
         let unknown = domain.length;
-        Duty { object, domain, senders: Vec::new(), unknown, next: domain.offset, windows, failed: None }
+        Duty { object, domain, senders: Vec::new(), unknown, next: domain.offset, windows, held: 0, failed: None }
     }
 
     fn is_over(&self) -> bool {
@@ -358,9 +365,10 @@ impl<'o> Duty<'o> {
     fn take(&mut self, from: u32, code: u8, extent: Extent, bytes: Vec<u8>) -> Result<()> {
         let window = self.windows.iter_mut().find(|w| w.extent.meets(extent)).ok_or_else(|| unexpected(from))?;
         let at = window.pieces.partition_point(|p| p.extent.offset < extent.offset);
-        let called = window.pieces.get_mut(at).filter(|p| {
-            p.extent == extent && matches!(p.state, State::Called) && self.senders[p.sender].rank == from
-        });
+        let called = window
+            .pieces
+            .get_mut(at)
+            .filter(|p| p.extent == extent && matches!(p.state, State::Called) && self.senders[p.sender].rank == from);
         let piece = called.ok_or_else(|| unexpected(from))?;
         if code > 0 {
             self.senders[piece.sender].failed = Some(ErrorKind::from_code(code));
@@ -371,5 +379,80 @@ impl<'o> Duty<'o> {
             return Err(unexpected(from));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::BufferPool;
+    use crate::pack::{BlockSpec, Pack, Writer};
+    use crate::plan::{domains::spread, shared_by_all};
+    use std::sync::Arc;
+    use thalweg_bp::process_group::Header;
+    use thalweg_bp::shape::Shape;
+    use thalweg_bp::statistics::Level;
+    use thalweg_comm::threads;
+    use thalweg_store::memory::Memory;
+    use thalweg_store::{OpenWrite, Store};
+    use thalweg_types::ElementType;
+
+    #[test]
+    fn a_buffer_far_smaller_than_a_group_is_enough_and_no_byte_is_missing() {
+        const RANKS: u32 = 24;
+        let (window, stripe, aggregators) = (10_000, 3000, 5);
+        let writers: Vec<u32> = (0..aggregators).map(|n| spread(n, aggregators, RANKS)).collect();
+        let store = Memory::new();
+        store.open_write("x", OpenWrite::Replace).unwrap();
+        let sizes: Vec<u64> = (0..RANKS).map(|rank| 2000 + u64::from(rank % 7 == 3) * 200_000).collect();
+        let places: Vec<Extent> = shared_by_all(1234, &sizes).unwrap().iter().map(|p| p.extent).collect();
+        let all = Extent::new(1234, sizes.iter().sum());
+        let held = threads::run(RANKS, |comm| {
+            let rank = comm.rank();
+            let header = Header { group: "g".into(), time_index: 1, ..Header::default() };
+            let writer = Writer { rank, ranks: RANKS, run: 1, file_index: 0 };
+            let place = places[rank as usize];
+            let object = store.open_write("x", OpenWrite::Existing).unwrap();
+            let data: Vec<u8> =
+                (0..place.length - 1500).map(|i| (i * 7 + i / 251 + u64::from(rank) * 13) as u8).collect();
+            let spec = BlockSpec {
+                id: 1,
+                name: "v".into(),
+                path: "".into(),
+                element: ElementType::U8,
+                is_dimension: false,
+                shape: Some(Shape::local([data.len() as u64])),
+                level: Level::Off,
+                value: None,
+                transform: None,
+            };
+            let mut pack = Pack::new(Arc::new(BufferPool::new(None)), &header);
+            if rank % 2 == 0 {
+                pack.defer(spec, data.as_slice()).unwrap();
+            } else {
+                assert!(pack.copy(&spec, data.as_slice()).unwrap());
+            }
+            let (laid, _) = pack.lay(None, place, &header, writer).unwrap();
+            assert_eq!(laid.length(), place.length);
+            let exchange = Exchange {
+                comm: &comm,
+                domains: Domains::new(all, stripe, aggregators),
+                aggregators: &writers,
+                place,
+                group: Some(&laid),
+                object: writers.contains(&rank).then_some(&*object),
+                window,
+                piece: 1500,
+                sync: false,
+            };
+            let done = exchange.run().unwrap();
+            done.own.and(done.others).unwrap();
+            let mut read = vec![0; place.length as usize];
+            assert_eq!(object.read_at(place.offset, &mut read).unwrap(), read.len());
+            assert!(read == laid.get(Extent::new(0, place.length)).unwrap().concat(), "rank {rank}");
+            done.held
+        });
+        assert!(held.iter().all(|held| *held <= 2 * window), "{held:?}");
+        assert_eq!(held.iter().filter(|held| **held > window).count(), aggregators as usize, "{held:?}");
     }
 }
