@@ -7,7 +7,7 @@ use support::{printed, run};
 #[test]
 fn help_is_as_reviewed() {
     insta::assert_snapshot!("help", printed(&["--help"]));
-    for command in ["ls", "dump", "find", "verify", "recover", "index", "gen", "completions"] {
+    for command in ["ls", "dump", "find", "verify", "recover", "stat", "index", "gen", "completions"] {
         insta::assert_snapshot!(format!("help_{command}"), printed(&[command, "--help"]));
     }
     insta::assert_snapshot!("help_config_lint", printed(&["config", "lint", "--help"]));
@@ -15,7 +15,7 @@ fn help_is_as_reviewed() {
 
 #[test]
 fn every_example_of_the_help_is_a_command_line_that_parses() {
-    for command in ["ls", "dump", "find", "verify", "recover", "index"] {
+    for command in ["ls", "dump", "find", "verify", "recover", "stat", "index"] {
         let help = printed(&[command, "--help"]);
         let examples: Vec<&str> = help.lines().filter(|l| l.starts_with(&format!("  thalweg {command} "))).collect();
         assert!(!examples.is_empty(), "{command} has no example");
@@ -41,7 +41,7 @@ fn every_example_of_the_help_is_a_command_line_that_parses() {
 fn completions_know_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = printed(&["completions", shell]);
-        for command in ["ls", "dump", "find", "verify", "recover", "index", "lint", "gen"] {
+        for command in ["ls", "dump", "find", "verify", "recover", "stat", "index", "lint", "gen"] {
             assert!(script.contains(command), "{shell} lacks {command}");
         }
     }

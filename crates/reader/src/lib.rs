@@ -11,6 +11,7 @@
 //! | [`fetch`] | reads extents in order, puts values where they belong |
 //! | [`mod@verify`] | delayed consistency, offline; which bytes readers use |
 //! | [`mod@recover`] | cuts torn bytes, rebuilds a lost index |
+//! | [`mod@space`] | what the bytes of a file are: values, holes, index, what nobody needs |
 //! | [`index_file`] | the index alone, as a small file |
 //! | [`object`] | objects of a layout as bytes of the format; names of subfiles |
 //!
@@ -31,6 +32,7 @@ pub mod overlap;
 pub mod plan;
 pub mod recover;
 mod sets;
+pub mod space;
 pub mod status;
 pub mod summary;
 pub mod variable;
@@ -43,6 +45,7 @@ pub use follow::{Follower, Next, Wait};
 pub use index_file::index_only;
 pub use open::{Batch, Reader};
 pub use recover::{Options as RecoverOptions, Recovery, recover};
+pub use space::{Space, space};
 pub use status::{Partial, Status};
 pub use summary::Summary;
 pub use variable::{Head, Kind, Variable};

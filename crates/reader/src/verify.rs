@@ -137,12 +137,7 @@ pub fn live_extents(layout: &dyn Layout, path: &str) -> Result<Vec<(String, Vec<
     let mut report = Report::default();
     let groups = check.objects(&mut report)?;
     let mut indexed = check.indexed_groups()?;
-    let mut own: Vec<Extent> = check.live.step_records.iter().map(|r| r.extent).collect();
-    if let Some(base) = &check.live.base {
-        let start = base.extension.as_ref().map_or(base.footer.process_groups, |e| e.extent.offset);
-        own.push(Extent::new(start, base.end - start));
-    }
-    let mut all = vec![(path.to_string(), own)];
+    let mut all = vec![(path.to_string(), index_extents(&check.live))];
     for (object, found) in groups {
         let extents: Vec<Extent> = found.iter().filter(|g| g.take_from(&mut indexed)).map(|g| g.extent).collect();
         match all.iter_mut().find(|(name, _)| *name == object) {
@@ -161,6 +156,16 @@ pub fn live_extents(layout: &dyn Layout, path: &str) -> Result<Vec<(String, Vec<
         });
     }
     Ok(all)
+}
+
+/// Where the index and the step records lie that readers use.
+pub(crate) fn index_extents(live: &Live) -> Vec<Extent> {
+    let mut own: Vec<Extent> = live.step_records.iter().map(|r| r.extent).collect();
+    if let Some(base) = &live.base {
+        let start = base.extension.as_ref().map_or(base.footer.process_groups, |e| e.extent.offset);
+        own.push(Extent::new(start, base.end - start));
+    }
+    own
 }
 
 fn is_damage(e: &Error) -> bool {

@@ -1,0 +1,157 @@
+//! What the bytes of a file are: values, what is around them, holes, the index, and what nobody needs any more.
+//!
+//! | bytes | what they are |
+//! |---|---|
+//! | values | payloads of blocks |
+//! | framing | the rest of process groups: heads, attributes, trailers |
+//! | holes | left between process groups that begin at stripe boundaries; not written, where the filesystem has sparse files |
+//! | index | the index and the step records that readers use |
+//! | dead | indexes that a later one replaced, outputs that were cut off, what a scan does not know |
+
+use crate::object::{self, Before, Object};
+use crate::verify::index_extents;
+use thalweg_bp::footer::FOOTER;
+use thalweg_bp::gap;
+use thalweg_bp::live::{Base, Live};
+use thalweg_bp::scan;
+use thalweg_bp::source::{self, Source};
+use thalweg_layout::Layout;
+use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
+
+/// Bytes by what they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bytes {
+    /// Payloads.
+    pub values: u64,
+    /// The rest of process groups.
+    pub framing: u64,
+    /// Between groups at stripe boundaries.
+    pub holes: u64,
+    /// What readers use of indexes.
+    pub index: u64,
+    /// Everything else.
+    pub dead: u64,
+}
+
+impl Bytes {
+    /// All of them: the length of the files.
+    pub fn all(&self) -> u64 {
+        self.values + self.framing + self.holes + self.index + self.dead
+    }
+
+    fn add(&mut self, other: Bytes) {
+        self.values += other.values;
+        self.framing += other.framing;
+        self.holes += other.holes;
+        self.index += other.index;
+        self.dead += other.dead;
+    }
+}
+
+/// One file of an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Its path.
+    pub object: String,
+    /// Process groups of closed steps in it.
+    pub process_groups: u64,
+    /// How many holes it has.
+    pub holes: u64,
+    /// What its bytes are.
+    pub bytes: Bytes,
+}
+
+/// What the bytes of a file and its subfiles are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Space {
+    /// Steps.
+    pub steps: u64,
+    /// The file itself first, then its subfiles by number.
+    pub parts: Vec<Part>,
+    /// Whether process groups were told apart; not in files of adios2, where all that is no index counts as dead.
+    pub groups_known: bool,
+}
+
+impl Space {
+    /// Of all parts together.
+    pub fn bytes(&self) -> Bytes {
+        let mut all = Bytes::default();
+        self.parts.iter().for_each(|part| all.add(part.bytes));
+        all
+    }
+}
+
+/// Tells what the bytes of a file and its subfiles are.
+///
+/// # Errors
+/// `NotFound`; `Torn` where no end of the index checks; `Unsupported` for an index file, which holds no data.
+/// # Cost
+/// A scan: the heads of process groups and all that is no payload are read, payloads and holes are not.
+pub fn space(layout: &dyn Layout, path: &str) -> Result<Space> {
+    let file = Object::open(layout, path)?;
+    let live = Live::find(&file).map_err(|e| e.in_object(path))?;
+    let base = live.base.as_ref();
+    if base.and_then(|b| b.records()).is_some_and(|r| !r.get(thalweg_bp::extension::Tag::DataFile).is_empty()) {
+        let what = "an index file holds no data: ask for the file it was made of";
+        return Err(Error::new(ErrorKind::Unsupported, what).in_object(path));
+    }
+    let order = base.map_or(ByteOrder::NATIVE, |b| b.footer.order);
+    let subfiles = match base {
+        Some(base) => base.footer.subfiles,
+        None => !object::subfiles(layout, path)?.is_empty(),
+    };
+    let steps = live.step_count();
+    let index = index_extents(&live);
+    let mut groups_known = true;
+    if let Some(base) = base.filter(|b| b.extension.is_none()) {
+        let mut tag = [0; 11];
+        file.read(base.end - FOOTER, &mut tag)?;
+        groups_known = !tag.starts_with(b"ADIOS-BP v2");
+    }
+    let looked_at = |object: &Object, end: u64| match groups_known {
+        true => part(object, end, steps, order),
+        false => Ok(Part { object: object.path.to_string(), process_groups: 0, holes: 0, bytes: Bytes::default() }),
+    };
+    let finish = |mut part: Part, object: &Object, index: u64| {
+        part.bytes.index = index;
+        part.bytes.dead = object.length().saturating_sub(part.bytes.all());
+        part
+    };
+    let own_index = index.iter().map(|e| e.length).sum();
+    let data_end = match base {
+        _ if subfiles => 0,
+        Some(base) if base.extension.is_none() => base.footer.process_groups,
+        _ => live.end,
+    };
+    let mut parts = vec![finish(looked_at(&file, data_end)?, &file, own_index)];
+    for k in if subfiles { object::subfiles(layout, path)? } else { Vec::new() } {
+        let object = Object::open(layout, &object::subfile(path, k))?;
+        // The subfiles of ADIOS 1.13 end with an index of their own, which readers don't use.
+        let own = Base::ending_at(&object, object.length()).ok().flatten();
+        let end =
+            own.map_or(object.length(), |b| b.extension.as_ref().map_or(b.footer.process_groups, |e| e.extent.offset));
+        parts.push(finish(looked_at(&object, end)?, &object, 0));
+    }
+    Ok(Space { steps: u64::from(steps), parts, groups_known })
+}
+
+/// What a scan of the first `end` bytes tells; `dead` is what the others leave.
+fn part(object: &Object, end: u64, steps: u32, order: ByteOrder) -> Result<Part> {
+    let scan = scan::scan(&Before { source: object, end }, order).map_err(|e| e.in_object(&*object.path))?;
+    let mut part = Part { object: object.path.to_string(), process_groups: 0, holes: 0, bytes: Bytes::default() };
+    for group in scan.groups.iter().filter(|g| g.header.time_index <= steps) {
+        let values: u64 = group.variables.iter().map(|(_, v)| v.payload.length).sum();
+        let values = values.min(group.extent.length);
+        part.process_groups += 1;
+        part.bytes.values += values;
+        part.bytes.framing += group.extent.length - values;
+    }
+    for Extent { offset, length } in scan.dead {
+        let record = source::array(object, offset);
+        if record.is_ok_and(|record| gap::length(&record, offset, order).is_some()) {
+            part.holes += 1;
+            part.bytes.holes += length;
+        }
+    }
+    Ok(part)
+}
