@@ -56,11 +56,69 @@ impl Shape {
         BoundingBox { offset: self.offset.clone(), count: self.local.clone() }
     }
 
+    /// The same without a time dimension, which ADIOS 1.x gives to blocks of a global array whose extents name the
+    /// time index: one more local extent of 1 (in front, in Fortran's files behind) and a global extent of 0 behind
+    /// the others, so that global extents and offsets are those of the dimensions that follow.
+    ///
+    /// `fortran`: where it is looked for first. Blocks without elements in that last extent are as they are.
+    pub fn without_time(mut self, fortran: bool) -> Shape {
+        let Some(last) = self.rank().checked_sub(1).filter(|last| *last > 0) else { return self };
+        let marked = self.global[last] == 0 && self.offset[last] == 0 && self.local[last] > 0;
+        if !marked || !self.is_global() {
+            return self;
+        }
+        let fits = |time: &usize| {
+            let others = (0..=last).filter(|d| d != time).zip(self.global.iter().zip(&self.offset));
+            let inside = |(d, (global, offset)): (usize, (&u64, &u64))| {
+                offset.checked_add(self.local[d]).is_some_and(|end| end <= *global)
+            };
+            self.local[*time] == 1 && others.into_iter().all(inside)
+        };
+        let places = if fortran { [last, 0] } else { [0, last] };
+        if let Some(time) = places.into_iter().find(fits) {
+            self.local.remove(time);
+            self.global.pop();
+            self.offset.pop();
+        }
+        self
+    }
+
     /// The same with the order of dimensions turned round.
     pub fn reversed(mut self) -> Shape {
         self.local.reverse();
         self.global.reverse();
         self.offset.reverse();
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_dimension_goes_and_others_stay() {
+        let c = Shape::global([1, 2, 3], [8, 3, 0], [4, 0, 0]).without_time(false);
+        assert_eq!(c, Shape::global([2, 3], [8, 3], [4, 0]));
+        let fortran = Shape::global([2, 3, 1], [8, 3, 0], [4, 0, 0]).without_time(true);
+        assert_eq!(fortran, c);
+        // Only one place fits.
+        assert_eq!(Shape::global([2, 1], [8, 0], [4, 0]).without_time(false), Shape::global([2], [8], [4]));
+        // Both fit; what the file says first.
+        let either = Shape::global([1, 2, 1], [4, 4, 0], [0, 0, 0]);
+        assert_eq!(either.clone().without_time(false).local, [2, 1]);
+        assert_eq!(either.without_time(true).local, [1, 2]);
+        for other in [
+            Shape::global([1, 0], [4, 0], [2, 0]),
+            Shape::global([1, 3], [4, 3], [2, 0]),
+            Shape::global([2, 2], [4, 0], [0, 0]),
+            Shape::global([1, 9], [4, 0], [0, 0]),
+            Shape::global([u64::MAX, 1], [4, 0], [1, 0]),
+            Shape::local([1, 3]),
+            Shape::global([1], [0], [0]),
+            Shape::default(),
+        ] {
+            assert_eq!(other.clone().without_time(false), other);
+        }
     }
 }

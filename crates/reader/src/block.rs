@@ -98,7 +98,7 @@ impl How {
             None => (set.shape.filter(|s| s.rank() > 0), None),
         };
         let kind = kind_of(original.as_ref());
-        let mut shape = original.unwrap_or_default();
+        let mut shape = original.unwrap_or_default().without_time(self.fortran);
         if self.fortran {
             shape = shape.reversed();
         }

@@ -53,7 +53,9 @@ impl Boxes {
             let mut next = || dimensions.u64("dimensions").ok();
             let (local, global, offset) = (next()?, next()?, next()?);
             is_global |= global != 0;
-            if global == JOINED || offset.checked_add(local).is_none() {
+            // An extent of nothing with something in it: a time dimension.
+            let is_odd = global == JOINED || (global == 0 && local != 0);
+            if is_odd || offset.checked_add(local).is_none() {
                 return None;
             }
             (elements, global_elements) = (elements.checked_mul(local)?, global_elements.checked_mul(global.max(1))?);

@@ -182,7 +182,7 @@ impl Sets {
         let facts = Facts {
             original: first.transform.as_ref().map_or(element, |t| t.element),
             kind: kind_of(shape),
-            rank: shape.map_or(0, Shape::rank),
+            rank: shape.map_or(0, |s| s.clone().without_time(false).rank()),
             transform: first.transform.as_ref().map(|t| t.uid.clone()),
         };
         Ok(Some(self.facts.get_or_init(|| facts)))
