@@ -35,6 +35,7 @@ pub fn picture(figure: &Drawn) -> String {
     );
     let _ = writeln!(out, "<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>");
     text(&mut out, LEFT, 24.0, "start", "font-size=\"15\"", figure.title);
+    text(&mut out, LEFT, 40.0, "start", "fill=\"#555\"", &figure.machine);
     let mut line = 0.0;
     while line <= top * 1.0001 {
         let at = y(line);

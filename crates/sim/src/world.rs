@@ -252,7 +252,7 @@ impl World {
 const MIB: f64 = (1 << 20) as f64;
 
 /// Which targets are slow: exactly as many as the share says, rounded, drawn without order.
-fn slow_targets(machine: &Machine, noise: Noise) -> Vec<bool> {
+pub(crate) fn slow_targets(machine: &Machine, noise: Noise) -> Vec<bool> {
     let count = machine.targets.count.0 as usize;
     let slow = (machine.slow.share.0 * count as f64).round() as usize;
     let mut order: Vec<usize> = (0..count).collect();

@@ -20,8 +20,9 @@ pub mod independent;
 pub mod scheduled;
 
 use crate::machine::Machine;
+use crate::noise::Noise;
 use crate::outcome::{Outcome, RankTimes};
-use crate::world::{Happened, World};
+use crate::world::{Happened, World, slow_targets};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Parameters, as in the XML. What a method doesn't know, it ignores.
@@ -206,6 +207,11 @@ pub fn run(machine: &Machine, job: &Job) -> Result<Outcome> {
     let index = index_bytes / machine.node_bandwidth() + levels * machine.network.latency_seconds.0 + writes_index;
     outcome.seconds = world.now() + agreements + machine.copy_seconds(job.size) + index;
     outcome.events = world.handled();
+    if machine.slow.share.0 > 0.0 && matches!(method, "MPI" | "MPI_COLLECTIVE") {
+        let width = machine.targets_of_a_file() as usize;
+        let slow = slow_targets(machine, Noise::new(job.seed)).iter().take(width).filter(|slow| **slow).count();
+        outcome.remarks.push(format!("{slow} of the {width} targets under its one file are slow"));
+    }
     let memory = machine.nodes.memory_gib_per_rank.0 * (1u64 << 30) as f64;
     if outcome.memory as f64 > memory {
         let what = format!(
