@@ -431,6 +431,16 @@ fn whoever_dies_takes_nobody_elses_group_with_it() {
             // The dead rank's own is there if it was told so before.
             there.retain(|r| *r != lost);
             assert_eq!(there, (0..RANKS).filter(|r| *r != lost).collect::<Vec<_>>(), "{what}");
+            // The data alone say the same, but for what the dead rank left behind.
+            let everything = contents(&place.layout, "x.bp").unwrap();
+            place.layout.remove("x.bp").unwrap();
+            let options = RecoverOptions { keep_partial: true, ..Default::default() };
+            assert_eq!(recover(&*place.layout, "x.bp", options).unwrap().steps, 3, "{what}");
+            let found = contents(&place.layout, "x.bp").unwrap();
+            let step_1 = |c: &Contents| {
+                c[&("rank".to_string(), 1)].iter().filter(|r| r[0] != lost as u8).cloned().collect::<Vec<_>>()
+            };
+            assert_eq!(step_1(&found), step_1(&everything), "{what}");
         }
     }
 }

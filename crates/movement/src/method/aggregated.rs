@@ -24,7 +24,9 @@ use crate::parts::nodes;
 use crate::parts::passing::{self, Collect, Pattern};
 use crate::parts::step_commit::{self, Commit, Files, IndexFile, Part, Written};
 use crate::parts::subfile_output::SubfileOutput;
+use crate::parts::subfiles::subfile;
 use crate::plan::sets::{Sets, by_node};
+use std::io::IoSlice;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
@@ -251,7 +253,8 @@ impl Method for Aggregated {
             shared: false,
             slots: false,
         };
-        let mut files = Closing { open: &mut open, ranks: comm.size(), spill_copy: self.spill_copy, header, pack };
+        let mut files =
+            Closing { open: &mut open, ranks: comm.size(), spill_copy: self.spill_copy, header, pack, place: None };
         let mut end = None;
         if files.open.role.writes {
             end = files.collect(comm, whole, self.pattern, self.sync, &mut part);
@@ -287,6 +290,8 @@ struct Closing<'c, 'a> {
     spill_copy: usize,
     header: &'c Header,
     pack: &'c mut Pack<'a>,
+    /// Where this rank's group was to lie in its writer's file.
+    place: Option<Extent>,
 }
 
 impl Closing<'_, '_> {
@@ -303,10 +308,26 @@ impl Closing<'_, '_> {
         let (spill, header) = (self.open.spill.as_deref(), self.header);
         let length = whole.then(|| self.pack.length());
         let pack = &mut *self.pack;
-        passing::pass(comm, to, length, piece, &mut |place, sink| {
+        passing::pass(comm, to, length, piece, &mut self.place, &mut |place, sink| {
             pack.pour(spill, place, header, writer, spill_copy, sink)
         })
         .map_err(|e| e.at_rank(rank))
+    }
+
+    /// Leaves zeros of a group that was to lie there in the writer's file.
+    fn erase(&self, place: Extent) -> Result<()> {
+        let output = &self.open.output;
+        let path = subfile(output.path(), self.open.role.set);
+        let object = output.layout().open_write(&path, OpenWrite::Existing, WriterId(output.rank()))?;
+        let end = object.length()?.min(place.offset.saturating_add(place.length));
+        let zeros = [0; 4096];
+        let mut at = place.offset;
+        while at < end {
+            let n = (end - at).min(zeros.len() as u64);
+            object.write_at(at, &[IoSlice::new(&zeros[..n as usize])])?;
+            at += n;
+        }
+        Ok(())
     }
 
     /// On a rank that writes: its own group, then the others'. Returns where the subfile ends.
@@ -368,8 +389,13 @@ impl Closing<'_, '_> {
 }
 
 impl Files for Closing<'_, '_> {
-    /// Called where the rank that was to write this one's group is lost.
+    /// Called where this rank's group did not reach its writer, or it is not known whether it did. All that are left have
+    /// met since, so that nobody writes to the first place any more.
     fn write(&mut self, _: Extent) -> Result<Written> {
+        if let Some(place) = self.place.take() {
+            // Two copies would be taken for two blocks if the index were lost. Without the file there are no two.
+            let _ = self.erase(place);
+        }
         let number = self.open.role.sets.saturating_add(self.open.output.rank());
         let writer = self.writer(number);
         let Open { output, spill, .. } = &mut *self.open;

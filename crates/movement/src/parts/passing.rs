@@ -88,9 +88,10 @@ pub type Pour<'p> = dyn FnMut(Extent, &mut dyn FnMut(&[u8]) -> Result<()>) -> Re
 ///
 /// - `length`: bytes of the group; `None`: this rank has failed, and only says so.
 /// - `piece`: bytes passed at a time.
+/// - `place`: set to where the group was to lie in the writer's file, once the writer has said so.
 ///
 /// Returns what was written of this rank. `None` where a rank was lost on the way, so that the group has to be written
-/// elsewhere, or where there was none.
+/// elsewhere (and some of it, or all, may lie at its place too), or where there was none.
 ///
 /// # Errors
 /// Of the kind that the writer's store failed with, if it did; else this rank's own.
@@ -99,9 +100,10 @@ pub fn pass(
     writer: u32,
     length: Option<u64>,
     piece: usize,
+    place: &mut Option<Extent>,
     pour: &mut Pour<'_>,
 ) -> Result<Option<Written>> {
-    match pass_on(comm, writer, length, piece, pour) {
+    match pass_on(comm, writer, length, piece, place, pour) {
         Err(e) if e.kind() == ErrorKind::PeerLost => Ok(None),
         other => other,
     }
@@ -112,23 +114,31 @@ fn pass_on(
     writer: u32,
     length: Option<u64>,
     piece: usize,
+    place: &mut Option<Extent>,
     pour: &mut Pour<'_>,
 ) -> Result<Option<Written>> {
     comm.send(writer, SIZE, &length.unwrap_or(NONE).to_le_bytes())?;
     let Some(length) = length else { return Ok(None) };
     let refused = |kind| Error::reported(kind, writer, "cannot write the process group of this rank");
-    let place = Place::decode(&comm.receive(Some(writer), PLACE)?.bytes)?;
-    if let Some(kind) = place.refused {
+    let said_place = Place::decode(&comm.receive(Some(writer), PLACE)?.bytes)?;
+    if let Some(kind) = said_place.refused {
         return Err(refused(kind));
     }
-    let extent = Extent::new(place.offset, length);
-    let mut out =
-        Out { comm, to: place.to, size: piece.max(1), left: length, piece: Vec::new(), unanswered: false, stop: None };
+    let extent = *place.insert(Extent::new(said_place.offset, length));
+    let mut out = Out {
+        comm,
+        to: said_place.to,
+        size: piece.max(1),
+        left: length,
+        piece: Vec::new(),
+        unanswered: false,
+        stop: None,
+    };
     let poured = pour(extent, &mut |bytes| out.push(bytes)).and_then(|index| out.end(LAST).map(|()| index));
     if poured.is_err() && out.stop.is_none() {
         let _ = out.end(FAILED);
     }
-    out.relay(place.from, place.groups);
+    out.relay(said_place.from, said_place.groups);
     let _ = out.answered();
     match (poured, out.stop) {
         (Err(e), Some(Stop::Lost(_))) => Err(e),
