@@ -1,0 +1,98 @@
+//! `thalweg sim`: what it prints, what it refuses, figures with their pictures.
+
+mod support;
+
+use support::{printed, run, run_in};
+use thalweg_conformance::scratch::Scratch;
+
+const PUBLISHED: [&str; 6] = ["sim", "jaguarpf-xt5", "--ranks", "32768", "--size", "768MiB"];
+
+fn with(more: &[&str]) -> String {
+    printed(&[&PUBLISHED[..], more].concat())
+}
+
+#[test]
+fn help_is_as_reviewed() {
+    insta::assert_snapshot!("help_sim", printed(&["sim", "--help"]));
+}
+
+#[test]
+fn methods_stand_beside_each_other_with_what_slow_targets_leave_of_them() {
+    insta::assert_snapshot!("sim_slow", with(&["--slow", "1%x20"]));
+}
+
+#[test]
+fn of_one_method_the_slowest_ranks_are_shown() {
+    insta::assert_snapshot!(
+        "sim_slowest",
+        with(&["--method", "MPI_LUSTRE", "-p", "writers_per_target=1", "--slowest", "3"])
+    );
+}
+
+#[test]
+fn json_says_the_same_as_the_table() {
+    let text = with(&["-m", "adaptive", "-m", "MPI_SCHEDULED", "--slow", "1%x20", "--slowest", "2", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let runs = document["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    let number = |run: usize, key: &str| runs[run][key].as_f64().unwrap();
+    for run in 0..2 {
+        let bytes = 32_768.0 * f64::from(768 << 20);
+        assert!((bytes / number(run, "seconds") / number(run, "bytes_per_second") - 1.0).abs() < 1e-9);
+        assert!((number(run, "bytes_per_second") / 110e9 - number(run, "share_of_peak")).abs() < 1e-9);
+        assert_eq!(runs[run]["slowest"].as_array().unwrap().len(), 2);
+    }
+    let kept = |run| number(run, "bytes_per_second") / number(run, "bytes_per_second_without_slow_targets");
+    assert!(kept(0) > 0.8 && kept(1) < 0.2);
+}
+
+#[test]
+fn a_figure_is_a_table_and_a_picture() {
+    let folder = Scratch::new();
+    let ran = run_in(folder.path(), &["sim", "--figure", "cug2009-7"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.out.contains("67 ranks pass data to each, 11 to the last") && ran.out.contains("Picture: cug2009-7.svg")
+    );
+    let picture = std::fs::read_to_string(folder.path().join("cug2009-7.svg")).unwrap();
+    assert!(picture.starts_with("<svg") && picture.contains("pattern=brigade"));
+    let ran = run_in(folder.path(), &["sim", "--figure", "sand-5", "--svg", "nowhere/x.svg"]);
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("nowhere/x.svg"));
+    let ran = run_in(folder.path(), &["sim", "--figure", "sand-5", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(document["figure"], "sand-5");
+    assert!(!folder.path().join("sand-5.svg").exists());
+}
+
+#[test]
+fn a_description_with_a_mistake_is_shown_its_line() {
+    let folder = Scratch::new();
+    std::fs::write(folder.path().join("mine.toml"), "name = \"mine\"\nabout = \"\"\n[targets]\ncount = 0\n").unwrap();
+    let ran = run_in(folder.path(), &["sim", "mine.toml"]);
+    assert_eq!(ran.code, 3);
+    assert!(
+        ran.err.contains("mine.toml") && ran.err.contains("line 4") && ran.err.contains("count = 0"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for (wrong, says) in [
+        (&["sim"][..], "MACHINE"),
+        (&["sim", "jaguar-xt4", "--size", "8parsec"], "8parsec"),
+        (&["sim", "jaguar-xt4", "--ranks", "0"], "--ranks"),
+        (&["sim", "jaguar-xt4", "-m", "FAST"], "FAST"),
+        (&["sim", "jaguar-xt4", "-p", "colour=red"], "colour"),
+        (&["sim", "jaguar-xt4", "--slow", "3"], "1%x20"),
+        (&["sim", "jaguar-xt4", "--background", "120%"], "1.2"),
+        (&["sim", "--figure", "cug2009-9"], "cug2009-8"),
+        (&["sim", "--figure", "sand-5", "--ranks", "3"], "--ranks"),
+    ] {
+        let ran = run(wrong);
+        assert_eq!(ran.code, 2, "{wrong:?}: {}", ran.err);
+        assert!(ran.err.contains(says) && ran.out.is_empty(), "{wrong:?}: {}", ran.err);
+    }
+}
