@@ -161,7 +161,9 @@ impl Exchange<'_> {
         }
         loop {
             if let Some(busy) = duty.as_mut().filter(|duty| duty.unknown == 0) {
-                while let Some(window) = busy.windows.pop_front_if(|w| w.is_full()) {
+                while busy.windows.front().is_some_and(Window::is_full)
+                    && let Some(window) = busy.windows.pop_front()
+                {
                     self.write(busy, window, &mut own);
                     self.call(busy)?;
                 }

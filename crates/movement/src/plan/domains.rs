@@ -257,7 +257,7 @@ mod tests {
             for number in 0..count {
                 let domain = domains.domain(number);
                 prop_assert_eq!(domain.offset, at);
-                prop_assert!(number == 0 || domain.offset % stripe == 0);
+                prop_assert!(number == 0 || domain.offset.is_multiple_of(stripe));
                 prop_assert!(length == 0 || domain.length > 0);
                 prop_assert_eq!(met.contains(&number), domain.meets(mine));
                 at += domain.length;
