@@ -139,7 +139,7 @@ fn groups_that_fill_their_stripe_but_for_a_few_bytes_leave_no_hole_that_nobody_d
     let mut filled = 0;
     for less in 0..100 {
         let place = Place::memory();
-        let count = |rank: u32, _| if rank == 0 { 8192 - less } else { 8160 };
+        let count = |rank: u32, _| if rank == 0 { 8192 - less } else { 100 };
         write(&place, 3, "num_files=1", 0..2, None, count);
         check(&place, 3, 0..2, count);
         let found = scan(&place, "x.bp.dir/x.bp.0");
@@ -211,9 +211,13 @@ fn restarting_from_an_earlier_step_drops_the_later_ones_from_every_file() {
     check(&place, 6, 2..3, |_, _| 3);
 }
 
-/// A memory store whose writes take a moment, and that counts how many go on at a time per subfile.
+/// A memory store whose writes take a moment, and that counts how many go on at a time per subfile. It says that it has
+/// some storage targets.
 struct Watched {
     inner: Memory,
+    targets: Option<u32>,
+    /// Which file was made on which.
+    made: Mutex<Vec<(String, u32)>>,
     writing: Arc<Mutex<HashMap<String, (usize, usize)>>>,
 }
 
@@ -255,6 +259,37 @@ impl Store for Watched {
     fn sync_folder(&self, folder: &str) -> Result<()> {
         self.inner.sync_folder(folder)
     }
+    fn targets(&self, _: &str) -> Result<Option<u32>> {
+        Ok(self.targets)
+    }
+    fn make_on_target(&self, name: &str, target: u32, stripe: u64) -> Result<bool> {
+        assert_eq!(stripe % (64 << 10), 0);
+        if self.targets.is_none() {
+            return Ok(false);
+        }
+        self.made.lock().unwrap().push((name.into(), target));
+        self.inner.open_write(name, OpenWrite::Replace).map(|_| true)
+    }
+}
+
+impl Watched {
+    fn new(targets: Option<u32>, writing: &Arc<Mutex<HashMap<String, (usize, usize)>>>) -> Watched {
+        Watched { inner: Memory::new(), targets, made: Mutex::default(), writing: writing.clone() }
+    }
+}
+
+#[test]
+fn files_are_made_on_the_targets_that_the_filesystem_says_it_has_before_anything_is_written() {
+    let store = Arc::new(Watched::new(Some(3), &Arc::default()));
+    let place = Place::over(store.clone());
+    write(&place, 8, "", 0..2, None, uneven(8));
+    check(&place, 8, 0..2, uneven(8));
+    let file = |k| format!("x.bp.dir/x.bp.{k}");
+    assert_eq!(*store.made.lock().unwrap(), [(file(0), 0), (file(1), 1), (file(2), 2)]);
+    // Where there are more files than targets they go round.
+    write(&place, 8, "num_files=5", 0..1, None, uneven(8));
+    check(&place, 8, 0..1, uneven(8));
+    assert_eq!(store.made.lock().unwrap()[3..].iter().map(|(_, t)| *t).collect::<Vec<_>>(), [0, 1, 2, 0, 1]);
 }
 
 impl WriteObject for WatchedObject {
@@ -290,7 +325,7 @@ impl WriteObject for WatchedObject {
 /// The most that wrote to each subfile at a time.
 fn most_writers(parameters: &str) -> Vec<usize> {
     let writing = Arc::new(Mutex::new(HashMap::new()));
-    let place = Place::over(Arc::new(Watched { inner: Memory::new(), writing: writing.clone() }));
+    let place = Place::over(Arc::new(Watched::new(None, &writing)));
     write(&place, 24, parameters, 0..2, None, |_, _| 100);
     check(&place, 24, 0..2, |_, _| 100);
     let writing = writing.lock().unwrap();

@@ -70,4 +70,12 @@ impl Layout for Direct {
     fn sync_folder(&self, folder: &str) -> Result<()> {
         self.store.sync_folder(folder)
     }
+
+    fn targets(&self, folder: &str) -> Result<Option<u32>> {
+        self.store.targets(folder)
+    }
+
+    fn make_on_target(&self, path: &str, target: u32, stripe: u64) -> Result<bool> {
+        self.store.make_on_target(path, target, stripe)
+    }
 }

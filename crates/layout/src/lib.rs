@@ -39,6 +39,19 @@ pub trait Layout: Send + Sync {
     fn make_folder(&self, path: &str) -> Result<()>;
     /// Makes the names inside a folder durable.
     fn sync_folder(&self, folder: &str) -> Result<()>;
+    /// How many storage targets the bytes of files in a folder are spread over; `None` where that is not known.
+    fn targets(&self, folder: &str) -> Result<Option<u32>> {
+        let _ = folder;
+        Ok(None)
+    }
+    /// Makes an empty file, in place of one that is there, whose bytes will all lie on one storage target (from 0).
+    /// `false`, and nothing done, where the layout knows of no targets.
+    ///
+    /// - `stripe`: bytes of a stripe, as the filesystem wants to know it; rounded up to what it takes.
+    fn make_on_target(&self, name: &str, target: u32, stripe: u64) -> Result<bool> {
+        let _ = (name, target, stripe);
+        Ok(false)
+    }
 }
 
 /// Writes one slice: what most callers of [`WriteObject::write_at`] want.

@@ -8,17 +8,20 @@
 //! | [`capability`] | what a store can do, as data |
 //! | [`life`] | whether somebody still extends an object |
 //! | [`posix`] | files below a folder of a POSIX filesystem |
+//! | [`lustre`] | storage targets of a Lustre filesystem: how many, and files on a chosen one |
 //! | [`memory`] | objects in memory, shared by all handles |
 //! | [`wrap`] | counting, slow and failing stores around any other; the forgetful store |
 //! | [`name`] | names of objects and folders, and their parts |
 //! | [`pieces`] | the runs of memory that one write puts behind each other |
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 use std::io::{IoSlice, IoSliceMut};
 use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod capability;
 pub mod life;
+#[cfg(target_os = "linux")]
+pub mod lustre;
 pub mod memory;
 pub mod name;
 pub mod pieces;
@@ -80,6 +83,19 @@ pub trait Store: Send + Sync {
     fn make_folder(&self, name: &str) -> Result<()>;
     /// Makes the names inside a folder durable (creations, renames, removals).
     fn sync_folder(&self, folder: &str) -> Result<()>;
+    /// How many storage targets the bytes of objects in a folder are spread over; `None` where that is not known.
+    fn targets(&self, folder: &str) -> Result<Option<u32>> {
+        let _ = folder;
+        Ok(None)
+    }
+    /// Makes an empty object, in place of one that is there, whose bytes will all lie on one storage target (from 0).
+    /// `false`, and nothing done, where the store knows of no targets.
+    ///
+    /// - `stripe`: bytes of a stripe, as the filesystem wants to know it; rounded up to what it takes.
+    fn make_on_target(&self, name: &str, target: u32, stripe: u64) -> Result<bool> {
+        let _ = (name, target, stripe);
+        Ok(false)
+    }
 }
 
 /// An object open for reading; any thread may call it.

@@ -13,6 +13,8 @@
 //! | full     | `NoSpace` with object and first byte not written; what was written before stays |
 //! | on network filesystems | a failed write may be told by `sync` only |
 
+#[cfg(target_os = "linux")]
+use crate::lustre;
 use crate::pieces::{self, Rest};
 use crate::{Capability, Durability, Hold, Life, OpenWrite, ReadObject, Rename, Stat, Store, WriteObject, name};
 use std::fs::{self, File, OpenOptions};
@@ -162,6 +164,19 @@ impl Store for Posix {
             Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
             Err(e) => Err(failed("sync folder", &path, e.into())),
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn targets(&self, folder: &str) -> Result<Option<u32>> {
+        let path = self.path(folder)?;
+        lustre::targets(&lustre::System, &path).map_err(|e| failed("count storage targets of", &path, e))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn make_on_target(&self, name: &str, target: u32, stripe: u64) -> Result<bool> {
+        let path = self.path(name)?;
+        let made = lustre::make_on(&lustre::System, &path, target, stripe);
+        made.map_err(|e| failed(&format!("make on storage target {target}"), &path, e))
     }
 }
 

@@ -5,7 +5,7 @@
 //! | who writes   | every rank its process group; rank 0 also the index |
 //! | when         | inside `close`, when the rank `writers_per_target` places before it at the same target has written |
 //! | where        | rank r in subfile `<name>.dir/<name>.K`, K = r modulo `num_files`, at a stripe's boundary; the index in `<name>` |
-//! | what moves   | a token per open and per turn, the largest size (one reduction), index fragments to rank 0 (one gather), outcomes (two reductions; one more with the ends of the files where they are extended); no data |
+//! | what moves   | a token per open and per turn, the largest size (one reduction), index fragments to rank 0 (one gather), outcomes (two reductions; one more with the ends of the files where they are extended), the number of targets (one broadcast, unless `targets` says it); no data |
 //! | memory       | what waits for close, within the buffer limit; beyond it blocks go to the rank's own spill file |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
 //! | on failure   | a rank that fails passes its turn on; all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::parts::step_commit`] |
@@ -80,6 +80,9 @@ const COPY: Parameter = Parameter {
 const fn ignored(key: &'static str) -> Parameter {
     Parameter { key, about: "as in ADIOS 1.x; accepted, changes nothing: stripes follow the largest process group" }
 }
+
+/// What a filesystem is told of stripes: with one per file it decides nothing about where bytes lie.
+const STRIPE_ON_TARGET: u64 = 1 << 20;
 
 /// Storage targets where nobody says how many there are.
 const USUAL_TARGETS: u32 = 4;
@@ -198,6 +201,30 @@ impl Open {
     }
 }
 
+/// Collective: the storage targets there are, as rank 0 sees them.
+fn targets_of(request: &OpenRequest<'_>) -> Result<u32> {
+    let mut bytes = Vec::new();
+    if request.comm.rank() == 0 {
+        // A filesystem that fails to say how many it has may well write.
+        let known = request.layout.targets(folder_of(request.path)).ok().flatten();
+        bytes.extend(known.unwrap_or(USUAL_TARGETS).to_le_bytes());
+    }
+    request.comm.broadcast(0, &mut bytes)?;
+    Ok(bytes.try_into().map_or(USUAL_TARGETS, u32::from_le_bytes))
+}
+
+/// Makes a new subfile on its storage target, where the filesystem has such. Returns how it is then opened.
+fn place_file(request: &OpenRequest<'_>, files: &Striped, file: u32, path: &str) -> OpenWrite {
+    match request.layout.make_on_target(path, files.target(file), STRIPE_ON_TARGET) {
+        Ok(true) => OpenWrite::Existing,
+        Ok(false) => OpenWrite::Replace,
+        Err(e) => {
+            tracing::warn!("the file lies where the filesystem puts it: {e}");
+            OpenWrite::Replace
+        }
+    }
+}
+
 impl Method for Scheduled {
     fn name(&self) -> &'static str {
         "MPI_SCHEDULED"
@@ -205,7 +232,10 @@ impl Method for Scheduled {
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let (rank, ranks) = (request.comm.rank(), request.comm.size());
-        let targets = self.targets.unwrap_or(USUAL_TARGETS);
+        let targets = match self.targets {
+            Some(targets) => targets,
+            None => targets_of(request)?,
+        };
         let files = Striped::new(ranks, self.files.unwrap_or(targets), targets, 1)?;
         let file = files.file(rank);
         let file_path = subfile(request.path, file);
@@ -221,6 +251,7 @@ impl Method for Scheduled {
                 request.layout.make_folder(&subfile_folder(request.path))?;
                 first = Some(begin(request, files.files, self.sync).map_err(|e| e.in_object(request.path))?);
             }
+            let how = if how == OpenWrite::Replace { place_file(request, &files, file, &file_path) } else { how };
             request.layout.open_write(&file_path, how, WriterId(rank))
         });
         let (object, outcome) = match object {

@@ -168,6 +168,14 @@ impl<W: Watch + 'static> Store for Around<W> {
     fn sync_folder(&self, folder: &str) -> Result<()> {
         self.ask(Asked::SyncFolder, folder, || self.inner.sync_folder(folder))
     }
+
+    fn targets(&self, folder: &str) -> Result<Option<u32>> {
+        self.inner.targets(folder)
+    }
+
+    fn make_on_target(&self, name: &str, target: u32, stripe: u64) -> Result<bool> {
+        self.inner.make_on_target(name, target, stripe)
+    }
 }
 
 struct OpenForReading<W> {
