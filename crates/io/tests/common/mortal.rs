@@ -1,5 +1,7 @@
 //! A rank that dies at a chosen moment: a communicator that leaves the run, and a store whose write does.
 
+#![allow(dead_code)]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_comm::threads::ThreadCommunicator;
@@ -22,6 +24,16 @@ pub enum Moment {
 struct State {
     moment: Option<Moment>,
     handle: ThreadCommunicator,
+    /// A dead process writes nothing, however long its thread goes on.
+    dead: bool,
+}
+
+impl State {
+    fn die(&mut self) {
+        self.moment = None;
+        self.dead = true;
+        self.handle.leave();
+    }
 }
 
 /// The life of one rank, shared by its communicators and its store.
@@ -30,7 +42,7 @@ pub struct Life(Arc<Mutex<State>>);
 
 impl Life {
     pub fn of(handle: ThreadCommunicator) -> Life {
-        Life(Arc::new(Mutex::new(State { moment: None, handle })))
+        Life(Arc::new(Mutex::new(State { moment: None, handle, dead: false })))
     }
 
     /// From now on.
@@ -40,7 +52,7 @@ impl Life {
 
     /// Now.
     pub fn end(&self) {
-        self.0.lock().unwrap().handle.leave();
+        self.0.lock().unwrap().die();
     }
 
     pub fn communicator(&self) -> Mortal {
@@ -56,8 +68,7 @@ impl Life {
         let mut state = self.0.lock().unwrap();
         match &mut state.moment {
             Some(Moment::Message(0)) => {
-                state.moment = None;
-                state.handle.leave();
+                state.die();
             }
             Some(Moment::Message(n)) => *n -= 1,
             _ => {}
@@ -68,8 +79,7 @@ impl Life {
         let mut state = self.0.lock().unwrap();
         match &mut state.moment {
             Some(Moment::Call(0)) => {
-                state.moment = None;
-                state.handle.leave();
+                state.die();
             }
             Some(Moment::Call(n)) => *n -= 1,
             _ => {}
@@ -87,11 +97,13 @@ impl Watch for Deadly {
 
     fn before(&self, operation: &Operation<'_>) -> Verdict {
         let mut state = self.0.0.lock().unwrap();
+        if state.dead {
+            return Verdict::Fail(Error::new(ErrorKind::Io, "dead"));
+        }
         if operation.asked != Asked::Write || state.moment != Some(Moment::Write) {
             return Verdict::Pass;
         }
-        state.moment = None;
-        state.handle.leave();
+        state.die();
         Verdict::FailAfter(operation.bytes / 2, Error::new(ErrorKind::Io, "died"))
     }
 }
