@@ -36,11 +36,11 @@ fn json_says_the_same_as_the_table() {
     let runs = document["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 2);
     let number = |run: usize, key: &str| runs[run][key].as_f64().unwrap();
-    for run in 0..2 {
+    for (run, of) in runs.iter().enumerate() {
         let bytes = 32_768.0 * f64::from(768 << 20);
         assert!((bytes / number(run, "seconds") / number(run, "bytes_per_second") - 1.0).abs() < 1e-9);
         assert!((number(run, "bytes_per_second") / 110e9 - number(run, "share_of_peak")).abs() < 1e-9);
-        assert_eq!(runs[run]["slowest"].as_array().unwrap().len(), 2);
+        assert_eq!(of["slowest"].as_array().unwrap().len(), 2);
     }
     let kept = |run| number(run, "bytes_per_second") / number(run, "bytes_per_second_without_slow_targets");
     assert!(kept(0) > 0.8 && kept(1) < 0.2);

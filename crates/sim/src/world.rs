@@ -221,7 +221,7 @@ impl World {
     }
 
     /// The next thing that happens; `None` when nothing is left.
-    pub fn next(&mut self) -> Option<Happened> {
+    pub fn step(&mut self) -> Option<Happened> {
         while let Some(entry) = self.events.pop() {
             self.handled += 1;
             let stale =

@@ -192,7 +192,7 @@ pub fn run(machine: &Machine, job: &Job) -> Result<Outcome> {
     let mut world = World::new(machine, job.seed, sender(machine, job.ranks, outcome.writers));
     turns.begin(&mut world, &mut outcome.times);
     while !turns.done() {
-        match world.next() {
+        match world.step() {
             Some(what) => turns.happened(what, &mut world, &mut outcome.times),
             None => break,
         }
