@@ -72,7 +72,12 @@ alike() {
         complex) drop=' (min|max|avg|std)=[^ ]*' ;;
     esac
     # The reference's sums of squares overflow.
-    sed -E -e "s#$drop##g" -e 's/std=-?nan/std=0/'
+    sed -E -e "s#$drop##g" -e 's/std=-?nan/std=0/' | if [[ $1 == joined ]]; then without_boxes; else cat; fi
+}
+# There the boxes of blocks with a time dimension are what happens to be in memory, and of a local array each extent of 1 is taken
+# for time; bpls compares that one.
+without_boxes() {
+    awk '/^  var |^[a-z]/ { own = /^  var [0-9]+ own/ } !own && !/^    block /'
 }
 
 # between CASE: the same between a file of theirs and one of ours
@@ -84,14 +89,19 @@ between() {
         # There an attribute of a variable's value is 0, here the value.
         bound) drop='(^  attr .*)|(^ .* attr .*)' ;;
         complex) drop='= (null|[(]).*' ;;
+        # The name of the other file.
+        far_mesh) drop='size=[0-9]+ "meshes[^"]*"|file=meshes.*|"meshes[^"]*"' ;;
     esac
     # Attributes of meshes have another order; all lines of attributes are compared, sorted, without their numbers.
     alike "$1" | sed -E -e "s#$drop##g" -e 's/^  attr [0-9]+/  attr/' |
         awk '/^  attr/ { print | "sort"; next } { close("sort"); print }'
 }
 
+# What the reference says on the way, and attributes of its own.
+mine() { grep -Eav '__adios__|^mesh structure .* is not supported' || true; }
+
 dump() { # dump PROGRAM FILE MODE
-    (cd "$work" && timeout 60 "./$1" "$2" "$3" 2>>stderr.log) | grep -av '__adios__' || true
+    (cd "$work" && timeout 60 "./$1" "$2" "$3" 2>>stderr.log) | mine || true
 }
 
 same() { # same NAME FILE FILE
@@ -102,11 +112,13 @@ same() { # same NAME FILE FILE
     [[ $status == 0 ]] || head -n 20 "$work/diff.txt" | cut -c1-200
 }
 
-cases=(global local strings bound complex empty paths groups steps blocks meshes links squeezed)
+cases=(global local strings bound complex empty paths groups steps blocks meshes links squeezed transforms joined far_mesh)
 for ranks in 1 3 4; do
     for case in "${cases[@]}"; do
         for by in 1 us; do
-            try "written: $case, $ranks ranks, by $by" run "$ranks" "./write.$by" "$case" "$case-$ranks-$by.bp"
+            description=()
+            [[ $case != transforms ]] || description=("$here/c/transforms.xml")
+            try "written: $case, $ranks ranks, by $by" run "$ranks" "./write.$by" "$case" "$case-$ranks-$by.bp" "${description[@]}"
         done
         modes=(file stream)
         # Once is enough; and there a stream over two groups ends the program.
@@ -128,6 +140,17 @@ for ranks in 1 3 4; do
                 sort >"$work/$by.bpls"
         done
         same "bpls sees the same: $case, $ranks ranks" "$work"/{1,us}.bpls
+    done
+    for case in global steps transforms joined; do
+        for of in 1 us; do
+            for by in 1 us; do
+                status=0
+                run "$ranks" "./dump.$by" "$case-$ranks-$of.bp" stream >"$work/$of-$by.txt" || status=$?
+                say "$status" "a stream read by $by on $ranks ranks: $case of $of"
+                mine <"$work/$of-$by.txt" | alike "$case" >"$work/$of-$by.alike"
+            done
+            same "streams give the same on $ranks ranks: $case of $of" "$work/$of"-{1,us}.alike
+        done
     done
     for of in 1 us; do
         files=()

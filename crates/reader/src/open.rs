@@ -504,7 +504,8 @@ impl Reader {
                 let holds = |t: &Trailer| {
                     u64::from(t.time_index) == block.step + 1 && t.group.end() > Some(block.record_offset)
                 };
-                let trailer = starts.into_iter().rev().find_map(|at| scan::trailer_at(&object, at, order).filter(holds));
+                let trailer =
+                    starts.into_iter().rev().find_map(|at| scan::trailer_at(&object, at, order).filter(holds));
                 if let Some(trailer) = trailer {
                     return Ok(Some(trailer.rank));
                 }

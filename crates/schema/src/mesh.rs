@@ -218,6 +218,8 @@ pub fn mesh_attributes(group: &Group) -> Vec<Attribute> {
             }
         }
     }
+    // Where a mesh lies may have been said before it was defined.
+    out.list.retain(|a| !group.attributes.iter().any(|own| own.path.is_empty() && own.name == a.name));
     out.list
 }
 

@@ -1,5 +1,5 @@
-/* write CASE FILE: writes one file with the calls of adios.h that need no XML. Compiled against ADIOS 1.13 and against
- * Thalweg; what readers say of the two files is compared. Each case is a function below. */
+/* write CASE FILE [XML]: writes one file with the calls of adios.h, described by the XML if there is one. Compiled against
+ * ADIOS 1.13 and against Thalweg; what readers say of the two files is compared. Each case is a function below. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -334,12 +334,84 @@ static void squeezed(void)
     }
 }
 
+/* Every transform that both have, chosen in transforms.xml. */
+static void transforms(void)
+{
+    static const char *const reals[] = {"plain",         "identity", "zlib",     "bzip2",         "lz4",
+                                        "blosc",         "shuffled", "accurate", "precise",       "rated"};
+    for (int step = 0; step < 2; step++) {
+        int n = 20, N = 20 * size, o = 20 * rank;
+        double v[800];
+        float f[20];
+        int64_t whole[400];
+        for (int k = 0; k < 800; k++) v[k] = 0.125 * (k / 40) + rank + 10 * step;
+        for (int k = 0; k < 20; k++) f[k] = (float)(k + rank) * 0.5f;
+        for (int k = 0; k < 400; k++) whole[k] = 1000 * rank + k / 20 - step;
+        int64_t file = open_step("transforms", step);
+        adios_write(file, "n", &n);
+        adios_write(file, "N", &N);
+        adios_write(file, "o", &o);
+        for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) adios_write(file, reals[i], v);
+        adios_write(file, "single", f);
+        adios_write(file, "whole", whole);
+        adios_write(file, "local", whole);
+        adios_close(file);
+    }
+}
+
+/* Arrays joined over time: a time dimension, which a block has one element of. */
+static void joined(void)
+{
+    int64_t g = 0;
+    adios_declare_group(&g, "joined", "iteration", adios_stat_full);
+    adios_select_method(g, "MPI", "", "");
+    adios_define_var(g, "n", "", adios_integer, "", "", "");
+    adios_define_var(g, "N", "", adios_integer, "", "", "");
+    adios_define_var(g, "o", "", adios_integer, "", "", "");
+    adios_define_var(g, "field", "", adios_double, "iteration,n,2", "N,2", "o,0");
+    adios_define_var(g, "line", "", adios_integer, "iteration,n", "N", "o");
+    adios_define_var(g, "own", "", adios_real, "iteration,3", "", "");
+    for (int step = 0; step < 5; step++) {
+        int n = 2, N = 2 * size, o = 2 * rank, line[2];
+        double field[4];
+        float own[3];
+        for (int k = 0; k < 4; k++) field[k] = 100 * step + 4 * rank + k + 0.5;
+        for (int k = 0; k < 2; k++) line[k] = 10 * step - 2 * rank - k;
+        for (int k = 0; k < 3; k++) own[k] = (float)(10 * step + rank) + 0.25f * (float)k;
+        int64_t f = open_step("joined", step);
+        adios_write(f, "n", &n);
+        adios_write(f, "N", &N);
+        adios_write(f, "o", &o);
+        adios_write(f, "field", field);
+        adios_write(f, "line", line);
+        adios_write(f, "own", own);
+        adios_close(f);
+    }
+}
+
+/* A variable on a mesh that lies in another file: the one that `meshes` writes, whose name has the same end. */
+static void far_mesh(void)
+{
+    int64_t g = group_of("far_mesh", adios_stat_default);
+    char other[1000];
+    snprintf(other, sizeof other, "meshes%s", path + strlen("far_mesh"));
+    adios_define_schema_version(g, "1.1");
+    adios_define_var(g, "v", "", adios_double, "4", "4", "0");
+    adios_define_mesh_file(g, "even", other);
+    adios_define_var_mesh(g, "v", "even");
+    double v[4] = {1, 2, 3, 4};
+    int64_t f = open_step("far_mesh", 0);
+    if (rank == 0) adios_write(f, "v", v);
+    adios_close(f);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {{"global", global}, {"local", local},   {"strings", strings}, {"bound", bound},   {"complex", complex},
              {"empty", empty},   {"paths", paths},   {"groups", groups},   {"steps", steps},   {"blocks", blocks},
-             {"meshes", meshes}, {"links", links},   {"squeezed", squeezed}};
+             {"meshes", meshes}, {"links", links},   {"squeezed", squeezed},
+             {"transforms", transforms}, {"joined", joined}, {"far_mesh", far_mesh}};
 
 int main(int argc, char **argv)
 {
@@ -348,8 +420,12 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (argc < 3) return 2;
     path = argv[2];
-    adios_init_noxml(MPI_COMM_WORLD);
-    adios_set_max_buffer_size(10);
+    if (argc > 3) {
+        adios_init(argv[3], MPI_COMM_WORLD);
+    } else {
+        adios_init_noxml(MPI_COMM_WORLD);
+        adios_set_max_buffer_size(10);
+    }
     int found = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (strcmp(argv[1], cases[i].name) == 0) cases[i].run(), found = 1;

@@ -5,7 +5,7 @@ use crate::error::{Doing, Outcome};
 use crate::process::{self, lock};
 use std::ffi::{c_char, c_int};
 use thalweg_schema::{GroupBuilder, Mesh};
-use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_types::{ElementType, Error, ErrorKind, Result};
 
 /// Changes a group's meshes.
 fn change(group: i64, f: impl FnOnce(&mut GroupBuilder) -> Result<()>) -> Outcome<()> {
@@ -169,8 +169,19 @@ pub unsafe extern "C" fn adios_define_var_hyperslab(
 /// See [`super`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adios_define_mesh_file(group: i64, name: *const c_char, file: *const c_char) -> c_int {
-    // SAFETY: from C.
-    unsafe { about_mesh(group, name, file, |mesh, text| mesh.file = Some(text)) }
+    status(|| {
+        // SAFETY: from C.
+        let (name, file) = unsafe { (pointer::text(name, "a name")?, pointer::text(file, "a value")?.to_string()) };
+        let shared = process::group(group)?;
+        if let Ok(mesh) = lock(&shared).builder.mesh_mut(name) {
+            mesh.file = Some(file);
+            return Ok(());
+        }
+        // It may never be defined here: the other file has the rest.
+        let attribute = format!("/adios_schema/{name}/mesh-file");
+        change(group, |builder| builder.define_attribute(&attribute, "", ElementType::String, &file))?;
+        process::keep_for_mesh(group, name, Box::new(move |mesh| mesh.file = Some(file)))
+    })
 }
 
 /// The group that holds a mesh's variables.
