@@ -218,6 +218,35 @@ static void files(const char *path)
     adios_available_transform_methods_free(transforms);
 }
 
+/* A file whose program had dimensions fastest first and did not say so. */
+static void turned_round(const char *path)
+{
+    ADIOS_FILE *f = adios_read_open_file(path, ADIOS_READ_METHOD_BP, MPI_COMM_WORLD);
+    adios_reset_dimension_order(f, 1);
+    ADIOS_VARINFO *v = adios_inq_var(f, "T");
+    is(adios_read_get_dimension_order(f) == 1 && v && v->ndim == 2 && v->dims[0] == 4 && v->dims[1] == (uint64_t)(2 * size),
+       "dimensions are turned round where the program says so");
+    is(adios_inq_var_blockinfo(f, v) == 0 && v->blockinfo[rank].start[0] == 0 &&
+           v->blockinfo[rank].start[1] == (uint64_t)(2 * rank) && v->blockinfo[rank].count[1] == 2,
+       "those of blocks, too");
+    adios_free_varinfo(v);
+    /* The bytes of a block are as they were; the dimension named last is the slow one now. */
+    const uint64_t start[2] = {1, (uint64_t)(2 * rank)}, count[2] = {2, 2};
+    ADIOS_SELECTION *s = adios_selection_boundingbox(2, start, count);
+    double T[4] = {0};
+    is(adios_schedule_read(f, s, "T", 1, 1, T) == 0 && adios_perform_reads(f, 1) == 0 && T[0] == 102 + 8 * rank &&
+           T[1] == 103 + 8 * rank && T[2] == 104 + 8 * rank && T[3] == 105 + 8 * rank,
+       "and of boxes");
+    adios_selection_delete(s);
+    adios_reset_dimension_order(f, 0);
+    v = adios_inq_var(f, "T");
+    is(v && v->dims[1] == 4, "and back");
+    adios_free_varinfo(v);
+    adios_reset_dimension_order(NULL, 1);
+    is(adios_errno == err_invalid_file_pointer, "not of no file");
+    adios_read_close(f);
+}
+
 static void streams(const char *path)
 {
     is(adios_read_open("none.bp", ADIOS_READ_METHOD_BP, MPI_COMM_WORLD, ADIOS_LOCKMODE_NONE, 0.2f) == NULL &&
@@ -255,6 +284,7 @@ int main(int argc, char **argv)
     adios_read_init_method(ADIOS_READ_METHOD_BP, MPI_COMM_WORLD, "verbose=0; max_chunk_size=1");
     written(argv[1]);
     files(argv[1]);
+    turned_round(argv[1]);
     streams(argv[1]);
     adios_read_finalize_method(ADIOS_READ_METHOD_BP);
     MPI_Finalize();
