@@ -36,7 +36,7 @@ pub struct Params {
     pub aggregators: Option<u32>,
     /// `pattern`: whether sets pass data along a chain (`brigade`) or straight to their writer (`simple`).
     pub brigade: bool,
-    /// `chunk`: bytes that pass through an aggregator at a time.
+    /// `chunk` (`MPI_COLLECTIVE`: `buffer`): bytes that pass through an aggregator at a time.
     pub chunk: u64,
     /// `stuck`: how many times what is usual makes a write stuck.
     pub stuck: f64,
@@ -79,7 +79,9 @@ impl Params {
                         _ => return Err(bad("simple or brigade")),
                     }
                 }
-                "chunk" => params.chunk = size(value).filter(|n| *n > 0).ok_or_else(|| bad("a size above 0"))?,
+                "chunk" | "buffer" => {
+                    params.chunk = size(value).filter(|n| *n > 0).ok_or_else(|| bad("a size above 0"))?
+                }
                 "stuck" => {
                     let stuck = value.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 1.0);
                     params.stuck = stuck.ok_or_else(|| bad("a number of at least 1"))?;
