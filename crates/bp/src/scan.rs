@@ -1,6 +1,6 @@
 //! Scanning: what can be told from the process groups alone, without any index.
 //!
-//! Groups lie one behind the other; between them lie indexes, step records and gaps that carry their own length. Where the
+//! Groups lie one behind the other; between them lie indexes, step records and holes that carry their own length. Where the
 //! bytes are none of these (an index of another library, the hole a failed rank left), the next trailer, extension
 //! section or step record is searched. A group of ours is whole when its trailer checks and its framing does; a group
 //! without trailer (ADIOS 1.13) when its records fill it exactly.
@@ -8,7 +8,7 @@
 use crate::characteristic::{Location, Transform};
 use crate::checksum::Crc32c;
 use crate::extension::{self, Records, Tag};
-use crate::gap;
+use crate::hole;
 use crate::index::Index;
 use crate::process_group::{Applied, AttributeRecord, Block, Header, SECTION_HEAD, VariableRecord};
 use crate::source::{self, Metered, Source};
@@ -43,7 +43,7 @@ pub type Undo<'u> = &'u dyn Fn(&Transform, &[u8]) -> Result<Option<Vec<u8>>>;
 pub struct Scan {
     /// Whole process groups in the order of the file.
     pub groups: Vec<Found>,
-    /// Indexes, step records, gaps and bytes that are nothing.
+    /// Indexes, step records, holes and bytes that are nothing.
     pub dead: Vec<Extent>,
     /// Where the first torn process group starts, and why it is none.
     pub torn: Option<(u64, Error)>,
@@ -94,7 +94,7 @@ pub fn scan(source: &(impl Source + ?Sized), order: ByteOrder) -> Result<Scan> {
     Ok(scan)
 }
 
-/// The length of the index, step record or gap that starts at `at`; its end is looked at too, as a damaged length must not
+/// The length of the index, step record or hole that starts at `at`; its end is looked at too, as a damaged length must not
 /// lead past process groups.
 fn known_length(
     source: &impl Source,
@@ -107,7 +107,7 @@ fn known_length(
         return Ok(None);
     }
     let head: [u8; extension::HEAD as usize] = source::array(source, at)?;
-    if let Some(length) = gap::length(&head, at, order) {
+    if let Some(length) = hole::length(&head, at, order) {
         // The file may end in it.
         return Ok(Some(length.min(left)));
     }

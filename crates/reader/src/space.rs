@@ -11,7 +11,7 @@
 use crate::object::{self, Before, Object};
 use crate::verify::index_extents;
 use thalweg_bp::footer::FOOTER;
-use thalweg_bp::gap;
+use thalweg_bp::hole;
 use thalweg_bp::live::{Base, Live};
 use thalweg_bp::scan;
 use thalweg_bp::source::{self, Source};
@@ -148,7 +148,7 @@ fn part(object: &Object, end: u64, steps: u32, order: ByteOrder) -> Result<Part>
     }
     for Extent { offset, length } in scan.dead {
         let record = source::array(object, offset);
-        if record.is_ok_and(|record| gap::length(&record, offset, order).is_some()) {
+        if record.is_ok_and(|record| hole::length(&record, offset, order).is_some()) {
             part.holes += 1;
             part.bytes.holes += length;
         }

@@ -12,7 +12,7 @@
 //!
 //! Opens are serialised in each file, and the files start one after the other, so that a metadata server sees few at a
 //! time. A stripe is the largest process group, rounded up to 64 KiB; what a group leaves of it is a hole that is not
-//! written, but for a record that tells how long it is ([`thalweg_bp::gap`]). `thalweg stat` counts the holes.
+//! written, but for a record that tells how long it is ([`thalweg_bp::hole`]). `thalweg stat` counts the holes.
 //!
 //! A step begins behind the end of its subfile, as the first rank of the file finds it. On Lustre the files are made with
 //! one stripe on a chosen target before their first byte is written, where the store knows how ([`thalweg_layout::Layout`]).
@@ -34,7 +34,7 @@ use crate::plan::stripes::Striped;
 use crate::plan::turns;
 use std::io::IoSlice;
 use std::sync::Arc;
-use thalweg_bp::gap;
+use thalweg_bp::hole;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
@@ -181,10 +181,10 @@ impl Open {
     }
 
     /// Tells scans how far it is from byte `from` of the file to byte `to`.
-    fn mark_gap(&self, from: u64, to: u64) -> Result<()> {
+    fn mark_hole(&self, from: u64, to: u64) -> Result<()> {
         match to.checked_sub(from) {
-            Some(length) if length >= gap::LENGTH => {
-                let record = gap::encode(Extent::new(from, length));
+            Some(length) if length >= hole::LENGTH => {
+                let record = hole::encode(Extent::new(from, length));
                 self.object.write_at(from, &[IoSlice::new(&record)])
             }
             _ => Ok(()),
@@ -192,12 +192,12 @@ impl Open {
     }
 
     /// Marks what is left of this rank's stripe behind `end`, and for the first rank of a file what lies before it.
-    fn mark_gaps(&self, stripe: Extent, end: u64) -> Result<()> {
+    fn mark_holes(&self, stripe: Extent, end: u64) -> Result<()> {
         if self.leads() {
-            self.mark_gap(self.base(), stripe.offset)?;
+            self.mark_hole(self.base(), stripe.offset)?;
         }
         let is_last = self.files.place_in_file(self.rank) + 1 == self.files.ranks_of(self.file);
-        if is_last { Ok(()) } else { self.mark_gap(end, stripe.offset + stripe.length) }
+        if is_last { Ok(()) } else { self.mark_hole(end, stripe.offset + stripe.length) }
     }
 }
 
@@ -356,7 +356,7 @@ impl Closing<'_, '_> {
         }
         if let (None, Some(stripe)) = (part.extent(), self.stripe.take()) {
             // Best effort: without it a scan searches the stripe.
-            let _ = self.open.mark_gaps(stripe, stripe.offset);
+            let _ = self.open.mark_holes(stripe, stripe.offset);
         }
         drop(turn);
     }
@@ -369,7 +369,7 @@ impl Files for Closing<'_, '_> {
         let mut write = || {
             let fragment = open.spill.write(self.pack, &*open.object, extent, self.header, writer)?;
             if let Some(stripe) = self.stripe {
-                open.mark_gaps(stripe, extent.offset + extent.length)?;
+                open.mark_holes(stripe, extent.offset + extent.length)?;
             }
             Ok(fragment)
         };

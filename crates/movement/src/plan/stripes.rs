@@ -8,13 +8,13 @@
 //! | which target | a file has one, files begin on consecutive targets and go round where there are more files than targets |
 //!
 //! What a group leaves of its stripe is a hole: [`Striped::padding`] counts it. A hole too short for the record that tells of it
-//! ([`thalweg_bp::gap`]) is no hole: the group before it ends with zeros.
+//! ([`thalweg_bp::hole`]) is no hole: the group before it ends with zeros.
 //!
 //! Source: Lofstead et al., CUG 2009: files split over targets, offsets at stripe boundaries, the stripe size rounded up from the
 //! largest group. Lustre asks for stripe sizes that are multiples of 64 KiB.
 
 use super::{File, Placement};
-use thalweg_bp::gap;
+use thalweg_bp::hole;
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
 /// What stripe sizes are multiples of.
@@ -75,7 +75,7 @@ impl Striped {
     /// The first stripe's boundary behind `base` bytes that leaves no hole, or one that a record fits.
     pub fn start(&self, base: u64) -> Option<u64> {
         match base.checked_next_multiple_of(self.stripe)? {
-            start if start == base || start - base >= gap::LENGTH => Some(start),
+            start if start == base || start - base >= hole::LENGTH => Some(start),
             start => start.checked_add(self.stripe),
         }
     }
@@ -96,7 +96,7 @@ impl Striped {
         match self.stripe_of(rank, base) {
             Some(stripe) if size <= stripe.length => {
                 let hole = stripe.length - size;
-                let length = if hole < gap::LENGTH { stripe.length } else { size };
+                let length = if hole < hole::LENGTH { stripe.length } else { size };
                 let extent = Extent::new(stripe.offset, length);
                 Ok(Placement { rank, file: File::Subfile(self.file(rank)), extent, turn })
             }
@@ -155,8 +155,8 @@ mod tests {
                 let File::Subfile(file) = placed.file else { panic!() };
                 prop_assert_eq!(placed.extent.offset % striped.stripe, 0);
                 let hole = placed.extent.offset.checked_sub(ends[file as usize]).unwrap();
-                prop_assert!(hole == 0 || hole >= gap::LENGTH, "a hole of {} bytes", hole);
-                prop_assert!(placed.extent.length >= size(rank) && placed.extent.length - size(rank) < gap::LENGTH);
+                prop_assert!(hole == 0 || hole >= hole::LENGTH, "a hole of {} bytes", hole);
+                prop_assert!(placed.extent.length >= size(rank) && placed.extent.length - size(rank) < hole::LENGTH);
                 ends[file as usize] = placed.extent.offset + placed.extent.length;
             }
         }

@@ -1,4 +1,4 @@
-//! Gap records: bytes between process groups that hold nothing, described where they start, so that a scan without an
+//! Hole records: bytes between process groups that hold nothing, described where they start, so that a scan without an
 //! index goes on behind them at once.
 //!
 //! A writer that puts process groups at stripe boundaries leaves holes behind them; foreign readers, who go by the index,
@@ -6,9 +6,9 @@
 //!
 //! | byte | size | field |
 //! |---|---|---|
-//! | 0 | 8 | magic `TWGAPREC` |
+//! | 0 | 8 | magic `TWHOLERC` |
 //! | 8 | 8 | where the record starts in its file |
-//! | 16 | 8 | length of the gap, this record included; it may reach behind the end of the file |
+//! | 16 | 8 | length of the hole, this record included; it may reach behind the end of the file |
 //! | 24 | 4 | CRC-32C of the bytes up to here |
 //! | 28 | 4 | 0 |
 
@@ -17,28 +17,28 @@ use crate::wire::{Cursor, Put};
 use thalweg_types::{ByteOrder, Extent};
 
 /// How it starts.
-pub const MAGIC: &[u8; 8] = b"TWGAPREC";
-/// Bytes of the record, and of the shortest gap.
+pub const MAGIC: &[u8; 8] = b"TWHOLERC";
+/// Bytes of the record, and of the shortest hole.
 pub const LENGTH: u64 = 32;
 
-/// The record of a gap.
-pub fn encode(gap: Extent) -> [u8; LENGTH as usize] {
+/// The record of a hole.
+pub fn encode(hole: Extent) -> [u8; LENGTH as usize] {
     let mut bytes = Vec::with_capacity(LENGTH as usize);
     bytes.put(MAGIC);
-    bytes.put_u64(gap.offset);
-    bytes.put_u64(gap.length);
+    bytes.put_u64(hole.offset);
+    bytes.put_u64(hole.length);
     bytes.put_u32(crc32c(&bytes));
     let mut record = [0; LENGTH as usize];
     record[..bytes.len()].copy_from_slice(&bytes);
     record
 }
 
-/// The length of the gap whose record, found at byte `at`, this is; `None` where it is none or was of another place.
+/// The length of the hole whose record, found at byte `at`, this is; `None` where it is none or was of another place.
 pub fn length(record: &[u8; LENGTH as usize], at: u64, order: ByteOrder) -> Option<u64> {
     let mut c = Cursor::new(record, order, at);
-    let known = c.take(8, "gap").ok()? == MAGIC && c.u64("gap").ok()? == at;
-    let length = c.u64("gap").ok()?;
-    let whole = c.u32("gap").ok()? == crc32c(&record[..24]);
+    let known = c.take(8, "hole").ok()? == MAGIC && c.u64("hole").ok()? == at;
+    let length = c.u64("hole").ok()?;
+    let whole = c.u32("hole").ok()? == crc32c(&record[..24]);
     (known && whole && length >= LENGTH).then_some(length)
 }
 
