@@ -5,11 +5,12 @@ mod common;
 
 use common::*;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use thalweg_comm::alone::Alone;
 use thalweg_comm::{Communicator, threads};
 use thalweg_io::{Mode, Session};
 use thalweg_layout::{Direct, Layout};
-use thalweg_reader::{Reader, RecoverOptions, recover, verify};
+use thalweg_reader::{Follower, Next, Reader, RecoverOptions, Wait, recover, verify};
 use thalweg_store::memory::Memory;
 use thalweg_store::wrap::Forgetful;
 use thalweg_types::ErrorKind;
@@ -269,5 +270,30 @@ fn a_step_that_is_not_there_is_refused_by_all_ranks_and_nothing_changes() {
         assert_eq!(reader.status().steps, 4);
         assert_eq!(read_heat(&place.layout, "x.bp", 2), all_of_t(3, 2));
         assert_eq!(read_heat(&place.layout, "x.bp", 3), all_of_t(3, 9));
+    }
+}
+
+#[test]
+fn who_follows_the_file_is_told_that_steps_were_dropped_and_not_given_others_in_their_place() {
+    for method in ["MPI", "POSIX"] {
+        let place = Place::memory();
+        let comm = Alone::new();
+        let session = place.session(&heat(method, ""), &comm);
+        for step in 0..5 {
+            write_heat(&session, "x.bp", if step == 0 { Mode::Write } else { Mode::Append }, &comm, step);
+        }
+        let look = Wait { timeout: Some(Duration::ZERO), poll: Duration::from_millis(1) };
+        let follow = || Follower::open(place.layout.clone(), "x.bp", &look).unwrap();
+        let (mut early, mut at_the_end) = (follow(), follow());
+        assert_eq!(early.advance(false, &look).unwrap(), Next::Step(1));
+        assert_eq!(at_the_end.advance(true, &look).unwrap(), Next::Step(4));
+        write_as(&session, Mode::AppendAfter(2), &comm, 3, 100);
+        for follower in [&mut early, &mut at_the_end] {
+            let error = follower.advance(false, &look).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{method}: {error}");
+            assert!(error.to_string().contains("steps were dropped"), "{method}: {error}");
+        }
+        assert_eq!(follow().last(), 3);
+        session.finalize().unwrap();
     }
 }
