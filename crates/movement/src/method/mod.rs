@@ -185,9 +185,9 @@ impl Parameters {
     /// A whole number.
     pub fn count(&self, key: &str, default: u32) -> Result<u32> {
         let Some(text) = self.get(key) else { return Ok(default) };
-        text.trim().parse().map_err(|_| {
-            Error::new(ErrorKind::Config, format!("parameter {key}={text}: expected a whole number"))
-        })
+        text.trim()
+            .parse()
+            .map_err(|_| Error::new(ErrorKind::Config, format!("parameter {key}={text}: expected a whole number")))
     }
 
     /// Whether a full index follows each output.
