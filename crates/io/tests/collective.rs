@@ -59,7 +59,7 @@ fn write_uneven(session: &thalweg_io::Session, comm: &dyn Communicator, step: u6
         let _ = output.write_values("n", &[values.len() as i32]);
         let _ = output.write_values("v", &values);
     }
-    if (u64::from(rank) + step) % 3 == 0 {
+    if (u64::from(rank) + step).is_multiple_of(3) {
         let _ = output.write_values("sometimes", &[f64::from(rank)]);
     }
     output.close().map(|closed| closed.bytes)
