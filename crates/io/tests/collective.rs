@@ -229,14 +229,21 @@ fn an_aggregator_with_a_full_disk_costs_the_groups_it_wrote_for_alone() {
 
 #[test]
 fn a_rank_that_cannot_read_its_spill_file_costs_its_own_group() {
+    lose_spill(SMALL, 1);
+    // All groups in one window: those behind the lost one keep their places.
+    lose_spill("stripe=1M", 0);
+}
+
+/// - `skip`: reads of rank 1's spill file that succeed.
+fn lose_spill(parameters: &str, skip: u64) {
     let memory: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
     let outcomes = threads::run(6, |comm| {
         let store = Arc::new(Failing::new(memory.clone()));
         let place = Place::over(store.clone());
-        let session = place.session(&uneven(SMALL), &comm);
+        let session = place.session(&uneven(parameters), &comm);
         session.set_buffer_limit(Some(0));
         if comm.rank() == 1 {
-            store.fail(Fault::of(Asked::Read).named("spill").skipping(1).with(ErrorKind::Io));
+            store.fail(Fault::of(Asked::Read).named("spill").skipping(skip).with(ErrorKind::Io));
         }
         let outcome = write_uneven(&session, &comm, 0).map(drop);
         session.finalize().unwrap();
