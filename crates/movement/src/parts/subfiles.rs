@@ -169,7 +169,7 @@ pub struct Begun {
     pub time_index: u32,
     /// Run id.
     pub run: u64,
-    /// Whether [`levels::tell`] has something to tell.
+    /// Whether [`tell`](super::levels::tell) has something to tell.
     pub levels_differ: bool,
     /// What it tells, on rank 0.
     pub levels: Vec<ArrayLevel>,
