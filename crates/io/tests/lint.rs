@@ -50,10 +50,17 @@ fn a_session_of_such_a_document_is_refused_with_all_that_is_wrong() {
 fn every_name_and_parameter_of_the_table_is_accepted() {
     for kind in registry::METHODS {
         for name in kind.names {
-            for parameter in kind.parameters.iter().filter(|p| p.key != "index") {
+            // What is refused whatever is said, in words of its own.
+            for parameter in kind.parameters.iter().filter(|p| p.key != "color") {
+                let value = match parameter.key {
+                    "index" => "each",
+                    "pattern" => "brigade",
+                    "chunk" => "1M",
+                    _ => "1",
+                };
                 let document = DOCUMENT.lines().take(2).collect::<Vec<_>>().join("\n")
                     + &format!(
-                        "<method group=\"g\" method=\"{}\">{}=1</method></adios-config>",
+                        "<method group=\"g\" method=\"{}\">{}={value}</method></adios-config>",
                         name.to_lowercase(),
                         parameter.key
                     );
