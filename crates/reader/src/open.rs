@@ -485,7 +485,7 @@ impl Reader {
     }
 
     /// The rank that wrote a block; `None` where that can't be told, as in subfiles of other libraries that several ranks
-    /// share. Reads the process group index, and for a subfile the trailer of the block's group.
+    /// share. Reads the process group index, and for a subfile that is there the trailer of the block's group.
     pub fn writer(&self, block: &Block) -> Result<Option<u32>> {
         let groups = self.process_groups()?;
         let of_step = || groups.iter().filter(|g| u64::from(g.time_index.saturating_sub(1)) == block.step);
@@ -499,13 +499,19 @@ impl Reader {
                 starts.dedup();
                 // Behind the payload there is more.
                 let reach = block.payload.end().unwrap_or(u64::MAX).saturating_add(1);
-                let object = self.object(Some(k))?.reaching(reach)?;
+                let object = match self.object(Some(k)).and_then(|o| o.reaching(reach)) {
+                    Ok(object) => Some(object),
+                    // The index alone has to do where it is all there is.
+                    Err(e) if e.kind() == ErrorKind::NotFound => None,
+                    Err(e) => return Err(e),
+                };
                 let order = self.0.status.order;
                 let holds = |t: &Trailer| {
                     u64::from(t.time_index) == block.step + 1 && t.group.end() > Some(block.record_offset)
                 };
-                let trailer =
-                    starts.into_iter().rev().find_map(|at| scan::trailer_at(&object, at, order).filter(holds));
+                let trailer = object.and_then(|object| {
+                    starts.into_iter().rev().find_map(|at| scan::trailer_at(&object, at, order).filter(holds))
+                });
                 if let Some(trailer) = trailer {
                     return Ok(Some(trailer.rank));
                 }

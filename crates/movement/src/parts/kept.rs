@@ -67,6 +67,8 @@ pub struct Kept {
     nodes: Mutex<Nodes>,
     /// Files that are held between outputs, by name.
     holds: Mutex<HashMap<String, Hold>>,
+    /// The file that a group began last, if nothing was added to it since.
+    begun: Mutex<HashMap<String, String>>,
     /// Why a file that was kept too long could not be closed for good; told at the end.
     failed: Mutex<Option<Error>>,
 }
@@ -135,6 +137,32 @@ impl Kept {
         {
             holds.insert(name, hold);
         }
+    }
+
+    /// A group begins a new file. Returns whether it makes one for each output: it began another one last, and added nothing
+    /// to it; that one is closed for good now. A file of a single output is not held, as this would keep the space of one
+    /// that the program removes.
+    pub fn begins(&self, group: &str, layout: &Arc<dyn Layout>, path: &str) -> bool {
+        let before = lock(&self.begun).insert(group.to_string(), path.to_string());
+        let Some(before) = before.filter(|before| before != path) else { return false };
+        if lock(&self.in_use).contains(&name_of(layout, &before)) {
+            // Two methods of one output.
+            return false;
+        }
+        let kept = {
+            let mut files = lock(&self.files);
+            files.iter().position(|f| f.is(layout, &before)).map(|place| files.remove(place))
+        };
+        if let Some(Err(e)) = kept.map(finish) {
+            lock(&self.failed).get_or_insert(e);
+        }
+        lock(&self.holds).remove(&name_of(layout, &before));
+        true
+    }
+
+    /// A group adds to a file.
+    pub fn goes_on(&self, group: &str) {
+        lock(&self.begun).remove(group);
     }
 
     /// Forgets a file: it was replaced.

@@ -43,6 +43,8 @@ pub struct SharedFile {
     closed: bool,
     /// On rank 0.
     in_use: Option<InUse>,
+    /// On rank 0: it is taken for a file of this output alone, and closed for good with it. More can be added all the same.
+    single: bool,
 }
 
 /// What rank 0 finds out first.
@@ -51,6 +53,7 @@ struct First {
     run: u64,
     levels: Vec<ArrayLevel>,
     in_use: InUse,
+    single: bool,
 }
 
 /// What rank 0 does first: makes the file or finds its live end.
@@ -60,10 +63,14 @@ fn begin(request: &OpenRequest<'_>) -> Result<(Box<dyn WriteObject>, First)> {
     if request.mode == Mode::Write {
         request.kept.forget(request.layout, request.path);
         let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;
-        request.kept.hold(request.layout, request.path, &*object);
+        let single = request.kept.begins(request.group, request.layout, request.path);
+        if !single {
+            request.kept.hold(request.layout, request.path, &*object);
+        }
         let live = LiveIndex::new(false);
-        return Ok((object, First { live, run: request.run, levels: Vec::new(), in_use }));
+        return Ok((object, First { live, run: request.run, levels: Vec::new(), in_use, single }));
     }
+    request.kept.goes_on(request.group);
     let kept = request.kept.take(request.layout, request.path);
     let object = request.layout.open_write(request.path, request.mode.how(), writer)?;
     request.kept.hold(request.layout, request.path, &*object);
@@ -76,7 +83,7 @@ fn begin(request: &OpenRequest<'_>) -> Result<(Box<dyn WriteObject>, First)> {
         live.drop_after(step)?;
     }
     let levels = live.differing_levels(request.arrays)?;
-    Ok((object, First { live, run, levels, in_use }))
+    Ok((object, First { live, run, levels, in_use, single: false }))
 }
 
 /// A file keeps other statistics than asked for.
@@ -145,6 +152,7 @@ impl SharedFile {
             }
             return Err(agreed.err().unwrap_or_else(not_open));
         };
+        let single = first.as_ref().is_some_and(|f| f.single);
         let (mut live, levels, in_use) = match first {
             Some(first) => (Some(first.live), first.levels, Some(first.in_use)),
             None => (None, Vec::new(), None),
@@ -175,6 +183,7 @@ impl SharedFile {
             written_early: false,
             closed: false,
             in_use,
+            single,
         };
         let levels = levels::tell(request.comm, agreed[3] & LEVELS > 0, levels)?;
         let opened = Opened { time_index: file.time_index, run: file.run, levels };
@@ -266,7 +275,12 @@ impl SharedFile {
     pub fn close(mut self, indexed: bool) {
         self.closed = true;
         match self.live.take() {
-            Some(live) if indexed => self.keep(Some(live)),
+            Some(mut live) if indexed => {
+                let done = self.single && self.opened().is_ok_and(|object| live.finish(object, self.sync).is_ok());
+                if !done {
+                    self.keep(Some(live));
+                }
+            }
             _ if self.in_use.is_some() => self.keep(None),
             _ => {}
         }
