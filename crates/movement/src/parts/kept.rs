@@ -144,7 +144,11 @@ impl Kept {
     /// that the program removes.
     pub fn begins(&self, group: &str, layout: &Arc<dyn Layout>, path: &str) -> bool {
         let before = lock(&self.begun).insert(group.to_string(), path.to_string());
-        let Some(before) = before.filter(|before| before != path) else { return false };
+        let Some(before) = before else { return false };
+        if before == path {
+            // Replaced by another of the same name.
+            return true;
+        }
         if lock(&self.in_use).contains(&name_of(layout, &before)) {
             // Two methods of one output.
             return false;
