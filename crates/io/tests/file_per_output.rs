@@ -1,0 +1,51 @@
+//! A program that makes a new file for each output: each is closed for good with it, and not held, so that the space of one
+//! that is removed is free at once. More can be added to it all the same.
+
+mod common;
+
+use common::*;
+use thalweg_io::Mode;
+use thalweg_reader::{Reader, verify};
+
+const RANKS: u32 = 2;
+
+fn is_held(place: &Place, path: &str) -> bool {
+    place.layout.open_read(path).unwrap().life().unwrap().held == Some(true)
+}
+
+fn is_finished(place: &Place, path: &str) -> bool {
+    Reader::open(place.layout.clone(), path).unwrap().status().finished
+}
+
+#[test]
+fn files_of_one_output_are_closed_for_good_and_not_held() {
+    let place = Place::memory();
+    place.run(RANKS, |comm| {
+        let session = place.session(&heat("MPI", ""), &comm);
+        write_heat(&session, "0.bp", Mode::Write, &comm, 0);
+        if thalweg_comm::Communicator::rank(&comm) == 0 {
+            // A second one may follow in the same file: nobody knows yet.
+            assert!(is_held(&place, "0.bp") && !is_finished(&place, "0.bp"));
+        }
+        for name in ["1.bp", "2.bp", "2.bp"] {
+            write_heat(&session, name, Mode::Write, &comm, 0);
+            if thalweg_comm::Communicator::rank(&comm) == 0 {
+                for path in ["0.bp", name] {
+                    assert!(!is_held(&place, path) && is_finished(&place, path), "{path}");
+                }
+            }
+        }
+        write_heat(&session, "2.bp", Mode::Append, &comm, 1);
+        if thalweg_comm::Communicator::rank(&comm) == 0 {
+            assert!(is_held(&place, "2.bp"), "it goes on");
+        }
+        session.finalize().unwrap();
+    });
+    assert!(!is_held(&place, "2.bp") && is_finished(&place, "2.bp"));
+    for (path, steps) in [("0.bp", 1), ("1.bp", 1), ("2.bp", 2)] {
+        for step in 0..steps {
+            assert_eq!(read_heat(&place.layout, path, step), all_of_t(RANKS, step), "{path}");
+        }
+        assert!(verify(&*place.layout, path).unwrap().is_clean());
+    }
+}
