@@ -509,8 +509,11 @@ impl Reader {
                 let holds = |t: &Trailer| {
                     u64::from(t.time_index) == block.step + 1 && t.group.end() > Some(block.record_offset)
                 };
+                // Mostly a subfile has its rank's number, so that the first place asked is the right one.
+                let own = of_step().filter(|g| g.rank == k && g.offset <= block.record_offset).map(|g| g.offset).max();
                 let trailer = object.and_then(|object| {
-                    starts.into_iter().rev().find_map(|at| scan::trailer_at(&object, at, order).filter(holds))
+                    let mut places = own.into_iter().chain(starts.into_iter().rev());
+                    places.find_map(|at| scan::trailer_at(&object, at, order).filter(holds))
                 });
                 if let Some(trailer) = trailer {
                     return Ok(Some(trailer.rank));
