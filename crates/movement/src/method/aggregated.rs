@@ -19,11 +19,15 @@
 //! Differs: pieces are asked for, so that memory does not grow with the set; process groups lie in the writer's file whole, with
 //! their index in one place; a rank that dies takes nobody's data with it but its own.
 
-use super::{Closed, DIRECT, INDEX, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, SYNC};
+use super::{
+    Closed, DIRECT, HAVE_METADATA, INDEX, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, SPILL_COPY,
+    SYNC, not_open,
+};
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::nodes;
 use crate::parts::passing::{self, Collect, Pattern};
-use crate::parts::step_commit::{self, Commit, Files, IndexFile, Part, Written};
+use crate::parts::spill::Spill;
+use crate::parts::step_commit::{self, Files, IndexKeeper, Part, Written};
 use crate::parts::subfile_output::SubfileOutput;
 use crate::parts::subfiles::subfile;
 use crate::plan::sets::{Sets, by_node};
@@ -47,7 +51,7 @@ pub const KIND: MethodKind = MethodKind {
         CHUNK,
         PATTERN,
         AGGREGATION_TYPE,
-        COPY,
+        SPILL_COPY,
         HAVE_METADATA,
         COLOR,
         hint("num_ost"),
@@ -77,14 +81,6 @@ const PATTERN: Parameter = Parameter {
 };
 const AGGREGATION_TYPE: Parameter =
     Parameter { key: "aggregation_type", about: "as in ADIOS 1.x: 1 for pattern=simple, 2 for pattern=brigade" };
-const COPY: Parameter = Parameter {
-    key: "spill_copy",
-    about: "bytes read at a time from the spill file at close, where the buffer was too small; default 64 KiB",
-};
-const HAVE_METADATA: Parameter = Parameter {
-    key: "have_metadata_file",
-    about: "as in ADIOS 1.x; the merged index is always written, so only 1 is accepted",
-};
 const COLOR: Parameter = Parameter {
     key: "color",
     about: "refused: in ADIOS 1.x it put ranks into sets; here nodes and the number of aggregators do",
@@ -99,21 +95,12 @@ const MOST_PER_WRITER: u32 = 64;
 
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     let config = |what: String| Error::new(ErrorKind::Config, what);
-    if !parameters.flag("have_metadata_file", true)? {
-        return Err(Error::new(ErrorKind::Unsupported, "have_metadata_file=0: the merged index is always written"));
-    }
+    parameters.have_metadata_file()?;
     if parameters.get("color").is_some() {
         let what = "color: sets of ranks are made from nodes and the number of aggregators";
         return Err(Error::new(ErrorKind::Unsupported, what));
     }
-    let count = |key: &str| match parameters.get(key) {
-        None => Ok(None),
-        Some(text) => match text.trim().parse::<u32>() {
-            Ok(n) if n > 0 => Ok(Some(n)),
-            _ => Err(config(format!("parameter {key}={text}: expected a number of ranks, at least 1"))),
-        },
-    };
-    let aggregators = match (count("aggregators")?, count("num_aggregators")?) {
+    let aggregators = match (parameters.at_least("aggregators", 1)?, parameters.at_least("num_aggregators", 1)?) {
         (Some(a), Some(b)) if a != b => {
             return Err(config(format!("parameters aggregators={a} and num_aggregators={b}: they are the same thing")));
         }
@@ -143,7 +130,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
         // Messages of more than a GiB are slow where MPI counts in int.
         piece: (chunk / 2).min(1 << 30) as usize,
         pattern,
-        spill_copy: parameters.bytes("spill_copy", 64 * 1024)?.clamp(512, 1 << 30) as usize,
+        spill_copy: parameters.spill_copy()?,
         open: None,
     }))
 }
@@ -163,7 +150,7 @@ struct Open {
     output: SubfileOutput,
     role: Role,
     /// Of a rank that passes its group on, where the buffer was too small.
-    spill: Option<Box<dyn WriteObject>>,
+    spill: Spill,
 }
 
 /// A rank's part in its set.
@@ -192,19 +179,6 @@ fn role(rank: u32, nodes: &[u32], aggregators: Option<u32>) -> Role {
     Role { sets: sets.count(), set, writes: members.first() == Some(&rank), members }
 }
 
-impl Open {
-    fn spill_path(&self) -> String {
-        format!("{}.spill.{}", self.output.path(), self.output.rank())
-    }
-
-    fn remove_spill(&mut self) {
-        if self.spill.take().is_some() {
-            // The output is safe without it; a spill file that stays is overwritten by the next one.
-            let _ = self.output.layout().remove(&self.spill_path());
-        }
-    }
-}
-
 impl Method for Aggregated {
     fn name(&self) -> &'static str {
         "MPI_AGGREGATE"
@@ -215,7 +189,8 @@ impl Method for Aggregated {
         let role = role(request.comm.rank(), &nodes, self.aggregators);
         let number = role.writes.then_some(role.set);
         let (output, opened) = SubfileOutput::open(request, role.sets, number, self.sync)?;
-        self.open = Some(Open { output, role, spill: None });
+        let spill = Spill::new(request.layout, request.path, request.comm.rank(), self.spill_copy);
+        self.open = Some(Open { output, role, spill });
         Ok(opened)
     }
 
@@ -229,11 +204,7 @@ impl Method for Aggregated {
             let (own, start) = open.output.start()?;
             return Ok((&*own.object, start));
         }
-        if open.spill.is_none() {
-            let (path, rank) = (open.spill_path(), open.output.rank());
-            open.spill = Some(open.output.layout().open_write(&path, OpenWrite::Replace, WriterId(rank))?);
-        }
-        Ok((open.spill.as_deref().ok_or_else(not_open)?, 0))
+        Ok((open.spill.through()?, 0))
     }
 
     fn close(
@@ -246,14 +217,7 @@ impl Method for Aggregated {
         let mut open = self.open.take().ok_or_else(not_open)?;
         let whole = failed.is_none();
         let mut part = Part::new(open.output.rank(), comm.size(), pack.length(), failed);
-        let how = Commit {
-            time_index: open.output.time_index(),
-            run: open.output.run(),
-            base: open.output.base(),
-            each: self.each,
-            shared: false,
-            slots: false,
-        };
+        let how = open.output.metadata.index.commit(self.each, false);
         let mut files =
             Closing { open: &mut open, ranks: comm.size(), spill_copy: self.spill_copy, header, pack, place: None };
         let mut end = None;
@@ -266,23 +230,9 @@ impl Method for Aggregated {
         let outcome = step_commit::finish(comm, first, &mut part, &mut files, how)
             .map(|bytes| Closed { bytes })
             .map_err(|e| e.in_group(header.group.clone()).in_object(open.output.path().to_string()));
-        open.remove_spill();
         open.output.closed(&part, end.filter(|_| outcome.is_ok()));
         outcome
     }
-}
-
-impl Drop for Aggregated {
-    fn drop(&mut self) {
-        if let Some(mut open) = self.open.take() {
-            open.remove_spill();
-            open.output.dropped();
-        }
-    }
-}
-
-fn not_open() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "the output is not open")
 }
 
 struct Closing<'c, 'a> {
@@ -298,7 +248,7 @@ struct Closing<'c, 'a> {
 impl Closing<'_, '_> {
     fn writer(&self, number: u32) -> Writer {
         let output = &self.open.output;
-        Writer { rank: output.rank(), ranks: self.ranks, run: output.run(), file_index: number }
+        Writer { rank: output.rank(), ranks: self.ranks, run: output.metadata.index.run, file_index: number }
     }
 
     /// On a rank that does not write. `whole`: it has a group.
@@ -306,7 +256,7 @@ impl Closing<'_, '_> {
         let writer = self.writer(self.open.role.set);
         let to = self.open.role.members[0];
         let (rank, spill_copy) = (self.open.output.rank(), self.spill_copy);
-        let (spill, header) = (self.open.spill.as_deref(), self.header);
+        let (spill, header) = (self.open.spill.object(), self.header);
         let length = whole.then(|| self.pack.length());
         let pack = &mut *self.pack;
         passing::pass(comm, to, length, piece, &mut self.place, &mut |place, sink| {
@@ -319,7 +269,7 @@ impl Closing<'_, '_> {
     fn erase(&self, place: Extent) -> Result<()> {
         let output = &self.open.output;
         let path = subfile(output.path(), self.open.role.set);
-        let object = output.layout().open_write(&path, OpenWrite::Existing, WriterId(output.rank()))?;
+        let object = output.metadata.index.layout.open_write(&path, OpenWrite::Existing, WriterId(output.rank()))?;
         let end = object.length()?.min(place.offset.saturating_add(place.length));
         let zeros = [0; 4096];
         let mut at = place.offset;
@@ -402,27 +352,15 @@ impl Files for Closing<'_, '_> {
         let Open { output, spill, .. } = &mut *self.open;
         let (own, start) = output.open_another(number)?;
         let extent = Extent::new(start, self.pack.length());
-        let fragment = match spill {
-            Some(spill) if self.pack.has_gone_through() => {
-                self.pack.write_spilled(&**spill, &*own.object, extent, self.header, writer, self.spill_copy)
-            }
-            _ => self.pack.write(&*own.object, extent, self.header, writer),
-        }
-        .map_err(|e| e.at_rank(writer.rank).in_object(own.path.clone()))?;
+        let fragment = spill
+            .write(self.pack, &*own.object, extent, self.header, writer)
+            .map_err(|e| e.at_rank(writer.rank).in_object(own.path.clone()))?;
         output.sync_own()?;
         Ok(Written { fragment, extent })
     }
 
-    fn index(&mut self) -> Result<IndexFile<'_>> {
-        self.open.output.index()
-    }
-
-    fn forget_index(&mut self) {
-        self.open.output.forget_index();
-    }
-
-    fn sync_index(&mut self) -> Result<()> {
-        self.open.output.sync_index()
+    fn keeper(&mut self) -> &mut dyn IndexKeeper {
+        &mut self.open.output.metadata
     }
 }
 

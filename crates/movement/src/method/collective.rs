@@ -20,12 +20,14 @@
 //! Sources: Thakur, Gropp, Lusk, Frontiers 1999, two-phase writing; Lofstead et al., SAND2009-7763, the collective method.
 //! Differs: aggregators ask for what they have room for, so that memory is bounded however uneven the ranks are.
 
-use super::{Closed, INDEX, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, SYNC};
+use super::{
+    Closed, INDEX, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, SPILL_COPY, SYNC, not_open,
+};
 use crate::pack::{Pack, Reach};
 use crate::parts::exchange::{Exchange, Exchanged};
 use crate::parts::nodes;
-use crate::parts::shared_file::{SharedFile, not_open};
-use crate::parts::step_commit::{self, Commit, Files, IndexFile, Part, Written};
+use crate::parts::shared_file::{Closing, SharedFile};
+use crate::parts::step_commit::{self, Part, Written};
 use crate::plan;
 use crate::plan::domains::{self, Domains};
 use thalweg_bp::process_group::Header;
@@ -59,10 +61,6 @@ const BUFFER: Parameter = Parameter {
     key: "buffer",
     about: "bytes of other ranks that an aggregator holds at a time; default 16 MiB, at least 8 KiB",
 };
-const SPILL_COPY: Parameter = Parameter {
-    key: "spill_copy",
-    about: "bytes copied at a time from the spill file at close, where the buffer was too small; default 64 KiB",
-};
 const NUM_AGGREGATORS: Parameter =
     Parameter { key: "num_aggregators", about: "as aggregators, where that is not given (ADIOS 1.x)" };
 const STRIPE_SIZE: Parameter =
@@ -77,7 +75,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
         aggregators: parameters.count("aggregators", old)?,
         stripe: parameters.bytes("stripe", old_stripe)?,
         buffer: parameters.bytes("buffer", 16 << 20)?.max(8 << 10),
-        spill_copy: parameters.bytes("spill_copy", 64 * 1024)?.clamp(512, 1 << 30) as usize,
+        spill_copy: parameters.spill_copy()?,
         open: None,
     }))
 }
@@ -142,22 +140,15 @@ impl Method for Collective {
         failed: Option<Error>,
     ) -> Result<Closed> {
         let mut open = self.open.take().ok_or_else(not_open)?;
-        let mut part = Part::new(open.file.rank, comm.size(), pack.length(), failed);
-        let how = Commit {
-            time_index: open.file.time_index,
-            run: open.file.run,
-            base: open.file.base,
-            each: self.each,
-            shared: true,
-            slots: false,
-        };
+        let mut part = Part::new(open.file.index.rank, comm.size(), pack.length(), failed);
+        let how = open.file.index.commit(self.each, false);
         let mut files = Closing { file: &mut open.file, ranks: comm.size(), header, pack };
         let first = match self.exchange(comm, &open.aggregators, &mut part, &mut files) {
             Ok(()) => part.commit(comm, &mut files, how),
             Err(lost) => Err(lost),
         };
         let outcome = step_commit::finish(comm, first, &mut part, &mut files, how);
-        let path = open.file.path.clone();
+        let path = open.file.index.path.clone();
         open.file.close(part.is_indexed());
         outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(path))
     }
@@ -175,7 +166,7 @@ impl Collective {
         part: &mut Part,
         files: &mut Closing<'_, '_>,
     ) -> Result<()> {
-        let (base, rank, size) = (files.file.base, files.file.rank, part.size());
+        let (base, rank, size) = (files.file.index.base, files.file.index.rank, part.size());
         let before = comm.exclusive_scan(size)?;
         let all = comm.all_reduce(&[before.saturating_add(size)], Reduce::Max)?[0];
         // Where the output leaves the range of offsets, that is so for all.
@@ -211,7 +202,7 @@ impl Collective {
         };
         let Exchanged { own, others, held } = exchange.run()?;
         tracing::debug!(held, window = self.buffer / 2, "bytes of other ranks held at most");
-        let path = files.file.path.clone();
+        let path = files.file.index.path.clone();
         if let Err(e) = others {
             part.spoiled(e.in_object(path.clone()));
         }
@@ -222,32 +213,6 @@ impl Collective {
             (None, Ok(()), None) => {}
         }
         Ok(())
-    }
-}
-
-struct Closing<'c, 'a> {
-    file: &'c mut SharedFile,
-    ranks: u32,
-    header: &'c Header,
-    pack: &'c mut Pack<'a>,
-}
-
-/// Writing by itself is what a rank does after another was lost.
-impl Files for Closing<'_, '_> {
-    fn write(&mut self, extent: Extent) -> Result<Written> {
-        self.file.write(self.pack, extent, self.header, self.ranks)
-    }
-
-    fn index(&mut self) -> Result<IndexFile<'_>> {
-        self.file.index()
-    }
-
-    fn forget_index(&mut self) {
-        self.file.forget_index();
-    }
-
-    fn sync_index(&mut self) -> Result<()> {
-        self.file.sync_index()
     }
 }
 

@@ -19,29 +19,24 @@
 //! Sources: Lofstead et al., SAND2009-7763, the MPI method; CUG 2009, serialised opens.
 //! Differs: places come from a scan inside `close`, or at open from what the last output was like.
 
-use super::{Closed, DIRECT, INDEX, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, SYNC};
+use super::{Closed, DIRECT, INDEX, Method, MethodKind, OpenRequest, Opened, Parameters, SPILL_COPY, SYNC, not_open};
 use crate::pack::{Pack, Reach};
-use crate::parts::shared_file::{SharedFile, not_open};
+use crate::parts::shared_file::{Closing, SharedFile};
 use crate::parts::slot::{self, Slot};
-use crate::parts::step_commit::{self, Commit, Files, IndexFile, Part, Written};
+use crate::parts::step_commit::{self, Part};
 use crate::plan;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
 use thalweg_layout::WriteObject;
-use thalweg_types::{Error, Extent, Result};
+use thalweg_types::{Error, Result};
 
 /// How the registry lists it.
 pub const KIND: MethodKind = MethodKind {
     names: &["MPI"],
     id: 0,
     about: "every rank writes its part of one shared file",
-    parameters: &[SYNC, INDEX, DIRECT, COPY],
+    parameters: &[SYNC, INDEX, DIRECT, SPILL_COPY],
     make,
-};
-
-const COPY: Parameter = Parameter {
-    key: "spill_copy",
-    about: "bytes copied at a time from the spill file at close, where the buffer was too small; default 64 KiB",
 };
 
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
@@ -49,7 +44,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
         sync: parameters.flag("sync", false)?,
         each: parameters.index_each()?,
         direct: parameters.bytes("direct", 4 << 20)?,
-        spill_copy: parameters.bytes("spill_copy", 64 * 1024)?.clamp(512, 1 << 30) as usize,
+        spill_copy: parameters.spill_copy()?,
         open: None,
     }))
 }
@@ -90,9 +85,9 @@ impl Method for Independent {
         let open = self.open.insert(Open { file, slots, slot: None });
         if slots {
             // What lies in slots is behind the index.
-            open.file.written_early = true;
+            open.file.index.written_early = true;
             let wanted = request.kept.sizes().wanted(request.group, request.comm);
-            open.slot = Slot::give(request.comm, open.file.base, wanted)?;
+            open.slot = Slot::give(request.comm, open.file.index.base, wanted)?;
         }
         Ok(opened)
     }
@@ -125,22 +120,15 @@ impl Method for Independent {
             _ => Ok(()),
         };
         let failed = failed.or(left.err());
-        let mut part = Part::new(open.file.rank, comm.size(), size, failed);
-        let (kept, slots, slot, expected) = (open.file.kept.clone(), open.slots, open.slot, pack.expected());
-        let how = Commit {
-            time_index: open.file.time_index,
-            run: open.file.run,
-            base: open.file.base,
-            each: self.each,
-            shared: true,
-            slots,
-        };
+        let mut part = Part::new(open.file.index.rank, comm.size(), size, failed);
+        let (kept, slots, slot, expected) = (open.file.index.kept.clone(), open.slots, open.slot, pack.expected());
+        let how = open.file.index.commit(self.each, open.slots);
         let mut files = Closing { file: &mut open.file, ranks: comm.size(), header, pack };
         let place = match slots {
             true => slot::place(comm, how.base, slot.as_ref(), part.size()),
             false => comm
                 .exclusive_scan(part.size())
-                .map(|before| plan::shared(files.file.rank, how.base, before, part.size()).map(|p| p.extent)),
+                .map(|before| plan::shared(files.file.index.rank, how.base, before, part.size()).map(|p| p.extent)),
         };
         let first = match place {
             Ok(place) => {
@@ -159,37 +147,12 @@ impl Method for Independent {
             }
         };
         let outcome = step_commit::finish(comm, first, &mut part, &mut files, how);
-        let path = open.file.path.clone();
+        let path = open.file.index.path.clone();
         open.file.close(part.is_indexed());
         match &outcome {
             Ok(all) => kept.sizes().note(&header.group, comm, size, expected, fitted, *all),
             Err(_) => kept.sizes().forget(&header.group, comm),
         }
         outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(path))
-    }
-}
-
-struct Closing<'c, 'a> {
-    file: &'c mut SharedFile,
-    ranks: u32,
-    header: &'c Header,
-    pack: &'c mut Pack<'a>,
-}
-
-impl Files for Closing<'_, '_> {
-    fn write(&mut self, extent: Extent) -> Result<Written> {
-        self.file.write(self.pack, extent, self.header, self.ranks)
-    }
-
-    fn index(&mut self) -> Result<IndexFile<'_>> {
-        self.file.index()
-    }
-
-    fn forget_index(&mut self) {
-        self.file.forget_index();
-    }
-
-    fn sync_index(&mut self) -> Result<()> {
-        self.file.sync_index()
     }
 }

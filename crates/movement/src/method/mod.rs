@@ -190,6 +190,30 @@ impl Parameters {
             .map_err(|_| Error::new(ErrorKind::Config, format!("parameter {key}={text}: expected a whole number")))
     }
 
+    /// A whole number that is given, and not below `least`.
+    pub fn at_least(&self, key: &str, least: u32) -> Result<Option<u32>> {
+        let Some(text) = self.get(key) else { return Ok(None) };
+        text.trim().parse().ok().filter(|n| *n >= least).map(Some).ok_or_else(|| {
+            Error::new(ErrorKind::Config, format!("parameter {key}={text}: expected a whole number, at least {least}"))
+        })
+    }
+
+    /// Bytes copied at a time from the spill file.
+    pub fn spill_copy(&self) -> Result<usize> {
+        Ok(self.bytes(SPILL_COPY.key, 64 * 1024)?.clamp(512, 1 << 30) as usize)
+    }
+
+    /// Checks what is said of the merged index.
+    ///
+    /// # Errors
+    /// `Unsupported` where there is to be none.
+    pub fn have_metadata_file(&self) -> Result<()> {
+        if self.flag(HAVE_METADATA.key, true)? {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Unsupported, "have_metadata_file=0: the merged index is always written"))
+    }
+
     /// Whether a full index follows each output.
     pub fn index_each(&self) -> Result<bool> {
         match self.get("index") {
@@ -215,6 +239,21 @@ pub const DIRECT: Parameter = Parameter {
     key: "direct",
     about: "bytes from which a block is written at once from the program's memory, where its place is known; default 4 MiB",
 };
+
+/// `spill_copy`, known to methods under which a rank learns at close where its process group goes.
+pub const SPILL_COPY: Parameter = Parameter {
+    key: "spill_copy",
+    about: "bytes copied at a time from the spill file at close, where the buffer was too small; default 64 KiB",
+};
+/// `have_metadata_file`, known to methods that write subfiles.
+pub const HAVE_METADATA: Parameter = Parameter {
+    key: "have_metadata_file",
+    about: "as in ADIOS 1.x; the merged index is always written, so only 1 is accepted",
+};
+
+pub(crate) fn not_open() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "the output is not open")
+}
 
 /// The folder a path lies in, for syncing names; `.` where it names none.
 pub fn folder_of(path: &str) -> &str {

@@ -16,15 +16,18 @@
 //! Sources: Lofstead et al., SAND2009-7763, the POSIX method; Bent et al., PLFS, SC 2009 (a log per writer).
 //! Differs: the index is merged at every output, and no rank waits for another before its data is written.
 
-use super::{Closed, DIRECT, INDEX, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, SYNC};
+use super::{
+    Closed, DIRECT, HAVE_METADATA, INDEX, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, SYNC,
+    not_open,
+};
 use crate::pack::{Pack, Reach, Writer};
-use crate::parts::step_commit::{self, Commit, Files, IndexFile, Part, Written};
+use crate::parts::step_commit::{self, Files, IndexKeeper, Part, Written};
 use crate::parts::subfile_output::SubfileOutput;
 use crate::plan;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
 use thalweg_layout::WriteObject;
-use thalweg_types::{Error, ErrorKind, Extent, Result};
+use thalweg_types::{Error, Extent, Result};
 
 /// How the registry lists it.
 pub const KIND: MethodKind = MethodKind {
@@ -35,16 +38,10 @@ pub const KIND: MethodKind = MethodKind {
     make,
 };
 
-const HAVE_METADATA: Parameter = Parameter {
-    key: "have_metadata_file",
-    about: "as in ADIOS 1.x; the merged index is always written, so only 1 is accepted",
-};
 const LOCAL_FS: Parameter = Parameter { key: "local-fs", about: "as in ADIOS 1.x; accepted, changes nothing" };
 
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
-    if !parameters.flag("have_metadata_file", true)? {
-        return Err(Error::new(ErrorKind::Unsupported, "have_metadata_file=0: the merged index is always written"));
-    }
+    parameters.have_metadata_file()?;
     Ok(Box::new(Posix {
         sync: parameters.flag("sync", false)?,
         each: parameters.index_each()?,
@@ -90,14 +87,7 @@ impl Method for Posix {
     ) -> Result<Closed> {
         let mut open = self.open.take().ok_or_else(not_open)?;
         let mut part = Part::new(open.rank(), comm.size(), pack.length(), failed);
-        let how = Commit {
-            time_index: open.time_index(),
-            run: open.run(),
-            base: open.base(),
-            each: self.each,
-            shared: false,
-            slots: false,
-        };
+        let how = open.metadata.index.commit(self.each, false);
         let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack };
         match files.open.start().map(|(_, start)| start) {
             Ok(start) => part.write(plan::own(files.open.rank(), start, part.size()).extent, &mut files),
@@ -113,18 +103,6 @@ impl Method for Posix {
     }
 }
 
-impl Drop for Posix {
-    fn drop(&mut self) {
-        if let Some(open) = self.open.take() {
-            open.dropped();
-        }
-    }
-}
-
-fn not_open() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "the output is not open")
-}
-
 struct Closing<'c, 'a> {
     open: &'c mut SubfileOutput,
     ranks: u32,
@@ -135,7 +113,12 @@ struct Closing<'c, 'a> {
 impl Files for Closing<'_, '_> {
     fn write(&mut self, extent: Extent) -> Result<Written> {
         let (own, _) = self.open.start()?;
-        let writer = Writer { rank: self.open.rank(), ranks: self.ranks, run: self.open.run(), file_index: own.number };
+        let writer = Writer {
+            rank: self.open.rank(),
+            ranks: self.ranks,
+            run: self.open.metadata.index.run,
+            file_index: own.number,
+        };
         let fragment = self
             .pack
             .write(&*own.object, extent, self.header, writer)
@@ -144,15 +127,7 @@ impl Files for Closing<'_, '_> {
         Ok(Written { fragment, extent })
     }
 
-    fn index(&mut self) -> Result<IndexFile<'_>> {
-        self.open.index()
-    }
-
-    fn forget_index(&mut self) {
-        self.open.forget_index();
-    }
-
-    fn sync_index(&mut self) -> Result<()> {
-        self.open.sync_index()
+    fn keeper(&mut self) -> &mut dyn IndexKeeper {
+        &mut self.open.metadata
     }
 }

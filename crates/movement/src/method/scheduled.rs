@@ -20,25 +20,25 @@
 //! Sources: Lofstead et al., CUG 2009 (split files, stripe sizes from the largest group, staggered opens, turns).
 //! Differs: turns end by a message, not by a clock; the index is merged at every output.
 
-use super::{Closed, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SYNC, folder_of};
+use super::{
+    Closed, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SPILL_COPY, SYNC, folder_of,
+    not_open,
+};
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::agreement::agree;
-use crate::parts::kept::Kept;
-use crate::parts::levels;
 use crate::parts::serial_open::in_turns;
 use crate::parts::spill::Spill;
-use crate::parts::step_commit::{self, Commit, Files, IndexFile, Part, Written};
-use crate::parts::subfiles::{Metadata, begin, closed_end, subfile, subfile_folder};
+use crate::parts::step_commit::{self, Commit, Files, IndexKeeper, Part, Written};
+use crate::parts::subfiles::{Metadata, begin, subfile, subfile_folder};
 use crate::parts::writing_turn::Turn;
 use crate::plan::stripes::Striped;
 use crate::plan::turns;
 use std::io::IoSlice;
-use std::sync::Arc;
 use thalweg_bp::hole;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::{Communicator, Reduce};
-use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
-use thalweg_types::{Error, ErrorKind, Extent, Result};
+use thalweg_layout::{OpenWrite, WriteObject, WriterId};
+use thalweg_types::{Error, Extent, Result};
 
 /// How the registry lists it.
 pub const KIND: MethodKind = MethodKind {
@@ -51,7 +51,7 @@ pub const KIND: MethodKind = MethodKind {
         NUM_FILES,
         TARGETS,
         WRITERS,
-        COPY,
+        SPILL_COPY,
         ignored("stripe_count"),
         ignored("stripe_size"),
         ignored("stripe_offset"),
@@ -72,11 +72,6 @@ const WRITERS: Parameter = Parameter {
     key: "writers_per_target",
     about: "most ranks that write to one storage target at a time; 0 for no bound; default 2",
 };
-const COPY: Parameter = Parameter {
-    key: "spill_copy",
-    about: "bytes copied at a time from the spill file at close, where the buffer was too small; default 64 KiB",
-};
-
 const fn ignored(key: &'static str) -> Parameter {
     Parameter { key, about: "as in ADIOS 1.x; accepted, changes nothing: stripes follow the largest process group" }
 }
@@ -91,19 +86,12 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     Ok(Box::new(Scheduled {
         sync: parameters.flag("sync", false)?,
         each: parameters.index_each()?,
-        files: number(parameters, "num_files", 1)?,
-        targets: number(parameters, "targets", 1)?,
-        writers_per_target: number(parameters, "writers_per_target", 0)?.unwrap_or(2),
-        spill_copy: parameters.bytes("spill_copy", 64 * 1024)?.clamp(512, 1 << 30) as usize,
+        files: parameters.at_least("num_files", 1)?,
+        targets: parameters.at_least("targets", 1)?,
+        writers_per_target: parameters.count("writers_per_target", 2)?,
+        spill_copy: parameters.spill_copy()?,
         open: None,
     }))
-}
-
-fn number(parameters: &Parameters, key: &str, least: u32) -> Result<Option<u32>> {
-    let Some(text) = parameters.get(key) else { return Ok(None) };
-    text.trim().parse().ok().filter(|n| *n >= least).map(Some).ok_or_else(|| {
-        Error::new(ErrorKind::Config, format!("parameter {key}={text}: expected a number of at least {least}"))
-    })
 }
 
 struct Scheduled {
@@ -117,10 +105,6 @@ struct Scheduled {
 }
 
 struct Open {
-    sync: bool,
-    layout: Arc<dyn Layout>,
-    kept: Arc<Kept>,
-    path: String,
     /// The subfile this rank shares.
     file: u32,
     object: Box<dyn WriteObject>,
@@ -131,45 +115,29 @@ struct Open {
     /// Per subfile, where this output begins in it.
     bases: Vec<u64>,
     spill: Spill,
-    time_index: u32,
-    run: u64,
-    rank: u32,
 }
 
 impl Open {
+    fn rank(&self) -> u32 {
+        self.metadata.index.rank
+    }
+
     /// Whether this rank is the first of its file, which finds its end and keeps it.
     fn leads(&self) -> bool {
-        self.files.place_in_file(self.rank) == 0
-    }
-
-    fn end_key(&self) -> String {
-        format!("{}:{}", self.run, self.file_path)
-    }
-
-    /// Where this output begins in the file; what an output that never closed left there is cut off.
-    fn find_base(&self, mode: Mode) -> Result<u64> {
-        let length = self.object.length()?;
-        if !matches!(mode, Mode::AppendAfter(_)) && self.kept.end_of(&self.end_key()) == Some(length) {
-            return Ok(length);
-        }
-        let end = closed_end(&*self.object, mode, self.time_index)?;
-        if length > end {
-            self.object.truncate(end)?;
-        }
-        Ok(end)
+        self.files.place_in_file(self.rank()) == 0
     }
 
     /// Collective: what the first rank of each file found reaches all.
-    fn find_bases(&mut self, comm: &dyn Communicator, mode: Mode) -> Result<()> {
+    fn find_bases(&mut self, comm: &dyn Communicator) -> Result<()> {
         self.bases = vec![0; self.files.files as usize];
-        if mode == Mode::Write {
+        if self.metadata.index.mode == Mode::Write {
             return Ok(());
         }
         let mut outcome = Ok(());
         if self.leads() {
-            match self.find_base(mode) {
+            match self.metadata.start_in(&self.file_path, &*self.object) {
                 Ok(base) => self.bases[self.file as usize] = base,
-                Err(e) => outcome = Err(e.at_rank(self.rank).in_object(self.file_path.clone())),
+                Err(e) => outcome = Err(e.at_rank(self.rank()).in_object(self.file_path.clone())),
             }
         }
         self.bases = agree(comm, outcome, "find the ends of the subfiles", &self.bases)?;
@@ -196,7 +164,7 @@ impl Open {
         if self.leads() {
             self.mark_hole(self.base(), stripe.offset)?;
         }
-        let is_last = self.files.place_in_file(self.rank) + 1 == self.files.ranks_of(self.file);
+        let is_last = self.files.place_in_file(self.rank()) + 1 == self.files.ranks_of(self.file);
         if is_last { Ok(()) } else { self.mark_hole(end, stripe.offset + stripe.length) }
     }
 }
@@ -258,12 +226,8 @@ impl Method for Scheduled {
             Ok(object) => (Some(object), Ok(())),
             Err(e) => (None, Err(e.at_rank(rank).in_object(file_path.clone()))),
         };
-        let (metadata, begun) = Metadata::agree(request, files.files, self.sync, outcome, first)?;
+        let (metadata, opened) = Metadata::agree(request, files.files, self.sync, outcome, first)?;
         let mut open = Open {
-            sync: self.sync,
-            layout: request.layout.clone(),
-            kept: request.kept.clone(),
-            path: request.path.to_string(),
             file,
             object: object.ok_or_else(not_open)?,
             file_path,
@@ -271,14 +235,10 @@ impl Method for Scheduled {
             files,
             bases: Vec::new(),
             spill: Spill::new(request.layout, request.path, rank, self.spill_copy),
-            time_index: begun.time_index,
-            run: begun.run,
-            rank,
         };
-        open.find_bases(request.comm, request.mode).map_err(|e| e.in_object(request.path))?;
+        open.find_bases(request.comm).map_err(|e| e.in_object(request.path))?;
         self.open = Some(open);
-        let levels = levels::tell(request.comm, begun.levels_differ, begun.levels)?;
-        Ok(Opened { time_index: begun.time_index, run: begun.run, levels })
+        Ok(opened)
     }
 
     fn through(&mut self, _: &Reach) -> Result<(&dyn WriteObject, u64)> {
@@ -294,15 +254,11 @@ impl Method for Scheduled {
         failed: Option<Error>,
     ) -> Result<Closed> {
         let mut open = self.open.take().ok_or_else(not_open)?;
-        let mut part = Part::new(open.rank, comm.size(), pack.length(), failed);
+        let mut part = Part::new(open.rank(), comm.size(), pack.length(), failed);
         let how = Commit {
-            time_index: open.time_index,
-            run: open.run,
             // Where survivors of a loss write, in any of the files.
             base: open.bases.iter().copied().max().unwrap_or(0),
-            each: self.each,
-            shared: false,
-            slots: false,
+            ..open.metadata.index.commit(self.each, false)
         };
         let largest = comm.all_reduce(&[part.size()], Reduce::Max);
         let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack, stripe: None };
@@ -315,18 +271,13 @@ impl Method for Scheduled {
         };
         let outcome = step_commit::finish(comm, first, &mut part, &mut files, how);
         if open.leads() {
-            // After a failure the next output looks where the file ends: the step may be in the index or not.
             let end = if outcome.is_ok() { open.object.length().ok() } else { None };
-            open.kept.set_end(&open.end_key(), end);
+            open.metadata.keep_end(&open.file_path, end);
         }
-        let path = open.path.clone();
-        open.metadata.closed(part.is_indexed());
+        let path = open.metadata.index.path.clone();
+        open.metadata.index.closed(part.is_indexed());
         outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(path))
     }
-}
-
-fn not_open() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "the output is not open")
 }
 
 struct Closing<'c, 'a> {
@@ -341,7 +292,7 @@ struct Closing<'c, 'a> {
 impl Closing<'_, '_> {
     /// Writes this rank's part to its stripe, when it is its turn.
     fn scheduled(&mut self, comm: &dyn Communicator, part: &mut Part, largest: u64, writers_per_target: u32) {
-        let (rank, base) = (self.open.rank, self.open.base());
+        let (rank, base) = (self.open.rank(), self.open.base());
         let known = self.open.files;
         let striped = match Striped::new(known.ranks, known.files, known.targets, largest) {
             Ok(striped) => striped,
@@ -349,7 +300,8 @@ impl Closing<'_, '_> {
             Err(e) => return part.fail(e),
         };
         self.stripe = striped.stripe_of(rank, base);
-        let turn = Turn::wait(comm, &striped, writers_per_target, self.open.run, self.open.time_index);
+        let index = &self.open.metadata.index;
+        let turn = Turn::wait(comm, &striped, writers_per_target, index.run, index.time_index);
         match striped.place(rank, base, part.size(), 0) {
             Ok(place) => part.write(place.extent, self),
             Err(e) => part.fail(e),
@@ -365,7 +317,8 @@ impl Closing<'_, '_> {
 impl Files for Closing<'_, '_> {
     fn write(&mut self, extent: Extent) -> Result<Written> {
         let open = &*self.open;
-        let writer = Writer { rank: open.rank, ranks: self.ranks, run: open.run, file_index: open.file };
+        let (rank, run) = (open.rank(), open.metadata.index.run);
+        let writer = Writer { rank, ranks: self.ranks, run, file_index: open.file };
         let mut write = || {
             let fragment = open.spill.write(self.pack, &*open.object, extent, self.header, writer)?;
             if let Some(stripe) = self.stripe {
@@ -373,23 +326,12 @@ impl Files for Closing<'_, '_> {
             }
             Ok(fragment)
         };
-        let fragment = write().map_err(|e: Error| e.at_rank(open.rank).in_object(open.file_path.clone()))?;
-        if open.sync {
-            open.object.sync()?;
-            open.layout.sync_folder(folder_of(&open.file_path))?;
-        }
+        let fragment = write().map_err(|e: Error| e.at_rank(rank).in_object(open.file_path.clone()))?;
+        open.metadata.sync_subfile(&open.file_path, &*open.object)?;
         Ok(Written { fragment, extent })
     }
 
-    fn index(&mut self) -> Result<IndexFile<'_>> {
-        self.open.metadata.index()
-    }
-
-    fn forget_index(&mut self) {
-        self.open.metadata.forget();
-    }
-
-    fn sync_index(&mut self) -> Result<()> {
-        self.open.metadata.sync()
+    fn keeper(&mut self) -> &mut dyn IndexKeeper {
+        &mut self.open.metadata
     }
 }

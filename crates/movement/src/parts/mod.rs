@@ -5,6 +5,7 @@
 //! | [`agreement`] | all ranks learn the same outcome in one reduction |
 //! | [`serial_open`] | ranks open a file one after the other, a token passed on |
 //! | [`live_index`] | the index of a file that is being extended: when a full one is written, when a step record |
+//! | [`open_index`] | the index of a file that is open for an output |
 //! | [`step_commit`] | the end of an output: fragments to rank 0, the index, the outcome to all |
 //! | [`levels`] | all blocks of a variable in a file record the same statistics |
 //! | [`slot`] | places in a shared file given at open, from what the last output was like |
@@ -24,6 +25,7 @@ pub mod kept;
 pub mod levels;
 pub mod live_index;
 pub mod nodes;
+pub mod open_index;
 pub mod passing;
 pub mod serial_open;
 pub mod shared_file;

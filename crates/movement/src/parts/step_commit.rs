@@ -33,11 +33,8 @@ pub struct IndexFile<'i> {
     pub object: &'i dyn WriteObject,
 }
 
-/// What closing an output needs of a method.
-pub trait Files {
-    /// Writes this rank's process group there.
-    fn write(&mut self, extent: Extent) -> Result<Written>;
-
+/// Whatever has the index of an output open.
+pub trait IndexKeeper {
     /// The index, read from the file again where the rank that had it is lost or failed. Called on one rank.
     fn index(&mut self) -> Result<IndexFile<'_>>;
 
@@ -46,6 +43,15 @@ pub trait Files {
 
     /// Makes file and name of the index durable, where the output is to be.
     fn sync_index(&mut self) -> Result<()>;
+}
+
+/// What closing an output needs of a method.
+pub trait Files {
+    /// Writes this rank's process group there.
+    fn write(&mut self, extent: Extent) -> Result<Written>;
+
+    /// Who has the index.
+    fn keeper(&mut self) -> &mut dyn IndexKeeper;
 }
 
 /// How to commit.
@@ -182,7 +188,7 @@ impl Part {
         match messages.map(|messages| self.add_step(files, &messages, left, how)) {
             Some(Ok(indexed)) => self.indexed = Some(indexed),
             Some(Err(e)) => {
-                files.forget_index();
+                files.keeper().forget_index();
                 self.index_failed = Some(e);
             }
             None => {}
@@ -212,7 +218,7 @@ impl Part {
         left: Option<&[Left]>,
         how: Commit,
     ) -> Result<(u64, u64)> {
-        let IndexFile { live, object } = files.index()?;
+        let IndexFile { live, object } = files.keeper().index()?;
         let mut merged = match merge(messages, None) {
             Ok(merged) if live.check(&merged.step).is_ok() => merged,
             // Some rank's part does not fit: without it the others' do.
@@ -251,7 +257,7 @@ impl Part {
             // What a failed rank left behind the index would hide it.
             object.truncate(live.end())?;
         }
-        files.sync_index()?;
+        files.keeper().sync_index()?;
         Ok((merged.whole, merged.bytes))
     }
 }

@@ -2,20 +2,16 @@
 //!
 //! Shared by the methods that write `<name>.dir/<name>.<number>` and keep the index in `<name>`.
 
-use super::agreement::agree;
-use super::kept::{File, InUse, Kept};
-use super::levels::ArrayLevel;
 use super::live_index::{AsSource, LiveIndex};
-use super::shared_file::{DROPS, LEVELS, flags, next_time};
-use super::step_commit::IndexFile;
-use crate::method::{Mode, OpenRequest, file_name, folder_of};
-use std::sync::Arc;
+use super::open_index::{self, First, OpenIndex, next_time};
+use super::step_commit::{IndexFile, IndexKeeper};
+use crate::method::{Mode, OpenRequest, Opened, file_name, folder_of};
 use thalweg_bp::footer::{Footer, MINIFOOTER};
 use thalweg_bp::scan;
 use thalweg_bp::source::{self, Source};
 use thalweg_bp::trailer::Trailer;
-use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
-use thalweg_types::{ByteOrder, Error, Result};
+use thalweg_layout::{OpenWrite, WriteObject, WriterId};
+use thalweg_types::{ByteOrder, Result};
 
 /// The folder of subfiles.
 pub fn subfile_folder(path: &str) -> String {
@@ -27,50 +23,17 @@ pub fn subfile(path: &str, number: u32) -> String {
     format!("{path}.dir/{}.{number}", file_name(path))
 }
 
-/// What rank 0 finds out first.
-pub struct First {
-    /// The file that holds the index.
-    pub object: Box<dyn WriteObject>,
-    /// Its index.
-    pub live: LiveIndex,
-    /// Run id.
-    pub run: u64,
-    /// Arrays of which it keeps other statistics than asked for.
-    pub levels: Vec<ArrayLevel>,
-    /// It is open for this output.
-    pub in_use: InUse,
-}
-
 /// What rank 0 does with the file that holds the index.
 ///
 /// - `files`: how many subfiles this output writes; those of higher numbers are removed, or end with a closed step.
-pub fn begin(request: &OpenRequest<'_>, files: u32, sync: bool) -> Result<First> {
-    let writer = WriterId(0);
-    let in_use = request.kept.begin(request.layout, request.path)?;
+pub fn begin(request: &OpenRequest<'_>, files: u32, sync: bool) -> Result<(Box<dyn WriteObject>, First)> {
+    let (object, first) = open_index::begin(request, true)?;
     if request.mode == Mode::Write {
-        request.kept.forget(request.layout, request.path);
-        let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;
-        request.kept.hold(request.layout, request.path, &*object);
         remove_stale(request, files)?;
-        return Ok(First { object, live: LiveIndex::new(true), run: request.run, levels: Vec::new(), in_use });
+    } else if !first.known && first.live.end() > 0 && !first.live.is_dropping() {
+        cut_leftovers(request, files, next_time(request.mode, first.live.last_time()), sync)?;
     }
-    let kept = request.kept.take(request.layout, request.path);
-    let object = request.layout.open_write(request.path, request.mode.how(), writer)?;
-    request.kept.hold(request.layout, request.path, &*object);
-    let known = kept.is_some();
-    let (mut live, run) = match kept {
-        Some(kept) => (kept.index, kept.run),
-        None if object.length()? == 0 => (LiveIndex::new(true), request.run),
-        None => (LiveIndex::load(&*object, true)?, request.run),
-    };
-    if let Mode::AppendAfter(step) = request.mode {
-        live.drop_after(step)?;
-    }
-    if !known && live.end() > 0 && !live.is_dropping() {
-        cut_leftovers(request, files, next_time(request.mode, live.last_time()), sync)?;
-    }
-    let levels = live.differing_levels(request.arrays)?;
-    Ok(First { object, live, run, levels, in_use })
+    Ok((object, first))
 }
 
 /// Subfiles that this output does not write: those of an earlier, larger run.
@@ -146,154 +109,87 @@ fn trailer_before(source: &AsSource<'_>, end: u64) -> Option<Trailer> {
     (trailer.group.end() == Some(end)).then_some(trailer)
 }
 
-/// The metadata file of an output that is open; on rank 0, and on whoever keeps the index after it is lost.
-///
-/// Dropped before the output was closed, it keeps the index of the outputs before for the next one.
+/// The metadata file of an output that is open.
 pub struct Metadata {
-    sync: bool,
-    layout: Arc<dyn Layout>,
-    kept: Arc<Kept>,
-    path: String,
-    rank: u32,
+    /// What it is open for.
+    pub index: OpenIndex,
+    /// On rank 0, and on whoever keeps the index after it is lost.
     object: Option<Box<dyn WriteObject>>,
-    live: Option<LiveIndex>,
-    /// End of the index when the output was opened.
-    base: u64,
-    run: u64,
-    in_use: Option<InUse>,
-}
-
-/// What all ranks know once the output is open.
-pub struct Begun {
-    /// Step + 1.
-    pub time_index: u32,
-    /// Run id.
-    pub run: u64,
-    /// Whether [`tell`](super::levels::tell) has something to tell.
-    pub levels_differ: bool,
-    /// What it tells, on rank 0.
-    pub levels: Vec<ArrayLevel>,
 }
 
 impl Metadata {
-    /// Collective: all ranks agree that the output is open, and later steps are dropped where that is asked for.
+    /// Collective: as [`OpenIndex::agree`].
     ///
     /// - `outcome`: what this rank has opened so far; `first`: on rank 0, what [`begin`] found; `files` as there.
-    ///
-    /// # Errors
-    /// The same kind on all ranks; the file is then as it was, unless steps were being dropped.
     pub fn agree(
         request: &OpenRequest<'_>,
         files: u32,
         sync: bool,
         outcome: Result<()>,
-        first: Option<First>,
-    ) -> Result<(Metadata, Begun)> {
-        let numbers = first.as_ref().map_or([0; 4], |f| {
-            let time_index = u64::from(next_time(request.mode, f.live.last_time()));
-            [f.live.end(), time_index, f.run, flags(&f.live, &f.levels)]
-        });
-        let mut metadata = Metadata {
-            sync,
-            layout: request.layout.clone(),
-            kept: request.kept.clone(),
-            path: request.path.to_string(),
-            rank: request.comm.rank(),
-            object: None,
-            live: None,
-            base: 0,
-            run: request.run,
-            in_use: None,
-        };
-        let mut levels = Vec::new();
-        if let Some(first) = first {
-            levels = first.levels;
-            metadata.run = first.run;
-            metadata.object = Some(first.object);
-            metadata.live = Some(first.live);
-            metadata.in_use = Some(first.in_use);
-        }
-        let named = |e: Error| e.in_object(request.path);
-        // On failure the file is as it was: the drop of `metadata` keeps its index.
-        let agreed = agree(request.comm, outcome, "open the output", &numbers).map_err(named)?;
-        let (time_index, flags) = (agreed[1] as u32, agreed[3]);
-        (metadata.base, metadata.run) = (agreed[0], agreed[2]);
-        if flags & DROPS > 0 {
+        first: Option<(Box<dyn WriteObject>, First)>,
+    ) -> Result<(Metadata, Opened)> {
+        let (object, first) = first.unzip();
+        let drop_steps = |live: &mut LiveIndex, time_index| {
             // Subfiles are cut only when no index lists those steps any more.
-            let shortened = match (&metadata.object, &mut metadata.live) {
-                (Some(object), Some(live)) => {
-                    live.shorten(&**object, sync).and_then(|()| cut_leftovers(request, files, time_index, sync))
-                }
-                _ => Ok(()),
-            };
-            let end = metadata.live.as_ref().map_or(0, LiveIndex::end);
-            metadata.base = agree(request.comm, shortened, "drop later steps", &[end]).map_err(named)?[0];
-        }
-        let run = metadata.run;
-        Ok((metadata, Begun { time_index, run, levels_differ: flags & LEVELS > 0, levels }))
-    }
-
-    /// End of the index when the output was opened.
-    pub fn base(&self) -> u64 {
-        self.base
-    }
-
-    /// The index, read again where the rank that had it is lost or failed.
-    pub fn index(&mut self) -> Result<IndexFile<'_>> {
-        let object = match self.object.take() {
-            Some(object) => object,
-            None => self.layout.open_write(&self.path, OpenWrite::Any, WriterId(self.rank))?,
+            object.as_deref().map_or(Ok(()), |object| live.shorten(object, sync))?;
+            cut_leftovers(request, files, time_index, sync)
         };
-        let object = &**self.object.insert(object);
-        if self.live.is_none() {
-            self.kept.hold(&self.layout, &self.path, object);
+        let (index, opened, _) = OpenIndex::agree(request, (true, sync), outcome, first, &[], drop_steps)?;
+        Ok((Metadata { index, object }, opened))
+    }
+
+    /// Where this output begins in a subfile; what an output that never closed left there is cut off.
+    pub fn start_in(&self, path: &str, object: &dyn WriteObject) -> Result<u64> {
+        let mode = self.index.mode;
+        if mode == Mode::Write {
+            return Ok(0);
         }
-        let live = match self.live.take() {
-            Some(live) => live,
-            None if self.base == 0 => LiveIndex::new(true),
-            None => LiveIndex::load_up_to(object, true, self.base)?,
-        };
-        Ok(IndexFile { live: self.live.insert(live), object })
-    }
-
-    /// The index in memory is not what the file holds.
-    pub fn forget(&mut self) {
-        self.live = None;
-    }
-
-    /// Makes file and name durable, where the output is to be.
-    pub fn sync(&self) -> Result<()> {
-        match &self.object {
-            Some(object) if self.sync => {
-                object.sync()?;
-                self.layout.sync_folder(folder_of(&self.path))
-            }
-            _ => Ok(()),
+        let length = object.length()?;
+        if !matches!(mode, Mode::AppendAfter(_)) && self.index.kept.end_of(&self.end_key(path)) == Some(length) {
+            return Ok(length);
         }
-    }
-
-    /// The output is closed.
-    ///
-    /// - `indexed`: its step is in the index, as [`super::step_commit::Part::is_indexed`] says.
-    pub fn closed(mut self, indexed: bool) {
-        match self.live.take() {
-            Some(live) if indexed => self.keep(Some(live)),
-            _ if self.in_use.is_some() => self.keep(None),
-            _ => {}
+        let end = closed_end(object, mode, self.index.time_index)?;
+        if length > end {
+            object.truncate(end)?;
         }
+        Ok(end)
     }
 
-    fn keep(&self, live: Option<LiveIndex>) {
-        let file = File { layout: &self.layout, path: &self.path, subfiles: true, sync: self.sync };
-        self.kept.keep(file, live, self.run);
+    /// Keeps the end of a subfile for the next output; `None` where that is to look, as after a failure: the step may be
+    /// in the index or not.
+    pub fn keep_end(&self, path: &str, end: Option<u64>) {
+        self.index.kept.set_end(&self.end_key(path), end);
+    }
+
+    fn end_key(&self, path: &str) -> String {
+        format!("{}:{path}", self.index.run)
+    }
+
+    /// Makes a subfile and its name durable, where the output is to be.
+    pub fn sync_subfile(&self, path: &str, object: &dyn WriteObject) -> Result<()> {
+        if !self.index.sync {
+            return Ok(());
+        }
+        object.sync()?;
+        self.index.layout.sync_folder(folder_of(path))
     }
 }
 
-impl Drop for Metadata {
-    fn drop(&mut self) {
-        if let Some(live) = self.live.take() {
-            // One that is about to drop steps is not what the file says.
-            self.keep(Some(live).filter(|live| !live.is_dropping()));
-        }
+impl IndexKeeper for Metadata {
+    fn index(&mut self) -> Result<IndexFile<'_>> {
+        let index = &mut self.index;
+        let object = match self.object.take() {
+            Some(object) => object,
+            None => index.layout.open_write(&index.path, OpenWrite::Any, WriterId(index.rank))?,
+        };
+        index.file(&**self.object.insert(object))
+    }
+
+    fn forget_index(&mut self) {
+        self.index.forget();
+    }
+
+    fn sync_index(&mut self) -> Result<()> {
+        self.object.as_deref().map_or(Ok(()), |object| self.index.sync(object))
     }
 }

@@ -1,0 +1,244 @@
+//! The index of a file that is open for an output: on rank 0, and on whoever keeps it after that one is lost.
+//!
+//! | question | answer |
+//! |---|---|
+//! | who looks first | rank 0 makes the file or finds the end of its last index ([`begin`]) |
+//! | when is it open | when all ranks have agreed so, in one reduction ([`OpenIndex::agree`]); one more where steps are dropped, a broadcast where the file keeps other statistics |
+//! | what stays | the index of a closed output is kept for the next one; of one that was dropped, that of the outputs before |
+//!
+//! Shared by the methods that write one file and those that write subfiles beside it.
+
+use super::agreement::agree;
+use super::kept::{File, InUse, Kept};
+use super::levels::{self, ArrayLevel};
+use super::live_index::LiveIndex;
+use super::step_commit::{Commit, IndexFile};
+use crate::method::{Mode, OpenRequest, Opened, folder_of};
+use std::sync::Arc;
+use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
+use thalweg_types::{Error, Result};
+
+/// What rank 0 finds out first.
+pub struct First {
+    /// The index.
+    pub live: LiveIndex,
+    run: u64,
+    /// Arrays of which the file keeps other statistics than asked for.
+    levels: Vec<ArrayLevel>,
+    in_use: InUse,
+    /// This process has kept the index since it wrote it: nobody else has touched the file.
+    pub known: bool,
+    /// It is taken for a file of this output alone.
+    pub single: bool,
+}
+
+/// What rank 0 does first: makes the file that holds the index or finds its live end.
+///
+/// - `subfiles`: the file holds the index alone.
+pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn WriteObject>, First)> {
+    let writer = WriterId(0);
+    let in_use = request.kept.begin(request.layout, request.path)?;
+    if request.mode == Mode::Write {
+        request.kept.forget(request.layout, request.path);
+        let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;
+        let single = !subfiles && request.kept.begins(request.group, request.layout, request.path);
+        if !single {
+            request.kept.hold(request.layout, request.path, &*object);
+        }
+        let live = LiveIndex::new(subfiles);
+        return Ok((object, First { live, run: request.run, levels: Vec::new(), in_use, known: false, single }));
+    }
+    if !subfiles {
+        request.kept.goes_on(request.group);
+    }
+    let kept = request.kept.take(request.layout, request.path);
+    let known = kept.is_some();
+    let object = request.layout.open_write(request.path, request.mode.how(), writer)?;
+    request.kept.hold(request.layout, request.path, &*object);
+    let (mut live, run) = match kept {
+        Some(kept) => (kept.index, kept.run),
+        None if object.length()? == 0 => (LiveIndex::new(subfiles), request.run),
+        None => (LiveIndex::load(&*object, subfiles)?, request.run),
+    };
+    if let Mode::AppendAfter(step) = request.mode {
+        live.drop_after(step)?;
+    }
+    let levels = live.differing_levels(request.arrays)?;
+    Ok((object, First { live, run, levels, in_use, known, single: false }))
+}
+
+/// A file keeps other statistics than asked for.
+const LEVELS: u64 = 1;
+/// Steps are to be dropped from it.
+const DROPS: u64 = 2;
+
+/// The time index of an output behind `last`.
+pub fn next_time(mode: Mode, last: u32) -> u32 {
+    match mode {
+        Mode::Write => 1,
+        Mode::Append | Mode::AppendAfter(_) => last + 1,
+        Mode::Update => last.max(1),
+    }
+}
+
+/// See the room's page. Dropped before the output was closed, it keeps the index of the outputs before for the next one.
+pub struct OpenIndex {
+    /// Where files are.
+    pub layout: Arc<dyn Layout>,
+    /// What the process keeps.
+    pub kept: Arc<Kept>,
+    /// Name of the file.
+    pub path: String,
+    /// How it was opened.
+    pub mode: Mode,
+    /// This rank among all that opened the output.
+    pub rank: u32,
+    /// Step + 1.
+    pub time_index: u32,
+    /// Run id.
+    pub run: u64,
+    /// End of the index when the output was opened.
+    pub base: u64,
+    /// It is to be durable.
+    pub sync: bool,
+    /// Bytes may lie behind the index before the output is closed: one that is dropped has to be looked at again.
+    pub written_early: bool,
+    subfiles: bool,
+    live: Option<LiveIndex>,
+    /// On rank 0.
+    in_use: Option<InUse>,
+}
+
+impl OpenIndex {
+    /// Collective: all ranks agree that the output is open, and later steps are dropped where that is asked for.
+    ///
+    /// - `outcome`: what this rank has opened so far; `first`: on rank 0, what [`begin`] found.
+    /// - `told`: numbers of rank 0 that all are to know.
+    /// - `drop_steps`: called on rank 0 where steps are dropped, with the step + 1 of this output: takes them out of the file.
+    ///
+    /// Returns also what the program is to know, and rank 0's numbers.
+    ///
+    /// # Errors
+    /// The same kind on all ranks; the file is then as it was, unless steps were being dropped.
+    pub fn agree(
+        request: &OpenRequest<'_>,
+        (subfiles, sync): (bool, bool),
+        outcome: Result<()>,
+        first: Option<First>,
+        told: &[u64],
+        drop_steps: impl FnOnce(&mut LiveIndex, u32) -> Result<()>,
+    ) -> Result<(OpenIndex, Opened, Vec<u64>)> {
+        let mut numbers = first.as_ref().map_or(vec![0; 4], |f| {
+            let time_index = u64::from(next_time(request.mode, f.live.last_time()));
+            let levels = if f.levels.is_empty() { 0 } else { LEVELS };
+            let drops = if f.live.is_dropping() { DROPS } else { 0 };
+            vec![f.live.end(), time_index, f.run, levels | drops]
+        });
+        numbers.extend(told.iter().map(|n| if request.comm.rank() == 0 { *n } else { 0 }));
+        let mut open = OpenIndex {
+            layout: request.layout.clone(),
+            kept: request.kept.clone(),
+            path: request.path.to_string(),
+            mode: request.mode,
+            rank: request.comm.rank(),
+            time_index: 0,
+            run: request.run,
+            base: 0,
+            sync,
+            written_early: false,
+            subfiles,
+            live: None,
+            in_use: None,
+        };
+        let mut own_levels = Vec::new();
+        if let Some(first) = first {
+            own_levels = first.levels;
+            (open.run, open.live, open.in_use) = (first.run, Some(first.live), Some(first.in_use));
+        }
+        let named = |e: Error| e.in_object(request.path);
+        // On failure the file is as it was: the drop of `open` keeps its index.
+        let agreed = agree(request.comm, outcome, "open the output", &numbers).map_err(named)?;
+        let flags = agreed[3];
+        (open.base, open.time_index, open.run) = (agreed[0], agreed[1] as u32, agreed[2]);
+        if flags & DROPS > 0 {
+            let dropped = open.live.as_mut().map_or(Ok(()), |live| drop_steps(live, open.time_index));
+            let end = open.live.as_ref().map_or(0, LiveIndex::end);
+            open.base = agree(request.comm, dropped, "drop later steps", &[end]).map_err(named)?[0];
+        }
+        let levels = levels::tell(request.comm, flags & LEVELS > 0, own_levels)?;
+        let opened = Opened { time_index: open.time_index, run: open.run, levels };
+        Ok((open, opened, agreed[4..].to_vec()))
+    }
+
+    /// How the step is committed.
+    ///
+    /// - `each`: a full index at each output; `slots`: ranks had slots.
+    pub fn commit(&self, each: bool, slots: bool) -> Commit {
+        Commit { time_index: self.time_index, run: self.run, base: self.base, each, shared: !self.subfiles, slots }
+    }
+
+    /// The index and the file that holds it, `object`; read again where the rank that had it is lost or failed.
+    pub fn file<'i>(&'i mut self, object: &'i dyn WriteObject) -> Result<IndexFile<'i>> {
+        if self.live.is_none() {
+            self.kept.hold(&self.layout, &self.path, object);
+        }
+        let live = match self.live.take() {
+            Some(live) => live,
+            None if self.base == 0 => LiveIndex::new(self.subfiles),
+            None => LiveIndex::load_up_to(object, self.subfiles, self.base)?,
+        };
+        Ok(IndexFile { live: self.live.insert(live), object })
+    }
+
+    /// The index in memory is not what the file holds.
+    pub fn forget(&mut self) {
+        self.live = None;
+    }
+
+    /// Makes the file that holds the index and its name durable, where the output is to be.
+    pub fn sync(&self, object: &dyn WriteObject) -> Result<()> {
+        if !self.sync {
+            return Ok(());
+        }
+        object.sync()?;
+        self.layout.sync_folder(folder_of(&self.path))
+    }
+
+    /// The output is closed, and the file for good with it. `false`, and nothing done, where that fails.
+    pub fn finished(&mut self, object: &dyn WriteObject) -> bool {
+        let sync = self.sync;
+        let done = self.live.as_mut().is_some_and(|live| live.finish(object, sync).is_ok());
+        if done {
+            (self.live, self.in_use) = (None, None);
+        }
+        done
+    }
+
+    /// The output is closed.
+    ///
+    /// - `indexed`: its step is in the index, as [`super::step_commit::Part::is_indexed`] says.
+    pub fn closed(&mut self, indexed: bool) {
+        match self.live.take() {
+            Some(live) if indexed => self.keep(Some(live)),
+            _ if self.in_use.is_some() => self.keep(None),
+            _ => {}
+        }
+        self.in_use = None;
+    }
+
+    /// Keeps the index for the next output; `None` where the file has to say it again.
+    fn keep(&self, live: Option<LiveIndex>) {
+        let file = File { layout: &self.layout, path: &self.path, subfiles: self.subfiles, sync: self.sync };
+        self.kept.keep(file, live, self.run);
+    }
+}
+
+impl Drop for OpenIndex {
+    fn drop(&mut self) {
+        if let Some(live) = self.live.take() {
+            // One that is about to drop steps is not what the file says; what was written early lies behind it, and is cut
+            // off by the next output that looks.
+            self.keep(Some(live).filter(|live| !live.is_dropping() && !self.written_early));
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What every rank has to say travels to rank 0 up a tree ([`crate::plan::tree`]), joined on the way.
+//!
+//! | question | answer |
+//! |---|---|
+//! | what moves | each rank sends one message, to its parent, when it has heard its children; a leaf at once, whatever the others do |
+//! | calls | no collective one |
+//! | on failure | a rank that hears nothing from a child returns `PeerLost` or `Timeout`; those above it then hear nothing from it. What those left do next is theirs: everyone still has what it gave |
+
+use crate::plan::tree;
+use std::ops::Range;
+use thalweg_comm::Communicator;
+use thalweg_types::Result;
+
+/// Which gathering a message belongs to: those of one that failed may come late, and are passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// Tag of the messages, in the library's half of the tags.
+    pub tag: u32,
+    /// Run id of the output.
+    pub run: u64,
+    /// Step + 1.
+    pub time_index: u32,
+    /// Which gathering of this output.
+    pub attempt: u32,
+}
+
+const HEAD: usize = 16;
+
+impl Call {
+    fn head(self) -> [u8; HEAD] {
+        let mut head = [0; HEAD];
+        head[..8].copy_from_slice(&self.run.to_le_bytes());
+        head[8..12].copy_from_slice(&self.time_index.to_le_bytes());
+        head[12..].copy_from_slice(&self.attempt.to_le_bytes());
+        head
+    }
+}
+
+/// All ranks call it; none waits but for those that it brings along.
+///
+/// - `fan_in`: most children of a rank.
+/// - `join`: called for each child, in the order of ranks, with the ranks it brings and what it says.
+/// - `say`: called once all children are heard, on all ranks but rank 0: what this rank sends.
+///
+/// # Errors
+/// A lost rank, or one that says nothing within the time limit.
+pub fn gather<S>(
+    comm: &dyn Communicator,
+    fan_in: u32,
+    call: Call,
+    state: &mut S,
+    mut join: impl FnMut(&mut S, Range<u32>, &[u8]),
+    say: impl FnOnce(&mut S) -> Vec<u8>,
+) -> Result<()> {
+    let place = tree::node(comm.rank(), comm.size(), fan_in);
+    let head = call.head();
+    for child in place.children {
+        let bytes = loop {
+            let message = comm.receive(Some(child.start), call.tag)?;
+            if message.bytes.starts_with(&head) {
+                break message.bytes;
+            }
+        };
+        join(state, child, &bytes[HEAD..]);
+    }
+    let Some(parent) = place.parent else { return Ok(()) };
+    let mut message = head.to_vec();
+    message.extend_from_slice(&say(state));
+    comm.send(parent, call.tag, &message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+    use thalweg_comm::counting::Counting;
+    use thalweg_comm::threads::Machine;
+    use thalweg_types::ErrorKind;
+
+    const CALL: Call = Call { tag: (1 << 14) + 99, run: 5, time_index: 1, attempt: 0 };
+
+    fn all(comm: &dyn Communicator, fan_in: u32, call: Call) -> Result<Vec<u8>> {
+        let mut own = comm.rank().to_le_bytes().to_vec();
+        gather(comm, fan_in, call, &mut own, |own, _, more| own.extend_from_slice(more), |own| own.clone())?;
+        Ok(own)
+    }
+
+    #[test]
+    fn rank_0_hears_at_most_the_fan_in_and_all_ranks_in_order() {
+        for (ranks, fan_in) in [(1, 4), (2, 4), (257, 4), (257, 16), (257, 64), (257, 1)] {
+            let heard = Machine::new(ranks).run(|comm| {
+                let comm = Counting::new(Box::new(comm));
+                let said = all(&comm, fan_in, CALL).unwrap();
+                let counts = comm.counts().snapshot();
+                assert_eq!(counts.collective(), 0);
+                assert_eq!(counts.sends, u64::from(comm.rank() > 0));
+                assert!(counts.received <= u64::from(fan_in), "{counts:?}");
+                (said, counts.received)
+            });
+            let expected: Vec<u8> = (0..ranks).flat_map(u32::to_le_bytes).collect();
+            assert_eq!(heard[0].0, expected);
+            assert_eq!(heard[0].1, u64::from(fan_in.min(ranks - 1)));
+        }
+    }
+
+    #[test]
+    fn a_lost_rank_keeps_nobody_waiting_who_does_not_need_it() {
+        let began = Instant::now();
+        let machine = Machine::new(13).timeout(Duration::from_secs(20));
+        let outcomes = machine.run(|comm| {
+            if comm.rank() == 5 {
+                return None;
+            }
+            let outcome = all(&comm, 3, CALL).map(|_| ());
+            if outcome.is_err() {
+                // As those do who commit a step: they gather, and that ends the waits of the others.
+                let _ = comm.survivors();
+            } else {
+                let _ = comm.barrier();
+                let _ = comm.survivors();
+            }
+            Some(outcome)
+        });
+        assert!(began.elapsed() < Duration::from_secs(10));
+        // 0 has children 1..5, 5..9, 9..13.
+        for (rank, outcome) in outcomes.into_iter().enumerate() {
+            let Some(outcome) = outcome else { continue };
+            match rank {
+                0 => assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PeerLost),
+                6..9 => assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PeerLost, "its parent is lost"),
+                _ => assert!(outcome.is_ok()),
+            }
+        }
+    }
+
+    #[test]
+    fn what_came_too_late_for_an_earlier_gathering_is_passed_over() {
+        let said = Machine::new(4).run(|comm| {
+            if comm.rank() == 2 {
+                comm.send(0, CALL.tag, &[&CALL.head()[..], b"old"].concat()).unwrap();
+            }
+            all(&comm, 3, Call { time_index: 2, ..CALL }).unwrap()
+        });
+        assert_eq!(said[0], (0..4u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,145 @@
+//! The tree up which index fragments travel to rank 0, as a pure function: who sends to whom.
+//!
+//! Each node of the tree stands for a run of ranks, and is the first of them. The others of the run are dealt to at most
+//! `fan_in` children, in runs of equal length, give or take one. So what a rank has received from its children, one behind
+//! the other, is in the order of ranks, as if all had been gathered in one place; and no tree of that fan-in is flatter.
+//!
+//! | ranks | fan-in | hops of the farthest rank |
+//! |---|---|---|
+//! | 65 | 64 | 1 |
+//! | 4,161 | 64 | 2 |
+//! | 140,000 | 64 | 3 |
+
+use std::ops::Range;
+
+/// Children of a node unless asked for otherwise.
+///
+/// What a fragment costs grows with the hops, as its bytes move once for each; what a node waits for grows with its
+/// children. 64 keeps the ranks of a large node, and any run that small, at one hop as with no tree at all; 140,000 ranks are three hops
+/// away, and 32 would already need four.
+pub const FAN_IN: u32 = 64;
+
+/// The place of one rank in the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// To whom it sends; `None` for rank 0.
+    pub parent: Option<u32>,
+    /// Whose fragments it brings along, its own included.
+    pub ranks: Range<u32>,
+    /// The runs that its children bring, in order; the first rank of each is the child.
+    pub children: Vec<Range<u32>>,
+    /// Hops to rank 0.
+    pub depth: u32,
+}
+
+/// The place of `rank` among `ranks`; both counts are taken as at least 1.
+///
+/// # Panics
+/// Where there is no such rank.
+pub fn node(rank: u32, ranks: u32, fan_in: u32) -> Node {
+    let mut run = 0..ranks.max(1);
+    assert!(run.contains(&rank), "rank {rank} of {ranks}");
+    let (mut parent, mut depth) = (None, 0);
+    while run.start != rank {
+        parent = Some(run.start);
+        depth += 1;
+        run = part_of(rank, run.start + 1..run.end, fan_in);
+    }
+    Node { parent, children: parts(run.start + 1..run.end, fan_in).collect(), ranks: run, depth }
+}
+
+/// How many parts a run falls into, how long each is at least, and how many are one longer (the first ones).
+fn cut(run: &Range<u32>, fan_in: u32) -> (u32, u32, u32) {
+    let length = run.end - run.start;
+    let count = length.min(fan_in.max(1));
+    (count, length.checked_div(count).unwrap_or(0), length.checked_rem(count).unwrap_or(0))
+}
+
+fn part(run: &Range<u32>, number: u32, short: u32, longer: u32) -> Range<u32> {
+    let start = |n: u32| run.start + n * short + n.min(longer);
+    start(number)..start(number + 1)
+}
+
+fn parts(run: Range<u32>, fan_in: u32) -> impl Iterator<Item = Range<u32>> {
+    let (count, short, longer) = cut(&run, fan_in);
+    (0..count).map(move |number| part(&run, number, short, longer))
+}
+
+/// The part that a rank of the run is in.
+fn part_of(rank: u32, run: Range<u32>, fan_in: u32) -> Range<u32> {
+    let (_, short, longer) = cut(&run, fan_in);
+    let at = rank - run.start;
+    let in_longer = longer * (short + 1);
+    let number = if at < in_longer { at / (short + 1) } else { longer + (at - in_longer) / short };
+    part(&run, number, short, longer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranks that a tree of this depth has room for.
+    fn room(fan_in: u64, depth: u32) -> u64 {
+        (0..=depth).map(|level| fan_in.pow(level)).sum()
+    }
+
+    fn check(ranks: u32, fan_in: u32) {
+        let mut heard = vec![0u32; ranks as usize];
+        let mut deepest = 0;
+        for rank in 0..ranks {
+            let node = node(rank, ranks, fan_in);
+            assert_eq!(node.ranks.start, rank);
+            assert!(node.children.len() <= fan_in as usize, "{ranks} ranks, {fan_in}: {node:?}");
+            let mut next = rank + 1;
+            for child in &node.children {
+                assert_eq!(child.start, next, "{node:?}");
+                assert!(child.end > child.start);
+                next = child.end;
+                heard[child.start as usize] += 1;
+                let said = super::node(child.start, ranks, fan_in);
+                assert_eq!((said.parent, &said.ranks, said.depth), (Some(rank), child, node.depth + 1));
+            }
+            assert_eq!(next, node.ranks.end, "nobody is left out: {node:?}");
+            deepest = deepest.max(node.depth);
+        }
+        assert_eq!(heard[0], 0);
+        assert!(heard[1..].iter().all(|times| *times == 1), "every rank is heard once");
+        assert!(room(u64::from(fan_in), deepest) >= u64::from(ranks));
+        assert!(deepest == 0 || room(u64::from(fan_in), deepest - 1) < u64::from(ranks), "{ranks}, {fan_in}: {deepest}");
+    }
+
+    #[test]
+    fn every_rank_is_heard_once_by_the_flattest_tree_there_is() {
+        for ranks in (1..200).chain([255, 256, 257, 1000, 4096, 4161, 4162, 9999, 10_000]) {
+            for fan_in in [1, 2, 3, 7, 16, 64, 20_000] {
+                if fan_in == 1 && ranks > 300 {
+                    continue;
+                }
+                check(ranks, fan_in);
+            }
+        }
+    }
+
+    #[test]
+    fn every_number_of_ranks_up_to_ten_thousand_has_its_tree() {
+        for ranks in 1..=10_000 {
+            // The root, its children, and the last rank tell the shape; the test above looks at every rank.
+            let root = node(0, ranks, FAN_IN);
+            assert_eq!((root.parent, root.ranks, root.depth), (None, 0..ranks, 0));
+            assert_eq!(root.children.len() as u32, (ranks - 1).min(FAN_IN));
+            assert_eq!(root.children.iter().map(|c| c.end - c.start).sum::<u32>(), ranks - 1);
+            let depth = (0..).find(|depth| room(u64::from(FAN_IN), *depth) >= u64::from(ranks)).unwrap();
+            let longest = (1..ranks).step_by(101).chain([ranks - 1]).map(|rank| node(rank, ranks, FAN_IN).depth).max();
+            assert!(longest.unwrap() <= depth, "{ranks}");
+        }
+    }
+
+    #[test]
+    fn a_full_machine_is_three_hops_deep() {
+        let last = node(139_999, 140_000, FAN_IN);
+        assert_eq!((last.depth, last.children.len()), (3, 0));
+        assert_eq!(node(0, 140_000, FAN_IN).children[0], 1..2189);
+        assert_eq!(node(1, 140_000, FAN_IN).children[0], 2..37);
+        assert_eq!((0..140_000).map(|rank| node(rank, 140_000, 32).depth).max(), Some(4));
+    }
+}
