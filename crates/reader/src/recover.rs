@@ -102,6 +102,8 @@ struct Item<'a> {
     found: &'a Found,
     time: u32,
     rank: u32,
+    /// Which of this rank's groups of one opening, group and step: updates follow the output they add to.
+    nth: u32,
 }
 
 /// An object that was scanned.
@@ -420,12 +422,16 @@ fn chosen<'a>(scanned: &'a [Scanned], partial: &mut Vec<(u32, u32, u32)>, keep_p
     // What one opening wrote of one group in one step is whole or not.
     type Output<'a> = (u32, &'a str, Option<u64>);
     let mut outputs: BTreeMap<Output<'a>, Vec<Item<'a>>> = BTreeMap::new();
+    let mut written: BTreeMap<(Output<'a>, u32), u32> = BTreeMap::new();
     for (object, s) in scanned.iter().enumerate() {
         for found in &s.scan.groups {
             let run = found.trailer.as_ref().map(|t| t.run);
-            let output = outputs.entry((found.header.time_index, &found.header.group, run)).or_default();
+            let key: Output<'a> = (found.header.time_index, &found.header.group, run);
+            let output = outputs.entry(key).or_default();
             let rank = found.trailer.as_ref().map_or(output.len() as u32, |t| t.rank);
-            output.push(Item { object, found, time: found.header.time_index, rank });
+            let count = written.entry((key, rank)).or_default();
+            output.push(Item { object, found, time: found.header.time_index, rank, nth: *count });
+            *count += 1;
         }
     }
     // How many ranks there were is what a trailer says: not four thousand millions are listed for it.
@@ -483,7 +489,7 @@ fn chosen<'a>(scanned: &'a [Scanned], partial: &mut Vec<(u32, u32, u32)>, keep_p
     }
     chosen.kept.sort_by_cached_key(|i| {
         let started = first.get(&key(i)).copied().unwrap_or(0);
-        (i.time, started, key(i), i.rank, i.object, i.found.extent.offset)
+        (i.time, started, key(i), i.nth, i.rank, i.object, i.found.extent.offset)
     });
     chosen
 }
