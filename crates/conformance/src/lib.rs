@@ -9,11 +9,14 @@
 //! | [`scratch`] | a folder for one test, removed afterwards |
 //! | [`store`] | the promises of `Store`, `ReadObject` and `WriteObject` |
 //! | [`layout`] | the promises of `Layout` |
+//! | `method` | the promises of every method, case by case, whatever the number of ranks (feature `round-trip`) |
 //! | `round_trip` | what is written reads back equal, whatever the method, layout and ranks (feature `round-trip`) |
 #![forbid(unsafe_code)]
 
 pub mod comm;
 pub mod layout;
+#[cfg(feature = "round-trip")]
+pub mod method;
 #[cfg(feature = "round-trip")]
 pub mod round_trip;
 pub mod scratch;

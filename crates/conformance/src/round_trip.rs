@@ -192,20 +192,35 @@ pub fn write(layout: &Arc<dyn Layout>, path: &str, scenario: &Scenario, way: &Wa
 pub fn check(reader: &Reader, scenario: &Scenario, steps: usize) {
     assert_eq!(reader.status().steps, steps as u64, "number of steps");
     assert!(reader.status().torn_bytes == 0 && reader.status().partial.is_empty(), "{:?}", reader.status());
-    let expected = scenario.blocks(steps);
+    check_values(reader, &scenario.blocks(steps));
+    if steps == scenario.steps.len() {
+        check_attributes(reader, &scenario.attributes);
+    }
+}
+
+/// Checks that a reader finds these blocks, by full name of the variable and in the order of their numbers, and no others:
+/// values, places, ranks, statistics.
+///
+/// # Panics
+/// At the first difference.
+pub fn check_values(reader: &Reader, expected: &BTreeMap<String, Vec<Expected<'_>>>) {
     let mut found: Vec<&str> = reader.variables().iter().map(|h| h.name.as_str()).collect();
     found.sort_unstable();
     assert_eq!(found, expected.keys().map(String::as_str).collect::<Vec<_>>(), "names of variables");
-    for (name, blocks) in &expected {
+    for (name, blocks) in expected {
         check_variable(reader, name, blocks);
     }
-    if steps < scenario.steps.len() {
-        return;
-    }
+}
+
+/// Checks that a reader finds these attributes, by full name, and no others.
+///
+/// # Panics
+/// At the first difference.
+pub fn check_attributes(reader: &Reader, expected: &BTreeMap<String, AttributeValue>) {
     let mut found: Vec<&str> = reader.attributes().iter().map(|h| h.name.as_str()).collect();
     found.sort_unstable();
-    assert_eq!(found, scenario.attributes.keys().map(String::as_str).collect::<Vec<_>>(), "names of attributes");
-    for (name, value) in &scenario.attributes {
+    assert_eq!(found, expected.keys().map(String::as_str).collect::<Vec<_>>(), "names of attributes");
+    for (name, value) in expected {
         let attribute = reader.attribute(name).unwrap();
         assert!(same_attribute(&attribute.value, value), "attribute {name}: {:?} is not {value:?}", attribute.value);
     }

@@ -1,0 +1,246 @@
+//! The promises of a method: whatever moves the bytes, from however many ranks, what a reader finds is what was written.
+//!
+//! | promise | how it is checked |
+//! |---|---|
+//! | values, blocks, places, ranks, statistics, attributes, steps read back as they were written | the [`round_trip`](crate::round_trip) checks |
+//! | open tells all ranks the step, close tells all the same bytes | on every rank |
+//! | the file is whole, closed for good, and has no step that nobody wrote | the reader's status, `verify` |
+//! | nothing else stays: no spill file, no subfile that the index does not know | names in the folder |
+//! | the data alone are enough | the index is spoiled, `recover` finds the same again |
+//! | a method that writes no file writes none | the folder stays empty |
+//!
+//! A [`Case`] is what is written, as data; [`cases`] has them by name. A [`Way`] is a method with parameters. The registry
+//! knows the methods, so the tests of `io` hand them in; a new one falls under the suite by being listed there.
+
+pub mod cases;
+
+use crate::round_trip::{Expected, Write, check_attributes, check_values};
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_comm::Communicator;
+use thalweg_comm::threads::{Machine, ThreadCommunicator};
+use thalweg_io::{Mode, Session};
+use thalweg_layout::{Layout, OpenWrite, WriterId};
+use thalweg_reader::{Reader, RecoverOptions, recover, verify};
+use thalweg_schema::{MethodChoice, Schema};
+use thalweg_types::AttributeValue;
+
+/// One output: one open and close.
+#[derive(Debug, Clone)]
+pub struct Act {
+    /// Position of the group in the schema.
+    pub group: usize,
+    /// How it is opened.
+    pub mode: Mode,
+    /// What each rank writes, in order.
+    pub ranks: Vec<Vec<Write>>,
+}
+
+/// What is written to one file.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The groups, without methods. No two variables of them have the same full name.
+    pub schema: Schema,
+    /// The outputs of each session, which is finalized before the next begins. All outputs of a session have as many
+    /// ranks.
+    pub sessions: Vec<Vec<Act>>,
+    /// The buffer limit in bytes; `None` for no limit.
+    pub buffer: Option<u64>,
+    /// What each attribute says at the end, by full name.
+    pub attributes: BTreeMap<String, AttributeValue>,
+}
+
+/// A method and its parameters.
+#[derive(Debug, Clone)]
+pub struct Way {
+    /// Name of the method.
+    pub method: String,
+    /// As in the XML: `key=value;key=value`.
+    pub parameters: String,
+    /// Whether it leaves a file.
+    pub leaves_file: bool,
+}
+
+impl Way {
+    /// A method that writes files, with these parameters.
+    pub fn new(method: &str, parameters: &str) -> Way {
+        Way { method: method.to_string(), parameters: parameters.to_string(), leaves_file: true }
+    }
+
+    /// The choice for one group.
+    fn choice(&self, group: &str) -> MethodChoice {
+        let pairs = self.parameters.split(';').filter(|p| !p.is_empty());
+        let pairs = pairs.map(|p| p.split_once('=').unwrap_or_else(|| panic!("{p}: no key=value")));
+        let parameters = pairs.map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        MethodChoice { parameters, ..MethodChoice::new(group, &self.method) }
+    }
+}
+
+impl Case {
+    /// What each step holds in the end: per output that went into it, its group and what the ranks wrote.
+    fn steps(&self) -> Vec<Vec<&Act>> {
+        let mut steps: Vec<Vec<&Act>> = Vec::new();
+        for act in self.sessions.iter().flatten() {
+            match act.mode {
+                Mode::Write => steps = vec![vec![act]],
+                Mode::Append => steps.push(vec![act]),
+                Mode::Update => match steps.last_mut() {
+                    Some(last) => last.push(act),
+                    None => steps.push(vec![act]),
+                },
+                Mode::AppendAfter(after) => {
+                    steps.truncate(after as usize + 1);
+                    steps.push(vec![act]);
+                }
+            }
+        }
+        steps
+    }
+
+    /// The step that each output writes, by session.
+    fn step_numbers(&self) -> Vec<Vec<u64>> {
+        let mut next = 0;
+        let mut number = |mode: Mode| {
+            next = match mode {
+                Mode::Write => 1,
+                Mode::Append => next + 1,
+                Mode::Update => next.max(1),
+                Mode::AppendAfter(after) => after + 2,
+            };
+            next - 1
+        };
+        self.sessions.iter().map(|acts| acts.iter().map(|act| number(act.mode)).collect()).collect()
+    }
+
+    /// The blocks that each variable must have, by full name, in the order in which readers number them: by step, then
+    /// by output, then by rank.
+    fn blocks(&self) -> BTreeMap<String, Vec<Expected<'_>>> {
+        let mut all: BTreeMap<String, Vec<Expected<'_>>> = BTreeMap::new();
+        for (step, acts) in (0..).zip(self.steps()) {
+            for act in acts {
+                for (rank, write) in (0..).zip(&act.ranks).flat_map(|(r, writes)| writes.iter().map(move |w| (r, w))) {
+                    let variable = &self.schema.groups[act.group].variables[write.variable];
+                    let block = Expected { step, rank, element: variable.element, write };
+                    let name = thalweg_schema::full_name(&variable.path, &variable.name);
+                    all.entry(name).or_default().push(block);
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Writes a case with ranks as threads and checks every promise.
+///
+/// # Panics
+/// At the first promise that is broken.
+pub fn check(layout: &Arc<dyn Layout>, path: &str, case: &Case, way: &Way) {
+    write(layout, path, case, way);
+    if !way.leaves_file {
+        assert_eq!(layout.list("").unwrap(), [""; 0], "{} leaves no file", way.method);
+        return;
+    }
+    only_the_file_stays(layout, path);
+    reads_back(layout, path, case);
+    spoil_index(layout, path);
+    let recovery = recover(&**layout, path, RecoverOptions::default()).unwrap_or_else(|e| panic!("recover: {e}"));
+    assert_eq!((recovery.steps, recovery.dropped), (case.steps().len() as u64, vec![]), "{:?}", recovery.actions);
+    reads_back(layout, path, case);
+}
+
+/// Writes a case, with ranks as threads on two nodes.
+///
+/// # Panics
+/// Where a call fails, or tells ranks different things.
+pub fn write(layout: &Arc<dyn Layout>, path: &str, case: &Case, way: &Way) {
+    let mut schema = case.schema.clone();
+    schema.methods = schema.groups.iter().map(|group| way.choice(&group.name)).collect();
+    for (acts, steps) in case.sessions.iter().zip(case.step_numbers()) {
+        let ranks = acts.first().map_or(1, |act| act.ranks.len() as u32);
+        let machine = Machine::new(ranks).ranks_per_node(ranks.div_ceil(2)).timeout(Duration::from_secs(60));
+        let closed = machine.run(|comm| {
+            let session = Session::with_layout(schema.clone(), layout.clone(), comm.duplicate().unwrap()).unwrap();
+            session.set_buffer_limit(case.buffer);
+            let closed: Vec<u64> = acts
+                .iter()
+                .zip(&steps)
+                .map(|(act, step)| {
+                    let wanted = way.leaves_file.then_some(*step);
+                    one_output(&session, &comm, &schema.groups[act.group].name, path, act, wanted)
+                })
+                .collect();
+            session.finalize().unwrap();
+            closed
+        });
+        assert!(closed.iter().all(|c| *c == closed[0]), "ranks were told of different bytes: {closed:?}");
+    }
+}
+
+/// Returns the bytes that close tells of.
+fn one_output(
+    session: &Session,
+    comm: &ThreadCommunicator,
+    group: &str,
+    path: &str,
+    act: &Act,
+    step: Option<u64>,
+) -> u64 {
+    let writes = &act.ranks[comm.rank() as usize];
+    let mut output = session.open(group, path, act.mode, comm.duplicate().unwrap()).unwrap();
+    if let Some(step) = step {
+        assert_eq!(output.step(), step, "the step that open tells");
+        // Half of the outputs say beforehand how much will come.
+        if step % 2 == 1 {
+            output.group_size(writes.iter().map(|w| w.bytes.len() as u64).sum());
+        }
+    }
+    let mut reused = Vec::new();
+    for write in writes {
+        if write.deferred {
+            output.write_deferred_at(write.variable, &write.bytes).unwrap();
+        } else {
+            reused.clear();
+            reused.extend_from_slice(&write.bytes);
+            output.write_at(write.variable, &reused).unwrap();
+            // The memory is the program's again.
+            reused.fill(0xee);
+        }
+    }
+    output.close().unwrap_or_else(|e| panic!("close of step {step:?}: {e}")).bytes
+}
+
+fn reads_back(layout: &Arc<dyn Layout>, path: &str, case: &Case) {
+    let reader = Reader::open(layout.clone(), path).unwrap_or_else(|e| panic!("cannot open {path}: {e}"));
+    let status = reader.status();
+    let found = (status.steps, status.finished, status.torn_bytes, status.partial.len());
+    assert_eq!(found, (case.steps().len() as u64, true, 0, 0), "steps, finished, torn bytes, partial: {status:?}");
+    check_values(&reader, &case.blocks());
+    check_attributes(&reader, &case.attributes);
+    let report = verify(&**layout, path).unwrap();
+    // Nobody need write all of a global array.
+    let findings = report.findings.iter().filter(|f| f.kind != thalweg_reader::FindingKind::Gap);
+    assert_eq!(findings.collect::<Vec<_>>(), Vec::<&thalweg_reader::Finding>::new(), "findings of verify");
+}
+
+/// The file, and a folder of its subfiles: nothing else, such as what was written on the way.
+fn only_the_file_stays(layout: &Arc<dyn Layout>, path: &str) {
+    let folder = format!("{path}.dir");
+    for name in layout.list("").unwrap() {
+        assert!(name == path || name == folder, "{name} stays");
+        if name == folder {
+            for subfile in layout.list(&folder).unwrap() {
+                let number = subfile.strip_prefix(&format!("{path}.")).and_then(|n| n.parse::<u32>().ok());
+                assert!(number.is_some(), "{folder}/{subfile} stays");
+            }
+        }
+    }
+}
+
+/// Makes the footer say nothing.
+fn spoil_index(layout: &Arc<dyn Layout>, path: &str) {
+    let object = layout.open_write(path, OpenWrite::Existing, WriterId(0)).unwrap();
+    let end = object.length().unwrap();
+    object.write_at(end - 20, &[IoSlice::new(&[0xff; 20])]).unwrap();
+}

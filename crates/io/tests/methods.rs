@@ -1,0 +1,110 @@
+//! Every method that the registry lists keeps every promise of the suite, with each of its parameters that matter.
+
+use std::time::Instant;
+use thalweg_conformance::method::{self, Way, cases};
+use thalweg_conformance::round_trip::{in_folder, in_memory};
+use thalweg_conformance::scratch::Scratch;
+use thalweg_io::registry::{self, METHODS};
+
+/// Methods that leave no file of ours.
+const WITHOUT_FILE: &[&str] = &["NULL"];
+
+/// Parameters that change who writes what where; each method runs without any, too.
+const PARAMETERS: &[(&str, &[&str])] = &[
+    ("POSIX", &["direct=1;index=each", "sync=yes"]),
+    ("MPI", &["direct=1000;index=each", "spill_copy=512;sync=yes"]),
+    (
+        "MPI_COLLECTIVE",
+        &["aggregators=1;stripe=700;buffer=8k", "aggregators=3;stripe=64;spill_copy=512", "aggregators=64;stripe=1M"],
+    ),
+    (
+        "MPI_AGGREGATE",
+        &[
+            "pattern=simple;aggregators=2;chunk=300",
+            "pattern=brigade",
+            "pattern=brigade;aggregators=2;chunk=64",
+            "aggregators=1;chunk=64k;index=each",
+        ],
+    ),
+    (
+        "MPI_SCHEDULED",
+        &[
+            "num_files=2;targets=1;writers_per_target=1",
+            "num_files=1;spill_copy=512",
+            "num_files=1000;targets=3;writers_per_target=0;index=each",
+        ],
+    ),
+];
+
+/// Every method as it comes, and `further` ones with their parameters.
+fn ways(further: bool) -> Vec<Way> {
+    let mut ways = Vec::new();
+    for kind in METHODS {
+        let name = kind.names[0];
+        let leaves_file = !WITHOUT_FILE.contains(&name);
+        let more = PARAMETERS.iter().find(|(n, _)| *n == name).map_or(&[][..], |(_, list)| list);
+        let more = if further { more } else { &[] };
+        ways.extend([""].iter().chain(more).map(|p| Way { leaves_file, ..Way::new(name, p) }));
+    }
+    ways
+}
+
+/// Runs cases by name for some numbers of ranks, each in a place of its own.
+fn run(names: &[&str], ranks: &[u32], ways: &[Way]) {
+    for name in names {
+        for ranks in ranks {
+            let case = cases::named(name)(*ranks);
+            for way in ways {
+                eprint!("{name}, {ranks} ranks, {} {}: ", way.method, way.parameters);
+                let begun = Instant::now();
+                method::check(&in_memory(), "file.bp", &case, way);
+                eprintln!("{} ms", begun.elapsed().as_millis());
+            }
+        }
+    }
+}
+
+fn all_names() -> Vec<&'static str> {
+    cases::CASES.iter().map(|(name, _)| *name).collect()
+}
+
+#[test]
+fn every_case_by_every_method_with_its_parameters() {
+    run(&all_names(), &[3, 8], &ways(true));
+}
+
+#[test]
+fn every_case_from_any_small_number_of_ranks() {
+    run(&all_names(), &[1, 2, 5], &ways(false));
+}
+
+#[test]
+fn many_ranks() {
+    run(cases::AT_SCALE, &[64, 257], &ways(false));
+}
+
+#[test]
+fn every_case_in_a_folder() {
+    for name in all_names() {
+        let case = cases::named(name)(4);
+        for way in ways(false) {
+            eprintln!("{name}, 4 ranks, {}, in a folder", way.method);
+            let folder = Scratch::new();
+            method::check(&in_folder(folder.path()), "file.bp", &case, &way);
+        }
+    }
+}
+
+#[test]
+#[ignore = "long"]
+fn the_full_cross() {
+    run(&all_names(), &[1, 2, 3, 5, 8, 64], &ways(true));
+    run(cases::AT_SCALE, &[257], &ways(true));
+}
+
+#[test]
+fn the_table_names_methods_and_parameters_that_there_are() {
+    for (name, _) in PARAMETERS {
+        assert!(registry::find(name).is_some_and(|kind| kind.names[0] == *name), "{name}");
+    }
+}
