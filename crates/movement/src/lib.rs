@@ -8,13 +8,17 @@
 //! | [`transformed`] | blocks that go through a transform before they are packed |
 //! | [`parts`] | pieces that methods share: the live index of a file, agreement of ranks |
 //! | [`method`] | the methods, one file each |
+//! | [`profile`] | what each rank did in an output, when, and for whom it waited |
+//! | [`events`] | what the program says it is doing between its writes |
 #![forbid(unsafe_code)]
 
 pub mod buffer;
+pub mod events;
 pub mod method;
 pub mod pack;
 pub mod parts;
 pub mod plan;
+pub mod profile;
 pub mod transformed;
 
 pub use buffer::BufferPool;

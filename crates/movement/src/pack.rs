@@ -8,6 +8,7 @@
 //! Statistics and checksum of a block are taken in the same pass as its copy ([`thalweg_bp::pass`]).
 
 use crate::buffer::BufferPool;
+use crate::profile::{Phase, span};
 use crate::transformed::Applied;
 use std::borrow::Cow;
 use std::io::IoSlice;
@@ -31,6 +32,12 @@ const GATHERED: usize = 64 * 1024;
 
 pub(crate) fn reserve(object: &dyn WriteObject, offset: u64, length: u64) -> Result<()> {
     if length >= WORTH_RESERVING { object.reserve(offset, length) } else { Ok(()) }
+}
+
+/// Statistics and checksum of a block that stays where it is.
+fn look(data: &Rows<'_>, spec: &BlockSpec) -> Digest {
+    let _taking = span(Phase::Characteristics, data.len() as u64);
+    pass::look(data.clone(), spec.element, spec.taken())
 }
 
 /// What a block is.
@@ -320,6 +327,7 @@ impl<'a> Pack<'a> {
         }
         let block = self.place(spec.clone(), data.len() as u64)?;
         let Some(Piece::Chunk(mut chunk)) = self.pieces.pop() else { return Ok(false) };
+        let _copying = span(Phase::Copy, data.len() as u64);
         let at = chunk.len();
         chunk.extend_from_slice(&probe);
         let digest = pass::copy(data, spec.element, spec.taken(), &mut chunk);
@@ -340,7 +348,7 @@ impl<'a> Pack<'a> {
     /// Writes everything that waits, and then this block, to storage; its memory is free when this returns.
     pub fn through<'d>(&mut self, spec: BlockSpec, data: impl Into<Rows<'d>>, to: &[Through<'_>]) -> Result<()> {
         let data = data.into();
-        let digest = pass::look(data.clone(), spec.element, spec.taken());
+        let digest = look(&data, &spec);
         let block = self.place(spec, data.len() as u64)?;
         self.settle(block, digest);
         self.flush(to, Some((block, &data)))
@@ -420,7 +428,7 @@ impl<'a> Pack<'a> {
             if let Piece::Deferred { block, data } = &self.pieces[i] {
                 let (block, placed) = (*block, &self.blocks[*block]);
                 if placed.digest.is_none() {
-                    let digest = pass::look(data.clone(), placed.spec.element, placed.spec.taken());
+                    let digest = look(data, &placed.spec);
                     self.settle(block, digest);
                 }
             }
@@ -565,6 +573,7 @@ impl<'a> Pack<'a> {
 
     /// Front, back and index of the group when it lies there. All blocks must be settled.
     fn finish(&self, place: Extent, header: &Header, writer: Writer) -> Result<(Vec<u8>, Vec<u8>, Index)> {
+        let _taking = span(Phase::Characteristics, 0);
         let (mut attributes, attribute_places) = self.encode_attributes();
         let records_end = self.front + self.records;
         let Extent { offset, length } = place;

@@ -7,6 +7,7 @@
 
 use crate::buffer::BufferPool;
 use crate::pack::BlockSpec;
+use crate::profile::{Phase, span};
 use std::sync::Arc;
 use thalweg_bp::pass;
 use thalweg_bp::rows::Rows;
@@ -90,6 +91,7 @@ pub fn apply<'d>(
     fortran: bool,
     rows: Rows<'d>,
 ) -> Result<Changed<'d>> {
+    let _transforming = span(Phase::Transform, rows.len() as u64);
     let mut extents = spec.shape.as_ref().map_or(Vec::new(), |s| s.local.clone());
     if fortran {
         extents.reverse();

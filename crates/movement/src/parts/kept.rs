@@ -9,6 +9,7 @@
 use super::live_index::LiveIndex;
 use super::nodes::Nodes;
 use super::slot::Sizes;
+use crate::events::Events;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_layout::{Hold, Layout, OpenWrite, Stat, WriteObject, WriterId};
@@ -65,6 +66,7 @@ pub struct Kept {
     in_use: Arc<Mutex<HashSet<String>>>,
     sizes: Mutex<Sizes>,
     nodes: Mutex<Nodes>,
+    events: Events,
     /// Files that are held between outputs, by name.
     holds: Mutex<HashMap<String, Hold>>,
     /// The file that a group began last, if nothing was added to it since.
@@ -222,6 +224,11 @@ impl Kept {
     /// Which ranks are on which node.
     pub fn nodes(&self) -> MutexGuard<'_, Nodes> {
         lock(&self.nodes)
+    }
+
+    /// What the program says between its writes, for whoever listens.
+    pub fn events(&self) -> &Events {
+        &self.events
     }
 
     /// The end of a subfile this process wrote last.
