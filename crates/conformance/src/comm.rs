@@ -358,7 +358,7 @@ fn a_reduction_combines_element_by_element(comm: &mut dyn Communicator) {
     assert_eq!(comm.all_reduce(&values, Reduce::Min).unwrap(), [0, 101 - size.min(101), u64::MAX - (size - 1)]);
     assert_eq!(comm.all_reduce(&[me, 1], Reduce::Sum).unwrap(), [size * (size - 1) / 2, size]);
     assert_eq!(comm.all_reduce(&[u64::MAX, 0], Reduce::Sum).unwrap(), [0u64.wrapping_sub(size), 0], "wraps");
-    assert_eq!(comm.all_reduce(&[], Reduce::Sum).unwrap(), []);
+    assert_eq!(comm.all_reduce(&[], Reduce::Sum).unwrap(), Vec::<u64>::new());
     let many: Vec<u64> = (0..5000).map(|i| i * (me + 1)).collect();
     let sums = comm.all_reduce(&many, Reduce::Max).unwrap();
     assert!(sums.into_iter().eq((0..5000).map(|i| i * size)));

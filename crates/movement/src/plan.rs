@@ -7,6 +7,7 @@ pub mod adaptive;
 pub mod domains;
 pub mod sets;
 pub mod stripes;
+pub mod tree;
 pub mod turns;
 
 use thalweg_types::{Error, ErrorKind, Extent, Result};

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_comm::threads::ThreadCommunicator;
 use thalweg_comm::{Communicator, Message, Reduce, Request, SharedWindow, ThreadLevel};
+use thalweg_movement::parts::step_commit;
 use thalweg_store::Store;
 use thalweg_store::wrap::{Around, Asked, Operation, Verdict, Watch};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -13,7 +14,8 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// When a rank dies, from the moment it is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// Before it makes so many more collective calls and one.
+    /// Before it makes so many more collective calls and one. To gather index fragments up the tree counts as one: where a
+    /// rank sends its own, and where rank 0 begins to hear.
     Call(u32),
     /// Before it sends or receives so many more messages and one.
     Message(u32),
@@ -137,11 +139,19 @@ impl Communicator for Mortal {
         self.inner.set_timeout(timeout);
     }
     fn send(&self, to: u32, tag: u32, bytes: &[u8]) -> Result<()> {
-        self.life.message();
+        if tag == step_commit::TAG {
+            self.life.call()
+        } else {
+            self.life.message()
+        }
         self.inner.send(to, tag, bytes)
     }
     fn receive(&self, from: Option<u32>, tag: u32) -> Result<Message> {
-        self.life.message();
+        if tag != step_commit::TAG {
+            self.life.message();
+        } else if self.rank() == 0 && from == Some(1) {
+            self.life.call();
+        }
         self.inner.receive(from, tag)
     }
     fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request + '_>> {

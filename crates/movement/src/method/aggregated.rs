@@ -20,8 +20,8 @@
 //! their index in one place; a rank that dies takes nobody's data with it but its own.
 
 use super::{
-    Closed, DIRECT, HAVE_METADATA, INDEX, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, SPILL_COPY,
-    SYNC, not_open,
+    Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameter,
+    Parameters, SPILL_COPY, SYNC, not_open,
 };
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::nodes;
@@ -45,6 +45,7 @@ pub const KIND: MethodKind = MethodKind {
     parameters: &[
         SYNC,
         INDEX,
+        INDEX_FAN_IN,
         DIRECT,
         AGGREGATORS,
         NUM_AGGREGATORS,
@@ -124,7 +125,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     }
     Ok(Box::new(Aggregated {
         sync: parameters.flag("sync", false)?,
-        each: parameters.index_each()?,
+        indexing: parameters.indexing()?,
         direct: parameters.bytes("direct", 4 << 20)?,
         aggregators,
         // Messages of more than a GiB are slow where MPI counts in int.
@@ -137,7 +138,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
 
 struct Aggregated {
     sync: bool,
-    each: bool,
+    indexing: Indexing,
     direct: u64,
     aggregators: Option<u32>,
     piece: usize,
@@ -217,7 +218,7 @@ impl Method for Aggregated {
         let mut open = self.open.take().ok_or_else(not_open)?;
         let whole = failed.is_none();
         let mut part = Part::new(open.output.rank(), comm.size(), pack.length(), failed);
-        let how = open.output.metadata.index.commit(self.each, false);
+        let how = open.output.metadata.index.commit(self.indexing, false);
         let mut files =
             Closing { open: &mut open, ranks: comm.size(), spill_copy: self.spill_copy, header, pack, place: None };
         let mut end = None;

@@ -21,7 +21,8 @@
 //! Differs: aggregators ask for what they have room for, so that memory is bounded however uneven the ranks are.
 
 use super::{
-    Closed, INDEX, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, SPILL_COPY, SYNC, not_open,
+    Closed, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, SPILL_COPY,
+    SYNC, not_open,
 };
 use crate::pack::{Pack, Reach};
 use crate::parts::exchange::{Exchange, Exchanged};
@@ -47,7 +48,7 @@ pub const KIND: MethodKind = MethodKind {
     names: &["MPI_COLLECTIVE", "MPI_CIO"],
     id: 6,
     about: "aggregators write whole stripes of one shared file",
-    parameters: &[SYNC, INDEX, AGGREGATORS, STRIPE, BUFFER, SPILL_COPY, NUM_AGGREGATORS, STRIPE_SIZE],
+    parameters: &[SYNC, INDEX, INDEX_FAN_IN, AGGREGATORS, STRIPE, BUFFER, SPILL_COPY, NUM_AGGREGATORS, STRIPE_SIZE],
     make,
 };
 
@@ -71,7 +72,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     let old_stripe = parameters.bytes("stripe_size", 1 << 20)?;
     Ok(Box::new(Collective {
         sync: parameters.flag("sync", false)?,
-        each: parameters.index_each()?,
+        indexing: parameters.indexing()?,
         aggregators: parameters.count("aggregators", old)?,
         stripe: parameters.bytes("stripe", old_stripe)?,
         buffer: parameters.bytes("buffer", 16 << 20)?.max(8 << 10),
@@ -82,7 +83,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
 
 struct Collective {
     sync: bool,
-    each: bool,
+    indexing: Indexing,
     /// 0: by nodes.
     aggregators: u32,
     stripe: u64,
@@ -141,7 +142,7 @@ impl Method for Collective {
     ) -> Result<Closed> {
         let mut open = self.open.take().ok_or_else(not_open)?;
         let mut part = Part::new(open.file.index.rank, comm.size(), pack.length(), failed);
-        let how = open.file.index.commit(self.each, false);
+        let how = open.file.index.commit(self.indexing, false);
         let mut files = Closing { file: &mut open.file, ranks: comm.size(), header, pack };
         let first = match self.exchange(comm, &open.aggregators, &mut part, &mut files) {
             Ok(()) => part.commit(comm, &mut files, how),

@@ -19,7 +19,10 @@
 //! Sources: Lofstead et al., SAND2009-7763, the MPI method; CUG 2009, serialised opens.
 //! Differs: places come from a scan inside `close`, or at open from what the last output was like.
 
-use super::{Closed, DIRECT, INDEX, Method, MethodKind, OpenRequest, Opened, Parameters, SPILL_COPY, SYNC, not_open};
+use super::{
+    Closed, DIRECT, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameters, SPILL_COPY,
+    SYNC, not_open,
+};
 use crate::pack::{Pack, Reach};
 use crate::parts::shared_file::{Closing, SharedFile};
 use crate::parts::slot::{self, Slot};
@@ -35,14 +38,14 @@ pub const KIND: MethodKind = MethodKind {
     names: &["MPI"],
     id: 0,
     about: "every rank writes its part of one shared file",
-    parameters: &[SYNC, INDEX, DIRECT, SPILL_COPY],
+    parameters: &[SYNC, INDEX, INDEX_FAN_IN, DIRECT, SPILL_COPY],
     make,
 };
 
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     Ok(Box::new(Independent {
         sync: parameters.flag("sync", false)?,
-        each: parameters.index_each()?,
+        indexing: parameters.indexing()?,
         direct: parameters.bytes("direct", 4 << 20)?,
         spill_copy: parameters.spill_copy()?,
         open: None,
@@ -51,7 +54,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
 
 struct Independent {
     sync: bool,
-    each: bool,
+    indexing: Indexing,
     direct: u64,
     spill_copy: usize,
     open: Option<Open>,
@@ -122,7 +125,7 @@ impl Method for Independent {
         let failed = failed.or(left.err());
         let mut part = Part::new(open.file.index.rank, comm.size(), size, failed);
         let (kept, slots, slot, expected) = (open.file.index.kept.clone(), open.slots, open.slot, pack.expected());
-        let how = open.file.index.commit(self.each, open.slots);
+        let how = open.file.index.commit(self.indexing, open.slots);
         let mut files = Closing { file: &mut open.file, ranks: comm.size(), header, pack };
         let place = match slots {
             true => slot::place(comm, how.base, slot.as_ref(), part.size()),

@@ -12,6 +12,7 @@
 use crate::pack::{Pack, Reach};
 use crate::parts::kept::Kept;
 use crate::parts::levels::ArrayLevel;
+use crate::plan::tree;
 use std::sync::Arc;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
@@ -214,16 +215,26 @@ impl Parameters {
         Err(Error::new(ErrorKind::Unsupported, "have_metadata_file=0: the merged index is always written"))
     }
 
-    /// Whether a full index follows each output.
-    pub fn index_each(&self) -> Result<bool> {
-        match self.get("index") {
-            None | Some("auto") => Ok(false),
-            Some("each") => Ok(true),
+    /// How the index is built.
+    pub fn indexing(&self) -> Result<Indexing> {
+        let each = match self.get(INDEX.key) {
+            None | Some("auto") => false,
+            Some("each") => true,
             Some(other) => {
-                Err(Error::new(ErrorKind::Config, format!("parameter index={other}: expected each or auto")))
+                return Err(Error::new(ErrorKind::Config, format!("parameter index={other}: expected each or auto")));
             }
-        }
+        };
+        Ok(Indexing { each, fan_in: self.at_least(INDEX_FAN_IN.key, 1)?.unwrap_or(tree::FAN_IN) })
     }
+}
+
+/// How an index is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Indexing {
+    /// A full index follows each output.
+    pub each: bool,
+    /// Ranks from which one rank takes index fragments at most.
+    pub fan_in: u32,
 }
 
 /// `sync`, known to every method that writes files.
@@ -233,6 +244,11 @@ pub const SYNC: Parameter =
 pub const INDEX: Parameter = Parameter {
     key: "index",
     about: "each: a full index after each output, for foreign readers that follow along; default auto",
+};
+/// `index_fan_in`, known to every method that writes files.
+pub const INDEX_FAN_IN: Parameter = Parameter {
+    key: "index_fan_in",
+    about: "ranks from which one rank takes index entries at most, on their way up a tree to rank 0; default 64",
 };
 /// `direct`, known to methods that may write blocks before close.
 pub const DIRECT: Parameter = Parameter {

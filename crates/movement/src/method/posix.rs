@@ -17,8 +17,8 @@
 //! Differs: the index is merged at every output, and no rank waits for another before its data is written.
 
 use super::{
-    Closed, DIRECT, HAVE_METADATA, INDEX, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, SYNC,
-    not_open,
+    Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameter,
+    Parameters, SYNC, not_open,
 };
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::step_commit::{self, Files, IndexKeeper, Part, Written};
@@ -34,7 +34,7 @@ pub const KIND: MethodKind = MethodKind {
     names: &["POSIX", "POSIX1"],
     id: 2,
     about: "a file per rank and a merged index",
-    parameters: &[SYNC, INDEX, DIRECT, HAVE_METADATA, LOCAL_FS],
+    parameters: &[SYNC, INDEX, INDEX_FAN_IN, DIRECT, HAVE_METADATA, LOCAL_FS],
     make,
 };
 
@@ -44,7 +44,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     parameters.have_metadata_file()?;
     Ok(Box::new(Posix {
         sync: parameters.flag("sync", false)?,
-        each: parameters.index_each()?,
+        indexing: parameters.indexing()?,
         direct: parameters.bytes("direct", 4 << 20)?,
         open: None,
     }))
@@ -52,7 +52,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
 
 struct Posix {
     sync: bool,
-    each: bool,
+    indexing: Indexing,
     direct: u64,
     open: Option<SubfileOutput>,
 }
@@ -87,7 +87,7 @@ impl Method for Posix {
     ) -> Result<Closed> {
         let mut open = self.open.take().ok_or_else(not_open)?;
         let mut part = Part::new(open.rank(), comm.size(), pack.length(), failed);
-        let how = open.metadata.index.commit(self.each, false);
+        let how = open.metadata.index.commit(self.indexing, false);
         let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack };
         match files.open.start().map(|(_, start)| start) {
             Ok(start) => part.write(plan::own(files.open.rank(), start, part.size()).extent, &mut files),

@@ -21,8 +21,8 @@
 //! Differs: turns end by a message, not by a clock; the index is merged at every output.
 
 use super::{
-    Closed, INDEX, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters, SPILL_COPY, SYNC, folder_of,
-    not_open,
+    Closed, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters,
+    SPILL_COPY, SYNC, folder_of, not_open,
 };
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::agreement::agree;
@@ -48,6 +48,7 @@ pub const KIND: MethodKind = MethodKind {
     parameters: &[
         SYNC,
         INDEX,
+        INDEX_FAN_IN,
         NUM_FILES,
         TARGETS,
         WRITERS,
@@ -85,7 +86,7 @@ const USUAL_TARGETS: u32 = 4;
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     Ok(Box::new(Scheduled {
         sync: parameters.flag("sync", false)?,
-        each: parameters.index_each()?,
+        indexing: parameters.indexing()?,
         files: parameters.at_least("num_files", 1)?,
         targets: parameters.at_least("targets", 1)?,
         writers_per_target: parameters.count("writers_per_target", 2)?,
@@ -96,7 +97,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
 
 struct Scheduled {
     sync: bool,
-    each: bool,
+    indexing: Indexing,
     files: Option<u32>,
     targets: Option<u32>,
     writers_per_target: u32,
@@ -258,7 +259,7 @@ impl Method for Scheduled {
         let how = Commit {
             // Where survivors of a loss write, in any of the files.
             base: open.bases.iter().copied().max().unwrap_or(0),
-            ..open.metadata.index.commit(self.each, false)
+            ..open.metadata.index.commit(self.indexing, false)
         };
         let largest = comm.all_reduce(&[part.size()], Reduce::Max);
         let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack, stripe: None };

@@ -6,7 +6,8 @@
 //! | [`serial_open`] | ranks open a file one after the other, a token passed on |
 //! | [`live_index`] | the index of a file that is being extended: when a full one is written, when a step record |
 //! | [`open_index`] | the index of a file that is open for an output |
-//! | [`step_commit`] | the end of an output: fragments to rank 0, the index, the outcome to all |
+//! | [`step_commit`] | the end of an output: fragments up a tree to rank 0, the index, the outcome to all |
+//! | [`tree_gather`] | what every rank has to say travels to rank 0 up a tree, joined on the way |
 //! | [`levels`] | all blocks of a variable in a file record the same statistics |
 //! | [`slot`] | places in a shared file given at open, from what the last output was like |
 //! | [`subfiles`] | names and ends of subfiles beside a metadata file, and how rank 0 begins with these |
@@ -34,4 +35,5 @@ pub mod spill;
 pub mod step_commit;
 pub mod subfile_output;
 pub mod subfiles;
+pub mod tree_gather;
 pub mod writing_turn;

@@ -13,7 +13,7 @@ use super::kept::{File, InUse, Kept};
 use super::levels::{self, ArrayLevel};
 use super::live_index::LiveIndex;
 use super::step_commit::{Commit, IndexFile};
-use crate::method::{Mode, OpenRequest, Opened, folder_of};
+use crate::method::{Indexing, Mode, OpenRequest, Opened, folder_of};
 use std::sync::Arc;
 use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
 use thalweg_types::{Error, Result};
@@ -172,9 +172,10 @@ impl OpenIndex {
 
     /// How the step is committed.
     ///
-    /// - `each`: a full index at each output; `slots`: ranks had slots.
-    pub fn commit(&self, each: bool, slots: bool) -> Commit {
-        Commit { time_index: self.time_index, run: self.run, base: self.base, each, shared: !self.subfiles, slots }
+    /// - `slots`: ranks had slots.
+    pub fn commit(&self, indexing: Indexing, slots: bool) -> Commit {
+        let OpenIndex { time_index, run, base, subfiles, .. } = *self;
+        Commit { time_index, run, base, indexing, shared: !subfiles, slots }
     }
 
     /// The index and the file that holds it, `object`; read again where the rank that had it is lost or failed.

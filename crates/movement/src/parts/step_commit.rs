@@ -1,21 +1,30 @@
-//! The end of an output: fragments go to rank 0, which adds the step to the index; all ranks learn the outcome.
+//! The end of an output: fragments go up a tree to rank 0, which adds the step to the index; all ranks learn the outcome.
 //!
 //! | question | answer |
 //! |---|---|
-//! | what moves | each rank's fragment (about 100 bytes per block) to rank 0 |
-//! | calls | one gather, one reduction |
+//! | what moves | each rank's fragment (about 100 bytes per block) to its parent in the tree, which joins it to its own and passes them on: [`super::tree_gather`] |
+//! | calls | one message from each rank but rank 0, from at most `fan_in` to one rank; one reduction |
+//! | when | a rank sends when it and those it brings along have written, so that joining goes on while others still write; the index is written when all have |
+//! | what is joined | in the order of ranks: the index is the same to the byte as if one rank had joined all fragments |
 //! | on failure | a rank without fragment is named in the extension section, the step is partial, the others' blocks are indexed |
-//! | where a rank is lost | those left gather, place what is not written yet behind what is, and commit among themselves, as often as ranks are lost; the lowest of them keeps the index |
+//! | where fragments do not fit each other, or the file | once more, each by itself, so that those that fit are indexed; only then, as joined ones cannot be told apart |
+//! | where a rank is lost | those left gather, place what is not written yet behind what is, and commit among themselves, as often as ranks are lost; the lowest of them keeps the index. Nothing but the lost ranks' own groups is lost with them: every rank has its fragment until the outcome is known |
 
 use super::agreement::exchange;
 use super::live_index::{LiveIndex, fits};
+use super::tree_gather::{self, Call};
+use crate::method::Indexing;
 use crate::plan;
+use crate::profile::{Phase, span};
 use thalweg_bp::extension::Tag;
 use thalweg_bp::index::Index;
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::Communicator;
 use thalweg_layout::WriteObject;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
+
+/// Tag of fragments on their way; in the library's half of the tags.
+pub const TAG: u32 = (1 << 14) + 0x30;
 
 /// What a rank wrote.
 pub struct Written {
@@ -63,8 +72,8 @@ pub struct Commit {
     pub run: u64,
     /// First free byte of the shared file when the output was opened.
     pub base: u64,
-    /// A full index at each output.
-    pub each: bool,
+    /// How the index is built.
+    pub indexing: Indexing,
     /// Data lies in the same file as the index.
     pub shared: bool,
     /// Ranks had slots, and may have left bytes in them that no step holds.
@@ -183,18 +192,24 @@ impl Part {
         files: &mut dyn Files,
         how: Commit,
     ) -> Result<Result<u64>> {
+        let _indexing = span(Phase::Index, 0);
         let done = left.is_some_and(|left| left.iter().any(|l| l.indexed));
-        let messages = if done { None } else { comm.gather(0, &self.message())? };
-        match messages.map(|messages| self.add_step(files, &messages, left, how)) {
-            Some(Ok(indexed)) => self.indexed = Some(indexed),
-            Some(Err(e)) => {
-                files.keeper().forget_index();
-                self.index_failed = Some(e);
+        let mut apart = false;
+        let (verdict, told) = loop {
+            let mut again = false;
+            if !done {
+                let gathered = self.gather(comm, how, apart)?;
+                if comm.rank() == 0 {
+                    again = self.index(files, gathered, left, how, apart);
+                }
             }
-            None => {}
-        }
-        let (whole, bytes) = self.indexed.unwrap_or_default();
-        let (verdict, told) = exchange(comm, self.rank, self.failed(), &[whole, bytes])?;
+            let (whole, bytes) = self.indexed.unwrap_or_default();
+            let (verdict, told) = exchange(comm, self.rank, self.failed(), &[whole, bytes, u64::from(again)])?;
+            if told[2] == 0 {
+                break (verdict, told);
+            }
+            apart = true;
+        };
         let own = match &self.written {
             Some(_) => self.failure(),
             None => Err(Error::new(ErrorKind::PeerLost, "the rank that was to write this process group was lost")),
@@ -210,19 +225,57 @@ impl Part {
         Ok(outcome.map(|()| told[1]).map_err(|e| e.at_step(step).safe(safe)))
     }
 
-    /// Adds the fragments as one step. Returns how many ranks were whole and the bytes they wrote.
+    /// Fragments of all ranks, on rank 0; of those it brings along on the others.
+    fn gather(&self, comm: &dyn Communicator, how: Commit, apart: bool) -> Result<Gathered> {
+        let (rank, own) = (comm.rank(), self.message());
+        let mut gathered = if apart { Gathered::Apart(Vec::new()) } else { Gathered::Joined(Merged::default()) };
+        gathered.add(rank, own);
+        let call = Call { tag: TAG, run: how.run, time_index: how.time_index, attempt: u32::from(apart) };
+        let fan_in = how.indexing.fan_in;
+        let join = |gathered: &mut Gathered, _, bytes: &[u8]| gathered.join(bytes);
+        tree_gather::gather(comm, fan_in, call, &mut gathered, join, |gathered| gathered.encode())?;
+        Ok(gathered)
+    }
+
+    /// On the rank that keeps the index: adds what was gathered. Returns whether fragments are wanted each by itself, which
+    /// is no failure the first time.
+    fn index(
+        &mut self,
+        files: &mut dyn Files,
+        gathered: Gathered,
+        left: Option<&[Left]>,
+        how: Commit,
+        apart: bool,
+    ) -> bool {
+        match self.add_step(files, gathered, left, how) {
+            Ok(Some(indexed)) => self.indexed = Some(indexed),
+            Ok(None) => {
+                self.index_failed = apart.then(|| Error::new(ErrorKind::Corrupt, "what ranks wrote arrived damaged"));
+                return !apart;
+            }
+            Err(e) => {
+                files.keeper().forget_index();
+                self.index_failed = Some(e);
+            }
+        }
+        false
+    }
+
+    /// Adds the fragments as one step. Returns how many ranks were whole and the bytes they wrote; `None`, and nothing done,
+    /// where fragments that were joined do not fit.
     fn add_step(
         &mut self,
         files: &mut dyn Files,
-        messages: &[Vec<u8>],
+        gathered: Gathered,
         left: Option<&[Left]>,
         how: Commit,
-    ) -> Result<(u64, u64)> {
+    ) -> Result<Option<(u64, u64)>> {
         let IndexFile { live, object } = files.keeper().index()?;
-        let mut merged = match merge(messages, None) {
-            Ok(merged) if live.check(&merged.step).is_ok() => merged,
+        let mut merged = match gathered {
+            Gathered::Joined(merged) if live.check(&merged.step).is_ok() => merged,
             // Some rank's part does not fit: without it the others' do.
-            _ => merge(messages, Some(live))?,
+            Gathered::Joined(_) | Gathered::Clash => return Ok(None),
+            Gathered::Apart(messages) => merge_fitting(&messages, live)?,
         };
         let original = |rank: u32| left.and_then(|l| l.get(rank as usize)).map_or(rank, |l| l.rank);
         if let Some((rank, e)) = merged.refused.take() {
@@ -252,13 +305,13 @@ impl Part {
             partial.put_u32(0);
         }
         let data_end = if how.shared { merged.end.max(live.end()) } else { live.end() };
-        live.commit(object, merged.step, data_end, merged.bytes, how.run, how.each)?;
+        live.commit(object, merged.step, data_end, merged.bytes, how.run, how.indexing.each)?;
         if !missing.is_empty() || (how.slots && object.length()? > live.end()) {
             // What a failed rank left behind the index would hide it.
             object.truncate(live.end())?;
         }
         files.keeper().sync_index()?;
-        Ok((merged.whole, merged.bytes))
+        Ok(Some((merged.whole, merged.bytes)))
     }
 }
 
@@ -341,7 +394,8 @@ fn still_safe(step: u64, whole: u64, ranks: u32) -> String {
     }
 }
 
-#[derive(Default)]
+/// The parts of a run of ranks as one.
+#[derive(Debug, Default)]
 struct Merged {
     step: Index,
     whole: u64,
@@ -354,35 +408,259 @@ struct Merged {
     refused: Option<(u32, Error)>,
 }
 
-/// Joins the ranks' fragments. `check`: one by one, leaving out what does not fit an index or those before; otherwise
-/// the first that cannot be joined is an error.
-fn merge(messages: &[Vec<u8>], check: Option<&LiveIndex>) -> Result<Merged> {
+impl Merged {
+    /// A rank that wrote: its extent; its fragment is joined already.
+    fn count(&mut self, extent: Extent) {
+        self.whole += 1;
+        self.bytes += extent.length;
+        self.end = self.end.max(extent.end().unwrap_or(0));
+    }
+
+    /// Adds what one rank says, behind those before it.
+    fn add(&mut self, rank: u32, message: &[u8]) -> Result<()> {
+        let mut c = Cursor::new(message, ByteOrder::NATIVE, 0);
+        match read_outcome(&mut c)? {
+            Ok(extent) => {
+                self.step.append_packed(&mut c)?;
+                self.count(extent);
+            }
+            Err(kind) => self.failed.push((rank, kind)),
+        }
+        Ok(())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        [self.whole, self.bytes, self.end, self.failed.len() as u64].into_iter().for_each(|n| out.put_u64(n));
+        for (rank, kind) in &self.failed {
+            out.put_u32(*rank);
+            out.put_u8(*kind);
+        }
+        out.put(&self.step.to_fragment());
+        out
+    }
+
+    /// Adds what another run of ranks says, behind those before it.
+    fn join(&mut self, c: &mut Cursor<'_>) -> Result<()> {
+        let [whole, bytes, end, failed] =
+            [c.u64("joined parts")?, c.u64("joined parts")?, c.u64("joined parts")?, c.u64("joined parts")?];
+        for _ in 0..failed {
+            self.failed.push((c.u32("failed rank")?, c.u8("failed rank")?));
+        }
+        self.step.append_packed(c)?;
+        self.whole += whole;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.end = self.end.max(end);
+        Ok(())
+    }
+}
+
+/// What a rank says first: where its process group lies, or the number of its error's kind.
+fn read_outcome(c: &mut Cursor<'_>) -> Result<std::result::Result<Extent, u8>> {
+    Ok(match c.u8("outcome")? {
+        0 => Ok(Extent::new(c.u64("extent")?, c.u64("extent")?)),
+        kind => Err(kind),
+    })
+}
+
+/// What a rank and those it brings along say, on the way up.
+#[derive(Debug)]
+enum Gathered {
+    /// As one index.
+    Joined(Merged),
+    /// Two do not fit each other: nothing more is said but this.
+    Clash,
+    /// Each by itself, in the order of ranks.
+    Apart(Vec<Vec<u8>>),
+}
+
+const JOINED: u8 = 0;
+const CLASH: u8 = 1;
+const APART: u8 = 2;
+
+impl Gathered {
+    fn add(&mut self, rank: u32, message: Vec<u8>) {
+        match self {
+            Gathered::Joined(merged) => {
+                if merged.add(rank, &message).is_err() {
+                    *self = Gathered::Clash;
+                }
+            }
+            Gathered::Clash => {}
+            Gathered::Apart(messages) => messages.push(message),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            Gathered::Joined(merged) => [&[JOINED][..], &merged.encode()].concat(),
+            Gathered::Clash => vec![CLASH],
+            Gathered::Apart(messages) => {
+                let mut out = vec![APART];
+                for message in messages {
+                    out.put_u64(message.len() as u64);
+                    out.put(message);
+                }
+                out
+            }
+        }
+    }
+
+    /// Adds what a child says.
+    fn join(&mut self, bytes: &[u8]) {
+        let mut c = Cursor::new(bytes, ByteOrder::NATIVE, 0);
+        let joined = match (&mut *self, c.u8("parts")) {
+            (Gathered::Joined(merged), Ok(JOINED)) => merged.join(&mut c),
+            (Gathered::Apart(messages), Ok(APART)) => split(&mut c, messages),
+            _ => Err(Error::new(ErrorKind::Corrupt, "parts of another kind")),
+        };
+        if joined.is_err() {
+            *self = Gathered::Clash;
+        }
+    }
+}
+
+fn split(c: &mut Cursor<'_>, messages: &mut Vec<Vec<u8>>) -> Result<()> {
+    while c.left() > 0 {
+        let length = c.u64("part")?;
+        messages.push(c.take_u64(length, "part")?.to_vec());
+    }
+    Ok(())
+}
+
+/// Joins the ranks' fragments one by one, leaving out what does not fit an index or those before.
+fn merge_fitting(messages: &[Vec<u8>], live: &LiveIndex) -> Result<Merged> {
     let mut merged = Merged::default();
     for (rank, message) in (0..).zip(messages) {
         let mut c = Cursor::new(message, ByteOrder::NATIVE, 0);
-        let kind = c.u8("outcome")?;
-        if kind != 0 {
-            merged.failed.push((rank, kind));
+        let extent = match read_outcome(&mut c)? {
+            Ok(extent) => extent,
+            Err(kind) => {
+                merged.failed.push((rank, kind));
+                continue;
+            }
+        };
+        let mut one = Index::default();
+        let fits = one.append_packed(&mut c).and_then(|()| live.check(&one)).and_then(|()| fits(&merged.step, &one));
+        if let Err(e) = fits {
+            merged.failed.push((rank, e.kind().code()));
+            merged.refused.get_or_insert((rank, e));
             continue;
         }
-        let extent = Extent::new(c.u64("extent")?, c.u64("extent")?);
-        match check {
-            None => merged.step.append_packed(&mut c).map_err(|e| e.at_rank(rank))?,
-            Some(live) => {
-                let mut one = Index::default();
-                let fits =
-                    one.append_packed(&mut c).and_then(|()| live.check(&one)).and_then(|()| fits(&merged.step, &one));
-                if let Err(e) = fits {
-                    merged.failed.push((rank, e.kind().code()));
-                    merged.refused.get_or_insert((rank, e));
-                    continue;
-                }
-                merged.step.append_fragment(&one.to_fragment())?;
-            }
-        }
-        merged.whole += 1;
-        merged.bytes += extent.length;
-        merged.end = merged.end.max(extent.end().unwrap_or(0));
+        merged.step.append_fragment(&one.to_fragment())?;
+        merged.count(extent);
     }
     Ok(merged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tree;
+    use proptest::prelude::*;
+    use thalweg_bp::characteristic::Location;
+    use thalweg_bp::process_group::{Block, Header};
+    use thalweg_bp::statistics::Level;
+    use thalweg_types::{AttributeValue, ElementType, Value};
+
+    /// The fragment of a rank that writes variables of these numbers, in this order.
+    fn fragment(rank: u32, variables: &[u32]) -> Index {
+        let header =
+            Header { group: "g".into(), fortran: false, time_name: "t".into(), time_index: 3, methods: Vec::new() };
+        let mut index = Index::default();
+        index.add_process_group(&header, rank, u64::from(rank) * 1000);
+        for number in variables {
+            let name = format!("v{number}");
+            let block = Block {
+                id: *number,
+                name: &name,
+                path: "/p",
+                element: ElementType::F64,
+                is_dimension: false,
+                shape: None,
+                level: Level::Off,
+                statistics: None,
+                transform: None,
+                payload: 8,
+            };
+            let at = Location { record_offset: 1, payload_offset: 2, file_index: rank, time_index: 3 };
+            index.add_block("g", &block, at, Some(&Value::F64(f64::from(rank)))).unwrap();
+            let value = AttributeValue::One(Value::I32(rank as i32));
+            index.add_attribute("g", 100 + number, "/p", &format!("a{number}"), &value, at).unwrap();
+        }
+        index.records.list(Tag::WideCount).put_u32(rank);
+        index
+    }
+
+    fn message(rank: u32, fragment: &Index) -> Vec<u8> {
+        let mut message = vec![0];
+        message.put_u64(u64::from(rank) * 1000);
+        message.put_u64(50);
+        message.put(&fragment.to_fragment());
+        message
+    }
+
+    /// What rank 0 has in the end, as `gather` makes it up the tree.
+    fn up(rank: u32, messages: &[Vec<u8>], fan_in: u32, apart: bool) -> Gathered {
+        let mut gathered = if apart { Gathered::Apart(Vec::new()) } else { Gathered::Joined(Merged::default()) };
+        gathered.add(rank, messages[rank as usize].clone());
+        for child in tree::node(rank, messages.len() as u32, fan_in).children {
+            gathered.join(&up(child.start, messages, fan_in, apart).encode());
+        }
+        gathered
+    }
+
+    proptest! {
+        #[test]
+        fn a_tree_joins_to_the_same_bytes_as_one_rank_would(
+            ranks in prop::collection::vec((any::<bool>(), prop::collection::vec(0u32..6, 0..6)), 1..60),
+            fan_in in 1u32..9,
+        ) {
+            let messages: Vec<Vec<u8>> = (0..).zip(&ranks).map(|(rank, (fails, variables))| match fails {
+                true => vec![ErrorKind::NoSpace.code()],
+                false => message(rank, &fragment(rank, variables)),
+            }).collect();
+            let mut flat = Merged::default();
+            for (rank, message) in (0..).zip(&messages) {
+                flat.add(rank, message).unwrap();
+            }
+            let Gathered::Joined(joined) = up(0, &messages, fan_in, false) else { panic!("they fit") };
+            prop_assert_eq!(joined.encode(), flat.encode());
+            let (a, b) = (joined.step.encode(77, true, false).unwrap(), flat.step.encode(77, true, false).unwrap());
+            prop_assert_eq!(a.pieces, b.pieces);
+            let Gathered::Apart(each) = up(0, &messages, fan_in, true) else { panic!("asked for") };
+            prop_assert_eq!(each, messages);
+        }
+    }
+
+    #[test]
+    fn fragments_that_do_not_fit_are_told_apart_by_rank_0() {
+        let mut messages: Vec<Vec<u8>> = (0..9).map(|rank| message(rank, &fragment(rank, &[1]))).collect();
+        let mut other = Index::default();
+        let header =
+            Header { group: "h".into(), fortran: false, time_name: "t".into(), time_index: 3, methods: Vec::new() };
+        other.add_process_group(&header, 5, 0);
+        let at = Location { record_offset: 1, payload_offset: 2, file_index: 5, time_index: 3 };
+        other.add_attribute("h", 1, "/p", "a1", &AttributeValue::One(Value::I32(1)), at).unwrap();
+        messages[5] = message(5, &other);
+        assert!(matches!(up(0, &messages, 2, false), Gathered::Clash));
+        let Gathered::Apart(each) = up(0, &messages, 2, true) else { panic!() };
+        let merged = merge_fitting(&each, &LiveIndex::new(true)).unwrap();
+        assert_eq!((merged.whole, merged.failed.len()), (8, 1));
+        assert_eq!(merged.refused.map(|(rank, e)| (rank, e.kind())), Some((5, ErrorKind::InvalidArgument)));
+    }
+
+    #[test]
+    fn damaged_messages_are_no_parts() {
+        let whole = {
+            let mut gathered = Gathered::Joined(Merged::default());
+            gathered.add(0, message(0, &fragment(0, &[1, 2])));
+            gathered.encode()
+        };
+        for end in 0..whole.len() {
+            let mut gathered = Gathered::Joined(Merged::default());
+            gathered.join(&whole[..end]);
+            assert!(matches!(gathered, Gathered::Clash), "{end} bytes of {}", whole.len());
+        }
+    }
 }

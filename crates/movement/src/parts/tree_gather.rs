@@ -128,7 +128,8 @@ mod tests {
             match rank {
                 0 => assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PeerLost),
                 6..9 => assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PeerLost, "its parent is lost"),
-                _ => assert!(outcome.is_ok()),
+                // The gathering of those left ends the waits that are not over yet.
+                _ => assert!(outcome.is_ok() || outcome.is_err_and(|e| e.kind() == ErrorKind::PeerLost)),
             }
         }
     }

@@ -105,7 +105,10 @@ mod tests {
         assert_eq!(heard[0], 0);
         assert!(heard[1..].iter().all(|times| *times == 1), "every rank is heard once");
         assert!(room(u64::from(fan_in), deepest) >= u64::from(ranks));
-        assert!(deepest == 0 || room(u64::from(fan_in), deepest - 1) < u64::from(ranks), "{ranks}, {fan_in}: {deepest}");
+        assert!(
+            deepest == 0 || room(u64::from(fan_in), deepest - 1) < u64::from(ranks),
+            "{ranks}, {fan_in}: {deepest}"
+        );
     }
 
     #[test]
