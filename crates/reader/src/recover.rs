@@ -6,7 +6,7 @@
 //! | a full index, torn bytes behind it | the torn bytes are cut off |
 //! | step records behind the last full index | a full index is written behind them, over torn bytes |
 //! | an index that drops steps in front of it, as a restart had begun to | those steps are cut off |
-//! | torn bytes that hold a whole, damaged index or step record | a closed step lies there: an index is made as below where that gives more steps; else a full index is written behind and nothing is cut |
+//! | torn bytes that hold a whole, damaged index or step record | a closed step lies there: an index is made as below where that gives more steps, or more process groups; else a full index is written behind and nothing is cut |
 //! | a full index whose checksum is wrong, the file closed for good | as below |
 //! | no index and no step record that checks | the process groups are scanned, an index of the whole steps is written behind them |
 //! | a metadata file that is lost or torn | as before, from the subfiles |
@@ -53,6 +53,8 @@ pub struct Options {
 pub struct Recovery {
     /// Steps of the file afterwards: one more than the last step.
     pub steps: u64,
+    /// Process groups that are indexed afterwards, where the index was made from them.
+    pub process_groups: Option<u64>,
     /// Steps seen in the data but not indexed.
     pub dropped: Vec<u64>,
     /// Whether anything was changed (would be, in a dry run).
@@ -131,10 +133,13 @@ impl Run<'_> {
         let ours = !live.step_records.is_empty() || live.base.as_ref().is_some_and(|b| b.extension.is_some());
         if ours && live.torn > 0 && holds_an_index(file, live.end)? {
             let trial = Run { options: Options { dry_run: true, ..self.options }, ..*self };
-            if trial.rebuild(Some(file), numbers, None).is_ok_and(|r| r.steps > done.steps && r.dropped.is_empty()) {
+            let mut index = live.load(file).map_err(|e| e.in_object(self.path))?;
+            // What is closed is a further step, or an update of the last one.
+            let known = (done.steps, Some(index.process_group_count()));
+            let more = |r: Recovery| (r.steps, r.process_groups) > known && r.dropped.is_empty();
+            if trial.rebuild(Some(file), numbers, None).is_ok_and(more) {
                 return self.rebuild(Some(file), numbers, None);
             }
-            let mut index = live.load(file).map_err(|e| e.in_object(self.path))?;
             let damaged = index.records.list(Tag::Damaged);
             [live.end, live.torn].into_iter().for_each(|n| damaged.put_u64(n));
             done.act(format!(
@@ -320,6 +325,7 @@ impl Run<'_> {
         }
         done.steps = u64::from(index.last_time());
         let n = index.process_group_count();
+        done.process_groups = Some(n);
         done.act(format!("made an index of {n} process groups, {} steps", done.steps));
         if !groups.left.is_empty() {
             done.actions.push(format!(
