@@ -37,3 +37,8 @@ adios1() {
 hdf5() {
     [[ -e /usr/include/hdf5/openmpi/hdf5.h ]]
 }
+
+# pnetcdf: whether PnetCDF is.
+pnetcdf() {
+    [[ -e /usr/include/pnetcdf.h ]]
+}

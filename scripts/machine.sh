@@ -13,7 +13,7 @@ python_packages=(python3 python3-venv)
 # Other programs' readers and writers, to be compared with. Not every distribution still carries ADIOS 1.13.
 foreign_packages=(
     libadios-bin libadios-dev libadios-openmpi-dev libhdf5-openmpi-dev
-    libnetcdf-mpi-dev liblz4-dev libblosc-dev libaec-dev libbz2-dev zlib1g-dev # what a static libadios.a is linked with
+    libpnetcdf-dev libnetcdf-mpi-dev liblz4-dev libblosc-dev libaec-dev libbz2-dev zlib1g-dev # what a static libadios.a is linked with
 )
 
 as_root() {

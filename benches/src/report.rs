@@ -41,7 +41,12 @@ pub struct Table {
 impl Table {
     /// A table with these columns.
     pub fn new<const N: usize>(heads: [&str; N]) -> Table {
-        Table { heads: heads.map(String::from).to_vec(), rows: Vec::new() }
+        Table::with_heads(heads)
+    }
+
+    /// A table with as many columns as there are names.
+    pub fn with_heads<'h>(heads: impl IntoIterator<Item = &'h str>) -> Table {
+        Table { heads: heads.into_iter().map(String::from).collect(), rows: Vec::new() }
     }
 
     /// Adds a row.

@@ -1,0 +1,153 @@
+//! Bench: every method beside raw writes, its namesake in ADIOS 1.13, parallel HDF5 and PnetCDF; eight ranks.
+//!
+//! The C programs beside do the writing; this one lets them run in turns and compares. Time is from before the first rank's
+//! open until after the last rank's close, application bytes only, as the papers count.
+
+use std::path::Path;
+use std::process::ExitCode;
+use thalweg_benches::Failure;
+use thalweg_benches::contender::{Measurements, folder, on_ranks};
+use thalweg_benches::options::Options;
+use thalweg_benches::report::{Report, Table, number};
+use thalweg_io::registry;
+
+const RANKS: u32 = 8;
+/// Writers of aggregated writing, ours and theirs.
+const WRITERS: u32 = 2;
+
+/// Name, arrays, KiB of each per rank, outputs measured per round.
+type Load = (&'static str, u32, u32, u32);
+
+const LOADS: [Load; 5] =
+    [("64 KiB", 1, 64, 10), ("1 MiB", 1, 1024, 8), ("8 MiB", 1, 8192, 4), ("64 MiB", 1, 65536, 2), (CHIMERA, 100, 64, 4)];
+const SMALL: [Load; 2] = [("64 KiB", 1, 64, 2), (CHIMERA, 100, 8, 2)];
+const CHIMERA: &str = "100 x 64 KiB";
+
+/// Ours, and which method of ADIOS 1.13 does the same: its namesake, or the one that programs took for that.
+const METHODS: [(&str, &str); 7] = [
+    ("MPI", "MPI"),
+    ("POSIX", "POSIX"),
+    ("MPI_COLLECTIVE", "MPI"),
+    ("MPI_SCHEDULED", "MPI_LUSTRE"),
+    ("MPI_AGGREGATE simple", "MPI_AGGREGATE simple"),
+    ("MPI_AGGREGATE brigade", "MPI_AGGREGATE brigade"),
+    ("ADAPTIVE", ""),
+];
+const ADIOS1: [&str; 5] = ["MPI", "POSIX", "MPI_LUSTRE", "MPI_AGGREGATE simple", "MPI_AGGREGATE brigade"];
+const HDF5: [&str; 2] = ["independent", "collective"];
+const PNETCDF: [&str; 2] = ["blocking", "nonblocking"];
+
+/// As a program is told and as it says it: without spaces.
+fn word(name: &str) -> String {
+    name.replace(' ', "_")
+}
+
+fn contender(name: &str) -> String {
+    let (method, pattern) = name.split_once(' ').unwrap_or((name, ""));
+    let aggregation = match pattern {
+        "simple" => format!(";num_aggregators={WRITERS};num_ost={WRITERS};aggregation_type=1"),
+        "brigade" => format!(";num_aggregators={WRITERS};num_ost={WRITERS};aggregation_type=2"),
+        _ => String::new(),
+    };
+    format!("{}={method}{aggregation}", word(name))
+}
+
+/// Those that are built.
+fn ours() -> Vec<&'static str> {
+    METHODS.iter().map(|(ours, _)| *ours).filter(|m| registry::find(m.split(' ').next().unwrap_or(m)).is_some()).collect()
+}
+
+/// What is measured under one name: a load, the program, its contender.
+fn key(load: &str, label: &str, contender: &str) -> String {
+    format!("{}/{label}/{}", word(load), word(contender))
+}
+
+fn main() -> Result<ExitCode, Failure> {
+    let options = Options::from_arguments()?;
+    let folder = folder("movement")?;
+    let files = format!("{folder}/files");
+    std::fs::create_dir_all(&files)?;
+    let rounds = options.size(3, 1);
+    let loads: Vec<Load> = if options.small { SMALL.to_vec() } else { LOADS.to_vec() };
+    let told: Vec<String> = loads.iter().map(|(name, n, kib, steps)| format!("{}:{n}:{kib}:{steps}", word(name))).collect();
+    let told = told.join(",");
+
+    let programs: [(&str, Vec<String>); 5] = [
+        ("raw", Vec::new()),
+        ("thalweg", ours().into_iter().map(contender).collect()),
+        ("adios1", ADIOS1.iter().map(|m| contender(m)).collect()),
+        ("hdf5", Vec::new()),
+        ("pnetcdf", Vec::new()),
+    ];
+    let mut all = Measurements::default();
+    for round in 0..rounds {
+        for i in 0..programs.len() {
+            let (label, contenders) = &programs[(i + round) % programs.len()];
+            let program = format!("{folder}/{label}");
+            if !Path::new(&program).exists() {
+                continue;
+            }
+            // All outputs are read back and compared once, outside of what is measured.
+            let check = if round == 0 { "1" } else { "0" };
+            all.run(on_ranks(RANKS, &program)?.args([&files, *label, check, &told]).args(contenders))?;
+        }
+    }
+
+    let about = format!(
+        "{RANKS} ranks; one array with so much per rank, or {CHIMERA} arrays per rank (a load like Chimera's). Milliseconds from before the \
+         first rank's open until after the last rank's close, {rounds} rounds; files are removed after each output. Nobody calls fsync. \
+         MPI_AGGREGATE has {WRITERS} writers here as there. Every contender's output was read back and compared once per load."
+    );
+    let mut report = Report::new("movement", about, &files);
+    tables(&mut report, &all, &loads);
+    targets(&mut report, &all, &loads);
+    report.finish(&all, options)
+}
+
+/// Every contender: label, name, and how it is shown.
+fn contenders() -> Vec<(&'static str, &'static str, String)> {
+    let mut shown = vec![
+        ("raw", "shared", "pwrite, one file".to_string()),
+        ("raw", "each", "pwrite, a file each".to_string()),
+    ];
+    shown.extend(ours().into_iter().map(|m| ("thalweg", m, format!("Thalweg {m}"))));
+    shown.extend(ADIOS1.iter().map(|m| ("adios1", *m, format!("ADIOS 1.13 {m}"))));
+    shown.extend(HDF5.iter().map(|m| ("hdf5", *m, format!("HDF5 {m}"))));
+    shown.extend(PNETCDF.iter().map(|m| ("pnetcdf", *m, format!("PnetCDF {m}"))));
+    shown
+}
+
+fn tables(report: &mut Report, all: &Measurements, loads: &[Load]) {
+    type Shown = fn(&Measurements, &str, f64) -> f64;
+    let ways: [(&str, Shown); 3] = [
+        ("median ms", |all, key, _| all.median(key) * 1e3),
+        ("min ms", |all, key, _| all.find(key).map_or(f64::NAN, |s| s.min()) * 1e3),
+        ("GB/s of the median", |all, key, bytes| bytes * 1e-9 / all.median(key)),
+    ];
+    for (title, value) in ways {
+        let mut table = Table::with_heads(std::iter::once(title).chain(loads.iter().map(|l| l.0)));
+        for (label, name, shown) in contenders() {
+            let cells = loads.iter().map(|(load, arrays, kib, _)| {
+                let bytes = f64::from(RANKS) * f64::from(*arrays) * f64::from(*kib) * 1024.0;
+                number(value(all, &key(load, label, name), bytes))
+            });
+            table.row(std::iter::once(shown).chain(cells));
+        }
+        report.table(table);
+    }
+}
+
+fn targets(report: &mut Report, all: &Measurements, loads: &[Load]) {
+    for (load, ..) in loads {
+        for (method, theirs) in METHODS.iter().filter(|(m, theirs)| ours().contains(m) && !theirs.is_empty()) {
+            let got = all.median(&key(load, "adios1", theirs)) / all.median(&key(load, "thalweg", method));
+            let other = if method == theirs { "" } else { theirs };
+            report.at_least(format!("{load}: {method}, times as fast as ADIOS 1.13 {other}").trim_end(), 1.0, got);
+        }
+    }
+    let best = |label: &str, names: &[&str]| {
+        names.iter().map(|name| all.median(&key(CHIMERA, label, name))).fold(f64::NAN, f64::min)
+    };
+    let got = best("hdf5", &HDF5) / best("thalweg", &ours());
+    report.at_least(format!("{CHIMERA}: the best of ours, times as fast as parallel HDF5 at its best"), 1.5, got);
+}
