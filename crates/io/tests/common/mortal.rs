@@ -17,6 +17,8 @@ pub enum Moment {
     /// Before it makes so many more collective calls and one. To gather index fragments up the tree counts as one: where a
     /// rank sends its own, and where rank 0 begins to hear.
     Call(u32),
+    /// The same, a moment later: what the others do without it they have done.
+    CallLate(u32),
     /// Before it sends or receives so many more messages and one.
     Message(u32),
     /// Half way through its next write.
@@ -83,7 +85,11 @@ impl Life {
             Some(Moment::Call(0)) => {
                 state.die();
             }
-            Some(Moment::Call(n)) => *n -= 1,
+            Some(Moment::CallLate(0)) => {
+                std::thread::sleep(Duration::from_millis(50));
+                state.die();
+            }
+            Some(Moment::Call(n) | Moment::CallLate(n)) => *n -= 1,
             _ => {}
         }
     }
