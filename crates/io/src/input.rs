@@ -47,7 +47,7 @@ impl Input {
             Ok(opened) => (Some(opened), Ok(())),
             Err(e) => (None, Err(e.in_group(group_name).at_rank(comm.rank()))),
         };
-        agree_on_open(&*comm, outcome, OPENING, &[])?;
+        agree_on_open(&*comm, outcome, OPENING, &[], false)?;
         let (group, reader) = opened.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no file is open"))?;
         Ok(Input {
             shared,

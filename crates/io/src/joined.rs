@@ -19,14 +19,24 @@ use thalweg_schema::Group;
 use thalweg_schema::dimension::Dimension;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Agrees on an open, and that all ranks know the same joined arrays, in one reduction. `arrays`: this rank's.
-pub(crate) fn agree_on_open(comm: &dyn Communicator, own: Result<()>, doing: &str, arrays: &[String]) -> Result<()> {
+/// Agrees on an open, and that all ranks know the same joined arrays, in one reduction.
+///
+/// - `arrays`: this rank's; `profiled`: it wants a profile of the output.
+///
+/// Returns whether any rank wants one.
+pub(crate) fn agree_on_open(
+    comm: &dyn Communicator,
+    own: Result<()>,
+    doing: &str,
+    arrays: &[String],
+    profiled: bool,
+) -> Result<bool> {
     let mut hasher = DefaultHasher::new();
     arrays.hash(&mut hasher);
     let digest = if arrays.is_empty() { 0 } else { hasher.finish() };
-    let agreed = agree(comm, own, doing, &[digest, !digest])?;
+    let agreed = agree(comm, own, doing, &[digest, !digest, u64::from(profiled)])?;
     match agreed.as_slice() {
-        [largest, not_smallest] if *largest == !*not_smallest => Ok(()),
+        [largest, not_smallest, profiled] if *largest == !*not_smallest => Ok(*profiled > 0),
         _ => Err(Error::new(ErrorKind::Config, "ranks have declared different joined arrays").at_rank(comm.rank())),
     }
 }

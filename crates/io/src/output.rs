@@ -11,14 +11,18 @@ use crate::transform;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use thalweg_bp::process_group::Header;
 use thalweg_bp::rows::Rows;
 use thalweg_bp::shape::{JOINED, Shape};
 use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::{LONGEST_STRING, check_str16};
 use thalweg_comm::Communicator;
+use thalweg_movement::events::Event;
+use thalweg_movement::method::{Finished, STORES_NOTHING};
 use thalweg_movement::pack::{AttributeSpec, Through};
 use thalweg_movement::parts::levels::ArrayLevel;
+use thalweg_movement::profile::{About, Phase, Taking, Working};
 use thalweg_movement::{BlockSpec, Closed, Method, Mode, OpenRequest, Pack, transformed};
 use thalweg_schema::{AttributeSource, Group, HostLanguage, MethodChoice, Statistics, Variable};
 use thalweg_transform::Spec;
@@ -26,13 +30,24 @@ use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, Me
 
 struct Way {
     method: Box<dyn Method>,
+    /// It writes files.
+    stores: bool,
     header: Header,
     path: String,
+}
+
+/// A profile that is taken of the output.
+struct Profiled {
+    taking: Taking,
+    /// Run id of the first method's file.
+    run: u64,
+    is_new: bool,
 }
 
 /// A step being written. `'a` is how long deferred memory stays unchanged: at least until close.
 pub struct Output<'a> {
     shared: Arc<Shared>,
+    profile: Option<Profiled>,
     group_name: String,
     group: Arc<Mutex<DeclaredGroup>>,
     ways: Vec<Way>,
@@ -62,7 +77,7 @@ pub(crate) const OPENING: &str = "open the file";
 /// called with arguments that make no sense: they get the kind of `cause` instead of waiting. Returns `cause`.
 pub fn decline(comm: &dyn Communicator, cause: Error) -> Error {
     let kind = cause.kind();
-    joined::agree_on_open(comm, Err(cause), OPENING, &[]).err().unwrap_or_else(|| Error::new(kind, "declined"))
+    joined::agree_on_open(comm, Err(cause), OPENING, &[], false).err().unwrap_or_else(|| Error::new(kind, "declined"))
 }
 
 impl<'a> Output<'a> {
@@ -75,6 +90,8 @@ impl<'a> Output<'a> {
         comm: Box<dyn Communicator>,
         run: u64,
     ) -> Result<Output<'a>> {
+        let begins = Instant::now();
+        let mut is_wanted = false;
         let prepared = declared.and_then(|group| {
             let choices = lock(&group).all_methods();
             if choices.is_empty() {
@@ -83,8 +100,10 @@ impl<'a> Output<'a> {
                     format!("group \"{group_name}\" has no method; NULL writes nothing"),
                 ));
             }
+            is_wanted = choices.iter().any(|c| registry::is_profiled(c).unwrap_or(false));
+            registry::check_together(&choices)?;
             let made: Result<Vec<_>> =
-                choices.iter().map(|c| registry::make(c).map(|(kind, m)| (c.clone(), kind.id, m))).collect();
+                choices.iter().map(|c| registry::make(c).map(|(kind, m)| (c.clone(), kind, m))).collect();
             Ok((group, made?))
         });
         let joined = prepared.as_ref().map_or(Vec::new(), |(group, _)| joined::arrays(lock(group).builder.group()));
@@ -93,11 +112,22 @@ impl<'a> Output<'a> {
             Ok(prepared) => (Some(prepared), Ok(())),
             Err(e) => (None, Err(e.in_group(group_name))),
         };
-        joined::agree_on_open(&*comm, outcome, OPENING, &joined)?;
+        let wanted = shared.profiled || is_wanted;
+        let meets = Instant::now();
+        let profiled = joined::agree_on_open(&*comm, outcome, OPENING, &joined, wanted)?;
+        let (mut profile, opening, comm, layout) = match profiled {
+            true => {
+                let begun = Taking::begin(comm, shared.layout.clone(), begins, meets, run);
+                (Some(begun.taking), Some(begun.opening), begun.comm, begun.layout)
+            }
+            false => (None, None, comm, shared.layout.clone()),
+        };
+        let here = profile.as_ref().map(|p| p.recorder().work());
         let Some((group, made)) = prepared else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no method is ready"));
         };
-        let methods = made.iter().map(|(choice, id, _)| (*id, parameter_text(choice))).collect();
+        let named = made.iter().filter(|(_, kind, _)| kind.id != STORES_NOTHING);
+        let methods = named.map(|(choice, kind, _)| (kind.id, parameter_text(choice))).collect();
         let base = Header {
             group: group_name.to_string(),
             fortran: *lock(&shared.language) == HostLanguage::Fortran,
@@ -108,11 +138,12 @@ impl<'a> Output<'a> {
         let arrays = if comm.rank() == 0 && mode != Mode::Write { arrays_of(&group) } else { Vec::new() };
         let mut levels: HashMap<(String, String), Level> = HashMap::new();
         let mut ways = Vec::new();
-        for (choice, _, mut method) in made {
+        let mut opened_run = run;
+        for (choice, kind, mut method) in made {
             let path = join(&choice.base_path, path);
             let request = OpenRequest {
                 comm: &*comm,
-                layout: &shared.layout,
+                layout: &layout,
                 path: &path,
                 group: group_name,
                 mode,
@@ -123,7 +154,7 @@ impl<'a> Output<'a> {
             let opened = method.open(&request).map_err(|e| e.in_group(group_name).at_rank(comm.rank()))?;
             if matches!(mode, Mode::Write | Mode::AppendAfter(_)) || opened.time_index == 1 {
                 // Nothing is in the file yet, or what was written last is no more.
-                lock(&shared.written).remove(&path);
+                lock(&shared.written).remove(&written_key(&*method, &path));
             }
             for array in opened.levels {
                 let other = levels.insert((array.path, array.name.clone()), array.level);
@@ -133,9 +164,19 @@ impl<'a> Output<'a> {
                     return Err(Error::new(ErrorKind::Unsupported, what).in_variable(array.name).in_group(group_name));
                 }
             }
-            ways.push(Way { method, header: Header { time_index: opened.time_index, ..base.clone() }, path });
+            if ways.is_empty() {
+                opened_run = opened.run;
+            }
+            let header = Header { time_index: opened.time_index, ..base.clone() };
+            ways.push(Way { method, stores: registry::stores(kind), header, path });
         }
+        drop((opening, here));
+        let profile = profile.take().map(|mut taking| {
+            taking.opened();
+            Profiled { taking, run: opened_run, is_new: mode == Mode::Write }
+        });
         Ok(Output {
+            profile,
             pack: Pack::new(shared.pool.clone(), &base),
             shared,
             group_name: group_name.to_string(),
@@ -325,6 +366,7 @@ impl<'a> Output<'a> {
 
     fn put_block(&mut self, at: usize, spec: BlockSpec, rows: Rows<'_>) -> Result<()> {
         self.check_usable()?;
+        let _here = self.working();
         match self.transform_of(at, &spec)? {
             None => self.pack_it(spec, rows),
             Some(transform) => {
@@ -387,6 +429,7 @@ impl<'a> Output<'a> {
         const SMALL: usize = 4096;
         let Some((spec, rows)) = self.spec(at, data, memory)? else { return Ok(()) };
         self.check_usable()?;
+        let _here = self.working();
         if spec.shape.is_none() || self.transform_of(at, &spec)?.is_some() {
             return self.put_block(at, spec, rows);
         }
@@ -551,9 +594,58 @@ impl<'a> Output<'a> {
     /// # Errors
     /// On all ranks the same kind; the failing rank keeps the cause, the others name it. The message says what is safe.
     pub fn close(mut self) -> Result<Closed> {
+        let Some(mut profile) = self.profile.take() else { return self.commit() };
+        profile.taking.closes();
+        self.tell_events(&profile.taking);
+        let closed = {
+            let _here = profile.taking.recorder().work();
+            let _closing = profile.taking.recorder().span(Phase::Close);
+            self.commit()
+        };
+        let Some(first) = self.ways.first() else { return closed };
+        let about = About {
+            layout: &*self.shared.layout,
+            output: &first.path,
+            group: &self.group_name,
+            methods: self.ways.iter().map(|way| way.method.name().to_string()).collect(),
+            step: self.step(),
+            run: profile.run,
+            is_new: profile.is_new,
+            group_bytes: self.pack.length(),
+            outcome: closed.as_ref().map(|closed| closed.bytes),
+        };
+        profile.taking.finish(&mut *self.comm, &about);
+        closed
+    }
+
+    /// What the program said since the last output goes into the profile.
+    fn tell_events(&self, taking: &Taking) {
+        let mut computes = None;
+        for (event, at) in self.shared.kept.events().take() {
+            match event {
+                Event::CalculationBegins => computes = Some(at),
+                Event::CalculationEnds => {
+                    if let Some(begin) = computes.take() {
+                        taking.recorder().add(Phase::Calculation, begin, at);
+                    }
+                }
+                Event::IterationEnds => taking.recorder().add(Phase::Iteration, at, at),
+            }
+        }
+        if let Some(begin) = computes {
+            taking.recorder().add(Phase::Calculation, begin, Instant::now());
+        }
+    }
+
+    fn working(&self) -> Option<Working> {
+        self.profile.as_ref().map(|p| p.taking.recorder().work())
+    }
+
+    fn commit(&mut self) -> Result<Closed> {
         let rank = self.comm.rank();
         let attributes = if rank == 0 { self.attributes() } else { Vec::new() };
         let mut result: Option<Result<Closed>> = None;
+        let mut finished: Vec<Finished> = Vec::new();
         let mut failed = self.failed.take();
         if let Err(e) = self.joins.settle(&*self.comm, &mut self.pack, failed.is_some()) {
             failed.get_or_insert(e.in_group(self.group_name.clone()));
@@ -561,7 +653,7 @@ impl<'a> Output<'a> {
         for way in &mut self.ways {
             if rank == 0 {
                 let mut written = lock(&self.shared.written);
-                let known = written.entry(way.path.clone()).or_default();
+                let known = written.entry(written_key(&*way.method, &way.path)).or_default();
                 let changed = |a: &&AttributeSpec| known.get(&key(a)) != Some(&a.value);
                 let new: Vec<AttributeSpec> = attributes.iter().filter(changed).cloned().collect();
                 for a in &new {
@@ -573,14 +665,23 @@ impl<'a> Output<'a> {
             if let Some(e) = &mine {
                 failed = Some(Error::new(e.kind(), e.what()).at_rank(rank));
             }
+            way.method.after(&finished);
             let closed = way.method.close(&*self.comm, &way.header, &mut self.pack, mine);
             if closed.is_err() {
-                lock(&self.shared.written).remove(&way.path);
+                lock(&self.shared.written).remove(&written_key(&*way.method, &way.path));
             }
+            finished.push(Finished {
+                method: way.method.name(),
+                stores: way.stores,
+                path: way.path.clone(),
+                step: u64::from(way.header.time_index.saturating_sub(1)),
+                outcome: closed.as_ref().map(|closed| closed.bytes).map_err(|e| (e.kind(), e.to_string())),
+            });
             // All methods are closed on all ranks; the first failure is what the caller gets.
-            result = Some(match result {
-                Some(Err(e)) => Err(e),
-                _ => closed,
+            result = Some(match (result, closed) {
+                (Some(Err(e)), _) | (_, Err(e)) => Err(e),
+                (Some(Ok(before)), Ok(closed)) => Ok(Closed { bytes: before.bytes.saturating_add(closed.bytes) }),
+                (None, Ok(closed)) => Ok(closed),
             });
         }
         result.unwrap_or(Ok(Closed::default()))
@@ -649,6 +750,11 @@ fn begin_nothing_at_zero(shape: &mut Shape) {
             *offset = 0;
         }
     }
+}
+
+/// Where the attributes are remembered that a method's file holds already.
+fn written_key(method: &dyn Method, path: &str) -> String {
+    format!("{}\0{path}", method.name())
 }
 
 fn key(a: &AttributeSpec) -> String {

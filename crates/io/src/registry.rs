@@ -3,8 +3,8 @@
 //! An explicit list, as objects that register themselves are dropped by linkers when a C or Fortran code links us
 //! statically.
 
-use thalweg_movement::Method;
-use thalweg_movement::method::{self, MethodKind, Parameters};
+use thalweg_movement::method::{self, MethodKind, Parameter, Parameters};
+use thalweg_movement::{Method, profile};
 use thalweg_schema::report::Problem;
 use thalweg_schema::{MethodChoice, Report, Schema};
 use thalweg_types::{Error, Result};
@@ -17,7 +17,11 @@ pub const METHODS: &[MethodKind] = &[
     method::collective::KIND,
     method::aggregated::KIND,
     method::scheduled::KIND,
+    method::trigger::KIND,
 ];
+
+/// Parameters that every method takes, as they are not the method's business.
+pub const COMMON: &[Parameter] = &[profile::PARAMETER];
 
 /// The method of this name, in any letter case.
 pub fn find(name: &str) -> Option<&'static MethodKind> {
@@ -43,17 +47,52 @@ pub fn make(choice: &MethodChoice) -> Result<(&'static MethodKind, Box<dyn Metho
 fn check(choice: &MethodChoice) -> std::result::Result<&'static MethodKind, (Option<usize>, Problem)> {
     let kind = find(&choice.method).ok_or_else(|| (None, Problem::unknown("method", &choice.method, names())))?;
     for (i, (key, _)) in choice.parameters.iter().enumerate() {
-        let known = kind.parameters.iter().map(|p| p.key);
+        let known = kind.parameters.iter().chain(COMMON).map(|p| p.key);
         if !known.clone().any(|k| k.eq_ignore_ascii_case(key)) {
             let what = format!("parameter of method {}", kind.names[0]);
             return Err((Some(i), Problem::unknown(&what, key, known)));
         }
     }
-    if let Err(e) = (kind.make)(&Parameters(choice.parameters.clone())) {
+    let made = (kind.make)(&Parameters(choice.parameters.clone()));
+    if let Err(e) = made.map(drop).and_then(|()| is_profiled(choice).map(drop)) {
         let at = choice.parameters.iter().position(|(key, _)| e.what().contains(key.as_str()));
         return Err((at, Problem::new(e.what().to_string())));
     }
     Ok(kind)
+}
+
+/// Whether a method wants a profile of its outputs.
+///
+/// # Errors
+/// `Config` where the parameter is neither yes nor no.
+pub fn is_profiled(choice: &MethodChoice) -> Result<bool> {
+    Parameters(choice.parameters.clone()).flag(profile::PARAMETER.key, false)
+}
+
+/// Whether a method writes files.
+pub fn stores(kind: &MethodKind) -> bool {
+    ![method::null::KIND.id, method::STORES_NOTHING].contains(&kind.id)
+}
+
+/// Checks that the methods of one group do not write the same files.
+///
+/// # Errors
+/// `Config` naming two that do; unknown methods are none of it.
+pub fn check_together(choices: &[MethodChoice]) -> Result<()> {
+    clash(choices.iter()).map_or(Ok(()), |(_, problem)| Err(Error::from(problem)))
+}
+
+/// The first choice whose files an earlier one of the same group writes too.
+fn clash<'c>(choices: impl Iterator<Item = &'c MethodChoice> + Clone) -> Option<(&'c MethodChoice, Problem)> {
+    let writers = choices.filter(|c| find(&c.method).is_some_and(stores));
+    for (i, choice) in writers.clone().enumerate() {
+        let same = |c: &&MethodChoice| c.group == choice.group && c.base_path == choice.base_path;
+        if let Some(earlier) = writers.clone().take(i).find(same) {
+            let what = format!("methods {} and {} of group \"{}\" write the same files", earlier.method, choice.method, choice.group);
+            return Some((choice, Problem::new(what).expected("another base-path for one of them")));
+        }
+    }
+    None
 }
 
 /// Adds to a document's report what only the tables of methods and of transforms know.
@@ -64,6 +103,11 @@ pub fn lint(schema: &Schema, report: &mut Report) {
             let span = at.and_then(|i| source.parameters.get(i)).unwrap_or(&source.method);
             report.error(*span, problem);
         }
+    }
+    if let Some((choice, problem)) = clash(schema.methods.iter())
+        && let Some(source) = &choice.source
+    {
+        report.error(source.method, problem);
     }
 }
 

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_comm::Communicator;
 use thalweg_layout::{Direct, Layout};
+use thalweg_movement::events::{Event, Events};
+use thalweg_movement::method::Parameters;
 use thalweg_movement::parts::agreement::agree;
 use thalweg_movement::parts::kept::Kept;
 use thalweg_movement::{BufferPool, Mode, buffer};
@@ -35,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) layout: Arc<dyn Layout>,
     pub(crate) pool: Arc<BufferPool>,
     pub(crate) kept: Arc<Kept>,
+    /// Every output is profiled, whatever its methods say.
+    pub(crate) profiled: bool,
     pub(crate) language: Mutex<HostLanguage>,
     /// Attributes a file holds already, by path.
     pub(crate) written: Mutex<HashMap<String, HashMap<String, AttributeValue>>>,
@@ -106,6 +110,7 @@ impl Session {
     /// A session whose files lie on a layout of the caller's.
     pub fn with_layout(schema: Schema, layout: Arc<dyn Layout>, comm: Box<dyn Communicator>) -> Result<Session> {
         registry::check_all(&schema)?;
+        let profiled = profiled_by_environment()?;
         let Schema { host_language, groups, methods, buffer } = schema;
         let groups = groups
             .into_iter()
@@ -120,6 +125,7 @@ impl Session {
                 layout,
                 pool: Arc::new(BufferPool::new(None)),
                 kept: Arc::new(Kept::new()),
+                profiled,
                 language: Mutex::new(host_language),
                 written: Mutex::new(HashMap::new()),
             }),
@@ -225,6 +231,27 @@ impl Session {
         Input::open(self.shared.clone(), group, self.group(group), path, comm)
     }
 
+    /// The program begins to compute, until [`Session::end_calculation`]: methods that go on working may use it, and profiles
+    /// show it. Not collective.
+    pub fn begin_calculation(&self) {
+        self.shared.kept.events().tell(Event::CalculationBegins);
+    }
+
+    /// The program has ended computing. Not collective.
+    pub fn end_calculation(&self) {
+        self.shared.kept.events().tell(Event::CalculationEnds);
+    }
+
+    /// The program has ended an iteration. Not collective.
+    pub fn end_iteration(&self) {
+        self.shared.kept.events().tell(Event::IterationEnds);
+    }
+
+    /// What the program says between its writes, for whoever listens.
+    pub fn events(&self) -> &Events {
+        self.shared.kept.events()
+    }
+
     /// The communicator of the session.
     pub fn comm(&self) -> MutexGuard<'_, Box<dyn Communicator>> {
         lock(&self.comm)
@@ -242,6 +269,18 @@ impl Session {
         let outcome = self.finish();
         agree(&**self.comm(), outcome, "finalize", &[]).map(|_| ())
     }
+}
+
+/// Whether `THALWEG_PROFILE` asks for a profile of every output.
+fn profiled_by_environment() -> Result<bool> {
+    const NAME: &str = "THALWEG_PROFILE";
+    let Some(value) = std::env::var_os(NAME) else { return Ok(false) };
+    let value = value.to_string_lossy().trim().to_string();
+    if value.is_empty() {
+        return Ok(false);
+    }
+    let read = Parameters(vec![(NAME.into(), value.clone())]).flag(NAME, false);
+    read.map_err(|_| Error::new(ErrorKind::Config, format!("environment variable {NAME}={value}: expected 1 or 0")))
 }
 
 /// Everything that is wrong with a document, as one error.

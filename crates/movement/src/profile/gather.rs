@@ -5,17 +5,18 @@
 //! | calls | [`CLOCKS`] barriers at open; at close one message per rank to rank 0, behind all that the methods do |
 //! | clocks | a rank leaves a barrier when the last one has come, so its times at the exits are those of rank 0, but for the time the barrier itself took: of the barriers, the one that was over soonest on the slowest rank counts, and that time bounds the error |
 //! | a rank that failed | sends its part as the others do |
-//! | a rank that is lost | its part is missing; where it is rank 0, there is no profile |
+//! | a rank that is lost | its part is missing; where it is rank 0, the lowest that is left takes its place |
 //! | on failure | a warning: no output fails for its profile |
 
 use super::document::{Document, FORMAT, RankPart, VERSION, folder_of, path_of, step_of};
-use super::recorder::{MOST_SPANS, Recorder, shorten};
-use super::{Phase, ranks, storage};
+use super::ranks::{self, Left};
+use super::recorder::{MOST_SPANS, Recorder, Running, shorten};
+use super::{Phase, storage};
 use serde::{Deserialize, Serialize};
 use std::io::IoSlice;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use thalweg_comm::Communicator;
+use thalweg_comm::{Communicator, Reduce};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -31,8 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What a rank sends.
 #[derive(Serialize, Deserialize)]
 struct Sent {
-    run: u64,
-    step: u64,
+    /// Of the output: see [`Taking`].
+    token: u64,
     /// Times at which it entered and left the barriers.
     clocks: Vec<[i64; 2]>,
     /// When it began, in µs since 1970.
@@ -43,10 +44,27 @@ struct Sent {
 /// The profile of one output while it is taken, on one rank.
 pub struct Taking {
     recorder: Arc<Recorder>,
+    /// A number that no other output has, the same on all ranks.
+    token: u64,
+    rank: u32,
+    ranks: u32,
+    left: Left,
     clocks: Vec<[i64; 2]>,
     unix_us: u64,
     open: [i64; 2],
     closes: i64,
+}
+
+/// What an output goes on with that is profiled.
+pub struct Begun {
+    /// Its profile.
+    pub taking: Taking,
+    /// The span of the open, which has begun.
+    pub opening: Running,
+    /// The communicator.
+    pub comm: Box<dyn Communicator>,
+    /// The layout.
+    pub layout: Arc<dyn Layout>,
 }
 
 /// What the output was.
@@ -61,7 +79,7 @@ pub struct About<'a> {
     pub methods: Vec<String>,
     /// From 0.
     pub step: u64,
-    /// Run id; the same on all ranks.
+    /// Run id; rank 0's is written.
     pub run: u64,
     /// The file is new: profiles of an older one of the same name go.
     pub is_new: bool,
@@ -72,33 +90,49 @@ pub struct About<'a> {
 }
 
 impl Taking {
-    /// Collective: begins, in an open that began at `zero` and whose first meeting ranks came to at `met`. Returns the
-    /// communicator and the layout that record.
+    /// Collective: begins, in an open that began at `zero` and whose first meeting this rank came to at `met`. What is
+    /// returned beside it records.
+    ///
+    /// - `token`: a number that no other output has; rank 0's counts.
     pub fn begin(
         comm: Box<dyn Communicator>,
         layout: Arc<dyn Layout>,
         zero: Instant,
         met: Instant,
-    ) -> (Taking, Box<dyn Communicator>, Arc<dyn Layout>) {
+        token: u64,
+    ) -> Begun {
         let recorder = Recorder::new(zero);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(zero.elapsed());
+        let opening = recorder.span_from(Phase::Open, zero);
         drop(recorder.meeting_from(met));
         let mut clocks = Vec::new();
-        let mut running = recorder.span(Phase::Wait);
+        let running = recorder.span(Phase::Wait);
+        let own = if comm.rank() == 0 { token } else { 0 };
+        // A lost rank is noticed by the open itself.
+        let token = comm.all_reduce(&[own], Reduce::Max).map_or(0, |all| all[0]);
         for _ in 0..CLOCKS {
             let enters = recorder.now();
-            // A lost rank is noticed by the open itself.
             if comm.size() == 1 || comm.barrier().is_err() {
                 break;
             }
             clocks.push([enters, recorder.now()]);
         }
-        running.bytes(0);
         drop(running);
-        let taking =
-            Taking { recorder: recorder.clone(), clocks, unix_us: since.as_micros() as u64, open: [0, 0], closes: 0 };
-        let comm = Box::new(ranks::Recorded::new(comm, recorder.clone()));
-        (taking, comm, Arc::new(storage::Recorded::new(layout, recorder)))
+        let (rank, ranks) = (comm.rank(), comm.size());
+        let comm = ranks::Recorded::new(comm, recorder.clone());
+        let taking = Taking {
+            recorder: recorder.clone(),
+            token,
+            rank,
+            ranks,
+            left: comm.left(),
+            clocks,
+            unix_us: since.as_micros() as u64,
+            open: [0, 0],
+            closes: 0,
+        };
+        let (comm, layout) = (Box::new(comm), Arc::new(storage::Recorded::new(layout, recorder)));
+        Begun { taking, opening, comm, layout }
     }
 
     /// The recorder.
@@ -106,7 +140,7 @@ impl Taking {
         &self.recorder
     }
 
-    /// The open is over.
+    /// The open is over; its span has ended.
     pub fn opened(&mut self) {
         self.open[1] = self.recorder.now();
     }
@@ -121,15 +155,17 @@ impl Taking {
         let closed = self.recorder.now();
         let mut record = self.recorder.finish();
         shorten(&mut record, (MOST_IN_ALL / comm.size() as usize).clamp(16, MOST_SPANS));
-        let mut part = RankPart::of(comm.rank(), self.open, [self.closes, closed], &record);
+        let mut part = RankPart::of(self.rank, self.open, [self.closes, closed], &record);
         part.group_bytes = about.group_bytes;
         part.error = about.outcome.err().map(|e| format!("{:?}: {}", e.kind(), e.what()));
-        let Taking { clocks, unix_us, .. } = self;
-        let sent = Sent { run: about.run, step: about.step, clocks, unix_us, part };
+        let Taking { token, ranks, left, clocks, unix_us, .. } = self;
+        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let comm = left.as_deref_mut().unwrap_or(comm);
+        let sent = Sent { token, clocks, unix_us, part };
         let before = comm.timeout();
         comm.set_timeout(before.min(PATIENCE));
         let outcome = match comm.rank() {
-            0 => write(about, comm.size(), gather(comm, sent)),
+            0 => write(about, ranks, gather(comm, sent)),
             _ => serde_json::to_vec(&sent)
                 .map_err(|e| Error::new(ErrorKind::Io, e.to_string()))
                 .and_then(|text| comm.send(0, TAG, &text)),
@@ -144,7 +180,7 @@ impl Taking {
 /// On rank 0: its own part, then those of the others, as far as they come.
 fn gather(comm: &mut dyn Communicator, own: Sent) -> Vec<Sent> {
     let until = Instant::now() + comm.timeout();
-    let (run, step) = (own.run, own.step);
+    let token = own.token;
     let mut all = vec![own];
     for rank in 1..comm.size() {
         loop {
@@ -152,12 +188,12 @@ fn gather(comm: &mut dyn Communicator, own: Sent) -> Vec<Sent> {
             let Ok(message) = comm.receive(Some(rank), TAG) else { break };
             let part = serde_json::from_slice::<Sent>(&message.bytes).ok();
             // What came too late for an earlier output is not for this one.
-            match part.filter(|p| p.run == run && p.step == step) {
-                Some(part) if part.part.rank == rank => {
+            match part.filter(|p| p.token == token) {
+                Some(part) => {
                     all.push(part);
                     break;
                 }
-                _ => continue,
+                None => continue,
             }
         }
     }
@@ -218,7 +254,7 @@ mod tests {
 
     fn sent(rank: u32, clocks: &[[i64; 2]]) -> Sent {
         let part = RankPart::of(rank, [0, 1], [2, 3], &Record::default());
-        Sent { run: 1, step: 0, clocks: clocks.to_vec(), unix_us: 0, part }
+        Sent { token: 1, clocks: clocks.to_vec(), unix_us: 0, part }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::Phase;
 use super::recorder::{Recorder, Running};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thalweg_comm::{Communicator, Message, Reduce, Request, SharedWindow, ThreadLevel};
 use thalweg_types::Result;
@@ -17,16 +17,25 @@ pub struct Recorded {
     recorder: Arc<Recorder>,
     /// It has the ranks of the output, in their order.
     whole: bool,
+    left: Left,
 }
+
+/// The ranks that are left where some were lost, among themselves.
+pub type Left = Arc<Mutex<Option<Box<dyn Communicator>>>>;
 
 impl Recorded {
     /// Records what passes through `inner`, the communicator of an output.
     pub fn new(inner: Box<dyn Communicator>, recorder: Arc<Recorder>) -> Recorded {
-        Recorded { inner, recorder, whole: true }
+        Recorded { inner, recorder, whole: true, left: Left::default() }
+    }
+
+    /// Set once ranks are lost and the others go on.
+    pub fn left(&self) -> Left {
+        self.left.clone()
     }
 
     fn part(&self, inner: Box<dyn Communicator>) -> Box<dyn Communicator> {
-        Box::new(Recorded { inner, recorder: self.recorder.clone(), whole: false })
+        Box::new(Recorded { inner, recorder: self.recorder.clone(), whole: false, left: Left::default() })
     }
 
     fn meet(&self) -> Running {
@@ -225,6 +234,9 @@ impl Communicator for Recorded {
     fn survivors(&self) -> Result<Box<dyn Communicator>> {
         // Not all ranks come.
         let _running = self.recorder.span(Phase::Wait);
-        self.inner.survivors().map(|made| self.part(made))
+        let made = self.inner.survivors()?;
+        // For the profile, at the end of close; all that are left come by here.
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = made.duplicate().ok();
+        Ok(self.part(made))
     }
 }
