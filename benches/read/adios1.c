@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #define MOST 4096
@@ -61,7 +62,9 @@ int main(int argc, char **argv)
         check(!files[f]);
     }
     uint64_t most = asked[0].count[0] * asked[0].count[1] * asked[0].count[2];
-    double *out = malloc(most * sizeof *out);
+    /* Memory as numpy gives it to the contenders in Python: in huge pages where the machine has them. */
+    double *out = mmap(NULL, most * sizeof *out, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(out == MAP_FAILED || madvise(out, most * sizeof *out, MADV_HUGEPAGE));
     for (uint64_t i = 0; i < most; i++) out[i] = 1;
     for (int round = 0; round <= rounds; round++) {
         for (int i = 0; i < n;) {
@@ -88,7 +91,7 @@ int main(int argc, char **argv)
                        ratio);
         }
     }
-    free(out);
+    munmap(out, most * sizeof *out);
     for (int f = 0; f < 2; f++) adios_read_close(files[f]);
     adios_read_finalize_method(ADIOS_READ_METHOD_BP);
     return 0;

@@ -2,6 +2,7 @@
 
 use crate::object::Object;
 use crate::plan::{Limits, Piece, Plan};
+use crate::stream;
 use std::collections::BTreeMap;
 use std::io::IoSliceMut;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -50,6 +51,10 @@ pub type Decoding<'a> = &'a (dyn Fn(usize, u32) -> Result<Vec<u8>> + Sync);
 
 /// What one thread takes at a time, as bytes to be placed.
 const TASK: u64 = 4 << 20;
+/// Results from this size on are written past the caches, which they would only empty.
+const LARGE: u64 = 8 << 20;
+/// Shorter runs are not worth it.
+const STREAMED: u64 = 256;
 /// What a read costs beside its bytes, in bytes.
 const READ: u64 = 16 << 10;
 /// After this time a thread helps; each further one after four times as long.
@@ -98,8 +103,9 @@ pub fn execute(
         later.push((number, order.plan));
     }
     let mut orders = orders;
+    let large = orders.iter().flat_map(|o| &o.plan.pieces).map(Piece::bytes).sum::<u64>() >= LARGE;
     let tasks = cut(&mut orders, alone);
-    run_all(tasks, limits, open)?;
+    run_all(tasks, large, limits, open)?;
     for (number, plan) in later {
         let (word, out) = (orders[number].word, &mut *orders[number].out);
         place_decoded(plan, word, out, &|block| decode(number, block)).map_err(|e| (e, Some(number)))?;
@@ -160,6 +166,7 @@ fn cut<'a>(orders: &'a mut [Order<'_>], alone: bool) -> Vec<Task<'a>> {
 /// Runs tasks one after the other, with helpers where that takes long. The first error stops all.
 fn run_all(
     tasks: Vec<Task<'_>>,
+    large: bool,
     limits: &Limits,
     open: Opening<'_>,
 ) -> std::result::Result<(), (Error, Option<usize>)> {
@@ -175,7 +182,7 @@ fn run_all(
                 _ => None,
             };
             let Some(mut task) = task else { break };
-            if let Err(e) = run(&mut task, limits, open, &mut window) {
+            if let Err(e) = run(&mut task, large, limits, open, &mut window) {
                 lock().1.get_or_insert((e, task.order));
                 break;
             }
@@ -201,7 +208,7 @@ fn run_all(
     failed.map_or(Ok(()), Err)
 }
 
-fn run(task: &mut Task<'_>, limits: &Limits, open: Opening<'_>, window: &mut Vec<u8>) -> Result<()> {
+fn run(task: &mut Task<'_>, large: bool, limits: &Limits, open: Opening<'_>, window: &mut Vec<u8>) -> Result<()> {
     if !task.plan.overlapping {
         task.plan.sort();
     }
@@ -213,7 +220,7 @@ fn run(task: &mut Task<'_>, limits: &Limits, open: Opening<'_>, window: &mut Vec
     }
     let mut current: Option<(Option<u32>, Object)> = None;
     let spans = &mut task.spans;
-    task.plan.for_each_read(limits, |read| {
+    let outcome = task.plan.for_each_read(limits, |read| {
         let object = match &current {
             Some((file, object)) if *file == read.file => object,
             _ => {
@@ -249,10 +256,16 @@ fn run(task: &mut Task<'_>, limits: &Limits, open: Opening<'_>, window: &mut Vec
         for piece in &read.pieces {
             let all = piece.target_span();
             let (to, word) = place(spans, piece.target, all)?;
-            copy(piece, &window[(piece.source - extent.offset) as usize..length], to, word);
+            let from = &window[(piece.source - extent.offset) as usize..length];
+            match large && word <= 1 && piece.run >= STREAMED {
+                true => stream_runs(piece, from, to),
+                false => copy(piece, from, to, word),
+            }
         }
         Ok(())
-    })
+    });
+    stream::finish();
+    outcome
 }
 
 /// Reads the runs of a piece, which lie behind each other in the file, each to its place.
@@ -360,6 +373,12 @@ fn copy(piece: &Piece, from: &[u8], to: &mut [u8], word: u64) {
     if word > 1 {
         piece.for_each_run(&mut |_, t| swap_bytes(&mut to[t as usize..(t + piece.run) as usize], word));
     }
+}
+
+/// As [`copy`], past the caches.
+fn stream_runs(piece: &Piece, from: &[u8], to: &mut [u8]) {
+    let n = piece.run as usize;
+    piece.for_each_run(&mut |s, t| stream::copy(&from[s as usize..][..n], &mut to[t as usize..][..n]));
 }
 
 fn runs<const N: usize>(piece: &Piece, from: &[u8], to: &mut [u8]) {

@@ -9,6 +9,7 @@
 //! | [`summary`] | characteristics joined over blocks and steps |
 //! | [`plan`] | selection and blocks in, extents and copies out; pure |
 //! | [`fetch`] | reads extents in order, puts values where they belong |
+//! | `stream` | copies of large results, past the caches |
 //! | [`mod@verify`] | delayed consistency, offline; which bytes readers use |
 //! | [`mod@recover`] | cuts torn bytes, rebuilds a lost index |
 //! | [`mod@space`] | what the bytes of a file are: values, holes, index, what nobody needs |
@@ -17,7 +18,7 @@
 //!
 //! Steps count from 0 and are those of the file: step = time index - 1. Dimensions are slowest first for the caller;
 //! those of Fortran-ordered groups are turned round. Values come in this machine's byte order.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod attribute;
 pub mod block;
@@ -34,6 +35,7 @@ pub mod recover;
 mod sets;
 pub mod space;
 pub mod status;
+mod stream;
 pub mod summary;
 pub mod variable;
 pub mod verify;

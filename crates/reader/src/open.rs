@@ -22,21 +22,21 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use thalweg_bp::characteristic::SINGLE_FILE;
-use thalweg_bp::checksum::Crc32c;
 use thalweg_bp::extension::{Records, Tag};
 use thalweg_bp::index::{self, ProcessGroupEntry, Table};
 use thalweg_bp::live::Live;
 use thalweg_bp::scan;
 use thalweg_bp::source::{self, Source};
 use thalweg_bp::statistics::{Level, Part, Statistics};
-use thalweg_bp::trailer::Trailer;
 use thalweg_bp::wire::Cursor;
 use thalweg_layout::Layout;
 use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Result, Selection, Value};
 
+mod groups;
 mod grow;
 mod read;
 
+use groups::{Fortran, Groups};
 pub use read::Batch;
 
 /// Bytes of entries that are kept.
@@ -63,7 +63,7 @@ struct Inner {
     fortran: OnceLock<Fortran>,
     /// What a program says about the order of dimensions against what the file says.
     assumed: OnceLock<bool>,
-    groups: OnceLock<Arc<Vec<ProcessGroupEntry>>>,
+    groups: OnceLock<Arc<Groups>>,
     extra: OnceLock<Extra>,
     /// Names of variables by id and group.
     ids: OnceLock<HashMap<u32, HashMap<String, String>>>,
@@ -78,14 +78,6 @@ struct Names {
     by_name: HashMap<String, usize>,
     /// In the full index (place in `Base::entries`) and in the step records (place in the table).
     places: Vec<(Option<usize>, Option<usize>)>,
-}
-
-/// Whether dimensions are stored fastest first.
-#[derive(Clone, Default)]
-struct Fortran {
-    groups: HashMap<String, bool>,
-    /// Of the first process group.
-    first: bool,
 }
 
 #[derive(Clone, Default)]
@@ -451,80 +443,6 @@ impl Reader {
     pub fn is_written(&self, name: &str, step: u64) -> Result<bool> {
         Ok(!self.look_up(name)?.sets.of_steps(step..step.saturating_add(1)).is_empty())
     }
-
-    /// Whether a group's dimensions are stored fastest first, as Fortran has them.
-    ///
-    /// # Errors
-    /// A damaged process group index.
-    pub fn is_fortran(&self, group: &str) -> Result<bool> {
-        self.fortran(group)
-    }
-
-    /// Takes dimensions of all groups for stored fastest first (or slowest first), whatever the file says. Heard once,
-    /// before variables are asked for; false where another answer was given before.
-    pub fn assume_fortran(&self, fortran: bool) -> bool {
-        *self.0.assumed.get_or_init(|| fortran) == fortran
-    }
-
-    /// The process group index: who wrote what when. Read at the first call.
-    pub fn process_groups(&self) -> Result<Arc<Vec<ProcessGroupEntry>>> {
-        let inner = &*self.0;
-        if let Some(groups) = inner.groups.get() {
-            return Ok(groups.clone());
-        }
-        let mut all = Vec::new();
-        if let Some(base) = &inner.live.base {
-            let f = &base.footer;
-            let bytes =
-                source::bytes(&inner.file, f.process_groups, f.variables - f.process_groups, "process group index")?;
-            all = index::process_groups(&mut Cursor::new(&bytes, f.order, f.process_groups))
-                .map_err(|e| e.in_object(inner.path.clone()))?;
-        }
-        all.extend(inner.live.steps.process_groups()?);
-        Ok(inner.groups.get_or_init(|| Arc::new(all)).clone())
-    }
-
-    /// The rank that wrote a block; `None` where that can't be told, as in subfiles of other libraries that several ranks
-    /// share. Reads the process group index, and for a subfile that is there the trailer of the block's group.
-    pub fn writer(&self, block: &Block) -> Result<Option<u32>> {
-        let groups = self.process_groups()?;
-        let of_step = || groups.iter().filter(|g| u64::from(g.time_index.saturating_sub(1)) == block.step);
-        Ok(match block.subfile {
-            None => of_step().filter(|g| g.offset <= block.record_offset).max_by_key(|g| g.offset).map(|g| g.rank),
-            Some(k) => {
-                // The index does not say in which subfile a group lies; the group itself says whose it is.
-                let mut starts: Vec<u64> =
-                    of_step().map(|g| g.offset).filter(|start| *start <= block.record_offset).collect();
-                starts.sort_unstable();
-                starts.dedup();
-                // Behind the payload there is more.
-                let reach = block.payload.end().unwrap_or(u64::MAX).saturating_add(1);
-                let object = match self.object(Some(k)).and_then(|o| o.reaching(reach)) {
-                    Ok(object) => Some(object),
-                    // The index alone has to do where it is all there is.
-                    Err(e) if e.kind() == ErrorKind::NotFound => None,
-                    Err(e) => return Err(e),
-                };
-                let order = self.0.status.order;
-                let holds = |t: &Trailer| {
-                    u64::from(t.time_index) == block.step + 1 && t.group.end() > Some(block.record_offset)
-                };
-                // Mostly a subfile has its rank's number, so that the first place asked is the right one.
-                let own = of_step().filter(|g| g.rank == k && g.offset <= block.record_offset).map(|g| g.offset).max();
-                let trailer = object.and_then(|object| {
-                    let mut places = own.into_iter().chain(starts.into_iter().rev());
-                    places.find_map(|at| scan::trailer_at(&object, at, order).filter(holds))
-                });
-                if let Some(trailer) = trailer {
-                    return Ok(Some(trailer.rank));
-                }
-                // In the first step all groups start at byte 0 where each rank has a subfile of its own number.
-                let first = groups.iter().map(|g| g.time_index).min();
-                let own = groups.iter().filter(|g| Some(g.time_index) == first).all(|g| g.offset == 0);
-                of_step().find(|g| own && g.rank == k).map(|g| g.rank)
-            }
-        })
-    }
 }
 
 /// What is known about a variable when its sets are there.
@@ -681,78 +599,6 @@ impl Reader {
         }
     }
 
-    /// Whether a group's dimensions are stored fastest first: what its first process group says, or the file's first
-    /// one where the index names no group (adios2).
-    fn fortran(&self, group: &str) -> Result<bool> {
-        let inner = &*self.0;
-        if let Some(assumed) = inner.assumed.get() {
-            return Ok(*assumed);
-        }
-        let flags = match inner.fortran.get() {
-            Some(flags) => flags,
-            None => {
-                let flags = self.read_fortran().map_err(|e| e.in_object(inner.path.clone()))?;
-                inner.fortran.get_or_init(|| flags)
-            }
-        };
-        Ok(flags.groups.get(group).copied().unwrap_or(flags.first))
-    }
-
-    /// Walks the process group index through a window; its checksum is compared where there is one.
-    fn read_fortran(&self) -> Result<Fortran> {
-        const WINDOW: usize = 256 << 10;
-        let inner = &*self.0;
-        let mut flags = Fortran::default();
-        let mut last = Vec::new();
-        let mut note = |group: &[u8], fortran: bool| {
-            if flags.groups.is_empty() {
-                flags.first = fortran;
-            } else if last == group {
-                return;
-            }
-            last = group.to_vec();
-            flags.groups.entry(String::from_utf8_lossy(group).into_owned()).or_insert(fortran);
-        };
-        if let Some(base) = &inner.live.base {
-            let f = &base.footer;
-            let (mut at, stop) = (f.process_groups, f.variables);
-            let head: [u8; 16] = source::array(&inner.file, at)?;
-            let count = Cursor::new(&head, f.order, at).u64("process group index")?;
-            let mut crc = Crc32c::new();
-            crc.update(&head);
-            at += 16;
-            let mut window = Vec::new();
-            let mut seen = 0;
-            while seen < count {
-                let n = (stop - at).min(WINDOW as u64);
-                window.resize(n as usize, 0);
-                inner.file.read(at, &mut window)?;
-                let mut c = Cursor::new(&window, f.order, at);
-                let mut good = 0;
-                while seen < count {
-                    match index::skim_process_group(&mut c) {
-                        Ok((group, fortran)) => {
-                            note(group, fortran);
-                            (good, seen) = (c.position(), seen + 1);
-                        }
-                        Err(e) if e.kind() == ErrorKind::Torn && good > 0 && at + n < stop => break,
-                        Err(e) => return Err(e),
-                    }
-                }
-                crc.update(&window[..good]);
-                at += good as u64;
-            }
-            if let Some(wanted) = directory_crc(base.records(), f.order)
-                && (at != stop || crc.finish() != wanted)
-            {
-                return Err(Error::new(ErrorKind::Corrupt, "the checksum of the process group index is wrong")
-                    .at_byte(f.process_groups));
-            }
-        }
-        inner.live.steps.process_groups()?.iter().for_each(|g| note(g.group.as_bytes(), g.fortran));
-        Ok(flags)
-    }
-
     /// The full name of the variable with this id in a group.
     fn variable_of_id(&self, group: &str, id: u32) -> Option<String> {
         let inner = &*self.0;
@@ -816,13 +662,6 @@ impl Reader {
         objects.insert(subfile, object.clone());
         Ok(object)
     }
-}
-
-/// The checksum of the process group index, as the directory has it.
-fn directory_crc(records: Option<&Records>, order: ByteOrder) -> Option<u32> {
-    let mut c = Cursor::new(records?.get(Tag::Directory), order, 0);
-    c.take(16, "directory").ok()?;
-    c.u32("directory").ok()
 }
 
 impl Extra {

@@ -18,14 +18,16 @@ pub struct Limits {
     pub window: u64,
     /// Contiguous pieces from this size on are read straight to their place, alone.
     pub direct: u64,
-    /// So are those whose place has gaps, where the runs between are at least this long.
+    /// So are those whose place has gaps, where the runs between these are at least this long.
     pub scatter: u64,
 }
 
 impl Default for Limits {
-    /// 64 KiB; 1 MiB, which a processor's cache holds until it is placed; 256 KiB; 256 bytes.
+    /// 64 KiB; 1 MiB, which a processor's cache holds until it is placed; 256 KiB; a page where copies go past the cache
+    /// (shorter runs cost more as pieces of memory than as bytes copied once more), else 512 bytes.
     fn default() -> Limits {
-        Limits { merge_gap: 64 << 10, window: 1 << 20, direct: 256 << 10, scatter: 256 }
+        let scatter = if crate::stream::HERE { 4096 } else { 512 };
+        Limits { merge_gap: 64 << 10, window: 1 << 20, direct: 256 << 10, scatter }
     }
 }
 

@@ -156,3 +156,29 @@ fn many_threads_read_one_file() {
         }
     });
 }
+
+#[test]
+fn a_result_larger_than_a_cache_comes_whole_wherever_its_rows_begin() {
+    // 4 x 4 blocks of 1030 x 701 numbers: rows that begin and end anywhere in a line of the cache.
+    let (rows, columns) = (1030u64, 701u64);
+    let number = |row: u64, column: u64| (row * 4 * columns + column) as i32;
+    let blocks = (0..16u64).map(|b| {
+        let (y, x) = (b / 4 * rows, b % 4 * columns);
+        let values: Vec<i32> = (0..rows * columns).map(|i| number(y + i / columns, x + i % columns)).collect();
+        vec![Variable::array(
+            "a",
+            ElementType::I32,
+            Shape::global([rows, columns], [4 * rows, 4 * columns], [y, x]),
+            &values,
+        )]
+    });
+    let reader = one_step(blocks.collect(), false);
+    for inside in
+        [BoundingBox::new([0, 0], [4 * rows, 4 * columns]), BoundingBox::new([3, 5], [4 * rows - 7, 4 * columns - 9])]
+    {
+        let got: Vec<i32> = reader.read_as("a", 0, &Selection::Box(inside.clone())).unwrap();
+        let (y, x, width) = (inside.offset[0], inside.offset[1], inside.count[1]);
+        let wrong = got.iter().zip(0u64..).find(|(v, i)| **v != number(y + i / width, x + i % width));
+        assert_eq!((got.len() as u64, wrong), (inside.elements().unwrap(), None));
+    }
+}

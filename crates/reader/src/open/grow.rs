@@ -208,7 +208,7 @@ impl Inner {
             self.ids = OnceLock::new();
         }
         if let Some(groups) = self.groups.get_mut() {
-            Arc::make_mut(groups).extend(step.process_groups()?);
+            Arc::make_mut(groups).add(step.process_groups()?);
         }
         if let Some(extra) = self.extra.get_mut() {
             extra.add(&step.records, ByteOrder::NATIVE)?;
