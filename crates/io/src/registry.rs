@@ -16,6 +16,7 @@ pub const METHODS: &[MethodKind] = &[
     method::independent::KIND,
     method::collective::KIND,
     method::aggregated::KIND,
+    method::adaptive::KIND,
     method::scheduled::KIND,
     method::trigger::KIND,
 ];
@@ -88,7 +89,10 @@ fn clash<'c>(choices: impl Iterator<Item = &'c MethodChoice> + Clone) -> Option<
     for (i, choice) in writers.clone().enumerate() {
         let same = |c: &&MethodChoice| c.group == choice.group && c.base_path == choice.base_path;
         if let Some(earlier) = writers.clone().take(i).find(same) {
-            let what = format!("methods {} and {} of group \"{}\" write the same files", earlier.method, choice.method, choice.group);
+            let what = format!(
+                "methods {} and {} of group \"{}\" write the same files",
+                earlier.method, choice.method, choice.group
+            );
             return Some((choice, Problem::new(what).expected("another base-path for one of them")));
         }
     }

@@ -26,7 +26,7 @@ use thalweg_layout::WriteObject;
 use thalweg_types::{AttributeValue, ElementType, Error, ErrorKind, Extent, Result, Value};
 
 /// Runs of at least this many bytes have their space found before they are written: a quarter faster on ext4.
-const WORTH_RESERVING: u64 = 1 << 20;
+pub(crate) const WORTH_RESERVING: u64 = 1 << 20;
 /// Short rows that find no room in the buffer are written by so many bytes.
 const GATHERED: usize = 64 * 1024;
 
@@ -433,6 +433,12 @@ impl<'a> Pack<'a> {
                 }
             }
         }
+    }
+
+    /// What each block is, in the order they were written, and what is known of its values.
+    pub fn facts(&mut self) -> impl Iterator<Item = (&BlockSpec, Option<&Statistics>)> {
+        self.settle_deferred();
+        self.blocks.iter().map(|placed| (&placed.spec, placed.digest.as_ref().and_then(|d| d.statistics.as_ref())))
     }
 
     /// Sets the attributes, written behind the variables.

@@ -7,7 +7,9 @@
 //! | [`independent`] | `MPI` |
 //! | [`collective`] | `MPI_COLLECTIVE`, `MPI_CIO` |
 //! | [`aggregated`] | `MPI_AGGREGATE`, `MPI_AMR`, `MPI_BGQ` |
+//! | [`adaptive`] | `ADAPTIVE` |
 //! | [`scheduled`] | `MPI_SCHEDULED`, `MPI_LUSTRE`, `MPI_STRIPE` |
+//! | [`trigger`] | `TRIGGER` |
 
 use crate::pack::{Pack, Reach};
 use crate::parts::kept::Kept;
@@ -19,12 +21,14 @@ use thalweg_comm::Communicator;
 use thalweg_layout::{Layout, OpenWrite, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
+pub mod adaptive;
 pub mod aggregated;
 pub mod collective;
 pub mod independent;
 pub mod null;
 pub mod posix;
 pub mod scheduled;
+pub mod trigger;
 
 /// How a file is opened for output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +86,21 @@ pub struct Opened {
     pub levels: Vec<ArrayLevel>,
 }
 
+/// An output of the same group that a method before this one has closed.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// Name of the method.
+    pub method: &'static str,
+    /// It writes files.
+    pub stores: bool,
+    /// Name of the file.
+    pub path: String,
+    /// Step, from 0.
+    pub step: u64,
+    /// Bytes all ranks wrote, or what went wrong.
+    pub outcome: std::result::Result<u64, (ErrorKind, String)>,
+}
+
 /// What all ranks know after a close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Closed {
@@ -111,6 +130,11 @@ pub trait Method: Send {
     /// group is in storage already is there. Not collective.
     fn through(&mut self, reach: &Reach) -> Result<(&dyn WriteObject, u64)>;
 
+    /// Called before `close` with what the methods before this one have closed, in their order: their files are finished.
+    fn after(&mut self, finished: &[Finished]) {
+        let _ = finished;
+    }
+
     /// Writes what is left of `pack`, and commits the step. `failed` is this rank's own failure so far: its process
     /// group is then left out.
     fn close(
@@ -130,6 +154,9 @@ pub struct Parameter {
     /// What it does, with unit and default.
     pub about: &'static str,
 }
+
+/// Id of methods that store nothing: process groups do not name them.
+pub const STORES_NOTHING: u8 = 254;
 
 /// A method as the registry lists it.
 #[derive(Clone, Copy)]

@@ -35,7 +35,7 @@ fn make(_: &Parameters) -> Result<Box<dyn Method>> {
 struct Null;
 
 /// Takes bytes and forgets them.
-struct Nowhere;
+pub(super) struct Nowhere;
 
 impl WriteObject for Nowhere {
     fn write_at(&self, _: u64, _: &[std::io::IoSlice<'_>]) -> Result<()> {
@@ -63,21 +63,26 @@ impl WriteObject for Nowhere {
     }
 }
 
+/// The step + 1 of an output that no file counts: those of this session are counted.
+pub(super) fn count(request: &OpenRequest<'_>, method: &str) -> u32 {
+    let key = format!("{method}:{}", request.path);
+    let before = match request.mode {
+        super::Mode::Write => 0,
+        super::Mode::Append => request.kept.end_of(&key).unwrap_or(0),
+        super::Mode::AppendAfter(step) => step + 1,
+        super::Mode::Update => request.kept.end_of(&key).unwrap_or(0).saturating_sub(1),
+    };
+    request.kept.set_end(&key, Some(before + 1));
+    (before + 1) as u32
+}
+
 impl Method for Null {
     fn name(&self) -> &'static str {
         "NULL"
     }
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
-        let key = format!("NULL:{}", request.path);
-        let before = match request.mode {
-            super::Mode::Write => 0,
-            super::Mode::Append => request.kept.end_of(&key).unwrap_or(0),
-            super::Mode::AppendAfter(step) => step + 1,
-            super::Mode::Update => request.kept.end_of(&key).unwrap_or(0).saturating_sub(1),
-        };
-        request.kept.set_end(&key, Some(before + 1));
-        Ok(Opened { time_index: (before + 1) as u32, run: request.run, levels: Vec::new() })
+        Ok(Opened { time_index: count(request, self.name()), run: request.run, levels: Vec::new() })
     }
 
     fn at_once(&self, _: &Reach) -> Option<u64> {

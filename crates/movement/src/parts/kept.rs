@@ -6,6 +6,8 @@
 //!
 //! Between outputs the file is held ([`WriteObject::hold`]), so that readers who follow it know that more may come.
 
+use super::drains::{self, Drains};
+use super::errands::Errands;
 use super::live_index::LiveIndex;
 use super::nodes::Nodes;
 use super::slot::Sizes;
@@ -66,6 +68,7 @@ pub struct Kept {
     in_use: Arc<Mutex<HashSet<String>>>,
     sizes: Mutex<Sizes>,
     nodes: Mutex<Nodes>,
+    drains: Mutex<Drains>,
     events: Events,
     /// Files that are held between outputs, by name.
     holds: Mutex<HashMap<String, Hold>>,
@@ -73,6 +76,7 @@ pub struct Kept {
     begun: Mutex<HashMap<String, String>>,
     /// Why a file that was kept too long could not be closed for good; told at the end.
     failed: Mutex<Option<Error>>,
+    errands: Errands,
 }
 
 /// A file that is open for an output, until this is dropped.
@@ -87,7 +91,7 @@ impl Drop for InUse {
     }
 }
 
-fn name_of(layout: &Arc<dyn Layout>, path: &str) -> String {
+pub(crate) fn name_of(layout: &Arc<dyn Layout>, path: &str) -> String {
     format!("{}\0{path}", layout.describe())
 }
 
@@ -205,7 +209,13 @@ impl Kept {
         }
     }
 
-    /// Closes all files for good. All are tried; the first failure is returned.
+    /// Errands that follow outputs.
+    pub fn errands(&self) -> &Errands {
+        &self.errands
+    }
+
+    /// Closes all files for good, and waits for errands as long as they may take, and for writes that were left to
+    /// themselves. All are tried; the first failure is returned.
     pub fn finish(&self) -> Result<()> {
         let files = std::mem::take(&mut *lock(&self.files));
         lock(&self.ends).clear();
@@ -213,7 +223,18 @@ impl Kept {
         let outcome = files.into_iter().map(finish).fold(before, Result::and);
         // Only now: a follower that sees no hold must find the mark.
         lock(&self.holds).clear();
-        outcome
+        self.errands.finish();
+        outcome.and(self.wait_for_late(None))
+    }
+
+    /// What adaptive writing keeps.
+    pub fn drains(&self) -> MutexGuard<'_, Drains> {
+        lock(&self.drains)
+    }
+
+    /// Waits until writes to a file, or all, that were left to themselves have ended; for a bounded time.
+    pub fn wait_for_late(&self, file: Option<&str>) -> Result<()> {
+        drains::wait(file, |with| with(&mut lock(&self.drains)))
     }
 
     /// What the last output of each group was like.

@@ -18,10 +18,20 @@
 //! | [`nodes`] | which ranks share a node, asked once |
 //! | [`passing`] | process groups passed to the rank that writes for a set, a piece at a time |
 //! | [`exchange`] | process groups reach the ranks that write their stripes, a bounded number of bytes at a time |
+//! | [`errands`] | commands and notices that follow an output, beside the program |
+//! | [`summary`] | what is known of an output's variables, all ranks together |
+//! | [`targets`] | how many storage targets there are, files on one of them |
+//! | [`flight`] | a write that may get stuck, in a thread of its own |
+//! | [`drains`] | what adaptive writing keeps between outputs |
+//! | [`desk`] | who writes what next: rank 0 decides, the others ask |
 //! | [`kept`] | live indexes, ends of subfiles and sizes of outputs kept between outputs |
 
 pub mod agreement;
+pub mod desk;
+pub mod drains;
+pub mod errands;
 pub mod exchange;
+pub mod flight;
 pub mod kept;
 pub mod levels;
 pub mod live_index;
@@ -35,5 +45,7 @@ pub mod spill;
 pub mod step_commit;
 pub mod subfile_output;
 pub mod subfiles;
+pub mod summary;
+pub mod targets;
 pub mod tree_gather;
 pub mod writing_turn;

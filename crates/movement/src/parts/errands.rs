@@ -1,0 +1,523 @@
+//! Errands: commands and notices that follow an output, run beside the program, one after the other.
+//!
+//! | question | answer |
+//! |---|---|
+//! | who runs them | one thread for each line of errands, begun with the first one; the program's threads hand over and go on |
+//! | how long | each has a time limit. A command that passes it is killed with all that it began; a request is left alone |
+//! | how many wait | so many as the line allows; what comes beyond them is not run, and the log says so |
+//! | at the end | [`Errands::finish`] waits for what runs and waits, at most as long as each line allows; what is not done by then is killed, or not begun |
+//! | on failure | the log says what happened; nothing reaches the program |
+//!
+//! A command reads its document from a file that has no name rather than a pipe: writing to a pipe that nobody reads
+//! would kill a program that has not asked to be spared of the signal.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How much of what a command complains of is kept: the end.
+const TAIL: usize = 4096;
+/// How often a running command is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long a killed command may take to go, and the last of its complaints to come.
+const GONE: Duration = Duration::from_secs(1);
+
+/// What an errand is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Errand {
+    /// A command for `sh -c`, the document on its standard input.
+    Command(String),
+    /// An HTTP address to which the document is posted.
+    Post(String),
+}
+
+impl std::fmt::Display for Errand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Errand::Command(command) => write!(f, "command {command:?}"),
+            Errand::Post(url) => write!(f, "post to {url}"),
+        }
+    }
+}
+
+/// How errands of one line are run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// What is run.
+    pub errand: Errand,
+    /// Longest time of one.
+    pub timeout: Duration,
+    /// Most that wait.
+    pub waiting: usize,
+    /// How long the end of the program is held up for them at most.
+    pub at_end: Duration,
+    /// The file that is told what ran; `None` for no such file.
+    pub log: Option<String>,
+}
+
+/// One errand to run.
+#[derive(Debug, Clone, Default)]
+pub struct Task {
+    /// For the log: which output.
+    pub about: String,
+    /// What is handed over.
+    pub document: Vec<u8>,
+    /// Environment of a command, beside the program's.
+    pub environment: Vec<(&'static str, String)>,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Task>,
+    /// No more will come.
+    closed: bool,
+    /// When all is to be over.
+    end: Option<Instant>,
+    done: bool,
+}
+
+struct Line {
+    rules: Rules,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// All lines of a process. Dropped without [`Errands::finish`], what waits is run as long as the process lives.
+#[derive(Default)]
+pub struct Errands {
+    lines: Mutex<HashMap<String, Arc<Line>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Errands {
+    /// Hands over an errand; returns at once.
+    ///
+    /// - `line`: errands of one name run one after the other.
+    pub fn send(&self, line: &str, rules: &Rules, task: Task) {
+        let line = {
+            let mut lines = lock(&self.lines);
+            match lines.get(line) {
+                Some(known) if known.rules == *rules => known.clone(),
+                _ => {
+                    let begun = Line::begin(rules.clone());
+                    if let Some(before) = lines.insert(line.to_string(), begun.clone()) {
+                        before.close(None);
+                    }
+                    begun
+                }
+            }
+        };
+        let refused = {
+            let mut state = lock(&line.state);
+            let full = state.queue.len() >= line.rules.waiting.max(1);
+            if !full {
+                state.queue.push_back(task.clone());
+            }
+            full
+        };
+        if refused {
+            // The log may be slow; the program does not wait for it.
+            let rules = rules.clone();
+            let what = format!("not run: {} outputs wait already", rules.waiting.max(1));
+            let _ = std::thread::Builder::new()
+                .name("errand log".into())
+                .spawn(move || rules.tell(&task.about, &what, b"", true));
+        } else {
+            line.changed.notify_all();
+        }
+    }
+
+    /// Says in the log that an output has no errand.
+    pub fn leave_out(&self, rules: &Rules, about: &str, why: &str) {
+        let (rules, about, what) = (rules.clone(), about.to_string(), format!("not run: {why}"));
+        let _ =
+            std::thread::Builder::new().name("errand log".into()).spawn(move || rules.tell(&about, &what, b"", true));
+    }
+
+    /// Waits for all, as long as their lines allow.
+    pub fn finish(&self) {
+        let lines: Vec<_> = lock(&self.lines).drain().map(|(_, line)| line).collect();
+        let now = Instant::now();
+        for line in &lines {
+            line.close(now.checked_add(line.rules.at_end));
+        }
+        for line in lines {
+            // Killing takes a moment.
+            let until = now + line.rules.at_end + 2 * GONE;
+            let mut state = lock(&line.state);
+            while !state.done {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    tracing::warn!("{} does not end; going on without it", line.rules.errand);
+                    break;
+                }
+                state = line.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+}
+
+impl Drop for Errands {
+    fn drop(&mut self) {
+        for line in lock(&self.lines).values() {
+            line.close(None);
+        }
+    }
+}
+
+/// How a task ended.
+struct Ended {
+    what: String,
+    /// What it complained of.
+    tail: Vec<u8>,
+    failed: bool,
+}
+
+impl Ended {
+    fn failed(what: impl Into<String>) -> Ended {
+        Ended { what: what.into(), tail: Vec::new(), failed: true }
+    }
+}
+
+impl Line {
+    fn begin(rules: Rules) -> Arc<Line> {
+        let line = Arc::new(Line { rules, state: Mutex::default(), changed: Condvar::new() });
+        let own = line.clone();
+        let begun = std::thread::Builder::new().name("errands".into()).spawn(move || own.run());
+        if let Err(e) = begun {
+            tracing::warn!("{} is never run: no thread: {e}", line.rules.errand);
+            // Nobody waits for it.
+            let mut state = lock(&line.state);
+            (state.closed, state.done) = (true, true);
+        }
+        line
+    }
+
+    fn close(&self, end: Option<Instant>) {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        state.end = end;
+        self.changed.notify_all();
+    }
+
+    /// The thread.
+    fn run(&self) {
+        loop {
+            let task = {
+                let mut state = lock(&self.state);
+                loop {
+                    if let Some(task) = state.queue.pop_front() {
+                        break task;
+                    }
+                    if state.closed {
+                        state.done = true;
+                        self.changed.notify_all();
+                        return;
+                    }
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            };
+            if self.is_over() {
+                self.rules.tell(&task.about, "not run: the program ended", b"", true);
+                continue;
+            }
+            let began = Instant::now();
+            let ended = match &self.rules.errand {
+                Errand::Command(command) => self.command(command, &task, began),
+                Errand::Post(url) => self.post(url, task.document, began),
+            };
+            let what = format!("{}, {:.3} s", ended.what, began.elapsed().as_secs_f64());
+            self.rules.tell(&task.about, &what, &ended.tail, ended.failed);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        lock(&self.state).end.is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// Why a task that began then has to stop, if it has.
+    fn must_stop(&self, began: Instant) -> Option<String> {
+        if began.elapsed() >= self.rules.timeout {
+            Some(format!("over its time limit of {}", humantime::format_duration(self.rules.timeout)))
+        } else if self.is_over() {
+            Some("the program ended".to_string())
+        } else {
+            None
+        }
+    }
+
+    fn command(&self, command: &str, task: &Task, began: Instant) -> Ended {
+        let mut child = match start(command, task) {
+            Ok(child) => child,
+            Err(e) => return Ended::failed(format!("cannot be started: {e}")),
+        };
+        let tail = tail_of(&mut child);
+        let mut look = Duration::from_millis(1);
+        let (what, failed) = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => {
+                    let how = match (status.code(), status.signal()) {
+                        (Some(code), _) => format!("exit {code}"),
+                        (None, Some(signal)) => format!("killed by signal {signal}"),
+                        (None, None) => "ended".to_string(),
+                    };
+                    break (how, !status.success());
+                }
+                Ok(None) => {}
+                // The program takes no notice of its children, so that nobody knows how this one ended.
+                Err(_) => break ("ended, exit unknown".to_string(), false),
+            }
+            if let Some(why) = self.must_stop(began) {
+                kill(&mut child);
+                break (format!("killed, {why}"), true);
+            }
+            std::thread::sleep(look);
+            look = (2 * look).min(LOOK);
+        };
+        Ended { what, tail: tail.recv_timeout(GONE / 4).unwrap_or_default(), failed }
+    }
+
+    fn post(&self, url: &str, document: Vec<u8>, began: Instant) -> Ended {
+        let (say, hear) = mpsc::channel();
+        let (to, timeout) = (url.to_string(), self.rules.timeout);
+        let begun = std::thread::Builder::new().name("errand post".into()).spawn(move || {
+            // Nobody may be there any more to hear it.
+            let _ = say.send(post(&to, &document, timeout));
+        });
+        if let Err(e) = begun {
+            return Ended::failed(format!("cannot be sent: no thread: {e}"));
+        }
+        loop {
+            match hear.recv_timeout(LOOK) {
+                Ok(ended) => return ended,
+                Err(RecvTimeoutError::Disconnected) => return Ended::failed("cannot be sent"),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Some(why) = self.must_stop(began) {
+                return Ended::failed(format!("no answer, {why}"));
+            }
+        }
+    }
+}
+
+fn start(command: &str, task: &Task) -> std::io::Result<Child> {
+    let mut input = tempfile::tempfile()?;
+    input.write_all(&task.document)?;
+    input.seek(SeekFrom::Start(0))?;
+    Command::new("/bin/sh")
+        .arg("-c")
+        .arg(command)
+        .envs(task.environment.iter().map(|(key, value)| (*key, value.as_str())))
+        .stdin(Stdio::from(input))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        // So that it can be killed with all that it began.
+        .process_group(0)
+        .spawn()
+}
+
+/// The last of what the command complains of, once it has closed its end.
+fn tail_of(child: &mut Child) -> mpsc::Receiver<Vec<u8>> {
+    let (say, hear) = mpsc::channel();
+    if let Some(mut from) = child.stderr.take() {
+        let _ = std::thread::Builder::new().name("errand complaints".into()).spawn(move || {
+            let (mut tail, mut piece) = (Vec::new(), [0; 1024]);
+            while let Ok(n @ 1..) = from.read(&mut piece) {
+                tail.extend_from_slice(&piece[..n]);
+                let old = tail.len().saturating_sub(TAIL);
+                tail.drain(..old);
+            }
+            let _ = say.send(tail);
+        });
+    }
+    hear
+}
+
+fn kill(child: &mut Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        // It may have ended just now.
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let until = Instant::now() + GONE;
+    while matches!(child.try_wait(), Ok(None)) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn post(url: &str, document: &[u8], timeout: Duration) -> Ended {
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .timeout_global(Some(timeout))
+        .http_status_as_error(false)
+        .proxy(None)
+        .build()
+        .into();
+    match agent.post(url).header("content-type", "application/json").send(document) {
+        Ok(mut answer) => {
+            let status = answer.status();
+            let failed = !status.is_success();
+            let mut tail = Vec::new();
+            if failed {
+                // What a server says of a mistake helps; not to hear it is no other mistake.
+                let _ = answer.body_mut().as_reader().take(TAIL as u64).read_to_end(&mut tail);
+            }
+            Ended { what: format!("answer {status}"), tail, failed }
+        }
+        Err(e) => Ended::failed(format!("no answer: {e}")),
+    }
+}
+
+impl Rules {
+    /// Adds to the log: when, which output, which errand, how it ended, and what it complained of.
+    fn tell(&self, about: &str, what: &str, tail: &[u8], failed: bool) {
+        if failed {
+            tracing::warn!("{about}: {}: {what}", self.errand);
+        }
+        let Some(log) = &self.log else { return };
+        let mut text = String::new();
+        let now = humantime::format_rfc3339_millis(SystemTime::now());
+        let _ = writeln!(text, "{now} {about}: {}: {what}", self.errand);
+        for line in String::from_utf8_lossy(tail).lines() {
+            let _ = writeln!(text, "    {}", line.trim_end());
+        }
+        let opened = OpenOptions::new().create(true).append(true).open(log);
+        if let Err(e) = opened.and_then(|mut file: File| file.write_all(text.as_bytes())) {
+            tracing::warn!("cannot write the log {log}: {e}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(folder: &std::path::Path, errand: Errand) -> Rules {
+        let log = Some(folder.join("log").display().to_string());
+        Rules { errand, timeout: Duration::from_secs(20), waiting: 100, at_end: Duration::from_secs(20), log }
+    }
+
+    fn task(about: &str) -> Task {
+        Task { about: about.into(), document: b"{\"step\":3}".to_vec(), environment: vec![("STEP", "3".into())] }
+    }
+
+    fn command(text: &str) -> Errand {
+        Errand::Command(text.into())
+    }
+
+    fn log_of(folder: &std::path::Path) -> String {
+        std::fs::read_to_string(folder.join("log")).unwrap()
+    }
+
+    #[test]
+    fn commands_run_in_order_with_the_document_and_say_how_they_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let text = format!("cat >> {0}; echo $STEP >> {0}; echo complaint >&2; exit 4", out.display());
+        let errands = Errands::default();
+        for n in 0..3 {
+            errands.send("a", &rules(folder.path(), command(&text)), task(&format!("step {n}")));
+        }
+        errands.finish();
+        assert_eq!(std::fs::read_to_string(out).unwrap(), "{\"step\":3}3\n".repeat(3));
+        let log = log_of(folder.path());
+        let lines: Vec<_> = log.lines().collect();
+        assert_eq!(lines.len(), 6, "{log}");
+        for n in 0..3 {
+            assert!(lines[2 * n].contains(&format!("step {n}: command")), "{log}");
+            assert!(lines[2 * n].contains("exit 4, 0."), "{log}");
+            assert_eq!(lines[2 * n + 1], "    complaint");
+        }
+    }
+
+    #[test]
+    fn a_command_over_its_time_is_killed_with_all_that_it_began() {
+        let folder = tempfile::tempdir().unwrap();
+        let rules = Rules {
+            timeout: Duration::from_millis(200),
+            ..rules(folder.path(), command("sleep 100 & echo $! >&2; sleep 100"))
+        };
+        let errands = Errands::default();
+        let began = Instant::now();
+        errands.send("a", &rules, task("x"));
+        assert!(began.elapsed() < Duration::from_millis(150), "handing over takes no time");
+        errands.finish();
+        assert!(began.elapsed() < Duration::from_secs(3));
+        let log = log_of(folder.path());
+        assert!(log.contains("killed, over its time limit of 200ms"), "{log}");
+        // The one in the background too.
+        let pid: i32 = log.lines().nth(1).unwrap().trim().parse().unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        assert!(stat.is_empty() || stat.contains(" Z "), "{stat}");
+    }
+
+    #[test]
+    fn the_end_of_the_program_is_held_up_no_longer_than_allowed() {
+        let folder = tempfile::tempdir().unwrap();
+        let rules = Rules { at_end: Duration::from_millis(100), ..rules(folder.path(), command("sleep 100")) };
+        let errands = Errands::default();
+        errands.send("a", &rules, task("x"));
+        errands.send("a", &rules, task("y"));
+        std::thread::sleep(Duration::from_millis(50));
+        let began = Instant::now();
+        errands.finish();
+        assert!(began.elapsed() < Duration::from_secs(3));
+        let log = log_of(folder.path());
+        assert!(log.contains("x: command \"sleep 100\": killed, the program ended"), "{log}");
+        assert!(log.contains("y: command \"sleep 100\": not run: the program ended"), "{log}");
+    }
+
+    #[test]
+    fn what_comes_beyond_those_that_may_wait_is_left_out_and_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let rules = Rules { waiting: 2, ..rules(folder.path(), command("sleep 0.3")) };
+        let errands = Errands::default();
+        for n in 0..6 {
+            errands.send("a", &rules, task(&format!("step {n}")));
+        }
+        errands.finish();
+        let log = log_of(folder.path());
+        let (ran, refused) = (log.matches("exit 0").count(), log.matches("2 outputs wait already").count());
+        assert_eq!(ran + refused, 6, "{log}");
+        assert!((2..=3).contains(&ran), "{log}");
+    }
+
+    #[test]
+    fn a_command_that_does_not_exist_or_reads_nothing_harms_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let errands = Errands::default();
+        errands.send("a", &rules(folder.path(), command("/no/such/command")), task("x"));
+        let large = Task { document: vec![b' '; 1 << 20], ..task("y") };
+        errands.send("b", &rules(folder.path(), command("true")), large);
+        errands.finish();
+        let log = log_of(folder.path());
+        assert!(log.contains("exit 127") && log.contains("exit 0"), "{log}");
+    }
+
+    #[test]
+    fn of_long_complaints_the_end_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let errands = Errands::default();
+        let text = "i=0; while [ $i -lt 2000 ]; do echo complaint $i >&2; i=$((i+1)); done";
+        errands.send("a", &rules(folder.path(), command(text)), task("x"));
+        errands.finish();
+        let log = log_of(folder.path());
+        assert!(log.trim_end().ends_with("complaint 1999") && log.len() < 2 * TAIL, "{log}");
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_harms_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let rules = Rules { log: Some("/no/such/folder/log".into()), ..rules(folder.path(), command("true")) };
+        let errands = Errands::default();
+        errands.send("a", &rules, task("x"));
+        errands.finish();
+    }
+}
