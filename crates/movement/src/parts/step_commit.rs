@@ -181,6 +181,10 @@ impl Part {
     /// # Errors
     /// That of a collective call: a lost rank.
     pub fn commit(&mut self, comm: &dyn Communicator, files: &mut dyn Files, how: Commit) -> Result<Result<u64>> {
+        if self.written.is_none() {
+            // To say so now could end in an index without this rank, where all others were heard before they noticed.
+            return Err(Error::new(ErrorKind::PeerLost, "the rank that was to write this process group was lost"));
+        }
         self.commit_among(comm, None, files, how)
     }
 
