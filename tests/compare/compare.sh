@@ -4,41 +4,15 @@
 # shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
-MPI=${MPI:-openmpi}
+work=$PWD/build/compare
+source tests/compare/setting.sh
 MPICC=${MPICC:-mpicc.$MPI}
-MPIEXEC=${MPIEXEC:-mpiexec.openmpi --oversubscribe}
-read -ra mpiexec <<<"$MPIEXEC"
-if [[ $(id -u) == 0 ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
-export THALWEG_ERRORS=quiet LC_ALL=C
-
-# Debian has ADIOS 1.13 for Open MPI.
-[[ $MPI == openmpi ]] || exit 0
 if [[ ! -f /usr/include/adios_read.h ]]; then
     echo "skipped: programs beside ADIOS 1.13: no /usr/include/adios_read.h"
     exit 0
 fi
-
 here=$PWD/tests/compare
-prefix=${PREFIX:-$PWD/build/c-api/prefix}
-work=$PWD/build/compare
-rm -rf "$work"
-mkdir -p "$work"
-failed=0
-say() { # say STATUS NAME
-    if [[ $1 == 0 ]]; then echo "ok $2"; else echo "not ok $2" && failed=1; fi
-}
-try() { # try NAME COMMAND...
-    local name=$1 status=0
-    shift
-    "$@" || status=$?
-    say "$status" "$name"
-}
-
-[[ -n ${PREFIX:-} ]] || try "install" bindings/c/install.sh "$prefix"
-export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
-source scripts/machine.sh
+installed
 flags=(-std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra)
 compile() {
     local name
@@ -52,12 +26,6 @@ compile() {
 }
 try "programs compile against both, unchanged" compile
 [[ $failed == 0 ]] || exit 1
-
-run() { # run RANKS PROGRAM...
-    local ranks=$1
-    shift
-    (cd "$work" && timeout 120 "${mpiexec[@]}" -n "$ranks" "$@" 2>>stderr.log)
-}
 
 # alike CASE: from what a program printed, takes out what may differ
 alike() {
@@ -102,14 +70,6 @@ mine() { grep -Eav '__adios__|^mesh structure .* is not supported' || true; }
 
 dump() { # dump PROGRAM FILE MODE
     (cd "$work" && timeout 60 "./$1" "$2" "$3" 2>>stderr.log) | mine || true
-}
-
-same() { # same NAME FILE FILE
-    local status=0
-    # A dump that ended early compares with nothing.
-    [[ -s $2 && -s $3 ]] && diff -a "$2" "$3" >"$work/diff.txt" || status=1
-    say "$status" "$1"
-    [[ $status == 0 ]] || head -n 20 "$work/diff.txt" | cut -c1-200
 }
 
 cases=(global local strings bound complex empty paths groups steps blocks meshes links squeezed transforms joined far_mesh)

@@ -4,42 +4,18 @@
 # shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
-MPI=${MPI:-openmpi}
+work=$PWD/build/compare-fortran
+least=3 # lines that a dump has before the first value
+source tests/compare/setting.sh
 MPIF90=${MPIF90:-mpif90.$MPI}
-MPIEXEC=${MPIEXEC:-mpiexec.openmpi --oversubscribe}
-read -ra mpiexec <<<"$MPIEXEC"
-if [[ $(id -u) == 0 ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
-export THALWEG_ERRORS=quiet LC_ALL=C
-
-# Debian has ADIOS 1.13 for Open MPI, and its modules for the gfortran that it was built with.
-[[ $MPI == openmpi ]] || exit 0
+# Debian has its modules for the gfortran that it was built with.
 modules=$(find /usr/lib -name adios_write_mod.mod -printf '%h\n' -quit 2>/dev/null)
 if [[ -z $modules ]]; then
     echo "skipped: Fortran programs beside ADIOS 1.13: its modules are not here"
     exit 0
 fi
-
 here=$PWD/tests/compare/fortran
-prefix=${PREFIX:-$PWD/build/c-api/prefix}
-work=$PWD/build/compare-fortran
-rm -rf "$work"
-mkdir -p "$work"
-failed=0
-say() { # say STATUS NAME
-    if [[ $1 == 0 ]]; then echo "ok $2"; else echo "not ok $2" && failed=1; fi
-}
-try() { # try NAME COMMAND...
-    local name=$1 status=0
-    shift
-    "$@" || status=$?
-    say "$status" "$name"
-}
-
-[[ -n ${PREFIX:-} ]] || try "install" bindings/c/install.sh "$prefix"
-export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
-source scripts/machine.sh
+installed
 compile() {
     local name
     for name in write dump; do
@@ -52,19 +28,6 @@ compile() {
 }
 try "Fortran programs compile against both, unchanged" compile
 [[ $failed == 0 ]] || exit 1
-
-run() { # run RANKS PROGRAM...
-    local ranks=$1
-    shift
-    (cd "$work" && timeout 120 "${mpiexec[@]}" -n "$ranks" "$@" 2>>stderr.log)
-}
-same() { # same NAME FILE FILE
-    local status=0
-    # A dump that ended early compares with nothing.
-    [[ $(wc -l <"$2") -gt 3 && -s $3 ]] && diff -a "$2" "$3" >"$work/diff.txt" || status=1
-    say "$status" "$1"
-    [[ $status == 0 ]] || head -n 20 "$work/diff.txt" | cut -c1-200
-}
 
 for ranks in 1 3 4; do
     for case in kinds complex texts local groups; do

@@ -3,6 +3,7 @@
 //! Metadata: u64 bytes of the block, u8 1 compressed or 0 stored as it was. ADIOS counts with 32 bits, so blocks of 4 GiB
 //! and more are stored as they are.
 
+use super::stream::{self, Call};
 use super::{Codec, Done, Encode, Parameter};
 use crate::{Block, Given, Stored, corrupt, fields};
 use bzip2::{Action, Compress, Compression, Decompress, Status};
@@ -39,21 +40,11 @@ impl Codec for Bzip2 {
             return stored.copy_to(out);
         }
         let mut stream = Decompress::new(false);
-        loop {
-            let (read, written) = (stream.total_in() as usize, stream.total_out() as usize);
-            let status = stream
-                .decompress(&stored.payload[read..], &mut out[written..])
-                .map_err(|e| corrupt("bzip2 cannot decode the block").caused_by(e))?;
-            let same = (stream.total_in() as usize, stream.total_out() as usize) == (read, written);
-            match status {
-                Status::StreamEnd if stream.total_out() == out.len() as u64 => return Ok(()),
-                Status::StreamEnd => break,
-                _ if same => break,
-                _ => {}
-            }
-        }
-        let what = format!("bzip2 gives {} bytes of a block of {}", stream.total_out(), out.len());
-        Err(corrupt(what))
+        stream::decode("bzip2", stored.payload, out, |from, to| {
+            let status =
+                stream.decompress(from, to).map_err(|e| corrupt("bzip2 cannot decode the block").caused_by(e))?;
+            Ok(Call { read: stream.total_in(), written: stream.total_out(), ended: status == Status::StreamEnd })
+        })
     }
 }
 
@@ -72,22 +63,12 @@ impl Encode for Sort {
             return Ok(None);
         }
         let mut stream = Compress::new(Compression::new(self.level), 30);
-        loop {
-            let (read, written) = (stream.total_in() as usize, stream.total_out() as usize);
-            if written == out.len() {
-                return Ok(None);
-            }
+        stream::encode(bytes, out, |from, to| {
             let status = stream
-                .compress(&bytes[read..], &mut out[written..], Action::Finish)
+                .compress(from, to, Action::Finish)
                 .map_err(|e| Error::new(ErrorKind::Io, "bzip2 failed").caused_by(e))?;
-            match status {
-                Status::StreamEnd => break,
-                _ if (stream.total_in() as usize, stream.total_out() as usize) == (read, written) => return Ok(None),
-                _ => {}
-            }
-        }
-        let metadata = fields::size_and_flag(bytes.len() as u64, true);
-        Ok(Some(Done { length: stream.total_out() as usize, metadata }))
+            Ok(Call { read: stream.total_in(), written: stream.total_out(), ended: status == Status::StreamEnd })
+        })
     }
 
     fn raw(&self, block: &Block<'_>) -> Option<Vec<u8>> {

@@ -8,6 +8,7 @@ pub mod blosc;
 pub mod bzip2;
 pub mod identity;
 pub mod lz4;
+mod stream;
 pub mod zfp;
 pub mod zlib;
 pub mod zstd;

@@ -2,6 +2,7 @@
 //!
 //! Metadata: u64 bytes of the block, u8 1 compressed or 0 stored as it was. Files of old ADIOS have none.
 
+use super::stream::{self, Call};
 use super::{Codec, Done, Encode, Parameter};
 use crate::{Block, Given, Stored, corrupt, fields};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
@@ -38,21 +39,12 @@ impl Codec for Zlib {
             return stored.copy_to(out);
         }
         let mut stream = Decompress::new(true);
-        loop {
-            let (read, written) = (stream.total_in() as usize, stream.total_out() as usize);
+        stream::decode("zlib", stored.payload, out, |from, to| {
             let status = stream
-                .decompress(&stored.payload[read..], &mut out[written..], FlushDecompress::Finish)
+                .decompress(from, to, FlushDecompress::Finish)
                 .map_err(|e| corrupt("zlib cannot decode the block").caused_by(e))?;
-            let same = (stream.total_in() as usize, stream.total_out() as usize) == (read, written);
-            match status {
-                Status::StreamEnd if stream.total_out() == out.len() as u64 => return Ok(()),
-                Status::StreamEnd => break,
-                _ if same => break,
-                _ => {}
-            }
-        }
-        let what = format!("zlib gives {} bytes of a block of {}", stream.total_out(), out.len());
-        Err(corrupt(what))
+            Ok(Call { read: stream.total_in(), written: stream.total_out(), ended: status == Status::StreamEnd })
+        })
     }
 }
 
@@ -69,22 +61,12 @@ impl Encode for Deflate {
 
     fn encode(&self, _block: &Block<'_>, bytes: &[u8], out: &mut [u8]) -> Result<Option<Done>> {
         let mut stream = Compress::new(Compression::new(self.level), true);
-        loop {
-            let (read, written) = (stream.total_in() as usize, stream.total_out() as usize);
-            if written == out.len() {
-                return Ok(None);
-            }
+        stream::encode(bytes, out, |from, to| {
             let status = stream
-                .compress(&bytes[read..], &mut out[written..], FlushCompress::Finish)
+                .compress(from, to, FlushCompress::Finish)
                 .map_err(|e| Error::new(ErrorKind::Io, "zlib failed").caused_by(e))?;
-            match status {
-                Status::StreamEnd => break,
-                _ if (stream.total_in() as usize, stream.total_out() as usize) == (read, written) => return Ok(None),
-                _ => {}
-            }
-        }
-        let metadata = fields::size_and_flag(bytes.len() as u64, true);
-        Ok(Some(Done { length: stream.total_out() as usize, metadata }))
+            Ok(Call { read: stream.total_in(), written: stream.total_out(), ended: status == Status::StreamEnd })
+        })
     }
 
     fn raw(&self, block: &Block<'_>) -> Option<Vec<u8>> {
