@@ -13,8 +13,10 @@ export THALWEG_ERRORS=quiet LC_ALL=C
 
 rm -rf "${work:?}"
 mkdir -p "$work"
+# shellcheck disable=SC2034  # read by who sources this
 failed=0
 say() { # say STATUS NAME
+    # shellcheck disable=SC2034
     if [[ $1 == 0 ]]; then echo "ok $2"; else echo "not ok $2" && failed=1; fi
 }
 try() { # try NAME COMMAND...
