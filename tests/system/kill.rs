@@ -18,11 +18,17 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use thalweg_comm::Communicator;
 use thalweg_comm::threads;
+use thalweg_io::registry::{self, METHODS};
 use thalweg_io::{Mode, Session};
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::Reader;
 use thalweg_store::Posix;
 use thalweg_types::{Selection, Value};
+
+/// Each method that leaves a file.
+fn methods() -> Vec<&'static str> {
+    METHODS.iter().filter(|kind| registry::stores(kind)).map(|kind| kind.names[0]).collect()
+}
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -135,9 +141,11 @@ fn plain() -> Outcome<Arc<dyn Layout>> {
 
 impl Judge {
     fn run(&mut self, kills: u64) -> Outcome<()> {
-        let mut number = 0;
+        let methods = methods();
+        // Few kills meet other methods in each run.
+        let mut number = self.dice.below(methods.len() as u64) as usize;
         while self.seen.kills < kills {
-            let method = ["MPI", "POSIX"][number % 2];
+            let method = methods[number % methods.len()];
             let folder = self.folder.join(format!("{number}-{method}"));
             std::fs::create_dir_all(&folder)?;
             let config = folder.join("kill.xml");

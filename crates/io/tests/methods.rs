@@ -6,16 +6,20 @@ use thalweg_conformance::round_trip::{in_folder, in_memory};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_io::registry::{self, METHODS};
 
-/// Methods that leave no file of ours.
-const WITHOUT_FILE: &[&str] = &["NULL"];
+/// What a method cannot do without.
+const NEEDED: &[(&str, &str)] = &[("TRIGGER", "command=true;log=no")];
 
 /// Parameters that change who writes what where; each method runs without any, too.
 const PARAMETERS: &[(&str, &[&str])] = &[
-    ("POSIX", &["direct=1;index=each", "sync=yes"]),
-    ("MPI", &["direct=1000;index=each", "spill_copy=512;sync=yes"]),
+    ("POSIX", &["direct=1;index=each", "sync=yes;index_fan_in=2"]),
+    ("MPI", &["direct=1000;index=each;index_fan_in=2", "spill_copy=512;sync=yes"]),
     (
         "MPI_COLLECTIVE",
-        &["aggregators=1;stripe=700;buffer=8k", "aggregators=3;stripe=64;spill_copy=512", "aggregators=64;stripe=1M"],
+        &[
+            "aggregators=1;stripe=700;buffer=8k",
+            "aggregators=3;stripe=64;spill_copy=512;index_fan_in=2",
+            "aggregators=64;stripe=1M",
+        ],
     ),
     (
         "MPI_AGGREGATE",
@@ -34,6 +38,16 @@ const PARAMETERS: &[(&str, &[&str])] = &[
             "num_files=1000;targets=3;writers_per_target=0;index=each",
         ],
     ),
+    (
+        "ADAPTIVE",
+        &[
+            "num_files=2;writers_per_target=2;chunk=8k;index_fan_in=2",
+            "num_files=1;spill_copy=512;index=each",
+            "num_files=1000;writers_per_target=3",
+            // Every write is taken for stuck.
+            "num_files=3;stuck=1;patience=0",
+        ],
+    ),
 ];
 
 /// Every method as it comes, and `further` ones with their parameters.
@@ -41,10 +55,12 @@ fn ways(further: bool) -> Vec<Way> {
     let mut ways = Vec::new();
     for kind in METHODS {
         let name = kind.names[0];
-        let leaves_file = !WITHOUT_FILE.contains(&name);
+        let (leaves_file, needed) = (registry::stores(kind), NEEDED.iter().find(|(n, _)| *n == name));
         let more = PARAMETERS.iter().find(|(n, _)| *n == name).map_or(&[][..], |(_, list)| list);
         let more = if further { more } else { &[] };
-        ways.extend([""].iter().chain(more).map(|p| Way { leaves_file, ..Way::new(name, p) }));
+        ways.extend(
+            [needed.map_or("", |(_, p)| p)].iter().chain(more).map(|p| Way { leaves_file, ..Way::new(name, p) }),
+        );
     }
     ways
 }
@@ -104,7 +120,7 @@ fn the_full_cross() {
 
 #[test]
 fn the_table_names_methods_and_parameters_that_there_are() {
-    for (name, _) in PARAMETERS {
+    for name in PARAMETERS.iter().map(|(name, _)| name).chain(NEEDED.iter().map(|(name, _)| name)) {
         assert!(registry::find(name).is_some_and(|kind| kind.names[0] == *name), "{name}");
     }
 }
