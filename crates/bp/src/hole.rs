@@ -10,7 +10,7 @@
 //! | 8 | 8 | where the record starts in its file |
 //! | 16 | 8 | length of the hole, this record included; it may reach behind the end of the file |
 //! | 24 | 4 | CRC-32C of the bytes up to here |
-//! | 28 | 4 | 0 |
+//! | 28 | 4 | 0; 1 where bytes were written behind the record all the same: a copy of a process group that counts for nothing |
 
 use crate::checksum::crc32c;
 use crate::wire::{Cursor, Put};
@@ -21,15 +21,32 @@ pub const MAGIC: &[u8; 8] = b"TWHOLERC";
 /// Bytes of the record, and of the shortest hole.
 pub const LENGTH: u64 = 32;
 
+const DEAD: u32 = 1;
+
 /// The record of a hole.
 pub fn encode(hole: Extent) -> [u8; LENGTH as usize] {
+    record(hole, 0)
+}
+
+/// The record of a hole in which lies what was to be a process group and is none.
+pub fn encode_dead(hole: Extent) -> [u8; LENGTH as usize] {
+    record(hole, DEAD)
+}
+
+/// Whether that is what the record, which checks, says.
+pub fn is_dead(record: &[u8; LENGTH as usize], order: ByteOrder) -> bool {
+    Cursor::new(&record[28..], order, 0).u32("hole").is_ok_and(|kind| kind == DEAD)
+}
+
+fn record(hole: Extent, kind: u32) -> [u8; LENGTH as usize] {
     let mut bytes = Vec::with_capacity(LENGTH as usize);
     bytes.put(MAGIC);
     bytes.put_u64(hole.offset);
     bytes.put_u64(hole.length);
     bytes.put_u32(crc32c(&bytes));
+    bytes.put_u32(kind);
     let mut record = [0; LENGTH as usize];
-    record[..bytes.len()].copy_from_slice(&bytes);
+    record.copy_from_slice(&bytes);
     record
 }
 
@@ -57,5 +74,8 @@ mod tests {
             assert_eq!(length(&bad, 4096, ByteOrder::NATIVE), None, "byte {at}");
         }
         assert_eq!(length(&encode(Extent::new(0, LENGTH - 1)), 0, ByteOrder::NATIVE), None);
+        let dead = encode_dead(Extent::new(4096, 61_440));
+        assert_eq!(length(&dead, 4096, ByteOrder::NATIVE), Some(61_440));
+        assert!(is_dead(&dead, ByteOrder::NATIVE) && !is_dead(&record, ByteOrder::NATIVE));
     }
 }

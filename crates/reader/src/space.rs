@@ -6,7 +6,7 @@
 //! | framing | the rest of process groups: heads, attributes, trailers |
 //! | holes | left between process groups that begin at stripe boundaries; not written, where the filesystem has sparse files |
 //! | index | the index and the step records that readers use |
-//! | dead | indexes that a later one replaced, outputs that were cut off, what a scan does not know |
+//! | dead | indexes that a later one replaced, outputs that were cut off, copies of process groups that were stuck on their way, what a scan does not know |
 
 use crate::object::{self, Before, Object};
 use crate::verify::index_extents;
@@ -148,7 +148,7 @@ fn part(object: &Object, end: u64, steps: u32, order: ByteOrder) -> Result<Part>
     }
     for Extent { offset, length } in scan.dead {
         let record = source::array(object, offset);
-        if record.is_ok_and(|record| hole::length(&record, offset, order).is_some()) {
+        if record.is_ok_and(|r| hole::length(&r, offset, order).is_some() && !hole::is_dead(&r, order)) {
             part.holes += 1;
             part.bytes.holes += length;
         }

@@ -42,7 +42,7 @@ fn rows(bytes: &Bytes) -> [(&'static str, u64, &'static str); 5] {
         ("framing", bytes.framing, "the rest of process groups"),
         ("holes", bytes.holes, "between process groups at stripe boundaries"),
         ("index", bytes.index, "what readers use of it"),
-        ("dead", bytes.dead, "replaced indexes, outputs that were cut off"),
+        ("dead", bytes.dead, "replaced indexes, outputs that were cut off, copies that were stuck"),
     ]
 }
 

@@ -22,7 +22,7 @@
 
 use super::{
     Closed, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters,
-    SPILL_COPY, SYNC, folder_of, not_open,
+    SPILL_COPY, SYNC, not_open,
 };
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::agreement::agree;
@@ -30,6 +30,7 @@ use crate::parts::serial_open::in_turns;
 use crate::parts::spill::Spill;
 use crate::parts::step_commit::{self, Commit, Files, IndexKeeper, Part, Written};
 use crate::parts::subfiles::{Metadata, begin, subfile, subfile_folder};
+use crate::parts::targets;
 use crate::parts::writing_turn::Turn;
 use crate::plan::stripes::Striped;
 use crate::plan::turns;
@@ -76,12 +77,6 @@ const WRITERS: Parameter = Parameter {
 const fn ignored(key: &'static str) -> Parameter {
     Parameter { key, about: "as in ADIOS 1.x; accepted, changes nothing: stripes follow the largest process group" }
 }
-
-/// What a filesystem is told of stripes: with one per file it decides nothing about where bytes lie.
-const STRIPE_ON_TARGET: u64 = 1 << 20;
-
-/// Storage targets where nobody says how many there are.
-const USUAL_TARGETS: u32 = 4;
 
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     Ok(Box::new(Scheduled {
@@ -170,30 +165,6 @@ impl Open {
     }
 }
 
-/// Collective: the storage targets there are, as rank 0 sees them.
-fn targets_of(request: &OpenRequest<'_>) -> Result<u32> {
-    let mut bytes = Vec::new();
-    if request.comm.rank() == 0 {
-        // A filesystem that fails to say how many it has may well write.
-        let known = request.layout.targets(folder_of(request.path)).ok().flatten();
-        bytes.extend(known.unwrap_or(USUAL_TARGETS).to_le_bytes());
-    }
-    request.comm.broadcast(0, &mut bytes)?;
-    Ok(bytes.try_into().map_or(USUAL_TARGETS, u32::from_le_bytes))
-}
-
-/// Makes a new subfile on its storage target, where the filesystem has such. Returns how it is then opened.
-fn place_file(request: &OpenRequest<'_>, files: &Striped, file: u32, path: &str) -> OpenWrite {
-    match request.layout.make_on_target(path, files.target(file), STRIPE_ON_TARGET) {
-        Ok(true) => OpenWrite::Existing,
-        Ok(false) => OpenWrite::Replace,
-        Err(e) => {
-            tracing::warn!("the file lies where the filesystem puts it: {e}");
-            OpenWrite::Replace
-        }
-    }
-}
-
 impl Method for Scheduled {
     fn name(&self) -> &'static str {
         "MPI_SCHEDULED"
@@ -203,7 +174,7 @@ impl Method for Scheduled {
         let (rank, ranks) = (request.comm.rank(), request.comm.size());
         let targets = match self.targets {
             Some(targets) => targets,
-            None => targets_of(request)?,
+            None => targets::count(request)?,
         };
         let files = Striped::new(ranks, self.files.unwrap_or(targets), targets, 1)?;
         let file = files.file(rank);
@@ -220,14 +191,15 @@ impl Method for Scheduled {
                 request.layout.make_folder(&subfile_folder(request.path))?;
                 first = Some(begin(request, files.files, self.sync).map_err(|e| e.in_object(request.path))?);
             }
-            let how = if how == OpenWrite::Replace { place_file(request, &files, file, &file_path) } else { how };
+            let how =
+                if how == OpenWrite::Replace { targets::place(request, files.target(file), &file_path) } else { how };
             request.layout.open_write(&file_path, how, WriterId(rank))
         });
         let (object, outcome) = match object {
             Ok(object) => (Some(object), Ok(())),
             Err(e) => (None, Err(e.at_rank(rank).in_object(file_path.clone()))),
         };
-        let (metadata, opened) = Metadata::agree(request, files.files, self.sync, outcome, first)?;
+        let (metadata, opened, _) = Metadata::agree(request, files.files, self.sync, outcome, first, &[])?;
         let mut open = Open {
             file,
             object: object.ok_or_else(not_open)?,

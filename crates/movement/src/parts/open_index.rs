@@ -22,7 +22,8 @@ use thalweg_types::{Error, Result};
 pub struct First {
     /// The index.
     pub live: LiveIndex,
-    run: u64,
+    /// Run id.
+    pub run: u64,
     /// Arrays of which the file keeps other statistics than asked for.
     levels: Vec<ArrayLevel>,
     in_use: InUse,

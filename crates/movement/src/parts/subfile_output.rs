@@ -7,9 +7,9 @@
 //! | where a subfile's data start | behind its last closed step; what lies behind that is cut off |
 
 use super::step_commit::Part;
-use super::subfiles::{Metadata, begin, subfile, subfile_folder};
-use crate::method::{Mode, OpenRequest, Opened, not_open};
-use thalweg_layout::{OpenWrite, WriteObject, WriterId};
+use super::subfiles::{Metadata, begin, how, subfile, subfile_folder};
+use crate::method::{OpenRequest, Opened, not_open};
+use thalweg_layout::{WriteObject, WriterId};
 use thalweg_types::{Error, Result};
 
 /// A subfile that is open for writing.
@@ -70,7 +70,7 @@ impl SubfileOutput {
             Ok(object) => (object, Ok(())),
             Err(e) => (None, Err(e)),
         };
-        let (metadata, opened) = Metadata::agree(request, files, sync, outcome, first)?;
+        let (metadata, opened, _) = Metadata::agree(request, files, sync, outcome, first, &[])?;
         let own = match (number, own_path, object) {
             (Some(number), Some(path), Some(object)) => {
                 // A failure here is told by the first write, and to all at close, where ranks meet again.
@@ -113,10 +113,7 @@ impl SubfileOutput {
     ///
     /// Returns it and where this output starts in it.
     pub fn open_another(&mut self, number: u32) -> Result<(&Own, u64)> {
-        let (metadata, path) = (&self.metadata, subfile(self.path(), number));
-        metadata.index.layout.make_folder(&subfile_folder(self.path()))?;
-        let object = metadata.index.layout.open_write(&path, how(metadata.index.mode), WriterId(number))?;
-        let start = metadata.start_in(&path, &*object)?;
+        let (path, object, start) = self.metadata.open_subfile(number)?;
         Ok((self.own.insert(Own { number, path, object, start: Ok(start) }), start))
     }
 
@@ -148,8 +145,4 @@ impl Drop for SubfileOutput {
             self.keep_end(None);
         }
     }
-}
-
-fn how(mode: Mode) -> OpenWrite {
-    if mode == Mode::Write { OpenWrite::Replace } else { OpenWrite::Any }
 }

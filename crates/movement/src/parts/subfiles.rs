@@ -23,6 +23,11 @@ pub fn subfile(path: &str, number: u32) -> String {
     format!("{path}.dir/{}.{number}", file_name(path))
 }
 
+/// How a subfile is opened by the one who may make it.
+pub fn how(mode: Mode) -> OpenWrite {
+    if mode == Mode::Write { OpenWrite::Replace } else { OpenWrite::Any }
+}
+
 /// What rank 0 does with the file that holds the index.
 ///
 /// - `files`: how many subfiles this output writes; those of higher numbers are removed, or end with a closed step.
@@ -121,21 +126,23 @@ impl Metadata {
     /// Collective: as [`OpenIndex::agree`].
     ///
     /// - `outcome`: what this rank has opened so far; `first`: on rank 0, what [`begin`] found; `files` as there.
+    /// - `told`: numbers of rank 0 that all are to know.
     pub fn agree(
         request: &OpenRequest<'_>,
         files: u32,
         sync: bool,
         outcome: Result<()>,
         first: Option<(Box<dyn WriteObject>, First)>,
-    ) -> Result<(Metadata, Opened)> {
+        told: &[u64],
+    ) -> Result<(Metadata, Opened, Vec<u64>)> {
         let (object, first) = first.unzip();
         let drop_steps = |live: &mut LiveIndex, time_index| {
             // Subfiles are cut only when no index lists those steps any more.
             object.as_deref().map_or(Ok(()), |object| live.shorten(object, sync))?;
             cut_leftovers(request, files, time_index, sync)
         };
-        let (index, opened, _) = OpenIndex::agree(request, (true, sync), outcome, first, &[], drop_steps)?;
-        Ok((Metadata { index, object }, opened))
+        let (index, opened, told) = OpenIndex::agree(request, (true, sync), outcome, first, told, drop_steps)?;
+        Ok((Metadata { index, object }, opened, told))
     }
 
     /// Where this output begins in a subfile; what an output that never closed left there is cut off.
@@ -153,6 +160,16 @@ impl Metadata {
             object.truncate(end)?;
         }
         Ok(end)
+    }
+
+    /// Opens a subfile that nobody else writes, for a rank whose own way is lost. Returns its path, and where this output
+    /// starts in it.
+    pub fn open_subfile(&self, number: u32) -> Result<(String, Box<dyn WriteObject>, u64)> {
+        let (layout, path) = (&self.index.layout, subfile(&self.index.path, number));
+        layout.make_folder(&subfile_folder(&self.index.path))?;
+        let object = layout.open_write(&path, how(self.index.mode), WriterId(number))?;
+        let start = self.start_in(&path, &*object)?;
+        Ok((path, object, start))
     }
 
     /// Keeps the end of a subfile for the next output; `None` where that is to look, as after a failure: the step may be

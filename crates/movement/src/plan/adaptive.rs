@@ -8,9 +8,11 @@
 //! | where does a group go at first | to the queue of the target its place in the plan names; in later outputs queues are as long as targets were fast |
 //! | when does another target take it | when that one's own queue is empty and the group would be written there before its own target gets to it |
 //! | which queue is taken from | the one that would take longest; its last group |
-//! | when is a write stuck | when it takes `stuck` times as long as the writes so far took on average for so many bytes |
+//! | when is a write stuck | when it takes `stuck` times as long as the writes so far took on average for so many bytes, and `patience` seconds |
 //! | what happens to it | its group is written again elsewhere; the copy that ends later is dead bytes; nobody waits for it |
 //! | when is a target slow | two writes in a row were stuck there: it gets nothing while they are under way, then only what it would end before all others are through |
+//! | how does it become fast again | each output that it does nothing in halves what was seen of its slowness, until it gets a group to try |
+//! | what teaches how fast a target is | writes of a quarter of the average or more: the time of short ones is not that of their bytes |
 //! | where in the target's file | behind everything given out there before, dead copies too: no two places overlap |
 //!
 //! Source: Lofstead et al., SAND2009-7763: writers that finish early take work from slow storage targets.
@@ -25,6 +27,8 @@ pub struct Params {
     pub writers_per_target: u32,
     /// A write is stuck that takes so many times what is usual.
     pub stuck: f64,
+    /// And at least so many seconds.
+    pub patience: f64,
     /// Writes of one group that may be under way at a time, or were, at most.
     pub copies: u32,
     /// Places begin at multiples of so many bytes (0 counts as 1).
@@ -33,7 +37,7 @@ pub struct Params {
 
 impl Default for Params {
     fn default() -> Params {
-        Params { writers_per_target: 1, stuck: 2.0, copies: 3, align: 1 }
+        Params { writers_per_target: 1, stuck: 2.0, patience: 0.0, copies: 3, align: 1 }
     }
 }
 
@@ -60,6 +64,23 @@ pub enum Event {
         group: u32,
         /// Where to.
         target: u32,
+        /// When.
+        now: f64,
+    },
+    /// A write is left to itself, for its group is to be written elsewhere: nobody will hear of it any more. Its target gets
+    /// nothing more in this output.
+    Left {
+        /// Whose group.
+        group: u32,
+        /// Where to.
+        target: u32,
+        /// When.
+        now: f64,
+    },
+    /// A group cannot be written, wherever to.
+    Broken {
+        /// Whose group.
+        group: u32,
         /// When.
         now: f64,
     },
@@ -105,6 +126,19 @@ pub struct Rests {
     pub offset: u64,
 }
 
+/// A write that was left to itself in an earlier output.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Late {
+    /// Where to.
+    pub target: u32,
+    /// Bytes that it was about.
+    pub bytes: u64,
+    /// What it took, or has taken so far.
+    pub seconds: f64,
+    /// It has ended.
+    pub landed: bool,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 struct Flight {
     group: u32,
@@ -124,6 +158,10 @@ struct Target {
     rate: Option<f64>,
     stuck_in_a_row: u32,
     failed: bool,
+    /// A write that was left to itself may be under way.
+    late: bool,
+    /// It carried something in this output.
+    used: bool,
 }
 
 /// All that is known of an output under way, and of the targets from the outputs before.
@@ -137,6 +175,8 @@ pub struct State {
     targets: Vec<Target>,
     left: usize,
     left_bytes: u64,
+    /// Bytes of a group.
+    average: u64,
     now: f64,
     wrote_bytes: f64,
     wrote_seconds: f64,
@@ -163,6 +203,8 @@ impl State {
                 rate: None,
                 stuck_in_a_row: 0,
                 failed: false,
+                late: false,
+                used: false,
             })
             .collect();
         let mut state = State {
@@ -174,6 +216,7 @@ impl State {
             targets,
             left: 0,
             left_bytes: 0,
+            average: 0,
             now: 0.0,
             wrote_bytes: 0.0,
             wrote_seconds: 0.0,
@@ -192,15 +235,33 @@ impl State {
 
     /// The next output: what was learnt of targets stays, and each gets as much as it is fast.
     ///
+    /// - `ends`: by target, the first free byte of its file; where it is short, 0.
+    /// - `late`: what has become of writes that were left to themselves.
+    ///
     /// Targets that failed are tried again.
     #[must_use]
-    pub fn again(mut self, sizes: Vec<u64>) -> State {
-        for target in &mut self.targets {
+    pub fn again(mut self, params: Params, sizes: Vec<u64>, ends: &[u64], late: &[Late]) -> State {
+        self.params = params;
+        let usual = self.usual();
+        for (i, target) in self.targets.iter_mut().enumerate() {
             // Its own view of the time to come starts anew: a dead copy of the last output never holds a turn.
             target.flights.clear();
             target.queue.clear();
             target.queued_bytes = 0;
             target.failed = false;
+            target.late = false;
+            target.end = ends.get(i).copied().unwrap_or(0);
+            let used = std::mem::take(&mut target.used);
+            if target.stuck_in_a_row >= SLOW && !used {
+                target.rate = target.rate.zip(usual).map(|(rate, usual)| (2.0 * rate).min(usual));
+            }
+        }
+        for seen in late {
+            let Some(target) = self.targets.get_mut(seen.target as usize).filter(|_| seen.bytes > 0) else { continue };
+            let shown = seen.bytes as f64 / seen.seconds.max(1e-9);
+            target.late |= !seen.landed;
+            target.stuck_in_a_row = target.stuck_in_a_row.max(SLOW);
+            target.rate = Some(target.rate.map_or(shown, |rate| rate.min(shown)));
         }
         self.load(sizes);
         let usual = self.usual().unwrap_or(1.0).max(f64::MIN_POSITIVE);
@@ -219,6 +280,7 @@ impl State {
     fn load(&mut self, sizes: Vec<u64>) {
         self.left = sizes.len();
         self.left_bytes = sizes.iter().sum();
+        self.average = self.left_bytes / (sizes.len() as u64).max(1);
         self.rests = vec![None; sizes.len()];
         self.copies = vec![0; sizes.len()];
         self.lost = vec![false; sizes.len()];
@@ -252,6 +314,11 @@ impl State {
     /// Bytes per second of one write to a target, as last seen.
     pub fn rate(&self, target: u32) -> Option<f64> {
         self.targets.get(target as usize)?.rate
+    }
+
+    /// First byte of a target's file behind everything given out there.
+    pub fn end(&self, target: u32) -> u64 {
+        self.targets.get(target as usize).map_or(0, |t| t.end)
     }
 
     /// Writes under way at a target that hold a turn there.
@@ -300,7 +367,8 @@ impl State {
     /// When a write that began at `since` counts as stuck.
     fn deadline(&self, group: u32, since: f64) -> Option<f64> {
         let usual = self.usual()?;
-        Some(since + self.params.stuck.max(1.0) * self.sizes[group as usize].max(1) as f64 / usual)
+        let takes = self.params.stuck.max(1.0) * self.sizes[group as usize].max(1) as f64 / usual;
+        Some(since + takes.max(self.params.patience))
     }
 
     fn start(&mut self, target: usize, group: u32, out: &mut Vec<Decision>) {
@@ -308,6 +376,7 @@ impl State {
         let of = &mut self.targets[target];
         let offset = of.end.checked_next_multiple_of(align).unwrap_or(of.end);
         of.end = offset.saturating_add(self.sizes[group as usize]);
+        of.used = true;
         of.flights.push(Flight { group, offset, since: self.now, stuck: false });
         self.copies[group as usize] += 1;
         out.push(Decision::Write { group, target: target as u32, offset });
@@ -334,7 +403,7 @@ impl State {
         let of = &self.targets[target];
         if of.stuck_in_a_row >= SLOW && self.another(target) {
             // While stuck writes are under way there, nobody knows how slow it is.
-            let under_way = of.flights.iter().any(|f| f.stuck);
+            let under_way = of.late || of.flights.iter().any(|f| f.stuck);
             if under_way || bytes as f64 / self.rate_of(target) > self.horizon() {
                 return None;
             }
@@ -477,6 +546,12 @@ impl State {
         Some(flights.swap_remove(i))
     }
 
+    fn lose(&mut self, group: u32, out: &mut Vec<Decision>) {
+        self.lost[group as usize] = true;
+        self.settle(group);
+        out.push(Decision::Lost { group });
+    }
+
     fn settle(&mut self, group: u32) {
         self.left -= 1;
         self.left_bytes -= self.sizes[group as usize];
@@ -523,7 +598,8 @@ impl PartialOrd for Through {
 pub fn next(mut state: State, event: Event) -> (State, Vec<Decision>) {
     let mut out = Vec::new();
     let now = match event {
-        Event::Begin { now } | Event::Wrote { now, .. } | Event::Failed { now, .. } | Event::Tick { now } => now,
+        Event::Begin { now } | Event::Tick { now } | Event::Broken { now, .. } => now,
+        Event::Wrote { now, .. } | Event::Failed { now, .. } | Event::Left { now, .. } => now,
     };
     state.now = if matches!(event, Event::Begin { .. }) { now } else { state.now.max(now) };
     match event {
@@ -544,8 +620,9 @@ pub fn next(mut state: State, event: Event) -> (State, Vec<Decision>) {
                 state.targets[at].stuck_in_a_row = 0;
             }
             // What was seen before counts as much as what is seen now.
+            let teaches = bytes >= state.average / 4;
             let of = &mut state.targets[at];
-            if !flight.stuck || of.stuck_in_a_row >= SLOW {
+            if teaches && (!flight.stuck || of.stuck_in_a_row >= SLOW) {
                 of.rate = Some(of.rate.map_or(rate, |before| 2.0 / (1.0 / before + 1.0 / rate)));
             }
             if state.is_open(group) {
@@ -562,6 +639,21 @@ pub fn next(mut state: State, event: Event) -> (State, Vec<Decision>) {
             }
             state.fill(at, &mut out);
         }
+        Event::Left { group, target, .. } => {
+            if state.land(target as usize, group).is_some() {
+                state.targets[target as usize].late = true;
+            }
+        }
+        Event::Broken { group, .. } => {
+            if !state.sizes.get(group as usize).is_some_and(|_| state.is_open(group)) {
+                return (state, out);
+            }
+            state.lose(group, &mut out);
+            for target in &mut state.targets {
+                target.flights.retain(|f| f.group != group);
+            }
+            state.idle(&mut out);
+        }
         Event::Failed { group, target, .. } => {
             if state.land(target as usize, group).is_none() {
                 return (state, out);
@@ -569,18 +661,14 @@ pub fn next(mut state: State, event: Event) -> (State, Vec<Decision>) {
             state.targets[target as usize].failed = true;
             let under_way = state.targets.iter().any(|t| t.flights.iter().any(|f| f.group == group));
             if state.is_open(group) && !under_way && !state.rewrite(group, target as usize, &mut out) {
-                state.lost[group as usize] = true;
-                state.settle(group);
-                out.push(Decision::Lost { group });
+                state.lose(group, &mut out);
             }
             state.idle(&mut out);
             if state.targets.iter().all(|t| t.failed) {
                 for group in 0..state.sizes.len() as u32 {
                     let under_way = state.targets.iter().any(|t| t.flights.iter().any(|f| f.group == group));
                     if state.is_open(group) && !under_way {
-                        state.lost[group as usize] = true;
-                        state.settle(group);
-                        out.push(Decision::Lost { group });
+                        state.lose(group, &mut out);
                     }
                 }
             }
@@ -669,6 +757,49 @@ mod tests {
         }
     }
 
+    fn ends_of(state: &State) -> Vec<u64> {
+        (0..state.targets.len() as u32).map(|t| state.end(t)).collect()
+    }
+
+    #[test]
+    fn a_slow_target_is_tried_again_when_it_did_nothing_for_some_outputs() {
+        let (sizes, state) = even(80, 8);
+        let mut speeds = vec![1.0; 8];
+        speeds[3] = 100.0;
+        let mut bench = Bench::new(speeds);
+        let mut ran = bench.run(state, &sizes);
+        bench.seconds_per_mib[3] = 1.0;
+        for output in 0.. {
+            assert!(output < 12, "it is never tried");
+            bench.carried.fill(0);
+            let again = ran.state.clone().again(Params::default(), sizes.clone(), &ends_of(&ran.state), &[]);
+            ran = bench.run(again, &sizes);
+            if bench.carried[3] > 0 {
+                assert!(output > 1, "at once");
+                break;
+            }
+        }
+        let again = ran.state.clone().again(Params::default(), sizes.clone(), &ends_of(&ran.state), &[]);
+        assert!(bench.run(again, &sizes).seconds <= 11.0, "it carries its share");
+    }
+
+    #[test]
+    fn what_was_left_to_itself_says_how_slow_its_target_is() {
+        let (sizes, state) = even(80, 8);
+        let (state, _) = next(state, Event::Begin { now: 0.0 });
+        let late = [Late { target: 3, bytes: MIB, seconds: 50.0, landed: false }];
+        let mut bench = Bench::new(vec![1.0; 8]);
+        let ran = bench.run(state.again(Params::default(), sizes.clone(), &[], &late), &sizes);
+        assert_eq!((bench.carried[3], ran.lost.len()), (0, 0));
+        // Left to itself at a target and failing at all others, a group is lost and not waited for.
+        let (_, state) = even(1, 2);
+        let (state, first) = next(state, Event::Begin { now: 0.0 });
+        assert_eq!(first, [Decision::Write { group: 0, target: 0, offset: 0 }]);
+        let (state, _) = next(state, Event::Left { group: 0, target: 0, now: 1.0 });
+        let (state, _) = next(state, Event::Broken { group: 0, now: 2.0 });
+        assert!(state.is_done() && state.rests(0).is_none());
+    }
+
     fn homes(groups: usize, targets: u32) -> Vec<u32> {
         (0..groups as u32).map(|group| group % targets).collect()
     }
@@ -699,7 +830,8 @@ mod tests {
         assert_eq!((ran.state.moved(), ran.state.dead_bytes()), (10, 2 * MIB));
         // What was learnt helps the next output: nothing begins there, nothing is written twice.
         bench.carried.fill(0);
-        let ran = bench.run(ran.state.again(sizes.clone()), &sizes);
+        let ran =
+            bench.run(ran.state.clone().again(Params::default(), sizes.clone(), &ends_of(&ran.state), &[]), &sizes);
         assert!(ran.seconds <= 12.0, "{} s", ran.seconds);
         assert_eq!((bench.carried[3], ran.state.dead_bytes()), (0, 0));
     }
@@ -766,7 +898,7 @@ mod tests {
                 }
                 if output == 0 {
                     let before = ran.places.clone();
-                    ran = bench.run(ran.state.again(sizes.clone()), &sizes);
+                    ran = bench.run(ran.state.clone().again(params, sizes.clone(), &ends_of(&ran.state), &[]), &sizes);
                     ran.places.extend(before);
                 }
             }

@@ -1,7 +1,10 @@
-//! A store that takes its time, like one far away.
+//! A store that takes its time, like one far away, or with a device behind some of its objects that is slow.
 //!
 //! Each operation waits for `latency`, all callers at the same time. Bytes pass at a rate that all callers share, one
 //! behind the other, as through one device. Waiting comes before the operation itself.
+//!
+//! [`Slow::with_devices`] has many devices: bytes of objects on the same one pass one behind the other, each device at its own
+//! rate, which may change at any time ([`Slow::set_rate`]).
 
 use super::{Around, Asked, Operation, Verdict, Watch};
 use crate::Store;
@@ -12,21 +15,44 @@ use std::time::{Duration, Instant};
 pub type Slow = Around<Delay>;
 
 /// Delays operations.
-#[derive(Debug)]
 pub struct Delay {
     latency: Duration,
+    /// The device of an object, by name.
+    device_of: Box<dyn Fn(&str) -> usize + Send + Sync>,
+    devices: Vec<Mutex<Device>>,
+}
+
+struct Device {
     bytes_per_second: f64,
-    /// When the device has moved all bytes given to it.
-    idle_from: Mutex<Instant>,
+    /// When it has moved all bytes given to it.
+    idle_from: Instant,
 }
 
 impl Around<Delay> {
     /// Adds `latency` to each operation but asking an open object's length, and moves bytes no faster than
     /// `bytes_per_second` (`f64::INFINITY` for no limit; at least 1 is taken).
     pub fn new(inner: Arc<dyn Store>, latency: Duration, bytes_per_second: f64) -> Slow {
-        let delay =
-            Delay { latency, bytes_per_second: bytes_per_second.max(1.0), idle_from: Mutex::new(Instant::now()) };
-        Around::with(inner, delay)
+        Slow::with_devices(inner, latency, &[bytes_per_second], |_| 0)
+    }
+
+    /// As [`Slow::new`], with a device for each of `bytes_per_second`. `device_of`: the place in that list of the device of an
+    /// object, by its name; objects without device are not slow.
+    pub fn with_devices(
+        inner: Arc<dyn Store>,
+        latency: Duration,
+        bytes_per_second: &[f64],
+        device_of: impl Fn(&str) -> usize + Send + Sync + 'static,
+    ) -> Slow {
+        let device = |rate: &f64| Mutex::new(Device { bytes_per_second: rate.max(1.0), idle_from: Instant::now() });
+        let devices = bytes_per_second.iter().map(device).collect();
+        Around::with(inner, Delay { latency, device_of: Box::new(device_of), devices })
+    }
+
+    /// Changes the rate of a device, for bytes that come from now on.
+    pub fn set_rate(&self, device: usize, bytes_per_second: f64) {
+        if let Some(device) = self.watch.devices.get(device) {
+            device.lock().unwrap_or_else(PoisonError::into_inner).bytes_per_second = bytes_per_second.max(1.0);
+        }
     }
 }
 
@@ -41,14 +67,42 @@ impl Watch for Delay {
         }
         let now = Instant::now();
         let mut until = now + self.latency;
-        if operation.bytes > 0 && matches!(operation.asked, Asked::Read | Asked::Write) {
-            let takes = operation.bytes as f64 / self.bytes_per_second;
+        if operation.bytes > 0
+            && matches!(operation.asked, Asked::Read | Asked::Write)
+            && let Some(device) = self.devices.get((self.device_of)(operation.name))
+        {
+            let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
+            let takes = operation.bytes as f64 / device.bytes_per_second;
             let takes = Duration::try_from_secs_f64(takes).unwrap_or(Duration::from_secs(u32::MAX.into()));
-            let mut idle_from = self.idle_from.lock().unwrap_or_else(PoisonError::into_inner);
-            *idle_from = (*idle_from).max(now) + takes;
-            until = *idle_from + self.latency;
+            device.idle_from = device.idle_from.max(now) + takes;
+            until = device.idle_from + self.latency;
         }
         std::thread::sleep(until.saturating_duration_since(Instant::now()));
         Verdict::Pass
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Memory, StoreExt};
+
+    #[test]
+    fn a_slow_device_holds_up_its_own_objects_alone() {
+        let place = |name: &str| name.bytes().last().map_or(0, |b| usize::from(b - b'0'));
+        let store = Slow::with_devices(Arc::new(Memory::new()), Duration::ZERO, &[1e9, 1e4], place);
+        let timed = |name: &str| {
+            let began = Instant::now();
+            store.write_all(name, &[0; 1000]).unwrap();
+            began.elapsed()
+        };
+        assert!(timed("x.1") >= Duration::from_millis(100));
+        let (quick, slow) = std::thread::scope(|s| {
+            let late = s.spawn(|| timed("y.1"));
+            (timed("x.0"), late.join().unwrap())
+        });
+        assert!(quick < Duration::from_millis(90) && slow >= Duration::from_millis(100), "{quick:?} {slow:?}");
+        store.set_rate(1, 1e9);
+        assert!(timed("z.1") < Duration::from_millis(90) && timed("x.2") < Duration::from_millis(90));
     }
 }
