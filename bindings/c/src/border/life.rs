@@ -7,6 +7,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use thalweg_comm::Communicator;
 use thalweg_comm::alone::Alone;
 use thalweg_comm_mpi::{MpiCommunicator, ThalwegMpiTable};
+use thalweg_io::Session;
 
 /// The ranks of a call: of an MPI, or this process alone where there is no table. Takes over `handle`.
 ///
@@ -63,34 +64,44 @@ pub extern "C" fn adios_finalize(_rank: c_int) -> c_int {
     status(process::finish)
 }
 
-/// The program begins to compute. Today's methods make no use of it.
+/// Before the library is started nobody hears, which is no error.
+fn say(what: fn(&Session)) -> c_int {
+    status(|| {
+        if process::is_started() {
+            what(&*process::session()?);
+        }
+        Ok(())
+    })
+}
+
+/// The program begins to compute: methods that go on working hear of it, and profiles show it.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_start_calculation() -> c_int {
-    status(|| Ok(()))
+    say(Session::begin_calculation)
 }
 
 /// As [`adios_start_calculation`], the papers' spelling.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_begin_calculation() -> c_int {
-    status(|| Ok(()))
+    say(Session::begin_calculation)
 }
 
-/// The program ends computing. Today's methods make no use of it.
+/// The program ends computing: as [`adios_start_calculation`].
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_stop_calculation() -> c_int {
-    status(|| Ok(()))
+    say(Session::end_calculation)
 }
 
 /// As [`adios_stop_calculation`], the papers' spelling.
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_end_calculation() -> c_int {
-    status(|| Ok(()))
+    say(Session::end_calculation)
 }
 
-/// An iteration has ended. Today's methods make no use of it.
+/// An iteration has ended: as [`adios_start_calculation`].
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_end_iteration() -> c_int {
-    status(|| Ok(()))
+    say(Session::end_iteration)
 }
 
 /// The most memory, in MiB, that outputs of this process may use, all groups together.

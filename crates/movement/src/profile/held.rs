@@ -7,10 +7,13 @@
 use super::document::{Document, RankPart};
 use super::recorder::Whom;
 use super::{Phase, recorder::Total};
-use std::collections::HashMap;
+use std::collections::{BinaryHeap, HashMap};
 
-/// Steps along chains of waiting that are followed; beyond these the next in the chain is blamed.
-const MOST_STEPS: u64 = 20_000_000;
+/// How often it is looked at what a rank did while others waited for it. More is needed only where ranks wait for each other, as
+/// clocks that differ a little can make it seem; then they are to blame.
+const MOST_LOOKS: u32 = 64;
+/// Runs of waiting that are followed along chains; of hundreds of thousands of ranks the rest is told of the next in the chain.
+const MOST_STEPS: usize = 50_000_000;
 
 /// A run of time of one rank in which nothing else went on inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,10 +68,8 @@ pub struct Held {
     pub doing: Option<Phase>,
     /// How long ranks waited for that, all together, in ns.
     pub waited: u64,
-    /// How many ranks did.
-    pub waiters: u32,
-    /// Which one longest, and how long.
-    pub longest: (u32, u64),
+    /// How many ranks did so at a time, at most.
+    pub at_a_time: u32,
 }
 
 /// What a phase took on the ranks.
@@ -132,27 +133,34 @@ pub fn summary(documents: &[Document]) -> Summary {
     }
 }
 
+/// By rank and what it did: how long others waited for that, and how many at a time.
 #[derive(Default)]
-struct Blame(HashMap<(u32, Option<Phase>), Counted>);
+struct Blame(HashMap<(u32, Option<Phase>), (u64, u32)>);
 
-#[derive(Default)]
-struct Counted {
-    waited: u64,
-    waiters: u32,
-    /// Who waits now, and how long so far.
-    now: Option<(u32, u64)>,
-    longest: (u32, u64),
+/// So many ranks wait from then until then.
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    begin: i64,
+    end: i64,
+    ranks: u32,
 }
 
-impl Counted {
-    fn next(&mut self) {
-        if let Some(now) = self.now.take() {
-            self.waiters += 1;
-            if now.1 > self.longest.1 {
-                self.longest = now;
-            }
+/// The same waiting as runs of time that don't overlap.
+fn added_up(waits: &[Wait]) -> Vec<Wait> {
+    let begin = |w: &Wait| (w.begin, i64::from(w.ranks));
+    let end = |w: &Wait| (w.end, -i64::from(w.ranks));
+    let mut changes: Vec<(i64, i64)> =
+        waits.iter().filter(|w| w.end > w.begin).flat_map(|w| [begin(w), end(w)]).collect();
+    changes.sort_unstable();
+    let mut out = Vec::new();
+    let (mut ranks, mut since) = (0i64, 0);
+    for (at, change) in changes {
+        if ranks > 0 && at > since {
+            out.push(Wait { begin: since, end: at, ranks: u32::try_from(ranks).unwrap_or(u32::MAX) });
         }
+        (ranks, since) = (ranks + change, at);
     }
+    out
 }
 
 /// One output, as waiting is traced in it.
@@ -160,7 +168,6 @@ struct Traced {
     leaves: HashMap<u32, Vec<Leaf>>,
     /// By number: who came last, and when. Only meetings that all ranks came to.
     meetings: Vec<Option<(u32, i64)>>,
-    steps: u64,
 }
 
 impl Traced {
@@ -181,7 +188,6 @@ impl Traced {
         Traced {
             leaves: document.by_rank.iter().map(|part| (part.rank, leaves(part))).collect(),
             meetings: (0..most).map(whole).collect(),
-            steps: 0,
         }
     }
 
@@ -198,65 +204,88 @@ impl Traced {
     }
 }
 
+/// Waiting that is not yet traced to its end, by the rank that it is for; the one that is waited for last comes first, as
+/// chains mostly run from there.
+#[derive(Default)]
+struct Untraced {
+    waits: HashMap<u32, Vec<Wait>>,
+    order: BinaryHeap<(i64, u32)>,
+}
+
+impl Untraced {
+    fn push(&mut self, rank: u32, wait: Wait) {
+        self.waits.entry(rank).or_default().push(wait);
+        self.order.push((wait.end, rank));
+    }
+
+    fn pop(&mut self) -> Option<(u32, Vec<Wait>)> {
+        loop {
+            let (_, rank) = self.order.pop()?;
+            if let Some(waits) = self.waits.remove(&rank) {
+                return Some((rank, waits));
+            }
+        }
+    }
+}
+
 impl Blame {
     fn add(&mut self, document: &Document) {
-        let mut traced = Traced::of(document);
-        for part in &document.by_rank {
-            let own = traced.leaves.get(&part.rank).cloned().unwrap_or_default();
-            for leaf in own.iter().filter(|leaf| leaf.phase == Phase::Wait) {
-                if let Some((rank, until)) = traced.waited_for(leaf).filter(|(rank, _)| *rank != part.rank) {
-                    self.follow(&mut traced, part.rank, rank, leaf.begin, until);
+        let traced = Traced::of(document);
+        let mut untraced = Untraced::default();
+        for (own, leaves) in &traced.leaves {
+            for leaf in leaves {
+                if let Some((rank, end)) = traced.waited_for(leaf).filter(|(rank, _)| rank != own) {
+                    untraced.push(rank, Wait { begin: leaf.begin, end, ranks: 1 });
                 }
             }
-            self.0.values_mut().for_each(Counted::next);
+        }
+        let mut looks: HashMap<u32, u32> = HashMap::new();
+        let mut steps = 0;
+        while let Some((rank, waits)) = untraced.pop() {
+            let looks = looks.entry(rank).or_default();
+            *looks += 1;
+            steps += waits.len();
+            let further = *looks < MOST_LOOKS && steps < MOST_STEPS;
+            self.trace(&traced, rank, &added_up(&waits), further, &mut untraced);
         }
     }
 
-    /// `waiter` waited for `rank` in this run of time.
-    fn follow(&mut self, traced: &mut Traced, waiter: u32, rank: u32, begin: i64, end: i64) {
-        let mut work = vec![(rank, begin, end, 0usize)];
-        while let Some((rank, begin, end, depth)) = work.pop() {
-            let Some(leaves) = traced.leaves.get(&rank) else { continue };
-            let first = leaves.partition_point(|leaf| leaf.end <= begin);
-            let mut now = begin;
-            for leaf in leaves[first..].iter().take_while(|leaf| leaf.begin < end) {
-                traced.steps += 1;
-                let (from, to) = (leaf.begin.max(now), leaf.end.min(end));
-                self.blame(waiter, rank, None, now, from);
-                now = to;
-                match traced.waited_for(leaf) {
-                    Some((next, until)) if traced.steps < MOST_STEPS && depth <= traced.leaves.len() => {
-                        if next != rank && until.min(to) > from {
-                            work.push((next, from, until.min(to), depth + 1));
-                        }
+    /// What a rank did while others waited for it; where it waited itself and `further` is to be looked, they waited for another.
+    fn trace(&mut self, traced: &Traced, rank: u32, waits: &[Wait], further: bool, untraced: &mut Untraced) {
+        let Some(leaves) = traced.leaves.get(&rank) else { return };
+        for wait in waits {
+            let first = leaves.partition_point(|leaf| leaf.end <= wait.begin);
+            let mut now = wait.begin;
+            for leaf in leaves[first..].iter().take_while(|leaf| leaf.begin < wait.end) {
+                let part = Wait { begin: leaf.begin.max(now), end: leaf.end.min(wait.end), ..*wait };
+                self.blame(rank, None, Wait { end: part.begin, begin: now, ..*wait });
+                now = part.end;
+                match traced.waited_for(leaf).filter(|(next, _)| further && *next != rank) {
+                    Some((next, until)) if until.min(part.end) > part.begin => {
+                        let until = until.min(part.end);
+                        untraced.push(next, Wait { end: until, ..part });
+                        self.blame(rank, Some(leaf.phase), Wait { begin: until, ..part });
                     }
-                    _ => self.blame(waiter, rank, Some(leaf.phase), from, to),
+                    _ => self.blame(rank, Some(leaf.phase), part),
                 }
             }
-            self.blame(waiter, rank, None, now, end);
+            self.blame(rank, None, Wait { begin: now, ..*wait });
         }
     }
 
-    fn blame(&mut self, waiter: u32, rank: u32, doing: Option<Phase>, begin: i64, end: i64) {
-        if end <= begin || rank == waiter {
+    fn blame(&mut self, rank: u32, doing: Option<Phase>, wait: Wait) {
+        if wait.end <= wait.begin {
             return;
         }
         // Computing is what a program does that comes late.
         let doing = doing.filter(|phase| !phase.is_outside());
-        let waited = end.abs_diff(begin);
-        let counted = self.0.entry((rank, doing)).or_default();
-        counted.waited = counted.waited.saturating_add(waited);
-        counted.now.get_or_insert((waiter, 0)).1 += waited;
+        let (waited, at_a_time) = self.0.entry((rank, doing)).or_default();
+        *waited = waited.saturating_add(wait.end.abs_diff(wait.begin).saturating_mul(u64::from(wait.ranks)));
+        *at_a_time = wait.ranks.max(*at_a_time);
     }
 
     fn in_order(self) -> Vec<Held> {
-        let held = |((rank, doing), c): ((u32, Option<Phase>), Counted)| Held {
-            rank,
-            doing,
-            waited: c.waited,
-            waiters: c.waiters,
-            longest: c.longest,
-        };
+        let held = |((rank, doing), (waited, at_a_time))| Held { rank, doing, waited, at_a_time };
         let mut all: Vec<Held> = self.0.into_iter().map(held).collect();
         all.sort_unstable_by_key(|h| (std::cmp::Reverse(h.waited), h.rank, h.doing));
         all
@@ -335,14 +364,10 @@ mod tests {
             &[(Phase::Wait, 400, 10, meeting)],
         ]);
         let summary = summary(std::slice::from_ref(&document));
-        let held: Vec<_> = summary.held.iter().map(|h| (h.rank, h.doing, h.waited, h.waiters, h.longest)).collect();
+        let held: Vec<_> = summary.held.iter().map(|h| (h.rank, h.doing, h.waited, h.at_a_time)).collect();
         assert_eq!(
             held,
-            [
-                (3, None, 300 + 280 + 260, 3, (0, 300)),
-                (0, Some(Phase::Write), 200, 2, (1, 100)),
-                (1, Some(Phase::Write), 20, 1, (2, 20)),
-            ]
+            [(3, None, 300 + 280 + 260, 3), (0, Some(Phase::Write), 200, 2), (1, Some(Phase::Write), 20, 1),]
         );
         let write = summary.phases.iter().find(|p| p.phase == Phase::Write).unwrap();
         assert_eq!((write.min, write.median, write.max, write.slowest), (0, 20, 100, 0));

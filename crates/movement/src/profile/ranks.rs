@@ -1,11 +1,11 @@
 //! A communicator whose waits and sends are recorded.
 //!
 //! Calls that all ranks make are *meetings*, counted in their order, which is the same on all ranks: whoever comes last to
-//! one keeps the others waiting. Communicators made from this one are recorded too, but their meetings are not counted,
-//! as only some ranks may be in them.
+//! one keeps the others waiting. Communicators and windows made from this one are recorded too, in whatever output they are
+//! used, but their meetings are not counted, as only some ranks may be in them.
 
 use super::Phase;
-use super::recorder::{Recorder, Running};
+use super::recorder::{Recorder, Running, span};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thalweg_comm::{Communicator, Message, Reduce, Request, SharedWindow, ThreadLevel};
@@ -14,9 +14,8 @@ use thalweg_types::Result;
 /// See the module's page.
 pub struct Recorded {
     inner: Box<dyn Communicator>,
-    recorder: Arc<Recorder>,
-    /// It has the ranks of the output, in their order.
-    whole: bool,
+    /// Of the communicator that has the ranks of the output, in their order.
+    meetings: Option<Arc<Recorder>>,
     left: Left,
 }
 
@@ -26,7 +25,7 @@ pub type Left = Arc<Mutex<Option<Box<dyn Communicator>>>>;
 impl Recorded {
     /// Records what passes through `inner`, the communicator of an output.
     pub fn new(inner: Box<dyn Communicator>, recorder: Arc<Recorder>) -> Recorded {
-        Recorded { inner, recorder, whole: true, left: Left::default() }
+        Recorded { inner, meetings: Some(recorder), left: Left::default() }
     }
 
     /// Set once ranks are lost and the others go on.
@@ -34,26 +33,25 @@ impl Recorded {
         self.left.clone()
     }
 
-    fn part(&self, inner: Box<dyn Communicator>) -> Box<dyn Communicator> {
-        Box::new(Recorded { inner, recorder: self.recorder.clone(), whole: false, left: Left::default() })
+    fn part(inner: Box<dyn Communicator>) -> Box<dyn Communicator> {
+        Box::new(Recorded { inner, meetings: None, left: Left::default() })
     }
 
     fn meet(&self) -> Running {
-        if self.whole { self.recorder.meeting() } else { self.recorder.span(Phase::Wait) }
+        self.meetings.as_ref().map_or_else(|| span(Phase::Wait, 0), Recorder::meeting)
     }
 
     fn send_to(&self, to: u32, bytes: usize) -> Running {
-        let mut running = self.recorder.span(Phase::Send);
-        running.bytes(bytes as u64);
-        if self.whole {
+        let mut running = span(Phase::Send, bytes as u64);
+        if self.meetings.is_some() {
             running.with(to);
         }
         running
     }
 
     fn wait_for(&self, from: Option<u32>) -> Running {
-        let mut running = self.recorder.span(Phase::Wait);
-        if let (true, Some(from)) = (self.whole, from) {
+        let mut running = span(Phase::Wait, 0);
+        if let (true, Some(from)) = (self.meetings.is_some(), from) {
             running.with(from);
         }
         running
@@ -61,7 +59,7 @@ impl Recorded {
 
     fn came(&self, running: &mut Running, message: &Message) {
         running.bytes(message.bytes.len() as u64);
-        if self.whole {
+        if self.meetings.is_some() {
             running.with(message.from);
         }
     }
@@ -96,7 +94,6 @@ impl Request for RecordedRequest<'_> {
 
 struct RecordedWindow {
     inner: Box<dyn SharedWindow>,
-    recorder: Arc<Recorder>,
 }
 
 impl SharedWindow for RecordedWindow {
@@ -105,8 +102,7 @@ impl SharedWindow for RecordedWindow {
     }
 
     fn put(&self, rank: u32, offset: u64, bytes: &[u8]) -> Result<()> {
-        let mut running = self.recorder.span(Phase::Send);
-        running.bytes(bytes.len() as u64);
+        let _running = span(Phase::Send, bytes.len() as u64);
         self.inner.put(rank, offset, bytes)
     }
 
@@ -114,8 +110,12 @@ impl SharedWindow for RecordedWindow {
         self.inner.get(rank, offset, out)
     }
 
+    fn show(&self, offset: u64, length: u64, with: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.inner.show(offset, length, with)
+    }
+
     fn fence(&self) -> Result<()> {
-        let _running = self.recorder.span(Phase::Wait);
+        let _running = span(Phase::Wait, 0);
         self.inner.fence()
     }
 }
@@ -212,31 +212,31 @@ impl Communicator for Recorded {
 
     fn duplicate(&self) -> Result<Box<dyn Communicator>> {
         let _running = self.meet();
-        self.inner.duplicate().map(|made| self.part(made))
+        self.inner.duplicate().map(Recorded::part)
     }
 
     fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
         let _running = self.meet();
-        Ok(self.inner.split(color, key)?.map(|made| self.part(made)))
+        Ok(self.inner.split(color, key)?.map(Recorded::part))
     }
 
     fn split_by_node(&self) -> Result<Box<dyn Communicator>> {
         let _running = self.meet();
-        self.inner.split_by_node().map(|made| self.part(made))
+        self.inner.split_by_node().map(Recorded::part)
     }
 
     fn shared_window(&self, bytes: u64) -> Result<Box<dyn SharedWindow>> {
         let _running = self.meet();
         let inner = self.inner.shared_window(bytes)?;
-        Ok(Box::new(RecordedWindow { inner, recorder: self.recorder.clone() }))
+        Ok(Box::new(RecordedWindow { inner }))
     }
 
     fn survivors(&self) -> Result<Box<dyn Communicator>> {
         // Not all ranks come.
-        let _running = self.recorder.span(Phase::Wait);
+        let _running = span(Phase::Wait, 0);
         let made = self.inner.survivors()?;
         // For the profile, at the end of close; all that are left come by here.
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = made.duplicate().ok();
-        Ok(self.part(made))
+        Ok(Recorded::part(made))
     }
 }

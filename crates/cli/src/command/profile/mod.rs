@@ -1,0 +1,278 @@
+//! `thalweg profile`: what the ranks of an output did and for whom they waited, as a table, a picture, a trace.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`timeline`] | the picture: ranks as rows, phases as colours |
+//! | [`trace`] | trace events, as Perfetto reads them |
+
+mod timeline;
+mod trace;
+
+use crate::arguments::Profile;
+use crate::format::{count, steps};
+use crate::outcome::{Failure, Outcome};
+use crate::terminal::{HEADING, Terminal, left, plain};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use thalweg_movement::profile::document::{folder_of, step_of};
+use thalweg_movement::profile::held::{Held, Summary, summary};
+use thalweg_movement::profile::{Document, Phase};
+use thalweg_types::{Error, ErrorKind};
+
+/// Outputs that have a line of their own.
+const LISTED: usize = 12;
+
+pub fn run(arguments: &Profile, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let mut documents = Vec::new();
+    for path in &arguments.profile {
+        for file in files_of(path)? {
+            documents.push(read(&file)?);
+        }
+    }
+    documents.sort_by(|a, b| (a.began_unix_us, &a.output, a.step).cmp(&(b.began_unix_us, &b.output, b.step)));
+    let summary = summary(&documents);
+    if let Some(path) = &arguments.svg {
+        save(path, timeline::picture(&documents, &summary).as_bytes())?;
+    }
+    if let Some(path) = &arguments.chrome {
+        let events = trace::events(&documents);
+        save(path, &serde_json::to_vec(&events)?)?;
+    }
+    if arguments.json {
+        serde_json::to_writer_pretty(&mut *out, &of_all(&documents, &summary, arguments.held))?;
+        writeln!(out)?;
+    } else {
+        print(&documents, &summary, arguments.held, out)?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// The profiles that a path stands for: a file, a folder of them, or an output that has such a folder beside it.
+fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let cannot = |path: &Path| {
+        let what = format!("cannot open '{}'", path.display());
+        move |e| Failure::File(Error::io(what, e))
+    };
+    let beside = PathBuf::from(folder_of(&path.display().to_string()));
+    let is_profile = path.extension().is_some_and(|e| e == "json");
+    let folder = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => path,
+        Ok(_) if is_profile => return Ok(vec![path.to_path_buf()]),
+        // The output may be another method's, or gone.
+        _ if beside.is_dir() => &beside,
+        Ok(_) => {
+            let what = format!("'{}' has no profile: there is no folder '{}'", path.display(), beside.display());
+            return Err(Failure::File(Error::new(ErrorKind::NotFound, what)));
+        }
+        Err(e) => return Err(cannot(path)(e)),
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(cannot(folder))? {
+        let file = entry.map_err(cannot(folder))?.path();
+        let step = file.file_name().and_then(|name| step_of(name.to_str()?));
+        found.extend(step.map(|step| (step, file)));
+    }
+    if found.is_empty() {
+        let what = format!("there is no profile in the folder '{}': none is called step-N.json", folder.display());
+        return Err(Failure::File(Error::new(ErrorKind::NotFound, what)));
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, file)| file).collect())
+}
+
+fn read(path: &Path) -> Result<Document, Failure> {
+    let text = fs::read(path).map_err(|e| Error::io(format!("cannot open '{}'", path.display()), e))?;
+    Document::from_json(&text).map_err(|e| Failure::File(e.in_object(path.display().to_string())))
+}
+
+fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let what = || format!("cannot write '{}'", path.display());
+    fs::write(path, bytes).map_err(|e| Failure::File(Error::io(what(), e)))
+}
+
+/// `12.3 ms`.
+fn time(ns: u64) -> String {
+    let ns = ns as f64;
+    match ns {
+        0.0 => "0".into(),
+        _ if ns < 1e3 => format!("{ns:.0} ns"),
+        _ if ns < 1e6 => format!("{:.1} us", ns / 1e3),
+        _ if ns < 1e9 => format!("{:.1} ms", ns / 1e6),
+        _ => format!("{:.2} s", ns / 1e9),
+    }
+}
+
+/// `1.5 MiB`.
+fn size(bytes: u64) -> String {
+    let mut rest = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
+        if rest < 1024.0 {
+            return if unit == "B" { format!("{bytes} B") } else { format!("{rest:.1} {unit}") };
+        }
+        rest /= 1024.0;
+    }
+    format!("{rest:.1} PiB")
+}
+
+/// What a rank did that kept others waiting.
+fn doing(held: &Held) -> &'static str {
+    held.doing.map_or("its program", Phase::name)
+}
+
+fn bandwidth(document: &Document) -> String {
+    let seconds = document.elapsed() as f64 / 1e9;
+    if seconds > 0.0 { format!("{:.1} MB/s", document.bytes as f64 / 1e6 / seconds) } else { "-".into() }
+}
+
+/// `run.bp, step 4, group restart: MPI, 8 ranks`.
+fn title(documents: &[Document]) -> String {
+    let Some(first) = documents.first() else { return String::new() };
+    let mut ranks: Vec<u32> = documents.iter().map(|d| d.ranks).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    let ranks = match ranks.as_slice() {
+        [one] => count(u64::from(*one), "rank"),
+        several => format!("{} to {} ranks", several[0], several[several.len() - 1]),
+    };
+    let same = |of: fn(&Document) -> &str| documents.iter().all(|d| of(d) == of(first));
+    let name = if same(|d| &d.output) { first.output.clone() } else { count(documents.len() as u64, "output") };
+    let mut numbers: Vec<u64> = documents.iter().map(|d| d.step).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let group = if same(|d| &d.group) { format!(", group {}", first.group) } else { String::new() };
+    let methods = if documents.iter().all(|d| d.methods == first.methods) {
+        first.methods.join(", ")
+    } else {
+        "several methods".to_string()
+    };
+    let (word, numbers) = (if numbers.len() == 1 { "step" } else { "steps" }, steps(&numbers));
+    plain(&format!("{name}, {word} {numbers}{group}: {methods}, {ranks}"))
+}
+
+fn print(documents: &[Document], summary: &Summary, most: usize, out: &mut Terminal) -> Result<(), Failure> {
+    writeln!(out, "{}", title(documents))?;
+    let listed = if documents.len() > LISTED { LISTED } else { documents.len() };
+    let mut slowest: Vec<&Document> = documents.iter().collect();
+    if documents.len() > LISTED {
+        slowest.sort_by_key(|d| std::cmp::Reverse(d.elapsed()));
+        let all: u64 = documents.iter().map(Document::elapsed).sum();
+        let bytes: u64 = documents.iter().map(|d| d.bytes).sum();
+        writeln!(out, "{}, {} in {}; the slowest:", count(documents.len() as u64, "output"), size(bytes), time(all))?;
+    }
+    for document in &slowest[..listed] {
+        let name = if documents.len() == 1 { String::new() } else { format!("step {}: ", document.step) };
+        writeln!(
+            out,
+            "{name}{} in {}, {}; clocks agree within {}",
+            size(document.bytes),
+            time(document.elapsed()),
+            bandwidth(document),
+            time(document.clock_error_ns)
+        )?;
+        if let Some(error) = &document.error {
+            writeln!(out, "  failed: {}", plain(error))?;
+        }
+        let failed: Vec<_> = document.by_rank.iter().filter(|part| part.error.is_some()).collect();
+        for part in failed.iter().filter(|_| document.error.is_some() || document.ranks > 1).take(3) {
+            let error = part.error.as_deref().unwrap_or_default();
+            if document.error.as_deref() != Some(error) {
+                writeln!(out, "  rank {}: {}", part.rank, plain(error))?;
+            }
+        }
+        if document.missing() > 0 {
+            writeln!(out, "  {} of the {} ranks are missing: they were lost", document.missing(), document.ranks)?;
+        }
+    }
+    writeln!(out)?;
+    let heading = format!(
+        "{:<15}  {:>9}  {:>9}  {:>9}  {:>12}  {:>9}  {:>10}",
+        "phase", "shortest", "median", "longest", "slowest rank", "calls", "bytes"
+    );
+    out.styled(HEADING, &heading)?;
+    writeln!(out)?;
+    for row in &summary.phases {
+        writeln!(
+            out,
+            "{:<15}  {:>9}  {:>9}  {:>9}  {:>12}  {:>9}  {:>10}",
+            row.phase.name(),
+            time(row.min),
+            time(row.median),
+            time(row.max),
+            row.slowest,
+            row.calls,
+            if row.bytes > 0 { size(row.bytes) } else { "-".into() }
+        )?;
+    }
+    writeln!(out)?;
+    if summary.held.is_empty() {
+        writeln!(out, "No rank kept another one waiting.")?;
+        return Ok(());
+    }
+    writeln!(out, "Ranks waited {}, all together. Who kept them waiting, and with what:", time(summary.waited))?;
+    let heading = format!("{:>10}  {:<15}  {:>13}  {:>15}", "rank", "doing", "others waited", "ranks at a time");
+    out.styled(HEADING, &heading)?;
+    writeln!(out)?;
+    for held in summary.held.iter().take(most) {
+        writeln!(
+            out,
+            "{:>10}  {}  {:>13}  {:>15}",
+            held.rank,
+            left(doing(held), 15),
+            time(held.waited),
+            held.at_a_time
+        )?;
+    }
+    Ok(())
+}
+
+fn of_all(documents: &[Document], summary: &Summary, most: usize) -> Value {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let outputs: Vec<Value> = documents
+        .iter()
+        .map(|d| {
+            json!({
+                "output": d.output, "group": d.group, "step": d.step, "methods": d.methods, "ranks": d.ranks,
+                "missing": d.missing(), "seconds": seconds(d.elapsed()), "bytes": d.bytes, "error": d.error,
+                "clock_error_seconds": seconds(d.clock_error_ns),
+            })
+        })
+        .collect();
+    let phases: Vec<Value> = summary
+        .phases
+        .iter()
+        .map(|row| {
+            json!({
+                "phase": row.phase.name(), "shortest_seconds": seconds(row.min), "median_seconds": seconds(row.median),
+                "longest_seconds": seconds(row.max), "slowest_rank": row.slowest, "calls": row.calls, "bytes": row.bytes,
+            })
+        })
+        .collect();
+    let held: Vec<Value> = summary
+        .held
+        .iter()
+        .take(most)
+        .map(|held| {
+            json!({
+                "rank": held.rank, "doing": held.doing.map(Phase::name), "others_waited_seconds": seconds(held.waited),
+                "ranks_at_a_time": held.at_a_time,
+            })
+        })
+        .collect();
+    json!({ "outputs": outputs, "phases": phases, "waited_seconds": seconds(summary.waited), "kept_waiting": held })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_sizes_have_units() {
+        assert_eq!(
+            [0, 640, 12_345, 2_000_000, 61_200_000_000].map(time),
+            ["0", "640 ns", "12.3 us", "2.0 ms", "61.20 s"]
+        );
+        assert_eq!([0, 1023, 1536, 1 << 20].map(size), ["0 B", "1023 B", "1.5 KiB", "1.0 MiB"]);
+    }
+}

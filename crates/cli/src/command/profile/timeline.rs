@@ -1,0 +1,217 @@
+//! The picture: time to the right, ranks as rows, phases as colours.
+//!
+//! Every row is drawn at the resolution of the picture: of a column's time the phase that took most is shown. Up to
+//! [`ALL_ROWS`] ranks have a row each. Of more, a band above shows which share of all ranks is in which phase, and rows are
+//! those ranks that kept others waiting and some spread evenly over the rest.
+
+use super::{size, time, title};
+use std::collections::{BTreeMap, BTreeSet};
+use thalweg_movement::profile::held::{Leaf, Summary, leaves};
+use thalweg_movement::profile::{Document, Phase};
+use thalweg_sim::svg::{Canvas, number, step};
+
+const ALL_ROWS: usize = 128;
+/// Rows of ranks where not all have one.
+const SOME_ROWS: usize = 64;
+/// Of these, ranks that kept others waiting.
+const HELD_ROWS: usize = 16;
+const WIDTH: f64 = 1000.0;
+const LEFT: f64 = 90.0;
+const RIGHT: f64 = 20.0;
+const TOP: f64 = 84.0;
+const BAND: f64 = 110.0;
+const COLUMNS: usize = 1780;
+
+fn color(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Open => "#56B4E9",
+        Phase::Wait => "#D9D9D9",
+        Phase::Copy => "#F0E442",
+        Phase::Characteristics => "#E69F00",
+        Phase::Transform => "#CC79A7",
+        Phase::Send => "#009E73",
+        Phase::Write => "#0072B2",
+        Phase::Sync => "#003B5C",
+        Phase::Index => "#D55E00",
+        Phase::Close => "#8C6BB1",
+        Phase::Calculation | Phase::Iteration => "#EFE9DC",
+    }
+}
+
+/// Time by column and phase.
+type Row = Vec<[f32; Phase::ALL.len()]>;
+
+/// What the picture is of: from when to when, in ns.
+struct Axis {
+    begin: i64,
+    end: i64,
+}
+
+impl Axis {
+    fn column(&self) -> f64 {
+        (self.end - self.begin).max(1) as f64 / COLUMNS as f64
+    }
+
+    fn x(&self, column: f64) -> f64 {
+        LEFT + (WIDTH - LEFT - RIGHT) * column / COLUMNS as f64
+    }
+
+    /// Adds a run of time to a row, as shares of columns.
+    fn add(&self, row: &mut Row, leaf: &Leaf) {
+        let at = |ns: i64| ((ns - self.begin) as f64 / self.column()).clamp(0.0, COLUMNS as f64);
+        let (from, to) = (at(leaf.begin), at(leaf.end));
+        let mut column = from.floor() as usize;
+        while (column as f64) < to && column < COLUMNS {
+            let share = to.min(column as f64 + 1.0) - from.max(column as f64);
+            row[column][leaf.phase.place()] += share as f32;
+            column += 1;
+        }
+    }
+}
+
+/// Runs of columns of one phase: that which takes most of each; what is too short for that is not lost where nothing else
+/// is there.
+fn runs(row: &Row) -> Vec<(usize, usize, Phase)> {
+    let mut runs: Vec<(usize, usize, Phase)> = Vec::new();
+    for (column, shares) in row.iter().enumerate() {
+        let most = Phase::ALL.into_iter().max_by(|a, b| shares[a.place()].total_cmp(&shares[b.place()]));
+        let Some(phase) = most.filter(|phase| shares[phase.place()] > 0.0) else { continue };
+        match runs.last_mut() {
+            Some((_, end, last)) if *end == column && *last == phase => *end += 1,
+            _ => runs.push((column, column + 1, phase)),
+        }
+    }
+    runs
+}
+
+/// The ranks that have a row.
+fn chosen(ranks: &[u32], summary: &Summary) -> Vec<u32> {
+    if ranks.len() <= ALL_ROWS {
+        return ranks.to_vec();
+    }
+    let mut held: Vec<u32> = Vec::new();
+    for rank in summary.held.iter().map(|held| held.rank) {
+        if held.len() < HELD_ROWS && !held.contains(&rank) {
+            held.push(rank);
+        }
+    }
+    let mut chosen: BTreeSet<u32> = held.into_iter().collect();
+    let spread = SOME_ROWS - chosen.len();
+    chosen.extend((0..spread).map(|i| ranks[i * (ranks.len() - 1) / (spread - 1).max(1)]));
+    chosen.into_iter().collect()
+}
+
+/// The picture as an SVG document.
+pub fn picture(documents: &[Document], summary: &Summary) -> String {
+    // Outputs lie one behind the other, as they were.
+    let first = documents.iter().map(|d| d.began_unix_us).min().unwrap_or(0);
+    let mut by_rank: BTreeMap<u32, Vec<Leaf>> = BTreeMap::new();
+    for document in documents {
+        let later = i64::try_from((document.began_unix_us - first).saturating_mul(1000)).unwrap_or(i64::MAX);
+        for part in &document.by_rank {
+            let moved = leaves(part).into_iter().map(|leaf| Leaf {
+                begin: leaf.begin.saturating_add(later),
+                end: leaf.end.saturating_add(later),
+                ..leaf
+            });
+            by_rank.entry(part.rank).or_default().extend(moved);
+        }
+    }
+    let begin = by_rank.values().flatten().map(|leaf| leaf.begin).min().unwrap_or(0);
+    let end = by_rank.values().flatten().map(|leaf| leaf.end).max().unwrap_or(1);
+    let axis = Axis { begin, end: end.max(begin.saturating_add(1)) };
+    let ranks: Vec<u32> = by_rank.keys().copied().collect();
+    let rows = chosen(&ranks, summary);
+    let all = rows.len() == ranks.len();
+    let height = (480.0 / rows.len().max(1) as f64).clamp(5.0, 26.0);
+    let band = if all { 0.0 } else { BAND + 24.0 };
+    let bottom = TOP + band + height * rows.len() as f64;
+    let mut out = Canvas::new(WIDTH, bottom + 52.0);
+    out.text(LEFT, 24.0, "start", "font-size=\"15\"", &title(documents));
+    let bytes = documents.iter().map(|d| d.bytes).sum();
+    let took = time(documents.iter().map(Document::elapsed).sum());
+    let shown = if all { String::new() } else { format!("; {} of {} ranks have a row", rows.len(), ranks.len()) };
+    out.text(LEFT, 42.0, "start", "fill=\"#555\"", &format!("{} in {took}{shown}", size(bytes)));
+    legend(&mut out, summary);
+    grid(&mut out, &axis, bottom);
+    if !all {
+        shares(&mut out, &axis, by_rank.values());
+    }
+    let held: BTreeSet<u32> = summary.held.iter().take(HELD_ROWS).map(|held| held.rank).collect();
+    let labelled = (11.0 / height).ceil() as usize;
+    for (i, rank) in rows.iter().enumerate() {
+        let y = TOP + band + height * i as f64;
+        if i.is_multiple_of(labelled) {
+            let more =
+                if !all && held.contains(rank) { "font-size=\"10\" font-weight=\"bold\"" } else { "font-size=\"10\"" };
+            out.text(LEFT - 6.0, y + height / 2.0 + 3.5, "end", more, &format!("rank {rank}"));
+        }
+        let mut row: Row = vec![[0.0; Phase::ALL.len()]; COLUMNS];
+        by_rank[rank].iter().for_each(|leaf| axis.add(&mut row, leaf));
+        let gap = if height > 8.0 { 2.0 } else { 0.6 };
+        for (from, to, phase) in runs(&row) {
+            let x = axis.x(from as f64);
+            out.area(x, y + gap / 2.0, axis.x(to as f64) - x, height - gap, color(phase));
+        }
+    }
+    out.finish()
+}
+
+fn legend(out: &mut Canvas, summary: &Summary) {
+    let mut x = LEFT;
+    for row in summary.phases.iter().filter(|row| row.phase != Phase::Iteration) {
+        out.area(x, 54.0, 12.0, 12.0, color(row.phase));
+        out.text(x + 16.0, 64.0, "start", "", row.phase.name());
+        x += 30.0 + 6.8 * row.phase.name().len() as f64;
+    }
+}
+
+/// Lines at round times, and what they are, below.
+fn grid(out: &mut Canvas, axis: &Axis, bottom: f64) {
+    let length = (axis.end - axis.begin) as f64;
+    let (unit, name) = match length {
+        _ if length < 2e4 => (1.0, "ns"),
+        _ if length < 2e7 => (1e3, "microseconds"),
+        _ if length < 2e10 => (1e6, "milliseconds"),
+        _ => (1e9, "seconds"),
+    };
+    let between = step(length / unit / 8.0);
+    // Time 0 is when the first rank opened; what was before is calculation.
+    let mut line = (axis.begin as f64 / unit / between).ceil() * between;
+    while line * unit <= axis.end as f64 {
+        let x = axis.x((line * unit - axis.begin as f64) / axis.column());
+        out.path(&format!("M{x:.1} {:.1}V{bottom:.1}", TOP - 4.0), "stroke=\"#ddd\"");
+        out.text(x, bottom + 16.0, "middle", "", &number(line));
+        line += between;
+    }
+    out.text((LEFT + WIDTH - RIGHT) / 2.0, bottom + 36.0, "middle", "", name);
+}
+
+/// Which share of the ranks is in which phase, by time.
+fn shares<'l>(out: &mut Canvas, axis: &Axis, ranks: impl ExactSizeIterator<Item = &'l Vec<Leaf>>) {
+    let count = ranks.len() as f64;
+    let mut all: Row = vec![[0.0; Phase::ALL.len()]; COLUMNS];
+    ranks.flatten().for_each(|leaf| axis.add(&mut all, leaf));
+    let y = |share: f64| TOP + BAND * (1.0 - share.clamp(0.0, 1.0));
+    let mut below = vec![0.0f64; COLUMNS];
+    for phase in Phase::ALL {
+        let of = |column: usize| f64::from(all[column][phase.place()]) / count;
+        if (0..COLUMNS).all(|column| of(column) == 0.0) {
+            continue;
+        }
+        let above: Vec<f64> = (0..COLUMNS).map(|column| below[column] + of(column)).collect();
+        let mut d = String::new();
+        for (column, share) in above.iter().enumerate() {
+            let mark = if column == 0 { 'M' } else { 'L' };
+            d += &format!("{mark}{:.1} {:.1}", axis.x(column as f64 + 0.5), y(*share));
+        }
+        for (column, share) in below.iter().enumerate().rev() {
+            d += &format!("L{:.1} {:.1}", axis.x(column as f64 + 0.5), y(*share));
+        }
+        out.path(&format!("{d}Z"), &format!("fill=\"{}\"", color(phase)));
+        below = above;
+    }
+    out.text(LEFT - 6.0, y(1.0) + 8.0, "end", "font-size=\"10\"", "100 %");
+    out.text(LEFT - 6.0, y(0.5) + 4.0, "end", "font-size=\"10\"", "of all ranks");
+    out.text(LEFT - 6.0, y(0.0), "end", "font-size=\"10\"", "0 %");
+}
