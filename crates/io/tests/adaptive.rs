@@ -7,16 +7,16 @@ mod mortal;
 
 use common::*;
 use mortal::{Life, Moment};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_comm::Communicator;
 use thalweg_comm::threads::Machine;
 use thalweg_io::Mode;
 use thalweg_reader::space::space;
 use thalweg_reader::{FindingKind, Reader, RecoverOptions, recover, verify};
-use thalweg_store::Store;
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Asked, Failing, Fault, Slow};
+use thalweg_store::wrap::{Around, Asked, Failing, Fault, Operation, Slow, Verdict, Watch};
+use thalweg_store::{Store, StoreExt};
 use thalweg_types::{Error, ErrorKind, Selection};
 
 fn group(method: &str, parameters: &str) -> String {
@@ -224,6 +224,85 @@ fn what_is_stuck_at_a_slow_target_is_written_elsewhere_and_harms_nothing_wheneve
     check(&bare, 32, 0..3, count);
     write(&bare, 32, "num_files=8", 3..4, None, count);
     check(&bare, 32, 0..4, count);
+}
+
+/// Writes to one subfile wait until it is opened.
+struct Gate {
+    shut: Arc<(Mutex<bool>, Condvar)>,
+    file: &'static str,
+}
+
+impl Watch for Gate {
+    fn describe(&self) -> &'static str {
+        "gated"
+    }
+
+    fn before(&self, operation: &Operation<'_>) -> Verdict {
+        if operation.asked == Asked::Write && operation.name == self.file {
+            let (shut, changed) = &*self.shut;
+            let mut shut = shut.lock().unwrap();
+            while *shut {
+                shut = changed.wait(shut).unwrap();
+            }
+        }
+        Verdict::Pass
+    }
+}
+
+#[test]
+fn close_does_not_wait_for_a_write_that_hangs_and_finalize_does() {
+    let memory: Arc<dyn Store> = Arc::new(Memory::new());
+    let shut = Arc::new((Mutex::new(false), Condvar::new()));
+    let set = |to: bool| {
+        *shut.0.lock().unwrap() = to;
+        shut.1.notify_all();
+    };
+    let gate = Gate { shut: shut.clone(), file: "x.bp.dir/x.bp.1" };
+    let (place, bare) = (Place::over(Arc::new(Around::with(memory.clone(), gate))), Place::over(memory));
+    let crashed: Arc<dyn Store> = Arc::new(Memory::new());
+    let crashed = Place::over(crashed);
+    place.run(12, |comm| {
+        let session = place.session(&group("ADAPTIVE", "num_files=4;patience=20"), &comm);
+        for step in 0..4 {
+            if comm.rank() == 0 {
+                // The first output shows how fast writes are.
+                set(step > 0);
+            }
+            comm.barrier().unwrap();
+            write_step(&session, &comm, if step == 0 { Mode::Write } else { Mode::Append }, step, 3000);
+        }
+        comm.barrier().unwrap();
+        if comm.rank() == 0 {
+            for step in 1..4 {
+                assert!(!files(&bare, "data", step).contains(&1), "step {step}");
+            }
+            // What a kill leaves now.
+            crashed.store.make_folder("x.bp.dir").unwrap();
+            for name in (0..4).map(|k| format!("x.bp.dir/x.bp.{k}")) {
+                crashed.store.write_all(&name, &bytes(&*bare.store, &name)).unwrap();
+            }
+        }
+        comm.barrier().unwrap();
+        let began = Instant::now();
+        if comm.rank() == 0 {
+            std::thread::scope(|s| {
+                s.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(200));
+                    set(false);
+                });
+                session.finalize().unwrap();
+            });
+        } else {
+            session.finalize().unwrap();
+        }
+        assert!(began.elapsed() >= Duration::from_millis(200));
+    });
+    check(&bare, 12, 0..4, |_, _| 3000);
+    let parts = space(&*bare.layout, "x.bp").unwrap().parts;
+    let dead: u64 = parts.iter().filter(|p| p.object.ends_with(".bp.1")).map(|p| p.bytes.dead).sum();
+    assert!(dead > 24_000, "{dead}");
+    assert_eq!(recover(&*crashed.layout, "x.bp", RecoverOptions::default()).unwrap().process_groups, Some(48));
+    check(&crashed, 12, 0..4, |_, _| 3000);
 }
 
 #[test]
