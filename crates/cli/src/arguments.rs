@@ -42,7 +42,9 @@ pub enum Command {
     #[command(subcommand)]
     Config(Config),
     Gen(Gen),
+    Profile(Profile),
     Sim(Sim),
+    Tune(Tune),
     Completions(Completions),
 }
 
@@ -308,6 +310,40 @@ pub enum GenLanguage {
     Fortran,
 }
 
+/// Show what the ranks of an output did, and who waited for whom.
+///
+/// Profiles are written beside outputs, as NAME.profile/step-N.json, where a method in the XML has the parameter profile=yes
+/// or the environment says THALWEG_PROFILE=1. Several are summed up.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Times of a phase are its own, without those of other phases inside it. Who waits for a rank that waits
+itself waits for what that one waits for: the rank at the end of such a chain is named, with what it
+did; \"its program\" is time before it came to open or close.
+
+Examples:
+  thalweg profile run.bp                                  all steps, summed up
+  thalweg profile run.bp.profile/step-4.json --svg 4.svg  one step, with a picture
+  thalweg profile run.bp --chrome run.json                a trace for ui.perfetto.dev
+
+Exit codes: 0 shown, 2 usage, 3 a file can't be read or written, or is no profile.")]
+pub struct Profile {
+    /// Profiles, folders of them, or outputs that have such a folder beside them
+    #[arg(required = true, value_hint = ValueHint::AnyPath)]
+    pub profile: Vec<PathBuf>,
+    /// Draw a timeline: ranks as rows, phases as colours
+    #[arg(long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub svg: Option<PathBuf>,
+    /// Write trace events, as Perfetto reads them
+    #[arg(long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub chrome: Option<PathBuf>,
+    /// Show so many that kept others waiting
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    pub held: usize,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Try a method on a machine that is simulated.
 ///
 /// Ranks, nodes, a metadata server and storage targets in virtual time, as a description says; the turns are those of the planner. The
@@ -372,4 +408,45 @@ Examples:
 pub struct Completions {
     /// The shell
     pub shell: clap_complete::Shell,
+}
+
+/// Try methods and their parameters on the storage at hand.
+///
+/// Writes a group with its real sizes, ranks as threads, and prints the line to put into the XML, with the measured reason.
+/// What was written is removed again, also where the command is interrupted.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The time is that of the slowest rank from before the open to after the close, the median of the runs;
+half of the runs lie within the spread. What is not clearly slower than the best is called alike, and
+the method in use is kept where nothing is faster beyond the noise. Without sync=yes among the
+method's parameters the system's write cache is part of what is measured, as it is in a run.
+
+Examples:
+  thalweg tune heat.xml --define nx=256 --define ny=256
+  thalweg tune gs.xml -g restart -D n=128 --ranks 16 --folder /scratch/me --budget 5min
+
+Exit codes: 0 measured, 1 errors in the configuration, or no such group, 2 usage, 3 a file can't be
+read or written.")]
+pub struct Tune {
+    /// Configuration that describes the group
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub config: PathBuf,
+    /// Which group, where there are several
+    #[arg(short, long)]
+    pub group: Option<String>,
+    /// How long to go on: no run is begun that would end later
+    #[arg(short, long, value_name = "TIME", default_value = "60s", value_parser = crate::command::tune::time)]
+    pub budget: std::time::Duration,
+    /// Ranks that write; by default one per processor, at least 4
+    #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub ranks: Option<u32>,
+    /// Where to write; by default the method's base-path, else the current folder
+    #[arg(short, long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub folder: Option<PathBuf>,
+    /// Value of a variable that stands in dimensions; may be given several times
+    #[arg(short = 'D', long, value_name = "NAME=VALUE", value_parser = crate::command::tune::define)]
+    pub define: Vec<(String, i64)>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
 }

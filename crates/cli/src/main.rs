@@ -8,6 +8,7 @@
 //! | [`mod@format`] | values, shapes and boxes as text and JSON |
 //! | [`npy`] | NumPy files |
 //! | [`mod@file`] | opening; what is said about files that were cut off |
+//! | [`tune`] | methods tried on the storage at hand |
 //! | [`terminal`], [`progress`] | colours, width and bars, on a terminal only |
 //! | [`outcome`] | exit codes |
 //!
@@ -23,6 +24,7 @@ mod outcome;
 mod progress;
 mod slice;
 mod terminal;
+mod tune;
 
 use arguments::{Arguments, Command, Config};
 use clap::Parser;
@@ -61,7 +63,9 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::Index(a) => command::index::run(a, out),
         Command::Config(Config::Lint { file }) => command::config::lint(file, out),
         Command::Gen(a) => command::generate::run(a, out),
+        Command::Profile(a) => command::profile::run(a, out),
         Command::Sim(a) => command::sim::run(a, out),
+        Command::Tune(a) => command::tune::run(a, out),
         Command::Completions(a) => command::completions::run(a, out),
     }
 }

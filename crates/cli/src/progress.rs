@@ -9,6 +9,7 @@ const SILENT: Duration = Duration::from_secs(1);
 /// A bar that shows itself after a second.
 pub struct Progress {
     what: &'static str,
+    form: &'static str,
     started: Instant,
     bar: Option<ProgressBar>,
     there: bool,
@@ -17,7 +18,16 @@ pub struct Progress {
 impl Progress {
     /// Counts bytes.
     pub fn bytes(what: &'static str) -> Progress {
-        Progress { what, started: Instant::now(), bar: None, there: io::stderr().is_terminal() }
+        Progress::new(what, "{msg} [{bar:30}] {bytes} of {total_bytes}")
+    }
+
+    /// Shows a share alone.
+    pub fn share(what: &'static str) -> Progress {
+        Progress::new(what, "{msg} [{bar:30}] {percent} %")
+    }
+
+    fn new(what: &'static str, form: &'static str) -> Progress {
+        Progress { what, form, started: Instant::now(), bar: None, there: io::stderr().is_terminal() }
     }
 
     /// So much is done of so much.
@@ -26,9 +36,8 @@ impl Progress {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {
-            let form = "{msg} [{bar:30}] {bytes} of {total_bytes}";
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()).with_position(done);
-            if let Ok(style) = ProgressStyle::with_template(form) {
+            if let Ok(style) = ProgressStyle::with_template(self.form) {
                 bar.set_style(style.progress_chars("=> "));
             }
             bar.set_message(self.what);

@@ -11,8 +11,8 @@ const DOCUMENT: &str = r#"<adios-config>
   <adios-group name="g"><var name="x" type="double"/></adios-group>
   <method group="g" method="MPI">index=each;sink=yes</method>
   <method group="g" method="POSXI"/>
-  <method group="g" method="POSIX">direct=many</method>
-  <method group="g" method="posix1">sync=yes; index=each</method>
+  <method group="g" method="POSIX" base-path="a">direct=many</method>
+  <method group="g" method="posix1" base-path="b">sync=yes; index=each</method>
 </adios-config>
 "#;
 
@@ -56,11 +56,14 @@ fn every_name_and_parameter_of_the_table_is_accepted() {
                     "index" => "each",
                     "pattern" => "brigade",
                     "chunk" => "1M",
+                    "url" => "http://localhost:8080/",
                     _ => "1",
                 };
+                // Triggering needs something to run.
+                let also = if *name == "TRIGGER" && parameter.key != "url" { "command=true;" } else { "" };
                 let document = DOCUMENT.lines().take(2).collect::<Vec<_>>().join("\n")
                     + &format!(
-                        "<method group=\"g\" method=\"{}\">{}={value}</method></adios-config>",
+                        "<method group=\"g\" method=\"{}\">{also}{}={value}</method></adios-config>",
                         name.to_lowercase(),
                         parameter.key
                     );
@@ -68,4 +71,20 @@ fn every_name_and_parameter_of_the_table_is_accepted() {
             }
         }
     }
+}
+
+#[test]
+fn two_methods_of_a_group_that_write_the_same_files_are_told_at_the_second() {
+    let head = DOCUMENT.lines().take(2).collect::<Vec<_>>().join("\n");
+    let of = |second: &str| report(&format!("{head}\n<method group=\"g\" method=\"MPI\"/>\n{second}</adios-config>"));
+    for fine in [
+        r#"<method group="g" method="NULL"/>"#,
+        r#"<method group="g" method="TRIGGER">command=true</method>"#,
+        r#"<method group="g" method="POSIX" base-path="elsewhere"/>"#,
+    ] {
+        assert_eq!(of(fine).errors(), 0, "{fine}");
+    }
+    let same = of(r#"<method group="g" method="POSIX"/>"#);
+    assert_eq!((same.errors(), same.line_and_column(same.findings()[0].span).0), (1, 4));
+    assert!(same.render(false).contains("methods MPI and POSIX of group \"g\" write the same files"));
 }

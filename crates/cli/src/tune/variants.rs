@@ -1,0 +1,112 @@
+//! What is tried: every method that writes files, and of the best one the parameters that decide how bytes travel.
+
+use super::search::Candidate;
+use thalweg_io::registry::{self, METHODS};
+use thalweg_schema::MethodChoice;
+
+/// Parameters that say what is to be, not how fast: they are kept whatever the method.
+const KEPT: [&str; 2] = ["sync", "index"];
+
+/// What is run first: the method in use, if it writes files, then every one as it comes.
+pub fn first(used: Option<&MethodChoice>) -> Vec<Candidate> {
+    let writes = |choice: &&MethodChoice| registry::find(&choice.method).is_some_and(registry::stores);
+    let used = used.filter(writes);
+    let kept: Vec<(String, String)> = used
+        .iter()
+        .flat_map(|choice| &choice.parameters)
+        .filter(|(key, _)| KEPT.iter().any(|k| k.eq_ignore_ascii_case(key)))
+        .cloned()
+        .collect();
+    let in_use = used
+        .map(|choice| Candidate { method: choice.method.to_ascii_uppercase(), parameters: choice.parameters.clone() });
+    let all = METHODS.iter().filter(|kind| registry::stores(kind));
+    let all = all.map(|kind| Candidate { method: kind.names[0].to_string(), parameters: kept.clone() });
+    let mut candidates: Vec<Candidate> = in_use.into_iter().collect();
+    // In use under another name, and as it comes: the same thing.
+    let known = |c: &Candidate, of: &[Candidate]| {
+        of.iter()
+            .any(|o| o.parameters == c.parameters && registry::find(&o.method).map(|k| k.names[0]) == Some(&c.method))
+    };
+    for candidate in all {
+        if !known(&candidate, &candidates) {
+            candidates.push(candidate);
+        }
+    }
+    candidates
+}
+
+/// Parameters worth changing, with the values worth trying for so many ranks.
+fn worth_trying(method: &str, ranks: u32) -> Vec<(&'static str, Vec<String>)> {
+    let counts = |most: u32| (0..).map(|n| 1 << n).take_while(|n: &u32| *n <= most).map(|n| n.to_string()).collect();
+    let of = |values: &[&str]| values.iter().map(|v| (*v).to_string()).collect();
+    match registry::find(method).map(|kind| kind.names[0]) {
+        Some("POSIX" | "MPI") => vec![("direct", of(&["64KiB", "1MiB", "64MiB"]))],
+        Some("MPI_AGGREGATE") => {
+            vec![("aggregators", counts(ranks / 2)), ("pattern", of(&["brigade"])), ("chunk", of(&["2MiB", "32MiB"]))]
+        }
+        Some("MPI_COLLECTIVE") => vec![
+            ("aggregators", counts(ranks)),
+            ("stripe", of(&["256KiB", "4MiB", "16MiB"])),
+            ("buffer", of(&["4MiB", "64MiB"])),
+        ],
+        Some("MPI_SCHEDULED") => {
+            vec![("num_files", counts(ranks.min(256))), ("writers_per_target", of(&["1", "4", "0"]))]
+        }
+        Some("ADAPTIVE") => vec![("num_files", counts(ranks.min(256)))],
+        _ => Vec::new(),
+    }
+}
+
+/// The same method with one parameter changed, each to each value worth trying. What its method does not take is left out.
+pub fn of(candidate: &Candidate, ranks: u32) -> Vec<Candidate> {
+    let changed = |(key, values): (&'static str, Vec<String>)| {
+        values.into_iter().map(move |value| candidate.with(key, &value)).collect::<Vec<_>>()
+    };
+    let all = worth_trying(&candidate.method, ranks).into_iter().flat_map(changed);
+    all.filter(|c| c != candidate && is_taken(c)).collect()
+}
+
+fn is_taken(candidate: &Candidate) -> bool {
+    registry::make(&choice("tune", candidate)).is_ok()
+}
+
+/// A candidate as a schema has it.
+pub fn choice(group: &str, candidate: &Candidate) -> MethodChoice {
+    MethodChoice { parameters: candidate.parameters.clone(), ..MethodChoice::new(group, &candidate.method) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_that_writes_is_tried_once_with_what_is_to_be_kept() {
+        let mut used = MethodChoice::new("g", "mpi_amr");
+        used.parameters = vec![("sync".into(), "yes".into()), ("num_aggregators".into(), "3".into())];
+        let first = first(Some(&used));
+        assert_eq!(
+            (first[0].method.as_str(), first[0].parameter_text().as_str()),
+            ("MPI_AMR", "sync=yes;num_aggregators=3")
+        );
+        let names: Vec<&str> = first[1..].iter().map(|c| c.method.as_str()).collect();
+        for name in ["POSIX", "MPI", "MPI_COLLECTIVE", "MPI_AGGREGATE", "MPI_SCHEDULED"] {
+            assert_eq!(names.iter().filter(|n| **n == name).count(), 1, "{name}");
+        }
+        assert!(!names.contains(&"NULL") && !names.contains(&"TRIGGER"));
+        assert!(first[1..].iter().all(|c| c.parameter_text() == "sync=yes"));
+        // As it comes it is one of them, under whatever name.
+        let plain = super::first(Some(&MethodChoice::new("g", "MPI_LUSTRE")));
+        assert_eq!(plain.len(), super::first(None).len());
+        assert_eq!(plain[0].method, "MPI_LUSTRE");
+    }
+
+    #[test]
+    fn every_variant_is_one_that_its_method_takes() {
+        for candidate in first(None) {
+            let made = worth_trying(&candidate.method, 8);
+            let variants = of(&candidate, 8);
+            let values: usize = made.iter().map(|(_, values)| values.len()).sum();
+            assert_eq!(variants.len(), values, "{}", candidate.method);
+        }
+    }
+}
