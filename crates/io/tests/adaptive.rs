@@ -4,6 +4,8 @@
 mod common;
 #[path = "common/mortal.rs"]
 mod mortal;
+#[path = "common/uneven.rs"]
+mod uneven;
 
 use common::*;
 use mortal::{Life, Moment};
@@ -18,91 +20,14 @@ use thalweg_store::memory::Memory;
 use thalweg_store::wrap::{Around, Asked, Failing, Fault, Operation, Slow, Verdict, Watch};
 use thalweg_store::{Store, StoreExt};
 use thalweg_types::{Error, ErrorKind, Selection};
+use uneven::*;
 
-fn group(method: &str, parameters: &str) -> String {
-    format!(
-        r#"<adios-config host-language="C">
-  <adios-group name="g">
-    <var name="n" type="unsigned long"/>
-    <var name="data" type="double" dimensions="n"/>
-    <var name="sometimes" type="integer"/>
-  </adios-group>
-  <method group="g" method="{method}">{parameters}</method>
-</adios-config>"#
-    )
-}
-
-fn values(rank: u32, step: u64, n: usize) -> Vec<f64> {
-    (0..n).map(|i| i as f64 + 1e4 * f64::from(rank) + 1e8 * step as f64).collect()
-}
-
-/// Writes one step; a rank without values writes nothing.
-fn write_step(session: &thalweg_io::Session, comm: &dyn Communicator, mode: Mode, step: u64, n: usize) {
-    let mut output = session.open("g", "x.bp", mode, comm.duplicate().unwrap()).unwrap();
-    assert_eq!(output.step(), step);
-    if n > 0 {
-        output.write_values("n", &[n as u64]).unwrap();
-        output.write_values("data", &values(comm.rank(), step, n)).unwrap();
-        if (u64::from(comm.rank()) + step) % 3 == 0 {
-            output.write_values("sometimes", &[comm.rank() as i32]).unwrap();
-        }
-    }
-    output.close().unwrap();
-}
-
-fn write(
-    place: &Place,
-    ranks: u32,
-    parameters: &str,
-    steps: std::ops::Range<u64>,
-    buffer: Option<u64>,
-    count: impl Fn(u32, u64) -> usize + Sync,
-) {
-    place.run(ranks, |comm| {
-        let session = place.session(&group("ADAPTIVE", parameters), &comm);
-        session.set_buffer_limit(buffer);
-        for step in steps.clone() {
-            let mode = if step == 0 { Mode::Write } else { Mode::Append };
-            write_step(&session, &comm, mode, step, count(comm.rank(), step));
-        }
-        session.finalize().unwrap();
-    });
-}
-
-fn check(place: &Place, ranks: u32, steps: std::ops::Range<u64>, count: impl Fn(u32, u64) -> usize) {
-    let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
-    assert_eq!((reader.status().torn_bytes, reader.status().finished), (0, true));
-    for step in steps {
-        let writers: Vec<u32> = (0..ranks).filter(|r| count(*r, step) > 0).collect();
-        let blocks = reader.blocks("data", step).unwrap();
-        assert_eq!(blocks.len(), writers.len(), "step {step}");
-        for (block, rank) in blocks.iter().zip(writers) {
-            let read = reader.read_as::<f64>("data", step, &Selection::Block(block.number)).unwrap();
-            assert!(read == values(rank, step, count(rank, step)), "step {step}, rank {rank}");
-            assert_eq!(reader.writer(block).unwrap(), Some(rank), "step {step}");
-        }
-    }
-    clean(place);
-}
-
-fn clean(place: &Place) {
-    let report = verify(&*place.layout, "x.bp").unwrap();
-    assert!(report.is_clean(), "{:?}", report.findings);
-}
+const BY: By = By("ADAPTIVE");
 
 /// The subfile of each block of a step, by rank.
 fn files(place: &Place, variable: &str, step: u64) -> Vec<u32> {
     let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
     reader.blocks(variable, step).unwrap().iter().map(|b| b.subfile.unwrap()).collect()
-}
-
-/// Some ranks write nothing, one much more than the others; sizes change from step to step.
-fn uneven(ranks: u32) -> impl Fn(u32, u64) -> usize + Sync + Copy {
-    move |rank, step| match rank {
-        r if r == ranks / 2 => 20_000 + 1000 * step as usize,
-        r if r % 5 == 1 => 0,
-        r => 10 + (r as usize * 37 + step as usize * 11) % 300,
-    }
 }
 
 #[test]
@@ -116,9 +41,9 @@ fn any_number_of_ranks_with_uneven_groups_and_appended_steps_reads_back_and_veri
         (64, "num_files=5;sync=yes"),
     ] {
         let place = Place::memory();
-        write(&place, ranks, parameters, 0..2, None, uneven(ranks));
+        BY.write(&place, ranks, parameters, 0..2, None, uneven(ranks));
         // Another session finds the ends of the files again.
-        write(&place, ranks, parameters, 2..4, None, uneven(ranks));
+        BY.write(&place, ranks, parameters, 2..4, None, uneven(ranks));
         check(&place, ranks, 0..4, uneven(ranks));
         let files = parameters.strip_prefix("num_files=").map(|p| p.split(';').next().unwrap().parse().unwrap());
         let files: u32 = files.unwrap_or(4.min(ranks.max(2)));
@@ -128,42 +53,19 @@ fn any_number_of_ranks_with_uneven_groups_and_appended_steps_reads_back_and_veri
 
 #[test]
 fn a_buffer_smaller_than_the_group_changes_nothing_and_leaves_no_spill_file() {
-    let place = Place::memory();
-    write(&place, 5, "num_files=2;spill_copy=512;chunk=9000", 0..3, Some(0), uneven(5));
-    write(&place, 5, "num_files=2", 3..4, Some(3000), uneven(5));
-    check(&place, 5, 0..4, uneven(5));
-    assert_eq!(place.store.list("").unwrap(), ["x.bp", "x.bp.dir"]);
+    BY.reads_back_with_a_buffer_smaller_than_the_group_and_leaves_no_spill_file(
+        "num_files=2;spill_copy=512;chunk=9000",
+    );
 }
 
 #[test]
 fn other_numbers_of_ranks_and_files_go_on_where_the_last_session_ended() {
-    let place = Place::memory();
-    write(&place, 8, "num_files=4", 0..2, None, uneven(8));
-    write(&place, 3, "num_files=2", 2..3, None, uneven(3));
-    write(&place, 12, "num_files=5", 3..5, None, uneven(12));
-    for (steps, ranks) in [(0..2, 8), (2..3, 3), (3..5, 12)] {
-        check(&place, ranks, steps, uneven(ranks));
-    }
-    // A new file has no subfiles of the old one.
-    write(&place, 3, "num_files=2", 0..1, None, uneven(3));
-    assert_eq!(place.store.list("x.bp.dir").unwrap(), ["x.bp.0", "x.bp.1"]);
+    BY.goes_on_with_other_numbers_of_ranks_and_files();
 }
 
 #[test]
 fn restarting_from_an_earlier_step_drops_the_later_ones_from_every_file() {
-    let place = Place::memory();
-    write(&place, 6, "num_files=2", 0..4, None, uneven(6));
-    place.run(6, |comm| {
-        let session = place.session(&group("ADAPTIVE", "num_files=2"), &comm);
-        write_step(&session, &comm, Mode::AppendAfter(1), 2, 3);
-        session.finalize().unwrap();
-    });
-    check(&place, 6, 0..2, uneven(6));
-    check(&place, 6, 2..3, |_, _| 3);
-    assert_eq!(Reader::open(place.layout.clone(), "x.bp").unwrap().status().steps, 3);
-    place.store.remove("x.bp").unwrap();
-    recover(&*place.layout, "x.bp", RecoverOptions::default()).unwrap();
-    check(&place, 6, 2..3, |_, _| 3);
+    BY.drops_later_steps_from_every_file_when_it_restarts_from_an_earlier_one();
 }
 
 /// A memory store with eight devices, one for each subfile: so many milliseconds for 64 KiB.
@@ -191,7 +93,7 @@ fn what_is_stuck_at_a_slow_target_is_written_elsewhere_and_harms_nothing_wheneve
     place.run(32, |comm| {
         let session = place.session(&group("ADAPTIVE", "num_files=8;stuck=2;patience=20;chunk=32k"), &comm);
         for step in 0..3 {
-            write_step(&session, &comm, if step == 0 { Mode::Write } else { Mode::Append }, step, LARGE);
+            write_step(&session, &comm, mode(step), step, LARGE);
             comm.barrier().unwrap();
             if comm.rank() == 0 {
                 // Writes that were left to themselves are under way.
@@ -222,7 +124,7 @@ fn what_is_stuck_at_a_slow_target_is_written_elsewhere_and_harms_nothing_wheneve
     let found = recover(&*bare.layout, "x.bp", RecoverOptions::default()).unwrap();
     assert_eq!((found.steps, found.process_groups), (3, Some(96)), "{:?}", found.actions);
     check(&bare, 32, 0..3, count);
-    write(&bare, 32, "num_files=8", 3..4, None, count);
+    BY.write(&bare, 32, "num_files=8", 3..4, None, count);
     check(&bare, 32, 0..4, count);
 }
 
@@ -269,7 +171,7 @@ fn close_does_not_wait_for_a_write_that_hangs_and_finalize_does() {
                 set(step > 0);
             }
             comm.barrier().unwrap();
-            write_step(&session, &comm, if step == 0 { Mode::Write } else { Mode::Append }, step, 3000);
+            write_step(&session, &comm, mode(step), step, 3000);
         }
         comm.barrier().unwrap();
         if comm.rank() == 0 {
@@ -334,7 +236,7 @@ fn a_target_that_was_slow_gets_work_again_when_it_is_fast() {
             if step == 1 && comm.rank() == 0 {
                 slow.set_rate(0, 65536e3 / 2.0);
             }
-            write_step(&session, &comm, if step == 0 { Mode::Write } else { Mode::Append }, step, LARGE);
+            write_step(&session, &comm, mode(step), step, LARGE);
             comm.barrier().unwrap();
             used.push(files(&place, "data", step).iter().filter(|f| **f == 0).count());
             comm.barrier().unwrap();
@@ -356,7 +258,7 @@ fn time(method: &str, parameters: &str, slow: &[(usize, f64)], n: usize, outputs
         for step in 0..outputs {
             comm.barrier().unwrap();
             let began = Instant::now();
-            write_step(&session, &comm, if step == 0 { Mode::Write } else { Mode::Append }, step, n);
+            write_step(&session, &comm, mode(step), step, n);
             comm.barrier().unwrap();
             times.push(began.elapsed().as_secs_f64());
         }
@@ -400,7 +302,7 @@ fn a_target_that_fails_costs_nobody_its_data() {
                 store.fail(Fault::of(Asked::Write).named("x.bp.dir/x.bp.2").with(ErrorKind::NoSpace).half_way());
             }
             comm.barrier().unwrap();
-            write_step(&session, &comm, if step == 0 { Mode::Write } else { Mode::Append }, step, 500);
+            write_step(&session, &comm, mode(step), step, 500);
         }
         store.heal();
         session.finalize().unwrap();
@@ -410,7 +312,7 @@ fn a_target_that_fails_costs_nobody_its_data() {
         assert!(!files(&bare, "data", step).contains(&2));
     }
     check(&bare, 12, 0..3, |_, _| 500);
-    write(&bare, 12, "num_files=4", 3..4, None, |_, _| 500);
+    BY.write(&bare, 12, "num_files=4", 3..4, None, |_, _| 500);
     check(&bare, 12, 0..4, |_, _| 500);
 }
 

@@ -1,6 +1,8 @@
 //! The scheduled method: split files, stripes, turns; what it writes reads back, verifies and is found again without index.
 
 mod common;
+#[path = "common/uneven.rs"]
+mod uneven;
 
 use common::*;
 use std::collections::HashMap;
@@ -15,81 +17,10 @@ use thalweg_reader::{Reader, RecoverOptions, recover, verify};
 use thalweg_store::memory::Memory;
 use thalweg_store::wrap::{Asked, Counting, Failing, Fault};
 use thalweg_store::{Capability, ReadObject, Store};
-use thalweg_types::{ErrorKind, Result, Selection};
+use thalweg_types::{ErrorKind, Result};
+use uneven::*;
 
-const GROUP: &str = r#"<adios-config host-language="C">
-  <adios-group name="g">
-    <var name="n" type="unsigned long"/>
-    <var name="data" type="double" dimensions="n"/>
-    <var name="sometimes" type="integer"/>
-  </adios-group>
-  <method group="g" method="MPI_SCHEDULED">PARAMETERS</method>
-</adios-config>"#;
-
-fn group(parameters: &str) -> String {
-    GROUP.replace("PARAMETERS", parameters)
-}
-
-fn values(rank: u32, step: u64, n: usize) -> Vec<f64> {
-    (0..n).map(|i| i as f64 + 1e4 * f64::from(rank) + 1e8 * step as f64).collect()
-}
-
-/// Writes `steps` outputs, in as many sessions as `sessions`; a rank writes `count(rank, step)` values, those without any
-/// write nothing.
-fn write(
-    place: &Place,
-    ranks: u32,
-    parameters: &str,
-    steps: std::ops::Range<u64>,
-    buffer: Option<u64>,
-    count: impl Fn(u32, u64) -> usize + Sync,
-) {
-    place.run(ranks, |comm| {
-        let session = place.session(&group(parameters), &comm);
-        session.set_buffer_limit(buffer);
-        for step in steps.clone() {
-            let mode = if step == 0 { Mode::Write } else { Mode::Append };
-            let mut output = session.open("g", "x.bp", mode, comm.duplicate().unwrap()).unwrap();
-            assert_eq!(output.step(), step);
-            let n = count(comm.rank(), step);
-            if n > 0 {
-                output.write_values("n", &[n as u64]).unwrap();
-                output.write_values("data", &values(comm.rank(), step, n)).unwrap();
-                if (u64::from(comm.rank()) + step) % 3 == 0 {
-                    output.write_values("sometimes", &[comm.rank() as i32]).unwrap();
-                }
-            }
-            output.close().unwrap();
-        }
-        session.finalize().unwrap();
-    });
-}
-
-fn check(place: &Place, ranks: u32, steps: std::ops::Range<u64>, count: impl Fn(u32, u64) -> usize) {
-    let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
-    assert_eq!((reader.status().torn_bytes, reader.status().finished), (0, true));
-    for step in steps {
-        let writers: Vec<u32> = (0..ranks).filter(|r| count(*r, step) > 0).collect();
-        let blocks = reader.blocks("data", step).unwrap();
-        assert_eq!(blocks.len(), writers.len(), "step {step}");
-        for (block, rank) in blocks.iter().zip(writers) {
-            let read = reader.read_as::<f64>("data", step, &Selection::Block(block.number)).unwrap();
-            assert!(read == values(rank, step, count(rank, step)), "step {step}, rank {rank}");
-            assert_eq!(reader.writer(block).unwrap(), Some(rank), "step {step}");
-        }
-    }
-    let report = verify(&*place.layout, "x.bp").unwrap();
-    assert!(report.is_clean(), "{:?}", report.findings);
-}
-
-/// Some ranks write nothing, one much more than the others; sizes change from step to step.
-fn uneven(ranks: u32) -> impl Fn(u32, u64) -> usize + Sync + Copy {
-    move |rank, step| match rank {
-        r if r == ranks / 2 => 20_000 + 1000 * step as usize,
-        r if r % 5 == 1 => 0,
-        r => 10 + (r as usize * 37 + step as usize * 11) % 300,
-    }
-}
+const BY: By = By("MPI_SCHEDULED");
 
 #[test]
 fn any_number_of_ranks_with_uneven_groups_and_appended_steps_reads_back_and_verifies() {
@@ -103,9 +34,9 @@ fn any_number_of_ranks_with_uneven_groups_and_appended_steps_reads_back_and_veri
         (257, "num_files=16;targets=8;index=each"),
     ] {
         let place = Place::memory();
-        write(&place, ranks, parameters, 0..2, None, uneven(ranks));
+        BY.write(&place, ranks, parameters, 0..2, None, uneven(ranks));
         // Another session finds the ends of the files again.
-        write(&place, ranks, parameters, 2..4, None, uneven(ranks));
+        BY.write(&place, ranks, parameters, 2..4, None, uneven(ranks));
         check(&place, ranks, 0..4, uneven(ranks));
         let files: u32 =
             parameters.strip_prefix("num_files=").map_or(4, |p| p.split(';').next().unwrap().parse().unwrap());
@@ -115,22 +46,12 @@ fn any_number_of_ranks_with_uneven_groups_and_appended_steps_reads_back_and_veri
 
 #[test]
 fn a_buffer_smaller_than_the_group_changes_nothing_and_leaves_no_spill_file() {
-    let place = Place::memory();
-    write(&place, 5, "num_files=2;spill_copy=512", 0..3, Some(0), uneven(5));
-    write(&place, 5, "num_files=2", 3..4, Some(3000), uneven(5));
-    check(&place, 5, 0..4, uneven(5));
-    assert_eq!(place.store.list("").unwrap(), ["x.bp", "x.bp.dir"]);
+    BY.reads_back_with_a_buffer_smaller_than_the_group_and_leaves_no_spill_file("num_files=2;spill_copy=512");
 }
 
 #[test]
 fn other_numbers_of_ranks_and_files_go_on_where_the_last_session_ended() {
-    let place = Place::memory();
-    write(&place, 8, "num_files=4", 0..2, None, uneven(8));
-    write(&place, 3, "num_files=2", 2..3, None, uneven(3));
-    write(&place, 12, "num_files=5", 3..5, None, uneven(12));
-    for (steps, ranks) in [(0..2, 8), (2..3, 3), (3..5, 12)] {
-        check(&place, ranks, steps, uneven(ranks));
-    }
+    BY.goes_on_with_other_numbers_of_ranks_and_files();
 }
 
 #[test]
@@ -140,7 +61,7 @@ fn groups_that_fill_their_stripe_but_for_a_few_bytes_leave_no_hole_that_nobody_d
     for less in 0..100 {
         let place = Place::memory();
         let count = |rank: u32, _| if rank == 0 { 8192 - less } else { 100 };
-        write(&place, 3, "num_files=1", 0..2, None, count);
+        BY.write(&place, 3, "num_files=1", 0..2, None, count);
         check(&place, 3, 0..2, count);
         let found = scan(&place, "x.bp.dir/x.bp.0");
         assert_eq!(found.groups.len(), 6, "{less}");
@@ -158,7 +79,7 @@ fn scan(place: &Place, name: &str) -> thalweg_bp::scan::Scan {
 #[test]
 fn groups_begin_at_stripe_boundaries() {
     let place = Place::memory();
-    write(&place, 6, "num_files=2", 0..2, None, |rank, _| if rank == 3 { 10_000 } else { 5 });
+    BY.write(&place, 6, "num_files=2", 0..2, None, |rank, _| if rank == 3 { 10_000 } else { 5 });
     for file in 0..2 {
         let found = scan(&place, &format!("x.bp.dir/x.bp.{file}"));
         // 80,000 bytes and a little: two steps of 64 KiB.
@@ -174,7 +95,7 @@ fn after_the_index_is_lost_recover_finds_everything_and_passes_holes_without_rea
     let place = Place::over(store.clone());
     // Holes of nearly 8 MB each behind small groups.
     let count = |rank: u32, _| if rank == 7 { 1_000_000 } else { 20 };
-    write(&place, 16, "num_files=2", 0..3, None, count);
+    BY.write(&place, 16, "num_files=2", 0..3, None, count);
     place.store.remove("x.bp").unwrap();
     let before = store.counted().total().bytes_read;
     let found = recover(&*place.layout, "x.bp", RecoverOptions::default()).unwrap();
@@ -187,28 +108,13 @@ fn after_the_index_is_lost_recover_finds_everything_and_passes_holes_without_rea
     let read = store.counted().total().bytes_read - before;
     assert!(read < 3 * 8_000_000 + (3 << 20), "{read} bytes read");
     // And on it goes.
-    write(&place, 16, "num_files=2", 3..4, None, count);
+    BY.write(&place, 16, "num_files=2", 3..4, None, count);
     check(&place, 16, 0..4, count);
 }
 
 #[test]
 fn restarting_from_an_earlier_step_drops_the_later_ones_from_every_file() {
-    let place = Place::memory();
-    write(&place, 6, "num_files=2", 0..4, None, uneven(6));
-    place.run(6, |comm| {
-        let session = place.session(&group("num_files=2"), &comm);
-        let mut output = session.open("g", "x.bp", Mode::AppendAfter(1), comm.duplicate().unwrap()).unwrap();
-        output.write_values("n", &[3u64]).unwrap();
-        output.write_values("data", &values(comm.rank(), 2, 3)).unwrap();
-        output.close().unwrap();
-        session.finalize().unwrap();
-    });
-    check(&place, 6, 0..2, uneven(6));
-    check(&place, 6, 2..3, |_, _| 3);
-    assert_eq!(Reader::open(place.layout.clone(), "x.bp").unwrap().status().steps, 3);
-    place.store.remove("x.bp").unwrap();
-    recover(&*place.layout, "x.bp", RecoverOptions::default()).unwrap();
-    check(&place, 6, 2..3, |_, _| 3);
+    BY.drops_later_steps_from_every_file_when_it_restarts_from_an_earlier_one();
 }
 
 /// A memory store whose writes take a moment, and that counts how many go on at a time per subfile. It says that it has
@@ -282,12 +188,12 @@ impl Watched {
 fn files_are_made_on_the_targets_that_the_filesystem_says_it_has_before_anything_is_written() {
     let store = Arc::new(Watched::new(Some(3), &Arc::default()));
     let place = Place::over(store.clone());
-    write(&place, 8, "", 0..2, None, uneven(8));
+    BY.write(&place, 8, "", 0..2, None, uneven(8));
     check(&place, 8, 0..2, uneven(8));
     let file = |k| format!("x.bp.dir/x.bp.{k}");
     assert_eq!(*store.made.lock().unwrap(), [(file(0), 0), (file(1), 1), (file(2), 2)]);
     // Where there are more files than targets they go round.
-    write(&place, 8, "num_files=5", 0..1, None, uneven(8));
+    BY.write(&place, 8, "num_files=5", 0..1, None, uneven(8));
     check(&place, 8, 0..1, uneven(8));
     assert_eq!(store.made.lock().unwrap()[3..].iter().map(|(_, t)| *t).collect::<Vec<_>>(), [0, 1, 2, 0, 1]);
 }
@@ -326,7 +232,7 @@ impl WriteObject for WatchedObject {
 fn most_writers(parameters: &str) -> Vec<usize> {
     let writing = Arc::new(Mutex::new(HashMap::new()));
     let place = Place::over(Arc::new(Watched::new(None, &writing)));
-    write(&place, 24, parameters, 0..2, None, |_, _| 100);
+    BY.write(&place, 24, parameters, 0..2, None, |_, _| 100);
     check(&place, 24, 0..2, |_, _| 100);
     let writing = writing.lock().unwrap();
     (0..3).map(|file| writing[&format!("x.bp.dir/x.bp.{file}")].1).collect()
