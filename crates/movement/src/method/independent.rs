@@ -5,14 +5,14 @@
 //! | who writes   | every rank its own process group; rank 0 the index |
 //! | when         | inside `close` |
 //! | where        | one file; rank r behind the groups of ranks 0 to r-1, the index behind all |
-//! | what moves   | a size (one scan), index fragments to rank 0 (one gather), the outcome (one reduction); no data |
+//! | what moves   | a size (one scan), index fragments up a tree to rank 0, the outcome (one reduction); no data |
 //! | memory       | the process group, within the buffer limit; large blocks go to the file at once where the rank has a slot ([`crate::parts::slot`]); else, beyond the limit, blocks go to a spill file beside the output, `<name>.spill.<rank>`, and are copied at close: every such byte is written twice. Blocks marked `copy-on-write="no"` need no memory and no spill |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
 //! | on failure   | all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::parts::step_commit`] |
 //!
 //! Opens are serialised, one rank after the other, so that a metadata server sees one at a time.
 //!
-//! Per rank and output: one open, one write (more where blocks spilled), one receive, one scan, one gather, three
+//! Per rank and output: one open, one write (more where blocks spilled), one receive and at most `index_fan_in` of index fragments, one send of these, one scan, three
 //! reductions, no broadcast (one where a file keeps other statistics than asked for). Large outputs of a size known from the
 //! last one: a scan at open, a fourth reduction instead of the one at close, one write per block written at once.
 //!

@@ -5,13 +5,13 @@
 //! | who writes   | every rank its own subfile; rank 0 also the index |
 //! | when         | blocks of at least `direct` bytes inside `write`, the rest inside `close` |
 //! | where        | `<name>.dir/<name>.<rank>`; the index in `<name>` |
-//! | what moves   | index fragments to rank 0 (one gather), outcomes (three reductions, one of them before the method is asked); no data |
+//! | what moves   | index fragments up a tree to rank 0, outcomes (three reductions, one of them before the method is asked); no data |
 //! | memory       | what waits for close, within the buffer limit; beyond it blocks go straight to the subfile |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
 //! | on failure   | all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::parts::step_commit`] |
 //!
 //! Per rank and output: one open (rank 0: two), one write per contiguous piece (one where nothing went at once), no
-//! receive, one gather, three reductions, no broadcast (one where a file keeps other statistics than asked for).
+//! receive but for index fragments (at most `index_fan_in`), one send of them, three reductions, no broadcast (one where a file keeps other statistics than asked for).
 //!
 //! Sources: Lofstead et al., SAND2009-7763, the POSIX method; Bent et al., PLFS, SC 2009 (a log per writer).
 //! Differs: the index is merged at every output, and no rank waits for another before its data is written.

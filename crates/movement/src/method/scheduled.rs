@@ -5,7 +5,7 @@
 //! | who writes   | every rank its process group; rank 0 also the index |
 //! | when         | inside `close`, when the rank `writers_per_target` places before it at the same target has written |
 //! | where        | rank r in subfile `<name>.dir/<name>.K`, K = r modulo `num_files`, at a stripe's boundary; the index in `<name>` |
-//! | what moves   | a token per open and per turn, the largest size (one reduction), index fragments to rank 0 (one gather), outcomes (two reductions; one more with the ends of the files where they are extended), the number of targets (one broadcast, unless `targets` says it); no data |
+//! | what moves   | a token per open and per turn, the largest size (one reduction), index fragments up a tree to rank 0, outcomes (two reductions; one more with the ends of the files where they are extended), the number of targets (one broadcast, unless `targets` says it); no data |
 //! | memory       | what waits for close, within the buffer limit; beyond it blocks go to the rank's own spill file |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
 //! | on failure   | a rank that fails passes its turn on; all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::parts::step_commit`] |
