@@ -5,15 +5,15 @@
 //! kept others waiting, or the program that came late.
 
 use super::document::{Document, RankPart};
-use super::recorder::Whom;
+use super::recorder::{Span, Whom};
 use super::{Phase, recorder::Total};
 use std::collections::{BinaryHeap, HashMap};
 
 /// How often it is looked at what a rank did while others waited for it. More is needed only where ranks wait for each other, as
 /// clocks that differ a little can make it seem; then they are to blame.
 const MOST_LOOKS: u32 = 64;
-/// Runs of waiting that are followed along chains; of hundreds of thousands of ranks the rest is told of the next in the chain.
-const MOST_STEPS: usize = 50_000_000;
+/// Runs of waiting for a rank that are looked at one by one; of more, neighbours are taken together.
+const MOST_RUNS: usize = 512;
 
 /// A run of time of one rank in which nothing else went on inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,13 @@ pub struct Leaf {
 
 /// A rank's spans as runs that don't overlap, in their order. Time in none of them is the program's.
 pub fn leaves(part: &RankPart) -> Vec<Leaf> {
-    let mut out: Vec<Leaf> = Vec::with_capacity(part.spans.len());
+    runs(part.spans())
+}
+
+/// As [`leaves`], of spans in the order in which they began. Of those that overlap without one being inside the other, as
+/// spans of two threads may, the later one counts, as far as the earlier one goes.
+pub fn runs(spans: impl Iterator<Item = Span>) -> Vec<Leaf> {
+    let mut out: Vec<Leaf> = Vec::new();
     let mut open: Vec<Leaf> = Vec::new();
     let mut now = i64::MIN;
     let mut emit = |leaf: &Leaf, from: &mut i64, to: i64| {
@@ -41,7 +47,7 @@ pub fn leaves(part: &RankPart) -> Vec<Leaf> {
         }
         *from = to.max(*from);
     };
-    for span in part.spans().filter(|s| s.phase != Phase::Iteration) {
+    for span in spans.filter(|s| s.phase != Phase::Iteration) {
         while let Some(top) = open.pop_if(|top| top.end <= span.begin) {
             emit(&top, &mut now, top.end);
         }
@@ -135,32 +141,56 @@ pub fn summary(documents: &[Document]) -> Summary {
 
 /// By rank and what it did: how long others waited for that, and how many at a time.
 #[derive(Default)]
-struct Blame(HashMap<(u32, Option<Phase>), (u64, u32)>);
+struct Blame(HashMap<(u32, Option<Phase>), (f64, u32)>);
 
 /// So many ranks wait from then until then.
 #[derive(Debug, Clone, Copy)]
 struct Wait {
     begin: i64,
     end: i64,
-    ranks: u32,
+    /// On the average.
+    ranks: f64,
+    /// At most.
+    most: u32,
+}
+
+impl Wait {
+    fn length(&self) -> f64 {
+        self.end.abs_diff(self.begin) as f64
+    }
 }
 
 /// The same waiting as runs of time that don't overlap.
 fn added_up(waits: &[Wait]) -> Vec<Wait> {
-    let begin = |w: &Wait| (w.begin, i64::from(w.ranks));
-    let end = |w: &Wait| (w.end, -i64::from(w.ranks));
-    let mut changes: Vec<(i64, i64)> =
-        waits.iter().filter(|w| w.end > w.begin).flat_map(|w| [begin(w), end(w)]).collect();
-    changes.sort_unstable();
-    let mut out = Vec::new();
-    let (mut ranks, mut since) = (0i64, 0);
-    for (at, change) in changes {
-        if ranks > 0 && at > since {
-            out.push(Wait { begin: since, end: at, ranks: u32::try_from(ranks).unwrap_or(u32::MAX) });
+    let begin = |w: &Wait| (w.begin, w.ranks, i64::from(w.most));
+    let end = |w: &Wait| (w.end, -w.ranks, -i64::from(w.most));
+    let real = waits.iter().filter(|w| w.end > w.begin);
+    let mut changes: Vec<(i64, f64, i64)> = real.flat_map(|w| [begin(w), end(w)]).collect();
+    changes.sort_unstable_by_key(|change| change.0);
+    let mut out: Vec<Wait> = Vec::new();
+    let (mut ranks, mut most, mut since) = (0.0, 0i64, 0);
+    for (at, change, more) in changes {
+        if most > 0 && at > since {
+            out.push(Wait { begin: since, end: at, ranks, most: u32::try_from(most).unwrap_or(u32::MAX) });
         }
-        (ranks, since) = (ranks + change, at);
+        (ranks, most, since) = (ranks + change, most + more, at);
     }
-    out
+    let together = out.len().div_ceil(MOST_RUNS).max(1);
+    if together == 1 {
+        return out;
+    }
+    let mut fewer: Vec<Wait> = Vec::with_capacity(MOST_RUNS);
+    for (i, wait) in out.into_iter().enumerate() {
+        match fewer.last_mut() {
+            Some(last) if i % together > 0 && last.end == wait.begin => {
+                let sum = last.ranks * last.length() + wait.ranks * wait.length();
+                (last.end, last.most) = (wait.end, last.most.max(wait.most));
+                last.ranks = sum / last.length();
+            }
+            _ => fewer.push(wait),
+        }
+    }
+    fewer
 }
 
 /// One output, as waiting is traced in it.
@@ -235,18 +265,15 @@ impl Blame {
         for (own, leaves) in &traced.leaves {
             for leaf in leaves {
                 if let Some((rank, end)) = traced.waited_for(leaf).filter(|(rank, _)| rank != own) {
-                    untraced.push(rank, Wait { begin: leaf.begin, end, ranks: 1 });
+                    untraced.push(rank, Wait { begin: leaf.begin, end, ranks: 1.0, most: 1 });
                 }
             }
         }
         let mut looks: HashMap<u32, u32> = HashMap::new();
-        let mut steps = 0;
         while let Some((rank, waits)) = untraced.pop() {
             let looks = looks.entry(rank).or_default();
             *looks += 1;
-            steps += waits.len();
-            let further = *looks < MOST_LOOKS && steps < MOST_STEPS;
-            self.trace(&traced, rank, &added_up(&waits), further, &mut untraced);
+            self.trace(&traced, rank, &added_up(&waits), *looks < MOST_LOOKS, &mut untraced);
         }
     }
 
@@ -280,12 +307,17 @@ impl Blame {
         // Computing is what a program does that comes late.
         let doing = doing.filter(|phase| !phase.is_outside());
         let (waited, at_a_time) = self.0.entry((rank, doing)).or_default();
-        *waited = waited.saturating_add(wait.end.abs_diff(wait.begin).saturating_mul(u64::from(wait.ranks)));
-        *at_a_time = wait.ranks.max(*at_a_time);
+        *waited += wait.length() * wait.ranks;
+        *at_a_time = wait.most.max(*at_a_time);
     }
 
     fn in_order(self) -> Vec<Held> {
-        let held = |((rank, doing), (waited, at_a_time))| Held { rank, doing, waited, at_a_time };
+        let held = |((rank, doing), (waited, at_a_time)): ((u32, Option<Phase>), (f64, u32))| Held {
+            rank,
+            doing,
+            waited: waited.round() as u64,
+            at_a_time,
+        };
         let mut all: Vec<Held> = self.0.into_iter().map(held).collect();
         all.sort_unstable_by_key(|h| (std::cmp::Reverse(h.waited), h.rank, h.doing));
         all
@@ -296,7 +328,7 @@ impl Blame {
 mod tests {
     use super::*;
     use crate::profile::document::{FORMAT, VERSION};
-    use crate::profile::recorder::{Record, Span};
+    use crate::profile::recorder::Record;
 
     const NOBODY: Whom = Whom::Nobody;
 

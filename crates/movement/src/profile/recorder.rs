@@ -1,10 +1,12 @@
 //! Spans of one rank, from open to close.
 //!
-//! A span begins and ends on one thread and may lie inside another one. Each phase's own time, calls and bytes are added up
+//! A span begins and ends on one thread and may lie inside another one. What threads of one rank do at the same time is counted once, for the one that
+//! began last. Each phase's own time, calls and bytes are added up
 //! exactly. Where in time the spans lie is kept for [`MOST_SPANS`] of them; beyond that neighbours of the same phase
 //! become one and short ones are left out, as [`Record::resolution`] says. Meetings of all ranks are always kept.
 
 use super::Phase;
+use super::held::runs;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -182,9 +184,17 @@ impl Recorder {
     pub fn finish(&self) -> Record {
         let mut state = self.state();
         state.finished = true;
+        let threads = state.frames.len();
         state.frames.clear();
         let mut record = std::mem::take(&mut state.record);
         record.spans.sort_by_key(|s| (s.begin, std::cmp::Reverse(s.length)));
+        if threads > 1 && record.resolution == 0 {
+            // What ran beside each other is counted once.
+            record.totals.iter_mut().for_each(|total| total.own = 0);
+            for run in runs(record.spans.iter().copied()) {
+                record.totals[run.phase.place()].own += run.end.abs_diff(run.begin);
+            }
+        }
         record
     }
 }

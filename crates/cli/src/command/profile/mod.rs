@@ -118,7 +118,12 @@ fn size(bytes: u64) -> String {
 
 /// What a rank did that kept others waiting.
 fn doing(held: &Held) -> &'static str {
-    held.doing.map_or("its program", Phase::name)
+    match held.doing {
+        None => "its program",
+        // It waited for nobody in particular: a call of all ranks takes its time when all have come.
+        Some(Phase::Wait) => "messages",
+        Some(phase) => phase.name(),
+    }
 }
 
 fn bandwidth(document: &Document) -> String {

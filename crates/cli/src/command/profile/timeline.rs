@@ -96,8 +96,14 @@ fn chosen(ranks: &[u32], summary: &Summary) -> Vec<u32> {
         }
     }
     let mut chosen: BTreeSet<u32> = held.into_iter().collect();
-    let spread = SOME_ROWS - chosen.len();
-    chosen.extend((0..spread).map(|i| ranks[i * (ranks.len() - 1) / (spread - 1).max(1)]));
+    // From the first rank to the last, as far as there is room.
+    let mut spread = SOME_ROWS;
+    while chosen.len() < SOME_ROWS {
+        let places = (0..spread).map(|i| ranks[i * (ranks.len() - 1) / (spread - 1)]);
+        let new: Vec<u32> = places.filter(|rank| !chosen.contains(rank)).take(SOME_ROWS - chosen.len()).collect();
+        chosen.extend(new);
+        spread *= 2;
+    }
     chosen.into_iter().collect()
 }
 
