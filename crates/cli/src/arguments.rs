@@ -316,9 +316,10 @@ pub enum GenLanguage {
 /// or the environment says THALWEG_PROFILE=1. Several are summed up.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Times of a phase are its own, without those of other phases inside it. Who waits for a rank that waits
-itself waits for what that one waits for: the rank at the end of such a chain is named, with what it
-did; \"its program\" is time before it came to open or close.
+Times of a phase are its own, without those of other phases inside it. Who waits for a rank that
+waits itself waits for what that one waits for: the rank at the end of such a chain is named, with
+what it did. \"its program\": it had not come yet, or was between its writes. \"messages\": all had
+come, and the call took its time.
 
 Examples:
   thalweg profile run.bp                                  all steps, summed up
@@ -417,8 +418,8 @@ pub struct Completions {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The time is that of the slowest rank from before the open to after the close, the median of the runs;
-half of the runs lie within the spread. What is not clearly slower than the best is called alike, and
-the method in use is kept where nothing is faster beyond the noise. Without sync=yes among the
+half of the runs lie within the spread. The method in use is kept where nothing is faster beyond the
+noise, which the spread and the number of runs tell. Without sync=yes among the
 method's parameters the system's write cache is part of what is measured, as it is in a run.
 
 Examples:

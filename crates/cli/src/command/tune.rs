@@ -270,12 +270,15 @@ fn reason(race: &Race, verdict: &Verdict) -> String {
             said.push(format!("{} is fastest, {times:.2} times as fast as {}.", name(verdict.choice), name(next)));
         }
     } else {
-        let stays =
-            if race.used_is_first && verdict.choice == 0 { "it is in use and stays" } else { "it was tried first" };
+        let stays = if race.used_is_first && verdict.choice == 0 {
+            "it is in use and stays"
+        } else {
+            "it needs the fewest words"
+        };
         said.push(format!(
-            "No difference beyond the noise between {} and {}: {stays}.",
-            name(verdict.choice),
-            others.join(", ")
+            "No difference beyond the noise between {chosen} and {}; {chosen} is taken, as {stays}.",
+            others.join(", "),
+            chosen = name(verdict.choice)
         ));
     }
     if race.used_is_first && verdict.choice != 0 && runs(0) > 0 && !verdict.alike.contains(&0) && !verdict.few {

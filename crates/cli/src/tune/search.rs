@@ -4,10 +4,11 @@
 //! that is clearly slower than the best is left behind. When the methods have had [`ENOUGH`] runs each, the best one's
 //! parameters are varied, one at a time; where a variant becomes the best, so are its.
 //!
-//! Times are compared by median and quartiles: half of the runs lie between these. *Clearly slower* is one whose faster
-//! quartile is above the other's slower quartile, and with fewer than [`ENOUGH`] runs one for which the difference is out of all
-//! proportion; all else is noise, and is said to be. One that was left behind comes back where the best turns out to be less
-//! sure than it seemed.
+//! Times are compared by their medians. How far a median can be trusted follows from the quartiles, between which half of the
+//! runs lie, and the number of runs: 1.57 times their distance over the root of that number, either way (the notches of box
+//! plots: McGill, Tukey, Larsen, The American Statistician 1978). *Clearly slower* is one whose median stays above the other's by
+//! more than both; with fewer than [`ENOUGH`] runs, one for which the difference is out of all proportion. All else is noise, and is
+//! said to be. One that was left behind comes back where the best turns out to be less sure than it seemed.
 
 /// A method with parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub const ENOUGH: usize = 5;
 /// Runs after which no more is to be learnt of one.
 pub const MOST: usize = 25;
 /// Runs that the winner has at least, where time allows.
-const SURE: usize = 7;
+const SURE: usize = 9;
 
 /// What became of a candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +75,13 @@ pub struct Times {
     pub upper: f64,
 }
 
+impl Times {
+    /// How far the median of so many runs can be off.
+    fn noise(&self, runs: usize) -> f64 {
+        1.57 * (self.upper - self.lower) / (runs as f64).sqrt()
+    }
+}
+
 impl Entry {
     /// What the times say; `None` before the first run.
     pub fn summary(&self) -> Option<Times> {
@@ -100,7 +108,7 @@ impl Entry {
             0 | 1 => false,
             2 => own.lower > 4.0 * best.upper,
             few if few < ENOUGH => own.lower > 2.0 * best.upper,
-            _ => own.lower > best.upper,
+            _ => own.median - own.noise(self.times.len()) > best.median + best.noise(other.times.len()),
         }
     }
 }
