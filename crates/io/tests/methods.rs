@@ -62,7 +62,13 @@ fn ways(further: bool) -> Vec<Way> {
             [needed.map_or("", |(_, p)| p)].iter().chain(more).map(|p| Way { leaves_file, ..Way::new(name, p) }),
         );
     }
+    ways.retain(|way| wanted(&way.method));
     ways
+}
+
+/// `METHOD=NAME` runs that method alone.
+fn wanted(method: &str) -> bool {
+    std::env::var("METHOD").map_or(true, |name| name.eq_ignore_ascii_case(method))
 }
 
 /// Runs cases by name for some numbers of ranks, each in a place of its own.

@@ -28,6 +28,8 @@ pub enum Moment {
 struct State {
     moment: Option<Moment>,
     handle: ThreadCommunicator,
+    /// Dies when its write has ended: nobody hears of a death before that.
+    dying: bool,
     /// A dead process writes nothing, however long its thread goes on.
     dead: bool,
 }
@@ -46,7 +48,7 @@ pub struct Life(Arc<Mutex<State>>);
 
 impl Life {
     pub fn of(handle: ThreadCommunicator) -> Life {
-        Life(Arc::new(Mutex::new(State { moment: None, handle, dead: false })))
+        Life(Arc::new(Mutex::new(State { moment: None, handle, dying: false, dead: false })))
     }
 
     /// From now on.
@@ -111,8 +113,16 @@ impl Watch for Deadly {
         if operation.asked != Asked::Write || state.moment != Some(Moment::Write) {
             return Verdict::Pass;
         }
-        state.die();
+        (state.moment, state.dying) = (None, true);
         Verdict::FailAfter(operation.bytes / 2, Error::new(ErrorKind::Io, "died"))
+    }
+
+    fn after(&self, operation: &Operation<'_>, _: std::result::Result<u64, &Error>) {
+        let mut state = self.0.0.lock().unwrap();
+        if state.dying && operation.asked == Asked::Write {
+            state.dying = false;
+            state.die();
+        }
     }
 }
 

@@ -104,6 +104,12 @@ struct Left {
     indexed: bool,
 }
 
+/// Of two failures that a rank knows the one whose cause it has: others may name this rank for it.
+fn nearer<E: std::borrow::Borrow<Error>>(first: E, second: E) -> E {
+    let (a, b): (&Error, &Error) = (first.borrow(), second.borrow());
+    if a.reported_by().is_some() && b.reported_by().is_none() { second } else { first }
+}
+
 impl Part {
     /// - `rank`, `ranks`: of the communicator that opened the output; `size`: bytes of the process group; `failed`: why
     ///   there will be none.
@@ -150,14 +156,19 @@ impl Part {
     }
 
     fn failed(&self) -> Option<ErrorKind> {
-        let Some(written) = &self.written else { return Some(ErrorKind::PeerLost) };
-        written.as_ref().err().or(self.index_failed.as_ref()).map(Error::kind)
+        match (&self.written, &self.index_failed) {
+            (None, _) => Some(ErrorKind::PeerLost),
+            (Some(Err(e)), Some(own)) => Some(nearer(e, own).kind()),
+            (Some(Err(e)), None) | (Some(Ok(_)), Some(e)) => Some(e.kind()),
+            (Some(Ok(_)), None) => None,
+        }
     }
 
     fn failure(&mut self) -> Result<()> {
-        match self.written.take() {
-            Some(Err(e)) => Err(e),
-            _ => self.index_failed.take().map_or(Ok(()), Err),
+        match (self.written.take(), self.index_failed.take()) {
+            (Some(Err(e)), Some(own)) => Err(nearer(e, own)),
+            (Some(Err(e)), None) | (_, Some(e)) => Err(e),
+            _ => Ok(()),
         }
     }
 
