@@ -70,7 +70,9 @@ pub fn by_node(nodes: &[u32]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::shared_by_all;
     use proptest::prelude::*;
+    use thalweg_types::Extent;
 
     #[test]
     fn thirty_thousand_ranks_over_442_writers_as_published() {
@@ -78,9 +80,22 @@ mod tests {
         assert_eq!(sets.count(), 442);
         assert!((0..441).all(|set| sets.passers(set) == 67));
         assert_eq!(sets.passers(441), 11);
-        // 8 MB a rank.
-        assert_eq!(sets.members(0).len() * 8, 544);
         assert_eq!(sets.members(441), 29_988..30_000);
+        // 8 MB a rank, one behind the other in the writer's file.
+        const RANK: u64 = 8_000_000;
+        let mut bytes = 0;
+        for set in 0..442 {
+            let members: Vec<u32> = sets.members(set).collect();
+            let places = shared_by_all(0, &vec![RANK; members.len()]).unwrap();
+            for (place, rank) in places.iter().zip(&members) {
+                assert_eq!((sets.of(*rank), sets.writer(set)), (rank / 68, rank / 68 * 68));
+                assert_eq!(place.extent, Extent::new(u64::from(rank % 68) * RANK, RANK));
+            }
+            let file = places.last().and_then(|p| p.extent.end()).unwrap();
+            assert_eq!(file, if set < 441 { 544_000_000 } else { 96_000_000 });
+            bytes += file;
+        }
+        assert_eq!(bytes, 240_000_000_000);
     }
 
     #[test]

@@ -70,14 +70,55 @@ pub fn before(striped: &Striped, rank: u32, writers_per_target: u32) -> Option<u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::File;
     use proptest::prelude::*;
     use std::collections::HashMap;
+    use thalweg_types::Extent;
 
     #[test]
     fn opens_of_one_file_are_one_after_the_other_and_files_staggered() {
         let striped = Striped::new(12, 4, 4, 1).unwrap();
         let turns: Vec<u32> = (0..12).map(|rank| opening(&striped, rank)).collect();
         assert_eq!(turns, [0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_hundred_and_forty_thousand_ranks_over_672_targets_rank_by_rank() {
+        const RANKS: u32 = 140_000;
+        const BYTES: u64 = 8_000_000;
+        const STRIPE: u64 = 8_060_928;
+        // A file on each target, and files that go round: targets 0 to 327 have two.
+        for (files, at_target) in [(672, 1), (1000, 2)] {
+            let striped = Striped::new(RANKS, files, 672, BYTES).unwrap();
+            let mut ends = vec![0; files as usize];
+            let mut writers: HashMap<(u32, u32), u32> = HashMap::new();
+            for rank in 0..RANKS {
+                let (file, place) = (rank % files, rank / files);
+                let turn = writing(&striped, rank, 2);
+                let placed = striped.place(rank, 0, BYTES, turn).unwrap();
+                assert_eq!((placed.rank, placed.file), (rank, File::Subfile(file)));
+                assert_eq!(placed.extent, Extent::new(u64::from(place) * STRIPE, BYTES), "rank {rank}");
+                assert_eq!(placed.extent.offset, ends[file as usize], "rank {rank}");
+                ends[file as usize] += STRIPE;
+                let target = if file < 672 { file } else { file - 672 };
+                assert_eq!(striped.target(file), target);
+                // Two write to a target at a time: of the same file, or one of each of its two files.
+                let two = at_target == 2 && target < 328;
+                assert_eq!(turn, if two { place } else { place / 2 }, "rank {rank}");
+                assert_eq!(opening(&striped, rank), file + place);
+                *writers.entry((target, turn)).or_default() += 1;
+            }
+            // 140,000 is 208 times 672 and 224 more; 140 times 1000.
+            for (file, end) in (0u32..).zip(&ends) {
+                let ranks = if files == 1000 { 140 } else { 208 + u64::from(file < 224) };
+                assert_eq!(*end, ranks * STRIPE, "file {file}");
+            }
+            assert!(writers.values().all(|n| *n <= 2));
+            let last = (0..RANKS).map(|rank| writing(&striped, rank, 2)).max();
+            assert_eq!(last, Some(if files == 1000 { 139 } else { 104 }));
+            let last = (0..RANKS).map(|rank| opening(&striped, rank)).max();
+            assert_eq!(last, Some(if files == 1000 { 999 + 139 } else { 671 + 207 }));
+        }
     }
 
     proptest! {
