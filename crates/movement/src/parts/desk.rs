@@ -9,6 +9,7 @@
 //! behind for the next output. Rank 0 decides with [`next`], which looks at no clock and sends nothing.
 
 use crate::plan::adaptive::{Decision, Event, State, next};
+use crate::profile::{Phase, span};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 use thalweg_bp::wire::{Cursor, Put};
@@ -301,6 +302,7 @@ impl<'c> Decides<'c> {
             return Err(Error::new(ErrorKind::Timeout, what));
         }
         if wait && !heard && self.waiting > 0 && self.own.is_empty() {
+            let _waiting = span(Phase::Wait, 0);
             std::thread::sleep(self.nap);
             self.nap = (2 * self.nap).min(NAPS.1);
         }

@@ -280,27 +280,28 @@ impl Blame {
     /// What a rank did while others waited for it; where it waited itself and `further` is to be looked, they waited for another.
     fn trace(&mut self, traced: &Traced, rank: u32, waits: &[Wait], further: bool, untraced: &mut Untraced) {
         let Some(leaves) = traced.leaves.get(&rank) else { return };
+        let others = traced.leaves.len() as u32 - 1;
         for wait in waits {
             let first = leaves.partition_point(|leaf| leaf.end <= wait.begin);
             let mut now = wait.begin;
             for leaf in leaves[first..].iter().take_while(|leaf| leaf.begin < wait.end) {
                 let part = Wait { begin: leaf.begin.max(now), end: leaf.end.min(wait.end), ..*wait };
-                self.blame(rank, None, Wait { end: part.begin, begin: now, ..*wait });
+                self.blame(others, rank, None, Wait { end: part.begin, begin: now, ..*wait });
                 now = part.end;
                 match traced.waited_for(leaf).filter(|(next, _)| further && *next != rank) {
                     Some((next, until)) if until.min(part.end) > part.begin => {
                         let until = until.min(part.end);
                         untraced.push(next, Wait { end: until, ..part });
-                        self.blame(rank, Some(leaf.phase), Wait { begin: until, ..part });
+                        self.blame(others, rank, Some(leaf.phase), Wait { begin: until, ..part });
                     }
-                    _ => self.blame(rank, Some(leaf.phase), part),
+                    _ => self.blame(others, rank, Some(leaf.phase), part),
                 }
             }
-            self.blame(rank, None, Wait { begin: now, ..*wait });
+            self.blame(others, rank, None, Wait { begin: now, ..*wait });
         }
     }
 
-    fn blame(&mut self, rank: u32, doing: Option<Phase>, wait: Wait) {
+    fn blame(&mut self, others: u32, rank: u32, doing: Option<Phase>, wait: Wait) {
         if wait.end <= wait.begin {
             return;
         }
@@ -308,7 +309,7 @@ impl Blame {
         let doing = doing.filter(|phase| !phase.is_outside());
         let (waited, at_a_time) = self.0.entry((rank, doing)).or_default();
         *waited += wait.length() * wait.ranks;
-        *at_a_time = wait.most.max(*at_a_time);
+        *at_a_time = wait.most.min(others).max(*at_a_time);
     }
 
     fn in_order(self) -> Vec<Held> {

@@ -1,6 +1,7 @@
 //! The picture: time to the right, ranks as rows, phases as colours.
 //!
-//! Every row is drawn at the resolution of the picture: of a column's time the phase that took most is shown. Up to
+//! Every row is drawn at the resolution of the picture: of a column's time the phase that took most is shown, and work
+//! rather than waiting where it is at least a sixth. Up to
 //! [`ALL_ROWS`] ranks have a row each. Of more, a band above shows which share of all ranks is in which phase, and rows are
 //! those ranks that kept others waiting and some spread evenly over the rest.
 
@@ -69,12 +70,19 @@ impl Axis {
     }
 }
 
-/// Runs of columns of one phase: that which takes most of each; what is too short for that is not lost where nothing else
-/// is there.
+/// How much waiting counts beside work.
+const IDLE: f32 = 0.2;
+
+fn is_idle(phase: Phase) -> bool {
+    phase == Phase::Wait || phase.is_outside()
+}
+
+/// Runs of columns of one phase: that which takes most of each.
 fn runs(row: &Row) -> Vec<(usize, usize, Phase)> {
     let mut runs: Vec<(usize, usize, Phase)> = Vec::new();
     for (column, shares) in row.iter().enumerate() {
-        let most = Phase::ALL.into_iter().max_by(|a, b| shares[a.place()].total_cmp(&shares[b.place()]));
+        let weight = |phase: Phase| shares[phase.place()] * if is_idle(phase) { IDLE } else { 1.0 };
+        let most = Phase::ALL.into_iter().max_by(|a, b| weight(*a).total_cmp(&weight(*b)));
         let Some(phase) = most.filter(|phase| shares[phase.place()] > 0.0) else { continue };
         match runs.last_mut() {
             Some((_, end, last)) if *end == column && *last == phase => *end += 1,
@@ -96,14 +104,8 @@ fn chosen(ranks: &[u32], summary: &Summary) -> Vec<u32> {
         }
     }
     let mut chosen: BTreeSet<u32> = held.into_iter().collect();
-    // From the first rank to the last, as far as there is room.
-    let mut spread = SOME_ROWS;
-    while chosen.len() < SOME_ROWS {
-        let places = (0..spread).map(|i| ranks[i * (ranks.len() - 1) / (spread - 1)]);
-        let new: Vec<u32> = places.filter(|rank| !chosen.contains(rank)).take(SOME_ROWS - chosen.len()).collect();
-        chosen.extend(new);
-        spread *= 2;
-    }
+    let spread = SOME_ROWS - chosen.len();
+    chosen.extend((0..spread).map(|i| ranks[i * (ranks.len() - 1) / (spread - 1)]));
     chosen.into_iter().collect()
 }
 
@@ -136,21 +138,34 @@ pub fn picture(documents: &[Document], summary: &Summary) -> String {
     out.text(LEFT, 24.0, "start", "font-size=\"15\"", &title(documents));
     let bytes = documents.iter().map(|d| d.bytes).sum();
     let took = time(documents.iter().map(Document::elapsed).sum());
-    let shown = if all { String::new() } else { format!("; {} of {} ranks have a row", rows.len(), ranks.len()) };
+    let shown = if all {
+        String::new()
+    } else {
+        format!("; {} of {} ranks have a row; names in bold: they kept others waiting", rows.len(), ranks.len())
+    };
     out.text(LEFT, 42.0, "start", "fill=\"#555\"", &format!("{} in {took}{shown}", size(bytes)));
     legend(&mut out, summary);
     grid(&mut out, &axis, bottom);
     if !all {
         shares(&mut out, &axis, by_rank.values());
     }
-    let held: BTreeSet<u32> = summary.held.iter().take(HELD_ROWS).map(|held| held.rank).collect();
-    let labelled = (11.0 / height).ceil() as usize;
+    let held: Vec<u32> = summary.held.iter().take(HELD_ROWS).map(|held| held.rank).collect();
+    let is_held = |rank: &u32| !all && held.contains(rank);
+    // Names need more room than rows may have; those of ranks that kept others waiting come first.
+    let room = (11.0 / height).ceil() as usize;
+    let mut named: BTreeSet<usize> = BTreeSet::new();
+    let first = held.iter().filter(|rank| is_held(rank)).filter_map(|rank| rows.binary_search(rank).ok());
+    for i in first.chain(0..rows.len()) {
+        if named.range((i + 1).saturating_sub(room)..i + room).next().is_none() {
+            named.insert(i);
+        }
+    }
     for (i, rank) in rows.iter().enumerate() {
         let y = TOP + band + height * i as f64;
-        if i.is_multiple_of(labelled) {
-            let more =
-                if !all && held.contains(rank) { "font-size=\"10\" font-weight=\"bold\"" } else { "font-size=\"10\"" };
-            out.text(LEFT - 6.0, y + height / 2.0 + 3.5, "end", more, &format!("rank {rank}"));
+        if named.contains(&i) {
+            let bold = if is_held(rank) { " font-weight=\"bold\"" } else { "" };
+            let more = format!("font-size=\"10\"{bold}");
+            out.text(LEFT - 6.0, y + height / 2.0 + 3.5, "end", &more, &format!("rank {rank}"));
         }
         let mut row: Row = vec![[0.0; Phase::ALL.len()]; COLUMNS];
         by_rank[rank].iter().for_each(|leaf| axis.add(&mut row, leaf));
@@ -176,9 +191,9 @@ fn legend(out: &mut Canvas, summary: &Summary) {
 fn grid(out: &mut Canvas, axis: &Axis, bottom: f64) {
     let length = (axis.end - axis.begin) as f64;
     let (unit, name) = match length {
-        _ if length < 2e4 => (1.0, "ns"),
-        _ if length < 2e7 => (1e3, "microseconds"),
-        _ if length < 2e10 => (1e6, "milliseconds"),
+        _ if length < 5e3 => (1.0, "nanoseconds"),
+        _ if length < 5e6 => (1e3, "microseconds"),
+        _ if length < 5e9 => (1e6, "milliseconds"),
         _ => (1e9, "seconds"),
     };
     let between = step(length / unit / 8.0);

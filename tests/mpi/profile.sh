@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Profiles over real MPI, on 4 ranks: every rank is in each, clocks are aligned, the rank that comes late is named.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+MPI=${MPI:-openmpi}
+MPICC=${MPICC:-mpicc.$MPI}
+if [[ -z ${MPIEXEC:-} ]]; then
+    [[ $MPI == openmpi ]] && MPIEXEC='mpiexec.openmpi --oversubscribe' || MPIEXEC=mpiexec.$MPI
+fi
+read -ra mpiexec <<<"$MPIEXEC"
+if [[ $(id -u) == 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+
+target=${CARGO_TARGET_DIR:-target}/debug
+cargo build --quiet -p thalweg-cli
+prefix=${PREFIX:-$PWD/build/c-api/prefix}
+[[ -n ${PREFIX:-} ]] || bindings/c/install.sh "$prefix"
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+work=$PWD/build/profile/$MPI
+rm -rf "$work"
+mkdir -p "$work"
+# shellcheck disable=SC2046  # several flags
+"$MPICC" -std=gnu11 -O1 -Wall -Wextra -Werror $(pkg-config --cflags "thalweg-$MPI") tests/mpi/profile.c -o "$work/profile" \
+    $(pkg-config --libs "thalweg-$MPI")
+
+failed=0
+# run METHOD PARAMETERS: the program with this method, profiled, and what the profile has to say.
+run() {
+    local output=$work/$1.bp
+    cat >"$work/$1.xml" <<XML
+<adios-config host-language="C">
+  <adios-group name="g">
+    <var name="rank" type="integer"/>
+    <var name="ranks" type="integer"/>
+    <global-bounds dimensions="ranks,1024" offsets="rank,0"><var name="v" type="double" dimensions="1,1024"/></global-bounds>
+  </adios-group>
+  <method group="g" method="$1">$2</method>
+</adios-config>
+XML
+    THALWEG_PROFILE=1 timeout 120 "${mpiexec[@]}" -n 4 "$work/profile" "$work/$1.xml" "$output" &&
+        "$target/thalweg" profile "$output" --svg "$output.svg" --chrome "$output.trace" --json >"$output.json" &&
+        python3 - "$output.json" <<'PYTHON'
+import json, sys
+told = json.load(open(sys.argv[1]))
+assert [o["step"] for o in told["outputs"]] == [0, 1, 2], told["outputs"]
+for output in told["outputs"]:
+    assert output["ranks"] == 4 and output["missing"] == 0 and output["error"] is None, output
+    assert output["bytes"] > 4 * 8192 and 0.1 < output["seconds"] < 60, output
+    assert 0 < output["clock_error_seconds"] < 1, output
+phases = {row["phase"]: row for row in told["phases"]}
+assert phases["calculation"]["calls"] == 12 and phases["calculation"]["shortest_seconds"] >= 0.06, phases
+assert phases["iteration"]["calls"] == 12, phases
+assert phases["write"]["bytes"] >= sum(o["bytes"] for o in told["outputs"]), phases
+late = told["kept_waiting"][0]
+assert late["rank"] == 2 and late["doing"] is None and late["others_waited_seconds"] > 0.6, told["kept_waiting"]
+PYTHON
+}
+for method in MPI 'MPI_AGGREGATE aggregators=2' 'MPI_SCHEDULED num_files=2'; do
+    read -r name parameters <<<"$method"
+    if run "$name" "$parameters" >"$work/log" 2>&1; then
+        echo "ok a profile of $name names the rank that came late"
+    else
+        echo "not ok a profile of $name names the rank that came late"
+        tail -n 20 "$work/log"
+        failed=1
+    fi
+done
+
+if THALWEG_PROFILE=perhaps timeout 60 "${mpiexec[@]}" -n 2 "$work/profile" "$work/MPI.xml" "$work/none.bp" >"$work/log" 2>&1; then
+    echo "not ok THALWEG_PROFILE is yes or no"
+    failed=1
+elif grep -q 'THALWEG_PROFILE=perhaps' "$work/log"; then
+    echo "ok THALWEG_PROFILE is yes or no"
+else
+    echo "not ok THALWEG_PROFILE is yes or no"
+    cat "$work/log"
+    failed=1
+fi
+exit "$failed"
