@@ -113,7 +113,6 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
             timeout,
             waiting: parameters.count("waiting", 100)? as usize,
             at_end: time(parameters, "at_end", timeout)?,
-            log: None,
         },
         log: match parameters.get("log") {
             None => Log::Beside,
@@ -226,57 +225,54 @@ impl Trigger {
         self.file(before).map_or(u64::from(open.time_index.saturating_sub(1)), |f| f.step)
     }
 
-    fn rules(&self, open: &Open, header: &Header, before: &[Finished]) -> Rules {
+    /// Errands of a group go one after the other, whatever its files are called.
+    fn line(&self, header: &Header) -> String {
+        format!("{}\0{}", header.group, self.rules.errand)
+    }
+
+    /// A task without anything to hand over yet.
+    fn task(&self, open: &Open, header: &Header, before: &[Finished]) -> Task {
+        let path = self.file(before).map_or(open.path.as_str(), |f| f.path.as_str());
         let log = match &self.log {
             Log::Nowhere => None,
             Log::At(path) => Some(path.clone()),
             Log::Beside => {
-                let path = self.file(before).map_or(open.path.as_str(), |f| f.path.as_str());
                 let name: String = header.group.chars().map(|c| if c == '/' || c == '\0' { '_' } else { c }).collect();
                 Some(format!("{}/{name}.trigger.log", folder_of(path)))
             }
         };
-        Rules { log, ..self.rules.clone() }
-    }
-
-    fn about(&self, open: &Open, before: &[Finished]) -> String {
-        let path = self.file(before).map_or(open.path.as_str(), |f| f.path.as_str());
-        format!("{path} step {}", self.step(open, before))
+        Task { about: format!("{path} step {}", self.step(open, before)), log, ..Task::default() }
     }
 
     fn leave_out(&self, open: &Open, header: &Header, before: &[Finished], why: &str) {
-        let rules = self.rules(open, header, before);
-        open.kept.errands().leave_out(&rules, &self.about(open, before), why);
+        let task = self.task(open, header, before);
+        open.kept.errands().leave_out(&self.line(header), &self.rules, task, why);
     }
 
     fn send(&self, open: &Open, header: &Header, before: &[Finished], summary: &Summary, ranks: u32) {
         let file = self.file(before);
         let path = file.map_or(open.path.as_str(), |f| f.path.as_str());
         let step = self.step(open, before);
-        let bytes = file.map(|f| f.outcome.as_ref().copied().unwrap_or(0));
         let document = json!({
             "output": path,
             "group": header.group,
             "step": step,
             "method": file.map(|f| f.method),
-            "bytes": bytes,
+            "bytes": file.map(|f| f.outcome.as_ref().copied().unwrap_or(0)),
             "ranks": ranks,
             "folder": std::env::current_dir().ok().map(|folder| folder.display().to_string()),
             "variables": summary.to_json(),
         });
         let task = Task {
-            about: self.about(open, before),
             document: document.to_string().into_bytes(),
             environment: vec![
                 ("THALWEG_OUTPUT", path.to_string()),
                 ("THALWEG_GROUP", header.group.clone()),
                 ("THALWEG_STEP", step.to_string()),
             ],
+            ..self.task(open, header, before)
         };
-        let rules = self.rules(open, header, before);
-        // Outputs of a group go one after the other, whatever their files are called.
-        let line = format!("{}\0{}", header.group, rules.errand);
-        open.kept.errands().send(&line, &rules, task);
+        open.kept.errands().send(&self.line(header), &self.rules, task);
     }
 }
 

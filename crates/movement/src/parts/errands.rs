@@ -11,7 +11,7 @@
 //! A command reads its document from a file that has no name rather than a pipe: writing to a pipe that nobody reads
 //! would kill a program that has not asked to be spared of the signal.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -57,8 +57,6 @@ pub struct Rules {
     pub waiting: usize,
     /// How long the end of the program is held up for them at most.
     pub at_end: Duration,
-    /// The file that is told what ran; `None` for no such file.
-    pub log: Option<String>,
 }
 
 /// One errand to run.
@@ -66,15 +64,26 @@ pub struct Rules {
 pub struct Task {
     /// For the log: which output.
     pub about: String,
+    /// The file that is told what ran; `None` for no such file.
+    pub log: Option<String>,
     /// What is handed over.
     pub document: Vec<u8>,
     /// Environment of a command, beside the program's.
     pub environment: Vec<(&'static str, String)>,
 }
 
+/// What a line has to do.
+enum Job {
+    Run(Task),
+    /// Why a task is not run, for the log.
+    Leave(Task, String),
+}
+
 #[derive(Default)]
 struct State {
-    queue: VecDeque<Task>,
+    queue: VecDeque<Job>,
+    /// How many of these are to be run.
+    waiting: usize,
     /// No more will come.
     closed: bool,
     /// When all is to be over.
@@ -83,6 +92,8 @@ struct State {
 }
 
 struct Line {
+    /// Whose errands these are.
+    name: String,
     rules: Rules,
     state: Mutex<State>,
     changed: Condvar,
@@ -91,7 +102,7 @@ struct Line {
 /// All lines of a process. Dropped without [`Errands::finish`], what waits is run as long as the process lives.
 #[derive(Default)]
 pub struct Errands {
-    lines: Mutex<HashMap<String, Arc<Line>>>,
+    lines: Mutex<Vec<Arc<Line>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -101,51 +112,29 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Errands {
     /// Hands over an errand; returns at once.
     ///
-    /// - `line`: errands of one name run one after the other.
-    pub fn send(&self, line: &str, rules: &Rules, task: Task) {
-        let line = {
-            let mut lines = lock(&self.lines);
-            match lines.get(line) {
-                Some(known) if known.rules == *rules => known.clone(),
-                _ => {
-                    let begun = Line::begin(rules.clone());
-                    if let Some(before) = lines.insert(line.to_string(), begun.clone()) {
-                        before.close(None);
-                    }
-                    begun
-                }
-            }
-        };
-        let refused = {
-            let mut state = lock(&line.state);
-            let full = state.queue.len() >= line.rules.waiting.max(1);
-            if !full {
-                state.queue.push_back(task.clone());
-            }
-            full
-        };
-        if refused {
-            // The log may be slow; the program does not wait for it.
-            let rules = rules.clone();
-            let what = format!("not run: {} outputs wait already", rules.waiting.max(1));
-            let _ = std::thread::Builder::new()
-                .name("errand log".into())
-                .spawn(move || rules.tell(&task.about, &what, b"", true));
-        } else {
-            line.changed.notify_all();
-        }
+    /// - `name`: errands of one name and one set of rules run one after the other.
+    pub fn send(&self, name: &str, rules: &Rules, task: Task) {
+        self.line(name, rules).push(Job::Run(task));
     }
 
-    /// Says in the log that an output has no errand.
-    pub fn leave_out(&self, rules: &Rules, about: &str, why: &str) {
-        let (rules, about, what) = (rules.clone(), about.to_string(), format!("not run: {why}"));
-        let _ =
-            std::thread::Builder::new().name("errand log".into()).spawn(move || rules.tell(&about, &what, b"", true));
+    /// Says in the log why an output has no errand.
+    pub fn leave_out(&self, name: &str, rules: &Rules, task: Task, why: &str) {
+        self.line(name, rules).push(Job::Leave(task, why.to_string()));
+    }
+
+    fn line(&self, name: &str, rules: &Rules) -> Arc<Line> {
+        let mut lines = lock(&self.lines);
+        if let Some(known) = lines.iter().find(|line| line.name == name && line.rules == *rules) {
+            return known.clone();
+        }
+        let line = Line::begin(name, rules);
+        lines.push(line.clone());
+        line
     }
 
     /// Waits for all, as long as their lines allow.
     pub fn finish(&self) {
-        let lines: Vec<_> = lock(&self.lines).drain().map(|(_, line)| line).collect();
+        let lines = std::mem::take(&mut *lock(&self.lines));
         let now = Instant::now();
         for line in &lines {
             line.close(now.checked_add(line.rules.at_end));
@@ -168,7 +157,7 @@ impl Errands {
 
 impl Drop for Errands {
     fn drop(&mut self) {
-        for line in lock(&self.lines).values() {
+        for line in lock(&self.lines).iter() {
             line.close(None);
         }
     }
@@ -189,17 +178,35 @@ impl Ended {
 }
 
 impl Line {
-    fn begin(rules: Rules) -> Arc<Line> {
-        let line = Arc::new(Line { rules, state: Mutex::default(), changed: Condvar::new() });
+    fn begin(name: &str, rules: &Rules) -> Arc<Line> {
+        let (name, rules) = (name.to_string(), rules.clone());
+        let line = Arc::new(Line { name, rules, state: Mutex::default(), changed: Condvar::new() });
         let own = line.clone();
         let begun = std::thread::Builder::new().name("errands".into()).spawn(move || own.run());
         if let Err(e) = begun {
             tracing::warn!("{} is never run: no thread: {e}", line.rules.errand);
             // Nobody waits for it.
-            let mut state = lock(&line.state);
-            (state.closed, state.done) = (true, true);
+            lock(&line.state).done = true;
         }
         line
+    }
+
+    fn push(&self, job: Job) {
+        let mut state = lock(&self.state);
+        if state.done {
+            // There is no thread for it, which was told before.
+            return;
+        }
+        let most = self.rules.waiting.max(1);
+        let job = match job {
+            Job::Run(task) if state.waiting >= most => {
+                Job::Leave(Task { document: Vec::new(), ..task }, format!("{most} outputs wait already"))
+            }
+            other => other,
+        };
+        state.waiting += usize::from(matches!(job, Job::Run(_)));
+        state.queue.push_back(job);
+        self.changed.notify_all();
     }
 
     fn close(&self, end: Option<Instant>) {
@@ -209,34 +216,62 @@ impl Line {
         self.changed.notify_all();
     }
 
+    fn next(&self) -> Option<Job> {
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                state.waiting -= usize::from(matches!(job, Job::Run(_)));
+                return Some(job);
+            }
+            if state.closed {
+                state.done = true;
+                self.changed.notify_all();
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     /// The thread.
     fn run(&self) {
-        loop {
-            let task = {
-                let mut state = lock(&self.state);
-                loop {
-                    if let Some(task) = state.queue.pop_front() {
-                        break task;
-                    }
-                    if state.closed {
-                        state.done = true;
-                        self.changed.notify_all();
-                        return;
-                    }
-                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        while let Some(job) = self.next() {
+            let task = match job {
+                Job::Run(task) if !self.is_over() => task,
+                Job::Run(task) => {
+                    self.tell(&task, "not run: the program ended", b"", true);
+                    continue;
+                }
+                Job::Leave(task, why) => {
+                    self.tell(&task, &format!("not run: {why}"), b"", true);
+                    continue;
                 }
             };
-            if self.is_over() {
-                self.rules.tell(&task.about, "not run: the program ended", b"", true);
-                continue;
-            }
             let began = Instant::now();
             let ended = match &self.rules.errand {
                 Errand::Command(command) => self.command(command, &task, began),
-                Errand::Post(url) => self.post(url, task.document, began),
+                Errand::Post(url) => self.post(url, &task, began),
             };
             let what = format!("{}, {:.3} s", ended.what, began.elapsed().as_secs_f64());
-            self.rules.tell(&task.about, &what, &ended.tail, ended.failed);
+            self.tell(&task, &what, &ended.tail, ended.failed);
+        }
+    }
+
+    /// Adds to the log: when, which output, which errand, how it ended, and what it complained of.
+    fn tell(&self, task: &Task, what: &str, tail: &[u8], failed: bool) {
+        let (about, errand) = (&task.about, &self.rules.errand);
+        if failed {
+            tracing::warn!("{about}: {errand}: {what}");
+        }
+        let Some(log) = &task.log else { return };
+        let mut text = String::new();
+        let now = humantime::format_rfc3339_millis(SystemTime::now());
+        let _ = writeln!(text, "{now} {about}: {errand}: {what}");
+        for line in String::from_utf8_lossy(tail).lines() {
+            let _ = writeln!(text, "    {}", line.trim_end());
+        }
+        let opened = OpenOptions::new().create(true).append(true).open(log);
+        if let Err(e) = opened.and_then(|mut file: File| file.write_all(text.as_bytes())) {
+            tracing::warn!("cannot write the log {log}: {e}");
         }
     }
 
@@ -286,9 +321,9 @@ impl Line {
         Ended { what, tail: tail.recv_timeout(GONE / 4).unwrap_or_default(), failed }
     }
 
-    fn post(&self, url: &str, document: Vec<u8>, began: Instant) -> Ended {
+    fn post(&self, url: &str, task: &Task, began: Instant) -> Ended {
         let (say, hear) = mpsc::channel();
-        let (to, timeout) = (url.to_string(), self.rules.timeout);
+        let (to, document, timeout) = (url.to_string(), task.document.clone(), self.rules.timeout);
         let begun = std::thread::Builder::new().name("errand post".into()).spawn(move || {
             // Nobody may be there any more to hear it.
             let _ = say.send(post(&to, &document, timeout));
@@ -375,37 +410,21 @@ fn post(url: &str, document: &[u8], timeout: Duration) -> Ended {
     }
 }
 
-impl Rules {
-    /// Adds to the log: when, which output, which errand, how it ended, and what it complained of.
-    fn tell(&self, about: &str, what: &str, tail: &[u8], failed: bool) {
-        if failed {
-            tracing::warn!("{about}: {}: {what}", self.errand);
-        }
-        let Some(log) = &self.log else { return };
-        let mut text = String::new();
-        let now = humantime::format_rfc3339_millis(SystemTime::now());
-        let _ = writeln!(text, "{now} {about}: {}: {what}", self.errand);
-        for line in String::from_utf8_lossy(tail).lines() {
-            let _ = writeln!(text, "    {}", line.trim_end());
-        }
-        let opened = OpenOptions::new().create(true).append(true).open(log);
-        if let Err(e) = opened.and_then(|mut file: File| file.write_all(text.as_bytes())) {
-            tracing::warn!("cannot write the log {log}: {e}");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn rules(folder: &std::path::Path, errand: Errand) -> Rules {
-        let log = Some(folder.join("log").display().to_string());
-        Rules { errand, timeout: Duration::from_secs(20), waiting: 100, at_end: Duration::from_secs(20), log }
+    fn rules(errand: Errand) -> Rules {
+        Rules { errand, timeout: Duration::from_secs(20), waiting: 100, at_end: Duration::from_secs(20) }
     }
 
-    fn task(about: &str) -> Task {
-        Task { about: about.into(), document: b"{\"step\":3}".to_vec(), environment: vec![("STEP", "3".into())] }
+    fn task(folder: &std::path::Path, about: &str) -> Task {
+        Task {
+            about: about.into(),
+            log: Some(folder.join("log").display().to_string()),
+            document: b"{\"step\":3}".to_vec(),
+            environment: vec![("STEP", "3".into())],
+        }
     }
 
     fn command(text: &str) -> Errand {
@@ -423,7 +442,7 @@ mod tests {
         let text = format!("cat >> {0}; echo $STEP >> {0}; echo complaint >&2; exit 4", out.display());
         let errands = Errands::default();
         for n in 0..3 {
-            errands.send("a", &rules(folder.path(), command(&text)), task(&format!("step {n}")));
+            errands.send("a", &rules(command(&text)), task(folder.path(), &format!("step {n}")));
         }
         errands.finish();
         assert_eq!(std::fs::read_to_string(out).unwrap(), "{\"step\":3}3\n".repeat(3));
@@ -440,13 +459,11 @@ mod tests {
     #[test]
     fn a_command_over_its_time_is_killed_with_all_that_it_began() {
         let folder = tempfile::tempdir().unwrap();
-        let rules = Rules {
-            timeout: Duration::from_millis(200),
-            ..rules(folder.path(), command("sleep 100 & echo $! >&2; sleep 100"))
-        };
+        let rules =
+            Rules { timeout: Duration::from_millis(200), ..rules(command("sleep 100 & echo $! >&2; sleep 100")) };
         let errands = Errands::default();
         let began = Instant::now();
-        errands.send("a", &rules, task("x"));
+        errands.send("a", &rules, task(folder.path(), "x"));
         assert!(began.elapsed() < Duration::from_millis(150), "handing over takes no time");
         errands.finish();
         assert!(began.elapsed() < Duration::from_secs(3));
@@ -461,10 +478,10 @@ mod tests {
     #[test]
     fn the_end_of_the_program_is_held_up_no_longer_than_allowed() {
         let folder = tempfile::tempdir().unwrap();
-        let rules = Rules { at_end: Duration::from_millis(100), ..rules(folder.path(), command("sleep 100")) };
+        let rules = Rules { at_end: Duration::from_millis(100), ..rules(command("sleep 100")) };
         let errands = Errands::default();
-        errands.send("a", &rules, task("x"));
-        errands.send("a", &rules, task("y"));
+        errands.send("a", &rules, task(folder.path(), "x"));
+        errands.send("a", &rules, task(folder.path(), "y"));
         std::thread::sleep(Duration::from_millis(50));
         let began = Instant::now();
         errands.finish();
@@ -477,15 +494,17 @@ mod tests {
     #[test]
     fn what_comes_beyond_those_that_may_wait_is_left_out_and_told() {
         let folder = tempfile::tempdir().unwrap();
-        let rules = Rules { waiting: 2, ..rules(folder.path(), command("sleep 0.3")) };
+        let rules = Rules { waiting: 2, ..rules(command("sleep 0.3")) };
         let errands = Errands::default();
         for n in 0..6 {
-            errands.send("a", &rules, task(&format!("step {n}")));
+            errands.send("a", &rules, task(folder.path(), &format!("step {n}")));
         }
         errands.finish();
         let log = log_of(folder.path());
         let (ran, refused) = (log.matches("exit 0").count(), log.matches("2 outputs wait already").count());
         assert_eq!(ran + refused, 6, "{log}");
+        let places: Vec<_> = (0..6).map(|n| log.find(&format!("step {n}:")).unwrap()).collect();
+        assert!(places.is_sorted(), "in their order: {log}");
         assert!((2..=3).contains(&ran), "{log}");
     }
 
@@ -493,9 +512,9 @@ mod tests {
     fn a_command_that_does_not_exist_or_reads_nothing_harms_nobody() {
         let folder = tempfile::tempdir().unwrap();
         let errands = Errands::default();
-        errands.send("a", &rules(folder.path(), command("/no/such/command")), task("x"));
-        let large = Task { document: vec![b' '; 1 << 20], ..task("y") };
-        errands.send("b", &rules(folder.path(), command("true")), large);
+        errands.send("a", &rules(command("/no/such/command")), task(folder.path(), "x"));
+        let large = Task { document: vec![b' '; 1 << 20], ..task(folder.path(), "y") };
+        errands.send("b", &rules(command("true")), large);
         errands.finish();
         let log = log_of(folder.path());
         assert!(log.contains("exit 127") && log.contains("exit 0"), "{log}");
@@ -506,18 +525,33 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let errands = Errands::default();
         let text = "i=0; while [ $i -lt 2000 ]; do echo complaint $i >&2; i=$((i+1)); done";
-        errands.send("a", &rules(folder.path(), command(text)), task("x"));
+        errands.send("a", &rules(command(text)), task(folder.path(), "x"));
         errands.finish();
         let log = log_of(folder.path());
         assert!(log.trim_end().ends_with("complaint 1999") && log.len() < 2 * TAIL, "{log}");
     }
 
     #[test]
+    fn errands_of_one_name_go_one_after_the_other_whatever_their_logs_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let errands = Errands::default();
+        let out = folder.path().join("out");
+        let text = format!("echo begin >> {0}; sleep 0.1; echo end >> {0}", out.display());
+        for n in 0..3 {
+            let log = Some(folder.path().join(format!("log{n}")).display().to_string());
+            errands.send("a", &rules(command(&text)), Task { log, ..task(folder.path(), "x") });
+        }
+        errands.leave_out("a", &rules(command(&text)), task(folder.path(), "y"), "it failed");
+        errands.finish();
+        assert_eq!(std::fs::read_to_string(out).unwrap(), "begin\nend\n".repeat(3));
+        assert!(log_of(folder.path()).ends_with("not run: it failed\n"));
+    }
+
+    #[test]
     fn a_log_that_cannot_be_written_harms_nobody() {
         let folder = tempfile::tempdir().unwrap();
-        let rules = Rules { log: Some("/no/such/folder/log".into()), ..rules(folder.path(), command("true")) };
         let errands = Errands::default();
-        errands.send("a", &rules, task("x"));
+        errands.send("a", &rules(command("true")), task(&folder.path().join("no/such/folder"), "x"));
         errands.finish();
     }
 }
