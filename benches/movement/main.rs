@@ -18,8 +18,13 @@ const WRITERS: u32 = 2;
 /// Name, arrays, KiB of each per rank, outputs measured per round.
 type Load = (&'static str, u32, u32, u32);
 
-const LOADS: [Load; 5] =
-    [("64 KiB", 1, 64, 10), ("1 MiB", 1, 1024, 8), ("8 MiB", 1, 8192, 4), ("64 MiB", 1, 65536, 2), (CHIMERA, 100, 64, 4)];
+const LOADS: [Load; 5] = [
+    ("64 KiB", 1, 64, 10),
+    ("1 MiB", 1, 1024, 8),
+    ("8 MiB", 1, 8192, 4),
+    ("64 MiB", 1, 65536, 2),
+    (CHIMERA, 100, 64, 4),
+];
 const SMALL: [Load; 2] = [("64 KiB", 1, 64, 2), (CHIMERA, 100, 8, 2)];
 const CHIMERA: &str = "100 x 64 KiB";
 
@@ -54,7 +59,11 @@ fn contender(name: &str) -> String {
 
 /// Those that are built.
 fn ours() -> Vec<&'static str> {
-    METHODS.iter().map(|(ours, _)| *ours).filter(|m| registry::find(m.split(' ').next().unwrap_or(m)).is_some()).collect()
+    METHODS
+        .iter()
+        .map(|(ours, _)| *ours)
+        .filter(|m| registry::find(m.split(' ').next().unwrap_or(m)).is_some())
+        .collect()
 }
 
 /// What is measured under one name: a load, the program, its contender.
@@ -69,7 +78,8 @@ fn main() -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(&files)?;
     let rounds = options.size(3, 1);
     let loads: Vec<Load> = if options.small { SMALL.to_vec() } else { LOADS.to_vec() };
-    let told: Vec<String> = loads.iter().map(|(name, n, kib, steps)| format!("{}:{n}:{kib}:{steps}", word(name))).collect();
+    let told: Vec<String> =
+        loads.iter().map(|(name, n, kib, steps)| format!("{}:{n}:{kib}:{steps}", word(name))).collect();
     let told = told.join(",");
 
     let programs: [(&str, Vec<String>); 5] = [
@@ -106,10 +116,8 @@ fn main() -> Result<ExitCode, Failure> {
 
 /// Every contender: label, name, and how it is shown.
 fn contenders() -> Vec<(&'static str, &'static str, String)> {
-    let mut shown = vec![
-        ("raw", "shared", "pwrite, one file".to_string()),
-        ("raw", "each", "pwrite, a file each".to_string()),
-    ];
+    let mut shown =
+        vec![("raw", "shared", "pwrite, one file".to_string()), ("raw", "each", "pwrite, a file each".to_string())];
     shown.extend(ours().into_iter().map(|m| ("thalweg", m, format!("Thalweg {m}"))));
     shown.extend(ADIOS1.iter().map(|m| ("adios1", *m, format!("ADIOS 1.13 {m}"))));
     shown.extend(HDF5.iter().map(|m| ("hdf5", *m, format!("HDF5 {m}"))));

@@ -367,6 +367,8 @@ static void window_get(void *window, uint32_t rank, uint64_t offset, void *bytes
     if (count) memcpy(bytes, ((Window *)window)->parts[rank].start + offset, count);
 }
 
+static const void *window_start(void *window, uint32_t rank) { return ((Window *)window)->parts[rank].start; }
+
 static int window_sync(void *window) { return MPI_Win_sync(((Window *)window)->win); }
 
 static int window_free(void *window) {
@@ -412,6 +414,7 @@ const ThalwegMpiTable *thalweg_mpi_table(void) {
         .window_length = window_length,
         .window_put = window_put,
         .window_get = window_get,
+        .window_start = window_start,
         .window_sync = window_sync,
         .window_free = window_free,
         .window_forget = window_forget,

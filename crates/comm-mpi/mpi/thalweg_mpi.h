@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define THALWEG_MPI_VERSION 1u
+#define THALWEG_MPI_VERSION 2u
 
 /* What `ready` answers. */
 enum {
@@ -87,6 +87,7 @@ typedef struct ThalwegMpiTable {
     uint64_t (*window_length)(void *window, uint32_t rank);
     void (*window_put)(void *window, uint32_t rank, uint64_t offset, const void *bytes, uint64_t count);
     void (*window_get)(void *window, uint32_t rank, uint64_t offset, void *bytes, uint64_t count);
+    const void *(*window_start)(void *window, uint32_t rank); /* where the part begins, for reading */
     int (*window_sync)(void *window);
     int (*window_free)(void *window);     /* collective */
     void (*window_forget)(void *window);  /* without a call into MPI: the memory stays until the process ends */

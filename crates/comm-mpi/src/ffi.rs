@@ -15,7 +15,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// A request or message of MPI.
 type Token = u64;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// `ThalwegMpiTable` of `mpi/thalweg_mpi.h`, where each function is described.
 #[repr(C)]
@@ -59,6 +59,7 @@ pub struct Table {
     window_length: unsafe extern "C" fn(*mut c_void, u32) -> u64,
     window_put: unsafe extern "C" fn(*mut c_void, u32, u64, *const c_void, u64),
     window_get: unsafe extern "C" fn(*mut c_void, u32, u64, *mut c_void, u64),
+    window_start: unsafe extern "C" fn(*mut c_void, u32) -> *const c_void,
     window_sync: unsafe extern "C" fn(*mut c_void) -> c_int,
     window_free: unsafe extern "C" fn(*mut c_void) -> c_int,
     window_forget: unsafe extern "C" fn(*mut c_void),
@@ -593,6 +594,22 @@ impl RawWindow {
         let (table, offset) = (self.comm.library.table, range.start as u64);
         // SAFETY: inside the part, as just checked; the window is mapped until it is freed.
         unsafe { (table.window_get)(self.handle, rank, offset, out.as_mut_ptr().cast(), out.len() as u64) }
+    }
+
+    /// # Panics
+    /// Where the bytes leave the part.
+    pub fn show(&self, rank: u32, range: std::ops::Range<usize>, with: &mut dyn FnMut(&[u8])) {
+        assert!(range.end as u64 <= self.length(rank), "inside the part");
+        if range.is_empty() {
+            return with(&[]);
+        }
+        // SAFETY: inside the part, as just checked; the window is mapped until it is freed, and stays while `self` is
+        // borrowed. Whoever may put there waits for a message that is sent after this: the promise of `SharedWindow::show`.
+        let bytes = unsafe {
+            let start = (self.comm.library.table.window_start)(self.handle, rank).cast::<u8>();
+            std::slice::from_raw_parts(start.add(range.start), range.len())
+        };
+        with(bytes);
     }
 
     /// Orders what this rank wrote and what it reads next.

@@ -64,7 +64,8 @@ impl SharedWindow for Window {
         check::rank(rank, self.core.raw.size())?;
         let range = check::window(rank, self.memory.length(rank), offset, bytes.len())?;
         self.memory.put(rank, range, bytes);
-        Ok(())
+        // Before the message that tells of it.
+        self.memory.sync()
     }
 
     fn get(&self, rank: u32, offset: u64, out: &mut [u8]) -> Result<()> {
@@ -72,6 +73,15 @@ impl SharedWindow for Window {
         check::rank(rank, self.core.raw.size())?;
         let range = check::window(rank, self.memory.length(rank), offset, out.len())?;
         self.memory.get(rank, range, out);
+        Ok(())
+    }
+
+    fn show(&self, offset: u64, length: u64, with: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.memory.ready()?;
+        let own = self.core.raw.rank();
+        let range = check::window(own, self.memory.length(own), offset, check::count(length)?)?;
+        self.memory.sync()?;
+        self.memory.show(own, range, with);
         Ok(())
     }
 

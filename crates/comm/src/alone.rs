@@ -208,6 +208,12 @@ impl SharedWindow for Window {
         Ok(())
     }
 
+    fn show(&self, offset: u64, length: u64, with: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let range = check::window(0, self.length(0), offset, check::count(length)?)?;
+        with(&self.part.borrow()[range]);
+        Ok(())
+    }
+
     fn fence(&self) -> Result<()> {
         Ok(())
     }

@@ -35,6 +35,11 @@ pub fn parts(count: usize, size: u32) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidArgument, format!("{count} parts for {size} ranks")))
 }
 
+/// A number of bytes as memory counts them.
+pub fn count(bytes: u64) -> Result<usize> {
+    usize::try_from(bytes).map_err(|_| Error::new(ErrorKind::OutOfBounds, format!("{bytes} bytes of a shared window")))
+}
+
 /// Bytes inside a rank's part of a shared window; gives the range.
 pub fn window(rank_: u32, part_bytes: u64, offset: u64, count: usize) -> Result<std::ops::Range<usize>> {
     let end = offset.checked_add(count as u64).filter(|end| *end <= part_bytes);

@@ -183,6 +183,10 @@ impl SharedWindow for CountedWindow {
         self.inner.get(rank, offset, out)
     }
 
+    fn show(&self, offset: u64, length: u64, with: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.inner.show(offset, length, with)
+    }
+
     fn fence(&self) -> Result<()> {
         self.counts.add(|c| &c.fences, 1);
         self.inner.fence()

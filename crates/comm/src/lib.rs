@@ -102,6 +102,11 @@ pub trait SharedWindow: Send {
     fn put(&self, rank: u32, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Copies out of the part of `rank`; `OutOfBounds` where it leaves it.
     fn get(&self, rank: u32, offset: u64, out: &mut [u8]) -> Result<()>;
+    /// Shows bytes of this rank's own part without copying them; `OutOfBounds` where they leave it.
+    ///
+    /// What others have put there and told by a message is seen. Nobody may put there until `with` is over, and `with` calls
+    /// nothing of the window: the ranks agree on that.
+    fn show(&self, offset: u64, length: u64, with: &mut dyn FnMut(&[u8])) -> Result<()>;
     /// Makes this rank's writes visible and waits for all ranks of the window.
     fn fence(&self) -> Result<()>;
 }

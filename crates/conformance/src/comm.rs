@@ -48,6 +48,7 @@ pub const CASES: &[Case] = cases![
     duplicates_and_splits_can_be_made_again_and_again,
     a_shared_window_is_seen_by_all_ranks_of_a_node,
     shared_windows_can_be_dropped_in_any_order,
+    what_was_put_and_told_of_is_shown_without_a_fence,
     nobody_can_leave_a_part_of_a_shared_window,
     a_receive_of_what_nobody_sends_ends_in_timeout,
     a_collective_call_that_one_rank_does_not_join_ends_in_timeout,
@@ -485,6 +486,30 @@ fn shared_windows_can_be_dropped_in_any_order(comm: &mut dyn Communicator) {
     }
 }
 
+fn what_was_put_and_told_of_is_shown_without_a_fence(comm: &mut dyn Communicator) {
+    const BYTES: u64 = 100_000;
+    let node = comm.split_by_node().unwrap();
+    let (me, size) = (node.rank(), node.size());
+    let window = node.shared_window(2 * BYTES).unwrap();
+    let (next, before) = ((me + 1) % size, (me + size - 1) % size);
+    for round in 0..10 {
+        let place = u64::from(round % 2) * BYTES;
+        window.put(next, place, &pattern(me + round, BYTES as usize)).unwrap();
+        node.send(next, 3, &[]).unwrap();
+        node.receive(Some(before), 3).unwrap();
+        let mut seen = 0;
+        let mut with = |bytes: &[u8]| {
+            assert!(bytes == pattern(before + round, BYTES as usize), "round {round}");
+            seen += 1;
+        };
+        window.show(place, BYTES, &mut with).unwrap();
+        assert_eq!(seen, 1);
+        // The half is free for the round after the next.
+        node.send(before, 4, &[]).unwrap();
+        node.receive(Some(next), 4).unwrap();
+    }
+}
+
 fn nobody_can_leave_a_part_of_a_shared_window(comm: &mut dyn Communicator) {
     let node = comm.split_by_node().unwrap();
     let window = node.shared_window(16).unwrap();
@@ -493,6 +518,10 @@ fn nobody_can_leave_a_part_of_a_shared_window(comm: &mut dyn Communicator) {
     assert_eq!(kind(window.put(0, u64::MAX, &[0; 7])), out_of_bounds);
     assert_eq!(kind(window.get(0, 17, &mut [])), out_of_bounds);
     assert_eq!(kind(window.get(node.size(), 0, &mut [0])), Some(ErrorKind::InvalidArgument));
+    for (offset, length) in [(0, 17), (16, 1), (u64::MAX, 1), (1, u64::MAX)] {
+        assert_eq!(kind(window.show(offset, length, &mut |_| unreachable!("nothing is there"))), out_of_bounds);
+    }
+    window.show(16, 0, &mut |bytes| assert!(bytes.is_empty())).unwrap();
     window.put(0, 16, &[]).unwrap();
     window.fence().unwrap();
 }

@@ -437,6 +437,14 @@ impl SharedWindow for Window {
         Ok(())
     }
 
+    fn show(&self, offset: u64, length: u64, with: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let own = self.comm.rank();
+        let part = self.parts[own as usize].read().unwrap_or_else(PoisonError::into_inner);
+        let range = check::window(own, part.len() as u64, offset, check::count(length)?)?;
+        with(&part[range]);
+        Ok(())
+    }
+
     fn fence(&self) -> Result<()> {
         self.comm.barrier()
     }

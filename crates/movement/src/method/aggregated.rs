@@ -5,7 +5,7 @@
 //! | who writes   | one rank of each set; `aggregators` is the number of sets, by default one per node and at least one for 64 ranks. Sets are filled from one node first |
 //! | when         | inside `close`; the writer's own large blocks inside `write` |
 //! | where        | `<name>.dir/<name>.<set>`, the writer's group first, the others' behind it in the set's order; the index in `<name>`, by rank 0 |
-//! | what moves   | process groups to the writer, in pieces, straight (`pattern=simple`) or along the chain of the set (`pattern=brigade`); index fragments to rank 0 (one gather), outcomes (reductions) |
+//! | what moves   | process groups to the writer, in pieces, straight (`pattern=simple`) or along the chain of the set (`pattern=brigade`); index fragments up a tree to rank 0, outcomes (reductions) |
 //! | memory       | a rank's own group within the buffer limit, and at most one chunk (`chunk`) more, however many ranks a set has. A rank that passes its group on and has no room left spills to `<name>.spill.<rank>` until close |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks passes an empty process group |
 //! | on failure   | where a writer's store fails, it says so in answer to the next piece: those of its set that are not written yet fail with the same kind, and what is written stays. A rank that fails costs its own group. All ranks return the kind of the lowest failing rank's error, the step is partial. Where a rank is lost and the communicator can go on without it, ranks that it wrote or passed for write a subfile of their own (`<name>.<sets + rank>`), and the survivors close the step: [`crate::parts::step_commit`] |
@@ -24,6 +24,7 @@ use super::{
     Parameters, SPILL_COPY, SYNC, not_open,
 };
 use crate::pack::{Pack, Reach, Writer};
+use crate::parts::node_memory::NodeMemory;
 use crate::parts::nodes;
 use crate::parts::passing::{self, Collect, Pattern};
 use crate::parts::spill::Spill;
@@ -150,6 +151,8 @@ struct Aggregated {
 struct Open {
     output: SubfileOutput,
     role: Role,
+    /// Shared with the ranks of the node.
+    memory: Option<NodeMemory>,
     /// Of a rank that passes its group on, where the buffer was too small.
     spill: Spill,
 }
@@ -186,12 +189,18 @@ impl Method for Aggregated {
     }
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
-        let nodes = nodes::of(request.comm, request.kept).map_err(|e| e.in_object(request.path))?;
-        let role = role(request.comm.rank(), &nodes, self.aggregators);
+        let rank = request.comm.rank();
+        // Others put two pieces at a time into the memory of a rank that writes; along a chain they would be copied on.
+        let room = 2 * self.piece as u64;
+        let wanted = |nodes: &[u32]| if role(rank, nodes, self.aggregators).writes { room } else { 0 };
+        let simple = self.pattern == Pattern::Simple;
+        let asked = nodes::of(request, if simple { Some(&wanted) } else { None });
+        let (nodes, memory) = asked.map_err(|e| e.in_object(request.path))?;
+        let role = role(rank, &nodes, self.aggregators);
         let number = role.writes.then_some(role.set);
         let (output, opened) = SubfileOutput::open(request, role.sets, number, self.sync)?;
         let spill = Spill::new(request.layout, request.path, request.comm.rank(), self.spill_copy);
-        self.open = Some(Open { output, role, spill });
+        self.open = Some(Open { output, role, memory, spill });
         Ok(opened)
     }
 
@@ -223,11 +232,16 @@ impl Method for Aggregated {
             Closing { open: &mut open, ranks: comm.size(), spill_copy: self.spill_copy, header, pack, place: None };
         let mut end = None;
         if files.open.role.writes {
-            end = files.collect(comm, whole, self.pattern, self.sync, &mut part);
+            end = files.collect(comm, whole, self.pattern, self.piece as u64, self.sync, &mut part);
         } else if let Some(written) = files.pass(comm, whole, self.piece).transpose() {
             part.wrote(written);
         }
         let first = part.commit(comm, &mut files, how);
+        if first.is_ok() {
+            // All have met since anybody put anything there.
+            let memory = files.open.memory.take();
+            nodes::keep(&files.open.output.metadata.index.kept, comm, memory);
+        }
         let outcome = step_commit::finish(comm, first, &mut part, &mut files, how)
             .map(|bytes| Closed { bytes })
             .map_err(|e| e.in_group(header.group.clone()).in_object(open.output.path().to_string()));
@@ -259,8 +273,8 @@ impl Closing<'_, '_> {
         let (rank, spill_copy) = (self.open.output.rank(), self.spill_copy);
         let (spill, header) = (self.open.spill.object(), self.header);
         let length = whole.then(|| self.pack.length());
-        let pack = &mut *self.pack;
-        passing::pass(comm, to, length, piece, &mut self.place, &mut |place, sink| {
+        let (pack, memory) = (&mut *self.pack, self.open.memory.as_ref());
+        passing::pass(comm, to, length, piece, memory, &mut self.place, &mut |place, sink| {
             pack.pour(spill, place, header, writer, spill_copy, sink)
         })
         .map_err(|e| e.at_rank(rank))
@@ -288,6 +302,7 @@ impl Closing<'_, '_> {
         comm: &dyn Communicator,
         whole: bool,
         pattern: Pattern,
+        piece: u64,
         sync: bool,
         part: &mut Part,
     ) -> Option<u64> {
@@ -299,7 +314,8 @@ impl Closing<'_, '_> {
                 // Nothing is to be written to a file whose end is not known: the others are told.
                 if let Some(own) = self.open.output.own() {
                     let failed = Error::new(e.kind(), e.what());
-                    Collect { comm, passers, pattern, object: &*own.object, start: 0 }.run(Some(failed), None);
+                    Collect { comm, passers, pattern, object: &*own.object, start: 0, memory: None }
+                        .run(Some(failed), None);
                 }
                 part.fail(e);
                 return None;
@@ -318,7 +334,8 @@ impl Closing<'_, '_> {
         let free = written.as_ref().map_or(start, |w| w.extent.offset + w.extent.length);
         let sync_own = || self.open.output.sync_own();
         let sync: Option<&dyn Fn() -> Result<()>> = if sync { Some(&sync_own) } else { None };
-        let collect = Collect { comm, passers, pattern, object: &*own.object, start: free };
+        let memory = self.open.memory.as_ref().map(|memory| (memory, piece));
+        let collect = Collect { comm, passers, pattern, object: &*own.object, start: free, memory };
         let collected = collect.run(failed, sync);
         if !collected.all || (whole && written.is_none()) || collected.failed.is_some() {
             // What was begun and not finished hides nothing where it is cut off; else the next output does it.

@@ -26,6 +26,7 @@ use super::{
 };
 use crate::pack::{Pack, Reach};
 use crate::parts::exchange::{Exchange, Exchanged};
+use crate::parts::node_memory::NodeMemory;
 use crate::parts::nodes;
 use crate::parts::shared_file::{Closing, SharedFile};
 use crate::parts::step_commit::{self, Part, Written};
@@ -96,23 +97,26 @@ struct Open {
     file: SharedFile,
     /// Their ranks, rank 0 first.
     aggregators: Vec<u32>,
+    /// Shared with the ranks of the node.
+    memory: Option<NodeMemory>,
 }
 
-/// Who may be an aggregator. Collective where the number is not given.
-fn aggregators(request: &OpenRequest<'_>, wanted: u32) -> Result<Vec<u32>> {
-    let ranks = request.comm.size();
+/// Who may be an aggregator.
+///
+/// - `nodes`: by rank, a number for its node; `wanted`: how many, 0 for as many as there are nodes, within bounds.
+fn aggregators(nodes: &[u32], wanted: u32) -> Vec<u32> {
+    let ranks = nodes.len() as u32;
     let spread = |count: u32| (0..count).map(|n| domains::spread(n, count, ranks)).collect();
     if wanted > 0 {
-        return Ok(spread(wanted.min(ranks)));
+        return spread(wanted.min(ranks));
     }
-    let nodes = nodes::of(request.comm, request.kept)?;
     let first: Vec<u32> = (0..).zip(nodes.iter()).filter(|(rank, node)| rank == *node).map(|(rank, _)| rank).collect();
     let least = ranks.div_ceil(SERVED).min(MOST as u32);
-    Ok(if first.len() < least as usize || first.len() > MOST {
+    if first.len() < least as usize || first.len() > MOST {
         spread(least.max(first.len().min(MOST) as u32))
     } else {
         first
-    })
+    }
 }
 
 impl Method for Collective {
@@ -121,10 +125,16 @@ impl Method for Collective {
     }
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
-        let aggregators = aggregators(request, self.aggregators)?;
-        let opens = aggregators.contains(&request.comm.rank());
+        let rank = request.comm.rank();
+        let window = self.buffer / 2;
+        let wanted = |nodes: &[u32]| {
+            if aggregators(nodes, self.aggregators).contains(&rank) { 2 * window } else { 0 }
+        };
+        let (nodes, memory) = nodes::of(request, Some(&wanted)).map_err(|e| e.in_object(request.path))?;
+        let aggregators = aggregators(&nodes, self.aggregators);
+        let opens = aggregators.contains(&rank);
         let (file, opened, _) = SharedFile::open(request, self.sync, self.spill_copy, opens, &[])?;
-        self.open = Some(Open { file, aggregators });
+        self.open = Some(Open { file, aggregators, memory });
         Ok(opened)
     }
 
@@ -144,10 +154,12 @@ impl Method for Collective {
         let mut part = Part::new(open.file.index.rank, comm.size(), pack.length(), failed);
         let how = open.file.index.commit(self.indexing, false);
         let mut files = Closing { file: &mut open.file, ranks: comm.size(), header, pack };
-        let first = match self.exchange(comm, &open.aggregators, &mut part, &mut files) {
-            Ok(()) => part.commit(comm, &mut files, how),
-            Err(lost) => Err(lost),
-        };
+        let exchanged = self.exchange(comm, &open.aggregators, open.memory.as_ref(), &mut part, &mut files);
+        let first = exchanged.and_then(|()| part.commit(comm, &mut files, how));
+        if first.is_ok() {
+            // All have met since anybody put anything there.
+            nodes::keep(&files.file.index.kept, comm, open.memory);
+        }
         let outcome = step_commit::finish(comm, first, &mut part, &mut files, how);
         let path = open.file.index.path.clone();
         open.file.close(part.is_indexed());
@@ -164,6 +176,7 @@ impl Collective {
         &self,
         comm: &dyn Communicator,
         aggregators: &[u32],
+        memory: Option<&NodeMemory>,
         part: &mut Part,
         files: &mut Closing<'_, '_>,
     ) -> Result<()> {
@@ -199,6 +212,7 @@ impl Collective {
             object: if is_aggregator { Some(files.file.opened()?) } else { None },
             window: self.buffer / 2,
             piece: PIECE.min(self.buffer / 2),
+            memory,
             sync: self.sync,
         };
         let Exchanged { own, others, held } = exchange.run()?;

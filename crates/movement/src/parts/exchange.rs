@@ -4,14 +4,15 @@
 //! | message | from | to | says |
 //! |---|---|---|---|
 //! | part | a rank with bytes in a domain | its aggregator | which bytes it has |
-//! | call | an aggregator | such a rank | which of them to send now |
-//! | data | the rank | the aggregator | these bytes, or why there are none |
+//! | call | an aggregator | such a rank | which of them to send now, and where to put them in memory that both see ([`super::node_memory`]), if they do |
+//! | data | the rank | the aggregator | these bytes, or that they are put there, or why there are none |
 //! | done | the aggregator | the rank | its bytes are written, or why not |
 //!
 //! An aggregator calls for two windows of its domain at a time and writes one while the other fills. All ranks answer whatever comes
 //! next, also while they wait for something else, so that none can keep another waiting for good. Nobody sends bytes
 //! that were not called for: what waits on an aggregator is never more than its two windows.
 
+use super::node_memory::NodeMemory;
 use crate::pack::{Laid, reserve};
 use crate::plan::domains::{self, Domains};
 use std::borrow::Cow;
@@ -32,6 +33,9 @@ const CALL: u8 = 2;
 const DATA: u8 = 3;
 const DONE: u8 = 4;
 
+/// In a call: the bytes are to be sent.
+const SEND: u64 = u64::MAX;
+
 /// One rank's view of an exchange.
 pub struct Exchange<'x> {
     /// All ranks.
@@ -50,6 +54,8 @@ pub struct Exchange<'x> {
     pub window: u64,
     /// Most bytes of a message.
     pub piece: u64,
+    /// Shared with the ranks of this node; an aggregator's part has room for two windows.
+    pub memory: Option<&'x NodeMemory>,
     /// Bytes are to be durable before their ranks hear of it.
     pub sync: bool,
 }
@@ -81,9 +87,12 @@ struct Piece {
 enum State {
     /// This rank's own.
     Own,
-    Called,
+    /// Called for, to be put in memory or not.
+    Called { put: bool },
     /// The message, its head included.
     Here(Vec<u8>),
+    /// In memory, where its window is.
+    Put,
     /// Its rank could not read it.
     Missing,
 }
@@ -91,11 +100,13 @@ enum State {
 struct Window {
     extent: Extent,
     pieces: Vec<Piece>,
+    /// Where it is in this rank's part of the memory, for ranks that put their bytes there.
+    room: u64,
 }
 
 impl Window {
     fn is_full(&self) -> bool {
-        !self.pieces.iter().any(|p| matches!(p.state, State::Called))
+        !self.pieces.iter().any(|p| matches!(p.state, State::Called { .. }))
     }
 }
 
@@ -110,6 +121,8 @@ struct Duty<'o> {
     /// First byte that was not called for.
     next: u64,
     windows: VecDeque<Window>,
+    /// Where the next one is in this rank's part of the memory.
+    room: u64,
     /// Most bytes of others in the windows at one time.
     held: u64,
     /// From which byte on nothing is safe, and why.
@@ -176,13 +189,15 @@ impl Exchange<'_> {
                 self.tell(duty, &mut own)?;
             }
             let Message { from, bytes, .. } = self.comm.receive(None, TAG)?;
-            let (kind, code, extent) = {
+            let (kind, code, extent, room) = {
                 let mut c = Cursor::new(&bytes, ByteOrder::NATIVE, 0);
-                (c.u8("kind")?, c.u8("code")?, Extent::new(c.u64("place")?, c.u64("length")?))
+                let (kind, code, extent) =
+                    (c.u8("kind")?, c.u8("code")?, Extent::new(c.u64("place")?, c.u64("length")?));
+                (kind, code, extent, if kind == CALL { c.u64("room")? } else { SEND })
             };
             match (kind, &mut duty) {
                 (PART, Some(duty)) => self.heard(duty, from, extent)?,
-                (CALL, _) => self.answer(from, extent, &mut own)?,
+                (CALL, _) => self.answer(from, extent, room, &mut own)?,
                 (DATA, Some(duty)) => duty.take(from, code, extent, bytes)?,
                 (DONE, _) if waiting > 0 => {
                     waiting -= 1;
@@ -236,29 +251,46 @@ impl Exchange<'_> {
         }
         let extent = self.domains.round(duty.domain, duty.next, self.window);
         let mut pieces = Vec::new();
+        let room = duty.room;
+        duty.room = self.window - room;
         let first = duty.senders.partition_point(|s| s.extent.offset + s.extent.length <= extent.offset);
         for (sender, s) in duty.senders.iter().enumerate().skip(first).take_while(|(_, s)| s.extent.meets(extent)) {
             for part in domains::pieces(domains::shared_part(s.extent, extent), self.piece) {
-                let state = if s.rank == self.comm.rank() { State::Own } else { State::Called };
-                if let State::Called = state {
-                    self.comm.send(s.rank, TAG, &message(CALL, 0, part))?;
+                let put = self.memory.is_some_and(|memory| memory.reaches(s.rank));
+                let state = if s.rank == self.comm.rank() { State::Own } else { State::Called { put } };
+                if let State::Called { put } = state {
+                    let mut call = message(CALL, 0, part);
+                    call.put_u64(if put { room + part.offset - extent.offset } else { SEND });
+                    self.comm.send(s.rank, TAG, &call)?;
                 }
                 pieces.push(Piece { sender, extent: part, state });
             }
         }
         duty.next += extent.length;
-        duty.windows.push_back(Window { extent, pieces });
+        duty.windows.push_back(Window { extent, pieces, room });
         let others = duty.windows.iter().flat_map(|w| &w.pieces).filter(|p| !matches!(p.state, State::Own));
         duty.held = duty.held.max(others.map(|p| p.extent.length).sum());
         Ok(())
     }
 
-    /// Sends what an aggregator has called for.
-    fn answer(&self, to: u32, extent: Extent, own: &mut Result<()>) -> Result<()> {
+    /// Sends what an aggregator has called for, or puts it where it said.
+    fn answer(&self, to: u32, extent: Extent, room: u64, own: &mut Result<()>) -> Result<()> {
         if domains::shared_part(self.place, extent) != extent {
             return Err(unexpected(to));
         }
+        let put = |parts: &[Cow<'_, [u8]>]| -> Result<()> {
+            let mut at = room;
+            for part in parts {
+                self.memory.ok_or_else(|| unexpected(to))?.put(to, at, part)?;
+                at += part.len() as u64;
+            }
+            Ok(())
+        };
         let bytes = match self.own_part(extent) {
+            Ok(parts) if room != SEND => {
+                put(&parts)?;
+                message(DATA, 0, extent)
+            }
             Ok(parts) => {
                 let mut bytes = Vec::with_capacity(HEAD + extent.length as usize);
                 bytes.put(&message(DATA, 0, extent));
@@ -289,12 +321,33 @@ impl Exchange<'_> {
         if duty.failed.is_some() {
             return;
         }
+        let is_put = window.pieces.iter().any(|p| matches!(p.state, State::Put));
+        match self.memory.filter(|_| is_put) {
+            None => self.write_pieces(duty, &window, &[], own),
+            Some(memory) => {
+                let shown = memory.show(window.room, window.extent.length, |put| {
+                    self.write_pieces(duty, &window, put, own);
+                    Ok(())
+                });
+                if let Err(e) = shown {
+                    duty.failed.get_or_insert((window.extent.offset, e.at_rank(self.comm.rank())));
+                }
+            }
+        }
+    }
+
+    /// - `put`: the window in memory.
+    fn write_pieces(&self, duty: &mut Duty<'_>, window: &Window, put: &[u8], own: &mut Result<()>) {
         // Runs without a gap; there is one where a rank could not read its bytes.
         let mut runs: Vec<(u64, Vec<Cow<'_, [u8]>>)> = Vec::new();
         let mut end = None;
         for piece in &window.pieces {
             let parts = match &piece.state {
                 State::Here(bytes) => vec![Cow::Borrowed(&bytes[HEAD..])],
+                State::Put => {
+                    let at = (piece.extent.offset - window.extent.offset) as usize;
+                    vec![Cow::Borrowed(&put[at..at + piece.extent.length as usize])]
+                }
                 State::Own => match self.own_part(piece.extent) {
                     Ok(parts) => parts,
                     Err(e) => {
@@ -305,7 +358,7 @@ impl Exchange<'_> {
                         continue;
                     }
                 },
-                State::Called | State::Missing => continue,
+                State::Called { .. } | State::Missing => continue,
             };
             if end != Some(piece.extent.offset) {
                 runs.push((piece.extent.offset, Vec::new()));
@@ -355,7 +408,8 @@ impl<'o> Duty<'o> {
     fn of(object: &'o dyn WriteObject, domain: Extent) -> Duty<'o> {
         let windows = VecDeque::with_capacity(2);
         let unknown = domain.length;
-        Duty { object, domain, senders: Vec::new(), unknown, next: domain.offset, windows, held: 0, failed: None }
+        let senders = Vec::new();
+        Duty { object, domain, senders, unknown, next: domain.offset, windows, room: 0, held: 0, failed: None }
     }
 
     fn is_over(&self) -> bool {
@@ -367,15 +421,15 @@ impl<'o> Duty<'o> {
     fn take(&mut self, from: u32, code: u8, extent: Extent, bytes: Vec<u8>) -> Result<()> {
         let window = self.windows.iter_mut().find(|w| w.extent.meets(extent)).ok_or_else(|| unexpected(from))?;
         let at = window.pieces.partition_point(|p| p.extent.offset < extent.offset);
-        let called = window
-            .pieces
-            .get_mut(at)
-            .filter(|p| p.extent == extent && matches!(p.state, State::Called) && self.senders[p.sender].rank == from);
+        let called = window.pieces.get_mut(at).filter(|p| p.extent == extent && self.senders[p.sender].rank == from);
         let piece = called.ok_or_else(|| unexpected(from))?;
+        let State::Called { put } = piece.state else { return Err(unexpected(from)) };
         if code > 0 {
             self.senders[piece.sender].failed = Some(ErrorKind::from_code(code));
             piece.state = State::Missing;
-        } else if bytes.len() as u64 == HEAD as u64 + extent.length {
+        } else if put && bytes.len() == HEAD {
+            piece.state = State::Put;
+        } else if !put && bytes.len() as u64 == HEAD as u64 + extent.length {
             piece.state = State::Here(bytes);
         } else {
             return Err(unexpected(from));
@@ -394,13 +448,18 @@ mod tests {
     use thalweg_bp::process_group::Header;
     use thalweg_bp::shape::Shape;
     use thalweg_bp::statistics::Level;
-    use thalweg_comm::threads;
+    use thalweg_comm::threads::Machine;
     use thalweg_store::memory::Memory;
     use thalweg_store::{OpenWrite, Store};
     use thalweg_types::ElementType;
 
     #[test]
     fn a_buffer_far_smaller_than_a_group_is_enough_and_no_byte_is_missing() {
+        // By messages alone, by both, and through memory alone.
+        [1, 5, 24].into_iter().for_each(no_byte_is_missing);
+    }
+
+    fn no_byte_is_missing(ranks_per_node: u32) {
         const RANKS: u32 = 24;
         let (window, stripe, aggregators) = (10_000, 3000, 5);
         let writers: Vec<u32> = (0..aggregators).map(|n| spread(n, aggregators, RANKS)).collect();
@@ -409,8 +468,12 @@ mod tests {
         let sizes: Vec<u64> = (0..RANKS).map(|rank| 2000 + u64::from(rank % 7 == 3) * 200_000).collect();
         let places: Vec<Extent> = shared_by_all(1234, &sizes).unwrap().iter().map(|p| p.extent).collect();
         let all = Extent::new(1234, sizes.iter().sum());
-        let held = threads::run(RANKS, |comm| {
+        let held = Machine::new(RANKS).ranks_per_node(ranks_per_node).run(|comm| {
             let rank = comm.rank();
+            let nodes: Vec<u32> = (0..RANKS).map(|rank| rank - rank % ranks_per_node).collect();
+            let room = if writers.contains(&rank) { 2 * window } else { 0 };
+            let shared = comm.split_by_node().unwrap().shared_window(room).unwrap();
+            let memory = (ranks_per_node > 1).then(|| NodeMemory::new(1, room, Some(shared), &nodes, rank));
             let header = Header { group: "g".into(), time_index: 1, ..Header::default() };
             let writer = Writer { rank, ranks: RANKS, run: 1, file_index: 0 };
             let place = places[rank as usize];
@@ -445,6 +508,7 @@ mod tests {
                 object: writers.contains(&rank).then_some(&*object),
                 window,
                 piece: 1500,
+                memory: memory.as_ref(),
                 sync: false,
             };
             let done = exchange.run().unwrap();

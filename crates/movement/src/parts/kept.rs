@@ -9,6 +9,7 @@
 use super::drains::{self, Drains};
 use super::errands::Errands;
 use super::live_index::LiveIndex;
+use super::node_memory::Memories;
 use super::nodes::Nodes;
 use super::slot::Sizes;
 use crate::events::Events;
@@ -68,6 +69,7 @@ pub struct Kept {
     in_use: Arc<Mutex<HashSet<String>>>,
     sizes: Mutex<Sizes>,
     nodes: Mutex<Nodes>,
+    memories: Mutex<Memories>,
     drains: Mutex<Drains>,
     events: Events,
     /// Files that are held between outputs, by name.
@@ -240,6 +242,11 @@ impl Kept {
     /// What the last output of each group was like.
     pub fn sizes(&self) -> MutexGuard<'_, Sizes> {
         lock(&self.sizes)
+    }
+
+    /// Memory that is shared with ranks of the node, where no output uses it.
+    pub fn memories(&self) -> MutexGuard<'_, Memories> {
+        lock(&self.memories)
     }
 
     /// Which ranks are on which node.

@@ -16,6 +16,7 @@
 //! | [`spill`] | where blocks go that find no room in the buffer while their place is not known |
 //! | [`writing_turn`] | a rank writes when the one before it at its target has |
 //! | [`nodes`] | which ranks share a node, asked once |
+//! | [`node_memory`] | memory that ranks of a node share, kept between outputs |
 //! | [`passing`] | process groups passed to the rank that writes for a set, a piece at a time |
 //! | [`exchange`] | process groups reach the ranks that write their stripes, a bounded number of bytes at a time |
 //! | [`errands`] | commands and notices that follow an output, beside the program |
@@ -35,6 +36,7 @@ pub mod flight;
 pub mod kept;
 pub mod levels;
 pub mod live_index;
+pub mod node_memory;
 pub mod nodes;
 pub mod open_index;
 pub mod passing;

@@ -1,13 +1,15 @@
-//! Which ranks share a node: asked once, then remembered.
+//! Which ranks share a node, and memory that they share: asked once, then remembered.
 //!
 //! | question | answer |
 //! |---|---|
-//! | calls | one reduction; the first time a split by node, a reduction and a gather to all as well |
-//! | memory | 4 bytes per rank |
+//! | calls | one reduction; the first time a split by node, a reduction and a gather to all as well, and where memory is wanted a split, a window and a reduction |
+//! | memory | 4 bytes per rank, and what is wanted |
 //!
 //! What is remembered is used only where all ranks remember the same: they compare a checksum of it.
 
 use super::kept::Kept;
+use super::node_memory::NodeMemory;
+use crate::method::OpenRequest;
 use std::collections::HashMap;
 use std::sync::Arc;
 use thalweg_bp::checksum::crc32c;
@@ -17,22 +19,66 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// Nodes by rank and size of the communicator that was asked.
 pub type Nodes = HashMap<(u32, u32), Arc<Vec<u32>>>;
 
-/// Collective: by rank, a number for its node: the lowest rank there.
+/// Collective: by rank, a number for its node: the lowest rank there; and memory shared with the ranks of this node.
+///
+/// - `wanted`: given the nodes, bytes that others may put into this rank's part. `None`, on all ranks: no memory. Where no
+///   two ranks share a node there is none either.
+///
+/// The memory is taken out of what is kept, for [`keep`] to put it back when all ranks have closed the output.
 ///
 /// # Errors
 /// A lost rank.
-pub fn of(comm: &dyn Communicator, kept: &Kept) -> Result<Arc<Vec<u32>>> {
+pub fn of(
+    request: &OpenRequest<'_>,
+    wanted: Option<&dyn Fn(&[u32]) -> u64>,
+) -> Result<(Arc<Vec<u32>>, Option<NodeMemory>)> {
+    let (comm, kept) = (request.comm, &**request.kept);
     let key = (comm.rank(), comm.size());
     if comm.size() == 1 {
-        return Ok(Arc::new(vec![0]));
+        return Ok((Arc::new(vec![0]), None));
     }
     let known = kept.nodes().get(&key).cloned();
     let sum = known.as_ref().map_or(0, |nodes| 1 << 32 | u64::from(sum_of(nodes)));
+    let fits = |memory: &NodeMemory| match (&known, wanted) {
+        (Some(nodes), Some(wanted)) => memory.own >= wanted(nodes),
+        _ => false,
+    };
+    let had = wanted.and_then(|_| kept.memories().remove(&key));
+    let id = had.as_ref().filter(|had| fits(had)).map_or(0, |had| had.id);
     // The largest and, upside down, the smallest.
-    let seen = comm.all_reduce(&[sum, !sum], Reduce::Max)?;
-    if let Some(nodes) = known.filter(|_| seen == [sum, !sum]) {
-        return Ok(nodes);
+    let numbers = [sum, !sum, id, !id];
+    let seen = comm.all_reduce(&numbers, Reduce::Max)?;
+    let nodes = match known.filter(|_| seen[..2] == numbers[..2]) {
+        Some(nodes) => nodes,
+        None => ask(comm, kept, key)?,
+    };
+    let shares = nodes.iter().enumerate().any(|(rank, node)| rank as u32 != *node);
+    let Some(wanted) = wanted.filter(|_| shares) else { return Ok((nodes, None)) };
+    if id > 0 && seen[2..] == numbers[2..] {
+        return Ok((nodes, had));
     }
+    // As large as any output wanted it, so that two kinds of output do not make it anew in turns.
+    let own = wanted(&nodes).max(had.map_or(0, |had| had.own));
+    let window = comm.split_by_node()?.shared_window(own);
+    let number = if comm.rank() == 0 { request.run | 1 } else { 0 };
+    let made = comm.all_reduce(&[number, u64::from(window.is_err())], Reduce::Max)?;
+    if let Err(e) = &window {
+        tracing::warn!("ranks of this node share no memory, so that bytes travel in messages: {e}");
+    }
+    let window = window.ok().filter(|_| made[1] == 0);
+    let memory = NodeMemory::new(made[0], own, window, &nodes, comm.rank());
+    Ok((nodes, Some(memory)))
+}
+
+/// Keeps the memory for the next output.
+pub fn keep(kept: &Kept, comm: &dyn Communicator, memory: Option<NodeMemory>) {
+    if let Some(memory) = memory {
+        kept.memories().insert((comm.rank(), comm.size()), memory);
+    }
+}
+
+/// Collective.
+fn ask(comm: &dyn Communicator, kept: &Kept, key: (u32, u32)) -> Result<Arc<Vec<u32>>> {
     let lowest = comm.split_by_node()?.all_reduce(&[u64::from(comm.rank())], Reduce::Min)?;
     let own = lowest.first().map_or(key.0, |lowest| *lowest as u32);
     let all = comm.all_gather(&own.to_le_bytes())?;
@@ -50,30 +96,79 @@ fn sum_of(nodes: &[u32]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::method::Mode;
     use thalweg_comm::counting::Counting;
     use thalweg_comm::threads::Machine;
+    use thalweg_layout::Layout;
+
+    fn asked(comm: &dyn Communicator, kept: &Arc<Kept>, own: Option<u64>) -> (Arc<Vec<u32>>, Option<NodeMemory>) {
+        let store = Arc::new(thalweg_store::Memory::new());
+        let layout: Arc<dyn Layout> = Arc::new(thalweg_layout::Direct::new(store).unwrap());
+        let (path, group, mode) = ("x.bp", "g", Mode::Write);
+        let request = OpenRequest { comm, layout: &layout, path, group, mode, run: 7, kept, arrays: &[] };
+        let wanted = own.map(|own| move |_: &[u32]| own);
+        of(&request, wanted.as_ref().map(|w| w as &dyn Fn(&[u32]) -> u64)).unwrap()
+    }
 
     #[test]
     fn ranks_of_a_node_are_found_together_and_asked_for_once() {
         Machine::new(7).ranks_per_node(3).run(|comm| {
-            let kept = Kept::new();
+            let kept = Arc::new(Kept::new());
             let comm = Counting::new(Box::new(comm));
             for _ in 0..3 {
-                assert_eq!(*of(&comm, &kept).unwrap(), [0, 0, 0, 3, 3, 3, 6]);
+                assert_eq!(*asked(&comm, &kept, None).0, [0, 0, 0, 3, 3, 3, 6]);
             }
             let counts = comm.counts().snapshot();
-            assert_eq!((counts.all_gathers, counts.splits), (1, 1), "{counts:?}");
+            assert_eq!((counts.all_gathers, counts.splits, counts.windows), (1, 1, 0), "{counts:?}");
         });
     }
 
     #[test]
     fn what_only_some_ranks_remember_is_asked_for_again() {
         Machine::new(4).ranks_per_node(2).run(|comm| {
-            let kept = Kept::new();
+            let kept = Arc::new(Kept::new());
             if comm.rank() == 2 {
                 kept.nodes().insert((2, 4), Arc::new(vec![0, 0, 0, 0]));
             }
-            assert_eq!(*of(&comm, &kept).unwrap(), [0, 0, 2, 2]);
+            assert_eq!(*asked(&comm, &kept, None).0, [0, 0, 2, 2]);
+        });
+    }
+
+    #[test]
+    fn memory_is_made_once_and_again_where_a_rank_has_lost_it_or_wants_more() {
+        Machine::new(5).ranks_per_node(2).run(|comm| {
+            let kept = Arc::new(Kept::new());
+            let rank = comm.rank();
+            for (output, own) in [100, 60, 100, 100, 101].into_iter().enumerate() {
+                let counting = Counting::new(comm.duplicate().unwrap());
+                let memory = asked(&counting, &kept, Some(if rank % 2 == 0 { own } else { 0 })).1.unwrap();
+                // At first, after rank 3 has lost its own, and for more.
+                assert_eq!(counting.counts().snapshot().splits, [2, 0, 0, 1, 1][output], "output {output}");
+                assert_eq!(memory.own, if rank % 2 == 0 { own.max(100) } else { 0 });
+                assert!(
+                    memory.reaches(rank) && memory.reaches(rank ^ 1) == (rank < 4) && !memory.reaches((rank + 2) % 5)
+                );
+                if rank == 1 || rank == 3 {
+                    memory.put(rank - 1, 40, &[rank as u8; 20]).unwrap();
+                    assert!(
+                        memory.put(rank - 1, 90, &[0; 20]).is_err() && memory.put((rank + 2) % 4, 0, &[0]).is_err()
+                    );
+                    comm.send(rank - 1, 1, &[]).unwrap();
+                } else if rank < 4 {
+                    comm.receive(Some(rank + 1), 1).unwrap();
+                    memory.show(40, 20, |bytes| Ok(assert_eq!(bytes, [rank as u8 + 1; 20]))).unwrap();
+                }
+                if output != 2 || rank != 3 {
+                    keep(&kept, &comm, Some(memory));
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn ranks_on_nodes_of_their_own_share_nothing() {
+        Machine::new(3).ranks_per_node(1).run(|comm| {
+            assert!(asked(&comm, &Arc::new(Kept::new()), Some(10)).1.is_none());
         });
     }
 }

@@ -6,6 +6,7 @@
 //! | simple | the ranks pass one after the other, each straight to the writer |
 //! | brigade | the set is a chain: each rank passes its own group to the one before it, then all that comes from the one behind |
 //! | memory | pieces of half a chunk: a rank holds the one it fills, passes on or writes, and one more that it has asked for |
+//! | on one node | simple: the two pieces are places in the writer's part of memory that both see ([`super::node_memory`]): a rank fills one while the other is written from there, and what is sent says only that it is full |
 //! | small messages | a size, a place, an outcome per rank; an answer per piece |
 //! | a store that fails | the answer to the next piece says so, and goes up the chain; what was not written yet is given up |
 //! | a rank that fails | says so in place of its last piece; its place stays a hole |
@@ -14,14 +15,15 @@
 //! | message | to | says |
 //! |---|---|---|
 //! | size | the writer | bytes of a group; all ones: there is none |
-//! | place | a rank | why not (0: write), its place, whom to pass to, who passes to it and how many groups |
-//! | piece | whom to pass to | a flag, 7 bytes of nothing, bytes of a group |
+//! | place | a rank | why not (0: write), its place, whom to pass to, who passes to it and how many groups; where to put its first piece (0 or 1), and how long pieces may be there (0: pieces are messages) |
+//! | piece | whom to pass to | a flag, 7 bytes of nothing, bytes of a group, or how many were put |
 //! | answer | whoever passed a piece | 0: the next one may come; else no more is wanted, and why |
 //! | outcome | a rank | 0: its group is written; else why not |
 //!
 //! Source: Lofstead et al., "Petascale IO Using The Adaptable IO System", CUG 2009: aggregation, simple and as a brigade.
 //! Differs: a piece is sent when it is asked for, so that no memory grows with the number of ranks.
 
+use super::node_memory::NodeMemory;
 use super::step_commit::Written;
 use crate::plan;
 use std::io::IoSlice;
@@ -87,7 +89,7 @@ pub type Pour<'p> = dyn FnMut(Extent, &mut dyn FnMut(&[u8]) -> Result<()>) -> Re
 /// On a rank that does not write: passes its group on, and what comes from ranks behind it.
 ///
 /// - `length`: bytes of the group; `None`: this rank has failed, and only says so.
-/// - `piece`: bytes passed at a time.
+/// - `piece`: bytes passed at a time; `memory`: shared with the ranks of this node.
 /// - `place`: set to where the group was to lie in the writer's file, once the writer has said so.
 ///
 /// Returns what was written of this rank. `None` where a rank was lost on the way, so that the group has to be written
@@ -100,10 +102,11 @@ pub fn pass(
     writer: u32,
     length: Option<u64>,
     piece: usize,
+    memory: Option<&NodeMemory>,
     place: &mut Option<Extent>,
     pour: &mut Pour<'_>,
 ) -> Result<Option<Written>> {
-    match pass_on(comm, writer, length, piece, place, pour) {
+    match pass_on(comm, writer, length, piece, memory, place, pour) {
         Err(e) if e.kind() == ErrorKind::PeerLost => Ok(None),
         other => other,
     }
@@ -114,6 +117,7 @@ fn pass_on(
     writer: u32,
     length: Option<u64>,
     piece: usize,
+    memory: Option<&NodeMemory>,
     place: &mut Option<Extent>,
     pour: &mut Pour<'_>,
 ) -> Result<Option<Written>> {
@@ -131,6 +135,12 @@ fn pass_on(
         size: piece.max(1),
         left: length,
         piece: Vec::new(),
+        in_memory: memory.filter(|_| said_place.room > 0).map(|memory| InMemory {
+            memory,
+            room: said_place.room,
+            place: said_place.first % 2,
+            filled: 0,
+        }),
         unanswered: false,
         stop: None,
     };
@@ -161,6 +171,10 @@ struct Place {
     to: u32,
     from: u32,
     groups: u32,
+    /// Which of the two places in memory the first piece is put to.
+    first: u32,
+    /// Bytes of each; 0: pieces are messages.
+    room: u64,
 }
 
 impl Place {
@@ -168,7 +182,8 @@ impl Place {
         let mut out = Vec::new();
         out.put_u8(self.refused.map_or(0, number));
         out.put_u64(self.offset);
-        [self.to, self.from, self.groups].into_iter().for_each(|n| out.put_u32(n));
+        [self.to, self.from, self.groups, self.first].into_iter().for_each(|n| out.put_u32(n));
+        out.put_u64(self.room);
         out
     }
 
@@ -177,7 +192,8 @@ impl Place {
         let mut c = Cursor::new(bytes, ByteOrder::NATIVE, 0);
         c.u8("outcome")?;
         let offset = c.u64("place")?;
-        Ok(Place { refused, offset, to: c.u32("rank")?, from: c.u32("rank")?, groups: c.u32("groups")? })
+        let (to, from, groups) = (c.u32("rank")?, c.u32("rank")?, c.u32("groups")?);
+        Ok(Place { refused, offset, to, from, groups, first: c.u32("first")?, room: c.u64("room")? })
     }
 }
 
@@ -206,12 +222,45 @@ struct Out<'c> {
     /// Bytes of this rank's group that are not in a piece yet.
     left: u64,
     piece: Vec<u8>,
+    /// Where pieces go that are no messages.
+    in_memory: Option<InMemory<'c>>,
     unanswered: bool,
     stop: Option<Stop>,
 }
 
+/// Where a rank puts its pieces, by turns in two places of the writer's memory.
+struct InMemory<'c> {
+    memory: &'c NodeMemory,
+    /// Bytes of a place.
+    room: u64,
+    /// The one that is filled now, and how far.
+    place: u32,
+    filled: u64,
+}
+
 impl Out<'_> {
-    fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+    fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.in_memory.is_some() { self.put(bytes) } else { self.add(bytes) }
+    }
+
+    fn put(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            if self.in_memory.as_ref().is_some_and(|put| put.filled == put.room) {
+                self.end(MORE)?;
+            }
+            // The piece before is taken only when the one before that is written, which was in this place.
+            self.answered()?;
+            let Some(put) = &mut self.in_memory else { break };
+            let n = bytes.len().min(usize::try_from(put.room - put.filled).unwrap_or(usize::MAX));
+            let at = u64::from(put.place) * put.room + put.filled;
+            put.memory.put(self.to, at, &bytes[..n])?;
+            put.filled += n as u64;
+            bytes = &bytes[n..];
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             if self.piece.len() == self.size + HEAD {
                 self.end(MORE)?;
@@ -231,6 +280,11 @@ impl Out<'_> {
 
     fn end(&mut self, flag: u8) -> Result<()> {
         let mut piece = std::mem::take(&mut self.piece);
+        if let Some(put) = &mut self.in_memory {
+            piece.resize(HEAD, flag);
+            piece.put_u64(put.filled);
+            (put.place, put.filled) = (1 - put.place, 0);
+        }
         if piece.is_empty() {
             piece.resize(HEAD, flag);
         }
@@ -316,9 +370,19 @@ struct Passer {
     told: bool,
     /// It has a place, and waits for an outcome.
     waits: bool,
+    /// It puts its pieces into this rank's memory: in which of the two places the next one is, and how long they are.
+    puts: Option<(u32, u64)>,
     whole: bool,
     /// Why it is not whole, where that is not the store's fault.
     why: ErrorKind,
+}
+
+/// The two places in this rank's memory that others put pieces to.
+struct Slots {
+    /// Where the next one goes that is not told of yet.
+    next: u32,
+    /// Nobody puts there who has not been told to.
+    trusted: bool,
 }
 
 /// Collects the groups of a set: on the rank that writes it.
@@ -333,6 +397,8 @@ pub struct Collect<'c> {
     pub object: &'c dyn WriteObject,
     /// First byte behind the writer's own group.
     pub start: u64,
+    /// Shared with the ranks of this node, and the bytes of a piece there.
+    pub memory: Option<(&'c NodeMemory, u64)>,
 }
 
 impl Collect<'_> {
@@ -342,13 +408,14 @@ impl Collect<'_> {
     /// - `failed`: nothing can be written, for this reason.
     pub fn run(&self, failed: Option<Error>, sync: Option<&dyn Fn() -> Result<()>>) -> Collected {
         let mut collected = Collected { end: self.start, all: true, failed, unsynced: false };
+        let mut slots = Slots { next: 0, trusted: self.pattern == Pattern::Simple };
         let mut passers = self.places(&mut collected);
         if self.pattern == Pattern::Brigade {
-            (0..passers.len()).for_each(|i| self.tell_place(&mut passers, i, &collected));
+            (0..passers.len()).for_each(|i| self.tell_place(&mut passers, i, &slots, &collected));
         }
         let mut i = 0;
         while i < passers.len() {
-            i = self.next(&mut passers, i, &mut collected, sync.is_none());
+            i = self.next(&mut passers, i, &mut slots, &mut collected, sync.is_none());
         }
         if let (Some(sync), None) = (sync, &collected.failed)
             && let Err(e) = sync()
@@ -386,13 +453,14 @@ impl Collect<'_> {
             written: 0,
             told: false,
             waits: false,
+            puts: None,
             whole: false,
             why: ErrorKind::PeerLost,
         };
         ranks.into_iter().zip(places).map(passer).collect()
     }
 
-    fn tell_place(&self, passers: &mut [Passer], i: usize, collected: &Collected) {
+    fn tell_place(&self, passers: &mut [Passer], i: usize, slots: &Slots, collected: &Collected) {
         let refused = collected.failed.as_ref().map(Error::kind);
         let (to, from) = match self.pattern {
             Pattern::Simple => (self.comm.rank(), NOBODY),
@@ -402,8 +470,11 @@ impl Collect<'_> {
             ),
         };
         let groups = if from == NOBODY { 0 } else { (passers.len() - i - 1) as u32 };
-        let place = Place { refused, offset: passers[i].place.offset, to, from, groups };
+        let reached = self.memory.filter(|(memory, _)| slots.trusted && memory.reaches(passers[i].rank));
+        let room = reached.map_or(0, |(_, piece)| piece);
+        let place = Place { refused, offset: passers[i].place.offset, to, from, groups, first: slots.next, room };
         (passers[i].told, passers[i].waits) = (true, refused.is_none());
+        passers[i].puts = (room > 0).then_some((slots.next, room));
         tell(self.comm, passers[i].rank, PLACE, &place.encode());
     }
 
@@ -414,10 +485,17 @@ impl Collect<'_> {
     }
 
     /// Takes the next piece, of the `i`th group. Returns which group comes then.
-    fn next(&self, passers: &mut [Passer], i: usize, collected: &mut Collected, at_once: bool) -> usize {
+    fn next(
+        &self,
+        passers: &mut [Passer],
+        i: usize,
+        slots: &mut Slots,
+        collected: &mut Collected,
+        at_once: bool,
+    ) -> usize {
         let (simple, all) = (self.pattern == Pattern::Simple, passers.len());
         if !passers[i].told {
-            self.tell_place(passers, i, collected);
+            self.tell_place(passers, i, slots, collected);
         }
         if !passers[i].waits {
             return i + 1;
@@ -429,6 +507,8 @@ impl Collect<'_> {
             Ok(message) => message,
             Err(e) => {
                 passers[i..end].iter_mut().for_each(|p| p.why = e.kind());
+                // It may still come, and put bytes where another's would be.
+                slots.trusted = false;
                 return end;
             }
         };
@@ -446,11 +526,31 @@ impl Collect<'_> {
             passers[i..end].iter_mut().for_each(|p| p.why = why);
             return end;
         }
+        let here = passers[i].puts;
+        if let Some((place, room)) = here {
+            slots.next = 1 - place;
+            passers[i].puts = Some((slots.next, room));
+        }
         if flag == LAST && simple && i + 1 < all {
             // It fills its first piece while this one is written.
-            self.tell_place(passers, i + 1, collected);
+            self.tell_place(passers, i + 1, slots, collected);
         }
-        match self.write(&mut passers[i], message.bytes.get(HEAD..).unwrap_or_default(), flag == LAST) {
+        let bytes = message.bytes.get(HEAD..).unwrap_or_default();
+        let written = match (here, self.memory) {
+            (Some((place, room)), Some((memory, _))) => {
+                let length = bytes.try_into().map_or(u64::MAX, u64::from_le_bytes);
+                match length <= room {
+                    true => memory.show(u64::from(place) * room, length, |bytes| {
+                        self.write(&mut passers[i], bytes, flag == LAST)
+                    }),
+                    false => {
+                        Err(Error::new(ErrorKind::Corrupt, format!("rank {from} put more than there is room for")))
+                    }
+                }
+            }
+            _ => self.write(&mut passers[i], bytes, flag == LAST),
+        };
+        match written {
             Ok(()) if flag == LAST => {
                 let passer = &mut passers[i];
                 passer.whole = true;
