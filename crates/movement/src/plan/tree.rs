@@ -125,15 +125,29 @@ mod tests {
 
     #[test]
     fn every_number_of_ranks_up_to_ten_thousand_has_its_tree() {
-        for ranks in 1..=10_000 {
-            // The root, its children, and the last rank tell the shape; the test above looks at every rank.
-            let root = node(0, ranks, FAN_IN);
-            assert_eq!((root.parent, root.ranks, root.depth), (None, 0..ranks, 0));
-            assert_eq!(root.children.len() as u32, (ranks - 1).min(FAN_IN));
-            assert_eq!(root.children.iter().map(|c| c.end - c.start).sum::<u32>(), ranks - 1);
-            let depth = (0..).find(|depth| room(u64::from(FAN_IN), *depth) >= u64::from(ranks)).unwrap();
-            let longest = (1..ranks).step_by(101).chain([ranks - 1]).map(|rank| node(rank, ranks, FAN_IN).depth).max();
-            assert!(longest.unwrap() <= depth, "{ranks}");
+        for fan_in in [2, 3, 16, FAN_IN] {
+            // How deep the tree of so many ranks is. What a child brings is such a tree again, of as many ranks.
+            let mut depths = vec![0u32; 10_001];
+            for ranks in 1..=10_000u32 {
+                let root = node(0, ranks, fan_in);
+                assert_eq!((root.parent, &root.ranks, root.depth), (None, &(0..ranks), 0));
+                assert_eq!(root.children.len() as u32, (ranks - 1).min(fan_in));
+                let mut next = 1;
+                for child in &root.children {
+                    assert_eq!(child.start, next, "every rank is in one part: {ranks}, {fan_in}");
+                    next = child.end;
+                    let length = child.end - child.start;
+                    let own = node(child.start, ranks, fan_in);
+                    assert_eq!((own.parent, &own.ranks, own.depth), (Some(0), child, 1));
+                    let moved = |run: &Range<u32>| run.start - child.start..run.end - child.start;
+                    let alone = node(0, length, fan_in).children;
+                    assert_eq!(own.children.iter().map(moved).collect::<Vec<_>>(), alone, "{ranks}, {fan_in}");
+                    depths[ranks as usize] = depths[ranks as usize].max(1 + depths[length as usize]);
+                }
+                assert_eq!(next, ranks);
+                let flattest = (0..).find(|depth| room(u64::from(fan_in), *depth) >= u64::from(ranks));
+                assert_eq!(Some(depths[ranks as usize]), flattest, "{ranks}, {fan_in}");
+            }
         }
     }
 
