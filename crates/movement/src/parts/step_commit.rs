@@ -243,7 +243,7 @@ impl Part {
     /// Fragments of all ranks, on rank 0; of those it brings along on the others.
     fn gather(&self, comm: &dyn Communicator, how: Commit, apart: bool) -> Result<Gathered> {
         let (rank, own) = (comm.rank(), self.message());
-        let mut gathered = if apart { Gathered::Apart(Vec::new()) } else { Gathered::Joined(Merged::default()) };
+        let mut gathered = if apart { Gathered::Apart(Vec::new()) } else { Gathered::Joined(Box::default()) };
         gathered.add(rank, own);
         let call = Call { tag: TAG, run: how.run, time_index: how.time_index, attempt: u32::from(apart) };
         let fan_in = how.indexing.fan_in;
@@ -287,7 +287,7 @@ impl Part {
     ) -> Result<Option<(u64, u64)>> {
         let IndexFile { live, object } = files.keeper().index()?;
         let mut merged = match gathered {
-            Gathered::Joined(merged) if live.check(&merged.step).is_ok() => merged,
+            Gathered::Joined(merged) if live.check(&merged.step).is_ok() => *merged,
             // Some rank's part does not fit: without it the others' do.
             Gathered::Joined(_) | Gathered::Clash => return Ok(None),
             Gathered::Apart(messages) => merge_fitting(&messages, live)?,
@@ -482,7 +482,7 @@ fn read_outcome(c: &mut Cursor<'_>) -> Result<std::result::Result<Extent, u8>> {
 #[derive(Debug)]
 enum Gathered {
     /// As one index.
-    Joined(Merged),
+    Joined(Box<Merged>),
     /// Two do not fit each other: nothing more is said but this.
     Clash,
     /// Each by itself, in the order of ranks.
@@ -617,7 +617,7 @@ mod tests {
 
     /// What rank 0 has in the end, as `gather` makes it up the tree.
     fn up(rank: u32, messages: &[Vec<u8>], fan_in: u32, apart: bool) -> Gathered {
-        let mut gathered = if apart { Gathered::Apart(Vec::new()) } else { Gathered::Joined(Merged::default()) };
+        let mut gathered = if apart { Gathered::Apart(Vec::new()) } else { Gathered::Joined(Box::default()) };
         gathered.add(rank, messages[rank as usize].clone());
         for child in tree::node(rank, messages.len() as u32, fan_in).children {
             gathered.join(&up(child.start, messages, fan_in, apart).encode());
@@ -668,12 +668,12 @@ mod tests {
     #[test]
     fn damaged_messages_are_no_parts() {
         let whole = {
-            let mut gathered = Gathered::Joined(Merged::default());
+            let mut gathered = Gathered::Joined(Box::default());
             gathered.add(0, message(0, &fragment(0, &[1, 2])));
             gathered.encode()
         };
         for end in 0..whole.len() {
-            let mut gathered = Gathered::Joined(Merged::default());
+            let mut gathered = Gathered::Joined(Box::default());
             gathered.join(&whole[..end]);
             assert!(matches!(gathered, Gathered::Clash), "{end} bytes of {}", whole.len());
         }
