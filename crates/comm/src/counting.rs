@@ -83,6 +83,8 @@ counters! {
     bytes_sent,
     /// Bytes of the messages that came.
     bytes_received,
+    /// Bytes put into shared windows.
+    bytes_put,
 }
 
 impl Snapshot {
@@ -176,6 +178,7 @@ impl SharedWindow for CountedWindow {
     }
 
     fn put(&self, rank: u32, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.counts.add(|c| &c.bytes_put, bytes.len() as u64);
         self.inner.put(rank, offset, bytes)
     }
 

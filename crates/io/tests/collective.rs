@@ -136,26 +136,32 @@ fn the_old_name_and_the_file_of_method_mpi_go_on_where_the_other_left_off() {
 
 #[test]
 fn each_byte_travels_once_and_an_aggregators_own_bytes_stay() {
-    let (ranks, place) = (16, Place::memory());
-    let (sent, written) = (AtomicU64::new(0), AtomicU64::new(0));
-    place.run(ranks, |comm| {
-        let comm = Counting::new(Box::new(comm));
-        let session = place.session(&uneven("aggregators=4;stripe=4096;buffer=16k"), &comm);
-        write_uneven(&session, &comm, 0).unwrap();
-        let before = comm.counts().snapshot();
-        let bytes = write_uneven(&session, &comm, 1).unwrap();
-        sent.fetch_add(comm.counts().snapshot().since(&before).bytes_sent, Ordering::Relaxed);
-        written.store(bytes, Ordering::Relaxed);
-        session.finalize().unwrap();
-    });
-    let (sent, written) = (sent.into_inner(), written.into_inner());
-    // Four short messages for each meeting of a rank and a domain, and one call and one head for each piece.
-    let words = 18 * (2 * (u64::from(ranks) + 4) + 2 * (written / 4096 + 4 * u64::from(ranks))) + 8 * u64::from(ranks);
-    // Each rank but the first sends its index entries, of a few blocks.
-    let index = 600 * (u64::from(ranks) - 1);
-    let least = "bytes of data, words and index entries";
-    assert!(sent <= written + words + index, "{sent} bytes sent for {written} + {words} + {index} {least}");
-    assert!(sent > written / 2, "most ranks are no aggregators: {sent} of {written}");
+    for ranks_per_node in [1, 16] {
+        let (ranks, place) = (16, Place::memory());
+        let [sent, put, written] = [const { AtomicU64::new(0) }; 3];
+        Machine::new(ranks).ranks_per_node(ranks_per_node).run(|comm| {
+            let comm = Counting::new(Box::new(comm));
+            let session = place.session(&uneven("aggregators=4;stripe=4096;buffer=16k"), &comm);
+            write_uneven(&session, &comm, 0).unwrap();
+            let before = comm.counts().snapshot();
+            let bytes = write_uneven(&session, &comm, 1).unwrap();
+            let counts = comm.counts().snapshot().since(&before);
+            sent.fetch_add(counts.bytes_sent, Ordering::Relaxed);
+            put.fetch_add(counts.bytes_put, Ordering::Relaxed);
+            written.store(bytes, Ordering::Relaxed);
+            session.finalize().unwrap();
+        });
+        let [sent, put, written] = [sent, put, written].map(AtomicU64::into_inner);
+        // Four short messages for each meeting of a rank and a domain, and one call and one head for each piece.
+        let words = 26 * (2 * (u64::from(ranks) + 4) + 2 * (written / 4096 + 4 * u64::from(ranks))) + 8 * u64::from(ranks);
+        // Each rank but the first sends its index entries, of a few blocks.
+        let index = 600 * (u64::from(ranks) - 1);
+        let (by_message, in_memory) = if ranks_per_node == 1 { (written, 0) } else { (0, written) };
+        let least = "bytes of data, words and index entries";
+        assert!(sent <= by_message + words + index, "{sent} bytes sent for {by_message} + {words} + {index} {least}");
+        assert!(put <= in_memory, "{put} bytes put of {in_memory}");
+        assert!(sent + put > written / 2, "most ranks are no aggregators: {sent} and {put} of {written}");
+    }
 }
 
 #[test]

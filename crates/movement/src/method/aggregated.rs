@@ -11,8 +11,8 @@
 //! | on failure   | where a writer's store fails, it says so in answer to the next piece: those of its set that are not written yet fail with the same kind, and what is written stays. A rank that fails costs its own group. All ranks return the kind of the lowest failing rank's error, the step is partial. Where a rank is lost and the communicator can go on without it, ranks that it wrote or passed for write a subfile of their own (`<name>.<sets + rank>`), and the survivors close the step: [`crate::parts::step_commit`] |
 //!
 //! Per set and output: one open and one write per piece; a message per piece, an answer to it, three small ones per rank. Ranks
-//! learn once in a session which of them share a node: [`crate::parts::nodes`]. Pieces are messages within a node too, which
-//! MPI libraries carry through memory that its ranks share.
+//! learn once in a session which of them share a node: [`crate::parts::nodes`]. With `pattern=simple` ranks on the writer's node
+//! put their pieces into its memory ([`crate::parts::node_memory`]): the chunk is the writer's then, and nobody receives it.
 //!
 //! Sources: Lofstead et al., "Petascale IO Using The Adaptable IO System", CUG 2009 (simple and brigade aggregation);
 //! SAND2009-7763, MPI_AMR.
