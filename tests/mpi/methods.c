@@ -3,7 +3,9 @@
  *   methods write FOLDER NAME...          every rank: FOLDER/NAME.xml says how FOLDER/NAME.bp is written
  *   methods check FOLDER RANKS STEPS NAME...
  *                                         one process: reads so many steps of FOLDER/NAME.bp with adios_read.h
+ *   methods has FOLDER RANKS STEPS NAME   as check, where there may be more steps
  *   methods die FOLDER NAME RANK          as write, but steps without end; this rank ends itself in the middle of one
+ *   methods fill FOLDER NAME              as write, but steps until a close fails; every rank says which, and how
  *
  * The part that reads is compiled against ADIOS 1.13, too. What is written is a function of step and rank. In each step
  * one rank writes much more than the others and one writes nothing of what may be left out; in odd steps there is a
@@ -18,6 +20,8 @@
 #include "mpi.h"
 #include "adios.h"
 #include "adios_read.h"
+
+extern int adios_errno; /* ADIOS 1.13 declares it elsewhere */
 
 enum { STEPS = 5, SESSION = 3, LARGE = 200000 };
 
@@ -47,7 +51,8 @@ static void must(int holds, const char *what)
     }
 }
 
-static void write_step(const char *file, int step, int dies)
+/* Returns what close returned. A rank may die before that. */
+static int write_step(const char *file, int step, int dies)
 {
     int rank, ranks;
     int64_t f;
@@ -70,14 +75,16 @@ static void write_step(const char *file, int step, int dies)
     must(adios_write(f, "rank", &rank) == 0, "rank");
     must(adios_write(f, "ranks", &ranks) == 0, "ranks");
     must(adios_write(f, "note", note) == 0, "note");
-    must(adios_write(f, "field", field) == 0, "field");
-    must(adios_write(f, "/deep/plane", rows) == 0, "plane");
-    if (n > 0) must(adios_write(f, "mine", mine) == 0, "mine");
-    if (writes_some(rank, ranks, step)) must(adios_write(f, "some", some) == 0, "some");
+    /* Where the disk is full a large block may fail here; close tells of it again, on all ranks. */
+    adios_write(f, "field", field);
+    adios_write(f, "/deep/plane", rows);
+    if (n > 0) adios_write(f, "mine", mine);
+    if (writes_some(rank, ranks, step)) adios_write(f, "some", some);
     if (dies) raise(SIGKILL);
-    must(adios_close(f) == 0, "adios_close");
+    int closed = adios_close(f);
     free(field);
     free(mine);
+    return closed;
 }
 
 static void write_all(const char *folder, const char *name)
@@ -90,7 +97,8 @@ static void write_all(const char *folder, const char *name)
     for (int session = 0; session < 2; session++) {
         must(adios_init(config, MPI_COMM_WORLD) == 0, "adios_init");
         if (session == 1) adios_set_max_buffer_size(1);
-        for (int step = session ? SESSION : 0; step < (session ? STEPS : SESSION); step++) write_step(file, step, 0);
+        for (int step = session ? SESSION : 0; step < (session ? STEPS : SESSION); step++)
+            must(write_step(file, step, 0) == 0, "adios_close");
         must(adios_finalize(rank) == 0, "adios_finalize");
     }
 }
@@ -105,12 +113,30 @@ static void die(const char *folder, const char *name, int victim)
     snprintf(file, sizeof file, "%s/%s.bp", folder, name);
     must(adios_init(config, MPI_COMM_WORLD) == 0, "adios_init");
     for (int step = 0;; step++) {
-        write_step(file, step, step == 3 && rank == victim);
+        must(write_step(file, step, step == 3 && rank == victim) == 0, "adios_close");
         if (rank == 0) {
             printf("closed %d\n", step);
             fflush(stdout);
         }
     }
+}
+
+/* Writes until the disk is full. */
+static void fill(const char *folder, const char *name)
+{
+    char config[4096], file[4096];
+    int rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    snprintf(config, sizeof config, "%s/%s.xml", folder, name);
+    snprintf(file, sizeof file, "%s/full/%s.bp", folder, name);
+    must(adios_init(config, MPI_COMM_WORLD) == 0, "adios_init");
+    int step = 0;
+    while (step < 100 && write_step(file, step, 0) == 0) step++;
+    printf("step %d: error %d\n", step, adios_errno);
+    fflush(stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+    /* There is no room for an index either. */
+    adios_finalize(rank);
 }
 
 static int wrong = 0;
@@ -130,13 +156,13 @@ static void *read_all(ADIOS_FILE *f, const char *name, const char *variable, int
     return data;
 }
 
-static void check(const char *folder, const char *name, int ranks, int steps)
+static void check(const char *folder, const char *name, int ranks, int steps, int more)
 {
     char file[4096];
     snprintf(file, sizeof file, "%s/%s.bp", folder, name);
     ADIOS_FILE *f = adios_read_open_file(file, ADIOS_READ_METHOD_BP, MPI_COMM_SELF);
     if (!expect(f != NULL, name, "the file", 0)) return;
-    expect(f->last_step == steps - 1, name, "the number of steps", f->last_step);
+    expect(f->last_step == steps - 1 || (more && f->last_step >= steps), name, "the number of steps", f->last_step);
     for (int step = 0; step < steps; step++) {
         uint64_t zero[2] = {0, 0}, total = before(ranks, ranks, step), whole[2] = {3, (uint64_t)ranks};
         ADIOS_SELECTION *all = adios_selection_boundingbox(1, zero, &total);
@@ -178,7 +204,7 @@ static void check(const char *folder, const char *name, int ranks, int steps)
     }
     ADIOS_VARINFO *info = adios_inq_var(f, "rank");
     if (expect(info && adios_inq_var_blockinfo(f, info) == 0, name, "rank", 0)) {
-        expect(info->nsteps == steps && info->nblocks[steps - 1] == ranks, name, "the number of ranks", steps - 1);
+        expect((info->nsteps == steps || more) && info->nblocks[steps - 1] == ranks, name, "the number of ranks", steps - 1);
         adios_free_varinfo(info);
     }
     adios_read_close(f);
@@ -191,12 +217,14 @@ int main(int argc, char **argv)
         for (int i = 3; i < argc; i++) write_all(argv[2], argv[i]);
     } else if (argc == 5 && strcmp(argv[1], "die") == 0) {
         die(argv[2], argv[3], atoi(argv[4]));
-    } else if (argc > 5 && strcmp(argv[1], "check") == 0) {
+    } else if (argc == 4 && strcmp(argv[1], "fill") == 0) {
+        fill(argv[2], argv[3]);
+    } else if (argc > 5 && (strcmp(argv[1], "check") == 0 || strcmp(argv[1], "has") == 0)) {
         adios_read_init_method(ADIOS_READ_METHOD_BP, MPI_COMM_SELF, "verbose=0");
-        for (int i = 5; i < argc; i++) check(argv[2], argv[i], atoi(argv[3]), atoi(argv[4]));
+        for (int i = 5; i < argc; i++) check(argv[2], argv[i], atoi(argv[3]), atoi(argv[4]), argv[1][0] == 'h');
         adios_read_finalize_method(ADIOS_READ_METHOD_BP);
     } else {
-        fprintf(stderr, "usage: methods write|check|die ...\n");
+        fprintf(stderr, "usage: methods write|check|has|die|fill ...\n");
         MPI_Finalize();
         return 2;
     }

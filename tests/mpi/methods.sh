@@ -2,7 +2,7 @@
 # Every method over real MPI: what 1 to 7 ranks write with the method that the XML names is verified and dumped by thalweg,
 # and read back value by value through adios_read.h, by our library and by ADIOS 1.13; by bpls and adios2 in samples. Then
 # one rank of each is killed in the middle of a step: MPI ends the others, and after `thalweg recover` every step that was
-# closed is there.
+# closed is there. Then a disk fills.
 #
 #   tests/mpi/methods.sh [RANKS...]
 #
@@ -133,9 +133,7 @@ PYTHON
 for n in "${ranks[@]}"; do
     try "$n ranks of $MPI write with each method" run "$n" "$work/methods" write "$work" "${names[@]}"
     for reader in "${readers[@]}"; do
-        for name in "${names[@]}"; do
-            try "$name, $n ranks: read back by $reader" "$work/$reader" check "$work" "$n" 5 "$name"
-        done
+        try "$n ranks: what each of ${#names[@]} ways wrote is read back by $reader" "$work/$reader" check "$work" "$n" 5 "${names[@]}"
     done
     try "$n ranks: verified and dumped" clean "${names[@]}"
     if [[ $n == 1 || $n == 5 || $n == "${ranks[-1]}" ]]; then
@@ -152,6 +150,9 @@ for n in "${ranks[@]}"; do
     fi
     for name in "${names[@]}"; do rm -rf "$work/$name".bp*; done
 done
+
+# What goes wrong: with each method as it comes, and with LONG=1 with its parameters too.
+[[ ${LONG:-0} != 0 ]] || names=("${methods[@]}")
 
 # One rank kills itself in the fourth step, behind its writes; MPI ends the others.
 dies() { # dies NAME VICTIM
@@ -177,6 +178,40 @@ if [[ $MPI == openmpi ]]; then
             try "${names[i]}: rank $victim of 3 is killed, and MPI ends the others" dies "${names[i]}" "$victim"
             try "${names[i]}: what was closed before rank $victim was killed is there" left "${names[i]}"
         done
+    done
+fi
+
+# A disk that fills: all ranks are told so by the same close, what was closed before is there, and more once there is room.
+fills() { # fills NAME
+    local status=0
+    timeout 60 "${mpiexec[@]}" -n 3 "$work/methods" fill "$work" "$1" >"$work/said.txt" 2>&1 || status=$?
+    cat "$work/said.txt"
+    [[ $status == 0 ]] || return 1
+    [[ $(grep -c '^step' "$work/said.txt") == 3 && $(grep '^step' "$work/said.txt" | sort -u | wc -l) == 1 ]] || return 1
+    step=$(sed -n 's/^step \([0-9]*\): .*/\1/p' "$work/said.txt" | head -n 1)
+    [[ $step -ge 2 && $step -lt 100 ]] || return 1
+    mount -o remount,size=64m "$work/full" || return 1
+    "$work/methods" has "$work/full" 3 "$step" "$1" || return 1
+    "$target/thalweg" recover "$work/full/$1.bp" || return 1
+    # Nothing but what says that the last step is partial.
+    local found=0
+    "$target/thalweg" verify "$work/full/$1.bp" >"$work/log.verify" || found=$?
+    cat "$work/log.verify"
+    if [[ $found != 0 ]]; then
+        ! grep -Ev "^(partial|gap): .*step $step|^[0-9]+ findings?:" "$work/log.verify" || return 1
+    fi
+    "$work/methods" has "$work/full" 3 "$step" "$1"
+}
+if [[ $MPI == openmpi ]]; then
+    mkdir "$work/full"
+    trap 'umount "$work/full" 2>/dev/null || true' EXIT
+    for name in "${names[@]}"; do
+        if mount -t tmpfs -o size=9m tmpfs "$work/full" 2>/dev/null; then
+            try "$name: a full disk" fills "$name"
+            umount "$work/full"
+        else
+            echo "skipped: $name: a full disk: no tmpfs can be mounted here"
+        fi
     done
 fi
 exit "$failed"
