@@ -127,7 +127,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     Ok(Box::new(Aggregated {
         sync: parameters.flag("sync", false)?,
         indexing: parameters.indexing()?,
-        direct: parameters.bytes("direct", 4 << 20)?,
+        direct: parameters.direct()?,
         aggregators,
         // Messages of more than a GiB are slow where MPI counts in int.
         piece: (chunk / 2).min(1 << 30) as usize,

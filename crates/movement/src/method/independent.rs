@@ -46,7 +46,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     Ok(Box::new(Independent {
         sync: parameters.flag("sync", false)?,
         indexing: parameters.indexing()?,
-        direct: parameters.bytes("direct", 4 << 20)?,
+        direct: parameters.direct()?,
         spill_copy: parameters.spill_copy()?,
         open: None,
     }))

@@ -210,6 +210,11 @@ impl Parameters {
         })
     }
 
+    /// Bytes from which blocks are written at once.
+    pub fn direct(&self) -> Result<u64> {
+        self.bytes("direct", 1 << 20)
+    }
+
     /// A whole number.
     pub fn count(&self, key: &str, default: u32) -> Result<u32> {
         let Some(text) = self.get(key) else { return Ok(default) };
@@ -280,7 +285,7 @@ pub const INDEX_FAN_IN: Parameter = Parameter {
 /// `direct`, known to methods that may write blocks before close.
 pub const DIRECT: Parameter = Parameter {
     key: "direct",
-    about: "bytes from which a block is written at once from the program's memory, where its place is known; default 4 MiB",
+    about: "bytes from which a block is written at once from the program's memory, where its place is known; default 1 MiB",
 };
 
 /// `spill_copy`, known to methods under which a rank learns at close where its process group goes.

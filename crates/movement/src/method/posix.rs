@@ -45,7 +45,7 @@ fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     Ok(Box::new(Posix {
         sync: parameters.flag("sync", false)?,
         indexing: parameters.indexing()?,
-        direct: parameters.bytes("direct", 4 << 20)?,
+        direct: parameters.direct()?,
         open: None,
     }))
 }
