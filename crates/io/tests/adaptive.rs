@@ -444,6 +444,21 @@ fn survivors_close_the_step_when_a_rank_dies_at_any_moment() {
 }
 
 #[test]
+fn where_every_write_is_taken_for_stuck_all_groups_come_to_rest() {
+    for parameters in ["num_files=3;stuck=1;patience=0", "num_files=2;stuck=1;patience=0;writers_per_target=3"] {
+        let place = Place::memory();
+        Machine::new(8).timeout(Duration::from_secs(10)).run(|comm| {
+            let session = place.session(&group("ADAPTIVE", parameters), &comm);
+            for step in 0..60 {
+                write_step(&session, &comm, mode(step), step, uneven(8)(comm.rank(), step) / 20);
+            }
+            session.finalize().unwrap();
+        });
+        check(&place, 8, 0..60, |rank, step| uneven(8)(rank, step) / 20);
+    }
+}
+
+#[test]
 fn parameters_that_make_no_sense_are_named() {
     use thalweg_movement::method::{Parameters, adaptive};
     for (key, value) in

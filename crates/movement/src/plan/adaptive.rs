@@ -415,7 +415,12 @@ impl State {
 
     /// Whether another target could take what this one leaves.
     fn another(&self, target: usize) -> bool {
-        self.targets.iter().enumerate().any(|(i, t)| i != target && !t.failed && t.stuck_in_a_row < SLOW)
+        (0..self.targets.len()).any(|other| other != target && !self.refuses(other))
+    }
+
+    /// Whether a target may do nothing for its own groups.
+    fn refuses(&self, target: usize) -> bool {
+        self.targets[target].failed || self.targets[target].stuck_in_a_row >= SLOW
     }
 
     /// A group from the queue that would take longest.
@@ -426,7 +431,8 @@ impl State {
         let mut longest: Option<(f64, usize)> = None;
         for other in 0..self.targets.len() {
             if other != target && !self.targets[other].queue.is_empty() {
-                let drain = if self.targets[other].failed { f64::INFINITY } else { self.drain(other) };
+                // A slow target may refuse its own groups: they must be taken.
+                let drain = if self.refuses(other) { f64::INFINITY } else { self.drain(other) };
                 if longest.is_none_or(|(most, _)| drain > most) {
                     longest = Some((drain, other));
                 }
@@ -435,9 +441,7 @@ impl State {
         let (drain, from) = longest?;
         let group = *self.targets[from].queue.back()?;
         let bytes = self.sizes[group as usize];
-        // A slow target may refuse its own groups: they must be taken.
-        let left = self.targets[from].failed || self.targets[from].stuck_in_a_row >= SLOW;
-        if !left && bytes as f64 / self.rate_of(target) > drain {
+        if !self.refuses(from) && bytes as f64 / self.rate_of(target) > drain {
             return None;
         }
         self.targets[from].queue.pop_back();
@@ -518,18 +522,47 @@ impl State {
         }
     }
 
+    /// Where nothing is under way that is not stuck, groups wait and every target would rather leave them to another, the
+    /// fastest begins.
+    fn insist(&mut self, out: &mut Vec<Decision>) {
+        if self.left == 0 || self.targets.iter().any(|t| t.turns() > 0) {
+            return;
+        }
+        self.idle(out);
+        let willing = |(_, t): &(usize, &Target)| !t.failed;
+        while self.targets.iter().all(|t| t.turns() == 0) {
+            let Some(from) = self.targets.iter().position(|t| !t.queue.is_empty()) else { return };
+            let targets = self.targets.iter().enumerate().filter(willing);
+            let Some((target, _)) = targets.max_by(|a, b| self.rate_of(a.0).total_cmp(&self.rate_of(b.0))) else {
+                return;
+            };
+            let Some(group) = self.targets[from].queue.pop_front() else { return };
+            self.targets[from].queued_bytes -= self.sizes[group as usize];
+            if self.is_open(group) && !self.targets[target].flights.iter().any(|f| f.group == group) {
+                self.start(target, group, out);
+            }
+        }
+    }
+
     /// Asks for a look at the time when the first write could be found stuck.
     fn wake(&mut self, out: &mut Vec<Decision>) {
         if self.wake.is_some_and(|asked| asked > self.now) {
             return;
         }
         let mut first: Option<f64> = None;
-        for target in &self.targets {
+        // As `another` for all at once.
+        let willing = (0..self.targets.len()).filter(|t| !self.refuses(*t)).take(2).count();
+        for (i, target) in self.targets.iter().enumerate() {
+            if willing == 0 || (willing == 1 && !self.refuses(i)) {
+                continue;
+            }
             for flight in target.flights.iter().filter(|f| !f.stuck) {
-                if !self.is_open(flight.group) || self.copies[flight.group as usize] >= self.params.copies.max(1) {
+                let more = self.copies[flight.group as usize] < self.params.copies.max(1);
+                if !more || !self.is_open(flight.group) {
                     continue;
                 }
-                if let Some(at) = self.deadline(flight.group, flight.since).filter(|at| *at > self.now) {
+                // What was learnt since may have it stuck by now.
+                if let Some(at) = self.deadline(flight.group, flight.since).map(|at| at.max(self.now)) {
                     first = Some(first.map_or(at, |f| f.min(at)));
                 }
             }
@@ -674,6 +707,7 @@ pub fn next(mut state: State, event: Event) -> (State, Vec<Decision>) {
             }
         }
     }
+    state.insist(&mut out);
     if state.left == 0 {
         if !state.done {
             state.done = true;
@@ -699,6 +733,8 @@ mod tests {
         /// Writes that fail: by how many a target carried out before.
         fails_behind: Vec<Option<u32>>,
         carried: Vec<u32>,
+        /// Who is told to write elsewhere leaves its first write to itself, and nobody hears of that any more.
+        leaves: bool,
     }
 
     struct Ran {
@@ -711,7 +747,7 @@ mod tests {
     impl Bench {
         fn new(seconds_per_mib: Vec<f64>) -> Bench {
             let n = seconds_per_mib.len();
-            Bench { seconds_per_mib, fails_behind: vec![None; n], carried: vec![0; n] }
+            Bench { seconds_per_mib, fails_behind: vec![None; n], carried: vec![0; n], leaves: false }
         }
 
         fn run(&mut self, mut state: State, sizes: &[u64]) -> Ran {
@@ -732,6 +768,18 @@ mod tests {
                     match decision {
                         Decision::Write { group, target, offset } => {
                             let (t, bytes) = (target as usize, sizes[group as usize]);
+                            let of = |event: &Event| match event {
+                                Event::Wrote { group: g, target, .. } | Event::Failed { group: g, target, .. } => {
+                                    (*g == group).then_some(*target)
+                                }
+                                _ => None,
+                            };
+                            let before = waiting.iter().position(|(_, _, event)| of(event).is_some());
+                            if let Some(before) = before.filter(|_| self.leaves) {
+                                let target = of(&waiting.swap_remove(before).2).unwrap();
+                                waiting.push((now, count, Event::Left { group, target, now }));
+                                count += 1;
+                            }
                             places.push((target, offset, bytes));
                             let end = now + bytes.max(1) as f64 / MIB as f64 * self.seconds_per_mib[t];
                             let fails = self.fails_behind[t].is_some_and(|n| self.carried[t] >= n);
@@ -865,13 +913,16 @@ mod tests {
             writers in 0u32..4,
             align in prop_oneof![Just(0u64), Just(1), Just(65536)],
             end in 0u64..1000,
+            leaves in any::<bool>(),
+            stuck in prop_oneof![Just(1.0), Just(2.0)],
         ) {
             let targets = speeds.len() as u32;
-            let params = Params { writers_per_target: writers, align, ..Params::default() };
+            let params = Params { writers_per_target: writers, stuck, align, ..Params::default() };
             let ends = vec![end; speeds.len()];
             let state = State::new(params, sizes.clone(), &homes(sizes.len(), targets), targets, &ends);
             let mut bench = Bench::new(speeds);
             bench.fails_behind = fails[..targets as usize].to_vec();
+            bench.leaves = leaves;
             let mut ran = bench.run(state, &sizes);
             for output in 0..2 {
                 let all_failed = bench.fails_behind.iter().all(Option::is_some);
