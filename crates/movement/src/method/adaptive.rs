@@ -442,7 +442,8 @@ impl Closing<'_, '_> {
             Ok(laid) => laid,
             Err(e) => return Ok(Copied::Broken(e.at_rank(writer.rank))),
         };
-        let mut flight = match Flight::begin(object) {
+        let mark = (place.offset, hole::encode(place).to_vec());
+        let mut flight = match Flight::begin(object, Some(mark)) {
             Ok(flight) => flight,
             Err(e) => return Ok(Copied::Broken(e.at_rank(writer.rank))),
         };
@@ -529,7 +530,7 @@ impl Closing<'_, '_> {
     /// Says of a place that was given for nothing that it is a hole. Best effort: without it a scan searches the place.
     fn leave_hole(&mut self, comm: &dyn Communicator, target: u32, place: Extent) {
         if let Ok(object) = self.open.object(target)
-            && let Ok(mut flight) = Flight::begin(object)
+            && let Ok(mut flight) = Flight::begin(object, None)
         {
             flight.give(Task::Write(place.offset, hole::encode(place).to_vec()));
             self.open.leave(flight.end_alone(target, comm.timeout() / 2));

@@ -3,7 +3,7 @@
 //! | question | answer |
 //! |---|---|
 //! | who owns the bytes | the flight, from the moment a piece is given to it until its thread is through with it |
-//! | what if it is left | the piece that is being written ends when it ends; what was given behind it is not begun |
+//! | what if it is left | the piece that is being written ends when it ends; what was given behind it is not begun. Where no piece was written, what says of the place that nothing is in it is |
 //! | who waits for one that was left | whoever is about to cut or replace the file, and the end of the session; for at most as long as a call of the communicator |
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,28 +52,39 @@ pub struct Flight {
 impl Flight {
     /// Starts a thread that writes to this object.
     ///
+    /// - `mark`: what is written, and where, if it is left before it has written a piece.
+    ///
     /// # Errors
     /// `NoMemory` where no thread can be had.
-    pub fn begin(object: Arc<dyn WriteObject>) -> Result<Flight> {
+    pub fn begin(object: Arc<dyn WriteObject>, mark: Option<(u64, Vec<u8>)>) -> Result<Flight> {
         let (tasks, given) = channel::<Task>();
         let (tell, done) = channel::<Done>();
         let left = Arc::new(AtomicBool::new(false));
         let ended = Arc::new(OnceLock::new());
         let (is_left, end) = (left.clone(), ended.clone());
         let work = move || {
+            let mut mark = mark;
             while let Ok(task) = given.recv() {
                 if is_left.load(Ordering::SeqCst) {
                     break;
                 }
+                let is_write = matches!(task, Task::Write(..));
                 let (outcome, buffer) = match task {
                     Task::Write(offset, bytes) => (write_all_at(&*object, offset, &bytes), bytes),
                     Task::Reserve(offset, length) => (object.reserve(offset, length), Vec::new()),
                     Task::Sync => (object.sync(), Vec::new()),
                 };
                 let failed = outcome.is_err();
+                if is_write {
+                    mark = None;
+                }
                 if tell.send((outcome, buffer)).is_err() || failed {
                     break;
                 }
+            }
+            if let Some((offset, bytes)) = mark.filter(|_| is_left.load(Ordering::SeqCst)) {
+                // Best effort: without it a scan searches the place.
+                let _ = write_all_at(&*object, offset, &bytes);
             }
             let _ = end.set(Instant::now());
         };
@@ -183,19 +194,23 @@ impl Late {
 mod tests {
     use super::*;
     use thalweg_layout::OpenWrite;
-    use thalweg_store::Store;
     use thalweg_store::memory::Memory;
     use thalweg_store::wrap::Slow;
+    use thalweg_store::{Store, StoreExt};
 
     fn slow(memory: &Arc<Memory>, bytes_per_second: f64) -> Arc<dyn WriteObject> {
         let store = Slow::new(memory.clone(), Duration::ZERO, bytes_per_second);
         Arc::from(store.open_write("x", OpenWrite::Any).unwrap())
     }
 
+    fn bytes_of(memory: &Memory) -> Vec<u8> {
+        memory.read_all("x").unwrap()
+    }
+
     #[test]
     fn what_is_given_is_written_in_order_and_failures_are_told() {
         let memory = Arc::new(Memory::new());
-        let mut flight = Flight::begin(slow(&memory, f64::INFINITY)).unwrap();
+        let mut flight = Flight::begin(slow(&memory, f64::INFINITY), None).unwrap();
         flight.give(Task::Write(0, b"abcd".to_vec()));
         flight.give(Task::Write(2, b"xy".to_vec()));
         flight.give(Task::Sync);
@@ -212,7 +227,7 @@ mod tests {
     #[test]
     fn one_that_is_left_ends_its_piece_and_begins_no_other() {
         let memory = Arc::new(Memory::new());
-        let mut flight = Flight::begin(slow(&memory, 20.0)).unwrap();
+        let mut flight = Flight::begin(slow(&memory, 20.0), Some((0, b"mark".to_vec()))).unwrap();
         flight.give(Task::Write(0, b"abcd".to_vec()));
         flight.give(Task::Write(4, b"efgh".to_vec()));
         assert!(flight.wait(Duration::from_millis(20)).is_none());
@@ -220,6 +235,20 @@ mod tests {
         assert!(!late.has_landed() && late.bytes == 4 && late.target == 3);
         late.wait().unwrap();
         assert!(late.took() > Duration::from_millis(100), "{:?}", late.took());
-        assert_eq!(memory.stat("x").unwrap().length, 4);
+        assert_eq!(bytes_of(&memory), b"abcd");
+    }
+
+    #[test]
+    fn one_that_is_left_before_it_began_says_that_nothing_is_there() {
+        let memory = Arc::new(Memory::new());
+        let mut flight = Flight::begin(slow(&memory, f64::INFINITY), Some((2, b"mark".to_vec()))).unwrap();
+        flight.give(Task::Sync);
+        flight.leave(0, Duration::from_secs(10)).wait().unwrap();
+        assert_eq!(bytes_of(&memory), b"\0\0mark");
+        let mut flight = Flight::begin(slow(&memory, f64::INFINITY), Some((0, b"mark".to_vec()))).unwrap();
+        flight.give(Task::Write(2, b"piece".to_vec()));
+        flight.wait(Duration::from_secs(10)).unwrap().unwrap();
+        flight.leave(0, Duration::from_secs(10)).wait().unwrap();
+        assert_eq!(bytes_of(&memory), b"\0\0piece");
     }
 }
