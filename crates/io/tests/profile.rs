@@ -16,7 +16,7 @@ use thalweg_movement::profile::held::{leaves, summary};
 use thalweg_movement::profile::{Document, Phase};
 use thalweg_store::Store;
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Asked, Failing, Fault};
+use thalweg_store::wrap::{Asked, Failing, Fault, Slow};
 use thalweg_types::ErrorKind;
 
 const RANKS: u32 = 5;
@@ -142,6 +142,31 @@ fn a_rank_whose_program_comes_late_is_named() {
         let first = held[0];
         assert_eq!((first.rank, first.doing), (3, None), "{method} {parameters}: {held:?}");
         assert!(first.waited > 150_000_000, "{method} {parameters}: {held:?}");
+    }
+}
+
+#[test]
+fn ranks_that_write_to_a_slow_place_are_named() {
+    for (method, parameters, slow) in [
+        ("MPI_SCHEDULED", "num_files=1;writers_per_target=1", 0..RANKS),
+        ("ADAPTIVE", "num_files=1", 0..RANKS),
+        ("MPI_AGGREGATE", "aggregators=1", 0..1),
+    ] {
+        let place = Place::over(Arc::new(Slow::new(Arc::new(Memory::new()), Duration::from_millis(15), f64::INFINITY)));
+        place.run(RANKS, |comm| {
+            let session = place.session(&heat(method, &with_profile(parameters)), &comm);
+            write(&session, "x.bp", Mode::Write, &comm, None);
+        });
+        let mut held = summary(&[profile(&place, "x.bp", 0)]).held;
+        // Opening files is slow too.
+        held.retain(|held| held.doing.is_some_and(|doing| !matches!(doing, Phase::Open | Phase::Index)));
+        let writing: u64 = held.iter().filter(|h| h.doing == Some(Phase::Write)).map(|h| h.waited).sum();
+        let all: u64 = held.iter().map(|h| h.waited).sum();
+        assert!(writing > 50_000_000 && writing > all / 2, "{method}: {held:?}");
+        assert!(
+            held.iter().filter(|h| h.doing == Some(Phase::Write)).all(|h| slow.contains(&h.rank)),
+            "{method}: {held:?}"
+        );
     }
 }
 

@@ -9,6 +9,7 @@
 //! behind for the next output. Rank 0 decides with [`next`], which looks at no clock and sends nothing.
 
 use crate::plan::adaptive::{Decision, Event, State, next};
+use crate::profile::recorder::Running;
 use crate::profile::{Phase, span};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -156,6 +157,8 @@ pub struct Decides<'c> {
     failed: (ErrorKind, u32),
     heard: Instant,
     nap: Duration,
+    /// For the profile: waiting for whoever is heard next.
+    waits: Option<Running>,
 }
 
 impl<'c> Decides<'c> {
@@ -175,6 +178,7 @@ impl<'c> Decides<'c> {
             failed: (ErrorKind::Io, 0),
             heard: Instant::now(),
             nap: NAPS.0,
+            waits: None,
         }
     }
 
@@ -213,6 +217,7 @@ impl<'c> Decides<'c> {
                 }
             }
             self.waiting = 0;
+            self.waits = None;
         }
         outcome
     }
@@ -278,6 +283,9 @@ impl<'c> Decides<'c> {
     fn pump(&mut self, wait: bool) -> Result<()> {
         let mut heard = false;
         while let Some((from, _)) = self.comm.probe(None, REPORT)? {
+            if let Some(mut waits) = self.waits.take() {
+                waits.with(from);
+            }
             let message = self.comm.receive(Some(from), REPORT)?;
             let Some((what, target, _, kind)) = decode(self.token, &message.bytes)? else { continue };
             heard = true;
@@ -302,9 +310,11 @@ impl<'c> Decides<'c> {
             return Err(Error::new(ErrorKind::Timeout, what));
         }
         if wait && !heard && self.waiting > 0 && self.own.is_empty() {
-            let _waiting = span(Phase::Wait, 0);
+            self.waits.get_or_insert_with(|| span(Phase::Wait, 0));
             std::thread::sleep(self.nap);
             self.nap = (2 * self.nap).min(NAPS.1);
+        } else {
+            self.waits = None;
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Spans of one rank, from open to close.
 //!
-//! A span begins and ends on one thread and may lie inside another one. What threads of one rank do at the same time is counted once, for the one that
-//! began last. Each phase's own time, calls and bytes are added up
-//! exactly. Where in time the spans lie is kept for [`MOST_SPANS`] of them; beyond that neighbours of the same phase
-//! become one and short ones are left out, as [`Record::resolution`] says. Meetings of all ranks are always kept.
+//! A span begins and ends on one thread and may lie inside another one. Each phase's own time, calls and bytes are added up
+//! exactly; what threads of one rank do at the same time is counted once, for the one that began last. Where in time the
+//! spans lie is kept for [`MOST_SPANS`] of them; beyond that neighbours of the same phase become one and short ones are left
+//! out, as [`Record::resolution`] says. Meetings of all ranks are always kept.
 
 use super::Phase;
 use super::held::runs;
