@@ -129,7 +129,8 @@ pub fn picture(figure: &Drawn) -> String {
 
 /// A number beside a line of the grid.
 pub fn number(value: f64) -> String {
-    let rounded = (value * 1000.0).round() / 1000.0;
+    // Never -0.
+    let rounded = (value * 1000.0).round() / 1000.0 + 0.0;
     format!("{rounded}")
 }
 

@@ -132,7 +132,9 @@ fn bandwidth(document: &Document) -> String {
 }
 
 /// `run.bp, step 4, group restart: MPI, 8 ranks`.
-fn title(documents: &[Document]) -> String {
+///
+/// - `whole`: with the path of the file.
+fn title(documents: &[Document], whole: bool) -> String {
     let Some(first) = documents.first() else { return String::new() };
     let mut ranks: Vec<u32> = documents.iter().map(|d| d.ranks).collect();
     ranks.sort_unstable();
@@ -142,7 +144,9 @@ fn title(documents: &[Document]) -> String {
         several => format!("{} to {} ranks", several[0], several[several.len() - 1]),
     };
     let same = |of: fn(&Document) -> &str| documents.iter().all(|d| of(d) == of(first));
-    let name = if same(|d| &d.output) { first.output.clone() } else { count(documents.len() as u64, "output") };
+    let path = Path::new(&first.output);
+    let short = path.file_name().filter(|_| !whole).map_or(first.output.clone(), |name| name.display().to_string());
+    let name = if same(|d| &d.output) { short } else { count(documents.len() as u64, "output") };
     let mut numbers: Vec<u64> = documents.iter().map(|d| d.step).collect();
     numbers.sort_unstable();
     numbers.dedup();
@@ -157,7 +161,7 @@ fn title(documents: &[Document]) -> String {
 }
 
 fn print(documents: &[Document], summary: &Summary, most: usize, out: &mut Terminal) -> Result<(), Failure> {
-    writeln!(out, "{}", title(documents))?;
+    writeln!(out, "{}", title(documents, true))?;
     let listed = if documents.len() > LISTED { LISTED } else { documents.len() };
     let mut slowest: Vec<&Document> = documents.iter().collect();
     if documents.len() > LISTED {

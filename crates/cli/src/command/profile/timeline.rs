@@ -135,7 +135,7 @@ pub fn picture(documents: &[Document], summary: &Summary) -> String {
     let band = if all { 0.0 } else { BAND + 24.0 };
     let bottom = TOP + band + height * rows.len() as f64;
     let mut out = Canvas::new(WIDTH, bottom + 52.0);
-    out.text(LEFT, 24.0, "start", "font-size=\"15\"", &title(documents));
+    out.text(LEFT, 24.0, "start", "font-size=\"15\"", &title(documents, false));
     let bytes = documents.iter().map(|d| d.bytes).sum();
     let took = time(documents.iter().map(Document::elapsed).sum());
     let shown = if all {
