@@ -307,58 +307,6 @@ fn what_cannot_be_made_durable_is_not_in_the_step() {
     }
 }
 
-#[test]
-fn an_open_that_fails_on_one_rank_fails_on_all_and_changes_nothing() {
-    for pattern in PATTERNS {
-        for failing in [0, 3] {
-            let memory: Arc<dyn Store> = Arc::new(Memory::new());
-            let document = heat("MPI_AGGREGATE", &format!("pattern={pattern};aggregators=2"));
-            let outcomes = threads::run(RANKS, |comm: ThreadCommunicator| {
-                let store = Arc::new(Failing::new(memory.clone()));
-                let session = Place::over(store.clone()).session(&document, &comm);
-                write_heat(&session, "x.bp", Mode::Write, &comm, 0);
-                if comm.rank() == failing {
-                    store.fail(Fault::of(Asked::OpenWrite).times(1).with(ErrorKind::PermissionDenied));
-                }
-                let outcome = try_heat(&session, "x.bp", Mode::Append, &comm, 1);
-                store.heal();
-                write_heat(&session, "x.bp", Mode::Append, &comm, 1);
-                session.finalize().unwrap();
-                outcome
-            });
-            all_failed_alike(&outcomes, &[failing], ErrorKind::PermissionDenied);
-            let place = Place::over(memory);
-            assert_eq!(read_heat(&place.layout, "x.bp", 1), all_of_t(RANKS, 1));
-            clean(&place, "x.bp");
-        }
-    }
-}
-
-#[test]
-fn a_rank_that_gives_up_costs_its_own_group_alone() {
-    for pattern in PATTERNS {
-        for failing in 0..RANKS {
-            let place = Place::memory();
-            let document = heat("MPI_AGGREGATE", &format!("pattern={pattern};aggregators=2;chunk=300"));
-            let outcomes = place.run(RANKS, |comm| {
-                let session = place.session(&document, &comm);
-                write_heat(&session, "x.bp", Mode::Write, &comm, 0);
-                let outcome = if comm.rank() == failing {
-                    let output = session.open("heat", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
-                    output.abandon(thalweg_types::Error::new(ErrorKind::NoMemory, "no more")).map(|_| ())
-                } else {
-                    try_heat(&session, "x.bp", Mode::Append, &comm, 1)
-                };
-                write_heat(&session, "x.bp", Mode::Append, &comm, 2);
-                session.finalize().unwrap();
-                outcome
-            });
-            all_failed_alike(&outcomes, &[failing], ErrorKind::NoMemory);
-            lacks(&place, &[failing], ErrorKind::NoMemory, &format!("{pattern}, rank {failing} gives up"));
-        }
-    }
-}
-
 /// Two steps are written by six ranks in two sets, one rank dies in the second, the others write a third.
 fn lose(pattern: &str, buffer: Option<u64>, lost: u32, moment: Moment) -> (Place, Vec<Result<()>>) {
     let memory: Arc<dyn Store> = Arc::new(Memory::new());
@@ -441,36 +389,6 @@ fn whoever_dies_takes_nobody_elses_group_with_it() {
                 c[&("rank".to_string(), 1)].iter().filter(|r| r[0] != lost as u8).cloned().collect::<Vec<_>>()
             };
             assert_eq!(step_1(&found), step_1(&everything), "{what}");
-        }
-    }
-}
-
-#[test]
-fn a_rank_that_drops_its_output_without_closing_is_lost_to_the_step_alone() {
-    for pattern in PATTERNS {
-        for dropping in [0, 1, 2] {
-            let place = Place::memory();
-            place.run(3, |comm| {
-                let session = place.session(&heat("MPI_AGGREGATE", &format!("pattern={pattern}")), &comm);
-                session.set_buffer_limit(Some(200));
-                write_heat(&session, "x.bp", Mode::Write, &comm, 0);
-                let mut output = session.open("heat", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
-                output.write_values("NX", &[4i32]).unwrap();
-                output.write_values("mine", &[comm.rank() as f32; 4]).unwrap();
-                if comm.rank() == dropping {
-                    drop(output);
-                } else {
-                    assert_eq!(output.close().unwrap_err().kind(), ErrorKind::PeerLost);
-                }
-                comm.barrier().unwrap();
-                write_heat(&session, "x.bp", Mode::Append, &comm, 2);
-                session.finalize().unwrap();
-            });
-            let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
-            let partial = [Partial { step: 1, rank: dropping, kind: ErrorKind::PeerLost }];
-            assert_eq!(reader.status().partial, partial, "{pattern}");
-            assert_eq!(reader.blocks("/local/mine", 1).unwrap().len(), 2);
-            assert_eq!(read_heat(&place.layout, "x.bp", 2), all_of_t(3, 2));
         }
     }
 }

@@ -252,29 +252,3 @@ fn a_rank_that_fails_while_another_is_lost_keeps_its_cause_and_is_named() {
         assert_eq!(reader.blocks("t", 1).unwrap().len(), 3);
     }
 }
-
-#[test]
-fn a_rank_that_drops_its_output_without_closing_is_lost_to_the_step_alone() {
-    for method in ["MPI", "POSIX", "MPI_SCHEDULED"] {
-        let place = Place::memory();
-        place.run(3, |comm| {
-            let session = place.session(&heat(method, ""), &comm);
-            write_heat(&session, "x.bp", Mode::Write, &comm, 0);
-            let mut output = session.open("heat", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
-            output.write_values("NX", &[4i32]).unwrap();
-            output.write_values("mine", &[comm.rank() as f32; 4]).unwrap();
-            if comm.rank() == 1 {
-                drop(output);
-            } else {
-                assert_eq!(output.close().unwrap_err().kind(), ErrorKind::PeerLost);
-            }
-            comm.barrier().unwrap();
-            write_heat(&session, "x.bp", Mode::Append, &comm, 2);
-            session.finalize().unwrap();
-        });
-        let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
-        assert_eq!(reader.status().partial, [Partial { step: 1, rank: 1, kind: ErrorKind::PeerLost }], "{method}");
-        assert_eq!(reader.blocks("/local/mine", 1).unwrap().len(), 2);
-        assert_eq!(read_heat(&place.layout, "x.bp", 2), all_of_t(3, 2));
-    }
-}

@@ -230,24 +230,6 @@ fn when_every_rank_fails_the_step_is_not_there() {
 }
 
 #[test]
-fn an_open_that_fails_on_one_rank_fails_on_all_and_changes_nothing() {
-    for method in ["MPI", "POSIX"] {
-        for failing in 0..RANKS {
-            let run = spoil_step_2(method, "", |rank| {
-                let fault = Fault::of(Asked::OpenWrite).times(1).with(ErrorKind::PermissionDenied);
-                if rank == failing { vec![fault] } else { vec![] }
-            });
-            all_failed_alike(&run.outcomes, &[failing], ErrorKind::PermissionDenied);
-            let reader = run.reader();
-            assert_eq!((reader.status().steps, reader.status().finished), (3, true), "{method} {failing}");
-            for step in 0..3 {
-                assert_eq!(read_heat(&run.place.layout, "x.bp", step), all_of_t(RANKS, step), "{method}");
-            }
-        }
-    }
-}
-
-#[test]
 fn a_subfile_whose_end_cannot_be_read_is_told_to_all_at_close() {
     let memory: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
     let write = |spoiled: bool, step: u64| {
