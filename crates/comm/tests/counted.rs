@@ -24,6 +24,7 @@ fn every_kind_of_call_is_counted_once() {
         comm.exclusive_scan(1).unwrap();
         comm.all_reduce(&[1], Reduce::Sum).unwrap();
         let window = comm.shared_window(8).unwrap();
+        window.put(0, 0, &[1; 7]).unwrap();
         window.fence().unwrap();
         comm.split(None, 0).unwrap();
         let node = comm.split_by_node().unwrap();
@@ -49,6 +50,7 @@ fn every_kind_of_call_is_counted_once() {
             survivors: 1,
             bytes_sent: 9,
             bytes_received: 9,
+            bytes_put: 7,
         };
         let before = counts.snapshot();
         assert_eq!(before, expected);

@@ -153,7 +153,8 @@ fn each_byte_travels_once_and_an_aggregators_own_bytes_stay() {
         });
         let [sent, put, written] = [sent, put, written].map(AtomicU64::into_inner);
         // Four short messages for each meeting of a rank and a domain, and one call and one head for each piece.
-        let words = 26 * (2 * (u64::from(ranks) + 4) + 2 * (written / 4096 + 4 * u64::from(ranks))) + 8 * u64::from(ranks);
+        let words =
+            26 * (2 * (u64::from(ranks) + 4) + 2 * (written / 4096 + 4 * u64::from(ranks))) + 8 * u64::from(ranks);
         // Each rank but the first sends its index entries, of a few blocks.
         let index = 600 * (u64::from(ranks) - 1);
         let (by_message, in_memory) = if ranks_per_node == 1 { (written, 0) } else { (0, written) };
