@@ -19,19 +19,18 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// Nodes by rank and size of the communicator that was asked.
 pub type Nodes = HashMap<(u32, u32), Arc<Vec<u32>>>;
 
+/// Given a number for the node of each rank, bytes that others may put into this rank's part of the memory.
+pub type Wanted<'w> = &'w dyn Fn(&[u32]) -> u64;
+
 /// Collective: by rank, a number for its node: the lowest rank there; and memory shared with the ranks of this node.
 ///
-/// - `wanted`: given the nodes, bytes that others may put into this rank's part. `None`, on all ranks: no memory. Where no
-///   two ranks share a node there is none either.
+/// - `wanted`: `None`, on all ranks: no memory. Where no two ranks share a node there is none either.
 ///
 /// The memory is taken out of what is kept, for [`keep`] to put it back when all ranks have closed the output.
 ///
 /// # Errors
 /// A lost rank.
-pub fn of(
-    request: &OpenRequest<'_>,
-    wanted: Option<&dyn Fn(&[u32]) -> u64>,
-) -> Result<(Arc<Vec<u32>>, Option<NodeMemory>)> {
+pub fn of(request: &OpenRequest<'_>, wanted: Option<Wanted<'_>>) -> Result<(Arc<Vec<u32>>, Option<NodeMemory>)> {
     let (comm, kept) = (request.comm, &**request.kept);
     let key = (comm.rank(), comm.size());
     if comm.size() == 1 {
@@ -107,7 +106,7 @@ mod tests {
         let (path, group, mode) = ("x.bp", "g", Mode::Write);
         let request = OpenRequest { comm, layout: &layout, path, group, mode, run: 7, kept, arrays: &[] };
         let wanted = own.map(|own| move |_: &[u32]| own);
-        of(&request, wanted.as_ref().map(|w| w as &dyn Fn(&[u32]) -> u64)).unwrap()
+        of(&request, wanted.as_ref().map(|w| w as Wanted<'_>)).unwrap()
     }
 
     #[test]
@@ -156,7 +155,7 @@ mod tests {
                     comm.send(rank - 1, 1, &[]).unwrap();
                 } else if rank < 4 {
                     comm.receive(Some(rank + 1), 1).unwrap();
-                    memory.show(40, 20, |bytes| Ok(assert_eq!(bytes, [rank as u8 + 1; 20]))).unwrap();
+                    assert_eq!(memory.show(40, 20, |bytes| Ok(bytes.to_vec())).unwrap(), [rank as u8 + 1; 20]);
                 }
                 if output != 2 || rank != 3 {
                     keep(&kept, &comm, Some(memory));
