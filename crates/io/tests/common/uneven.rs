@@ -34,7 +34,7 @@ pub fn write_step(session: &Session, comm: &dyn Communicator, mode: Mode, step: 
     if n > 0 {
         output.write_values("n", &[n as u64]).unwrap();
         output.write_values("data", &values(comm.rank(), step, n)).unwrap();
-        if (u64::from(comm.rank()) + step) % 3 == 0 {
+        if (u64::from(comm.rank()) + step).is_multiple_of(3) {
             output.write_values("sometimes", &[comm.rank() as i32]).unwrap();
         }
     }
