@@ -118,7 +118,7 @@ fn what_is_stuck_at_a_slow_target_is_written_elsewhere_and_harms_nothing_wheneve
     let of: Vec<u64> = dead.parts.iter().filter(|p| p.object.contains(".dir/")).map(|p| p.bytes.dead).collect();
     assert_eq!(of.len(), 8);
     assert!(of[3] >= 16 << 10, "{of:?}");
-    assert!(of[3] <= 3 * 66 << 10, "{of:?}");
+    assert!(of[3] <= (3 * 66) << 10, "{of:?}");
     // It is found again without the index, and goes on.
     bare.store.remove("x.bp").unwrap();
     let found = recover(&*bare.layout, "x.bp", RecoverOptions::default()).unwrap();
