@@ -3,7 +3,7 @@
 use crate::store;
 use std::io::IoSlice;
 use thalweg_layout::{Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
-use thalweg_store::{Capability, Rename, Store};
+use thalweg_store::{Capability, Rename, Store, Visible};
 use thalweg_types::Result;
 
 /// Checks every promise, in a folder `conformance`, which is removed at the end.
@@ -62,7 +62,14 @@ impl Store for AsStore<'_> {
     }
 
     fn capability(&self) -> Capability {
-        Capability { write_at: true, append: true, truncate: true, rename: Rename::Atomic, ..Capability::NONE }
+        Capability {
+            write_at: true,
+            append: true,
+            truncate: true,
+            rename: Rename::Atomic,
+            visible: Visible::AtWrite,
+            ..Capability::NONE
+        }
     }
 
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {

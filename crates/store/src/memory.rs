@@ -11,7 +11,8 @@
 //! | removed while open | the bytes stay until the last handle is dropped, as in POSIX |
 
 use crate::{
-    Capability, Durability, Hold, Life, OpenWrite, ReadObject, Rename, Stat, Store, WriteObject, name, pieces,
+    Capability, Durability, Hold, Life, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible,
+    WriteObject, name, pieces,
 };
 use std::collections::BTreeMap;
 use std::io::IoSlice;
@@ -146,7 +147,12 @@ impl Store for Memory {
             truncate: true,
             punch: true,
             rename: Rename::Atomic,
+            rename_folder: true,
             durability: Durability::None,
+            visible: Visible::AtWrite,
+            exclusive: true,
+            list: ListConsistency::Strong,
+            attributes: false,
             largest_object: u64::MAX,
         }
     }
@@ -187,7 +193,7 @@ impl Store for Memory {
         need_folder(&entries, to, "rename to")?;
         let object = match entries.get(from) {
             Some(Entry::Object(object)) => object.clone(),
-            Some(Entry::Folder) => return Err(is_folder("rename", from)),
+            Some(Entry::Folder) => return rename_folder(&mut entries, from, to),
             None if from.is_empty() => return Err(is_folder("rename", from)),
             None => return Err(failed(ErrorKind::NotFound, "rename", from)),
         };
@@ -241,6 +247,36 @@ fn inside<'a>(entries: &'a BTreeMap<String, Entry>, folder: &str) -> impl Iterat
             move |name| name.starts_with(&prefix)
         })
         .filter(move |name| !name[prefix.len()..].contains('/'))
+}
+
+/// Moves a folder and all below it.
+fn rename_folder(entries: &mut BTreeMap<String, Entry>, from: &str, to: &str) -> Result<()> {
+    if to == from {
+        return Ok(());
+    }
+    if to.strip_prefix(from).is_some_and(|rest| rest.starts_with('/')) {
+        return Err(failed(ErrorKind::InvalidArgument, &format!("rename a folder into itself, to {to}"), from));
+    }
+    match entries.get(to) {
+        _ if to.is_empty() => return Err(is_folder("rename to", to)),
+        Some(Entry::Object(_)) => {
+            return Err(failed(ErrorKind::InvalidArgument, "rename a folder to an object", to));
+        }
+        Some(Entry::Folder) if inside(entries, to).next().is_some() => {
+            return Err(failed(ErrorKind::InvalidArgument, "rename to a folder that is not empty", to));
+        }
+        _ => {}
+    }
+    let below = format!("{from}/");
+    let moved = entries.range(from.to_string()..).map(|(name, _)| name);
+    let moved: Vec<String> =
+        moved.take_while(|name| name.starts_with(from)).filter(|n| *n == from || n.starts_with(&below)).cloned().collect();
+    for name in moved {
+        if let Some(entry) = entries.remove(&name) {
+            entries.insert(format!("{to}{}", &name[from.len()..]), entry);
+        }
+    }
+    Ok(())
 }
 
 fn need_folder(entries: &BTreeMap<String, Entry>, name: &str, what: &str) -> Result<()> {
