@@ -76,7 +76,7 @@ const PROMISES: &[Promise] = &[
     Promise { words: "renaming replaces", asked_of: |can| can.rename != Rename::None, check: renaming },
     Promise {
         words: "a name is never gone while renamed over",
-        asked_of: |can| can.rename == Rename::Atomic,
+        asked_of: |can| matches!(can.rename, Rename::Atomic | Rename::Copy),
         check: atomic,
     },
     Promise { words: "folders move with all that is in them", asked_of: |can| can.rename_folder, check: moving },

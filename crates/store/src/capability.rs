@@ -5,6 +5,9 @@
 pub enum Rename {
     /// Readers see the old object or the new one, never neither.
     Atomic,
+    /// Readers see the old object or the new one, never neither, but the old name lasts a while longer (for good, where the
+    /// process dies meanwhile). Costs a copy.
+    Copy,
     /// There may be a moment with neither.
     Gap,
     /// No rename at all.
@@ -24,7 +27,8 @@ pub enum Durability {
     None,
 }
 
-/// When readers see what was written. Each promise includes the ones below it.
+/// When readers see what was written: those that open the object afterwards; one that is open already may go on seeing
+/// what was there when it was opened, unless it is `AtWrite`. Each promise includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Visible {
     /// Once `close` has returned.

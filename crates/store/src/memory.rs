@@ -102,6 +102,20 @@ impl Memory {
         }
     }
 
+    /// Puts an object under a name: in place of one that is there, or not at all where `how` is `New`.
+    pub(crate) fn put(&self, name: &str, object: Arc<Object>, how: OpenWrite) -> Result<()> {
+        let name = &*relative(name, "make")?;
+        let mut entries = self.lock();
+        may_put(&entries, name, how)?;
+        entries.insert(name.to_string(), Entry::Object(object));
+        Ok(())
+    }
+
+    /// Whether [`put`](Memory::put) would succeed now.
+    pub(crate) fn may_put(&self, name: &str, how: OpenWrite) -> Result<()> {
+        may_put(&self.lock(), &relative(name, "make")?, how)
+    }
+
     fn find(&self, name: &str, what: &str) -> Result<Arc<Object>> {
         let name = &*relative(name, what)?;
         match self.lock().get(name) {
@@ -247,6 +261,16 @@ fn inside<'a>(entries: &'a BTreeMap<String, Entry>, folder: &str) -> impl Iterat
             move |name| name.starts_with(&prefix)
         })
         .filter(move |name| !name[prefix.len()..].contains('/'))
+}
+
+fn may_put(entries: &BTreeMap<String, Entry>, name: &str, how: OpenWrite) -> Result<()> {
+    need_folder(entries, name, "make")?;
+    match entries.get(name) {
+        _ if name.is_empty() => Err(is_folder("make", name)),
+        Some(Entry::Folder) => Err(is_folder("make", name)),
+        Some(Entry::Object(_)) if how == OpenWrite::New => Err(failed(ErrorKind::AlreadyExists, "make", name)),
+        _ => Ok(()),
+    }
 }
 
 /// Moves a folder and all below it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_conformance::{scratch::Scratch, store};
-use thalweg_store::wrap::{Asked, Counting, Failing, Fault, Forgetful, Slow};
+use thalweg_store::wrap::{Asked, Counting, Failing, Fault, Forgetful, Sequential, Slow};
 use thalweg_store::{Memory, Posix};
 
 #[test]
@@ -45,4 +45,10 @@ fn failing_keeps_the_promises_of_the_store_inside_while_nothing_is_due() {
 #[test]
 fn forgetful_keeps_its_promises() {
     store::check(&Forgetful::new());
+}
+
+#[test]
+fn sequential_keeps_its_promises() {
+    store::check(&Sequential::like_hdfs());
+    store::check(&Sequential::like_s3());
 }

@@ -6,6 +6,7 @@
 //! | [`slow`] | a latency per operation and a rate for bytes |
 //! | [`failing`] | failures at chosen moments, writes that stop half way, a disk that fills |
 //! | [`forgetful`] | a store in memory that can show what a kill or a power cut would have left |
+//! | [`sequential`] | a store in memory that can do no more than HDFS or S3 |
 //!
 //! The first three are one wrapper, [`Around`], with a [`Watch`] that is asked before each operation and told after.
 
@@ -20,11 +21,13 @@ use thalweg_types::{Error, Result};
 pub mod counting;
 pub mod failing;
 pub mod forgetful;
+pub mod sequential;
 pub mod slow;
 
 pub use counting::Counting;
 pub use failing::{Failing, Fault};
 pub use forgetful::Forgetful;
+pub use sequential::Sequential;
 pub use slow::Slow;
 
 /// What a store is asked to do.
