@@ -4,6 +4,7 @@
 //! |------|--------------|
 //! | [`direct`] | a logical file is one object of one store |
 //! | [`errno`] | the system's error numbers for our failures |
+//! | [`mount`] | path prefixes bound to layouts; which one a path lies under |
 #![forbid(unsafe_code)]
 
 use rustix::io::Errno;
@@ -13,8 +14,10 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod direct;
 pub mod errno;
+pub mod mount;
 
 pub use direct::Direct;
+pub use mount::{Mount, Mounts};
 pub use thalweg_store::{
     Attributes, Change, Hold, Kind, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject,
 };
