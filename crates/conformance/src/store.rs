@@ -41,14 +41,18 @@ struct Promise {
 const PROMISES: &[Promise] = &[
     Promise { words: "opening makes or replaces as asked", asked_of: any, check: opening },
     Promise { words: "opening keeps the bytes as asked", asked_of: |can| can.append, check: keeping },
-    Promise { words: "a closed object stays closed where it cannot be extended", asked_of: |can| !can.append, check: closed },
+    Promise {
+        words: "a closed object stays closed where it cannot be extended",
+        asked_of: |can| !can.append,
+        check: closed,
+    },
     Promise { words: "what is closed is whole", asked_of: any, check: whole },
     Promise { words: "writes go to the end and nowhere else", asked_of: |can| !can.write_at, check: sequential },
     Promise { words: "what cannot be cut is not", asked_of: |can| !can.truncate, check: uncut },
     Promise { words: "bytes are seen when promised", asked_of: any, check: visible },
     Promise {
         words: "what is not closed is not there, nor does it take what was there",
-        asked_of: |can| can.visible == Visible::AtClose,
+        asked_of: |can| can.whole,
         check: unclosed,
     },
     Promise { words: "one of many writers makes a new object", asked_of: |can| can.exclusive, check: exclusive },
@@ -157,7 +161,11 @@ fn clear(store: &dyn Store, folder: &str) {
 
 fn opening(room: &Room<'_>) {
     let (store, name) = (room.store, room.name("object"));
-    fails(store.open_write(&name, OpenWrite::Existing).and_then(|object| object.close()), missing_or_refused(room), &name);
+    fails(
+        store.open_write(&name, OpenWrite::Existing).and_then(|object| object.close()),
+        missing_or_refused(room),
+        &name,
+    );
     assert!(!store.exists(&name).unwrap(), "a failed open makes nothing");
     room.put("object", OpenWrite::New, b"first");
     fails(store.open_write(&name, OpenWrite::New), ErrorKind::AlreadyExists, &name);
@@ -708,8 +716,9 @@ fn atomic(room: &Room<'_>) {
 
 fn identity(room: &Room<'_>) {
     let (store, can) = (room.store, room.store.capability());
+    // Stores that know objects by their bytes and the time alone may take two of the same bytes for one.
     let identity = || store.stat(&room.name("object")).unwrap().identity;
-    room.put("object", OpenWrite::New, b"");
+    room.put("object", OpenWrite::New, b"first");
     let first = identity();
     assert_eq!(identity(), first, "asking keeps it");
     if can.write_at {
@@ -718,7 +727,7 @@ fn identity(room: &Room<'_>) {
         assert_eq!(identity(), first, "writing and emptying keep it");
     }
     if can.rename != Rename::None {
-        store.write_all(&room.name("next"), b"").unwrap();
+        store.write_all(&room.name("next"), b"second").unwrap();
         store.rename(&room.name("next"), &room.name("object")).unwrap();
         assert_ne!(identity(), first, "a rename over it changes it");
     }
@@ -726,7 +735,7 @@ fn identity(room: &Room<'_>) {
     store.remove(&room.name("object")).unwrap();
     // Filesystems tell objects that come after each other apart by time, which they count in milliseconds.
     std::thread::sleep(Duration::from_millis(30));
-    room.put("object", OpenWrite::New, b"");
+    room.put("object", OpenWrite::New, b"third");
     assert_ne!(identity(), before, "another object of the same name has another");
 }
 

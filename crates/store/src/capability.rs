@@ -68,6 +68,9 @@ pub struct Capability {
     pub durability: Durability,
     /// When readers see what was written.
     pub visible: Visible,
+    /// A name is there only once its object was closed; one dropped without leaves nothing, and what it was to replace
+    /// stays.
+    pub whole: bool,
     /// Of several writers that open one name with [`OpenWrite::New`](crate::OpenWrite::New) at once, one succeeds; the
     /// others get `AlreadyExists` when they open, or at the latest when they close.
     pub exclusive: bool,
@@ -90,6 +93,7 @@ impl Capability {
         rename_folder: false,
         durability: Durability::None,
         visible: Visible::AtClose,
+        whole: false,
         exclusive: false,
         list: ListConsistency::Eventual,
         attributes: false,

@@ -43,8 +43,8 @@ pub struct Stat {
     pub length: u64,
     /// A folder rather than an object.
     pub is_folder: bool,
-    /// Changes whenever the object is replaced by another of the same name (inode number, version, ...); one that is
-    /// only emptied keeps it where the store writes at any offset. Means something within one process only.
+    /// Changes whenever the object is replaced by another of the same name and other bytes (inode number, version, ...); one
+    /// that is only emptied keeps it where the store writes at any offset. Means something within one process only.
     pub identity: u64,
 }
 
@@ -123,6 +123,12 @@ pub trait Store: Send + Sync {
     fn plain_file(&self, name: &str) -> Option<std::path::PathBuf> {
         let _ = name;
         None
+    }
+    /// Ends the writing of an object whose writer is known to have died: afterwards what it had synced is there and
+    /// never changes again, and the name is free to be removed, renamed or replaced. A writer that lives after all fails.
+    /// Nothing happens to an object that nobody writes.
+    fn settle(&self, name: &str) -> Result<()> {
+        self.stat(name).map(|_| ())
     }
     /// Attributes of an object, folder or symbolic link itself. This and all below: `Unsupported` unless
     /// [`Capability::attributes`].

@@ -164,6 +164,7 @@ impl Store for Memory {
             rename_folder: true,
             durability: Durability::None,
             visible: Visible::AtWrite,
+            whole: false,
             exclusive: true,
             list: ListConsistency::Strong,
             attributes: false,
@@ -293,8 +294,11 @@ fn rename_folder(entries: &mut BTreeMap<String, Entry>, from: &str, to: &str) ->
     }
     let below = format!("{from}/");
     let moved = entries.range(from.to_string()..).map(|(name, _)| name);
-    let moved: Vec<String> =
-        moved.take_while(|name| name.starts_with(from)).filter(|n| *n == from || n.starts_with(&below)).cloned().collect();
+    let moved: Vec<String> = moved
+        .take_while(|name| name.starts_with(from))
+        .filter(|n| *n == from || n.starts_with(&below))
+        .cloned()
+        .collect();
     for name in moved {
         if let Some(entry) = entries.remove(&name) {
             entries.insert(format!("{to}{}", &name[from.len()..]), entry);

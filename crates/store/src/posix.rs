@@ -90,6 +90,7 @@ impl Store for Posix {
             rename_folder: true,
             durability: Durability::Device,
             visible: Visible::AtWrite,
+            whole: false,
             exclusive: true,
             list: ListConsistency::Strong,
             attributes: true,
@@ -145,7 +146,9 @@ impl Store for Posix {
             let what = format!("rename to {}", shown(&to));
             // A folder renamed over a file, rather than a name below a file.
             match e.kind() == io::ErrorKind::NotADirectory && fs::symlink_metadata(&to).is_ok() {
-                true => Error::new(ErrorKind::InvalidArgument, format!("cannot {what}")).caused_by(e).in_object(shown(&from)),
+                true => Error::new(ErrorKind::InvalidArgument, format!("cannot {what}"))
+                    .caused_by(e)
+                    .in_object(shown(&from)),
                 false => failed(&what, &from, e),
             }
         })

@@ -3,8 +3,8 @@
 use super::{Posix, failed, identity, shown};
 use crate::{Attributes, Change, Kind, SetXattr, Space};
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, chmodat, chownat, lgetxattr, llistxattr,
-    lremovexattr, lsetxattr, statvfs, symlink, utimensat,
+    AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, chmodat, chownat, lgetxattr,
+    llistxattr, lremovexattr, lsetxattr, statvfs, symlink, utimensat,
 };
 use rustix::io::Errno;
 use std::fs;
@@ -84,13 +84,12 @@ impl Posix {
             SetXattr::New => XattrFlags::CREATE,
             SetXattr::Existing => XattrFlags::REPLACE,
         };
-        lsetxattr(path, key, value, flags)
-            .map_err(|e| xattr_failed(&format!("set extended attribute {key}"), path, e))
+        lsetxattr(path, key, value, flags).map_err(|e| xattr_failed(&format!("set extended attribute {key}"), path, e))
     }
 
     pub(super) fn xattrs_of(&self, path: &Path) -> Result<Vec<String>> {
-        let bytes = growing(|out| llistxattr(path, out))
-            .map_err(|e| failed("list extended attributes", path, e.into()))?;
+        let bytes =
+            growing(|out| llistxattr(path, out)).map_err(|e| failed("list extended attributes", path, e.into()))?;
         let keys = bytes.split(|byte| *byte == 0).filter(|key| !key.is_empty());
         let mut keys: Vec<String> = keys.filter_map(|key| String::from_utf8(key.to_vec()).ok()).collect();
         keys.sort_unstable();
@@ -132,7 +131,9 @@ fn growing(mut ask: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>) -> rusti
 
 fn xattr_failed(what: &str, path: &Path, cause: Errno) -> Error {
     match cause {
-        Errno::NODATA => Error::new(ErrorKind::NotFound, format!("cannot {what}: there is none")).in_object(shown(path)),
+        Errno::NODATA => {
+            Error::new(ErrorKind::NotFound, format!("cannot {what}: there is none")).in_object(shown(path))
+        }
         _ => failed(what, path, cause.into()),
     }
 }

@@ -80,7 +80,9 @@ impl Forgetful {
             None => "nothing".into(),
             Some(Change::Create { name, .. }) => format!("create {name}"),
             Some(Change::MakeFolder { name }) => format!("make folder {name}"),
-            Some(Change::Rename { from, to, .. } | Change::RenameFolder { from, to }) => format!("rename {from} to {to}"),
+            Some(Change::Rename { from, to, .. } | Change::RenameFolder { from, to }) => {
+                format!("rename {from} to {to}")
+            }
             Some(Change::Remove { name }) => format!("remove {name}"),
             Some(Change::SyncFolder { folder }) => format!("sync folder \"{folder}\""),
             Some(Change::Write { opened_as, offset, bytes, .. }) => {
@@ -191,7 +193,9 @@ fn durable(log: &[Change]) -> Vec<bool> {
         let folder_synced = |name: &str| folders.contains(name::folder_of(name));
         *durable = match change {
             Change::Create { name, .. } | Change::MakeFolder { name } | Change::Remove { name } => folder_synced(name),
-            Change::Rename { from, to, .. } | Change::RenameFolder { from, to } => folder_synced(from) && folder_synced(to),
+            Change::Rename { from, to, .. } | Change::RenameFolder { from, to } => {
+                folder_synced(from) && folder_synced(to)
+            }
             Change::Write { object, .. } | Change::Truncate { object, .. } | Change::Punch { object, .. } => {
                 objects.contains(object)
             }

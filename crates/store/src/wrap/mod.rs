@@ -197,6 +197,10 @@ impl<W: Watch + 'static> Store for Around<W> {
         self.ask(Asked::Attributes, from, || self.inner.make_hard_link(from, to))
     }
 
+    fn settle(&self, name: &str) -> Result<()> {
+        self.ask(Asked::Close, name, || self.inner.settle(name))
+    }
+
     fn attributes(&self, name: &str) -> Result<Attributes> {
         self.ask(Asked::Attributes, name, || self.inner.attributes(name))
     }

@@ -55,6 +55,7 @@ impl Store for Sequential {
             rename_folder: hdfs,
             durability: if hdfs { Durability::Pipeline } else { Durability::AtClose },
             visible: self.visible,
+            whole: !hdfs,
             exclusive: true,
             list: ListConsistency::Strong,
             ..Capability::NONE
