@@ -130,6 +130,13 @@ pub trait Store: Send + Sync {
     fn settle(&self, name: &str) -> Result<()> {
         self.stat(name).map(|_| ())
     }
+    /// Keeps others from locking an object, made where it is not there, until the lock is dropped or the process ends,
+    /// however it ends. Excludes other threads and processes, and nothing but their locks; the name must not be removed.
+    /// `None` where another has it and `wait` is not set. `Unsupported` where the store cannot.
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<Hold>> {
+        let _ = wait;
+        Err(unsupported(&self.describe(), "lock an object", name))
+    }
     /// Attributes of an object, folder or symbolic link itself. This and all below: `Unsupported` unless
     /// [`Capability::attributes`].
     fn attributes(&self, name: &str) -> Result<Attributes> {

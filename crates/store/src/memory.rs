@@ -17,7 +17,7 @@ use crate::{
 use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
 
 const PAGE: usize = 16 << 10;
@@ -41,6 +41,7 @@ pub(crate) struct Object {
     content: RwLock<Content>,
     /// Shared with everybody who holds the object.
     holds: Arc<()>,
+    lock: Arc<Lock>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -248,6 +249,36 @@ impl Store for Memory {
             false => Err(failed(ErrorKind::NotFound, "sync folder", folder)),
         }
     }
+
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<Hold>> {
+        let (object, _) = self.open(name, OpenWrite::Any)?;
+        let mut locked = object.lock.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        while *locked {
+            if !wait {
+                return Ok(None);
+            }
+            locked = object.lock.free.wait(locked).unwrap_or_else(PoisonError::into_inner);
+        }
+        *locked = true;
+        drop(locked);
+        Ok(Some(Hold::new(Locked(object.lock.clone()))))
+    }
+}
+
+/// Whether somebody locked an object.
+#[derive(Debug, Default)]
+struct Lock {
+    taken: Mutex<bool>,
+    free: Condvar,
+}
+
+struct Locked(Arc<Lock>);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        *self.0.taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.0.free.notify_one();
+    }
 }
 
 /// Whole names directly inside a folder, in order.
@@ -338,12 +369,17 @@ impl Object {
     }
 
     pub(crate) fn with_identity(identity: u64) -> Object {
-        Object { identity, content: RwLock::default(), holds: Arc::default() }
+        Object { identity, content: RwLock::default(), holds: Arc::default(), lock: Arc::default() }
     }
 
     /// Another object with the same identity and bytes.
     pub(crate) fn copy(&self) -> Object {
-        Object { identity: self.identity, content: RwLock::new(self.read().clone()), holds: Arc::default() }
+        Object {
+            identity: self.identity,
+            content: RwLock::new(self.read().clone()),
+            holds: Arc::default(),
+            lock: Arc::default(),
+        }
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Content> {

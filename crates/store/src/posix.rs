@@ -212,6 +212,18 @@ impl Store for Posix {
         fs::hard_link(&from, &to).map_err(|e| failed(&format!("make a second name {}", shown(&to)), &from, e))
     }
 
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<Hold>> {
+        let path = self.path(name)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(&path);
+        let file = file.map_err(|e| failed("open for locking", &path, e))?;
+        match lock::alone(&file, wait) {
+            Ok(true) => Ok(Some(Hold::new(file))),
+            Ok(false) => Ok(None),
+            Err(e) => Err(failed("lock", &path, e)),
+        }
+    }
+
     fn attributes(&self, name: &str) -> Result<Attributes> {
         self.attributes_of(&self.path(name)?)
     }
@@ -254,10 +266,12 @@ impl Store for Posix {
 #[cfg(target_os = "linux")]
 mod lock {
     use super::HELD;
+    use nix::errno::Errno;
     use nix::fcntl::{FcntlArg, fcntl};
     use nix::libc::{F_RDLCK, F_UNLCK, F_WRLCK, SEEK_SET, flock};
     use nix::sys::statfs::{self, FsType};
     use std::fs::File;
+    use std::io;
 
     /// Filesystems of one machine: every lock on them is seen here.
     const LOCAL: &[FsType] = &[
@@ -270,6 +284,20 @@ mod lock {
 
     fn range(kind: i32) -> flock {
         flock { l_type: kind as _, l_whence: SEEK_SET as _, l_start: HELD, l_len: 1, l_pid: 0 }
+    }
+
+    /// Takes the byte before the one that holders share, for one alone. `false` where another has it.
+    pub fn alone(file: &File, wait: bool) -> io::Result<bool> {
+        let range = flock { l_start: HELD - 1, ..range(F_WRLCK) };
+        loop {
+            let how = if wait { FcntlArg::F_OFD_SETLKW(&range) } else { FcntlArg::F_OFD_SETLK(&range) };
+            match fcntl(file, how) {
+                Ok(_) => return Ok(true),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN | Errno::EACCES) if !wait => return Ok(false),
+                Err(e) => return Err(e.into()),
+            }
+        }
     }
 
     /// Whether the filesystem took the lock.
@@ -295,6 +323,10 @@ mod lock {
 
     pub fn hold(_file: &File) -> bool {
         false
+    }
+
+    pub fn alone(_file: &File, _wait: bool) -> std::io::Result<bool> {
+        Err(std::io::ErrorKind::Unsupported.into())
     }
 
     pub fn is_held(_file: &File) -> Option<bool> {

@@ -1,4 +1,4 @@
-//! Stores around other stores, for tests and measurements.
+//! Stores around other stores: for runs, for tests, for measurements.
 //!
 //! | room | what it adds |
 //! |------|--------------|
@@ -6,9 +6,11 @@
 //! | [`slow`] | a latency per operation and a rate for bytes |
 //! | [`failing`] | failures at chosen moments, writes that stop half way, a disk that fills |
 //! | [`forgetful`] | a store in memory that can show what a kill or a power cut would have left |
+//! | [`limit`] | a rate that is not exceeded |
+//! | [`retry`] | what may pass is tried again |
 //! | [`sequential`] | a store in memory that can do no more than HDFS or S3 |
 //!
-//! The first three are one wrapper, [`Around`], with a [`Watch`] that is asked before each operation and told after.
+//! Counting, slow, failing and limited stores are one wrapper, [`Around`], with a [`Watch`] that is asked before each operation and told after.
 
 use crate::pieces::{self, Rest};
 use crate::{
@@ -21,12 +23,16 @@ use thalweg_types::{Error, Result};
 pub mod counting;
 pub mod failing;
 pub mod forgetful;
+pub mod limit;
+pub mod retry;
 pub mod sequential;
 pub mod slow;
 
 pub use counting::Counting;
 pub use failing::{Failing, Fault};
 pub use forgetful::Forgetful;
+pub use limit::Limited;
+pub use retry::{Patience, Retry};
 pub use sequential::Sequential;
 pub use slow::Slow;
 
@@ -199,6 +205,11 @@ impl<W: Watch + 'static> Store for Around<W> {
 
     fn settle(&self, name: &str) -> Result<()> {
         self.ask(Asked::Close, name, || self.inner.settle(name))
+    }
+
+    /// Not watched, as [`WriteObject::hold`].
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<Hold>> {
+        self.inner.lock(name, wait)
     }
 
     fn attributes(&self, name: &str) -> Result<Attributes> {
