@@ -2,9 +2,12 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
+//! | [`container`] | a logical file is a folder of logs, one for each writer |
 //! | [`direct`] | a logical file is one object of one store |
 //! | [`errno`] | the system's error numbers for our failures |
+//! | [`flat`] | files spread over stores by a hash of their name |
 //! | [`mount`] | path prefixes bound to layouts; which one a path lies under |
+//! | [`small_file`] | all small files that a process makes in a folder, in one log |
 #![forbid(unsafe_code)]
 
 use rustix::io::Errno;
@@ -12,12 +15,21 @@ use std::io::IoSlice;
 use std::path::PathBuf;
 use thalweg_types::{Error, ErrorKind, Result};
 
+pub mod container;
 pub mod direct;
 pub mod errno;
+pub mod flat;
 pub mod mount;
+pub mod small_file;
+#[allow(dead_code, missing_docs)]
+#[path = "container/wire.rs"]
+mod wire;
 
+pub use container::Container;
 pub use direct::Direct;
+pub use flat::Flat;
 pub use mount::{Mount, Mounts};
+pub use small_file::SmallFile;
 pub use thalweg_store::{
     Attributes, Change, Hold, Kind, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject,
 };

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use thalweg_schema::report::Problem;
+use thalweg_store::wrap::Sequential;
 use thalweg_store::{Memory, Posix, Store};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -31,6 +32,12 @@ pub const STORES: &[StoreKind] = &[
         form: "memory:name: objects in the memory of this process, the same for the same name",
         lacks: None,
         open: memory,
+    },
+    StoreKind {
+        scheme: "sequential",
+        form: "sequential:hdfs, sequential:s3: memory that can do no more than HDFS or S3, for trying a mount",
+        lacks: None,
+        open: sequential,
     },
 ];
 
@@ -77,6 +84,17 @@ fn memory(url: &str) -> Result<Arc<dyn Store>> {
     static NAMED: OnceLock<Mutex<HashMap<String, Memory>>> = OnceLock::new();
     let mut named = NAMED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
     Ok(Arc::new(named.entry(rest(url).to_string()).or_default().clone()))
+}
+
+fn sequential(url: &str) -> Result<Arc<dyn Store>> {
+    // One for the process, as for `memory:`.
+    static HDFS: OnceLock<Sequential> = OnceLock::new();
+    static S3: OnceLock<Sequential> = OnceLock::new();
+    match rest(url) {
+        "hdfs" => Ok(Arc::new(HDFS.get_or_init(Sequential::like_hdfs).clone())),
+        "s3" => Ok(Arc::new(S3.get_or_init(Sequential::like_s3).clone())),
+        _ => Err(Error::new(ErrorKind::Config, format!("\"{url}\": expected sequential:hdfs or sequential:s3"))),
+    }
 }
 
 #[cfg(test)]
