@@ -131,7 +131,7 @@ END
 stop() {
     local file process tries
     for file in "$1"/processes/*; do
-        [[ -f $file ]] && kill "$(<"$file")" 2>/dev/null || true
+        [[ ! -f $file ]] || kill "$(<"$file")" 2>/dev/null || true
     done
     for file in "$1"/processes/*; do
         [[ -f $file ]] || continue

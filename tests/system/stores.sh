@@ -5,13 +5,16 @@
 #   LONG=1 does the same on an HDFS of three data nodes
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+# shellcheck source-path=SCRIPTDIR/../..
 source scripts/machine.sh
+# shellcheck disable=SC2154  # of machine.sh
 [[ ${CI:-} != true ]] || wants "${server_packages[@]}"
 work=$PWD/build/stores
 rm -rf "$work"
 mkdir -p "$work"
 # What Hadoop or AWS are told elsewhere on this machine is not for here.
 unset HADOOP_CONF_DIR HADOOP_HOME AWS_PROFILE AWS_SESSION_TOKEN
+# shellcheck disable=SC2317  # the trap calls it
 cleanup() {
     scripts/servers/hdfs.sh stop "$work/hdfs"
     scripts/servers/s3.sh stop "$work/s3"

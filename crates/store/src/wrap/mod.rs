@@ -8,6 +8,7 @@
 //! | [`forgetful`] | a store in memory that can show what a kill or a power cut would have left |
 //! | [`limit`] | a rate that is not exceeded |
 //! | [`retry`] | what may pass is tried again |
+//! | [`tiered`] | a fast store before a slow one: the burst buffer |
 //! | [`sequential`] | a store in memory that can do no more than HDFS or S3 |
 //!
 //! Counting, slow, failing and limited stores are one wrapper, [`Around`], with a [`Watch`] that is asked before each operation and told after.
@@ -27,6 +28,7 @@ pub mod limit;
 pub mod retry;
 pub mod sequential;
 pub mod slow;
+pub mod tiered;
 
 pub use counting::Counting;
 pub use failing::{Failing, Fault};
@@ -35,6 +37,7 @@ pub use limit::Limited;
 pub use retry::{Patience, Retry};
 pub use sequential::Sequential;
 pub use slow::Slow;
+pub use tiered::Tiered;
 
 /// What a store is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,6 +118,11 @@ impl<W: Watch> Around<W> {
     /// A store with this watch around it: how a test brings its own.
     pub fn with(inner: Arc<dyn Store>, watch: W) -> Around<W> {
         Around { inner, watch: Arc::new(watch) }
+    }
+
+    /// What stands between.
+    pub fn watch(&self) -> &W {
+        &self.watch
     }
 
     fn ask<T>(&self, asked: Asked, name: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
