@@ -32,6 +32,8 @@ struct Known {
     ended: Ended,
     /// Whether records may still come.
     live: bool,
+    /// The name that its process is about to make exclusively: told by the last record, if by any.
+    intends: Option<String>,
 }
 
 /// What is known of a folder at the moment.
@@ -52,8 +54,6 @@ pub struct Inner {
     /// Whether the hidden folder is there.
     hidden: bool,
     looked: Option<Instant>,
-    /// A name, and whether another process has recorded a file of it.
-    watched: Option<(String, bool)>,
     /// Files that are open in this process.
     pub open: HashMap<String, Weak<Node>>,
 }
@@ -84,7 +84,6 @@ impl Folder {
             rung: [0; 8],
             hidden: false,
             looked: None,
-            watched: None,
             open: HashMap::new(),
         };
         let folder = Folder { store, settings, inner: Mutex::new(inner) };
@@ -184,7 +183,7 @@ impl Folder {
                     Err(e) if e.kind() == ErrorKind::NotFound => continue,
                     Err(e) => return Err(e),
                 };
-                let known = Known { object, position: Position::start(), ended: Ended::Whole, live: true };
+                let known = Known { object, position: Position::start(), ended: Ended::Whole, live: true, intends: None };
                 inner.known.insert(number, known);
             }
         }
@@ -220,11 +219,8 @@ impl Folder {
         let mut rung = fresh().to_le_bytes();
         rung[7] &= 0x7f;
         self.ring_with(inner, rung)?;
-        inner.rung = rung;
-        if inner.bell.is_none() {
-            inner.bell = Some(self.store.open_read(&format!("{}bell", hidden(&inner.path)))?);
-        }
-        Ok(())
+        // Another's ring may have been rung over: what it was about is there by now.
+        self.look(inner)
     }
 
     fn ring_with(&self, inner: &Inner, rung: [u8; 8]) -> Result<()> {
@@ -263,7 +259,7 @@ impl Folder {
         let object = Arc::from(self.store.open_read(&name)?);
         let mut position = Position::start();
         position.at = end;
-        inner.known.insert(number, Known { object, position, ended: Ended::Closed, live: false });
+        inner.known.insert(number, Known { object, position, ended: Ended::Closed, live: false, intends: None });
         self.ring(inner)
     }
 
@@ -272,29 +268,34 @@ impl Folder {
     /// # Errors
     /// `AlreadyExists`.
     pub fn record_new(&self, inner: &mut Inner, name: &str, change: Change) -> Result<()> {
-        let gone = Change { name: name.to_string(), stamp: None, content: Some(Content::Gone), kept: None };
-        for _ in 0..50 {
-            if inner.file(name).is_some() {
-                break;
-            }
-            self.record(inner, vec![change.clone()], &[])?;
-            if !self.store.capability().write_at {
-                return Ok(());
-            }
-            // Both write first and look then, so at least one of two sees the other.
-            inner.watched = Some((name.to_string(), false));
-            let looked = self.refresh(inner);
-            let rivaled = inner.watched.take().is_some_and(|(_, seen)| seen);
-            looked?;
-            if !rivaled {
-                return Ok(());
-            }
-            self.record(inner, vec![gone.clone()], &[])?;
-            // Whoever withdrew tries again after a while of its own.
-            std::thread::sleep(Duration::from_micros(fresh() % 5000));
-            self.refresh(inner)?;
+        if !self.store.capability().write_at {
+            return self.record(inner, vec![change], &[]);
         }
-        Err(errno::failure(Errno::EXIST, "make", name))
+        let intent = Change { name: name.to_string(), stamp: None, content: None, kept: None };
+        for _ in 0..500 {
+            if inner.file(name).is_some() {
+                return Err(errno::failure(Errno::EXIST, "make", name));
+            }
+            // All write what they intend first and look then, so of two at least one sees the other.
+            self.record(inner, vec![intent.clone()], &[])?;
+            self.refresh(inner)?;
+            let mut rivals = false;
+            for log in inner.known.values().filter(|k| k.live && k.intends.as_deref() == Some(name)) {
+                // What a dead process intended stays undone.
+                rivals |= log.object.life()?.held != Some(false);
+            }
+            let exists = inner.file(name).is_some();
+            if !rivals && !exists {
+                return self.record(inner, vec![change], &[]);
+            }
+            self.record(inner, Vec::new(), &[])?;
+            if !exists {
+                // Whoever withdrew tries again after a while of its own.
+                std::thread::sleep(Duration::from_micros(fresh() % 5000));
+                self.refresh(inner)?;
+            }
+        }
+        Err(errno::failure(Errno::BUSY, "make a file that others are making", name))
     }
 
     /// The bytes of a file, checked.
@@ -451,19 +452,20 @@ impl Inner {
 
 /// Reads what live logs have got since.
 fn follow(store: &Arc<dyn Store>, inner: &mut Inner) -> Result<()> {
-    let Inner { known, names, clock, path, watched, .. } = inner;
+    let Inner { known, names, clock, path, .. } = inner;
     let place = hidden(path);
     for (number, log) in known.iter_mut().filter(|(_, k)| k.live) {
+        let intends = &mut log.intends;
         let open_names = || match store.open_read(&format!("{place}{}", log::names_name(*number))) {
             Ok(object) => Ok(Some(object)),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         };
         let mut each = |at: u64, head: Head| {
-            if let (Some((name, seen)), Head::Changes { changes, .. }) = (&mut *watched, &head) {
-                let made = |c: &Change| c.name == *name && c.content.is_some_and(|c| c != Content::Gone);
-                *seen |= changes.iter().any(made);
-            }
+            *intends = match &head {
+                Head::Changes { changes, .. } => intent(changes),
+                Head::End => None,
+            };
             take(names, clock, *number, at, head);
         };
         let ended = log::read_on(&*log.object, open_names, *number, &mut log.position, &mut each);
@@ -478,7 +480,7 @@ fn follow(store: &Arc<dyn Store>, inner: &mut Inner) -> Result<()> {
 fn take(names: &mut BTreeMap<String, Entry>, clock: &mut u64, log: u64, at: u64, head: Head) {
     let Head::Changes { clock: recorded, changes } = head else { return };
     *clock = (*clock).max(recorded);
-    for change in changes {
+    for change in changes.into_iter().filter(|c| c.content.is_some() || c.kept.is_some()) {
         let stamp = change.stamp.unwrap_or(Stamp { clock: recorded, log });
         *clock = (*clock).max(stamp.clock);
         // A copy that compaction made has the stamp of what it copied, and replaces it.
@@ -502,6 +504,14 @@ fn take(names: &mut BTreeMap<String, Entry>, clock: &mut u64, log: u64, at: u64,
         if change.kept.is_some() && newer(stamp, entry.kept_stamp) {
             (entry.kept, entry.kept_stamp) = (change.kept, stamp);
         }
+    }
+}
+
+/// The name that a record is an intent about: one change that changes nothing.
+fn intent(changes: &[Change]) -> Option<String> {
+    match changes {
+        [Change { name, stamp: None, content: None, kept: None }] => Some(name.clone()),
+        _ => None,
     }
 }
 

@@ -48,7 +48,8 @@ impl SmallFile {
         let folder = self.folder(&name::relative(folder)?)?;
         let mut report = Report::default();
         let files: Vec<(String, Content)> = {
-            let inner = folder.fresh()?;
+            let mut inner = folder.fresh()?;
+            folder.reload(&mut inner)?;
             for (number, ended, live, at) in Folder::logs(&inner) {
                 report.logs += 1;
                 let name = format!("{}{}", hidden(&inner.path), log::data_name(number));
@@ -102,6 +103,7 @@ impl SmallFile {
         let folder = self.folder(&name::relative(folder)?)?;
         let mut inner = folder.fresh()?;
         folder.retire(&mut inner)?;
+        folder.reload(&mut inner)?;
         let place = hidden(&inner.path);
         let mut old = BTreeSet::new();
         let mut all = true;
