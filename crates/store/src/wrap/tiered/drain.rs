@@ -120,13 +120,15 @@ impl Drain {
                 found(canonical.remove(&temporary))?;
             }
         }
-        for left in shadow.list(OURS)?.iter().filter(|name| name.starts_with("fetch-") || name.starts_with("journal-"))
-        {
-            // A fetch that is under way is held open by its process.
-            let name = format!("{OURS}/{left}");
-            if !is_held(&**shadow, &name, pace.quiet)?.unwrap_or(true) {
-                found(shadow.remove(&name))?;
-            }
+        for left in shadow.list(OURS)? {
+            // Fetches run under the lock of their group: what is there when we have it was left behind.
+            let group = left.strip_prefix("fetch-").and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+            let _lock = match group {
+                Some(group) if group < GROUPS => shadow.lock(&group_object(group), true)?,
+                _ if left.starts_with("journal-") => None,
+                _ => continue,
+            };
+            found(shadow.remove(&format!("{OURS}/{left}")))?;
         }
         for group in 0..GROUPS {
             // Claims of a drain that is gone.
@@ -217,12 +219,7 @@ impl Drain {
             }
             match found(shadow.stat(&name))? {
                 Some(about) if about.is_folder => {
-                    // Not one that is just being removed.
-                    let _lock = self.tiered.shared.lock(&[&name])?;
-                    if found(shadow.stat(&name))?.is_some() && found(self.canonical.stat(&name))?.is_none() {
-                        self.canonical.make_folder(&name)?;
-                    }
-                    drop(_lock);
+                    self.need_folder(&name)?;
                     self.walk(&name, names)?;
                 }
                 Some(_) => names.push_back(name),
@@ -230,6 +227,19 @@ impl Drain {
             }
         }
         Ok(())
+    }
+
+    /// Makes a folder in the canonical store, unless the shadow store's was removed meanwhile.
+    fn need_folder(&self, folder: &str) -> Result<bool> {
+        if found(self.canonical.stat(folder))?.is_some() {
+            return Ok(true);
+        }
+        let _lock = self.tiered.shared.lock(&[folder])?;
+        if found(self.tiered.shadow().stat(folder))?.is_none() {
+            return Ok(false);
+        }
+        self.canonical.make_folder(folder)?;
+        Ok(true)
     }
 
     /// Moves one object.
@@ -287,8 +297,8 @@ impl Drain {
     ) -> Result<Option<u32>> {
         let (shared, shadow) = (&self.tiered.shared, self.tiered.shadow());
         let folder = name::folder_of(name);
-        if found(self.canonical.stat(folder))?.is_none() {
-            self.canonical.make_folder(folder)?;
+        if !self.need_folder(folder)? {
+            return Ok(None);
         }
         let whole = temporary.is_empty();
         let to = if whole {

@@ -214,7 +214,7 @@ impl Shared {
 
     /// Brings an object back that only the canonical store has, to a name of the shadow store. Under their locks.
     fn fetch(&self, name: &str, to: &str) -> Result<()> {
-        let temporary = format!("{OURS}/fetch-{}", unique());
+        let temporary = format!("{OURS}/fetch-{:02}-{}", group_of(name), unique());
         let outcome = (|| {
             let object = self.shadow.open_write(&temporary, OpenWrite::New)?;
             copy(&*self.canonical.open_read(name)?, &*object)?;
