@@ -39,6 +39,7 @@ pub const SCHEMES: &[(&str, &str, bool)] = &[
     ("s3", "s3", cfg!(feature = "s3")),
     ("azblob", "services", cfg!(feature = "services")),
     ("gcs", "services", cfg!(feature = "services")),
+    ("sftp", "services", cfg!(feature = "services")),
     ("swift", "services", cfg!(feature = "services")),
     ("webdav", "services", cfg!(feature = "services")),
 ];

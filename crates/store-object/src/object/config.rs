@@ -15,7 +15,8 @@ pub fn operator(address: &str, parameters: &mut Parameters, scrub: &Scrub) -> Re
         return Err(parameters.wrong("names no bucket"));
     }
     let endpoint = parameters.text("endpoint");
-    if endpoint.as_ref().is_some_and(|url| !url.starts_with("http://") && !url.starts_with("https://")) {
+    let known = ["http://", "https://", "ssh://"];
+    if endpoint.as_ref().is_some_and(|url| !known.iter().any(|known| url.starts_with(known))) {
         return Err(parameters.wrong("endpoint: neither http://... nor https://..."));
     }
     let failed =
@@ -60,6 +61,13 @@ pub fn operator(address: &str, parameters: &mut Parameters, scrub: &Scrub) -> Re
             if let Ok(key) = std::env::var("AZBLOB_ACCOUNT_KEY") {
                 builder = builder.account_key(&key);
             }
+            Ok(Operator::new(builder).map_err(failed)?.finish())
+        }
+        #[cfg(feature = "services")]
+        "sftp" => {
+            // User, key and known hosts are those of the machine's ssh, by its own configuration.
+            let endpoint = endpoint.unwrap_or_else(|| format!("ssh://{bucket}"));
+            let builder = opendal::services::Sftp::default().endpoint(&endpoint).root(&format!("/{folder}"));
             Ok(Operator::new(builder).map_err(failed)?.finish())
         }
         #[cfg(feature = "services")]

@@ -2,7 +2,7 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | address  | `s3://bucket/folder`; `gcs://bucket/folder`, `azblob://container/folder`, `swift://container/folder`, `webdav://host/folder` |
+//! | address  | `s3://bucket/folder`; `gcs://bucket/folder`, `azblob://container/folder`, `sftp://host/folder`, `swift://container/folder`, `webdav://host/folder` |
 //! | credentials | where the service's own programs look: environment (`AWS_ACCESS_KEY_ID`, ...), profile files, the machine's role; never in the address or a parameter, never in a message |
 //! | a write  | at the end only; collected to parts of `part` bytes, `concurrent` of them on their way at once, the last one or two kept until `close` |
 //! | memory   | of an object being written: at most (`concurrent` + 3) × `part` bytes |
@@ -210,7 +210,8 @@ impl Store for Object {
             },
             durability: Durability::AtClose,
             visible: Visible::AtClose,
-            whole: true,
+            // The library writes files of a filesystem in place.
+            whole: !self.shared.address.starts_with("sftp:"),
             exclusive: service.write_with_if_not_exists,
             list: ListConsistency::Strong,
             largest_object: if service.write_can_multi { parts.min(most) } else { most.min(self.shared.part as u64) },
