@@ -34,8 +34,14 @@ fn refused(text: &str, with: &[&str]) {
 #[test]
 fn a_mount_that_never_can_work_is_refused_with_line_and_reason() {
     let direct = "[[mount]]\npath = \"/a\"\nlayout = \"direct\"\n";
-    refused(&format!("{direct}store = \"sequential:hdfs\"\n"), &["mounts.toml:3:", "needs write_at", "sequential:hdfs"]);
-    refused(&format!("{direct}stores = [\"memory:a\", \"memory:b\"]\n"), &["mounts.toml:4:24:", "1 store, 2 are given"]);
+    refused(
+        &format!("{direct}store = \"sequential:hdfs\"\n"),
+        &["mounts.toml:3:", "needs write_at", "sequential:hdfs"],
+    );
+    refused(
+        &format!("{direct}stores = [\"memory:a\", \"memory:b\"]\n"),
+        &["mounts.toml:4:24:", "1 store, 2 are given"],
+    );
     refused(&format!("{direct}store = \"memry:a\"\n"), &["mounts.toml:4:9:", "unknown store \"memry\""]);
     refused(&format!("{direct}store = \"posix:scratch\"\n"), &["mounts.toml:4:", "relative"]);
     refused(&format!("{direct}store = \"memory:a\"\nindx = 3\n"), &["mounts.toml:5:1:", "unknown parameter"]);
@@ -84,7 +90,8 @@ fn the_later_file_wins_where_both_mount_a_prefix() {
         std::fs::write(&path, text).unwrap();
         path
     };
-    let mount = |path: &str, store: &str| format!("[[mount]]\npath = \"{path}\"\nlayout = \"direct\"\nstore = \"{store}\"\n");
+    let mount =
+        |path: &str, store: &str| format!("[[mount]]\npath = \"{path}\"\nlayout = \"direct\"\nstore = \"{store}\"\n");
     let site = write("site.toml", mount("/w/a", "memory:w-site") + &mount("/w/b", "memory:w-site"));
     let user = write("user.toml", mount("/w/a", "memory:w-user"));
     let mounts = mounts::of_files(&[site, user]).unwrap();
@@ -139,7 +146,8 @@ fn bp_files_are_written_and_read_through_a_mount() {
 
 #[test]
 fn every_store_and_layout_has_a_name_of_its_own_and_says_what_it_is() {
-    let names: Vec<&str> = stores::STORES.iter().map(|s| s.scheme).chain(layouts::LAYOUTS.iter().map(|l| l.name)).collect();
+    let names: Vec<&str> =
+        stores::STORES.iter().map(|s| s.scheme).chain(layouts::LAYOUTS.iter().map(|l| l.name)).collect();
     for (i, name) in names.iter().enumerate() {
         assert!(!names[..i].contains(name), "{name} twice");
     }

@@ -135,6 +135,10 @@ pub trait Layout: Send + Sync {
         let _ = path;
         None
     }
+    /// The layout itself, for tools that look after one kind.
+    fn concrete(&self) -> Option<&dyn std::any::Any> {
+        None
+    }
     /// How many storage targets the bytes of files in a folder are spread over; `None` where that is not known.
     fn targets(&self, folder: &str) -> Result<Option<u32>> {
         let _ = folder;

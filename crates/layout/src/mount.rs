@@ -16,7 +16,7 @@
 use crate::{Attributes, Change, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno};
 use rustix::io::Errno;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// A path without `.`, `..`, empty parts and trailing `/`, absolute.
@@ -52,13 +52,44 @@ pub fn resolve<'p>(prefixes: impl IntoIterator<Item = &'p str>, path: &str, curr
     found.max_by_key(|(_, prefix, _)| prefix.len()).map(|(number, _, rest)| (number, rest))
 }
 
+/// Makes a layout, or says why that cannot be now.
+type Make = Box<dyn Fn() -> std::result::Result<Arc<dyn Layout>, String> + Send + Sync>;
+
 /// A path prefix and the layout it is bound to.
-#[derive(Clone)]
 pub struct Mount {
-    /// Absolute, [`normal`].
-    pub prefix: String,
-    /// How files below it lie, or why that cannot be: told to everyone who asks for such a file.
-    pub layout: std::result::Result<Arc<dyn Layout>, String>,
+    prefix: String,
+    layout: OnceLock<Arc<dyn Layout>>,
+    make: Make,
+}
+
+impl Mount {
+    /// - `prefix`: absolute.
+    /// - `make`: makes the layout when a path below is used first, and again as long as it fails; why is told to everyone
+    ///   who uses such a path.
+    pub fn new(
+        prefix: &str,
+        make: impl Fn() -> std::result::Result<Arc<dyn Layout>, String> + Send + Sync + 'static,
+    ) -> Mount {
+        Mount { prefix: normal(prefix, "/"), layout: OnceLock::new(), make: Box::new(make) }
+    }
+
+    /// The prefix, [`normal`].
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The layout.
+    ///
+    /// # Errors
+    /// Why there is none now.
+    pub fn layout(&self) -> std::result::Result<&Arc<dyn Layout>, String> {
+        if let Some(layout) = self.layout.get() {
+            return Ok(layout);
+        }
+        let made = (self.make)()?;
+        // Two threads may come at once: both take the first one's.
+        Ok(self.layout.get_or_init(|| made))
+    }
 }
 
 /// Where a path leads.
@@ -112,7 +143,7 @@ impl Mounts {
             return Ok(Place { mount: None, layout: &self.plain, name: path.to_string() });
         };
         let mount = &self.mounts[number];
-        let layout = mount.layout.as_ref().map_err(|why| {
+        let layout = mount.layout().map_err(|why| {
             Error::new(ErrorKind::Config, format!("the mount {} cannot be used: {why}", mount.prefix)).in_object(path)
         })?;
         Ok(Place { mount: Some(mount), layout, name })
@@ -318,11 +349,10 @@ mod tests {
 
     fn two() -> Mounts {
         let direct = || Arc::new(Direct::new(Arc::new(Memory::new())).unwrap()) as Arc<dyn Layout>;
-        let mount = |prefix: &str, layout| Mount { prefix: prefix.into(), layout };
         let mounts = vec![
-            mount("/one", Ok(direct())),
-            mount("/two", Ok(direct())),
-            mount("/broken", Err("mounts.toml:9: there is no folder /gone".into())),
+            Mount::new("/one", move || Ok(direct())),
+            Mount::new("/two/", move || Ok(direct())),
+            Mount::new("/broken", || Err("mounts.toml:9: there is no folder /gone".into())),
         ];
         Mounts::new(mounts, direct())
     }

@@ -1,7 +1,8 @@
 //! The one table of layouts: a name and parameters become a layout over stores.
 
 use std::sync::Arc;
-use thalweg_layout::{Direct, Flat, Layout, SmallFile, small_file};
+use thalweg_layout::container::{self, index::Module};
+use thalweg_layout::{Container, Direct, Flat, Layout, SmallFile, small_file};
 use thalweg_movement::method::{Parameter, Parameters};
 use thalweg_store::Store;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -22,6 +23,27 @@ pub struct LayoutKind {
 
 /// Every kind.
 pub const LAYOUTS: &[LayoutKind] = &[
+    LayoutKind {
+        name: "container",
+        about: "a file is a folder of logs, one for each writer; many processes write it at once",
+        parameters: &[
+            Parameter { key: "index", about: "index module of new files: flat, pattern, distributed; default pattern" },
+            Parameter { key: "buffer", about: "bytes that an open file gathers before it writes them; default 4 MiB" },
+            Parameter { key: "folders", about: "folders of logs on each store, of new files; default 16" },
+            Parameter {
+                key: "segment",
+                about: "bytes of the longest data log; default 1 TiB, or what the store takes",
+            },
+            Parameter { key: "host", about: "name of this host, which spreads logs; default what the system says" },
+            Parameter {
+                key: "index_folder",
+                about: "folder of a local disk for the index of open files with index=distributed; default TMPDIR",
+            },
+            Parameter { key: "index_cache", about: "bytes of memory that such an index may use; default 4 MiB" },
+        ],
+        most_stores: 255,
+        make: containers,
+    },
     LayoutKind {
         name: "direct",
         about: "a file is one object of one store",
@@ -77,4 +99,29 @@ fn small_files(stores: &[Arc<dyn Store>], parameters: &Parameters) -> Result<Arc
         publish_at_close,
     };
     Ok(Arc::new(SmallFile::new(one(stores)?, settings)?))
+}
+
+fn containers(stores: &[Arc<dyn Store>], parameters: &Parameters) -> Result<Arc<dyn Layout>> {
+    let default = container::Options::default();
+    let short = |key: &str, default: usize| -> Result<usize> {
+        let bytes = parameters.bytes(key, default as u64)?;
+        usize::try_from(bytes).map_err(|_| Error::new(ErrorKind::Config, format!("parameter {key}={bytes}: too large")))
+    };
+    let module = match parameters.get("index") {
+        Some(name) => Module::from_name(name)
+            .map_err(|e| Error::new(ErrorKind::Config, format!("parameter index={name}: {}", e.what())))?,
+        None => default.module,
+    };
+    let folders = parameters.count("folders", u32::from(default.folders))?;
+    let options = container::Options {
+        module,
+        buffer: short("buffer", default.buffer)?,
+        folders: u8::try_from(folders)
+            .map_err(|_| Error::new(ErrorKind::Config, format!("parameter folders={folders}: expected 1 to 255")))?,
+        segment: parameters.bytes("segment", default.segment)?,
+        host: parameters.get("host").map_or(default.host, str::to_string),
+        index_folder: parameters.get("index_folder").map_or(default.index_folder, Into::into),
+        index_cache: short("index_cache", default.index_cache)?,
+    };
+    Ok(Arc::new(Container::new(stores.to_vec(), options)?))
 }

@@ -22,12 +22,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_layout::{Direct, Layout, Mount, Mounts, mount};
 use thalweg_movement::method::Parameters;
-use thalweg_schema::report::{Problem, SourceSpan};
 use thalweg_schema::Report;
+use thalweg_schema::report::{Problem, SourceSpan};
 use thalweg_store::{Posix, Store};
 use thalweg_types::{Error, ErrorKind, Result};
-use toml::de::{DeTable, DeValue};
 use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// The environment variable that names the mount table's file.
 pub const VARIABLE: &str = "THALWEG_MOUNTS";
@@ -135,7 +135,8 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
                     DeValue::String(path) if path.starts_with('/') => entry.path = mount::normal(path, "/"),
                     DeValue::String(_) => report.error(
                         value.span(),
-                        Problem::new("a mount's path means the same in every folder").expected("one that begins with /"),
+                        Problem::new("a mount's path means the same in every folder")
+                            .expected("one that begins with /"),
                     ),
                     _ => report.error(value.span(), Problem::new("a path is a text")),
                 }
@@ -143,7 +144,8 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
             "store" => url(value, &mut entry, report),
             "stores" => match value.get_ref() {
                 DeValue::Array(several) => several.iter().for_each(|one| url(one, &mut entry, report)),
-                _ => report.error(value.span(), Problem::new("stores are a list").expected("[\"posix:/a\", \"posix:/b\"]")),
+                _ => report
+                    .error(value.span(), Problem::new("stores are a list").expected("[\"posix:/a\", \"posix:/b\"]")),
             },
             name => {
                 let Some(kind) = kind else { continue };
@@ -175,7 +177,8 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
     if let Some(kind) = kind
         && entry.stores.len() > kind.most_stores
     {
-        let what = format!("layout {} lies over {} store, {} are given", kind.name, kind.most_stores, entry.stores.len());
+        let what =
+            format!("layout {} lies over {} store, {} are given", kind.name, kind.most_stores, entry.stores.len());
         report.error(entry.spans.stores[kind.most_stores], Problem::new(what));
     }
     Some(entry)
@@ -233,41 +236,57 @@ fn make(entry: &Entry) -> Made {
 
 /// A mount table's file, read and tried.
 pub struct Checked {
-    /// What is mounted where, and what of it works now.
+    /// What is mounted where.
     pub mounts: Vec<(Entry, Mount)>,
     /// What is wrong in the file, warnings too.
     pub report: Report,
 }
 
-/// Reads a mount table and makes its mounts.
+/// Reads a mount table and makes its mounts; those on stores of other machines when they are used first.
 pub fn check(text: &str, file: &str) -> Checked {
     let (entries, mut report) = parse(text, file);
     let mut mounts = Vec::new();
     for entry in &entries {
-        for (url, span) in entry.stores.iter().zip(&entry.spans.stores) {
-            let folder = url.strip_prefix("posix:").map(|p| mount::normal(p, "/"));
-            let above = |prefix: &str| {
-                mount::resolve([prefix], folder.as_deref().unwrap_or(""), "/").is_some()
-            };
-            if let Some(hiding) = entries.iter().find(|e| above(&e.path)) {
-                let what = format!(
-                    "the store's folder lies under the mount {}: where that is mounted with FUSE, the store is out of reach",
-                    hiding.path
-                );
-                report.warning(*span, Problem::new(what));
-            }
-        }
-        let layout = match make(entry) {
-            Made::Works(layout) => Ok(layout),
-            Made::Later(why) => Err(why),
-            Made::Refused(span, why) => {
-                report.error(span, Problem::new(why.clone()));
-                Err(format!("{}: {why}", entry.place))
-            }
+        warn_of_hidden(entry, &entries, &mut report);
+        let first = match entry.stores.iter().any(|url| stores::is_far(url)) {
+            true => None,
+            false => match make(entry) {
+                Made::Works(layout) => Some(layout),
+                // Tried again, and told, when it is used.
+                Made::Later(_) => None,
+                Made::Refused(span, why) => {
+                    report.error(span, Problem::new(why));
+                    continue;
+                }
+            },
         };
-        mounts.push((entry.clone(), Mount { prefix: entry.path.clone(), layout }));
+        let (again, first) = (entry.clone(), Mutex::new(first));
+        let mount = Mount::new(&entry.path, move || {
+            if let Some(made) = first.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return Ok(made);
+            }
+            match make(&again) {
+                Made::Works(layout) => Ok(layout),
+                Made::Later(why) => Err(why),
+                Made::Refused(_, why) => Err(format!("{}: {why}", again.place)),
+            }
+        });
+        mounts.push((entry.clone(), mount));
     }
     Checked { mounts, report }
+}
+
+fn warn_of_hidden(entry: &Entry, entries: &[Entry], report: &mut Report) {
+    for (url, span) in entry.stores.iter().zip(&entry.spans.stores) {
+        let Some(folder) = url.strip_prefix("posix:").map(|p| mount::normal(p, "/")) else { continue };
+        if let Some(hiding) = entries.iter().find(|e| mount::resolve([e.path.as_str()], &folder, "/").is_some()) {
+            let what = format!(
+                "the store's folder lies under the mount {}: where that is mounted with FUSE, the store is out of reach",
+                hiding.path
+            );
+            report.warning(*span, Problem::new(what));
+        }
+    }
 }
 
 /// The files that describe the mounts of this process, the one that counts more last.
@@ -301,16 +320,17 @@ pub fn of_files(files: &[PathBuf]) -> Result<Arc<Mounts>> {
     let mut mounts: HashMap<String, Mount> = HashMap::new();
     for path in files {
         let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|e| Error::io("cannot read the mount table", e).in_object(&shown))?;
+        let text =
+            std::fs::read_to_string(path).map_err(|e| Error::io("cannot read the mount table", e).in_object(&shown))?;
         let checked = check(&text, &shown);
         if checked.report.errors() > 0 {
             let what = format!("the mount table is refused\n{}", checked.report.render(false).trim_end());
             return Err(Error::new(ErrorKind::Config, what));
         }
-        mounts.extend(checked.mounts.into_iter().map(|(_, mount)| (mount.prefix.clone(), mount)));
+        mounts.extend(checked.mounts.into_iter().map(|(_, mount)| (mount.prefix().to_string(), mount)));
     }
     let mut mounts: Vec<Mount> = mounts.into_values().collect();
-    mounts.sort_by(|a, b| a.prefix.cmp(&b.prefix));
+    mounts.sort_by(|a, b| a.prefix().cmp(b.prefix()));
     Ok(Arc::new(Mounts::new(mounts, plain()?)))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use thalweg_schema::report::Problem;
-use thalweg_store::wrap::Sequential;
+use thalweg_store::wrap::{Sequential, Tiered};
 use thalweg_store::{Memory, Posix, Store};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -13,7 +13,7 @@ pub struct StoreKind {
     pub scheme: &'static str,
     /// A URL, and what its parts mean.
     pub form: &'static str,
-    /// What this build lacks; `None` where the kind is built in.
+    /// The Cargo feature that this build lacks; `None` where the kind is built in.
     pub lacks: Option<&'static str>,
     /// Opens the store of a URL. Stores on a network connect when they are first asked for something.
     pub open: fn(&str) -> Result<Arc<dyn Store>>,
@@ -39,7 +39,65 @@ pub const STORES: &[StoreKind] = &[
         lacks: None,
         open: sequential,
     },
+    StoreKind {
+        scheme: "tiered",
+        form: "tiered:posix:/nvme/runs=>hdfs://namenode:8020/runs: a burst buffer, the fast store before the one where all ends",
+        lacks: None,
+        open: |url| Ok(Arc::new(tiered(url)?)),
+    },
+    StoreKind {
+        scheme: "hdfs",
+        form: "hdfs://namenode:8020/runs: HDFS; parameters behind ?, see docs/guide/stores.md",
+        lacks: lacks("hdfs", cfg!(feature = "hdfs")),
+        open: far,
+    },
+    StoreKind {
+        scheme: "viewfs",
+        form: "viewfs://cluster/runs: HDFS through its mount table",
+        lacks: lacks("hdfs", cfg!(feature = "hdfs")),
+        open: far,
+    },
+    StoreKind {
+        scheme: "s3",
+        form: "s3://bucket/runs: S3 and what speaks it",
+        lacks: lacks("s3", cfg!(feature = "s3")),
+        open: far,
+    },
+    StoreKind {
+        scheme: "gcs",
+        form: "gcs://bucket/runs: Google Cloud Storage",
+        lacks: lacks("services", cfg!(feature = "services")),
+        open: far,
+    },
+    StoreKind {
+        scheme: "azblob",
+        form: "azblob://container/runs: Azure Blob Storage",
+        lacks: lacks("services", cfg!(feature = "services")),
+        open: far,
+    },
+    StoreKind {
+        scheme: "sftp",
+        form: "sftp://host/runs: files of another machine, through ssh",
+        lacks: lacks("services", cfg!(feature = "services")),
+        open: far,
+    },
+    StoreKind {
+        scheme: "swift",
+        form: "swift://container/runs: OpenStack Swift",
+        lacks: lacks("services", cfg!(feature = "services")),
+        open: far,
+    },
+    StoreKind {
+        scheme: "webdav",
+        form: "webdav://host/runs: WebDAV",
+        lacks: lacks("services", cfg!(feature = "services")),
+        open: far,
+    },
 ];
+
+const fn lacks(feature: &'static str, built_in: bool) -> Option<&'static str> {
+    if built_in { None } else { Some(feature) }
+}
 
 /// Opens the store of a URL.
 ///
@@ -48,7 +106,7 @@ pub const STORES: &[StoreKind] = &[
 pub fn open(url: &str) -> Result<Arc<dyn Store>> {
     let kind = kind(url).map_err(Error::from)?;
     if let Some(lacks) = kind.lacks {
-        let what = format!("this build has no store \"{}\": {lacks}", kind.scheme);
+        let what = format!("this build has no store \"{}\": it was made without the feature \"{lacks}\"", kind.scheme);
         return Err(Error::new(ErrorKind::Unsupported, what));
     }
     (kind.open)(url)
@@ -86,6 +144,40 @@ fn memory(url: &str) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(named.entry(rest(url).to_string()).or_default().clone()))
 }
 
+#[cfg(any(feature = "hdfs", feature = "s3", feature = "services"))]
+fn far(url: &str) -> Result<Arc<dyn Store>> {
+    thalweg_store_object::open(url, &Default::default())
+}
+
+#[cfg(not(any(feature = "hdfs", feature = "s3", feature = "services")))]
+fn far(url: &str) -> Result<Arc<dyn Store>> {
+    Err(Error::new(ErrorKind::Unsupported, format!("this build has no stores far away, such as {url}")))
+}
+
+/// The burst buffer of a URL: what `thalweg drain` drains.
+///
+/// # Errors
+/// `Config` for another kind of URL, or stores that can't be a burst buffer; what the stores say.
+pub fn tiered(url: &str) -> Result<Tiered> {
+    let stores = url.strip_prefix("tiered:").and_then(|stores| stores.split_once("=>"));
+    let Some((fast, canonical)) = stores.map(|(fast, canonical)| (fast.trim(), canonical.trim())) else {
+        let what = format!("\"{url}\" names no burst buffer: expected tiered:FAST=>CANONICAL, both URLs of stores");
+        return Err(Error::new(ErrorKind::Config, what));
+    };
+    if [fast, canonical].iter().any(|url| url.starts_with("tiered:")) {
+        return Err(Error::new(ErrorKind::Config, format!("\"{url}\": a burst buffer within a burst buffer")));
+    }
+    Tiered::new(open(fast)?, open(canonical)?)
+}
+
+/// Whether opening a store asks another machine.
+pub(crate) fn is_far(url: &str) -> bool {
+    if let Some((fast, canonical)) = url.strip_prefix("tiered:").and_then(|stores| stores.split_once("=>")) {
+        return is_far(fast.trim()) || is_far(canonical.trim());
+    }
+    kind(url).is_ok_and(|kind| std::ptr::fn_addr_eq(kind.open, far as fn(&str) -> Result<Arc<dyn Store>>))
+}
+
 fn sequential(url: &str) -> Result<Arc<dyn Store>> {
     // One for the process, as for `memory:`.
     static HDFS: OnceLock<Sequential> = OnceLock::new();
@@ -107,6 +199,23 @@ mod tests {
         open("memory:kept").unwrap().write_all("a", b"bytes").unwrap();
         assert_eq!(open("memory:kept").unwrap().read_all("a").unwrap(), b"bytes");
         assert!(!open("memory:other").unwrap().exists("a").unwrap());
+    }
+
+    #[test]
+    fn a_burst_buffer_is_two_stores() {
+        let store = open("tiered:memory:fast => memory:slow").unwrap();
+        store.write_all("a", b"bytes").unwrap();
+        assert_eq!(open("memory:fast").unwrap().read_all("a").unwrap(), b"bytes");
+        assert!(!open("memory:slow").unwrap().exists("a").unwrap());
+        for (wrong, why) in [
+            ("tiered:memory:fast", "FAST=>CANONICAL"),
+            ("tiered:sequential:s3=>memory:x", "writes at any offset"),
+            ("tiered:memory:x=>posx:/tmp", "\"posix\""),
+        ] {
+            let error = open(wrong).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::Config, "{wrong}");
+            assert!(error.to_string().contains(why), "{wrong}: {error}");
+        }
     }
 
     #[test]

@@ -183,7 +183,8 @@ impl Folder {
                     Err(e) if e.kind() == ErrorKind::NotFound => continue,
                     Err(e) => return Err(e),
                 };
-                let known = Known { object, position: Position::start(), ended: Ended::Whole, live: true, intends: None };
+                let known =
+                    Known { object, position: Position::start(), ended: Ended::Whole, live: true, intends: None };
                 inner.known.insert(number, known);
             }
         }

@@ -392,6 +392,10 @@ impl Drop for SmallFile {
 }
 
 impl Layout for SmallFile {
+    fn concrete(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
+    }
+
     fn describe(&self) -> String {
         format!("small_file over {}", self.store.describe())
     }
@@ -447,9 +451,7 @@ impl Layout for SmallFile {
             if inner.file(last).is_some() {
                 let node = Self::open_node(folder, &mut inner, last, false);
                 drop(inner);
-                return Ok(
-                    Self::held(&node, false)?.then(|| Box::new(OpenToRead(node)) as Box<dyn ReadObject>)
-                );
+                return Ok(Self::held(&node, false)?.then(|| Box::new(OpenToRead(node)) as Box<dyn ReadObject>));
             }
             match folder.real(&mut inner, last)? {
                 Some(true) => Err(errno::failure(Errno::ISDIR, "read a folder", path)),
