@@ -35,9 +35,12 @@ impl Summary {
         self.bytes += bytes;
     }
 
-    /// Adds a cut.
+    /// Adds a cut. Writes of the same clock come after it, wherever they are in the log.
     pub fn cut(&mut self, clock: u64, length: u64) {
-        *self = Summary { cut_clock: clock, cut_length: length, bytes: self.bytes, ..Summary::default() };
+        if self.first < clock {
+            (self.first, self.last, self.end) = (0, 0, 0);
+        }
+        (self.cut_clock, self.cut_length) = (clock, length);
     }
 
     /// The highest clock in use.

@@ -12,7 +12,7 @@ use super::index::block::Entry;
 use super::index::{Piece, Source, highest};
 use super::load::{self, Unclean};
 use super::marks::{self, Mark, Published};
-use super::place::{Place, now, remove_if_there};
+use super::place::{Place, now, remove_if_there, sync_closed, sync_down_to};
 use super::record::{Kind, Log as Which, MOST};
 use super::session::{Log, Session};
 use super::{Options, clock};
@@ -68,6 +68,8 @@ struct State {
     recorded: Option<Vec<(Source, Entry)>>,
     unclean: Vec<Unclean>,
     unlinked: bool,
+    /// The container is durable.
+    rooted: bool,
 }
 
 struct Local {
@@ -92,7 +94,7 @@ impl State {
         let all: Vec<_> = others.chain(local).collect();
         self.cut = all.iter().map(|(_, _, s)| s.cut_clock).max().unwrap_or(0);
         let length = clock::length(all.into_iter());
-        self.by_index = length.is_none() || self.others.iter().any(|m| !m.closed());
+        self.by_index = length.is_none() || self.others.iter().any(|m| !m.closed() && m.open.is_some());
         if let Some(length) = length {
             self.length = length;
         }
@@ -193,20 +195,20 @@ impl File {
     fn load(&self) -> Result<()> {
         let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let (others, sessions) = {
+            let (others, beside, sessions) = {
                 let mut state = self.state();
                 if state.index.is_some() {
                     return Ok(());
                 }
                 state.recorded = Some(Vec::new());
                 let sessions: Vec<_> = state.local.values().map(|l| l.session.clone()).collect();
-                (state.others.clone(), sessions)
+                (state.others.clone(), state.beside.clone(), sessions)
             };
             let loaded = sessions
                 .iter()
                 .map(|session| session.view())
                 .collect::<Result<Vec<_>>>()
-                .and_then(|views| load::merged(&self.place, &self.options, &others, &views));
+                .and_then(|views| load::merged(&self.place, &self.options, &others, &beside, &views));
             let mut state = self.state();
             let recorded = state.recorded.take().unwrap_or_default();
             let (mut index, unclean) = match loaded {
@@ -228,6 +230,18 @@ impl File {
         }
     }
 
+    /// Takes an index that was gathered elsewhere, if it covers all that is published now.
+    pub fn take_index(&self, marks: &[Mark], index: Merged) -> bool {
+        let mut state = self.state();
+        if state.others != marks || !state.local.is_empty() {
+            return false;
+        }
+        state.length = index.length;
+        state.unclean.clear();
+        state.index = Some(index);
+        true
+    }
+
     /// Whether others' marks are not those any more.
     fn changed(&self, others: &[Mark]) -> Result<bool> {
         self.look()?;
@@ -242,11 +256,6 @@ impl File {
             }
             self.load()?;
         }
-    }
-
-    /// Sessions that have not closed and are not known to live, as of the last load.
-    pub fn unclean(&self) -> Vec<Unclean> {
-        self.state().unclean.clone()
     }
 
     /// Reads as much as there is.
@@ -353,7 +362,7 @@ impl File {
     /// A session for a handle.
     fn session(&self, writer: u32) -> Arc<Session> {
         let home = self.place.home(&self.options.host, writer);
-        let about = format!("host {}, process {}, writer {writer}", self.options.host, std::process::id());
+        let about = load::about(&format!("writer {writer}"));
         let mut state = self.state();
         let clock = state.published(0) + 1;
         state.used = state.used.max(clock);
@@ -442,10 +451,6 @@ impl File {
         let told = session.bare(&mut log, Kind::Cut, length, 0)?;
         self.tell(session, &log, &[told]);
         self.publish(session, &mut log, false, false)?;
-        drop(log);
-        if length == 0 {
-            self.drop_dead()?;
-        }
         Ok(())
     }
 
@@ -464,7 +469,8 @@ impl File {
         Ok(published)
     }
 
-    fn sync(&self, session: &Arc<Session>) -> Result<()> {
+    fn sync(&self, session: &Arc<Session>, path: &str) -> Result<()> {
+        self.root(path)?;
         let mut log = session.lock();
         self.publish(session, &mut log, true, false)?;
         self.look()?;
@@ -474,6 +480,24 @@ impl File {
             log.clock = published + 1;
             state.used = state.used.max(log.clock);
         }
+        Ok(())
+    }
+
+    /// Makes the container itself durable, once: its stamp, by both names, and its folders. The folder that the file's name is
+    /// in is the program's to sync, as everywhere.
+    fn root(&self, path: &str) -> Result<()> {
+        if self.state().rooted {
+            return Ok(());
+        }
+        let store = self.place.first();
+        sync_closed(&**store, &format!("{}/stamp", self.place.folder()))?;
+        match sync_closed(&**store, path) {
+            // Renamed or removed since it was opened.
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            outcome => outcome?,
+        }
+        sync_down_to(&**store, &self.place.marks())?;
+        self.state().rooted = true;
         Ok(())
     }
 
@@ -500,10 +524,11 @@ impl File {
         outcome.map(|_| ())
     }
 
-    /// Removes logs of which a cut to nothing has left nothing. Others' open handles look again and find them gone.
+    /// Removes logs of which a cut to nothing has left nothing, and those of writers that are known to have died before the
+    /// file was emptied. Others' open handles look again and find them gone.
     pub fn drop_dead(&self) -> Result<()> {
         self.look()?;
-        let dead: Vec<Mark> = {
+        let mut dead: Vec<Mark> = {
             let state = self.state();
             let cut = state.others.iter().filter_map(|m| m.published.map(|p| p.summary));
             let cut =
@@ -516,6 +541,11 @@ impl File {
                 .cloned()
                 .collect()
         };
+        for mark in self.marks().into_iter().filter(|m| !m.closed() && m.open.is_some()) {
+            if load::alive(&self.place, &mark)?.0 == load::Alive::No {
+                dead.push(mark);
+            }
+        }
         for mark in &dead {
             remove_session(&self.place, mark)?;
         }
@@ -691,7 +721,7 @@ impl WriteObject for Writer {
     }
 
     fn sync(&self) -> Result<()> {
-        self.named(self.file.sync(&self.session))
+        self.named(self.file.sync(&self.session, &self.path))
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {

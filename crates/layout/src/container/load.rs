@@ -5,9 +5,11 @@ use super::index::distributed::{OnDisk, Part};
 use super::index::tables::Gather;
 use super::index::{Build, Merged, Module, Source};
 use super::marks::Mark;
+use super::parallel::Fragment;
 use super::place::Place;
 use super::record::Log as Which;
 use super::session::View;
+use super::snapshot::{self, Snapshot};
 use super::{Options, scan};
 use thalweg_store::{ReadObject, StoreExt};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -58,7 +60,7 @@ pub enum Alive {
 
 /// Whether an unclosed session's writer lives, and who it is.
 pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
-    let Some(name) = &mark.open else { return Ok((Alive::No, "unknown".into())) };
+    let Some(name) = &mark.open else { return Ok((Alive::Unknown, "nothing is outstanding".into())) };
     let name = format!("{}/{name}", place.marks());
     let life = match place.first().open_read(&name) {
         Ok(object) => object.life()?,
@@ -71,9 +73,53 @@ pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
     let alive = match life.held {
         Some(true) => Alive::Yes,
         Some(false) => Alive::No,
-        None => Alive::Unknown,
+        None => Process::parse(&who).map_or(Alive::Unknown, |process| process.alive()),
     };
-    Ok((alive, who))
+    Ok((alive, if who.is_empty() { "unknown".into() } else { who }))
+}
+
+/// A process, as a mark names the one that writes.
+#[derive(Debug, PartialEq, Eq)]
+struct Process {
+    host: String,
+    number: u32,
+    since: u64,
+}
+
+/// What a mark says of this process as a writer.
+pub fn about(writer: &str) -> String {
+    let number = std::process::id();
+    format!("host {}, process {number} since {}, {writer}", host(), since(number).unwrap_or(0))
+}
+
+/// This host's own name, whatever the mount calls it.
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// When a process of this host started, in ticks since the host did.
+fn since(process: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in brackets, may hold anything.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+impl Process {
+    fn parse(who: &str) -> Option<Process> {
+        let mut fields = who.strip_prefix("host ")?.splitn(3, ", ");
+        let host = fields.next()?.to_string();
+        let (number, since) = fields.next()?.strip_prefix("process ")?.split_once(" since ")?;
+        Some(Process { host, number: number.parse().ok()?, since: since.parse().ok()? })
+    }
+
+    /// Known where it is of this host.
+    fn alive(&self) -> Alive {
+        match self.host == host() && self.since > 0 && since(std::process::id()).is_some() {
+            true if since(self.number) == Some(self.since) => Alive::Yes,
+            true => Alive::No,
+            false => Alive::Unknown,
+        }
+    }
 }
 
 /// Which index logs and data logs make up what the marks tell, and how far each counts.
@@ -95,7 +141,8 @@ pub fn logs(place: &Place, marks: &[Mark]) -> Result<(Logs, Vec<Unclean>)> {
             let (index, data) = if whole { (u64::MAX, u64::MAX) } else { (p.index, p.data) };
             logs.segments.push((Source::of(&mark.home, k), index, data));
         }
-        if mark.closed() {
+        if mark.closed() || mark.open.is_none() {
+            // All that it wrote is published.
             continue;
         }
         let (alive, who) = alive(place, mark)?;
@@ -117,10 +164,65 @@ pub fn builder(place: &Place, options: &Options, part: Part) -> Result<Build> {
     })
 }
 
-/// The index of all that the marks tell of, and of what local sessions hold.
-pub fn merged(place: &Place, options: &Options, marks: &[Mark], views: &[View]) -> Result<(Merged, Vec<Unclean>)> {
-    let mut build = builder(place, options, Part::ALL)?;
+/// The snapshot that covers exactly these marks, where there is one that can be read.
+fn snapshot(place: &Place, marks: &[Mark], beside: &[String]) -> Option<Fragment> {
+    let covers = snapshot::covers(marks)?;
+    let name = snapshot::name(&covers);
+    if !beside.contains(&name) {
+        return None;
+    }
+    // A damaged one is no loss: the index logs say the same.
+    let bytes = place.first().read_all(&format!("{}/{name}", place.marks())).ok()?;
+    let snapshot = Snapshot::decode(&bytes).ok()?;
+    (snapshot.container == place.stamp.container && snapshot.covers == covers).then_some(snapshot.index)
+}
+
+/// The index of what was gathered elsewhere.
+pub fn joined(place: &Place, options: &Options, fragment: &Fragment, part: Part) -> Result<Merged> {
+    let mut build = builder(place, options, part)?;
+    add_fragment(fragment, &mut build)?;
+    build.finish()
+}
+
+fn add_fragment(fragment: &Fragment, build: &mut Build) -> Result<()> {
+    for (source, _, entries) in &fragment.logs {
+        let number = build.source(source);
+        entries.iter().try_for_each(|entry| build.add(number, entry))?;
+    }
+    Ok(())
+}
+
+/// What the index logs of these sessions say; all of them are closed.
+pub fn gathered(place: &Place, marks: &[Mark]) -> Result<Fragment> {
     let (logs, unclean) = logs(place, marks)?;
+    if let Some(unclean) = unclean.first() {
+        return Err(unclean.error(0));
+    }
+    let mut fragment = Fragment::default();
+    for (source, index, data) in &logs.segments {
+        let mut entries = Vec::new();
+        let to = entries_of(place, source, *index, *data, &mut entries)?;
+        fragment.logs.push((source.clone(), to, entries));
+    }
+    Ok(fragment)
+}
+
+/// The index of all that the marks tell of, and of what local sessions hold.
+///
+/// - `beside`: names beside the marks, among which a snapshot may be.
+pub fn merged(
+    place: &Place,
+    options: &Options,
+    marks: &[Mark],
+    beside: &[String],
+    views: &[View],
+) -> Result<(Merged, Vec<Unclean>)> {
+    let mut build = builder(place, options, Part::ALL)?;
+    let (mut logs, unclean) = logs(place, marks)?;
+    if let Some(snapshot) = snapshot(place, marks, beside) {
+        logs.segments.clear();
+        add_fragment(&snapshot, &mut build)?;
+    }
     for (source, index, data) in &logs.segments {
         add_segment(place, source, *index, *data, &mut build)?;
     }
@@ -166,19 +268,19 @@ pub fn lost(place: &Place, source: &Source, which: Which) -> Error {
 }
 
 /// Adds what a segment's index log says, or else what its data log does.
-pub fn add_segment(place: &Place, source: &Source, index: u64, data: u64, build: &mut Build) -> Result<()> {
+fn add_segment(place: &Place, source: &Source, index: u64, data: u64, build: &mut Build) -> Result<()> {
     let mut entries = Vec::new();
-    match entries_of(place, source, index, data, &mut entries)? {
-        None => {}
-        Some(e) => return Err(e),
-    }
+    entries_of(place, source, index, data, &mut entries)?;
     let number = build.source(source);
     entries.iter().try_for_each(|entry| build.add(number, entry))
 }
 
-/// The entries of a segment as published: of its index log or, where that is missing or damaged, of its data log. Returns what is
-/// wrong where neither tells all of it.
-fn entries_of(place: &Place, source: &Source, index: u64, data: u64, out: &mut Vec<Entry>) -> Result<Option<Error>> {
+/// The entries of a segment as published: of its index log or, where that is missing or damaged, of its data log. Returns how
+/// far of the data log they cover.
+///
+/// # Errors
+/// What is wrong where neither tells all of it.
+fn entries_of(place: &Place, source: &Source, index: u64, data: u64, out: &mut Vec<Entry>) -> Result<u64> {
     let damaged = |e: &Error| matches!(e.kind(), ErrorKind::Torn | ErrorKind::Corrupt);
     if let Some(object) = open(place, source, Which::Index)? {
         let end = if index == u64::MAX { object.length()? } else { index };
@@ -187,7 +289,7 @@ fn entries_of(place: &Place, source: &Source, index: u64, data: u64, out: &mut V
             Ok(())
         });
         match told {
-            Ok(covered) if data == u64::MAX || covered >= data => return Ok(None),
+            Ok(covered) if data == u64::MAX || covered >= data => return Ok(covered),
             // It ends early, or is damaged: the data log tells.
             Ok(_) => {}
             Err(e) if damaged(&e) => {}
@@ -195,7 +297,7 @@ fn entries_of(place: &Place, source: &Source, index: u64, data: u64, out: &mut V
         }
     }
     out.clear();
-    let Some(object) = open(place, source, Which::Data)? else { return Ok(Some(lost(place, source, Which::Index))) };
+    let Some(object) = open(place, source, Which::Data)? else { return Err(lost(place, source, Which::Index)) };
     let end = if data == u64::MAX { object.length()? } else { data };
     let scanned = scan::data_log(place, source, &*object, 0, end, false, |record| {
         out.extend(scan::entry_of(record));
@@ -203,17 +305,13 @@ fn entries_of(place: &Place, source: &Source, index: u64, data: u64, out: &mut V
     })?;
     let whole = if data == u64::MAX { scanned.ended } else { scanned.whole >= data };
     if whole {
-        return Ok(None);
+        return Ok(scanned.whole);
     }
-    let torn = Error::new(ErrorKind::Torn, "neither the index log nor the data log of a writer is whole");
-    Ok(Some(
-        match scanned.torn {
-            Some(e) => torn.caused_by(e),
-            None => torn,
-        }
-        .in_object(place.shown(source))
-        .at_byte(scanned.whole),
-    ))
+    let mut torn = Error::new(ErrorKind::Torn, "neither the index log nor the data log of a writer is whole");
+    if let Some(e) = scanned.torn {
+        torn = torn.caused_by(e);
+    }
+    Err(torn.in_object(place.shown(source)).at_byte(scanned.whole))
 }
 
 /// Adds what the data logs hold behind what was published; a record that is not whole ends it.

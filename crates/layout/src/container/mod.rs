@@ -51,14 +51,14 @@ mod file;
 pub mod index;
 mod load;
 pub mod marks;
-//pub mod parallel;
+pub mod parallel;
 mod place;
 pub mod record;
 mod scan;
 mod session;
-//pub mod snapshot;
+pub mod snapshot;
 pub mod stamp;
-//pub mod tools;
+pub mod tools;
 
 /// Where the attributes of a folder are kept that the store keeps none of.
 const OF_FOLDER: &str = ".thalweg.folder";
@@ -390,6 +390,10 @@ fn beside(path: &str, target: &str) -> Result<String> {
 }
 
 impl Layout for Container {
+    fn concrete(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
+    }
+
     fn describe(&self) -> String {
         let stores: Vec<String> = self.stores.all().map(|store| store.describe()).collect();
         format!("container over {}", stores.join(", "))
@@ -401,6 +405,7 @@ impl Layout for Container {
         let handle = Writer::new(file, writer.0, &path);
         if how == OpenWrite::Replace && !made {
             handle.truncate(0)?;
+            handle.file.drop_dead().map_err(|e| e.in_object(path.clone()))?;
         }
         Ok(Box::new(handle))
     }

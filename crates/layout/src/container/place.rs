@@ -60,9 +60,11 @@ impl Stores {
                 Err(e) if e.kind() == ErrorKind::NotFound => {
                     store.make_folder(HIDDEN)?;
                     match put_new(&**store, &name, &encode_identity(fresh())) {
+                        // Whatever lies on it is known by this.
+                        Ok(()) => sync_closed(&**store, &name).and_then(|()| sync_down_to(&**store, HIDDEN))?,
                         Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
-                        // Ours or another's: read back which.
-                        _ => {}
+                        // Another's is read back.
+                        Err(_) => {}
                     }
                 }
                 // Another process is making it.
@@ -115,6 +117,21 @@ pub fn put_new(store: &dyn Store, name: &str, bytes: &[u8]) -> Result<()> {
     let object = store.open_write(name, OpenWrite::New)?;
     object.write_at(0, &[IoSlice::new(bytes)])?;
     object.close()
+}
+
+/// Makes a folder durable, and the names that lead to it.
+pub fn sync_down_to(store: &dyn Store, folder: &str) -> Result<()> {
+    store.sync_folder("")?;
+    let ends = folder.match_indices('/').map(|(at, _)| at).chain([folder.len()]);
+    ends.map(|end| store.sync_folder(&folder[..end])).collect()
+}
+
+/// Makes an object durable that was closed; one that cannot be opened again is durable since.
+pub fn sync_closed(store: &dyn Store, name: &str) -> Result<()> {
+    match store.capability().append {
+        true => store.open_write(name, OpenWrite::Existing)?.sync(),
+        false => Ok(()),
+    }
 }
 
 /// Removes what may be gone already.

@@ -155,6 +155,19 @@ pub fn data_log(
     Ok(Scanned { whole: at, ended: false, torn: None })
 }
 
+/// Whether the bytes of a record match their checksum.
+///
+/// # Errors
+/// Those of the store.
+pub fn is_intact(object: &dyn ReadObject, record: &Record) -> Result<bool> {
+    let mut window = Window::new(object, record.at + RECORD_HEADER + record.payload());
+    match check_payload(&mut window, record) {
+        Ok(()) => Ok(true),
+        Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Torn) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
 fn check_payload(window: &mut Window<'_>, record: &Record) -> Result<()> {
     let (mut crc, mut at, mut left) = (Crc32c::new(), record.at + RECORD_HEADER, record.payload());
     while left > 0 {

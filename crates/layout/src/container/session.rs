@@ -2,8 +2,8 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | begins   | with the first write: a mark says so before any byte is taken, so that a death is noticed |
-//! | a write  | goes to a buffer (`buffer`, bytes) and with it to the data log; one that is longer than the buffer goes there itself. Writes behind each other become one record |
+//! | begins   | with the first write: a mark says so before any byte is taken, so that a death is noticed. Where nobody can tell whether a process lives, the mark goes with each sync and comes with the next write |
+//! | a write  | goes to a buffer (`buffer`, bytes); the one that finds no room goes to the data log with all that waits. Writes behind each other become one record |
 //! | segments | one data log and one index log; the next one begins where a store shows bytes only once they are closed, and where an object would grow too long. None is opened again |
 //! | published | by `sync` and `close`: bytes first, then the index of them, then a mark whose name says how far |
 //! | ends     | with `close`, or when it is dropped; the logs get an end mark and the marks say closed |
@@ -12,9 +12,9 @@
 use super::clock::Summary;
 use super::index::block::{self, Entry};
 use super::index::run::Run;
-use super::index::{Module, Recorder, Source};
+use super::index::{Recorder, Source};
 use super::marks::{self, Home, Published};
-use super::place::{Place, put_new, remove_if_there};
+use super::place::{Place, put_new, remove_if_there, sync_down_to};
 use super::record::{Kind, Log as Which, RECORD_HEADER, Record, SEGMENT_HEADER, Segment};
 use super::wire::Crc32c;
 use std::io::IoSlice;
@@ -46,8 +46,12 @@ pub struct Log {
     /// What was written.
     pub summary: Summary,
     started: bool,
+    /// A mark says that there may be more than is published.
+    marked: bool,
     finished: bool,
     broken: Option<String>,
+    /// The folders of its logs are durable.
+    rooted: bool,
     /// Written since the last mark.
     dirty: bool,
     mark: Option<(Box<dyn WriteObject>, Hold)>,
@@ -97,8 +101,10 @@ impl Session {
             clock,
             summary: Summary::default(),
             started: false,
+            marked: false,
             finished: false,
             broken: None,
+            rooted: false,
             dirty: false,
             mark: None,
             last_mark: None,
@@ -142,7 +148,7 @@ impl Session {
         if log.finished {
             return Err(Error::new(ErrorKind::InvalidArgument, "cannot write: the file is closed"));
         }
-        if log.started {
+        if log.marked {
             return Ok(());
         }
         self.store()?;
@@ -153,7 +159,7 @@ impl Session {
             Some(hold) => log.mark = Some((object, hold)),
             None => object.close()?,
         }
-        log.started = true;
+        (log.started, log.marked) = (true, true);
         Ok(())
     }
 
@@ -202,21 +208,18 @@ impl Session {
         if log.end + log.buffer.len() as u64 + total + 2 * RECORD_HEADER > self.longest {
             self.roll(log)?;
         }
-        if RECORD_HEADER + total > room {
-            self.flush(log)?;
-        }
         self.head(log);
         let at = log.end + log.buffer.len() as u64;
         let mut record = Record { kind: Kind::Write, clock: log.clock, offset, length: total, at, crc: 0 };
         let mut crc = Crc32c::new();
         pieces.iter().for_each(|piece| crc.update(piece));
-        if RECORD_HEADER + total <= self.buffer as u64 {
+        if RECORD_HEADER + total <= room {
             log.buffer.extend_from_slice(&record.encode());
             pieces.iter().for_each(|piece| log.buffer.extend_from_slice(piece));
             log.open = Some(OpenRecord { record, crc });
             return Ok(at + RECORD_HEADER);
         }
-        // Longer than the buffer: from the caller's memory, behind what little is waiting.
+        // More than there is room for: from the caller's memory, behind what is waiting, in one operation.
         record.crc = crc.finish();
         let head = record.encode();
         let waiting = std::mem::take(&mut log.buffer);
@@ -244,7 +247,7 @@ impl Session {
         log.buffer.extend_from_slice(&record.encode());
         let entry = match kind {
             Kind::Hole => {
-                log.summary.write(log.clock, 0, 0);
+                log.summary.write(log.clock, offset + length, 0);
                 Entry::Run(Run { hole: true, ..Run::one(log.clock, offset, length, record.at) })
             }
             _ => {
@@ -404,7 +407,12 @@ impl Session {
         }
         let store = self.place.first();
         if durable {
-            self.store()?.sync_folder(&self.place.log_folder(self.home.folder))?;
+            let folder = self.place.log_folder(self.home.folder);
+            match log.rooted {
+                true => self.store()?.sync_folder(&folder)?,
+                false => sync_down_to(&**self.store()?, &folder)?,
+            }
+            log.rooted = true;
         }
         log.version += 1;
         let published = Published {
@@ -422,15 +430,31 @@ impl Session {
             store.sync_folder(&folder)?;
         }
         log.dirty = false;
-        if let Some(old) = log.last_mark.replace(name) {
-            remove_if_there(&**store, &format!("{folder}/{old}"))?;
+        // Marks that are gone were taken away by who took this writer for dead.
+        if let Some(old) = log.last_mark.replace(name.clone()) {
+            self.take_away(log, &old, &name)?;
         }
-        if closing {
-            log.finished = true;
+        // Without a hold nobody can tell that this process lives, so that nothing is said of it while nothing is outstanding.
+        if (closing || log.mark.is_none()) && log.marked {
+            self.take_away(log, &marks::open_name(self.home), &name)?;
+            log.marked = false;
             log.mark = None;
-            remove_if_there(&**store, &format!("{folder}/{}", marks::open_name(self.home)))?;
         }
+        log.finished = closing;
         Ok(Some(published))
+    }
+
+    fn take_away(&self, log: &mut Log, old: &str, new: &str) -> Result<()> {
+        let (store, folder) = (self.place.first(), self.place.marks());
+        match store.remove(&format!("{folder}/{old}")) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let why = "this writer was taken for dead, and what it had published was closed";
+                log.broken = Some(why.into());
+                remove_if_there(&**store, &format!("{folder}/{new}"))?;
+                Err(Error::new(ErrorKind::Io, why).safe("what it had synced before"))
+            }
+            outcome => outcome,
+        }
     }
 
     /// What the session holds, its index logs seen by readers of the store.
@@ -484,11 +508,6 @@ impl Session {
         }
         Ok(false)
     }
-
-    /// Bytes in the index module of this session, for messages.
-    pub fn module(&self) -> Module {
-        self.place.stamp.module
-    }
 }
 
 impl Log {
@@ -500,15 +519,5 @@ impl Log {
         self.buffer[from..from + RECORD_HEADER as usize].copy_from_slice(&open.record.encode());
         let record = &open.record;
         self.recorder.add(Run::one(record.clock, record.offset, record.length, record.at + RECORD_HEADER));
-    }
-
-    /// Whether a mark tells of it.
-    pub fn started(&self) -> bool {
-        self.started
-    }
-
-    /// Whether it ended.
-    pub fn finished(&self) -> bool {
-        self.finished
     }
 }
