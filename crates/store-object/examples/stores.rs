@@ -11,8 +11,12 @@ use std::io::{BufRead, BufReader, IoSlice, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use thalweg_conformance::store::check_in;
-use thalweg_store::{Durability, OpenWrite, Rename, Store, StoreExt, Visible, WriteObject};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use thalweg_conformance::store::{check_but, check_in};
+use thalweg_store::wrap::Tiered;
+use thalweg_store::wrap::tiered::{Drain, OURS, Pace, status};
+use thalweg_store::{Durability, Memory, OpenWrite, Rename, Store, StoreExt, Visible, WriteObject};
 use thalweg_types::{ErrorKind, Result};
 
 type Parameters = BTreeMap<String, String>;
@@ -62,7 +66,45 @@ fn kind<T>(result: Result<T>) -> ErrorKind {
     result.map(|_| ()).unwrap_err().kind()
 }
 
+/// A burst buffer whose fast store is in memory.
+fn burst_buffer(place: &Place) -> (Tiered, Arc<dyn Store>) {
+    let mut parameters = place.parameters.clone();
+    parameters.remove("settle");
+    let below = thalweg_store_object::open(&format!("{}/{}", place.address, place.folder), &parameters).unwrap();
+    (Tiered::new(Arc::new(Memory::new()), below.clone()).unwrap(), below)
+}
+
 const ALL: &[Check] = &[
+    ("a burst buffer before it keeps its promises while all is drained at once", |place| {
+        let (tiered, below) = burst_buffer(place);
+        let background = tiered.drain_in_background(Pace { pause: Duration::from_millis(1), ..Pace::default() }).unwrap();
+        check_but(&tiered, "conformance", &["identity", "offsets beyond 32 bits"]);
+        drop(background);
+        assert!(status(&tiered).unwrap().objects > 3);
+        assert!(below.list("").unwrap().iter().all(|name| name == OURS), "what was removed is removed behind too");
+    }),
+    ("what a burst buffer drains is whole, and reads the same before and after", |place| {
+        let (tiered, below) = burst_buffer(place);
+        let bytes = pattern(11_000_000);
+        tiered.make_folder("run").unwrap();
+        for n in 0..8 {
+            tiered.write_all(&format!("run/{n}"), &bytes[n * 100_000..]).unwrap();
+        }
+        let drain = Drain::new(&tiered, Pace::default()).unwrap();
+        let passed = drain.pass(&AtomicBool::new(false)).unwrap();
+        assert_eq!((passed.objects, passed.failed.len()), (8, 0), "{:?}", passed.failed);
+        for n in 0..8 {
+            assert!(below.read_all(&format!("run/{n}")).unwrap() == bytes[n * 100_000..]);
+            assert!(tiered.read_all(&format!("run/{n}")).unwrap() == bytes[n * 100_000..]);
+        }
+        assert!(tiered.shadow().list("run").unwrap().is_empty());
+        // Fetched back, extended, drained again.
+        let object = tiered.open_write("run/0", OpenWrite::Existing).unwrap();
+        write(&*object, 11_000_000, b"more");
+        object.close().unwrap();
+        assert_eq!(drain.pass(&AtomicBool::new(false)).unwrap().objects, 1);
+        assert!(below.read_all("run/0").unwrap()[11_000_000..] == *b"more");
+    }),
     ("every promise it states is kept", |place| {
         place.store.remove(&place.folder).unwrap();
         check_in(&*place.store, &place.folder);
