@@ -40,7 +40,7 @@ fn a_mount_that_never_can_work_is_refused_with_line_and_reason() {
     );
     refused(
         &format!("{direct}stores = [\"memory:a\", \"memory:b\"]\n"),
-        &["mounts.toml:4:24:", "1 store, 2 are given"],
+        &["mounts.toml:4:23:", "1 store, 2 are given"],
     );
     refused(&format!("{direct}store = \"memry:a\"\n"), &["mounts.toml:4:9:", "unknown store \"memry\""]);
     refused(&format!("{direct}store = \"posix:scratch\"\n"), &["mounts.toml:4:", "relative"]);
@@ -137,10 +137,20 @@ fn writes_and_reads_a_step(text: &str, path: &str, method: &str) {
 }
 
 #[test]
-fn bp_files_are_written_and_read_through_a_mount() {
-    let text = "[[mount]]\npath = \"/nowhere/run\"\nlayout = \"direct\"\nstore = \"memory:bp\"\n";
-    for method in ["POSIX", "MPI"] {
-        writes_and_reads_a_step(text, &format!("/nowhere/run/{method}.bp"), method);
+fn bp_files_are_written_and_read_through_every_layout_and_over_stores_that_only_append() {
+    let over = [
+        ("direct", "\"memory:bp\""),
+        ("flat", "\"memory:f1\", \"memory:f2\", \"memory:f3\""),
+        ("container", "\"memory:c1\", \"memory:c2\""),
+        ("container", "\"sequential:hdfs\""),
+        ("container", "\"sequential:s3\""),
+        ("small_file", "\"memory:s\""),
+    ];
+    for (layout, stores) in over {
+        let text = format!("[[mount]]\npath = \"/nowhere/run\"\nlayout = \"{layout}\"\nstores = [{stores}]\n");
+        for method in ["POSIX", "MPI"] {
+            writes_and_reads_a_step(&text, &format!("/nowhere/run/{method}.bp"), method);
+        }
     }
 }
 

@@ -346,7 +346,9 @@ impl Flat {
         if let Err(e) = copied {
             // The failure that matters is the first.
             let _ = new.remove(&between);
-            return Err(Error::new(e.kind(), format!("cannot rename to {to} on another store")).caused_by(e).in_object(from));
+            return Err(Error::new(e.kind(), format!("cannot rename to {to} on another store"))
+                .caused_by(e)
+                .in_object(from));
         }
         new.sync_folder(folder)?;
         old.remove(from)

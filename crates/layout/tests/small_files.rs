@@ -324,7 +324,11 @@ fn bytes_that_are_not_what_was_written_are_an_error_and_never_zeros() {
     let report = layout.check("", true).unwrap();
     assert_eq!(report.damaged.len(), 1);
     assert_eq!(report.damaged[0].0, "bad");
-    assert_eq!(layout.compact("").unwrap_err().kind(), ErrorKind::Corrupt, "compaction does not throw a log away that it cannot copy");
+    assert_eq!(
+        layout.compact("").unwrap_err().kind(),
+        ErrorKind::Corrupt,
+        "compaction does not throw a log away that it cannot copy"
+    );
 }
 
 #[test]
@@ -391,5 +395,8 @@ fn what_lay_in_the_folder_before_stays_what_it_was() {
     layout.rename("new", "plain").unwrap();
     assert_eq!(read(&over(store), "plain"), b"packed");
     missing(&layout, "new");
-    assert_eq!(layout.open_write(&format!("{HIDDEN}/x"), OpenWrite::New, WriterId(0)).err().unwrap().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        layout.open_write(&format!("{HIDDEN}/x"), OpenWrite::New, WriterId(0)).err().unwrap().kind(),
+        ErrorKind::NotFound
+    );
 }
