@@ -13,7 +13,7 @@
 //! | append   | never used: reopening just after a close can corrupt a replica (HDFS-17850) |
 //! | rename   | atomic, folders too, never into a folder that is there |
 //! | identity | the time of the last change and the length: enough for objects that are replaced, none for those just renamed |
-//! | a close  | waits until enough data nodes report the last block: 35 ms with two or more, 420 ms with one |
+//! | a close  | waits until enough data nodes report the last block: 35 ms with two or more, 420 ms with one; without WebHDFS until readers see it |
 //! | wrong names | those with `:` or empty parts are refused by the name node |
 //!
 //! | parameter | meaning | default |

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use hdfs_native::file::FileWriter;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use thalweg_store::pieces::{self, Rest};
 use thalweg_store::{WriteObject, unsupported};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -34,6 +35,34 @@ impl Writing {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the last block counts as complete. Where the cluster lets files be closed before that
+    /// (`dfs.namenode.file.close.num-committed-allowed`), readers would miss it for a moment.
+    fn until_reported(&self, length: u64) -> Result<()> {
+        let Shared { client, timeout, .. } = &*self.shared;
+        let until = Instant::now() + *timeout;
+        let mut pause = Duration::from_millis(2);
+        loop {
+            let seen = self.shared.ask("close", &self.path, async {
+                let about = client.get_file_info(&self.path).await?;
+                let reader = client.read(&self.path).await?;
+                Ok((about.length as u64, reader.file_length() as u64))
+            });
+            match seen {
+                Ok((told, seen)) if told != length || seen >= length => return Ok(()),
+                Ok(_) if Instant::now() < until => {}
+                Ok((_, seen)) => {
+                    let what = format!("close: data nodes have reported {seen} of {length} bytes");
+                    return Err(self.shared.wrong(ErrorKind::Timeout, &what, &self.path));
+                }
+                // Replaced or removed by others meanwhile: it was closed.
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => return Ok(()),
+                Err(e) => return Err(e),
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(200));
+        }
     }
 
     fn cannot(&self, what: &str) -> Error {
@@ -115,6 +144,11 @@ impl WriteObject for Writing {
 
     fn close(self: Box<Self>) -> Result<()> {
         let state = &mut *self.lock();
-        self.shared.carry("close", &self.path, &mut state.lost, state.writer.close())
+        self.shared.carry("close", &self.path, &mut state.lost, state.writer.close())?;
+        // WebHDFS shows the last block whatever its state; the client's own reader only once data nodes reported it.
+        match self.shared.web {
+            Some(_) => Ok(()),
+            None => self.until_reported(state.length),
+        }
     }
 }
