@@ -4,7 +4,7 @@
 //! Numbers that no file call returns (those of sockets, say, below a store on a network) become `EIO`: programs act upon
 //! what they know.
 
-use rustix::io::Errno;
+pub use rustix::io::Errno;
 use std::io;
 use thalweg_types::{Error, ErrorKind};
 

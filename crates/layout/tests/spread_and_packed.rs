@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use thalweg_conformance::{layout, scratch::Scratch};
 use thalweg_layout::small_file::Settings;
-use thalweg_layout::{Flat, SmallFile};
+use thalweg_layout::{Direct, Flat, Layout, SmallFile};
 use thalweg_store::wrap::Counting;
 use thalweg_store::{Memory, Posix, Store};
 
@@ -59,4 +59,20 @@ fn small_file_whose_files_all_grow_out_of_the_log() {
 fn small_file_whose_logs_end_often() {
     let settings = Settings { log: 1 << 16, ..Settings::default() };
     layout::check(&SmallFile::new(Arc::new(Memory::new()), settings).unwrap());
+}
+
+#[test]
+fn names_and_attributes_and_the_numbers_of_failures_are_as_the_manual_pages_say() {
+    let scratch = Scratch::new();
+    let mut stores = folders(&scratch, 5);
+    let small = SmallFile::new(stores.remove(0), Settings::default()).unwrap();
+    let direct = Direct::new(stores.remove(0)).unwrap();
+    let flat = Flat::new(stores).unwrap();
+    for each in [&small as &dyn Layout, &direct, &flat] {
+        layout::check_names_and_attributes(each);
+        layout::check_error_numbers(each);
+    }
+    // Where the store keeps no attributes.
+    layout::check_names_and_attributes(&SmallFile::new(Arc::new(Memory::new()), Settings::default()).unwrap());
+    layout::check_names_and_attributes(&Flat::new(memories(3)).unwrap());
 }
