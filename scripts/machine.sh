@@ -16,6 +16,10 @@ foreign_packages=(
     libpnetcdf-dev libnetcdf-mpi-dev liblz4-dev libblosc-dev libaec-dev libbz2-dev zlib1g-dev # what a static libadios.a is linked with
 )
 
+# Servers that stores are tried on: HDFS runs on Java and is fetched by Maven, the S3 server is built with Go (1.21 or newer:
+# where the distribution's is older, put another into PATH). Tests say what they skip without them.
+server_packages=(default-jre-headless maven golang-go)
+
 as_root() {
     if [[ $(id -u) == 0 ]]; then "$@"; else sudo "$@"; fi
 }

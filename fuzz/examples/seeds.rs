@@ -158,6 +158,21 @@ fn transformed(text: &str) -> Vec<u8> {
     [&[which, 0, how, 2, 5, 3, metadata.len() as u8], metadata.as_slice(), &encoded.payload].concat()
 }
 
+/// A journal of a burst buffer, behind the byte that says that a header comes first.
+fn journal() -> Vec<u8> {
+    use thalweg_store::wrap::tiered::journal::Record;
+    let records = [
+        Record::Totals { objects: 3, bytes: 300, next: 7 },
+        Record::Begin { id: 7, length: 11, name: "run/a".into(), temporary: ".thalweg-drain/7-1".into() },
+        Record::Done { id: 7, checksum: 0x0102_0304 },
+        Record::GivenUp { id: 8 },
+    ];
+    records.iter().fold(vec![1], |mut bytes, record| {
+        bytes.extend(record.encode().unwrap());
+        bytes
+    })
+}
+
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut seeds = Seeds::default();
@@ -190,6 +205,7 @@ fn main() {
         }
     }
     seeds.add("schema", "ours", OURS.replace("METHOD", "MPI").as_bytes());
+    seeds.add("drain_journal", "four-records", &journal());
     for (i, text) in [
         "data/v[-1, 2:5, :]",
         "v[3]",

@@ -385,6 +385,63 @@ int thalweg_reader_advance(thalweg_reader *reader, int to_last, double timeout);
 /* The step that a following reader is at. */
 uint64_t thalweg_reader_step(thalweg_reader *reader);
 
+/* ---- Files by their bytes ----
+ *
+ * Any file, through the mounts of the process (docs/guide/mounts.md); a path under no mount is a plain file. Calls on one file may come
+ * from many threads at once. Others see what was written as docs/consistency.md says: at the latest when the file is closed. */
+
+typedef struct thalweg_file thalweg_file;
+
+typedef enum thalweg_file_flags {
+    THALWEG_FILE_READ = 1,
+    THALWEG_FILE_WRITE = 2,     /* what was written can be read back, too */
+    THALWEG_FILE_CREATE = 4,    /* where it is not there */
+    THALWEG_FILE_EXCLUSIVE = 8, /* with CREATE: THALWEG_ALREADY_EXISTS where it is there */
+    THALWEG_FILE_TRUNCATE = 16  /* bytes that are there go */
+} thalweg_file_flags;
+
+/* Opens a file. `writer` tells the writers of one file apart: its rank in an MPI program, 0 where there is one; of bytes that two
+ * writers wrote with nothing ordering them, those of the greater stay. */
+int thalweg_file_open(thalweg_file **file, const char *path, int flags, uint32_t writer);
+
+/* Reads from byte `offset` as much as there is; `*got` says how much. Where `got` is NULL, fewer bytes are THALWEG_TORN. */
+int thalweg_file_read(thalweg_file *file, void *data, uint64_t bytes, uint64_t offset, uint64_t *got);
+
+/* Writes all bytes from byte `offset`; a gap before them reads as zeros. */
+int thalweg_file_write(thalweg_file *file, const void *data, uint64_t bytes, uint64_t offset);
+
+int thalweg_file_length(thalweg_file *file, uint64_t *length);
+int thalweg_file_truncate(thalweg_file *file, uint64_t length);
+
+/* What was written is on the device, and seen by others. */
+int thalweg_file_sync(thalweg_file *file);
+
+/* What was written is seen by others. The file is given back, also where this fails: then look whether the bytes are there. */
+int thalweg_file_close(thalweg_file *file);
+
+typedef struct thalweg_file_about {
+    int is_folder;
+    uint32_t mode;     /* permission bits */
+    uint32_t uid;
+    uint32_t gid;
+    uint64_t length;
+    uint64_t identity; /* another file of the same name has another one */
+    int64_t mtime;     /* seconds since 1970 of the last write; 0 where nobody keeps it */
+    uint32_t mtime_nanoseconds;
+} thalweg_file_about;
+
+int thalweg_file_stat(const char *path, thalweg_file_about *about);
+
+/* Removes a file or an empty folder. */
+int thalweg_file_unlink(const char *path);
+/* Within one mount. */
+int thalweg_file_rename(const char *from, const char *to);
+/* And those above it. */
+int thalweg_file_make_folder(const char *path);
+
+/* The system's number (errno) for this thread's last failure of a thalweg_file_ call, as the manual pages of open, read and the like have it. */
+int thalweg_last_errno(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,14 +6,13 @@ use numpy::PyReadwriteArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
-use thalweg_layout::{Direct, Layout};
+use thalweg_layout::Layout;
 use thalweg_reader::{Block, Kind, Summary};
-use thalweg_store::posix::Posix;
 use thalweg_types::{BoundingBox, ByteOrder, MemoryBox, Result, Selection};
 
-/// Plain POSIX paths.
+/// Where paths lead: the mounts of this process.
 pub fn layout() -> Result<Arc<dyn Layout>> {
-    Ok(Arc::new(Direct::new(Arc::new(Posix::plain()))?))
+    thalweg_io::places::mounts::layout()
 }
 
 /// A file open for reading; any thread may use it.

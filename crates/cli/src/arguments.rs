@@ -41,6 +41,9 @@ pub enum Command {
     Index(Index),
     #[command(subcommand)]
     Config(Config),
+    #[command(subcommand)]
+    Layout(Layout),
+    Drain(Drain),
     Gen(Gen),
     Profile(Profile),
     Sim(Sim),
@@ -268,6 +271,83 @@ Exit codes: 0 no errors (warnings are shown), 1 errors, 2 usage, 3 the file can'
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
+    /// Show what is mounted where, and every mistake in the mount table with its line
+    ///
+    /// All stores are opened, those of other machines too.
+    #[command(after_help = "\
+The mount table is the file that THALWEG_MOUNTS names; else ~/.config/thalweg/mounts.toml and
+/etc/thalweg/mounts.toml, as far as they are there.
+
+Examples:
+  thalweg config check                 the mounts of this user on this machine
+  thalweg config check mounts.toml     those of a file, before it is put in place
+
+Exit codes: 0 all mounts work, 1 one doesn't, 2 usage, 3 a file can't be read.")]
+    Check {
+        /// Mount table to check, instead of those in use
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: Option<PathBuf>,
+    },
+}
+
+/// Where the bytes of files under mounts lie, and looking after them.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  thalweg layout map /scratch/run7/ckpt | head
+  thalweg layout flatten /scratch/run7/ckpt /archive/ckpt
+  thalweg layout check /scratch/run7/ckpt && thalweg layout compact /scratch/run7/ckpt
+
+Exit codes: 0 done, 1 a check found something, 2 usage, 3 a file can't be read or written.")]
+pub enum Layout {
+    /// Print which bytes of a file lie in which object
+    Map {
+        /// File under a mount
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+        /// First byte
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// Byte behind the last; else the file's end
+        #[arg(long)]
+        to: Option<u64>,
+    },
+    /// Make a plain file of a file under a mount
+    Flatten {
+        /// File under a mount
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+        /// File to make; it must not be there
+        #[arg(value_hint = ValueHint::FilePath)]
+        to: PathBuf,
+    },
+    /// Give back the space of what was overwritten or removed
+    Compact {
+        /// File of a container mount, or folder of small files
+        #[arg(value_hint = ValueHint::AnyPath)]
+        path: PathBuf,
+    },
+    /// Read everything against its checksums
+    Check {
+        /// File of a container mount, or folder of small files
+        #[arg(value_hint = ValueHint::AnyPath)]
+        path: PathBuf,
+    },
+    /// Mend what dead writers left, and make lost index logs again
+    Repair {
+        /// File of a container mount, or folder of small files
+        #[arg(value_hint = ValueHint::AnyPath)]
+        path: PathBuf,
+        /// Also what writers left of whom it cannot be told whether they live
+        #[arg(long)]
+        all: bool,
+    },
+    /// Print how a file lies, how many writers it had, what its index takes
+    Stat {
+        /// File or folder
+        #[arg(value_hint = ValueHint::AnyPath)]
+        path: PathBuf,
+    },
 }
 
 /// Write the calls that write and read a group, for a program to include.
@@ -397,6 +477,43 @@ pub struct Sim {
     pub svg: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
+    pub json: bool,
+}
+
+/// Move what a burst buffer's fast store holds to the store behind it.
+///
+/// What is closed is copied, read back and compared, and only then forgotten by the fast store; programs see one store all
+/// the time. Goes on until it is ended, which may happen at any moment, in any way: the next one goes on where it was.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The store is named as in the mount table: tiered:FAST=>CANONICAL.
+
+Examples:
+  thalweg drain 'tiered:posix:/nvme/runs=>posix:/project/runs'            as long as it is left running
+  thalweg drain 'tiered:posix:/nvme/runs=>posix:/project/runs' --once     until nothing closed is left
+  thalweg drain 'tiered:posix:/nvme/runs=>posix:/project/runs' --rate 200MiB
+  thalweg drain 'tiered:posix:/nvme/runs=>posix:/project/runs' --status   what is where
+
+Exit codes: 0 done, 1 with --once: something could not be moved, 2 usage, 3 a store can't be read or
+written, or another drain is at work.")]
+pub struct Drain {
+    /// The burst buffer
+    #[arg(value_name = "STORE")]
+    pub store: String,
+    /// Say what is where, and move nothing
+    #[arg(long, conflicts_with_all = ["once", "rate", "streams"])]
+    pub status: bool,
+    /// End when everything that is closed has been moved
+    #[arg(long)]
+    pub once: bool,
+    /// Bytes a second, sent and read back: 200MiB
+    #[arg(long, value_name = "BYTES", value_parser = crate::command::sim::size)]
+    pub rate: Option<u64>,
+    /// Objects on their way at once
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub streams: u32,
+    /// Print one JSON document, with --status
+    #[arg(long, requires = "status")]
     pub json: bool,
 }
 

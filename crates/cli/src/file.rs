@@ -8,27 +8,31 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use thalweg_layout::{Direct, Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
+use thalweg_layout::{Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
 use thalweg_reader::{Block, Head, Reader};
-use thalweg_store::Posix;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// The files of this machine as a layout, and the name of a file there.
+/// The layout through which paths of this process go, and the name of a file there.
 ///
 /// - `doing`: what a progress bar over the bytes read says; `None` for no bar.
 pub fn place(path: &Path, doing: Option<&'static str>) -> std::result::Result<(Arc<dyn Layout>, String), Failure> {
     let name = path.to_str().ok_or_else(|| Failure::Usage(format!("'{}' is no UTF-8 text", path.display())))?;
-    let about = std::fs::metadata(path).map_err(|e| Error::io(format!("cannot open '{name}'"), e))?;
-    if about.is_dir() {
+    let mounts = thalweg_io::places::mounts::of_process()?;
+    let under_mount = mounts.place(name)?.mount.is_some();
+    let is_folder = match under_mount {
+        true => mounts.stat(name)?.is_folder,
+        false => std::fs::metadata(path).map_err(|e| Error::io(format!("cannot open '{name}'"), e))?.is_dir(),
+    };
+    if is_folder {
         return Err(Error::new(ErrorKind::InvalidArgument, format!("'{name}' is a folder, not a file")).into());
     }
-    let direct = Direct::new(Arc::new(Posix::plain()))?;
+    let below = thalweg_io::places::mounts::layout()?;
     let layout: Arc<dyn Layout> = match doing {
         Some(doing) => {
             let watch = Watch { done: 0, total: 0, bar: Progress::bytes(doing) };
-            Arc::new(Watched { below: direct, watch: Arc::new(Mutex::new(watch)) })
+            Arc::new(Watched { below, watch: Arc::new(Mutex::new(watch)) })
         }
-        None => Arc::new(direct),
+        None => below,
     };
     Ok((layout, name.to_string()))
 }
@@ -167,7 +171,7 @@ struct Watch {
 
 /// A layout whose reads move a progress bar.
 struct Watched {
-    below: Direct,
+    below: Arc<dyn Layout>,
     watch: Arc<Mutex<Watch>>,
 }
 

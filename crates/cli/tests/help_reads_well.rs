@@ -41,7 +41,7 @@ fn every_example_of_the_help_is_a_command_line_that_parses() {
 fn completions_know_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = printed(&["completions", shell]);
-        for command in ["ls", "dump", "find", "verify", "recover", "stat", "index", "lint", "gen"] {
+        for command in ["ls", "dump", "find", "verify", "recover", "stat", "index", "lint", "drain", "gen"] {
             assert!(script.contains(command), "{shell} lacks {command}");
         }
     }

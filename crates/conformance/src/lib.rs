@@ -5,15 +5,17 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | [`comm`] | the promises of `Communicator`, `Request` and `SharedWindow` |
+//! | `comm` | the promises of `Communicator`, `Request` and `SharedWindow` |
 //! | [`scratch`] | a folder for one test, removed afterwards |
 //! | [`store`] | the promises of `Store`, `ReadObject` and `WriteObject` |
-//! | [`layout`] | the promises of `Layout` |
+//! | `layout` | the promises of `Layout` |
 //! | `method` | the promises of every method, case by case, whatever the number of ranks (feature `round-trip`) |
 //! | `round_trip` | what is written reads back equal, whatever the method, layout and ranks (feature `round-trip`) |
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "comm")]
 pub mod comm;
+#[cfg(feature = "layout")]
 pub mod layout;
 #[cfg(feature = "round-trip")]
 pub mod method;

@@ -9,6 +9,7 @@
 //! | [`transform`] | transforms of variables, checked |
 //! | `joined` | blocks that get their place at close |
 //! | [`registry`] | the one table of methods, and the checks that need it |
+//! | [`places`] | the one tables of stores and layouts; the mount table of the process |
 //!
 //! ```
 //! use thalweg_comm::alone::Alone;
@@ -33,6 +34,7 @@
 pub mod input;
 mod joined;
 pub mod output;
+pub mod places;
 pub mod registry;
 pub mod resolve;
 pub mod session;

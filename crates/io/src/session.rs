@@ -2,19 +2,19 @@
 
 use crate::input::Input;
 use crate::output::Output;
+use crate::places::mounts;
 use crate::registry;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_comm::Communicator;
-use thalweg_layout::{Direct, Layout};
+use thalweg_layout::Layout;
 use thalweg_movement::events::{Event, Events};
 use thalweg_movement::method::Parameters;
 use thalweg_movement::parts::agreement::agree;
 use thalweg_movement::parts::kept::Kept;
 use thalweg_movement::{BufferPool, Mode, buffer};
 use thalweg_schema::{AllocateTime, Buffer, BufferLimit, GroupBuilder, HostLanguage, MethodChoice, Schema};
-use thalweg_store::posix::Posix;
 use thalweg_types::{AttributeValue, Error, ErrorKind, Result};
 
 /// A group as a session knows it: changed by declarations, also between outputs.
@@ -59,7 +59,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Session {
-    /// Collective: a session of the groups and methods an XML text describes, files lying on plain POSIX paths.
+    /// Collective: a session of the groups and methods an XML text describes, files lying where the mounts of the process say.
     ///
     /// - `file_name`: for messages.
     ///
@@ -96,15 +96,17 @@ impl Session {
     }
 
     fn agreed(schema: Result<Schema>, comm: Box<dyn Communicator>) -> Result<Session> {
-        let checked = schema.and_then(|schema| registry::check_all(&schema).map(|()| schema));
-        let (schema, outcome) = match checked {
-            Ok(schema) => (Some(schema), Ok(())),
+        let checked = schema.and_then(|schema| {
+            registry::check_all(&schema)?;
+            Ok((schema, mounts::layout()?))
+        });
+        let (checked, outcome) = match checked {
+            Ok(checked) => (Some(checked), Ok(())),
             Err(e) => (None, Err(e)),
         };
         agree(&*comm, outcome, "read the configuration", &[])?;
-        let schema = schema.ok_or_else(|| Error::new(ErrorKind::Config, "no configuration"))?;
-        let layout = Direct::new(Arc::new(Posix::plain()))?;
-        Session::with_layout(schema, Arc::new(layout), comm)
+        let (schema, layout) = checked.ok_or_else(|| Error::new(ErrorKind::Config, "no configuration"))?;
+        Session::with_layout(schema, layout, comm)
     }
 
     /// A session whose files lie on a layout of the caller's.

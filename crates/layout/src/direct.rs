@@ -7,7 +7,8 @@
 //! | writers  | all the same; the store sorts out concurrent writes to disjoint extents |
 //! | promises | those of the store |
 
-use crate::{Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
+use crate::{Attributes, Change, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId};
+use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_store::Store;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -69,6 +70,60 @@ impl Layout for Direct {
 
     fn sync_folder(&self, folder: &str) -> Result<()> {
         self.store.sync_folder(folder)
+    }
+
+    fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
+        self.store.make_one_folder(path, mode)
+    }
+
+    fn attributes(&self, path: &str) -> Result<Attributes> {
+        self.store.attributes(path)
+    }
+
+    fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
+        self.store.set_attributes(path, change)
+    }
+
+    fn truncate(&self, path: &str, length: u64) -> Result<()> {
+        let object = self.store.open_write(path, OpenWrite::Existing)?;
+        object.truncate(length)?;
+        object.close()
+    }
+
+    fn make_link(&self, target: &str, path: &str) -> Result<()> {
+        self.store.make_link(target, path)
+    }
+
+    fn read_link(&self, path: &str) -> Result<String> {
+        self.store.read_link(path)
+    }
+
+    fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
+        self.store.make_hard_link(from, to)
+    }
+
+    fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
+        self.store.xattr(path, key)
+    }
+
+    fn xattr_set(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
+        self.store.set_xattr(path, key, value, how)
+    }
+
+    fn xattr_list(&self, path: &str) -> Result<Vec<String>> {
+        self.store.list_xattrs(path)
+    }
+
+    fn xattr_remove(&self, path: &str, key: &str) -> Result<()> {
+        self.store.remove_xattr(path, key)
+    }
+
+    fn space(&self, path: &str) -> Result<Space> {
+        self.store.space(path)
+    }
+
+    fn plain_file(&self, path: &str) -> Option<PathBuf> {
+        self.store.plain_file(path)
     }
 
     fn targets(&self, folder: &str) -> Result<Option<u32>> {

@@ -2,16 +2,37 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
+//! | [`container`] | a logical file is a folder of logs, one for each writer |
 //! | [`direct`] | a logical file is one object of one store |
+//! | [`errno`] | the system's error numbers for our failures |
+//! | [`flat`] | files spread over stores by a hash of their name |
+//! | [`mount`] | path prefixes bound to layouts; which one a path lies under |
+//! | [`small_file`] | all small files that a process makes in a folder, in one log |
 #![forbid(unsafe_code)]
 
+use rustix::io::Errno;
 use std::io::IoSlice;
-use thalweg_types::Result;
+use std::path::PathBuf;
+use thalweg_types::{Error, ErrorKind, Result};
 
+pub mod container;
 pub mod direct;
+pub mod errno;
+pub mod flat;
+pub mod mount;
+pub mod small_file;
+#[allow(dead_code, missing_docs)]
+#[path = "container/wire.rs"]
+mod wire;
 
+pub use container::Container;
 pub use direct::Direct;
-pub use thalweg_store::{Hold, Life, OpenWrite, ReadObject, Stat, WriteObject};
+pub use flat::Flat;
+pub use mount::{Mount, Mounts};
+pub use small_file::SmallFile;
+pub use thalweg_store::{
+    Attributes, Change, Hold, Kind, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject,
+};
 
 /// Who writes, where a layout keeps writers apart: a number unique among the writers of one logical file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,6 +41,9 @@ pub struct WriterId(pub u32);
 /// Logical files below a mount point. Paths are relative to it, parts separated by `/`.
 ///
 /// `direct` passes every call on; other layouts make one logical file out of many objects.
+///
+/// What a layout cannot do is `Unsupported` and names the layout; [`errno`] says what a program gets to see. Calls that name
+/// a symbolic link mean the link itself, but for opens, `stat`, `list` and `truncate`.
 pub trait Layout: Send + Sync {
     /// For messages: `direct over posix:/scratch/run7`.
     fn describe(&self) -> String;
@@ -31,7 +55,7 @@ pub trait Layout: Send + Sync {
     fn stat(&self, path: &str) -> Result<Stat>;
     /// Names directly inside a folder, sorted.
     fn list(&self, folder: &str) -> Result<Vec<String>>;
-    /// Moves a logical file, replacing one at `to`.
+    /// Moves a logical file, replacing one at `to`; a folder with all that is in it, replacing an empty folder.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
     /// Removes a logical file or an empty folder.
     fn remove(&self, path: &str) -> Result<()>;
@@ -39,6 +63,82 @@ pub trait Layout: Send + Sync {
     fn make_folder(&self, path: &str) -> Result<()>;
     /// Makes the names inside a folder durable.
     fn sync_folder(&self, folder: &str) -> Result<()>;
+    /// Makes one folder: `AlreadyExists` where the name is taken, `NotFound` where the folder above is not there.
+    ///
+    /// - `mode`: permission bits, where the layout keeps them.
+    fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
+        let _ = mode;
+        match self.stat(path) {
+            Ok(_) => return Err(errno::failure(Errno::EXIST, "make folder", path)),
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        let above = thalweg_store::name::folder_of(path);
+        match above.is_empty() || self.stat(above)?.is_folder {
+            true => self.make_folder(path),
+            false => Err(errno::failure(Errno::NOTDIR, "make folder", path)),
+        }
+    }
+    /// Kind, length, mode, owner, times and number of names of a file, folder or symbolic link.
+    fn attributes(&self, path: &str) -> Result<Attributes> {
+        Err(lacks(&self.describe(), "keeps no attributes", path))
+    }
+    /// Changes mode, owner or times.
+    fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
+        let _ = change;
+        Err(lacks(&self.describe(), "keeps no attributes", path))
+    }
+    /// Cuts or extends (with zeros) a file that nobody needs to have open.
+    fn truncate(&self, path: &str, length: u64) -> Result<()> {
+        let _ = length;
+        Err(lacks(&self.describe(), "cannot cut files", path))
+    }
+    /// Makes a symbolic link that holds `target`, which need not be there.
+    fn make_link(&self, target: &str, path: &str) -> Result<()> {
+        let _ = target;
+        Err(lacks(&self.describe(), "keeps no symbolic links", path))
+    }
+    /// What a symbolic link holds; `InvalidArgument` for anything else.
+    fn read_link(&self, path: &str) -> Result<String> {
+        Err(lacks(&self.describe(), "keeps no symbolic links", path))
+    }
+    /// Gives a file a second name.
+    fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
+        let _ = to;
+        Err(lacks(&self.describe(), "gives a file one name only", from))
+    }
+    /// The bytes of an extended attribute; `None` where there is none of this name (`user.comment`).
+    fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
+        let _ = key;
+        Err(lacks(&self.describe(), "keeps no extended attributes", path))
+    }
+    /// Sets an extended attribute.
+    fn xattr_set(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
+        let _ = (key, value, how);
+        Err(lacks(&self.describe(), "keeps no extended attributes", path))
+    }
+    /// Names of the extended attributes, sorted.
+    fn xattr_list(&self, path: &str) -> Result<Vec<String>> {
+        Err(lacks(&self.describe(), "keeps no extended attributes", path))
+    }
+    /// Removes an extended attribute; `NotFound` where there is none of this name.
+    fn xattr_remove(&self, path: &str, key: &str) -> Result<()> {
+        let _ = key;
+        Err(lacks(&self.describe(), "keeps no extended attributes", path))
+    }
+    /// Room where `path` lies.
+    fn space(&self, path: &str) -> Result<Space> {
+        Err(lacks(&self.describe(), "does not know the room left", path))
+    }
+    /// The file of this machine that holds exactly the logical file's bytes, where there is one: a door may hand it out.
+    fn plain_file(&self, path: &str) -> Option<PathBuf> {
+        let _ = path;
+        None
+    }
+    /// The layout itself, for tools that look after one kind.
+    fn concrete(&self) -> Option<&dyn std::any::Any> {
+        None
+    }
     /// How many storage targets the bytes of files in a folder are spread over; `None` where that is not known.
     fn targets(&self, folder: &str) -> Result<Option<u32>> {
         let _ = folder;
@@ -57,4 +157,8 @@ pub trait Layout: Send + Sync {
 /// Writes one slice: what most callers of [`WriteObject::write_at`] want.
 pub fn write_all_at(object: &dyn WriteObject, offset: u64, bytes: &[u8]) -> Result<()> {
     object.write_at(offset, &[IoSlice::new(bytes)])
+}
+
+fn lacks(layout: &str, what: &str, path: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("layout {layout} {what}")).in_object(path)
 }

@@ -5,6 +5,7 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
+//! | [`attributes`] | modes, owners, times, links, for stores that keep them |
 //! | [`capability`] | what a store can do, as data |
 //! | [`life`] | whether somebody still extends an object |
 //! | [`posix`] | files below a folder of a POSIX filesystem |
@@ -18,6 +19,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use thalweg_types::{Error, ErrorKind, Result};
 
+pub mod attributes;
 pub mod capability;
 pub mod life;
 #[cfg(target_os = "linux")]
@@ -28,7 +30,8 @@ pub mod pieces;
 pub mod posix;
 pub mod wrap;
 
-pub use capability::{Capability, Durability, Rename};
+pub use attributes::{Attributes, Change, Kind, SetXattr, Space};
+pub use capability::{Capability, Durability, ListConsistency, Rename, Visible};
 pub use life::{Hold, Life};
 pub use memory::Memory;
 pub use posix::Posix;
@@ -40,8 +43,8 @@ pub struct Stat {
     pub length: u64,
     /// A folder rather than an object.
     pub is_folder: bool,
-    /// Changes whenever the object is replaced by another of the same name (inode number, version, ...); one that is
-    /// only emptied keeps it. Means something within one process only.
+    /// Changes whenever the object is replaced by another of the same name and other bytes (inode number, version, ...); one
+    /// that is only emptied keeps it where the store writes at any offset. Means something within one process only.
     pub identity: u64,
 }
 
@@ -52,9 +55,10 @@ pub enum OpenWrite {
     Replace,
     /// Make it; `AlreadyExists` where one is there.
     New,
-    /// Open the one that is there, its bytes kept; `NotFound` where there is none.
+    /// Open the one that is there, its bytes kept; `NotFound` where there is none. `Unsupported` where the store lacks
+    /// [`Capability::append`].
     Existing,
-    /// Open the one that is there, its bytes kept, or make it.
+    /// Open the one that is there, its bytes kept (as `Existing`), or make it.
     Any,
 }
 
@@ -75,7 +79,9 @@ pub trait Store: Send + Sync {
     fn stat(&self, name: &str) -> Result<Stat>;
     /// Names directly inside a folder, sorted.
     fn list(&self, folder: &str) -> Result<Vec<String>>;
-    /// Moves an object, replacing one at `to`; [`Capability::rename`] says how safely.
+    /// Moves an object, replacing one at `to`; [`Capability::rename`] says how safely. A folder too, with all that is in
+    /// it, where [`Capability::rename_folder`] says so; `to` may be an empty folder then (`InvalidArgument` for one that
+    /// is not empty, and for a folder moved into itself).
     fn rename(&self, from: &str, to: &str) -> Result<()>;
     /// Removes an object or an empty folder (`InvalidArgument` for one that is not).
     fn remove(&self, name: &str) -> Result<()>;
@@ -96,6 +102,93 @@ pub trait Store: Send + Sync {
         let _ = (name, target, stripe);
         Ok(false)
     }
+    /// Makes one folder: `AlreadyExists` where the name is taken, `NotFound` where the folder above is not there. One
+    /// operation only where the store keeps attributes.
+    ///
+    /// - `mode`: permission bits, where the store keeps them; what the process withholds is taken off.
+    fn make_one_folder(&self, name: &str, mode: u32) -> Result<()> {
+        let _ = mode;
+        match self.stat(name) {
+            Ok(_) => return Err(Error::new(ErrorKind::AlreadyExists, "cannot make folder").in_object(name)),
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        let above = name::folder_of(name);
+        match above.is_empty() || self.stat(above)?.is_folder {
+            true => self.make_folder(name),
+            false => Err(Error::new(ErrorKind::NotFound, "cannot make folder: an object is above it").in_object(name)),
+        }
+    }
+    /// The file of this machine that holds exactly the object's bytes, where there is one.
+    fn plain_file(&self, name: &str) -> Option<std::path::PathBuf> {
+        let _ = name;
+        None
+    }
+    /// Ends the writing of an object whose writer is known to have died: afterwards what it had synced is there and
+    /// never changes again, and the name is free to be removed, renamed or replaced. A writer that lives after all fails.
+    /// Nothing happens to an object that nobody writes.
+    fn settle(&self, name: &str) -> Result<()> {
+        self.stat(name).map(|_| ())
+    }
+    /// Keeps others from locking an object, made where it is not there, until the lock is dropped or the process ends,
+    /// however it ends. Excludes other threads and processes, and nothing but their locks; the name must not be removed.
+    /// `None` where another has it and `wait` is not set. `Unsupported` where the store cannot.
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<Hold>> {
+        let _ = wait;
+        Err(unsupported(&self.describe(), "lock an object", name))
+    }
+    /// Attributes of an object, folder or symbolic link itself. This and all below: `Unsupported` unless
+    /// [`Capability::attributes`].
+    fn attributes(&self, name: &str) -> Result<Attributes> {
+        Err(unsupported(&self.describe(), "tell attributes", name))
+    }
+    /// Changes attributes of an object, folder or symbolic link itself.
+    fn set_attributes(&self, name: &str, change: &Change) -> Result<()> {
+        let _ = change;
+        Err(unsupported(&self.describe(), "change attributes", name))
+    }
+    /// Makes a symbolic link; `target` is kept as it is. `AlreadyExists` where the name is taken.
+    fn make_link(&self, target: &str, name: &str) -> Result<()> {
+        let _ = target;
+        Err(unsupported(&self.describe(), "make a symbolic link", name))
+    }
+    /// What a symbolic link leads to; `InvalidArgument` for anything else.
+    fn read_link(&self, name: &str) -> Result<String> {
+        Err(unsupported(&self.describe(), "read a symbolic link", name))
+    }
+    /// Gives an object a second name.
+    fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
+        let _ = to;
+        Err(unsupported(&self.describe(), "give an object a second name", from))
+    }
+    /// An extended attribute; `None` where there is none of this key.
+    fn xattr(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>> {
+        let _ = key;
+        Err(unsupported(&self.describe(), "read an extended attribute", name))
+    }
+    /// Sets an extended attribute.
+    fn set_xattr(&self, name: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
+        let _ = (key, value, how);
+        Err(unsupported(&self.describe(), "set an extended attribute", name))
+    }
+    /// Keys of all extended attributes, sorted.
+    fn list_xattrs(&self, name: &str) -> Result<Vec<String>> {
+        Err(unsupported(&self.describe(), "list extended attributes", name))
+    }
+    /// Removes an extended attribute; `NotFound` where there is none of this key.
+    fn remove_xattr(&self, name: &str, key: &str) -> Result<()> {
+        let _ = key;
+        Err(unsupported(&self.describe(), "remove an extended attribute", name))
+    }
+    /// Space below a folder.
+    fn space(&self, folder: &str) -> Result<Space> {
+        Err(unsupported(&self.describe(), "tell its space", folder))
+    }
+}
+
+/// What a store answers that is asked for more than its [`Capability`] says; `what` completes "cannot ...".
+pub fn unsupported(store: &str, what: &str, name: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("store {store} cannot {what}")).in_object(name)
 }
 
 /// An object open for reading; any thread may call it.
@@ -140,7 +233,9 @@ pub trait WriteObject: Send + Sync {
     /// Bytes between the old end and `offset` read as zeros. Zero bytes in all do nothing, the length stays.
     ///
     /// # Errors
-    /// Place and byte say where it stopped: bytes before it are written, bytes from it on may be or not.
+    /// Place and byte say where it stopped: bytes before it are written, bytes from it on may be or not. `Unsupported`,
+    /// nothing written, for any `offset` but the present end where the store lacks [`Capability::write_at`]. After any
+    /// other failure such a store's object is lost, and `close` says so.
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()>;
     /// Finds space for a run of bytes about to be written, which makes large writes faster and a full store known
     /// before they begin. The length and what is read stay as they are. Where the store cannot, nothing happens.
@@ -153,15 +248,21 @@ pub trait WriteObject: Send + Sync {
     }
     /// Bytes now.
     fn length(&self) -> Result<u64>;
-    /// Reads back what is there, as [`ReadObject::read_at`].
+    /// Reads back what is there, as [`ReadObject::read_at`]. `Unsupported` where the store lacks [`Capability::write_at`].
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize>;
     /// Cuts or extends (with zeros) to `length` bytes.
     fn truncate(&self, length: u64) -> Result<()>;
     /// Gives the space of a run of bytes back; they read as zeros afterwards, the length stays. Where the store (see
     /// [`Capability::punch`]) or the filesystem below it cannot, nothing happens.
     fn punch(&self, offset: u64, length: u64) -> Result<()>;
-    /// Makes all bytes written so far durable.
+    /// Makes all bytes written so far durable, as far as [`Capability::durability`] promises.
     fn sync(&self) -> Result<()>;
+    /// Ends writing. After it the object is whole and seen by readers; where [`Capability::append`] is not set, it never
+    /// changes again. An object dropped without is what the store's page says: for those that make it visible when
+    /// it is closed, nothing.
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
     /// Lets [`ReadObject::life`] tell others that this process still extends the object, until the hold is dropped or the
     /// process ends, however it ends. Any number may hold an object; nobody is kept from anything. `None` where the
     /// store cannot.
@@ -187,7 +288,9 @@ pub trait StoreExt: Store {
 
     /// Makes an object of these bytes, in place of one that is there.
     fn write_all(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.open_write(name, OpenWrite::Replace)?.write_at(0, &[IoSlice::new(bytes)])
+        let object = self.open_write(name, OpenWrite::Replace)?;
+        object.write_at(0, &[IoSlice::new(bytes)])?;
+        object.close()
     }
 
     /// Whether there is an object or folder of this name.

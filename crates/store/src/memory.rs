@@ -11,12 +11,13 @@
 //! | removed while open | the bytes stay until the last handle is dropped, as in POSIX |
 
 use crate::{
-    Capability, Durability, Hold, Life, OpenWrite, ReadObject, Rename, Stat, Store, WriteObject, name, pieces,
+    Capability, Durability, Hold, Life, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible,
+    WriteObject, name, pieces,
 };
 use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
 
 const PAGE: usize = 16 << 10;
@@ -40,6 +41,7 @@ pub(crate) struct Object {
     content: RwLock<Content>,
     /// Shared with everybody who holds the object.
     holds: Arc<()>,
+    lock: Arc<Lock>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -101,6 +103,20 @@ impl Memory {
         }
     }
 
+    /// Puts an object under a name: in place of one that is there, or not at all where `how` is `New`.
+    pub(crate) fn put(&self, name: &str, object: Arc<Object>, how: OpenWrite) -> Result<()> {
+        let name = &*relative(name, "make")?;
+        let mut entries = self.lock();
+        may_put(&entries, name, how)?;
+        entries.insert(name.to_string(), Entry::Object(object));
+        Ok(())
+    }
+
+    /// Whether [`put`](Memory::put) would succeed now.
+    pub(crate) fn may_put(&self, name: &str, how: OpenWrite) -> Result<()> {
+        may_put(&self.lock(), &relative(name, "make")?, how)
+    }
+
     fn find(&self, name: &str, what: &str) -> Result<Arc<Object>> {
         let name = &*relative(name, what)?;
         match self.lock().get(name) {
@@ -146,7 +162,13 @@ impl Store for Memory {
             truncate: true,
             punch: true,
             rename: Rename::Atomic,
+            rename_folder: true,
             durability: Durability::None,
+            visible: Visible::AtWrite,
+            whole: false,
+            exclusive: true,
+            list: ListConsistency::Strong,
+            attributes: false,
             largest_object: u64::MAX,
         }
     }
@@ -187,7 +209,7 @@ impl Store for Memory {
         need_folder(&entries, to, "rename to")?;
         let object = match entries.get(from) {
             Some(Entry::Object(object)) => object.clone(),
-            Some(Entry::Folder) => return Err(is_folder("rename", from)),
+            Some(Entry::Folder) => return rename_folder(&mut entries, from, to),
             None if from.is_empty() => return Err(is_folder("rename", from)),
             None => return Err(failed(ErrorKind::NotFound, "rename", from)),
         };
@@ -227,6 +249,36 @@ impl Store for Memory {
             false => Err(failed(ErrorKind::NotFound, "sync folder", folder)),
         }
     }
+
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<Hold>> {
+        let (object, _) = self.open(name, OpenWrite::Any)?;
+        let mut locked = object.lock.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        while *locked {
+            if !wait {
+                return Ok(None);
+            }
+            locked = object.lock.free.wait(locked).unwrap_or_else(PoisonError::into_inner);
+        }
+        *locked = true;
+        drop(locked);
+        Ok(Some(Hold::new(Locked(object.lock.clone()))))
+    }
+}
+
+/// Whether somebody locked an object.
+#[derive(Debug, Default)]
+struct Lock {
+    taken: Mutex<bool>,
+    free: Condvar,
+}
+
+struct Locked(Arc<Lock>);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        *self.0.taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.0.free.notify_one();
+    }
 }
 
 /// Whole names directly inside a folder, in order.
@@ -241,6 +293,49 @@ fn inside<'a>(entries: &'a BTreeMap<String, Entry>, folder: &str) -> impl Iterat
             move |name| name.starts_with(&prefix)
         })
         .filter(move |name| !name[prefix.len()..].contains('/'))
+}
+
+fn may_put(entries: &BTreeMap<String, Entry>, name: &str, how: OpenWrite) -> Result<()> {
+    need_folder(entries, name, "make")?;
+    match entries.get(name) {
+        _ if name.is_empty() => Err(is_folder("make", name)),
+        Some(Entry::Folder) => Err(is_folder("make", name)),
+        Some(Entry::Object(_)) if how == OpenWrite::New => Err(failed(ErrorKind::AlreadyExists, "make", name)),
+        _ => Ok(()),
+    }
+}
+
+/// Moves a folder and all below it.
+fn rename_folder(entries: &mut BTreeMap<String, Entry>, from: &str, to: &str) -> Result<()> {
+    if to == from {
+        return Ok(());
+    }
+    if to.strip_prefix(from).is_some_and(|rest| rest.starts_with('/')) {
+        return Err(failed(ErrorKind::InvalidArgument, &format!("rename a folder into itself, to {to}"), from));
+    }
+    match entries.get(to) {
+        _ if to.is_empty() => return Err(is_folder("rename to", to)),
+        Some(Entry::Object(_)) => {
+            return Err(failed(ErrorKind::InvalidArgument, "rename a folder to an object", to));
+        }
+        Some(Entry::Folder) if inside(entries, to).next().is_some() => {
+            return Err(failed(ErrorKind::InvalidArgument, "rename to a folder that is not empty", to));
+        }
+        _ => {}
+    }
+    let below = format!("{from}/");
+    let moved = entries.range(from.to_string()..).map(|(name, _)| name);
+    let moved: Vec<String> = moved
+        .take_while(|name| name.starts_with(from))
+        .filter(|n| *n == from || n.starts_with(&below))
+        .cloned()
+        .collect();
+    for name in moved {
+        if let Some(entry) = entries.remove(&name) {
+            entries.insert(format!("{to}{}", &name[from.len()..]), entry);
+        }
+    }
+    Ok(())
 }
 
 fn need_folder(entries: &BTreeMap<String, Entry>, name: &str, what: &str) -> Result<()> {
@@ -274,12 +369,17 @@ impl Object {
     }
 
     pub(crate) fn with_identity(identity: u64) -> Object {
-        Object { identity, content: RwLock::default(), holds: Arc::default() }
+        Object { identity, content: RwLock::default(), holds: Arc::default(), lock: Arc::default() }
     }
 
     /// Another object with the same identity and bytes.
     pub(crate) fn copy(&self) -> Object {
-        Object { identity: self.identity, content: RwLock::new(self.read().clone()), holds: Arc::default() }
+        Object {
+            identity: self.identity,
+            content: RwLock::new(self.read().clone()),
+            holds: Arc::default(),
+            lock: Arc::default(),
+        }
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Content> {

@@ -8,6 +8,7 @@
 //! | `sync`   | `fdatasync`: bytes and length survive a power cut; the name only after `sync_folder` (`fsync` of the folder) |
 //! | `reserve` | `fallocate`, on Linux: fresh files of hundreds of MiB took 20 to 40 % more bytes a second (ext4, page cache) |
 //! | `punch`  | `fallocate` with `PUNCH_HOLE`, on Linux; a filesystem without it keeps the bytes |
+//! | attributes | the filesystem's own; symbolic links are never followed by them |
 //! | identity | device, inode and birth time in one number; compare within one process |
 //! | `hold`   | a shared lock of the open file on one byte far behind its end ([`HELD`]), on Linux; it goes with the process. On filesystems of this machine no lock means that nobody holds; on others that it cannot be told |
 //! | full     | `NoSpace` with object and first byte not written; what was written before stays |
@@ -16,13 +17,18 @@
 #[cfg(target_os = "linux")]
 use crate::lustre;
 use crate::pieces::{self, Rest};
-use crate::{Capability, Durability, Hold, Life, OpenWrite, ReadObject, Rename, Stat, Store, WriteObject, name};
+use crate::{
+    Attributes, Capability, Change, Durability, Hold, Life, ListConsistency, OpenWrite, ReadObject, Rename, SetXattr,
+    Space, Stat, Store, Visible, WriteObject, name,
+};
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use thalweg_types::{Error, ErrorKind, Result};
+
+mod attributes;
 
 /// Most pieces that one system call takes on Linux and elsewhere.
 const MOST_PIECES: usize = 1024;
@@ -81,7 +87,13 @@ impl Store for Posix {
             truncate: true,
             punch: cfg!(target_os = "linux"),
             rename: Rename::Atomic,
+            rename_folder: true,
             durability: Durability::Device,
+            visible: Visible::AtWrite,
+            whole: false,
+            exclusive: true,
+            list: ListConsistency::Strong,
+            attributes: true,
             largest_object: i64::MAX as u64,
         }
     }
@@ -112,12 +124,9 @@ impl Store for Posix {
     fn stat(&self, name: &str) -> Result<Stat> {
         let path = self.path(name)?;
         let about = fs::metadata(&path).map_err(|e| failed("stat", &path, e))?;
-        let mut identity = DefaultHasher::new();
-        // Filesystems give the inode of a removed file to the next one; the birth time tells them apart.
-        (about.dev(), about.ino(), about.created().ok()).hash(&mut identity);
         let is_folder = about.is_dir();
         let length = if is_folder { 0 } else { about.len() };
-        Ok(Stat { length, is_folder, identity: identity.finish() })
+        Ok(Stat { length, is_folder, identity: identity(&about) })
     }
 
     /// Names that are no UTF-8 are left out: this trait could not open them.
@@ -133,7 +142,16 @@ impl Store for Posix {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let (from, to) = (self.path(from)?, self.path(to)?);
-        fs::rename(&from, &to).map_err(|e| failed(&format!("rename to {}", shown(&to)), &from, e))
+        fs::rename(&from, &to).map_err(|e| {
+            let what = format!("rename to {}", shown(&to));
+            // A folder renamed over a file, rather than a name below a file.
+            match e.kind() == io::ErrorKind::NotADirectory && fs::symlink_metadata(&to).is_ok() {
+                true => Error::new(ErrorKind::InvalidArgument, format!("cannot {what}"))
+                    .caused_by(e)
+                    .in_object(shown(&from)),
+                false => failed(&what, &from, e),
+            }
+        })
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -178,6 +196,69 @@ impl Store for Posix {
         let made = lustre::make_on(&lustre::System, &path, target, stripe);
         made.map_err(|e| failed(&format!("make on storage target {target}"), &path, e))
     }
+
+    fn make_one_folder(&self, name: &str, mode: u32) -> Result<()> {
+        let path = self.path(name)?;
+        let mode = rustix::fs::Mode::from_raw_mode((mode & 0o7777) as _);
+        rustix::fs::mkdir(&path, mode).map_err(|e| failed("make folder", &path, e.into()))
+    }
+
+    fn plain_file(&self, name: &str) -> Option<PathBuf> {
+        self.path(name).ok()
+    }
+
+    fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
+        let (from, to) = (self.path(from)?, self.path(to)?);
+        fs::hard_link(&from, &to).map_err(|e| failed(&format!("make a second name {}", shown(&to)), &from, e))
+    }
+
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<Hold>> {
+        let path = self.path(name)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(&path);
+        let file = file.map_err(|e| failed("open for locking", &path, e))?;
+        match lock::alone(&file, wait) {
+            Ok(true) => Ok(Some(Hold::new(file))),
+            Ok(false) => Ok(None),
+            Err(e) => Err(failed("lock", &path, e)),
+        }
+    }
+
+    fn attributes(&self, name: &str) -> Result<Attributes> {
+        self.attributes_of(&self.path(name)?)
+    }
+
+    fn set_attributes(&self, name: &str, change: &Change) -> Result<()> {
+        self.change(&self.path(name)?, change)
+    }
+
+    fn make_link(&self, target: &str, name: &str) -> Result<()> {
+        self.link(target, &self.path(name)?)
+    }
+
+    fn read_link(&self, name: &str) -> Result<String> {
+        self.target(&self.path(name)?)
+    }
+
+    fn xattr(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>> {
+        self.xattr_of(&self.path(name)?, key)
+    }
+
+    fn set_xattr(&self, name: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
+        self.set_xattr_of(&self.path(name)?, key, value, how)
+    }
+
+    fn list_xattrs(&self, name: &str) -> Result<Vec<String>> {
+        self.xattrs_of(&self.path(name)?)
+    }
+
+    fn remove_xattr(&self, name: &str, key: &str) -> Result<()> {
+        self.remove_xattr_of(&self.path(name)?, key)
+    }
+
+    fn space(&self, folder: &str) -> Result<Space> {
+        self.space_of(&self.path(folder)?)
+    }
 }
 
 /// Locks of an open file description: they last until its last descriptor is closed, which the system does for a
@@ -185,10 +266,12 @@ impl Store for Posix {
 #[cfg(target_os = "linux")]
 mod lock {
     use super::HELD;
+    use nix::errno::Errno;
     use nix::fcntl::{FcntlArg, fcntl};
     use nix::libc::{F_RDLCK, F_UNLCK, F_WRLCK, SEEK_SET, flock};
     use nix::sys::statfs::{self, FsType};
     use std::fs::File;
+    use std::io;
 
     /// Filesystems of one machine: every lock on them is seen here.
     const LOCAL: &[FsType] = &[
@@ -201,6 +284,20 @@ mod lock {
 
     fn range(kind: i32) -> flock {
         flock { l_type: kind as _, l_whence: SEEK_SET as _, l_start: HELD, l_len: 1, l_pid: 0 }
+    }
+
+    /// Takes the byte before the one that holders share, for one alone. `false` where another has it.
+    pub fn alone(file: &File, wait: bool) -> io::Result<bool> {
+        let range = flock { l_start: HELD - 1, ..range(F_WRLCK) };
+        loop {
+            let how = if wait { FcntlArg::F_OFD_SETLKW(&range) } else { FcntlArg::F_OFD_SETLK(&range) };
+            match fcntl(file, how) {
+                Ok(_) => return Ok(true),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN | Errno::EACCES) if !wait => return Ok(false),
+                Err(e) => return Err(e.into()),
+            }
+        }
     }
 
     /// Whether the filesystem took the lock.
@@ -228,6 +325,10 @@ mod lock {
         false
     }
 
+    pub fn alone(_file: &File, _wait: bool) -> std::io::Result<bool> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
     pub fn is_held(_file: &File) -> Option<bool> {
         None
     }
@@ -240,22 +341,22 @@ struct Open {
 }
 
 /// What to do with the space of a run of bytes; the file's length stays.
-enum Space {
+enum Blocks {
     Take,
     GiveBack,
 }
 
 impl Open {
     #[cfg(target_os = "linux")]
-    fn allocate(&self, space: Space, offset: u64, length: u64) -> io::Result<()> {
+    fn allocate(&self, blocks: Blocks, offset: u64, length: u64) -> io::Result<()> {
         use rustix::{fs::FallocateFlags, io::Errno};
         let length = length.min((i64::MAX as u64).saturating_sub(offset));
         if length == 0 {
             return Ok(());
         }
-        let how = match space {
-            Space::Take => FallocateFlags::KEEP_SIZE,
-            Space::GiveBack => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+        let how = match blocks {
+            Blocks::Take => FallocateFlags::KEEP_SIZE,
+            Blocks::GiveBack => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
         };
         loop {
             match rustix::fs::fallocate(&self.file, how, offset, length) {
@@ -267,7 +368,7 @@ impl Open {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn allocate(&self, _space: Space, _offset: u64, _length: u64) -> io::Result<()> {
+    fn allocate(&self, _blocks: Blocks, _offset: u64, _length: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -357,7 +458,7 @@ impl WriteObject for Open {
     }
 
     fn reserve(&self, offset: u64, length: u64) -> Result<()> {
-        match self.allocate(Space::Take, offset, length) {
+        match self.allocate(Blocks::Take, offset, length) {
             Err(cause)
                 if cause.kind() == io::ErrorKind::StorageFull || cause.kind() == io::ErrorKind::QuotaExceeded =>
             {
@@ -369,7 +470,7 @@ impl WriteObject for Open {
     }
 
     fn punch(&self, offset: u64, length: u64) -> Result<()> {
-        match self.allocate(Space::GiveBack, offset, length) {
+        match self.allocate(Blocks::GiveBack, offset, length) {
             Err(cause) if cause.kind() != io::ErrorKind::Unsupported => {
                 Err(failed("give space back", &self.path, cause).at_byte(offset))
             }
@@ -407,6 +508,13 @@ fn write_out(
         at += done;
     }
     Ok(())
+}
+
+/// Filesystems give the inode of a removed file to the next one; the birth time tells them apart.
+fn identity(about: &fs::Metadata) -> u64 {
+    let mut identity = DefaultHasher::new();
+    (about.dev(), about.ino(), about.created().ok()).hash(&mut identity);
+    identity.finish()
 }
 
 fn shown(path: &Path) -> String {

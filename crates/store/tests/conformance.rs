@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_conformance::{scratch::Scratch, store};
-use thalweg_store::wrap::{Asked, Counting, Failing, Fault, Forgetful, Slow};
+use thalweg_store::wrap::{Asked, Counting, Failing, Fault, Forgetful, Limited, Patience, Retry, Sequential, Slow};
 use thalweg_store::{Memory, Posix};
 
 #[test]
@@ -45,4 +45,17 @@ fn failing_keeps_the_promises_of_the_store_inside_while_nothing_is_due() {
 #[test]
 fn forgetful_keeps_its_promises() {
     store::check(&Forgetful::new());
+}
+
+#[test]
+fn sequential_keeps_its_promises() {
+    store::check(&Sequential::like_hdfs());
+    store::check(&Sequential::like_s3());
+}
+
+#[test]
+fn retry_and_limit_keep_the_promises_of_the_store_inside() {
+    store::check(&Retry::new(Arc::new(Memory::new()), Patience::default()));
+    store::check(&Retry::new(Arc::new(Sequential::like_s3()), Patience::default()));
+    store::check(&Limited::new(Arc::new(Memory::new()), 1e12, 1e9));
 }

@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_store::wrap::{Asked, Counting, Failing, Fault, Slow};
+use thalweg_store::wrap::{Asked, Counting, Failing, Fault, Limited, Patience, Retry, Sequential, Slow};
 use thalweg_store::{Memory, OpenWrite, Store, StoreExt};
 use thalweg_types::ErrorKind;
 
@@ -116,4 +116,92 @@ fn writers_at_once_share_the_space_of_one_object() {
         }
     });
     assert_eq!(object.write_at(800, &[IoSlice::new(b"!")]).unwrap_err().kind(), ErrorKind::NoSpace);
+}
+
+fn patient(times: u32, budget: u32) -> (Arc<Failing>, Retry) {
+    let failing = Arc::new(Failing::new(memory()));
+    let (first, longest) = (Duration::from_micros(10), Duration::from_micros(100));
+    (failing.clone(), Retry::new(failing, Patience { times, first, longest, budget }))
+}
+
+#[test]
+fn what_may_pass_is_tried_again_and_what_is_an_answer_is_not() {
+    let (failing, store) = patient(3, 100);
+    let object = store.open_write("a", OpenWrite::New).unwrap();
+    for kind in [ErrorKind::Io, ErrorKind::Timeout, ErrorKind::PeerLost] {
+        for asked in [Asked::Write, Asked::Stat, Asked::List, Asked::OpenRead, Asked::Truncate] {
+            failing.fail(Fault::of(asked).times(3).with(kind).half_way());
+        }
+        object.write_at(0, &[IoSlice::new(b"bytes")]).unwrap();
+        assert_eq!(store.stat("a").unwrap().length, 5);
+        assert_eq!(store.list("").unwrap(), ["a"]);
+        assert_eq!(store.read_all("a").unwrap(), b"bytes");
+        object.truncate(0).unwrap();
+        failing.heal();
+    }
+    assert_eq!(store.tried_again(), 3 * 5 * 3);
+    failing.fail(Fault::of(Asked::Stat).times(4));
+    assert_eq!(store.stat("a").unwrap_err().kind(), ErrorKind::Io, "the fourth failure is told");
+    failing.fail(Fault::of(Asked::Stat).times(1).with(ErrorKind::PermissionDenied));
+    let before = store.tried_again();
+    assert_eq!(store.stat("a").unwrap_err().kind(), ErrorKind::PermissionDenied);
+    assert_eq!(store.tried_again(), before);
+}
+
+#[test]
+fn what_must_not_be_done_twice_is_not() {
+    let (failing, store) = patient(3, 100);
+    let object = store.open_write("a", OpenWrite::New).unwrap();
+    for asked in [Asked::OpenWrite, Asked::Rename, Asked::Remove, Asked::Sync, Asked::Close] {
+        failing.fail(Fault::of(asked).times(1));
+    }
+    assert!(store.open_write("b", OpenWrite::New).is_err(), "the second try would find what the first one made");
+    assert!(store.rename("a", "c").is_err());
+    assert!(store.remove("a").is_err());
+    assert!(object.sync().is_err(), "a second sync would hide that bytes are gone");
+    assert!(object.close().is_err());
+    assert_eq!(store.tried_again(), 0);
+    // A store that only goes on at the end can't be told whether a write that failed left some of its bytes.
+    let failing = Arc::new(Failing::new(Arc::new(Sequential::like_hdfs())));
+    let store = Retry::new(failing.clone(), Patience::default());
+    let object = store.open_write("a", OpenWrite::Replace).unwrap();
+    failing.fail(Fault::of(Asked::Write).times(1).half_way());
+    assert!(object.write_at(0, &[IoSlice::new(b"bytes")]).is_err());
+    assert_eq!(store.tried_again(), 0);
+}
+
+#[test]
+fn a_budget_that_is_used_up_lets_failures_pass_at_once() {
+    let (failing, store) = patient(5, 7);
+    failing.fail(Fault::of(Asked::Stat));
+    assert_eq!(store.stat("a").unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(store.stat("a").unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(store.tried_again(), 7, "five of the first, two of the second, none of what follows");
+    assert!(store.stat("a").is_err());
+    assert_eq!(store.tried_again(), 7);
+    failing.heal();
+    (0..10).for_each(|_| drop(store.list("").unwrap()));
+    failing.fail(Fault::of(Asked::Stat));
+    assert!(store.stat("a").is_err());
+    assert_eq!(store.tried_again(), 8, "ten that went well paid for one more");
+}
+
+#[test]
+fn a_limit_holds_bytes_and_operations_back_together_with_all_callers() {
+    let store = Limited::new(memory(), 1e6, f64::INFINITY);
+    let object = store.open_write("a", OpenWrite::New).unwrap();
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for n in 0..4u64 {
+            let object = &*object;
+            scope.spawn(move || object.write_at(n * 300_000, &[IoSlice::new(&[1; 300_000])]).unwrap());
+        }
+    });
+    // Of 1.2 MB the first second's worth may have been saved up.
+    assert!(start.elapsed() >= Duration::from_millis(150), "{:?}", start.elapsed());
+    let store = Limited::new(memory(), f64::INFINITY, 100.0);
+    store.write_all("a", b"x").unwrap();
+    let start = Instant::now();
+    (0..130).for_each(|_| drop(store.stat("a").unwrap()));
+    assert!(start.elapsed() >= Duration::from_millis(250), "{:?}", start.elapsed());
 }

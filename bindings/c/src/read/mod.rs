@@ -24,10 +24,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use stream::Stream;
 use thalweg_comm::Communicator;
-use thalweg_layout::Direct;
+use thalweg_layout::Layout;
 use thalweg_movement::parts::agreement::agree;
 use thalweg_reader::Reader;
-use thalweg_store::Posix;
 use thalweg_types::{Error, ErrorKind};
 use wanted::{Piece, Wanted};
 
@@ -72,8 +71,8 @@ pub enum Advance {
     WriterDied,
 }
 
-fn layout() -> thalweg_types::Result<Arc<Direct>> {
-    Ok(Arc::new(Direct::new(Arc::new(Posix::plain()))?))
+fn layout() -> thalweg_types::Result<Arc<dyn Layout>> {
+    thalweg_io::places::mounts::layout()
 }
 
 /// How long a program waits: a negative number waits for ever.

@@ -10,7 +10,7 @@ use crate::error::{Doing, Failure, Outcome, number};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_comm::Communicator;
-use thalweg_layout::Direct;
+use thalweg_layout::Layout;
 use thalweg_movement::parts::agreement::agree;
 use thalweg_reader::Reader;
 use thalweg_reader::follow::{Follower, Next, Wait};
@@ -66,7 +66,7 @@ fn decide(
 impl Stream {
     /// Collective: waits for the file's first step.
     pub fn open(
-        layout: &dyn Fn() -> Result<Arc<Direct>>,
+        layout: &dyn Fn() -> Result<Arc<dyn Layout>>,
         path: &str,
         comm: &dyn Communicator,
         timeout: Option<Duration>,

@@ -2,10 +2,12 @@
 
 pub mod completions;
 pub mod config;
+pub mod drain;
 pub mod dump;
 pub mod find;
 pub mod generate;
 pub mod index;
+pub mod layout;
 pub mod ls;
 pub mod profile;
 pub mod recover;

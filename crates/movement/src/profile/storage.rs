@@ -4,7 +4,10 @@ use super::Phase;
 use super::recorder::Recorder;
 use std::io::IoSlice;
 use std::sync::Arc;
-use thalweg_layout::{Hold, Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
+use std::path::PathBuf;
+use thalweg_layout::{
+    Attributes, Change, Hold, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+};
 use thalweg_types::Result;
 
 /// See the module's page. What methods keep of it after the output passes everything on and records nothing.
@@ -70,6 +73,63 @@ impl Layout for Recorded {
         let _running = self.recorder.span(Phase::Open);
         self.inner.make_on_target(name, target, stripe)
     }
+
+    fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
+        let _running = self.recorder.span(Phase::Open);
+        self.inner.make_one_folder(path, mode)
+    }
+
+    fn attributes(&self, path: &str) -> Result<Attributes> {
+        self.inner.attributes(path)
+    }
+
+    fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
+        self.inner.set_attributes(path, change)
+    }
+
+    fn truncate(&self, path: &str, length: u64) -> Result<()> {
+        self.inner.truncate(path, length)
+    }
+
+    fn make_link(&self, target: &str, path: &str) -> Result<()> {
+        self.inner.make_link(target, path)
+    }
+
+    fn read_link(&self, path: &str) -> Result<String> {
+        self.inner.read_link(path)
+    }
+
+    fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.make_hard_link(from, to)
+    }
+
+    fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
+        self.inner.xattr_get(path, key)
+    }
+
+    fn xattr_set(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
+        self.inner.xattr_set(path, key, value, how)
+    }
+
+    fn xattr_list(&self, path: &str) -> Result<Vec<String>> {
+        self.inner.xattr_list(path)
+    }
+
+    fn xattr_remove(&self, path: &str, key: &str) -> Result<()> {
+        self.inner.xattr_remove(path, key)
+    }
+
+    fn space(&self, path: &str) -> Result<Space> {
+        self.inner.space(path)
+    }
+
+    fn plain_file(&self, path: &str) -> Option<PathBuf> {
+        self.inner.plain_file(path)
+    }
+
+    fn concrete(&self) -> Option<&dyn std::any::Any> {
+        self.inner.concrete()
+    }
 }
 
 struct RecordedObject {
@@ -115,5 +175,10 @@ impl WriteObject for RecordedObject {
 
     fn hold(&self) -> Option<Hold> {
         self.inner.hold()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let _running = self.recorder.span(Phase::Write);
+        self.inner.close()
     }
 }

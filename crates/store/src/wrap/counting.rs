@@ -42,6 +42,9 @@ pub struct Counts {
     pub removes: u64,
     pub folders_made: u64,
     pub folder_syncs: u64,
+    pub closes: u64,
+    /// Attributes, links and extended attributes asked or changed; space asked.
+    pub attributes: u64,
     /// Operations of any kind that ended in an error.
     pub failed: u64,
 }
@@ -91,6 +94,8 @@ impl Counts {
             removes,
             folders_made,
             folder_syncs,
+            closes,
+            attributes,
             failed,
         } = more;
         self.opens_for_writing += opens_for_writing;
@@ -111,6 +116,8 @@ impl Counts {
         self.removes += removes;
         self.folders_made += folders_made;
         self.folder_syncs += folder_syncs;
+        self.closes += closes;
+        self.attributes += attributes;
         self.failed += failed;
     }
 }
@@ -171,6 +178,8 @@ impl Watch for Count {
             Asked::Truncate => &mut counts.truncates,
             Asked::Punch => &mut counts.punches,
             Asked::Sync => &mut counts.syncs,
+            Asked::Close => &mut counts.closes,
+            Asked::Attributes => &mut counts.attributes,
             Asked::Read => {
                 counts.bytes_read += bytes;
                 &mut counts.reads

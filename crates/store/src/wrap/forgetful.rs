@@ -41,6 +41,7 @@ enum Change {
     Create { name: String, object: u64 },
     MakeFolder { name: String },
     Rename { from: String, to: String, object: u64 },
+    RenameFolder { from: String, to: String },
     Remove { name: String },
     SyncFolder { folder: String },
     Write { object: u64, opened_as: Arc<str>, offset: u64, bytes: Vec<u8> },
@@ -79,7 +80,9 @@ impl Forgetful {
             None => "nothing".into(),
             Some(Change::Create { name, .. }) => format!("create {name}"),
             Some(Change::MakeFolder { name }) => format!("make folder {name}"),
-            Some(Change::Rename { from, to, .. }) => format!("rename {from} to {to}"),
+            Some(Change::Rename { from, to, .. } | Change::RenameFolder { from, to }) => {
+                format!("rename {from} to {to}")
+            }
             Some(Change::Remove { name }) => format!("remove {name}"),
             Some(Change::SyncFolder { folder }) => format!("sync folder \"{folder}\""),
             Some(Change::Write { opened_as, offset, bytes, .. }) => {
@@ -190,7 +193,9 @@ fn durable(log: &[Change]) -> Vec<bool> {
         let folder_synced = |name: &str| folders.contains(name::folder_of(name));
         *durable = match change {
             Change::Create { name, .. } | Change::MakeFolder { name } | Change::Remove { name } => folder_synced(name),
-            Change::Rename { from, to, .. } => folder_synced(from) && folder_synced(to),
+            Change::Rename { from, to, .. } | Change::RenameFolder { from, to } => {
+                folder_synced(from) && folder_synced(to)
+            }
             Change::Write { object, .. } | Change::Truncate { object, .. } | Change::Punch { object, .. } => {
                 objects.contains(object)
             }
@@ -317,6 +322,17 @@ impl Replay {
                 }
                 self.names.insert(to.clone(), Some(*object));
             }
+            // What the folder holds goes with it, whatever that is in a power cut.
+            Change::RenameFolder { from, to } => {
+                let below = format!("{from}/");
+                let moves = |name: &String| name == from || name.starts_with(&below);
+                let moved: Vec<String> = self.names.keys().filter(|name| moves(name)).cloned().collect();
+                for name in moved {
+                    if let Some(object) = self.names.remove(&name) {
+                        self.names.insert(format!("{to}{}", &name[from.len()..]), object);
+                    }
+                }
+            }
             Change::Remove { name } => {
                 self.names.remove(name);
             }
@@ -403,11 +419,14 @@ impl Store for Forgetful {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let mut log = self.lock();
-        let object = self.live.stat(from)?.identity;
+        let about = self.live.stat(from)?;
         self.live.rename(from, to)?;
         let (from, to) = (name::relative(from)?.into_owned(), name::relative(to)?.into_owned());
         if from != to {
-            log.push(Change::Rename { from, to, object });
+            log.push(match about.is_folder {
+                true => Change::RenameFolder { from, to },
+                false => Change::Rename { from, to, object: about.identity },
+            });
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Stores around other stores, for tests and measurements.
+//! Stores around other stores: for runs, for tests, for measurements.
 //!
 //! | room | what it adds |
 //! |------|--------------|
@@ -6,11 +6,17 @@
 //! | [`slow`] | a latency per operation and a rate for bytes |
 //! | [`failing`] | failures at chosen moments, writes that stop half way, a disk that fills |
 //! | [`forgetful`] | a store in memory that can show what a kill or a power cut would have left |
+//! | [`limit`] | a rate that is not exceeded |
+//! | [`retry`] | what may pass is tried again |
+//! | [`tiered`] | a fast store before a slow one: the burst buffer |
+//! | [`sequential`] | a store in memory that can do no more than HDFS or S3 |
 //!
-//! The first three are one wrapper, [`Around`], with a [`Watch`] that is asked before each operation and told after.
+//! Counting, slow, failing and limited stores are one wrapper, [`Around`], with a [`Watch`] that is asked before each operation and told after.
 
 use crate::pieces::{self, Rest};
-use crate::{Capability, Hold, Life, OpenWrite, ReadObject, Stat, Store, WriteObject};
+use crate::{
+    Attributes, Capability, Change, Hold, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, Store, WriteObject,
+};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use thalweg_types::{Error, Result};
@@ -18,12 +24,20 @@ use thalweg_types::{Error, Result};
 pub mod counting;
 pub mod failing;
 pub mod forgetful;
+pub mod limit;
+pub mod retry;
+pub mod sequential;
 pub mod slow;
+pub mod tiered;
 
 pub use counting::Counting;
 pub use failing::{Failing, Fault};
 pub use forgetful::Forgetful;
+pub use limit::Limited;
+pub use retry::{Patience, Retry};
+pub use sequential::Sequential;
 pub use slow::Slow;
+pub use tiered::Tiered;
 
 /// What a store is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,6 +58,8 @@ pub enum Asked {
     Truncate,
     Punch,
     Sync,
+    Close,
+    Attributes,
 }
 
 /// One operation on its way to a store.
@@ -102,6 +118,11 @@ impl<W: Watch> Around<W> {
     /// A store with this watch around it: how a test brings its own.
     pub fn with(inner: Arc<dyn Store>, watch: W) -> Around<W> {
         Around { inner, watch: Arc::new(watch) }
+    }
+
+    /// What stands between.
+    pub fn watch(&self) -> &W {
+        &self.watch
     }
 
     fn ask<T>(&self, asked: Asked, name: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
@@ -175,6 +196,64 @@ impl<W: Watch + 'static> Store for Around<W> {
 
     fn make_on_target(&self, name: &str, target: u32, stripe: u64) -> Result<bool> {
         self.inner.make_on_target(name, target, stripe)
+    }
+
+    fn make_one_folder(&self, name: &str, mode: u32) -> Result<()> {
+        self.ask(Asked::MakeFolder, name, || self.inner.make_one_folder(name, mode))
+    }
+
+    /// Not watched, and nobody would see what is done to it: none.
+    fn plain_file(&self, _name: &str) -> Option<std::path::PathBuf> {
+        None
+    }
+
+    fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
+        self.ask(Asked::Attributes, from, || self.inner.make_hard_link(from, to))
+    }
+
+    fn settle(&self, name: &str) -> Result<()> {
+        self.ask(Asked::Close, name, || self.inner.settle(name))
+    }
+
+    /// Not watched, as [`WriteObject::hold`].
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<Hold>> {
+        self.inner.lock(name, wait)
+    }
+
+    fn attributes(&self, name: &str) -> Result<Attributes> {
+        self.ask(Asked::Attributes, name, || self.inner.attributes(name))
+    }
+
+    fn set_attributes(&self, name: &str, change: &Change) -> Result<()> {
+        self.ask(Asked::Attributes, name, || self.inner.set_attributes(name, change))
+    }
+
+    fn make_link(&self, target: &str, name: &str) -> Result<()> {
+        self.ask(Asked::Attributes, name, || self.inner.make_link(target, name))
+    }
+
+    fn read_link(&self, name: &str) -> Result<String> {
+        self.ask(Asked::Attributes, name, || self.inner.read_link(name))
+    }
+
+    fn xattr(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>> {
+        self.ask(Asked::Attributes, name, || self.inner.xattr(name, key))
+    }
+
+    fn set_xattr(&self, name: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
+        self.ask(Asked::Attributes, name, || self.inner.set_xattr(name, key, value, how))
+    }
+
+    fn list_xattrs(&self, name: &str) -> Result<Vec<String>> {
+        self.ask(Asked::Attributes, name, || self.inner.list_xattrs(name))
+    }
+
+    fn remove_xattr(&self, name: &str, key: &str) -> Result<()> {
+        self.ask(Asked::Attributes, name, || self.inner.remove_xattr(name, key))
+    }
+
+    fn space(&self, folder: &str) -> Result<Space> {
+        self.ask(Asked::Attributes, folder, || self.inner.space(folder))
     }
 }
 
@@ -261,6 +340,12 @@ impl<W: Watch> WriteObject for OpenForWriting<W> {
 
     fn sync(&self) -> Result<()> {
         through(&*self.watch, &self.operation(Asked::Sync, 0, 0), |_| self.inner.sync(), |()| 0)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let OpenForWriting { inner, watch, name } = *self;
+        let operation = Operation { asked: Asked::Close, name: &name, offset: 0, bytes: 0, pieces: 0, object: None };
+        through(&*watch, &operation, |_| inner.close(), |()| 0)
     }
 
     /// Not watched, as [`ReadObject::life`].

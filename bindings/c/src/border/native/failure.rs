@@ -88,6 +88,20 @@ thread_local! {
     static LAST: RefCell<Box<Kept>> = RefCell::new(Kept::none());
 }
 
+thread_local! {
+    static NUMBER: std::cell::Cell<c_int> = const { std::cell::Cell::new(0) };
+}
+
+/// Keeps the system's number of this thread's last failure of a call on files.
+pub(super) fn keep_number(number: c_int) {
+    NUMBER.set(number);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn thalweg_last_errno() -> c_int {
+    NUMBER.get()
+}
+
 /// Makes it this thread's last error and returns its number.
 fn keep(error: &Error) -> c_int {
     let kept = Kept::of(error);

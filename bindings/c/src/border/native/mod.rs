@@ -3,6 +3,7 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | `failure` | the last error of a thread, with its place |
+//! | `file` | files by their bytes, through the mounts |
 //! | `session` | sessions, groups declared from code |
 //! | `output` | open, put, close |
 //! | `reader` | open, follow, requests |
@@ -12,6 +13,7 @@
 
 mod describe;
 mod failure;
+mod file;
 mod output;
 mod reader;
 mod session;

@@ -13,11 +13,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_comm::Communicator;
 use thalweg_comm_mpi::ThalwegMpiTable;
-use thalweg_layout::{Direct, Layout};
+use thalweg_layout::Layout;
 use thalweg_movement::parts::agreement::agree;
 use thalweg_reader::follow::{Follower, Next, Wait};
 use thalweg_reader::{Batch, Reader};
-use thalweg_store::posix::Posix;
 use thalweg_types::{BoundingBox, Error, ErrorKind, Result, Selection};
 
 /// `thalweg_reader`.
@@ -129,9 +128,9 @@ struct CInfo {
     groups: usize,
 }
 
-/// Where files are: plain POSIX paths.
+/// Where paths lead: the mounts of this process.
 fn layout() -> Result<Arc<dyn Layout>> {
-    Ok(Arc::new(Direct::new(Arc::new(Posix::plain()))?))
+    thalweg_io::places::mounts::layout()
 }
 
 impl Open {

@@ -1,0 +1,242 @@
+//! Files by their bytes, through the mounts of the process: what a code calls that writes no BP.
+
+use super::failure::{keep_number, status};
+use super::{checked, handle, place, pointer, take_back, text, wrong};
+use std::ffi::{c_char, c_int, c_void};
+use std::io::IoSlice;
+use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_io::places::mounts;
+use thalweg_layout::{Kind, OpenWrite, ReadObject, WriteObject, WriterId, errno};
+use thalweg_types::{ErrorKind, Result};
+
+const READ: c_int = 1;
+const WRITE: c_int = 2;
+const CREATE: c_int = 4;
+const EXCLUSIVE: c_int = 8;
+const TRUNCATE: c_int = 16;
+
+/// `thalweg_file`. Any thread may call it at any time: the objects below sort that out.
+enum NativeFile {
+    Read(Box<dyn ReadObject>),
+    Write(Box<dyn WriteObject>),
+}
+
+/// `thalweg_file_about`.
+#[repr(C)]
+struct CAbout {
+    kind: c_int,
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    length: u64,
+    identity: u64,
+    mtime: i64,
+    mtime_nanoseconds: u32,
+}
+
+/// Runs a call on files, and keeps the system's number of its failure.
+fn on_files(body: impl FnOnce() -> Result<()>) -> c_int {
+    status(|| body().inspect_err(|e| keep_number(errno::of(e))))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_file_open(
+    file: *mut *mut NativeFile,
+    path: *const c_char,
+    flags: c_int,
+    writer: u32,
+) -> c_int {
+    on_files(|| {
+        // SAFETY: from C.
+        let (place, path) = unsafe { (place(file, "place for the file")?, text(path, "the path")?) };
+        if flags & !(READ | WRITE | CREATE | EXCLUSIVE | TRUNCATE) != 0 || flags & (READ | WRITE) == 0 {
+            return Err(wrong(format!("{flags} are no flags of an open: reading or writing, and more")).in_object(path));
+        }
+        let layout = mounts::of_process()?;
+        let at = layout.place(path)?;
+        let opened = if flags & WRITE == 0 {
+            if flags & (CREATE | EXCLUSIVE | TRUNCATE) != 0 {
+                return Err(wrong("a file is made or emptied only where it is opened for writing").in_object(path));
+            }
+            NativeFile::Read(at.layout.open_read(&at.name)?)
+        } else {
+            let how = match (flags & CREATE != 0, flags & EXCLUSIVE != 0, flags & TRUNCATE != 0) {
+                (true, true, _) => OpenWrite::New,
+                (true, false, true) => OpenWrite::Replace,
+                (true, false, false) => OpenWrite::Any,
+                (false, _, _) => OpenWrite::Existing,
+            };
+            let opened = at.layout.open_write(&at.name, how, WriterId(writer))?;
+            if flags & (CREATE | TRUNCATE) == TRUNCATE {
+                opened.truncate(0)?;
+            }
+            NativeFile::Write(opened)
+        };
+        *place = Box::into_raw(Box::new(opened));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_file_read(
+    file: *const NativeFile,
+    data: *mut c_void,
+    bytes: u64,
+    offset: u64,
+    got: *mut u64,
+) -> c_int {
+    on_files(|| {
+        // SAFETY: from C.
+        let (file, out) = unsafe { (handle(file, "file")?, checked(pointer::bytes_mut(data, bytes, "the memory"))?) };
+        let count = match file {
+            NativeFile::Read(object) => object.read_at(offset, out)?,
+            NativeFile::Write(object) => object.read_at(offset, out)?,
+        };
+        // SAFETY: from C.
+        match unsafe { got.as_mut() } {
+            Some(got) => *got = count as u64,
+            // Who does not ask how many bytes there are wants all of them.
+            None if count < out.len() => {
+                return Err(thalweg_types::Error::new(ErrorKind::Torn, "the file ends before the bytes asked for")
+                    .at_byte(offset.saturating_add(count as u64)));
+            }
+            None => {}
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_file_write(
+    file: *const NativeFile,
+    data: *const c_void,
+    bytes: u64,
+    offset: u64,
+) -> c_int {
+    on_files(|| {
+        // SAFETY: from C.
+        let (file, data) = unsafe { (handle(file, "file")?, checked(pointer::bytes(data, bytes, "the memory"))?) };
+        writable(file)?.write_at(offset, &[IoSlice::new(data)])
+    })
+}
+
+fn writable(file: &NativeFile) -> Result<&dyn WriteObject> {
+    match file {
+        NativeFile::Write(object) => Ok(&**object),
+        NativeFile::Read(_) => {
+            let number = rustix::io::Errno::BADF;
+            Err(wrong("the file is open for reading only").caused_by(std::io::Error::from(number)))
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_file_length(file: *const NativeFile, length: *mut u64) -> c_int {
+    on_files(|| {
+        // SAFETY: from C.
+        let (file, length) = unsafe { (handle(file, "file")?, checked(pointer::out(length, "the length"))?) };
+        *length = match file {
+            NativeFile::Read(object) => object.length()?,
+            NativeFile::Write(object) => object.length()?,
+        };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_file_truncate(file: *const NativeFile, length: u64) -> c_int {
+    // SAFETY: from C.
+    on_files(|| writable(unsafe { handle(file, "file")? })?.truncate(length))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_file_sync(file: *const NativeFile) -> c_int {
+    // SAFETY: from C.
+    on_files(|| match unsafe { handle(file, "file")? } {
+        NativeFile::Write(object) => object.sync(),
+        NativeFile::Read(_) => Ok(()),
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_file_close(file: *mut NativeFile) -> c_int {
+    // SAFETY: from C.
+    on_files(|| match *unsafe { take_back(file, "file")? } {
+        NativeFile::Write(object) => object.close(),
+        NativeFile::Read(_) => Ok(()),
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_file_stat(path: *const c_char, about: *mut CAbout) -> c_int {
+    on_files(|| {
+        // SAFETY: from C.
+        let (path, out) = unsafe { (text(path, "the path")?, checked(pointer::out(about, "what is known"))?) };
+        let layout = mounts::of_process()?;
+        let at = layout.place(path)?;
+        let about = at.layout.stat(&at.name)?;
+        *out = CAbout {
+            kind: c_int::from(about.is_folder),
+            mode: if about.is_folder { 0o755 } else { 0o644 },
+            uid: 0,
+            gid: 0,
+            length: about.length,
+            identity: about.identity,
+            mtime: 0,
+            mtime_nanoseconds: 0,
+        };
+        // Links are followed by `stat`; what is kept of a link itself says nothing about the file.
+        match at.layout.attributes(&at.name) {
+            Ok(kept) if kept.kind != Kind::Link => {
+                (out.mode, out.uid, out.gid) = (kept.mode, kept.uid, kept.gid);
+                (out.mtime, out.mtime_nanoseconds) = since_1970(kept.mtime);
+            }
+            Err(e) if e.kind() != ErrorKind::Unsupported => return Err(e),
+            _ => {}
+        }
+        Ok(())
+    })
+}
+
+fn since_1970(time: SystemTime) -> (i64, u32) {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
+        Err(before) => {
+            let before = before.duration();
+            match before.subsec_nanos() {
+                0 => (-(before.as_secs() as i64), 0),
+                nanos => (-(before.as_secs() as i64) - 1, 1_000_000_000 - nanos),
+            }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_file_unlink(path: *const c_char) -> c_int {
+    on_files(|| {
+        // SAFETY: from C.
+        let path = unsafe { text(path, "the path")? };
+        let layout = mounts::of_process()?;
+        thalweg_layout::Layout::remove(&*layout, path)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_file_rename(from: *const c_char, to: *const c_char) -> c_int {
+    on_files(|| {
+        // SAFETY: from C.
+        let (from, to) = unsafe { (text(from, "the old path")?, text(to, "the new path")?) };
+        let layout = mounts::of_process()?;
+        thalweg_layout::Layout::rename(&*layout, from, to)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_file_make_folder(path: *const c_char) -> c_int {
+    on_files(|| {
+        // SAFETY: from C.
+        let path = unsafe { text(path, "the path")? };
+        let layout = mounts::of_process()?;
+        thalweg_layout::Layout::make_folder(&*layout, path)
+    })
+}

@@ -1,0 +1,248 @@
+//! `thalweg layout`: where the bytes of files under mounts lie, and looking after them.
+
+use crate::arguments::Layout as Arguments;
+use crate::format::count;
+use crate::outcome::{Failure, Outcome};
+use crate::terminal::{BAD, GOOD, Terminal};
+use std::io::{IoSlice, Write};
+use std::path::Path;
+use thalweg_io::places::mounts;
+use thalweg_layout::mount::Place;
+use thalweg_layout::{Container, Mounts, OpenWrite, SmallFile, WriterId};
+use thalweg_store::Posix;
+use thalweg_types::{Error, ErrorKind};
+
+pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let mounts = mounts::of_process()?;
+    match arguments {
+        Arguments::Map { file, from, to } => map(&place(&mounts, file)?, file, (*from, *to), out),
+        Arguments::Flatten { file, to } => flatten(&mounts, file, to, out),
+        Arguments::Compact { path } => compact(&place(&mounts, path)?, path, out),
+        Arguments::Check { path } => check(&place(&mounts, path)?, path, out),
+        Arguments::Repair { path, all } => repair(&place(&mounts, path)?, path, *all, out),
+        Arguments::Stat { path } => stat(&place(&mounts, path)?, path, out),
+    }
+}
+
+fn text(path: &Path) -> Result<&str, Failure> {
+    path.to_str().ok_or_else(|| Failure::Usage(format!("'{}' is no UTF-8 text", path.display())))
+}
+
+fn place<'m>(mounts: &'m Mounts, path: &Path) -> Result<Place<'m>, Failure> {
+    Ok(mounts.place(text(path)?)?)
+}
+
+/// What looks after the files of one kind of layout.
+enum Kind<'m> {
+    Container(&'m Container),
+    SmallFile(&'m SmallFile),
+    Plain,
+}
+
+fn kind<'m>(place: &Place<'m>) -> Kind<'m> {
+    let Some(any) = place.layout.concrete() else { return Kind::Plain };
+    match (any.downcast_ref::<Container>(), any.downcast_ref::<SmallFile>()) {
+        (Some(container), _) => Kind::Container(container),
+        (_, Some(small)) => Kind::SmallFile(small),
+        _ => Kind::Plain,
+    }
+}
+
+/// A folder of small files, where one of its files may have been named.
+fn folder<'p>(place: &'p Place<'_>) -> Result<&'p str, Failure> {
+    let about = place.layout.stat(&place.name)?;
+    Ok(if about.is_folder { &place.name } else { thalweg_store::name::folder_of(&place.name) })
+}
+
+fn nothing_to_do(place: &Place<'_>, path: &Path) -> Failure {
+    let what = format!("files of layout {} are what they are: nothing to look after", place.layout.describe());
+    Error::new(ErrorKind::Unsupported, what).in_object(path.display().to_string()).into()
+}
+
+fn map(place: &Place<'_>, path: &Path, (from, to): (u64, Option<u64>), out: &mut Terminal) -> Result<Outcome, Failure> {
+    let length = place.layout.stat(&place.name)?.length;
+    let to = to.unwrap_or(length).min(length);
+    if let Kind::Container(container) = kind(place) {
+        // What was printed when the reader of our output went is no failure of the file.
+        let mut printed = Ok(());
+        container.map(&place.name, from, to, |mapped| {
+            if printed.is_ok() {
+                let (start, end) = (mapped.extent.offset, mapped.extent.offset.saturating_add(mapped.extent.length));
+                printed = match &mapped.at {
+                    None => writeln!(out, "{start}..{end}  hole"),
+                    Some(at) => {
+                        let byte = at.byte.map_or("hole".to_string(), |b| format!("byte {b}"));
+                        writeln!(out, "{start}..{end}  {} {byte}  writer {} clock {}", at.object, at.writer, at.clock)
+                    }
+                };
+            }
+        })?;
+        printed?;
+        return Ok(Outcome::Done);
+    }
+    let at = match place.layout.plain_file(&place.name) {
+        Some(plain) => plain.display().to_string(),
+        None => place.layout.describe(),
+    };
+    writeln!(out, "{from}..{to}  {at}")?;
+    let _ = path;
+    Ok(Outcome::Done)
+}
+
+fn flatten(mounts: &Mounts, file: &Path, to: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let source = place(mounts, file)?;
+    let target = place(mounts, to)?;
+    let length = match kind(&source) {
+        Kind::Container(container) if target.mount.is_none() => {
+            container.flatten(&source.name, &Posix::plain(), &target.name)?
+        }
+        _ => copy(&source, &target)?,
+    };
+    out.styled(GOOD, "flat")?;
+    writeln!(out, ": {} of {} in {}", count(length, "byte"), file.display(), to.display())?;
+    Ok(Outcome::Done)
+}
+
+fn copy(source: &Place<'_>, target: &Place<'_>) -> Result<u64, Failure> {
+    let from = source.layout.open_read(&source.name)?;
+    let to = target.layout.open_write(&target.name, OpenWrite::New, WriterId(0))?;
+    let mut buffer = vec![0; 4 << 20];
+    let mut at = 0;
+    loop {
+        let got = from.read_at(at, &mut buffer)?;
+        if got == 0 {
+            break;
+        }
+        to.write_at(at, &[IoSlice::new(&buffer[..got])])?;
+        at += got as u64;
+    }
+    to.sync()?;
+    to.close()?;
+    Ok(at)
+}
+
+fn compact(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let shown = path.display();
+    match kind(place) {
+        Kind::Container(container) => {
+            let done = container.compact(&place.name)?;
+            out.styled(GOOD, "compacted")?;
+            let (sessions, dead) = (count(done.sessions as u64, "session"), count(done.dead, "byte"));
+            writeln!(out, ": {shown}, {sessions} in one log of {}, {dead} given back", count(done.bytes, "byte"))?;
+        }
+        Kind::SmallFile(small) => {
+            let done = small.compact(folder(place)?)?;
+            out.styled(GOOD, "compacted")?;
+            let (logs, freed) = (count(done.logs, "log"), count(done.freed, "byte"));
+            writeln!(out, ": {shown}, {logs} in one of {}, {freed} given back", count(done.files, "file"))?;
+        }
+        Kind::Plain => return Err(nothing_to_do(place, path)),
+    }
+    Ok(Outcome::Done)
+}
+
+fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let shown = path.display();
+    let clean = match kind(place) {
+        Kind::Container(container) => {
+            let report = container.check(&place.name)?;
+            for finding in &report.findings {
+                writeln!(out, "{}: {}", finding.place, finding.words)?;
+            }
+            let (records, bytes) = (count(report.records, "record"), count(report.bytes, "byte"));
+            writeln!(out, "{shown}: {} long, {records} of {bytes} read", count(report.length, "byte"))?;
+            report.is_clean()
+        }
+        Kind::SmallFile(small) => {
+            let report = small.check(folder(place)?, true)?;
+            for (log, byte) in &report.torn {
+                writeln!(out, "{log}: no whole record from byte {byte}: its writer died, or is writing")?;
+            }
+            for (name, why) in &report.damaged {
+                writeln!(out, "{name}: {why}")?;
+            }
+            let (files, logs) = (count(report.files, "file"), count(report.logs, "log"));
+            writeln!(out, "{shown}: {files} in {logs}, all bytes read")?;
+            report.damaged.is_empty()
+        }
+        Kind::Plain => return Err(nothing_to_do(place, path)),
+    };
+    match clean {
+        true => {
+            out.styled(GOOD, "whole")?;
+            writeln!(out, ": {shown}")?;
+            Ok(Outcome::Done)
+        }
+        false => {
+            out.styled(BAD, "not whole")?;
+            writeln!(out, ": {shown}; `thalweg layout repair` mends what can be mended")?;
+            Ok(Outcome::No)
+        }
+    }
+}
+
+fn repair(place: &Place<'_>, path: &Path, all: bool, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let shown = path.display();
+    match kind(place) {
+        Kind::Container(container) => {
+            let done = container.repair(&place.name, all)?;
+            for finding in &done {
+                writeln!(out, "{}: {}", finding.place, finding.words)?;
+            }
+            out.styled(GOOD, "repaired")?;
+            writeln!(out, ": {shown}, {}", count(done.len() as u64, "thing"))?;
+        }
+        Kind::SmallFile(small) => {
+            // Readers pass over what a dead writer left and rebuild lost name logs as they read; compaction makes it lasting.
+            let done = small.compact(folder(place)?)?;
+            out.styled(GOOD, "repaired")?;
+            writeln!(out, ": {shown}, {} in one new log", count(done.files, "file"))?;
+        }
+        Kind::Plain => return Err(nothing_to_do(place, path)),
+    }
+    Ok(Outcome::Done)
+}
+
+fn stat(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let shown = path.display();
+    let under = place.mount.map_or("no mount", |m| m.prefix());
+    writeln!(out, "{shown}: {}, under {under}", place.layout.describe())?;
+    match kind(place) {
+        Kind::Container(container) if !place.layout.stat(&place.name)?.is_folder => {
+            let about = container.about(&place.name)?;
+            writeln!(out, "length    {}", count(about.length, "byte"))?;
+            writeln!(out, "sessions  {} ({} not closed)", about.sessions, about.open)?;
+            writeln!(out, "written   {}", count(about.written, "byte"))?;
+            writeln!(out, "index     {}, {} in index logs", about.module, count(about.index_bytes, "byte"))?;
+            writeln!(
+                out,
+                "open      {} of {}",
+                count(about.entries, "entry").replace("entrys", "entries"),
+                count(about.memory as u64, "byte")
+            )?;
+            for store in &about.stores {
+                writeln!(out, "store     {store}")?;
+            }
+        }
+        Kind::SmallFile(small) => {
+            let report = small.check(folder(place)?, false)?;
+            writeln!(out, "files     {} ({} grown out of the logs)", report.files, report.own)?;
+            writeln!(out, "bytes     {}", report.bytes)?;
+            writeln!(
+                out,
+                "logs      {} ({} being written), {}",
+                report.logs,
+                report.live,
+                count(report.log_bytes, "byte")
+            )?;
+        }
+        _ => {
+            let about = place.layout.stat(&place.name)?;
+            writeln!(out, "length    {}", count(about.length, "byte"))?;
+            if let Some(plain) = place.layout.plain_file(&place.name) {
+                writeln!(out, "file      {}", plain.display())?;
+            }
+        }
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,14 @@
+//! Where files lie: the one table of stores, the one table of layouts, and the mounts of a process.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`stores`] | `posix:`, `memory:` and the others: a URL becomes a store |
+//! | [`layouts`] | `direct`, `flat`, ...: a name and parameters become a layout over stores |
+//! | [`mounts`] | the mount table's file, read and checked; the mounts of this process |
+//!
+//! Explicit lists, as objects that register themselves are dropped by linkers when a C or Fortran code links us
+//! statically.
+
+pub mod layouts;
+pub mod mounts;
+pub mod stores;

@@ -1,0 +1,363 @@
+//! The mount table's file: read, checked, and made into the mounts of this process.
+//!
+//! ```toml
+//! [[mount]]
+//! path = "/scratch/run7"                              # every path below goes to the layout
+//! layout = "container"
+//! stores = ["posix:/lustre/a/run7", "posix:/lustre/b/run7"]
+//! index = "pattern"                                   # the layout's own parameters
+//! ```
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | where    | the file that `THALWEG_MOUNTS` names (empty: no mounts); else `~/.config/thalweg/mounts.toml` and `/etc/thalweg/mounts.toml`, both where both are there |
+//! | twice the same prefix | the user's file wins over the site's; within one file it is an error |
+//! | when     | once in a process, at the first path |
+//! | what is refused at once | anything wrong in the file; a layout over stores that lack what it needs: with line and reason |
+//! | what is refused later   | a store that cannot be opened now: whoever uses a path of that mount is told, others work |
+
+use crate::places::{layouts, stores};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use thalweg_layout::{Direct, Layout, Mount, Mounts, mount};
+use thalweg_movement::method::Parameters;
+use thalweg_schema::Report;
+use thalweg_schema::report::{Problem, SourceSpan};
+use thalweg_store::{Posix, Store};
+use thalweg_types::{Error, ErrorKind, Result};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The environment variable that names the mount table's file.
+pub const VARIABLE: &str = "THALWEG_MOUNTS";
+
+const KEYS: [&str; 4] = ["path", "layout", "store", "stores"];
+
+/// A mount as a file describes it.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Absolute path prefix.
+    pub path: String,
+    /// Name of the layout.
+    pub layout: String,
+    /// URLs of the stores, in order.
+    pub stores: Vec<String>,
+    /// Parameters of the layout.
+    pub parameters: Vec<(String, String)>,
+    /// File and line where it begins.
+    pub place: String,
+    spans: Spans,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Spans {
+    path: SourceSpan,
+    layout: SourceSpan,
+    stores: Vec<SourceSpan>,
+    parameters: Vec<SourceSpan>,
+}
+
+/// Reads a mount table. Everything wrong in it is in the report; mounts with errors are left out.
+pub fn parse(text: &str, file: &str) -> (Vec<Entry>, Report) {
+    let mut report = Report::new(file, text);
+    let mut entries: Vec<Entry> = Vec::new();
+    let table = match DeTable::parse(text) {
+        Ok(table) => table,
+        Err(e) => {
+            report.error(e.span().unwrap_or(0..0), Problem::new(e.message().to_string()));
+            return (entries, report);
+        }
+    };
+    for (key, value) in table.get_ref() {
+        if key.get_ref() != "mount" {
+            report.error(key.span(), Problem::unknown("key", key.get_ref(), ["mount"]));
+            continue;
+        }
+        let DeValue::Array(mounts) = value.get_ref() else {
+            report.error(key.span(), Problem::new("mounts are a list").expected("[[mount]] above each one"));
+            continue;
+        };
+        for mount in mounts.iter() {
+            let DeValue::Table(table) = mount.get_ref() else {
+                report.error(mount.span(), Problem::new("a mount is a table").expected("[[mount]] and keys below it"));
+                continue;
+            };
+            let before = report.errors();
+            let entry = entry(table, mount.span().into(), &mut report);
+            if let Some(entry) = entry.filter(|_| report.errors() == before) {
+                if let Some(first) = entries.iter().find(|e| e.path == entry.path) {
+                    let what = format!("\"{}\" is mounted already, at {}", entry.path, first.place);
+                    report.error(entry.spans.path, Problem::new(what));
+                } else {
+                    entries.push(entry);
+                }
+            }
+        }
+    }
+    (entries, report)
+}
+
+fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<Entry> {
+    let mut entry = Entry {
+        path: String::new(),
+        layout: String::new(),
+        stores: Vec::new(),
+        parameters: Vec::new(),
+        place: format!("{}:{}", report.file(), report.line_and_column(whole).0),
+        spans: Spans::default(),
+    };
+    let mut kind = None;
+    if let Some(value) = table.get("layout") {
+        entry.spans.layout = value.span().into();
+        match value.get_ref() {
+            DeValue::String(name) => match layouts::find(name) {
+                Some(found) => {
+                    kind = Some(found);
+                    entry.layout = found.name.to_string();
+                }
+                None => {
+                    let known = layouts::LAYOUTS.iter().map(|l| l.name);
+                    report.error(value.span(), Problem::unknown("layout", name, known));
+                }
+            },
+            _ => report.error(value.span(), Problem::new("a layout is named by a text")),
+        }
+    } else {
+        report.error(whole, Problem::new("the mount has no layout").expected("layout = \"container\" or another"));
+    }
+    for (key, value) in table {
+        match key.get_ref().as_ref() {
+            "layout" => {}
+            "path" => {
+                entry.spans.path = value.span().into();
+                match value.get_ref() {
+                    DeValue::String(path) if path.starts_with('/') => entry.path = mount::normal(path, "/"),
+                    DeValue::String(_) => report.error(
+                        value.span(),
+                        Problem::new("a mount's path means the same in every folder")
+                            .expected("one that begins with /"),
+                    ),
+                    _ => report.error(value.span(), Problem::new("a path is a text")),
+                }
+            }
+            "store" => url(value, &mut entry, report),
+            "stores" => match value.get_ref() {
+                DeValue::Array(several) => several.iter().for_each(|one| url(one, &mut entry, report)),
+                _ => report
+                    .error(value.span(), Problem::new("stores are a list").expected("[\"posix:/a\", \"posix:/b\"]")),
+            },
+            name => {
+                let Some(kind) = kind else { continue };
+                let known: Vec<&str> = kind.parameters.iter().map(|p| p.key).chain(KEYS).collect();
+                let text = match value.get_ref() {
+                    DeValue::String(text) => Some(text.to_string()),
+                    DeValue::Integer(number) => Some(number.to_string()),
+                    DeValue::Boolean(yes) => Some(if *yes { "yes" } else { "no" }.to_string()),
+                    _ => None,
+                };
+                if !kind.parameters.iter().any(|p| p.key.eq_ignore_ascii_case(name)) {
+                    let what = format!("parameter of layout {}", kind.name);
+                    report.error(key.span(), Problem::unknown(&what, name, known.iter().copied()));
+                } else if let Some(text) = text {
+                    entry.parameters.push((name.to_string(), text));
+                    entry.spans.parameters.push(value.span().into());
+                } else {
+                    report.error(value.span(), Problem::new("a parameter is a text, a whole number, true or false"));
+                }
+            }
+        }
+    }
+    if !table.contains_key("path") {
+        report.error(whole, Problem::new("the mount has no path").expected("path = \"/scratch/run7\""));
+    }
+    if !table.contains_key("store") && !table.contains_key("stores") {
+        report.error(whole, Problem::new("the mount has no store").expected("store = \"posix:/scratch/a\""));
+    }
+    if let Some(kind) = kind
+        && entry.stores.len() > kind.most_stores
+    {
+        let what =
+            format!("layout {} lies over {} store, {} are given", kind.name, kind.most_stores, entry.stores.len());
+        report.error(entry.spans.stores[kind.most_stores], Problem::new(what));
+    }
+    Some(entry)
+}
+
+fn url(value: &Spanned<DeValue<'_>>, entry: &mut Entry, report: &mut Report) {
+    let DeValue::String(text) = value.get_ref() else {
+        report.error(value.span(), Problem::new("a store is a text").expected("\"posix:/scratch/a\""));
+        return;
+    };
+    match stores::kind(text) {
+        Err(problem) => report.error(value.span(), problem),
+        Ok(_) if entry.stores.iter().any(|known| known == text) => {
+            report.error(value.span(), Problem::new("the same store twice"));
+        }
+        Ok(_) => {
+            entry.stores.push(text.to_string());
+            entry.spans.stores.push(value.span().into());
+        }
+    }
+}
+
+/// What became of a mount that was made.
+enum Made {
+    Works(Arc<dyn Layout>),
+    /// A store cannot be opened now.
+    Later(String),
+    /// It never can work; which span of the file says so, and why.
+    Refused(SourceSpan, String),
+}
+
+fn make(entry: &Entry) -> Made {
+    let mut opened: Vec<Arc<dyn Store>> = Vec::new();
+    for (url, span) in entry.stores.iter().zip(&entry.spans.stores) {
+        match stores::open(url) {
+            Ok(store) => opened.push(store),
+            Err(e) if matches!(e.kind(), ErrorKind::Config | ErrorKind::Unsupported) => {
+                return Made::Refused(*span, e.to_string());
+            }
+            Err(e) => return Made::Later(format!("{}: store {url}: {e}", entry.place)),
+        }
+    }
+    let Some(kind) = layouts::find(&entry.layout) else {
+        return Made::Refused(entry.spans.layout, format!("unknown layout {}", entry.layout));
+    };
+    match (kind.make)(&opened, &Parameters(entry.parameters.clone())) {
+        Ok(layout) => Made::Works(layout),
+        Err(e) if matches!(e.kind(), ErrorKind::Config | ErrorKind::Unsupported) => {
+            let about = entry.parameters.iter().position(|(key, _)| e.what().contains(&format!("{key}=")));
+            Made::Refused(about.map_or(entry.spans.layout, |i| entry.spans.parameters[i]), e.to_string())
+        }
+        Err(e) => Made::Later(format!("{}: {e}", entry.place)),
+    }
+}
+
+/// A mount table's file, read and tried.
+pub struct Checked {
+    /// What is mounted where.
+    pub mounts: Vec<(Entry, Mount)>,
+    /// What is wrong in the file, warnings too.
+    pub report: Report,
+}
+
+/// Reads a mount table and makes its mounts; those on stores of other machines when they are used first.
+pub fn check(text: &str, file: &str) -> Checked {
+    let (entries, mut report) = parse(text, file);
+    let mut mounts = Vec::new();
+    for entry in &entries {
+        warn_of_hidden(entry, &entries, &mut report);
+        let first = match entry.stores.iter().any(|url| stores::is_far(url)) {
+            true => None,
+            false => match make(entry) {
+                Made::Works(layout) => Some(layout),
+                // Tried again, and told, when it is used.
+                Made::Later(_) => None,
+                Made::Refused(span, why) => {
+                    report.error(span, Problem::new(why));
+                    continue;
+                }
+            },
+        };
+        let (again, first) = (entry.clone(), Mutex::new(first));
+        let mount = Mount::new(&entry.path, move || {
+            if let Some(made) = first.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return Ok(made);
+            }
+            match make(&again) {
+                Made::Works(layout) => Ok(layout),
+                Made::Later(why) => Err(why),
+                Made::Refused(_, why) => Err(format!("{}: {why}", again.place)),
+            }
+        });
+        mounts.push((entry.clone(), mount));
+    }
+    Checked { mounts, report }
+}
+
+fn warn_of_hidden(entry: &Entry, entries: &[Entry], report: &mut Report) {
+    for (url, span) in entry.stores.iter().zip(&entry.spans.stores) {
+        let Some(folder) = url.strip_prefix("posix:").map(|p| mount::normal(p, "/")) else { continue };
+        if let Some(hiding) = entries.iter().find(|e| mount::resolve([e.path.as_str()], &folder, "/").is_some()) {
+            let what = format!(
+                "the store's folder lies under the mount {}: where that is mounted with FUSE, the store is out of reach",
+                hiding.path
+            );
+            report.warning(*span, Problem::new(what));
+        }
+    }
+}
+
+/// The files that describe the mounts of this process, the one that counts more last.
+///
+/// # Errors
+/// `NotFound` where [`VARIABLE`] names a file that is not there.
+pub fn files() -> Result<Vec<PathBuf>> {
+    if let Some(named) = std::env::var_os(VARIABLE) {
+        if named.is_empty() {
+            return Ok(Vec::new());
+        }
+        let path = PathBuf::from(named);
+        if !path.is_file() {
+            let what = format!("{VARIABLE} names a mount table that is not there");
+            return Err(Error::new(ErrorKind::NotFound, what).in_object(path.display().to_string()));
+        }
+        return Ok(vec![path]);
+    }
+    let home = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
+    let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".config")));
+    let usual = [Some(PathBuf::from("/etc")), home];
+    let usual = usual.into_iter().flatten().map(|folder| folder.join("thalweg/mounts.toml"));
+    Ok(usual.filter(|path| path.is_file()).collect())
+}
+
+/// The mounts that these files describe, the later file winning over the earlier.
+///
+/// # Errors
+/// `Config` with everything that is wrong in a file; what the system says where one cannot be read.
+pub fn of_files(files: &[PathBuf]) -> Result<Arc<Mounts>> {
+    let mut mounts: HashMap<String, Mount> = HashMap::new();
+    for path in files {
+        let shown = path.display().to_string();
+        let text =
+            std::fs::read_to_string(path).map_err(|e| Error::io("cannot read the mount table", e).in_object(&shown))?;
+        let checked = check(&text, &shown);
+        if checked.report.errors() > 0 {
+            let what = format!("the mount table is refused\n{}", checked.report.render(false).trim_end());
+            return Err(Error::new(ErrorKind::Config, what));
+        }
+        mounts.extend(checked.mounts.into_iter().map(|(_, mount)| (mount.prefix().to_string(), mount)));
+    }
+    let mut mounts: Vec<Mount> = mounts.into_values().collect();
+    mounts.sort_by(|a, b| a.prefix().cmp(b.prefix()));
+    Ok(Arc::new(Mounts::new(mounts, plain()?)))
+}
+
+fn plain() -> Result<Arc<dyn Layout>> {
+    Ok(Arc::new(Direct::new(Arc::new(Posix::plain()))?))
+}
+
+/// The mounts of this process, read at the first call; a call that failed is made anew.
+///
+/// # Errors
+/// As [`files`] and [`of_files`].
+pub fn of_process() -> Result<Arc<Mounts>> {
+    static READ: Mutex<Option<Arc<Mounts>>> = Mutex::new(None);
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(mounts) = &*read {
+        return Ok(mounts.clone());
+    }
+    let mounts = of_files(&files()?)?;
+    *read = Some(mounts.clone());
+    Ok(mounts)
+}
+
+/// The layout through which this process opens every path: its mounts, or plain paths alone where it has none.
+///
+/// # Errors
+/// As [`of_process`].
+pub fn layout() -> Result<Arc<dyn Layout>> {
+    let mounts = of_process()?;
+    if mounts.mounts().is_empty() { plain() } else { Ok(mounts) }
+}

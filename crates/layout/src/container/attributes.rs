@@ -1,0 +1,167 @@
+//! Mode, owner, times and extended attributes of a file, kept in its container; of a folder, where the first store keeps
+//! none. Each change makes a new object, of which the highest version counts.
+//!
+//! Name, beside the marks: `a-VERSION-NUMBER-CRC`, as marks are named; VERSION counts up, NUMBER is drawn. Of a folder:
+//! `.thalweg.folder` in it.
+//!
+//! | byte | size | field |
+//! |------|------|-------|
+//! | 0 | 8 | `TWATTRIB` |
+//! | 8 | 4 | version, 1 |
+//! | 12 | 4 | mode |
+//! | 16 | 4 | owner |
+//! | 20 | 4 | owner's group |
+//! | 24 | 8 | last read, nanoseconds since 1970, signed |
+//! | 32 | 8 | last write that was set by a program; what is published with a later time counts more |
+//! | 40 | 8 | when that was set; 0 for never |
+//! | 48 | 8 | last change of any of these |
+//! | 56 | ... | number of extended attributes, varint; of each key and value, counted |
+//! | -4 | 4 | CRC-32C of all before |
+
+use super::stamp::Stamp;
+use super::wire::{Cursor, bad, crc32c, put_counted, put_varint, seal, sealed};
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thalweg_store::Change;
+use thalweg_types::{ErrorKind, Result};
+
+/// What is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Permissions.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Owner's group.
+    pub gid: u32,
+    /// Last read, nanoseconds since 1970.
+    pub atime: i64,
+    /// Last write, where a program set it.
+    pub mtime: i64,
+    /// When it did; 0 for never.
+    pub mtime_set: u64,
+    /// Last change of any of these.
+    pub ctime: u64,
+    /// Extended attributes.
+    pub xattrs: BTreeMap<String, Vec<u8>>,
+}
+
+impl Kept {
+    /// Of a file that nobody changed since it was made.
+    pub fn of(stamp: &Stamp) -> Kept {
+        Kept::new(stamp.mode, stamp.uid, stamp.gid, stamp.made)
+    }
+
+    /// Of something made at `made`.
+    pub fn new(mode: u32, uid: u32, gid: u32, made: u64) -> Kept {
+        let atime = i64::try_from(made).unwrap_or(i64::MAX);
+        Kept { mode, uid, gid, atime, mtime: atime, mtime_set: 0, ctime: made, xattrs: BTreeMap::new() }
+    }
+
+    /// Applies a change made at `now`.
+    pub fn change(&mut self, change: &Change, now: u64) {
+        self.mode = change.mode.map_or(self.mode, |mode| mode & 0o7777);
+        self.uid = change.uid.unwrap_or(self.uid);
+        self.gid = change.gid.unwrap_or(self.gid);
+        self.atime = change.atime.map_or(self.atime, nanoseconds);
+        if let Some(mtime) = change.mtime {
+            (self.mtime, self.mtime_set) = (nanoseconds(mtime), now);
+        }
+        self.ctime = now;
+    }
+
+    /// Last write, given when something was last published.
+    pub fn written(&self, published: Option<u64>) -> i64 {
+        match published {
+            Some(time) if self.mtime_set == 0 || time > self.mtime_set => i64::try_from(time).unwrap_or(i64::MAX),
+            _ => self.mtime,
+        }
+    }
+
+    /// The object's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = b"TWATTRIB".to_vec();
+        [1, self.mode, self.uid, self.gid].iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes()));
+        [self.atime as u64, self.mtime as u64, self.mtime_set, self.ctime]
+            .iter()
+            .for_each(|v| out.extend_from_slice(&v.to_le_bytes()));
+        put_varint(&mut out, self.xattrs.len() as u64);
+        for (key, value) in &self.xattrs {
+            put_counted(&mut out, key.as_bytes());
+            put_counted(&mut out, value);
+        }
+        seal(&mut out);
+        out
+    }
+
+    /// What an object says.
+    pub fn decode(bytes: &[u8]) -> Result<Kept> {
+        let mut c = Cursor::new(sealed(bytes, "attributes")?);
+        if c.take(8, "attributes")? != b"TWATTRIB" {
+            return Err(bad(ErrorKind::Corrupt, "these are no attributes").at_byte(0));
+        }
+        let version = c.u32("version")?;
+        if version != 1 {
+            return Err(bad(ErrorKind::Unsupported, format!("attributes of version {version}, known is 1")).at_byte(8));
+        }
+        let mut kept = Kept::new(c.u32("mode")?, c.u32("owner")?, c.u32("group")?, 0);
+        (kept.atime, kept.mtime) = (c.u64("atime")? as i64, c.u64("mtime")? as i64);
+        (kept.mtime_set, kept.ctime) = (c.u64("mtime")?, c.u64("ctime")?);
+        for _ in 0..c.varint("extended attributes")? {
+            kept.xattrs.insert(c.text("key")?, c.counted("value")?.to_vec());
+        }
+        match c.is_empty() {
+            true => Ok(kept),
+            false => Err(bad(ErrorKind::Corrupt, "bytes behind attributes")),
+        }
+    }
+}
+
+/// The name of an object of attributes.
+pub fn name(version: u64, number: u64) -> String {
+    let name = format!("a-{version:x}-{number:016x}-");
+    format!("{name}{:08x}", crc32c(name.as_bytes()))
+}
+
+/// Version and number in a name; `None` for other names.
+pub fn parse(text: &str) -> Option<(u64, u64)> {
+    let mut fields = text.strip_prefix("a-")?.split('-').map(|field| u64::from_str_radix(field, 16).ok());
+    let found = (fields.next()??, fields.next()??);
+    (name(found.0, found.1) == text).then_some(found)
+}
+
+/// A time as kept.
+pub fn nanoseconds(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |n| -n),
+    }
+}
+
+/// A kept time.
+pub fn time(nanoseconds: i64) -> SystemTime {
+    let by = Duration::from_nanos(nanoseconds.unsigned_abs());
+    if nanoseconds < 0 { UNIX_EPOCH - by } else { UNIX_EPOCH + by }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn attributes_come_back(mode: u32, uid: u32, gid: u32, atime: i64, mtime: i64, mtime_set: u64, ctime: u64,
+                                xattrs: BTreeMap<String, Vec<u8>>) {
+            let kept = Kept { mode, uid, gid, atime, mtime, mtime_set, ctime, xattrs };
+            prop_assert_eq!(Kept::decode(&kept.encode()).unwrap(), kept);
+            prop_assert_eq!(nanoseconds(time(atime)), atime.max(-i64::MAX));
+            prop_assert_eq!(parse(&name(uid.into(), ctime)), Some((uid.into(), ctime)));
+        }
+
+        #[test]
+        fn no_bytes_are_attributes_by_chance(bytes: Vec<u8>) {
+            prop_assert!(Kept::decode(&bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,745 @@
+//! A container as one process has it open: the clock its handles share, its length, and its index once somebody reads.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | handles of one process | see each other's writes at once, in the order they were made where they give one writer's number; of different numbers (ranks as threads) the greater wins until one syncs |
+//! | other processes | are looked at when a handle is opened, and by `sync` |
+//! | the index | is loaded by the first read and kept up with this process' writes; a process that only writes holds none |
+//! | locks    | a handle's session, then this state; never a session from within the state |
+
+use super::index::Merged;
+use super::index::block::Entry;
+use super::index::{Piece, Source, highest};
+use super::load::{self, Unclean};
+use super::marks::{self, Mark, Published};
+use super::place::{Place, now, remove_if_there, sync_closed, sync_down_to};
+use super::record::{Kind, Log as Which, MOST};
+use super::session::{Log, Session};
+use super::{Options, clock};
+use std::collections::{BTreeMap, HashMap};
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thalweg_store::{Hold, Life, OpenWrite, ReadObject, Store, WriteObject, pieces};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Data logs held open for reading.
+const MOST_OPEN: usize = 64;
+
+/// A container, open.
+pub struct File {
+    pub place: Arc<Place>,
+    options: Arc<Options>,
+    state: Mutex<State>,
+    /// Held by who loads the index, so that it is loaded once.
+    loading: Mutex<()>,
+    readers: Mutex<Readers>,
+}
+
+#[derive(Default)]
+struct Readers {
+    open: HashMap<Source, (u64, Arc<dyn ReadObject>)>,
+    asked: u64,
+}
+
+#[derive(Default)]
+struct State {
+    looked: bool,
+    /// Handles closed so far.
+    closes: u64,
+    /// The last list.
+    seen: Vec<String>,
+    /// Names beside the marks of sessions.
+    beside: Vec<String>,
+    /// Sessions of others, and of handles that were closed.
+    others: Vec<Mark>,
+    local: BTreeMap<u64, Local>,
+    /// Highest clock in use.
+    used: u64,
+    /// Clock of the last cut by a handle of this process: all later writes of this process come after it.
+    floor: u64,
+    /// Which handle of a writer's number wrote last.
+    last: HashMap<u32, u64>,
+    length: u64,
+    cut: u64,
+    /// The marks don't tell the length: the index does.
+    by_index: bool,
+    index: Option<Merged>,
+    /// What was written while the index was being loaded.
+    recorded: Option<Vec<(Source, Entry)>>,
+    unclean: Vec<Unclean>,
+    unlinked: bool,
+    /// The container is durable.
+    rooted: bool,
+}
+
+struct Local {
+    session: Arc<Session>,
+    summary: clock::Summary,
+    published: u64,
+    written: u64,
+}
+
+impl State {
+    fn published(&self, but: u64) -> u64 {
+        let others = highest(self.others.iter().filter_map(|m| m.published.map(|p| p.summary)));
+        let local = self.local.iter().filter(|(session, _)| **session != but).map(|(_, l)| l.published).max();
+        others.max(local.unwrap_or(0))
+    }
+
+    /// The length as the marks tell it, after a look at them.
+    fn measure(&mut self) {
+        let others =
+            self.others.iter().map(|m| (m.home.writer, m.home.session, m.published.unwrap_or_default().summary));
+        let local = self.local.iter().map(|(session, l)| (l.session.home.writer, *session, l.summary));
+        let all: Vec<_> = others.chain(local).collect();
+        self.cut = all.iter().map(|(_, _, s)| s.cut_clock).max().unwrap_or(0);
+        let length = clock::length(all.into_iter());
+        self.by_index = length.is_none() || self.others.iter().any(|m| !m.closed() && m.open.is_some());
+        if let Some(length) = length {
+            self.length = length;
+        }
+    }
+
+    fn note(&mut self, source: &Source, entry: Entry) {
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push((source.clone(), entry));
+        }
+        if let Some(index) = &mut self.index {
+            index.add(source, &entry);
+            self.length = index.length;
+            return;
+        }
+        match entry {
+            Entry::Cut { clock, length, .. } => (self.cut, self.length) = (clock, length),
+            Entry::Run(run) if run.clock >= self.cut => self.length = self.length.max(run.bounds().1),
+            Entry::Run(_) => {}
+        }
+    }
+}
+
+impl File {
+    pub fn new(place: Arc<Place>, options: Arc<Options>) -> File {
+        File { place, options, state: Mutex::default(), loading: Mutex::default(), readers: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at what others have published. What this process has open is kept.
+    pub fn look(&self) -> Result<()> {
+        loop {
+            let closes = self.state().closes;
+            let names = self.place.first().list(&self.place.marks()).map_err(|e| self.gone(e))?;
+            let mut others = marks::read(&names)?;
+            let known = {
+                let state = self.state();
+                state.looked && state.seen == names
+            };
+            if !known {
+                // Of a container that is being removed, of which the stamp goes first, the list may be half of it.
+                let stamp = format!("{}/stamp", self.place.folder());
+                self.place.first().stat(&stamp).map_err(|e| self.gone(e))?;
+            }
+            let mut state = self.state();
+            if state.closes != closes {
+                // A handle was closed meanwhile: the list may tell half of it.
+                continue;
+            }
+            others.retain(|m| !state.local.contains_key(&m.home.session));
+            let beside = names.iter().filter(|n| matches!(marks::parse(n), Ok(marks::Said::Other)));
+            state.beside = beside.cloned().collect();
+            state.seen = names;
+            if state.looked && others == state.others {
+                return Ok(());
+            }
+            let new = others.iter().any(|m| !state.others.contains(m));
+            let gone = state.others.iter().any(|m| !others.iter().any(|o| o.home.session == m.home.session));
+            if new || gone {
+                state.index = None;
+            }
+            state.looked = true;
+            state.others = others;
+            state.used = state.used.max(highest(state.others.iter().filter_map(|m| m.published.map(|p| p.summary))));
+            if state.index.is_none() {
+                state.measure();
+            }
+            return Ok(());
+        }
+    }
+
+    /// Names beside the marks of sessions, as of the last look: attributes, snapshots.
+    pub fn beside(&self) -> Vec<String> {
+        self.state().beside.clone()
+    }
+
+    fn gone(&self, e: Error) -> Error {
+        match e.kind() {
+            ErrorKind::NotFound => Error::new(ErrorKind::Io, "the container of this file is gone").caused_by(e),
+            _ => e,
+        }
+    }
+
+    /// How long the file is.
+    pub fn length(&self) -> Result<u64> {
+        let state = self.state();
+        if state.index.is_some() || !state.by_index {
+            return Ok(state.length);
+        }
+        drop(state);
+        self.load()?;
+        Ok(self.state().length)
+    }
+
+    /// Loads the index, unless it is there.
+    fn load(&self) -> Result<()> {
+        let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let (others, beside, sessions) = {
+                let mut state = self.state();
+                if state.index.is_some() {
+                    return Ok(());
+                }
+                state.recorded = Some(Vec::new());
+                let sessions: Vec<_> = state.local.values().map(|l| l.session.clone()).collect();
+                (state.others.clone(), state.beside.clone(), sessions)
+            };
+            let loaded = sessions
+                .iter()
+                .map(|session| session.view())
+                .collect::<Result<Vec<_>>>()
+                .and_then(|views| load::merged(&self.place, &self.options, &others, &beside, &views));
+            let mut state = self.state();
+            let recorded = state.recorded.take().unwrap_or_default();
+            let (mut index, unclean) = match loaded {
+                Ok(loaded) => loaded,
+                Err(e) => {
+                    drop(state);
+                    // Logs may have gone since the marks were listed: others compact, cut and remove.
+                    if e.kind() == ErrorKind::Io && self.changed(&others)? {
+                        continue;
+                    }
+                    return Err(e);
+                }
+            };
+            recorded.iter().for_each(|(source, entry)| index.add(source, entry));
+            state.length = index.length;
+            state.unclean = unclean;
+            state.index = Some(index);
+            return Ok(());
+        }
+    }
+
+    /// Takes an index that was gathered elsewhere, if it covers all that is published now.
+    pub fn take_index(&self, marks: &[Mark], index: Merged) -> bool {
+        let mut state = self.state();
+        if state.others != marks || !state.local.is_empty() {
+            return false;
+        }
+        state.length = index.length;
+        state.unclean.clear();
+        state.index = Some(index);
+        true
+    }
+
+    /// Whether others' marks are not those any more.
+    fn changed(&self, others: &[Mark]) -> Result<bool> {
+        self.look()?;
+        Ok(self.state().others != others)
+    }
+
+    /// Calls with the index, loaded.
+    pub fn with_index<T>(&self, mut call: impl FnMut(&Merged) -> Result<T>) -> Result<T> {
+        loop {
+            if let Some(index) = &self.state().index {
+                return call(index);
+            }
+            self.load()?;
+        }
+    }
+
+    /// Reads as much as there is.
+    pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        for tried in 0.. {
+            match self.read_once(offset, out) {
+                Err(e) if tried < 2 && matches!(e.kind(), ErrorKind::Io | ErrorKind::Torn | ErrorKind::NotReady) => {
+                    // Another process may have closed, compacted or cut since.
+                    let others = self.state().others.clone();
+                    if !self.changed(&others)? {
+                        return Err(e);
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+        unreachable!("two tries at most")
+    }
+
+    fn read_once(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        if out.is_empty() {
+            return Ok(0);
+        }
+        let (pieces, count, unclean) = loop {
+            let state = self.state();
+            let Some(index) = &state.index else {
+                drop(state);
+                self.load()?;
+                continue;
+            };
+            let there = index.length.saturating_sub(offset);
+            let count = usize::try_from(there).unwrap_or(usize::MAX).min(out.len());
+            let pieces: Vec<(Piece, Source)> = index
+                .resolve(offset, offset.saturating_add(count as u64))?
+                .into_iter()
+                .map(|p| (p, index.source_of(&p).clone()))
+                .collect();
+            break (pieces, count, state.unclean.first().cloned());
+        };
+        if count == 0 {
+            return unclean.map_or(Ok(0), |unclean| Err(unclean.error(offset)));
+        }
+        let mut at = offset;
+        let end = offset + count as u64;
+        let gap = |from: u64, to: u64, out: &mut [u8]| match &unclean {
+            Some(unclean) if from < to => Err(unclean.error(from)),
+            _ => {
+                out[(from - offset) as usize..(to - offset) as usize].fill(0);
+                Ok(())
+            }
+        };
+        for (piece, source) in &pieces {
+            gap(at, piece.start, out)?;
+            let part = &mut out[(piece.start - offset) as usize..(piece.end - offset) as usize];
+            match piece.hole {
+                true => part.fill(0),
+                false => self.read_log(source, piece.log, part).map_err(|e| e.at_byte(piece.start))?,
+            }
+            at = piece.end;
+        }
+        gap(at, end, out)?;
+        Ok(count)
+    }
+
+    fn read_log(&self, source: &Source, at: u64, out: &mut [u8]) -> Result<()> {
+        let session = self.state().local.get(&source.session).map(|l| l.session.clone());
+        if let Some(session) = session {
+            if session.read(source.segment, at, out)? {
+                return Ok(());
+            }
+        }
+        for fresh in [false, true] {
+            let got = self.reader(source, fresh)?.read_at(at, out)?;
+            if got == out.len() {
+                return Ok(());
+            }
+        }
+        // The bytes were published: where they are missing, the store has lost them.
+        let store = self.place.store(source.store)?.describe();
+        let what = format!("backing store {store} has lost the end of a data log");
+        Err(Error::new(ErrorKind::Io, what).in_object(self.place.shown(source)))
+    }
+
+    fn reader(&self, source: &Source, fresh: bool) -> Result<Arc<dyn ReadObject>> {
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.asked += 1;
+        let now = readers.asked;
+        if let Some((asked, object)) = readers.open.get_mut(source).filter(|_| !fresh) {
+            *asked = now;
+            return Ok(object.clone());
+        }
+        drop(readers);
+        let object = load::open(&self.place, source, Which::Data)?;
+        let object: Arc<dyn ReadObject> = object.ok_or_else(|| load::lost(&self.place, source, Which::Data))?.into();
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        if readers.open.len() >= MOST_OPEN {
+            let oldest = readers.open.iter().min_by_key(|(_, (asked, _))| *asked).map(|(source, _)| source.clone());
+            oldest.and_then(|oldest| readers.open.remove(&oldest));
+        }
+        readers.open.insert(source.clone(), (now, object.clone()));
+        Ok(object)
+    }
+
+    /// A session for a handle.
+    fn session(&self, writer: u32) -> Arc<Session> {
+        let home = self.place.home(&self.options.host, writer);
+        let about = load::about(&format!("writer {writer}"));
+        let mut state = self.state();
+        let clock = state.published(0) + 1;
+        state.used = state.used.max(clock);
+        Arc::new(Session::new(self.place.clone(), home, about, self.options.buffer, self.options.segment, clock))
+    }
+
+    /// Gives a handle its turn: what another handle of the same writer's number wrote comes before.
+    fn turn(&self, session: &Arc<Session>, log: &mut Log) {
+        let id = session.home.session;
+        let mut state = self.state();
+        let before = state.last.insert(session.home.writer, id);
+        if before.is_some_and(|before| before != id) {
+            state.used = state.used.max(log.clock) + 1;
+            log.clock = state.used;
+        }
+        log.clock = log.clock.max(state.floor);
+        log.time = now();
+        state.local.entry(id).or_insert_with(|| Local {
+            session: session.clone(),
+            summary: clock::Summary::default(),
+            published: 0,
+            written: 0,
+        });
+    }
+
+    fn tell(&self, session: &Session, log: &Log, told: &[(Source, Entry)]) {
+        let mut state = self.state();
+        if let Some(local) = state.local.get_mut(&session.home.session) {
+            local.summary = log.summary;
+            local.written = log.time;
+        }
+        told.iter().for_each(|(source, entry)| state.note(source, *entry));
+    }
+
+    fn write(&self, session: &Arc<Session>, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        let total = pieces::total(pieces);
+        if offset.checked_add(total).is_none_or(|end| end > MOST) {
+            return Err(
+                Error::new(ErrorKind::OutOfBounds, "cannot write: file offsets end at 2^63 - 1").at_byte(offset)
+            );
+        }
+        if total == 0 {
+            return Ok(());
+        }
+        let mut log = session.lock();
+        self.turn(session, &mut log);
+        session.start(&mut log)?;
+        let mut told = Vec::new();
+        let outcome = session.write(&mut log, offset, pieces, |source, entry| told.push((source.clone(), entry)));
+        self.tell(session, &log, &told);
+        outcome
+    }
+
+    fn hole(&self, session: &Arc<Session>, offset: u64, length: u64) -> Result<()> {
+        let end = offset.saturating_add(length).min(self.length()?);
+        if offset >= end {
+            return Ok(());
+        }
+        let mut log = session.lock();
+        self.turn(session, &mut log);
+        session.start(&mut log)?;
+        let told = session.bare(&mut log, Kind::Hole, offset, end - offset)?;
+        self.tell(session, &log, &[told]);
+        Ok(())
+    }
+
+    /// Sets the length, after a look at what others published; others see it at once.
+    fn cut(&self, session: &Arc<Session>, length: u64) -> Result<()> {
+        if length > MOST {
+            let error = Error::new(ErrorKind::OutOfBounds, "cannot truncate: file offsets end at 2^63 - 1");
+            return Err(error.at_byte(length));
+        }
+        self.look()?;
+        if self.length()? == length {
+            return Ok(());
+        }
+        let mut log = session.lock();
+        self.turn(session, &mut log);
+        session.start(&mut log)?;
+        {
+            let mut state = self.state();
+            state.used = state.used.max(state.published(0)).max(log.clock) + 1;
+            log.clock = state.used;
+            state.floor = state.used;
+        }
+        let told = session.bare(&mut log, Kind::Cut, length, 0)?;
+        self.tell(session, &log, &[told]);
+        self.publish(session, &mut log, false, false)?;
+        Ok(())
+    }
+
+    fn publish(
+        &self,
+        session: &Arc<Session>,
+        log: &mut Log,
+        durable: bool,
+        closing: bool,
+    ) -> Result<Option<Published>> {
+        let published = session.publish(log, durable, closing)?;
+        let mut state = self.state();
+        if let (Some(local), Some(p)) = (state.local.get_mut(&session.home.session), &published) {
+            local.published = p.summary.clock();
+        }
+        Ok(published)
+    }
+
+    fn sync(&self, session: &Arc<Session>, path: &str) -> Result<()> {
+        self.root(path)?;
+        let mut log = session.lock();
+        self.publish(session, &mut log, true, false)?;
+        self.look()?;
+        let mut state = self.state();
+        let published = state.published(session.home.session);
+        if published >= log.clock {
+            log.clock = published + 1;
+            state.used = state.used.max(log.clock);
+        }
+        Ok(())
+    }
+
+    /// Makes the container itself durable, once: its stamp, by both names, and its folders. The folder that the file's name is
+    /// in is the program's to sync, as everywhere.
+    fn root(&self, path: &str) -> Result<()> {
+        if self.state().rooted {
+            return Ok(());
+        }
+        let store = self.place.first();
+        sync_closed(&**store, &format!("{}/stamp", self.place.folder()))?;
+        match sync_closed(&**store, path) {
+            // Renamed or removed since it was opened.
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            outcome => outcome?,
+        }
+        sync_down_to(&**store, &self.place.marks())?;
+        self.state().rooted = true;
+        Ok(())
+    }
+
+    fn close(&self, session: &Arc<Session>) -> Result<()> {
+        let mut log = session.lock();
+        let outcome = self.publish(session, &mut log, false, true);
+        let mut state = self.state();
+        if state.local.remove(&session.home.session).is_none() {
+            return outcome.map(|_| ());
+        }
+        state.closes += 1;
+        match &outcome {
+            // The index has what it wrote, and the next look finds this very mark.
+            Ok(published) if published.is_some() => {
+                let at = state.others.partition_point(|m| m.home.session < session.home.session);
+                state.others.insert(at, Mark { home: session.home, open: None, published: *published });
+            }
+            Ok(_) => {}
+            Err(_) => {
+                // What it published stays; what it held is gone, as the error says.
+                (state.index, state.looked) = (None, false);
+            }
+        }
+        outcome.map(|_| ())
+    }
+
+    /// Removes logs of which a cut to nothing has left nothing, and those of writers that are known to have died before the
+    /// file was emptied. Others' open handles look again and find them gone.
+    pub fn drop_dead(&self) -> Result<()> {
+        self.look()?;
+        let mut dead: Vec<Mark> = {
+            let state = self.state();
+            let cut = state.others.iter().filter_map(|m| m.published.map(|p| p.summary));
+            let cut =
+                cut.chain(state.local.values().map(|l| l.summary)).filter(|s| s.cut_clock > 0 && s.cut_length == 0);
+            let cut = cut.map(|s| s.cut_clock).max().unwrap_or(0);
+            state
+                .others
+                .iter()
+                .filter(|m| m.closed() && m.published.is_some_and(|p| p.summary.clock() < cut))
+                .cloned()
+                .collect()
+        };
+        for mark in self.marks().into_iter().filter(|m| !m.closed() && m.open.is_some()) {
+            if load::alive(&self.place, &mark)?.0 == load::Alive::No {
+                dead.push(mark);
+            }
+        }
+        for mark in &dead {
+            remove_session(&self.place, mark)?;
+        }
+        if !dead.is_empty() {
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a handle writes here.
+    pub fn is_written(&self) -> bool {
+        !self.state().local.is_empty()
+    }
+
+    /// The name is gone: the rest goes with the last handle.
+    pub fn unlink(&self) {
+        self.state().unlinked = true;
+    }
+
+    /// When it was last written, by the clock of the last who published; `None` where nobody did.
+    pub fn written(&self) -> Option<u64> {
+        let state = self.state();
+        let others = state.others.iter().filter_map(|m| m.published.map(|p| p.time));
+        others.chain(state.local.values().map(|l| l.written)).max().filter(|t| *t > 0)
+    }
+
+    /// Highest clock that is published.
+    pub fn clock(&self) -> u64 {
+        self.state().published(0)
+    }
+
+    /// The sessions that the marks tell of.
+    pub fn marks(&self) -> Vec<Mark> {
+        self.state().others.clone()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        if self.state().unlinked {
+            // Nobody waits for it; `check` of the mount finds what stays.
+            let _ = remove_container(&self.place);
+        }
+    }
+}
+
+/// Removes a session's marks, then its logs.
+pub fn remove_session(place: &Place, mark: &Mark) -> Result<()> {
+    let (first, folder) = (place.first(), place.marks());
+    if let Some(p) = &mark.published {
+        remove_if_there(&**first, &format!("{folder}/{}", marks::published_name(mark.home, p)))?;
+    }
+    if let Some(name) = &mark.open {
+        remove_if_there(&**first, &format!("{folder}/{name}"))?;
+    }
+    let store = place.store(mark.home.store)?;
+    for k in 0.. {
+        let (data, index) = (place.data(&mark.home, k), place.index(&mark.home, k));
+        let there = store.stat(&data).is_ok() || store.stat(&index).is_ok();
+        remove_if_there(&**store, &data)?;
+        remove_if_there(&**store, &index)?;
+        if !there && k >= mark.published.map_or(0, |p| p.segments) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Removes all of a container: marks first, so that nobody finds half of it whole.
+pub fn remove_container(place: &Place) -> Result<()> {
+    remove_if_there(&**place.first(), &format!("{}/stamp", place.folder()))?;
+    remove_all(&**place.first(), &place.folder())?;
+    for k in 0..place.stamp.stores.len() {
+        if let Ok(store) = place.store(k as u8) {
+            remove_all(&**store, &place.logs())?;
+        }
+    }
+    Ok(())
+}
+
+fn remove_all(store: &dyn Store, name: &str) -> Result<()> {
+    let entries = match store.list(name) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return remove_if_there(store, name),
+        Err(e) => return Err(e),
+    };
+    for entry in entries {
+        let name = format!("{name}/{entry}");
+        match store.stat(&name) {
+            Ok(about) if about.is_folder => remove_all(store, &name)?,
+            Ok(_) => remove_if_there(store, &name)?,
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    remove_if_there(store, name)
+}
+
+/// A file, open for reading.
+pub struct Reader {
+    pub file: Arc<File>,
+    pub path: String,
+}
+
+impl Reader {
+    fn named<T>(&self, outcome: Result<T>) -> Result<T> {
+        outcome.map_err(|e| e.in_object(self.path.clone()))
+    }
+}
+
+impl ReadObject for Reader {
+    fn length(&self) -> Result<u64> {
+        self.named(self.file.length())
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.named(self.file.read(offset, out))
+    }
+
+    fn life(&self) -> Result<Life> {
+        let name = held(&self.file.place);
+        match self.file.place.first().open_read(&name) {
+            Ok(object) => self.named(object.life()),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Life::default()),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+/// The object that those hold who hold the file.
+fn held(place: &Place) -> String {
+    format!("{}/held", place.folder())
+}
+
+/// A file, open for writing.
+pub struct Writer {
+    pub file: Arc<File>,
+    session: Arc<Session>,
+    path: String,
+    closed: bool,
+}
+
+impl Writer {
+    pub fn new(file: Arc<File>, writer: u32, path: &str) -> Writer {
+        let session = file.session(writer);
+        Writer { file, session, path: path.into(), closed: false }
+    }
+
+    fn named<T>(&self, outcome: Result<T>) -> Result<T> {
+        outcome.map_err(|e| e.in_object(self.path.clone()))
+    }
+}
+
+impl WriteObject for Writer {
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.named(self.file.write(&self.session, offset, pieces))
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.named(self.file.length())
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.named(self.file.read(offset, out))
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.named(self.file.cut(&self.session, length))
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        self.named(self.file.hole(&self.session, offset, length))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.named(self.file.sync(&self.session, &self.path))
+    }
+
+    fn close(mut self: Box<Self>) -> Result<()> {
+        self.closed = true;
+        self.named(self.file.close(&self.session))
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        let store = self.file.place.first();
+        store.open_write(&held(&self.file.place), OpenWrite::Any).ok()?.hold()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.closed {
+            // Nobody is there to be told; what is not published is found by `check`.
+            let _ = self.file.close(&self.session);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The index of an open file in an ordered store on local disk: no process holds it in memory, and each of several may hold a
+//! part.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | which part | ranges of the file, 64 MiB each, dealt to the parts in turn; an entry that lies over ranges of several is in each of them |
+//! | on disk  | groups of up to 256 records, neighbours in their index log, sorted by where they begin; runs as they are |
+//! | found    | by the groups that begin up to the longest group's length before |
+//! | memory   | the cache of the ordered store (`index_cache`), one group while it is read |
+//! | the file | has no name: it is gone with the process |
+//!
+//! Sources: Greenberg, Bent, Grider, HotStorage 2015 (MDHIM: ranges of one ordered index, each with an owner).
+
+use super::run::Run;
+use super::{Body, Cuts, Loader, Piece, Strand};
+use redb::{Database, ReadableTableMetadata, TableDefinition};
+use std::path::Path;
+use std::sync::Mutex;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Bytes of the file that belong to one part together.
+pub const RANGE: u64 = 64 << 20;
+/// Records in a group.
+const GROUP: usize = 256;
+/// Groups in a transaction.
+const BATCH: usize = 4096;
+
+/// First byte and a number, to the group's records.
+const GROUPS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("groups");
+const RUNS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("runs");
+
+/// Which ranges of the file an index holds: those whose number leaves `number` when divided by `of`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Which part, from 0.
+    pub number: u64,
+    /// How many there are.
+    pub of: u64,
+}
+
+impl Part {
+    /// The whole file.
+    pub const ALL: Part = Part { number: 0, of: 1 };
+
+    /// Which part a byte belongs to.
+    pub fn owner(byte: u64, of: u64) -> u64 {
+        byte / RANGE % of.max(1)
+    }
+
+    fn meets(&self, start: u64, end: u64) -> bool {
+        let (first, last) = (start / RANGE, (end.max(start + 1) - 1) / RANGE);
+        self.of <= 1 || last - first + 1 >= self.of || (first..=last).any(|range| range % self.of == self.number)
+    }
+}
+
+fn failed(what: &str, e: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot {what} the index of an open file on disk")).caused_by(e)
+}
+
+/// Takes entries to disk.
+pub struct OnDisk {
+    database: Database,
+    part: Part,
+    open: Vec<Piece>,
+    groups: Vec<(u64, u64, Vec<u8>)>,
+    runs: Vec<(u64, u64, Vec<u8>)>,
+    number: u64,
+    /// Longest of the groups, longest of the runs.
+    reach: (u64, u64),
+    entries: u64,
+    cache: usize,
+}
+
+impl OnDisk {
+    /// Into a file without a name in `folder`.
+    pub fn new(folder: &Path, cache: usize, part: Part) -> Result<OnDisk> {
+        let path =
+            folder.join(format!("thalweg-index-{}-{:016x}", std::process::id(), crate::container::place::fresh()));
+        let made = Database::builder().set_cache_size(cache).create(&path);
+        let database = made.map_err(|e| failed("make", e).in_object(path.display().to_string()))?;
+        std::fs::remove_file(&path).map_err(|e| failed("hide", e))?;
+        Ok(OnDisk {
+            database,
+            part,
+            open: Vec::with_capacity(GROUP),
+            groups: Vec::new(),
+            runs: Vec::new(),
+            number: 0,
+            reach: (0, 0),
+            entries: 0,
+            cache,
+        })
+    }
+
+    fn end_group(&mut self) -> Result<()> {
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        self.open.sort_unstable_by_key(|p| p.start);
+        let start = self.open[0].start;
+        let end = self.open.iter().map(|p| p.end).max().unwrap_or(start);
+        self.reach.0 = self.reach.0.max(end - start);
+        let mut bytes = Vec::with_capacity(self.open.len() * 28);
+        for p in &self.open {
+            [p.start, p.end, p.log | u64::from(p.hole) << 63]
+                .iter()
+                .for_each(|v| bytes.extend_from_slice(&v.to_le_bytes()));
+            bytes.extend_from_slice(&p.strand.to_le_bytes());
+        }
+        self.open.clear();
+        self.number += 1;
+        self.groups.push((start, self.number, bytes));
+        if self.groups.len() >= BATCH { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let mut transaction = self.database.begin_write().map_err(|e| failed("write", e))?;
+        // It is gone with the process: nothing of it need survive.
+        transaction.set_durability(redb::Durability::None);
+        for (table, rows) in [(GROUPS, &mut self.groups), (RUNS, &mut self.runs)] {
+            let mut table = transaction.open_table(table).map_err(|e| failed("write", e))?;
+            rows.sort_unstable();
+            for (start, number, bytes) in rows.drain(..) {
+                table.insert((start, number), bytes.as_slice()).map_err(|e| failed("write", e))?;
+            }
+        }
+        transaction.commit().map_err(|e| failed("write", e))
+    }
+}
+
+impl Loader for OnDisk {
+    fn add(&mut self, strand: u32, run: &Run) -> Result<()> {
+        let run = run.normal();
+        let (start, end) = run.bounds();
+        if !self.part.meets(start, end) {
+            return Ok(());
+        }
+        self.entries += 1;
+        if run.records() == 1 {
+            // A group begins where another writer's records do, and where they jump far: groups stay short.
+            let jumps = self.open.last().is_some_and(|p| p.strand != strand || start.abs_diff(p.start) > RANGE);
+            if jumps || self.open.len() == GROUP {
+                self.end_group()?;
+            }
+            self.open.push(Piece { start, end, log: run.log, strand, hole: run.hole });
+            return Ok(());
+        }
+        self.reach.1 = self.reach.1.max(end - start);
+        self.number += 1;
+        let mut bytes = Vec::with_capacity(96);
+        for v in [run.clock, run.start, run.length, run.log, u64::from(strand)] {
+            bytes.extend_from_slice(&v.to_le_bytes());
+        }
+        for level in [run.inner, run.outer] {
+            for v in [level.stride as u64, level.log_stride as u64, level.count] {
+                bytes.extend_from_slice(&v.to_le_bytes());
+            }
+        }
+        self.runs.push((start, self.number, bytes));
+        if self.runs.len() >= BATCH { self.write() } else { Ok(()) }
+    }
+
+    fn finish(mut self: Box<Self>, _strands: &[Strand], _cuts: &Cuts) -> Result<Box<dyn Body>> {
+        self.end_group()?;
+        self.write()?;
+        Ok(Box::new(Ranges {
+            database: Mutex::new(self.database),
+            reach: self.reach,
+            entries: self.entries,
+            cache: self.cache,
+        }))
+    }
+}
+
+/// The entries, on disk.
+struct Ranges {
+    database: Mutex<Database>,
+    reach: (u64, u64),
+    entries: u64,
+    cache: usize,
+}
+
+impl Ranges {
+    fn rows(
+        &self,
+        table: TableDefinition<'_, (u64, u64), &[u8]>,
+        from: u64,
+        to: u64,
+        mut tell: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let database = self.database.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let transaction = database.begin_read().map_err(|e| failed("read", e))?;
+        let table = transaction.open_table(table).map_err(|e| failed("read", e))?;
+        if table.is_empty().map_err(|e| failed("read", e))? {
+            return Ok(());
+        }
+        for row in table.range((from, 0)..(to, 0)).map_err(|e| failed("read", e))? {
+            let (_, bytes) = row.map_err(|e| failed("read", e))?;
+            tell(bytes.value())?;
+        }
+        Ok(())
+    }
+}
+
+impl Body for Ranges {
+    fn pieces(&self, from: u64, to: u64, out: &mut Vec<Piece>) -> Result<()> {
+        self.rows(GROUPS, from.saturating_sub(self.reach.0), to, |bytes| {
+            for row in bytes.chunks_exact(28) {
+                let p = Piece {
+                    start: word(row, 0),
+                    end: word(row, 1),
+                    log: word(row, 2) & !(1 << 63),
+                    strand: word(row, 3) as u32,
+                    hole: word(row, 2) >> 63 == 1,
+                };
+                if p.start < to && p.end > from {
+                    out.push(p);
+                }
+            }
+            Ok(())
+        })?;
+        self.rows(RUNS, from.saturating_sub(self.reach.1), to, |bytes| {
+            let level = |at: usize| super::run::Level {
+                stride: word(bytes, at) as i64,
+                log_stride: word(bytes, at + 1) as i64,
+                count: word(bytes, at + 2),
+            };
+            let run = Run {
+                inner: level(5),
+                outer: level(8),
+                clock: word(bytes, 0),
+                ..Run::one(0, word(bytes, 1), word(bytes, 2), word(bytes, 3))
+            };
+            let strand = word(bytes, 4) as u32;
+            run.meeting(from, to, |start, log| {
+                out.push(Piece { start, end: start + run.length, log, strand, hole: false });
+            });
+            Ok(())
+        })
+    }
+
+    fn memory(&self) -> usize {
+        self.cache + GROUP * 28
+    }
+
+    fn entries(&self) -> u64 {
+        self.entries
+    }
+}
+
+/// The `k`th number of a row; the last may be half as long.
+fn word(row: &[u8], k: usize) -> u64 {
+    let mut bytes = [0; 8];
+    let there = row.get(k * 8..).unwrap_or_default();
+    let count = there.len().min(8);
+    bytes[..count].copy_from_slice(&there[..count]);
+    u64::from_le_bytes(bytes)
+}

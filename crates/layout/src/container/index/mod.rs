@@ -1,0 +1,512 @@
+//! The index of a container: which bytes of the logical file lie where in which data log.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`run`] | records at regular distances |
+//! | [`fold`] | finding them while records are written |
+//! | [`block`] | the bytes of an index log |
+//! | [`tables`] | the index of an open file in memory |
+//! | [`distributed`] | the index of an open file in an ordered store on disk, or a part of it |
+//! | [`spans`] | stretches of bytes, found by the bytes they meet |
+//!
+//! | module | index log of a writer | index of an open file |
+//! |--------|-----------------------|-----------------------|
+//! | `flat` | every record, about 7 bytes | 24.5 bytes a record |
+//! | `pattern` | runs, about 20 to 40 bytes each, however many records | 129 bytes a run, 24.5 a record that fits none |
+//! | `distributed` | as `pattern` | in a file on local disk; its cache, a few MiB, in memory |
+
+use super::clock;
+use std::collections::{BTreeMap, HashMap};
+use thalweg_types::{Error, ErrorKind, Result};
+
+pub mod block;
+pub mod distributed;
+pub mod fold;
+pub mod run;
+pub mod spans;
+pub mod tables;
+
+use block::Entry;
+use run::Run;
+
+/// Which index module a container uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Module {
+    /// Records as they are written.
+    Flat,
+    /// Regular strides folded.
+    #[default]
+    Pattern,
+    /// Folded in the log; ranges of the index in an ordered store when a file is read.
+    Distributed,
+}
+
+impl Module {
+    /// By its name in a mount table.
+    ///
+    /// # Errors
+    /// `Config` names those there are.
+    pub fn from_name(name: &str) -> Result<Module> {
+        match name {
+            "flat" => Ok(Module::Flat),
+            "pattern" => Ok(Module::Pattern),
+            "distributed" => Ok(Module::Distributed),
+            _ => {
+                let what = format!("index module \"{name}\" is not known; there are flat, pattern, distributed");
+                Err(Error::new(ErrorKind::Config, what))
+            }
+        }
+    }
+
+    /// Its name in a mount table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Module::Flat => "flat",
+            Module::Pattern => "pattern",
+            Module::Distributed => "distributed",
+        }
+    }
+
+    pub(super) fn code(self) -> u8 {
+        self as u8
+    }
+
+    pub(super) fn from_code(code: u8) -> Option<Module> {
+        [Module::Flat, Module::Pattern, Module::Distributed].into_iter().find(|m| m.code() == code)
+    }
+
+    /// What gathers a writer's records for its index log.
+    pub fn recorder(self) -> Box<dyn Recorder> {
+        match self {
+            Module::Flat => Box::new(AsWritten::default()),
+            Module::Pattern | Module::Distributed => Box::new(Folded::default()),
+        }
+    }
+}
+
+/// Gathers what a writer writes, until it goes into a block of the index log.
+pub trait Recorder: Send {
+    /// Adds a record, which lies behind all others in the data log.
+    fn add(&mut self, record: Run);
+    /// What is held, as entries.
+    fn held(&self) -> Vec<Entry>;
+    /// What is held, and no more is.
+    fn take(&mut self) -> Vec<Entry>;
+    /// Entries held.
+    fn len(&self) -> usize;
+}
+
+#[derive(Default)]
+struct AsWritten(Vec<Entry>);
+
+impl Recorder for AsWritten {
+    fn add(&mut self, record: Run) {
+        self.0.push(Entry::Run(record));
+    }
+
+    fn held(&self) -> Vec<Entry> {
+        self.0.clone()
+    }
+
+    fn take(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.0)
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[derive(Default)]
+struct Folded(fold::Fold);
+
+impl Recorder for Folded {
+    fn add(&mut self, record: Run) {
+        self.0.add(record);
+    }
+
+    fn held(&self) -> Vec<Entry> {
+        self.0.clone().take().into_iter().map(Entry::Run).collect()
+    }
+
+    fn take(&mut self) -> Vec<Entry> {
+        self.0.take().into_iter().map(Entry::Run).collect()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Takes the entries of all index logs when a file is opened.
+pub trait Loader {
+    /// Adds records of a strand.
+    fn add(&mut self, strand: u32, run: &Run) -> Result<()>;
+    /// Ready to be asked.
+    fn finish(self: Box<Self>, strands: &[Strand], cuts: &Cuts) -> Result<Box<dyn Body>>;
+}
+
+/// The records of an open file, found by the bytes they meet.
+pub trait Body: Send + Sync {
+    /// Adds every record that meets bytes `from..to`, in any order, overlapping as they were written.
+    fn pieces(&self, from: u64, to: u64, out: &mut Vec<Piece>) -> Result<()>;
+    /// Bytes of memory held.
+    fn memory(&self) -> usize;
+    /// Entries held: records, runs.
+    fn entries(&self) -> u64;
+}
+
+/// Bytes of the file and where they lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// First byte.
+    pub start: u64,
+    /// End.
+    pub end: u64,
+    /// Where the first byte is in the data log; of a hole, where its record is.
+    pub log: u64,
+    /// Which strand it is of.
+    pub strand: u32,
+    /// Zeros.
+    pub hole: bool,
+}
+
+impl Piece {
+    fn cut(self, start: u64, end: u64) -> Piece {
+        let log = if self.hole { self.log } else { self.log + (start - self.start) };
+        Piece { start, end, log, ..self }
+    }
+}
+
+/// A segment of a session: a data log.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Source {
+    /// Who wrote.
+    pub writer: u32,
+    /// The session.
+    pub session: u64,
+    /// Its segment.
+    pub segment: u32,
+    /// Which of the container's stores it lies on.
+    pub store: u8,
+    /// Which folder of it.
+    pub folder: u8,
+}
+
+/// What a data log holds of one clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Strand {
+    /// Which source.
+    pub source: u32,
+    /// The clock.
+    pub clock: u64,
+}
+
+/// A new length of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// When.
+    pub clock: u64,
+    /// Which source says so.
+    pub source: u32,
+    /// Where it says so.
+    pub log: u64,
+    /// The length.
+    pub length: u64,
+}
+
+/// How far writes of each clock were cut by later cuts.
+#[derive(Debug, Clone, Default)]
+pub struct Cuts(BTreeMap<u64, u64>);
+
+impl Cuts {
+    /// Adds a cut.
+    pub fn add(&mut self, clock: u64, length: u64) {
+        // Each clock holds the shortest length of all cuts from it on.
+        let from_here = self.0.range(clock..).next().map_or(u64::MAX, |(_, l)| *l).min(length);
+        self.0.insert(clock, from_here);
+        self.0.range_mut(..clock).for_each(|(_, l)| *l = (*l).min(length));
+    }
+
+    /// Where writes of a clock end. Cuts of the same clock came before them.
+    pub fn end(&self, clock: u64) -> u64 {
+        self.0.range(clock.saturating_add(1)..).next().map_or(u64::MAX, |(_, length)| *length)
+    }
+}
+
+/// The index of an open file: all records, all cuts, in one order.
+pub struct Merged {
+    /// Data logs.
+    pub sources: Vec<Source>,
+    /// What they hold, by clock.
+    pub strands: Vec<Strand>,
+    /// New lengths.
+    pub cut_list: Vec<Cut>,
+    cuts: Cuts,
+    body: Box<dyn Body>,
+    /// What was written since it was loaded.
+    overlay: BTreeMap<u64, Piece>,
+    found: HashMap<Source, u32>,
+    found_strands: HashMap<Strand, u32>,
+    /// How long the file is.
+    pub length: u64,
+}
+
+impl Merged {
+    /// Which record wins where two overlap: the greater.
+    fn order(&self, piece: &Piece) -> (u64, u32, u64, u32, u64) {
+        let strand = self.strands[piece.strand as usize];
+        let source = &self.sources[strand.source as usize];
+        (strand.clock, source.writer, source.session, source.segment, piece.log)
+    }
+
+    /// Adds what was written to a data log since the index was loaded.
+    pub fn add(&mut self, source: &Source, entry: &Entry) {
+        let source = self.source(source);
+        match entry {
+            Entry::Cut { clock, length, log } => {
+                self.cut_list.push(Cut { clock: *clock, source, log: *log, length: *length });
+                self.cuts.add(*clock, *length);
+                self.length = *length;
+                // What lies behind the cut is seen by nobody again.
+                let behind: Vec<u64> = self.overlay.range(*length..).map(|(start, _)| *start).collect();
+                for start in behind {
+                    let clock_of = |p: &Piece| self.strands[p.strand as usize].clock;
+                    if self.overlay.get(&start).is_some_and(|p| clock_of(p) < *clock) {
+                        self.overlay.remove(&start);
+                    }
+                }
+            }
+            Entry::Run(run) => {
+                let strand = self.strand(Strand { source, clock: run.clock });
+                let run = run.normal();
+                let mut pieces = Vec::new();
+                run.meeting(0, u64::MAX, |start, log| {
+                    pieces.push(Piece { start, end: start + run.length, log, strand, hole: run.hole });
+                });
+                for piece in pieces {
+                    let end = piece.end.min(self.cuts.end(run.clock));
+                    self.length = self.length.max(end);
+                    if end > piece.start {
+                        self.paint(Piece { end, ..piece });
+                    }
+                }
+            }
+        }
+    }
+
+    fn source(&mut self, source: &Source) -> u32 {
+        if let Some(found) = self.found.get(source) {
+            return *found;
+        }
+        self.sources.push(source.clone());
+        let number = self.sources.len() as u32 - 1;
+        self.found.insert(source.clone(), number);
+        number
+    }
+
+    fn strand(&mut self, strand: Strand) -> u32 {
+        if let Some(found) = self.found_strands.get(&strand) {
+            return *found;
+        }
+        self.strands.push(strand);
+        let number = self.strands.len() as u32 - 1;
+        self.found_strands.insert(strand, number);
+        number
+    }
+
+    fn paint(&mut self, piece: Piece) {
+        let mut map = std::mem::take(&mut self.overlay);
+        paint(&mut map, piece, |a, b| self.order(a) > self.order(b));
+        self.overlay = map;
+    }
+
+    /// Where bytes `from..to` lie, in order; what is missing was never written, or lies behind the end.
+    pub fn resolve(&self, from: u64, to: u64) -> Result<Vec<Piece>> {
+        let mut pieces = self.layers(from, to)?;
+        pieces.sort_unstable_by_key(|p| p.start);
+        if pieces.windows(2).all(|pair| pair[0].end <= pair[1].start) {
+            return Ok(pieces);
+        }
+        let mut map = BTreeMap::new();
+        for piece in pieces {
+            paint(&mut map, piece, |a, b| self.order(a) > self.order(b));
+        }
+        Ok(map.into_values().collect())
+    }
+
+    /// Every record that meets bytes `from..to` and was not cut off, overlapping as they were written.
+    pub fn layers(&self, from: u64, to: u64) -> Result<Vec<Piece>> {
+        let to = to.min(self.length);
+        let mut pieces = Vec::new();
+        if from >= to {
+            return Ok(pieces);
+        }
+        self.body.pieces(from, to, &mut pieces)?;
+        if !self.overlay.is_empty() {
+            let before = self.overlay.range(..from).next_back().filter(|(_, p)| p.end > from);
+            pieces.extend(before.into_iter().chain(self.overlay.range(from..to)).map(|(_, p)| *p));
+        }
+        let mut last = (u32::MAX, u64::MAX);
+        pieces.retain_mut(|p| {
+            if last.0 != p.strand {
+                last = (p.strand, self.cuts.end(self.strands[p.strand as usize].clock));
+            }
+            let (start, end) = (p.start.max(from), p.end.min(to).min(last.1));
+            if start < end {
+                *p = p.cut(start, end);
+            }
+            start < end
+        });
+        Ok(pieces)
+    }
+
+    /// Clock of a piece.
+    pub fn clock(&self, piece: &Piece) -> u64 {
+        self.strands[piece.strand as usize].clock
+    }
+
+    /// Data log of a piece.
+    pub fn source_of(&self, piece: &Piece) -> &Source {
+        &self.sources[self.strands[piece.strand as usize].source as usize]
+    }
+
+    /// Bytes of memory held.
+    pub fn memory(&self) -> usize {
+        // A B-tree's nodes are half to wholly full.
+        let overlay = self.overlay.len() * (size_of::<(u64, Piece)>() * 3 / 2);
+        let tables =
+            self.sources.capacity() * size_of::<Source>() * 2 + self.strands.capacity() * size_of::<Strand>() * 2;
+        self.body.memory() + overlay + tables + self.cut_list.capacity() * size_of::<Cut>()
+    }
+
+    /// Entries held: records, runs, pieces of what was written since.
+    pub fn entries(&self) -> u64 {
+        self.body.entries() + self.overlay.len() as u64
+    }
+}
+
+/// Puts a piece among others that don't overlap; of two that do, the one stays for which `wins`.
+fn paint(map: &mut BTreeMap<u64, Piece>, piece: Piece, wins: impl Fn(&Piece, &Piece) -> bool) {
+    let before = map.range(..piece.start).next_back().map(|(_, p)| *p).filter(|p| p.end > piece.start);
+    let met: Vec<Piece> = before.into_iter().chain(map.range(piece.start..piece.end).map(|(_, p)| *p)).collect();
+    let mut at = piece.start;
+    for old in met {
+        if wins(&old, &piece) {
+            if old.start > at {
+                map.insert(at, piece.cut(at, old.start));
+            }
+            at = at.max(old.end);
+            continue;
+        }
+        map.remove(&old.start);
+        if old.start < piece.start {
+            map.insert(old.start, old.cut(old.start, piece.start));
+        }
+        if old.end > piece.end {
+            map.insert(piece.end, old.cut(piece.end, old.end));
+        }
+    }
+    if at < piece.end {
+        map.insert(at, piece.cut(at, piece.end));
+    }
+}
+
+/// Gathers entries of index logs, in any order, into the index of an open file.
+pub struct Build {
+    sources: Vec<Source>,
+    strands: Vec<Strand>,
+    /// Furthest end of each strand.
+    ends: Vec<u64>,
+    found: HashMap<Source, u32>,
+    found_strands: HashMap<Strand, u32>,
+    cut_list: Vec<Cut>,
+    loader: Box<dyn Loader>,
+}
+
+impl Build {
+    /// Nothing yet; `loader` takes the records.
+    pub fn new(loader: Box<dyn Loader>) -> Build {
+        Build {
+            sources: Vec::new(),
+            strands: Vec::new(),
+            ends: Vec::new(),
+            found: HashMap::new(),
+            found_strands: HashMap::new(),
+            cut_list: Vec::new(),
+            loader,
+        }
+    }
+
+    /// The number of a data log.
+    pub fn source(&mut self, source: &Source) -> u32 {
+        if let Some(found) = self.found.get(source) {
+            return *found;
+        }
+        self.sources.push(source.clone());
+        let number = self.sources.len() as u32 - 1;
+        self.found.insert(source.clone(), number);
+        number
+    }
+
+    /// Adds an entry.
+    pub fn add(&mut self, source: u32, entry: &Entry) -> Result<()> {
+        match entry {
+            Entry::Cut { clock, length, log } => {
+                self.cut_list.push(Cut { clock: *clock, source, log: *log, length: *length });
+                Ok(())
+            }
+            Entry::Run(run) => {
+                let strand = Strand { source, clock: run.clock };
+                let number = match self.found_strands.get(&strand) {
+                    Some(found) => *found,
+                    None => {
+                        self.strands.push(strand);
+                        self.ends.push(0);
+                        let number = self.strands.len() as u32 - 1;
+                        self.found_strands.insert(strand, number);
+                        number
+                    }
+                };
+                let end = &mut self.ends[number as usize];
+                *end = (*end).max(run.bounds().1);
+                self.loader.add(number, run)
+            }
+        }
+    }
+
+    /// The index.
+    pub fn finish(mut self) -> Result<Merged> {
+        let mut cuts = Cuts::default();
+        self.cut_list.iter().for_each(|cut| cuts.add(cut.clock, cut.length));
+        let order = |cut: &Cut| {
+            let source = &self.sources[cut.source as usize];
+            (cut.clock, source.writer, source.session, source.segment, cut.log)
+        };
+        let last = self.cut_list.iter().max_by_key(|cut| order(cut)).copied();
+        let (last_cut, mut length) = last.map_or((0, 0), |cut| (cut.clock, cut.length));
+        for (strand, end) in self.strands.iter().zip(&self.ends) {
+            if strand.clock >= last_cut {
+                length = length.max(*end);
+            }
+        }
+        self.cut_list.sort_unstable_by_key(order);
+        let body = self.loader.finish(&self.strands, &cuts)?;
+        Ok(Merged {
+            sources: self.sources,
+            strands: self.strands,
+            cut_list: self.cut_list,
+            cuts,
+            body,
+            overlay: BTreeMap::new(),
+            found: self.found,
+            found_strands: self.found_strands,
+            length,
+        })
+    }
+}
+
+/// The clock that a file is at, by the last of its sessions.
+pub(super) fn highest(summaries: impl Iterator<Item = clock::Summary>) -> u64 {
+    summaries.map(|s| s.clock()).max().unwrap_or(0)
+}

@@ -1,0 +1,335 @@
+//! Making the index of an open file: from the marks, index logs and, where those end early, data logs.
+
+use super::index::block::Entry;
+use super::index::distributed::{OnDisk, Part};
+use super::index::tables::Gather;
+use super::index::{Build, Merged, Module, Source};
+use super::marks::Mark;
+use super::parallel::Fragment;
+use super::place::Place;
+use super::record::Log as Which;
+use super::session::View;
+use super::snapshot::{self, Snapshot};
+use super::{Options, scan};
+use thalweg_store::{ReadObject, StoreExt};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// A session that has not closed and is not known to live.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unclean {
+    /// The session.
+    pub session: u64,
+    /// Who it was: host, process, writer.
+    pub who: String,
+    /// Known to be dead, rather than not known to live.
+    pub dead: bool,
+}
+
+impl Unclean {
+    /// What a reader is told where its bytes may be missing.
+    pub fn error(&self, byte: u64) -> Error {
+        let who = &self.who;
+        let error = match self.dead {
+            true => Error::new(
+                ErrorKind::Torn,
+                format!(
+                    "nothing is known of these bytes: a writer died before it closed ({who}); `thalweg layout repair` accepts what is there"
+                ),
+            ),
+            false => Error::new(
+                ErrorKind::NotReady,
+                format!(
+                    "nothing is known of these bytes: a writer has not closed ({who}); if it died, `thalweg layout repair` accepts what is there"
+                ),
+            ),
+        };
+        error.at_byte(byte).safe("what it had synced, and what else is found in its data logs")
+    }
+}
+
+/// How a session that has not closed is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alive {
+    /// It is extended by a living process.
+    Yes,
+    /// Its process is gone.
+    No,
+    /// The store cannot tell.
+    Unknown,
+}
+
+/// Whether an unclosed session's writer lives, and who it is.
+pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
+    let Some(name) = &mark.open else { return Ok((Alive::Unknown, "nothing is outstanding".into())) };
+    let name = format!("{}/{name}", place.marks());
+    let life = match place.first().open_read(&name) {
+        Ok(object) => object.life()?,
+        // It closed since the list was made, which the next list tells.
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok((Alive::Unknown, "closing".into())),
+        Err(e) => return Err(e),
+    };
+    let who = place.first().read_all(&name).unwrap_or_default();
+    let who = String::from_utf8_lossy(&who).into_owned();
+    let alive = match life.held {
+        Some(true) => Alive::Yes,
+        Some(false) => Alive::No,
+        None => Process::parse(&who).map_or(Alive::Unknown, |process| process.alive()),
+    };
+    Ok((alive, if who.is_empty() { "unknown".into() } else { who }))
+}
+
+/// A process, as a mark names the one that writes.
+#[derive(Debug, PartialEq, Eq)]
+struct Process {
+    host: String,
+    number: u32,
+    since: u64,
+}
+
+/// What a mark says of this process as a writer.
+pub fn about(writer: &str) -> String {
+    let number = std::process::id();
+    format!("host {}, process {number} since {}, {writer}", host(), since(number).unwrap_or(0))
+}
+
+/// This host's own name, whatever the mount calls it.
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// When a process of this host started, in ticks since the host did.
+fn since(process: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in brackets, may hold anything.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+impl Process {
+    fn parse(who: &str) -> Option<Process> {
+        let mut fields = who.strip_prefix("host ")?.splitn(3, ", ");
+        let host = fields.next()?.to_string();
+        let (number, since) = fields.next()?.strip_prefix("process ")?.split_once(" since ")?;
+        Some(Process { host, number: number.parse().ok()?, since: since.parse().ok()? })
+    }
+
+    /// Known where it is of this host.
+    fn alive(&self) -> Alive {
+        match self.host == host() && self.since > 0 && since(std::process::id()).is_some() {
+            true if since(self.number) == Some(self.since) => Alive::Yes,
+            true => Alive::No,
+            false => Alive::Unknown,
+        }
+    }
+}
+
+/// Which index logs and data logs make up what the marks tell, and how far each counts.
+pub struct Logs {
+    /// Segments, and how many bytes of the index log and of the data log are published.
+    pub segments: Vec<(Source, u64, u64)>,
+    /// Segments to be scanned from this byte on, since nothing is published of them and nobody is known to write them.
+    pub tails: Vec<(Source, u64)>,
+}
+
+/// Which logs the marks tell of.
+pub fn logs(place: &Place, marks: &[Mark]) -> Result<(Logs, Vec<Unclean>)> {
+    let (mut logs, mut unclean) = (Logs { segments: Vec::new(), tails: Vec::new() }, Vec::new());
+    for mark in marks {
+        let segments = mark.published.map_or(0, |p| p.segments);
+        for k in 0..segments {
+            let whole = k + 1 < segments;
+            let p = mark.published.unwrap_or_default();
+            let (index, data) = if whole { (u64::MAX, u64::MAX) } else { (p.index, p.data) };
+            logs.segments.push((Source::of(&mark.home, k), index, data));
+        }
+        if mark.closed() || mark.open.is_none() {
+            // All that it wrote is published.
+            continue;
+        }
+        let (alive, who) = alive(place, mark)?;
+        if alive != Alive::Yes {
+            unclean.push(Unclean { session: mark.home.session, who, dead: alive == Alive::No });
+            let from = mark.published.map_or(0, |p| p.data);
+            let first = segments.saturating_sub(1);
+            logs.tails.push((Source::of(&mark.home, first), if segments > 0 { from } else { 0 }));
+        }
+    }
+    Ok((logs, unclean))
+}
+
+/// What takes the entries of a container's index.
+pub fn builder(place: &Place, options: &Options, part: Part) -> Result<Build> {
+    Ok(match place.stamp.module {
+        Module::Flat | Module::Pattern => Build::new(Box::new(Gather::default())),
+        Module::Distributed => Build::new(Box::new(OnDisk::new(&options.index_folder, options.index_cache, part)?)),
+    })
+}
+
+/// The snapshot that covers exactly these marks, where there is one that can be read.
+fn snapshot(place: &Place, marks: &[Mark], beside: &[String]) -> Option<Fragment> {
+    let covers = snapshot::covers(marks)?;
+    let name = snapshot::name(&covers);
+    if !beside.contains(&name) {
+        return None;
+    }
+    // A damaged one is no loss: the index logs say the same.
+    let bytes = place.first().read_all(&format!("{}/{name}", place.marks())).ok()?;
+    let snapshot = Snapshot::decode(&bytes).ok()?;
+    (snapshot.container == place.stamp.container && snapshot.covers == covers).then_some(snapshot.index)
+}
+
+/// The index of what was gathered elsewhere.
+pub fn joined(place: &Place, options: &Options, fragment: &Fragment, part: Part) -> Result<Merged> {
+    let mut build = builder(place, options, part)?;
+    add_fragment(fragment, &mut build)?;
+    build.finish()
+}
+
+fn add_fragment(fragment: &Fragment, build: &mut Build) -> Result<()> {
+    for (source, _, entries) in &fragment.logs {
+        let number = build.source(source);
+        entries.iter().try_for_each(|entry| build.add(number, entry))?;
+    }
+    Ok(())
+}
+
+/// What the index logs of these sessions say; all of them are closed.
+pub fn gathered(place: &Place, marks: &[Mark]) -> Result<Fragment> {
+    let (logs, unclean) = logs(place, marks)?;
+    if let Some(unclean) = unclean.first() {
+        return Err(unclean.error(0));
+    }
+    let mut fragment = Fragment::default();
+    for (source, index, data) in &logs.segments {
+        let mut entries = Vec::new();
+        let to = entries_of(place, source, *index, *data, &mut entries)?;
+        fragment.logs.push((source.clone(), to, entries));
+    }
+    Ok(fragment)
+}
+
+/// The index of all that the marks tell of, and of what local sessions hold.
+///
+/// - `beside`: names beside the marks, among which a snapshot may be.
+pub fn merged(
+    place: &Place,
+    options: &Options,
+    marks: &[Mark],
+    beside: &[String],
+    views: &[View],
+) -> Result<(Merged, Vec<Unclean>)> {
+    let mut build = builder(place, options, Part::ALL)?;
+    let (mut logs, unclean) = logs(place, marks)?;
+    if let Some(snapshot) = snapshot(place, marks, beside) {
+        logs.segments.clear();
+        add_fragment(&snapshot, &mut build)?;
+    }
+    for (source, index, data) in &logs.segments {
+        add_segment(place, source, *index, *data, &mut build)?;
+    }
+    for (source, from) in &logs.tails {
+        add_tail(place, source, *from, &mut build)?;
+    }
+    for view in views {
+        for (source, end) in &view.logs {
+            add_segment(place, source, *end, u64::MAX, &mut build)?;
+        }
+        let number = build.source(&view.source);
+        for entry in &view.held {
+            build.add(number, entry)?;
+        }
+    }
+    Ok((build.finish()?, unclean))
+}
+
+/// Opens a log; `None` where it is missing.
+pub fn open(place: &Place, source: &Source, which: Which) -> Result<Option<Box<dyn ReadObject>>> {
+    let name = name(place, source, which);
+    match place.store(source.store)?.open_read(&name) {
+        Ok(object) => Ok(Some(object)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// The name of a log on its store.
+pub fn name(place: &Place, source: &Source, which: Which) -> String {
+    match which {
+        Which::Data => place.data(&source.home(), source.segment),
+        Which::Index => place.index(&source.home(), source.segment),
+    }
+}
+
+/// A log that is gone.
+pub fn lost(place: &Place, source: &Source, which: Which) -> Error {
+    let store = place.store(source.store).map_or_else(|_| "?".into(), |store| store.describe());
+    let which = if which == Which::Data { "data log" } else { "index log and data log" };
+    let what = format!("backing store {store} (number {} of this container) has lost a {which}", source.store);
+    Error::new(ErrorKind::Io, what).in_object(place.shown(source))
+}
+
+/// Adds what a segment's index log says, or else what its data log does.
+fn add_segment(place: &Place, source: &Source, index: u64, data: u64, build: &mut Build) -> Result<()> {
+    let mut entries = Vec::new();
+    entries_of(place, source, index, data, &mut entries)?;
+    let number = build.source(source);
+    entries.iter().try_for_each(|entry| build.add(number, entry))
+}
+
+/// The entries of a segment as published: of its index log or, where that is missing or damaged, of its data log. Returns how
+/// far of the data log they cover.
+///
+/// # Errors
+/// What is wrong where neither tells all of it.
+fn entries_of(place: &Place, source: &Source, index: u64, data: u64, out: &mut Vec<Entry>) -> Result<u64> {
+    let damaged = |e: &Error| matches!(e.kind(), ErrorKind::Torn | ErrorKind::Corrupt);
+    if let Some(object) = open(place, source, Which::Index)? {
+        let end = if index == u64::MAX { object.length()? } else { index };
+        let told = scan::index_log(place, source, &*object, end, |entry| {
+            out.push(entry);
+            Ok(())
+        });
+        match told {
+            Ok(covered) if data == u64::MAX || covered >= data => return Ok(covered),
+            // It ends early, or is damaged: the data log tells.
+            Ok(_) => {}
+            Err(e) if damaged(&e) => {}
+            Err(e) => return Err(e.in_object(place.shown(source))),
+        }
+    }
+    out.clear();
+    let Some(object) = open(place, source, Which::Data)? else { return Err(lost(place, source, Which::Index)) };
+    let end = if data == u64::MAX { object.length()? } else { data };
+    let scanned = scan::data_log(place, source, &*object, 0, end, false, |record| {
+        out.extend(scan::entry_of(record));
+        Ok(())
+    })?;
+    let whole = if data == u64::MAX { scanned.ended } else { scanned.whole >= data };
+    if whole {
+        return Ok(scanned.whole);
+    }
+    let mut torn = Error::new(ErrorKind::Torn, "neither the index log nor the data log of a writer is whole");
+    if let Some(e) = scanned.torn {
+        torn = torn.caused_by(e);
+    }
+    Err(torn.in_object(place.shown(source)).at_byte(scanned.whole))
+}
+
+/// Adds what the data logs hold behind what was published; a record that is not whole ends it.
+pub fn add_tail(place: &Place, source: &Source, from: u64, build: &mut Build) -> Result<()> {
+    let (mut source, mut from) = (source.clone(), from);
+    while let Some(object) = open(place, &source, Which::Data)? {
+        let end = object.length()?;
+        let number = build.source(&source);
+        if from < end {
+            let scanned = scan::data_log(place, &source, &*object, from, end, true, |record| {
+                scan::entry_of(record).map_or(Ok(()), |entry| build.add(number, &entry))
+            })?;
+            if !scanned.ended {
+                break;
+            }
+        }
+        source.segment += 1;
+        from = 0;
+    }
+    Ok(())
+}

@@ -1,0 +1,235 @@
+//! Marks: objects without bytes whose *names* say which sessions wrote a container, where their logs lie, how far they are
+//! published, by which clock, and where the file ends. One list of one folder tells the size of a closed file.
+//!
+//! ```text
+//! o-SESSION-WRITER-STORE-FOLDER-CRC                                            a session that began
+//! p-SESSION-WRITER-STORE-FOLDER-VERSION-SEGMENTS-DATA-INDEX-FIRST-LAST-END-CUTCLOCK-CUTLENGTH-BYTES-TIME-CRC   published so far
+//! c-... the same fields                                                         closed
+//! ```
+//!
+//! All fields are hexadecimal; CRC is the CRC-32C of the name before it, its `-` included. Of several marks of one session
+//! `c` wins over `p`, the higher version over the lower.
+
+use super::clock::Summary;
+use super::wire::crc32c;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Where a session's logs lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Home {
+    /// Unique in the container.
+    pub session: u64,
+    /// Who wrote.
+    pub writer: u32,
+    /// Which of the container's stores.
+    pub store: u8,
+    /// Which of the folders on it.
+    pub folder: u8,
+}
+
+/// How far a session is published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Published {
+    /// Counts up.
+    pub version: u64,
+    /// No more will come.
+    pub closed: bool,
+    /// Segments, all but the last of them closed.
+    pub segments: u32,
+    /// Bytes of the last data log.
+    pub data: u64,
+    /// Bytes of the last index log.
+    pub index: u64,
+    /// What was written, for sizes without an index.
+    pub summary: Summary,
+    /// Nanoseconds since 1970, of the writer's clock. Tells users, orders nothing.
+    pub time: u64,
+}
+
+/// One session as the marks tell it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// Where its logs are.
+    pub home: Home,
+    /// The name of the mark that says it began, where that is there.
+    pub open: Option<String>,
+    /// `None`: nothing was published.
+    pub published: Option<Published>,
+}
+
+impl Mark {
+    /// Whether its writer ended in order.
+    pub fn closed(&self) -> bool {
+        self.published.is_some_and(|p| p.closed)
+    }
+}
+
+/// The name that says a session began.
+pub fn open_name(home: Home) -> String {
+    with_crc(format!("o-{}", home_fields(home)))
+}
+
+/// The name that says how far a session is published.
+pub fn published_name(home: Home, p: &Published) -> String {
+    let s = &p.summary;
+    let letter = if p.closed { 'c' } else { 'p' };
+    let mut name = format!("{letter}-{}", home_fields(home));
+    let fields = [
+        p.version,
+        p.segments.into(),
+        p.data,
+        p.index,
+        s.first,
+        s.last,
+        s.end,
+        s.cut_clock,
+        s.cut_length,
+        s.bytes,
+        p.time,
+    ];
+    for field in fields {
+        let _ = write!(name, "-{field:x}");
+    }
+    with_crc(name)
+}
+
+fn home_fields(home: Home) -> String {
+    format!("{:016x}-{:x}-{:x}-{:x}", home.session, home.writer, home.store, home.folder)
+}
+
+fn with_crc(mut name: String) -> String {
+    name.push('-');
+    let crc = crc32c(name.as_bytes());
+    let _ = write!(name, "{crc:08x}");
+    name
+}
+
+/// What one name says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Said {
+    /// A session began.
+    Open(Home),
+    /// It is published so far.
+    Published(Home, Published),
+    /// Not about a session: left to others.
+    Other,
+}
+
+/// What the name of a mark says.
+///
+/// # Errors
+/// `Corrupt` for a name that begins as a mark of ours and is none.
+pub fn parse(name: &str) -> Result<Said> {
+    let kind = match name.as_bytes() {
+        [kind @ (b'o' | b'p' | b'c'), b'-', ..] => *kind,
+        _ => return Ok(Said::Other),
+    };
+    said(kind, name).ok_or_else(|| Error::new(ErrorKind::Corrupt, "the name of a mark is damaged").in_object(name))
+}
+
+fn said(kind: u8, name: &str) -> Option<Said> {
+    let at = name.rfind('-')? + 1;
+    if u32::from_str_radix(&name[at..], 16).ok()? != crc32c(&name.as_bytes()[..at]) {
+        return None;
+    }
+    let mut fields = name[2..at - 1].split('-').map(|field| u64::from_str_radix(field, 16).ok());
+    let mut next = || fields.next().flatten();
+    let home = Home {
+        session: next()?,
+        writer: u32::try_from(next()?).ok()?,
+        store: u8::try_from(next()?).ok()?,
+        folder: u8::try_from(next()?).ok()?,
+    };
+    if kind == b'o' {
+        return fields.next().is_none().then_some(Said::Open(home));
+    }
+    let published = Published {
+        version: next()?,
+        closed: kind == b'c',
+        segments: u32::try_from(next()?).ok()?,
+        data: next()?,
+        index: next()?,
+        summary: Summary {
+            first: next()?,
+            last: next()?,
+            end: next()?,
+            cut_clock: next()?,
+            cut_length: next()?,
+            bytes: next()?,
+        },
+        time: next()?,
+    };
+    fields.next().is_none().then_some(Said::Published(home, published))
+}
+
+/// All sessions that a list of names tells of, by session.
+pub fn read(names: &[String]) -> Result<Vec<Mark>> {
+    let mut marks: BTreeMap<u64, Mark> = BTreeMap::new();
+    for name in names {
+        let (home, published) = match parse(name)? {
+            Said::Open(home) => (home, None),
+            Said::Published(home, published) => (home, Some(published)),
+            Said::Other => continue,
+        };
+        let mark = marks.entry(home.session).or_insert(Mark { home, open: None, published: None });
+        match published {
+            None => mark.open = Some(name.clone()),
+            Some(p) if mark.published.is_none_or(|old| (old.closed, old.version) < (p.closed, p.version)) => {
+                mark.published = Some(p);
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(marks.into_values().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> (Home, Published) {
+        let home = Home { session: 7, writer: u32::MAX, store: 2, folder: 15 };
+        let summary = Summary { first: 3, last: 4, end: u64::MAX >> 1, cut_clock: 2, cut_length: 9, bytes: 1 << 40 };
+        let p =
+            Published { version: u64::MAX, closed: true, segments: 1, data: 5, index: 6, summary, time: u64::MAX >> 1 };
+        (home, p)
+    }
+
+    #[test]
+    fn what_a_name_says_comes_back_and_fits_a_name() {
+        let (home, p) = sample();
+        assert_eq!(parse(&open_name(home)).unwrap(), Said::Open(home));
+        assert_eq!(parse(&published_name(home, &p)).unwrap(), Said::Published(home, p));
+        assert!(published_name(home, &p).len() < 230, "{}", published_name(home, &p).len());
+    }
+
+    #[test]
+    fn a_changed_name_is_noticed() {
+        let (home, p) = sample();
+        for name in [open_name(home), published_name(home, &p)] {
+            for at in 2..name.len() {
+                let mut bytes = name.clone().into_bytes();
+                bytes[at] = if bytes[at] == b'1' { b'2' } else { b'1' };
+                let changed = String::from_utf8(bytes).unwrap();
+                assert!(parse(&changed).is_err(), "{changed}");
+            }
+            assert!(parse(&name[..name.len() - 9]).is_err());
+        }
+        assert_eq!(parse("x-something").unwrap(), Said::Other);
+    }
+
+    #[test]
+    fn closed_wins_over_published_and_late_over_early() {
+        let (home, closed) = sample();
+        let early = Published { version: 1, closed: false, ..closed };
+        let late = Published { version: 2, closed: false, ..closed };
+        let names = [&early, &late].map(|p| published_name(home, p));
+        assert_eq!(read(&names).unwrap()[0].published, Some(late));
+        let names = [published_name(home, &closed), open_name(home), published_name(home, &late)];
+        let marks = read(&names).unwrap();
+        assert_eq!((marks.len(), marks[0].published, marks[0].closed()), (1, Some(closed), true));
+        assert_eq!(marks[0].open, Some(open_name(home)));
+    }
+}

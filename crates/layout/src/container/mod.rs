@@ -1,0 +1,650 @@
+//! The container layout: a logical file is a folder of logs, one data log and one index log for each writer, over one or more
+//! stores. Programs write N to 1, stores see N to N.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | needs    | of each store: making new objects from front to back, reading ranges, lists that tell what just happened. No positional writes, no append after close, no rename |
+//! | writers  | each handle has logs of its own; nobody waits for anybody, no lock is taken |
+//! | overlaps | the later write wins by a logical clock ([`clock`]); wall clocks order nothing |
+//! | promises | close-to-open between processes, POSIX within one: `docs/consistency.md` |
+//! | a name   | is a small object, the stamp; renames and removals touch no log |
+//! | cost     | a writer session: three marks, one folder, two logs; a write: a copy into the buffer |
+//! | memory   | a handle that writes: its buffer; a file that is read: its index ([`index`]) |
+//! | a writer that dies | is noticed: what it synced is read, what is missing is an error and never zeros; [`tools::repair`] accepts what is there |
+//!
+//! The bytes are described in `docs/format/container.md`.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`stamp`] | what stands under a file's name, what a store is known by |
+//! | [`marks`] | names that tell which sessions wrote, and how far |
+//! | [`clock`] | the order of writes, the length of a file |
+//! | [`record`] | data logs |
+//! | [`index`] | index logs, and the index of an open file |
+//! | [`attributes`] | mode, owner, times, extended attributes |
+//! | [`snapshot`] | the index of a whole container in one object |
+//! | [`parallel`] | opening a file by many ranks, each reading some of the index logs |
+//! | [`tools`] | map, flatten, compact, check, repair |
+//!
+//! Sources: Bent et al., SC 2009 (PLFS: a log for each writer); Cranor, Polte, Gibson, PDSW 2013 (containers over stores).
+//! Differs: data logs tell where their bytes belong; nothing is ordered by wall clocks; names are objects of their own.
+
+use crate::{
+    Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno, wire,
+};
+use attributes::Kept;
+use file::{File, Reader, Writer};
+use index::Module;
+use place::{HIDDEN, Place, Stores, fresh, now, put_new, remove_if_there};
+use rustix::io::Errno;
+use stamp::Stamp;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use thalweg_store::{ListConsistency, Rename, Store, StoreExt, name};
+use thalweg_types::{Error, ErrorKind, Result};
+
+pub mod attributes;
+pub mod clock;
+mod file;
+pub mod index;
+mod load;
+pub mod marks;
+pub mod parallel;
+mod place;
+pub mod record;
+mod scan;
+mod session;
+pub mod snapshot;
+pub mod stamp;
+pub mod tools;
+
+/// Where the attributes of a folder are kept that the store keeps none of.
+const OF_FOLDER: &str = ".thalweg.folder";
+/// How long a name without bytes is waited for: another process is making it.
+const PATIENCE: Duration = Duration::from_millis(2000);
+/// Links followed before one is taken for a circle.
+const MOST_LINKS: usize = 40;
+
+/// How containers of a mount are made and opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Index module of new containers; others keep theirs. Default `pattern`.
+    pub module: Module,
+    /// Bytes that a handle gathers before it writes them. Default 4 MiB.
+    pub buffer: usize,
+    /// Folders of logs on each store, of new containers. Default 16.
+    pub folders: u8,
+    /// Longest data log, in bytes. Default 1 TiB, or what the store takes.
+    pub segment: u64,
+    /// Name of this host, which with the writer's number decides where logs lie.
+    pub host: String,
+    /// Where `distributed` keeps the index of an open file: a folder of this host's own disk. Default the system's
+    /// temporary folder.
+    pub index_folder: PathBuf,
+    /// Bytes of memory that `distributed` may use for each open file. Default 4 MiB.
+    pub index_cache: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            module: Module::Pattern,
+            buffer: 4 << 20,
+            folders: 16,
+            segment: 1 << 40,
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            index_folder: std::env::temp_dir(),
+            index_cache: 4 << 20,
+        }
+    }
+}
+
+/// Files as containers. See the module's page.
+pub struct Container {
+    stores: Arc<Stores>,
+    options: Arc<Options>,
+    files: Mutex<HashMap<u128, Weak<File>>>,
+}
+
+/// What stands under a name.
+enum Found {
+    File(Stamp),
+    Link(String),
+}
+
+impl Container {
+    /// Over these stores; the first holds names, marks and attributes.
+    ///
+    /// # Errors
+    /// `Config` names a store that cannot do what is needed, and what that is.
+    pub fn new(stores: Vec<Arc<dyn Store>>, options: Options) -> Result<Container> {
+        let refuse = |what: String| Err(Error::new(ErrorKind::Config, what));
+        if stores.is_empty() || stores.len() > 255 {
+            return refuse(format!("layout \"container\" lies on 1 to 255 stores, not on {}", stores.len()));
+        }
+        if options.folders == 0 {
+            return refuse("layout \"container\" needs at least one folder of logs on each store".into());
+        }
+        for store in &stores {
+            if store.capability().list != ListConsistency::Strong {
+                return refuse(format!(
+                    "layout \"container\" cannot lie on store {}: it needs lists that tell what just happened, which the store lacks",
+                    store.describe()
+                ));
+            }
+        }
+        Ok(Container { stores: Arc::new(Stores::new(stores)), options: Arc::new(options), files: Mutex::default() })
+    }
+
+    fn first(&self) -> &Arc<dyn Store> {
+        self.stores.first()
+    }
+
+    /// The name as the store has it.
+    fn inside(&self, path: &str, what: &str) -> Result<String> {
+        let inside = name::relative(path)
+            .map_err(|e| Error::new(e.kind(), format!("cannot {what}")).caused_by(e).in_object(path))?;
+        if inside == HIDDEN || inside.starts_with(&format!("{HIDDEN}/")) || name::last_part(&inside) == OF_FOLDER {
+            return Err(errno::failure(Errno::NOENT, what, path));
+        }
+        Ok(inside.into_owned())
+    }
+
+    /// What stands under a name. A name without bytes is waited for: somebody is making it.
+    fn found(&self, path: &str) -> Result<Found> {
+        let started = std::time::Instant::now();
+        loop {
+            let bytes = self.first().read_all(path)?;
+            if bytes.is_empty() && started.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(2));
+                continue;
+            }
+            if bytes.is_empty() {
+                let what = "the making of this file was interrupted; nothing was ever written to it";
+                return Err(Error::new(ErrorKind::Torn, what).in_object(path));
+            }
+            let stamp = Stamp::decode(&bytes).map_err(|e| e.in_object(path))?;
+            return Ok(match stamp.link {
+                Some(target) => Found::Link(target),
+                None => Found::File(stamp),
+            });
+        }
+    }
+
+    /// The file under a name, links followed, and the name it has.
+    fn follow(&self, path: &str) -> Result<(String, Stamp)> {
+        let mut path = path.to_string();
+        for _ in 0..MOST_LINKS {
+            match self.found(&path)? {
+                Found::File(stamp) => return Ok((path, stamp)),
+                Found::Link(target) => path = beside(&path, &target)?,
+            }
+        }
+        Err(errno::failure(Errno::LOOP, "open", &path))
+    }
+
+    /// A container, as this process has it open.
+    fn file(&self, stamp: Stamp) -> Arc<File> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = stamp.container;
+        if let Some(file) = files.get(&number).and_then(Weak::upgrade) {
+            return file;
+        }
+        let place = Arc::new(Place::new(stamp, self.stores.clone()));
+        let file = Arc::new(File::new(place, self.options.clone()));
+        files.retain(|_, file| file.strong_count() > 0);
+        files.insert(number, Arc::downgrade(&file));
+        file
+    }
+
+    /// A file by its name, looked at.
+    fn look(&self, path: &str) -> Result<Arc<File>> {
+        let mut last = None;
+        loop {
+            let (path, stamp) = self.follow(path)?;
+            let number = stamp.container;
+            let file = self.file(stamp);
+            match file.look() {
+                Ok(()) => return Ok(file),
+                // Replaced or removed since its stamp was read, which is read again; unless that still says the same.
+                Err(e) if e.kind() == ErrorKind::Io && last != Some(number) => last = Some(number),
+                Err(e) => return Err(e.in_object(path)),
+            }
+        }
+    }
+
+    fn stamp(&self, link: Option<&str>) -> Result<Stamp> {
+        let container = u128::from(fresh()) << 64 | u128::from(fresh());
+        Ok(Stamp {
+            container,
+            module: self.options.module,
+            folders: self.options.folders,
+            mode: 0o644,
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            made: now(),
+            stores: self.stores.identities()?,
+            link: link.map(str::to_string),
+        })
+    }
+
+    /// Makes a file: the container first, then its name. `AlreadyExists` where another was faster.
+    fn make(&self, path: &str, torn: bool) -> Result<Stamp> {
+        let above = name::folder_of(path);
+        if !above.is_empty() {
+            let about = self.first().stat(above);
+            let about = about.map_err(|e| Error::new(e.kind(), "cannot make").caused_by(e).in_object(path))?;
+            if !about.is_folder {
+                return Err(errno::failure(Errno::NOTDIR, "make", path));
+            }
+        }
+        let stamp = self.stamp(None)?;
+        let (folder, bytes) = (place::folder(stamp.container), stamp.encode());
+        self.first().make_folder(&format!("{folder}/m"))?;
+        put_new(&**self.first(), &format!("{folder}/stamp"), &bytes)?;
+        let named = match torn {
+            false => put_new(&**self.first(), path, &bytes),
+            true => self.first().write_all(path, &bytes),
+        };
+        if let Err(e) = named {
+            let _ = file::remove_container(&Place::new(stamp, self.stores.clone()));
+            return Err(e);
+        }
+        Ok(stamp)
+    }
+
+    fn open_or_make(&self, path: &str, how: OpenWrite) -> Result<(Arc<File>, bool)> {
+        // Another may remove it between a look and the next.
+        for _ in 0..100 {
+            match self.look(path) {
+                Ok(_) if how == OpenWrite::New => return Err(errno::failure(Errno::EXIST, "make", path)),
+                Ok(file) => return Ok((file, false)),
+                Err(e) if how == OpenWrite::Existing => return Err(e),
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Torn) => {
+                    let torn = e.kind() == ErrorKind::Torn && self.first().stat(path).is_ok_and(|s| s.length == 0);
+                    if e.kind() == ErrorKind::Torn && !torn {
+                        return Err(e);
+                    }
+                    match self.make(path, torn) {
+                        Ok(stamp) => {
+                            let file = self.file(stamp);
+                            file.look()?;
+                            return Ok((file, true));
+                        }
+                        Err(e) if e.kind() == ErrorKind::AlreadyExists && how != OpenWrite::New => {}
+                        Err(e) => return Err(e),
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Err(Error::new(ErrorKind::Io, "cannot open: the file is made and removed all the time").in_object(path))
+    }
+
+    /// The container that loses a name, where that is its last one.
+    fn last_name(&self, path: &str) -> Option<Stamp> {
+        match self.found(path) {
+            Ok(Found::File(stamp)) if self.names(path) <= 1 => Some(stamp),
+            _ => None,
+        }
+    }
+
+    fn names(&self, path: &str) -> u64 {
+        match self.first().capability().attributes {
+            true => self.first().attributes(path).map_or(1, |a| a.links),
+            false => 1,
+        }
+    }
+
+    /// Gives a container up: at once, or with the last handle that this process has of it.
+    fn give_up(&self, stamp: Stamp) {
+        // Dropped here, where nobody else holds it.
+        self.file(stamp).unlink();
+    }
+
+    fn kept(&self, file: &File) -> Result<(Kept, Option<(u64, u64)>)> {
+        let newest = file.beside().iter().filter_map(|name| attributes::parse(name)).max();
+        let Some((version, number)) = newest else { return Ok((Kept::of(&file.place.stamp), None)) };
+        let name = format!("{}/{}", file.place.marks(), attributes::name(version, number));
+        let kept =
+            self.first().read_all(&name).and_then(|bytes| Kept::decode(&bytes)).map_err(|e| e.in_object(name))?;
+        Ok((kept, newest))
+    }
+
+    fn keep(&self, file: &File, kept: &Kept, old: Option<(u64, u64)>) -> Result<()> {
+        let folder = file.place.marks();
+        let name = attributes::name(old.map_or(1, |(version, _)| version + 1), fresh());
+        put_new(&**self.first(), &format!("{folder}/{name}"), &kept.encode())?;
+        if let Some((version, number)) = old {
+            remove_if_there(&**self.first(), &format!("{folder}/{}", attributes::name(version, number)))?;
+        }
+        file.look()
+    }
+
+    /// Changes what is kept of a file or folder.
+    fn change(&self, path: &str, what: &str, change: impl Fn(&mut Kept) -> Result<()>) -> Result<()> {
+        let path = self.inside(path, what)?;
+        if self.first().stat(&path)?.is_folder {
+            let name = of_folder(&path);
+            let mut kept = self.kept_of_folder(&path)?;
+            change(&mut kept)?;
+            return self.first().write_all(&name, &kept.encode());
+        }
+        let file = self.look(&path)?;
+        let (mut kept, old) = self.kept(&file)?;
+        change(&mut kept)?;
+        self.keep(&file, &kept, old).map_err(|e| e.in_object(path))
+    }
+
+    fn kept_of_folder(&self, path: &str) -> Result<Kept> {
+        match self.first().read_all(&of_folder(path)) {
+            Ok(bytes) => Kept::decode(&bytes).map_err(|e| e.in_object(of_folder(path))),
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+                Ok(Kept::new(0o755, uid, gid, 0))
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// What is kept of a file or folder.
+    fn kept_of(&self, path: &str, what: &str) -> Result<Kept> {
+        let path = self.inside(path, what)?;
+        match self.first().stat(&path)?.is_folder {
+            true => self.kept_of_folder(&path),
+            false => Ok(self.kept(&*self.look(&path)?)?.0),
+        }
+    }
+
+    /// Whether the first store itself keeps what is asked about a name: folders and links, where it keeps attributes.
+    fn stores_own(&self, path: &str) -> Result<bool> {
+        if !self.first().capability().attributes {
+            return Ok(false);
+        }
+        Ok(self.first().attributes(&self.inside(path, "look at")?)?.kind != Kind::File)
+    }
+}
+
+fn of_folder(folder: &str) -> String {
+    if folder.is_empty() { OF_FOLDER.into() } else { format!("{folder}/{OF_FOLDER}") }
+}
+
+/// Where a link at `path` leads.
+fn beside(path: &str, target: &str) -> Result<String> {
+    if target.starts_with('/') {
+        let what = "follow a link to an absolute name, which a layout cannot know,";
+        return Err(errno::failure(Errno::NOENT, what, path));
+    }
+    let mut parts: Vec<&str> = name::folder_of(path).split('/').filter(|p| !p.is_empty()).collect();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.pop().is_none() => return Err(errno::failure(Errno::NOENT, "follow a link", path)),
+            ".." => {}
+            part => parts.push(part),
+        }
+    }
+    Ok(parts.join("/"))
+}
+
+impl Layout for Container {
+    fn concrete(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
+    }
+
+    fn describe(&self) -> String {
+        let stores: Vec<String> = self.stores.all().map(|store| store.describe()).collect();
+        format!("container over {}", stores.join(", "))
+    }
+
+    fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
+        let path = self.inside(path, "open")?;
+        let (file, made) = self.open_or_make(&path, how)?;
+        let handle = Writer::new(file, writer.0, &path);
+        if how == OpenWrite::Replace && !made {
+            handle.truncate(0)?;
+            handle.file.drop_dead().map_err(|e| e.in_object(path.clone()))?;
+        }
+        Ok(Box::new(handle))
+    }
+
+    fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
+        let path = self.inside(path, "open")?;
+        let file = self.look(&path)?;
+        Ok(Box::new(Reader { file, path }))
+    }
+
+    fn stat(&self, path: &str) -> Result<Stat> {
+        let path = self.inside(path, "stat")?;
+        let about = self.first().stat(&path)?;
+        if about.is_folder {
+            return Ok(about);
+        }
+        let file = match self.look(&path) {
+            Err(e) if e.kind() == ErrorKind::Torn && about.length == 0 => return Ok(about),
+            file => file?,
+        };
+        let length = file.length().map_err(|e| e.in_object(path))?;
+        let number = file.place.stamp.container;
+        Ok(Stat { length, is_folder: false, identity: (number >> 64) as u64 ^ number as u64 })
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let folder = self.inside(folder, "list")?;
+        let mut names = self.first().list(&folder)?;
+        names.retain(|name| name != OF_FOLDER && !(folder.is_empty() && name == HIDDEN));
+        Ok(names)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let (from, to) = (self.inside(from, "rename")?, self.inside(to, "rename to")?);
+        let about = self.first().stat(&from)?;
+        if from == to {
+            return Ok(());
+        }
+        if about.is_folder {
+            // An empty folder gives way, also one of which only attributes are kept.
+            if self.first().list(&to).is_ok_and(|names| names == [OF_FOLDER]) {
+                remove_if_there(&**self.first(), &of_folder(&to))?;
+            }
+            return match self.first().capability().rename_folder {
+                true => self.first().rename(&from, &to),
+                false => Err(thalweg_store::unsupported(&self.first().describe(), "rename a folder", &from)),
+            };
+        }
+        let lost = self.last_name(&to);
+        match self.first().capability().rename {
+            Rename::None => {
+                let bytes = self.first().read_all(&from)?;
+                self.first().write_all(&to, &bytes)?;
+                self.first().remove(&from)?;
+            }
+            _ => self.first().rename(&from, &to)?,
+        }
+        lost.into_iter().for_each(|stamp| self.give_up(stamp));
+        Ok(())
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        let path = self.inside(path, "remove")?;
+        if self.stores_own(&path)? {
+            return self.first().remove(&path);
+        }
+        if self.first().stat(&path)?.is_folder {
+            if !path.is_empty() && self.first().list(&path)? == [OF_FOLDER] {
+                remove_if_there(&**self.first(), &of_folder(&path))?;
+            }
+            return self.first().remove(&path);
+        }
+        let lost = self.last_name(&path);
+        self.first().remove(&path)?;
+        lost.into_iter().for_each(|stamp| self.give_up(stamp));
+        Ok(())
+    }
+
+    fn make_folder(&self, path: &str) -> Result<()> {
+        self.first().make_folder(&self.inside(path, "make folder")?)
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        self.first().sync_folder(&self.inside(folder, "sync folder")?)
+    }
+
+    fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
+        let path = self.inside(path, "make folder")?;
+        self.first().make_one_folder(&path, mode)?;
+        if !self.first().capability().attributes {
+            let mut kept = self.kept_of_folder(&path)?;
+            kept.change(
+                &Change { mode: Some(mode), mtime: Some(attributes::time(now() as i64)), ..Change::default() },
+                now(),
+            );
+            self.first().write_all(&of_folder(&path), &kept.encode())?;
+        }
+        Ok(())
+    }
+
+    fn attributes(&self, path: &str) -> Result<Attributes> {
+        if self.stores_own(path)? {
+            return self.first().attributes(&self.inside(path, "look at")?);
+        }
+        let inside = self.inside(path, "look at")?;
+        let about = self.first().stat(&inside)?;
+        let (kind, length, kept, mtime, links, identity) = if about.is_folder {
+            let kept = self.kept_of_folder(&inside)?;
+            let mtime = kept.mtime;
+            (Kind::Folder, 0, kept, mtime, 1, about.identity)
+        } else {
+            match self.found(&inside)? {
+                Found::Link(target) => {
+                    let stamp = Stamp::decode(&self.first().read_all(&inside)?)?;
+                    let kept = Kept { mode: 0o777, ..Kept::of(&stamp) };
+                    let mtime = kept.mtime;
+                    (Kind::Link, target.len() as u64, kept, mtime, 1, about.identity)
+                }
+                Found::File(_) => {
+                    let (about, file) = (self.stat(&inside)?, self.look(&inside)?);
+                    let (kept, _) = self.kept(&file)?;
+                    let mtime = kept.written(file.written());
+                    (Kind::File, about.length, kept, mtime, self.names(&inside), about.identity)
+                }
+            }
+        };
+        let ctime = i64::try_from(kept.ctime).unwrap_or(i64::MAX).max(if kept.mtime == mtime { 0 } else { mtime });
+        Ok(Attributes {
+            kind,
+            length,
+            mode: kept.mode,
+            uid: kept.uid,
+            gid: kept.gid,
+            atime: attributes::time(kept.atime),
+            mtime: attributes::time(mtime),
+            ctime: attributes::time(ctime),
+            links,
+            identity,
+        })
+    }
+
+    fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
+        match self.stores_own(path)? {
+            true => self.first().set_attributes(&self.inside(path, "change")?, change),
+            false => self.change(path, "change", |kept| {
+                kept.change(change, now());
+                Ok(())
+            }),
+        }
+    }
+
+    fn truncate(&self, path: &str, length: u64) -> Result<()> {
+        let path = self.inside(path, "truncate")?;
+        let handle = Box::new(Writer::new(self.look(&path)?, 0, &path));
+        handle.truncate(length)?;
+        handle.close()
+    }
+
+    fn make_link(&self, target: &str, path: &str) -> Result<()> {
+        let path = self.inside(path, "make a link")?;
+        match self.first().capability().attributes {
+            true => self.first().make_link(target, &path),
+            false => put_new(&**self.first(), &path, &self.stamp(Some(target))?.encode()),
+        }
+    }
+
+    fn read_link(&self, path: &str) -> Result<String> {
+        let path = self.inside(path, "read a link")?;
+        if self.first().capability().attributes {
+            return self.first().read_link(&path);
+        }
+        if self.first().stat(&path)?.is_folder {
+            return Err(errno::failure(Errno::INVAL, "read a link", &path));
+        }
+        match self.found(&path)? {
+            Found::Link(target) => Ok(target),
+            Found::File(_) => Err(errno::failure(Errno::INVAL, "read a link", &path)),
+        }
+    }
+
+    fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
+        // A second name for the stamp is one for the file.
+        self.first().make_hard_link(&self.inside(from, "link")?, &self.inside(to, "link to")?)
+    }
+
+    fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
+        match self.stores_own(path)? {
+            true => self.first().xattr(&self.inside(path, "look at")?, key),
+            false => Ok(self.kept_of(path, "look at")?.xattrs.remove(key)),
+        }
+    }
+
+    fn xattr_set(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
+        if self.stores_own(path)? {
+            return self.first().set_xattr(&self.inside(path, "change")?, key, value, how);
+        }
+        self.change(path, "set an extended attribute", |kept| {
+            match (how, kept.xattrs.contains_key(key)) {
+                (SetXattr::New, true) => return Err(errno::failure(Errno::EXIST, "set an extended attribute", path)),
+                (SetXattr::Existing, false) => {
+                    return Err(errno::failure(Errno::NODATA, "set an extended attribute", path));
+                }
+                _ => {}
+            }
+            kept.xattrs.insert(key.into(), value.into());
+            kept.ctime = now();
+            Ok(())
+        })
+    }
+
+    fn xattr_list(&self, path: &str) -> Result<Vec<String>> {
+        match self.stores_own(path)? {
+            true => self.first().list_xattrs(&self.inside(path, "look at")?),
+            false => Ok(self.kept_of(path, "look at")?.xattrs.into_keys().collect()),
+        }
+    }
+
+    fn xattr_remove(&self, path: &str, key: &str) -> Result<()> {
+        if self.stores_own(path)? {
+            return self.first().remove_xattr(&self.inside(path, "change")?, key);
+        }
+        self.change(path, "remove an extended attribute", |kept| match kept.xattrs.remove(key) {
+            Some(_) => {
+                kept.ctime = now();
+                Ok(())
+            }
+            None => Err(errno::failure(Errno::NODATA, "remove an extended attribute", path)),
+        })
+    }
+
+    fn space(&self, path: &str) -> Result<Space> {
+        let _ = path;
+        let mut all = self.first().space("")?;
+        for store in self.stores.all().skip(1) {
+            let more = store.space("")?;
+            all.bytes += more.bytes;
+            all.free += more.free;
+            all.available += more.available;
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,198 @@
+//! Reading logs from front to back: index logs block by block, data logs record by record where an index log is missing,
+//! torn or behind.
+
+use super::index::Source;
+use super::index::block::{self, BLOCK_HEADER, Entry};
+use super::index::run::Run;
+use super::place::Place;
+use super::record::{Kind, Log, RECORD_HEADER, Record, SEGMENT_HEADER, Segment};
+use super::wire::Crc32c;
+use thalweg_store::ReadObject;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Bytes fetched at a time.
+const WINDOW: u64 = 256 << 10;
+
+/// Bytes of an object, fetched a window at a time.
+struct Window<'a> {
+    object: &'a dyn ReadObject,
+    end: u64,
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Window<'a> {
+    fn new(object: &'a dyn ReadObject, end: u64) -> Window<'a> {
+        Window { object, end, at: 0, bytes: Vec::new() }
+    }
+
+    /// Bytes `at..at + count`.
+    ///
+    /// # Errors
+    /// `Torn` where the object ends before.
+    fn take(&mut self, at: u64, count: u64) -> Result<&[u8]> {
+        let held = self.at..self.at + self.bytes.len() as u64;
+        if at < held.start || at + count > held.end {
+            if count > self.end.saturating_sub(at) {
+                return Err(Error::new(ErrorKind::Torn, "the log ends early").at_byte(self.end));
+            }
+            let length = (self.end - at).min(WINDOW.max(count));
+            self.bytes.clear();
+            let no_memory = |_| Error::new(ErrorKind::NoMemory, format!("cannot hold {length} bytes"));
+            self.bytes.try_reserve(length as usize).map_err(no_memory)?;
+            self.bytes.resize(length as usize, 0);
+            self.at = at;
+            let got = self.object.read_at(at, &mut self.bytes)?;
+            self.bytes.truncate(got);
+            if (got as u64) < count {
+                return Err(Error::new(ErrorKind::Torn, "the log ends early").at_byte(at + got as u64));
+            }
+        }
+        let within = (at - self.at) as usize;
+        Ok(&self.bytes[within..within + count as usize])
+    }
+}
+
+fn check_head(place: &Place, source: &Source, log: Log, bytes: &[u8]) -> Result<()> {
+    let found = Segment::decode(log, bytes)?;
+    let expected = Segment {
+        container: place.stamp.container,
+        session: source.session,
+        writer: source.writer,
+        number: source.segment,
+    };
+    match found == expected {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::Corrupt, "this is the log of another segment").at_byte(0)),
+    }
+}
+
+/// Tells all entries of an index log up to byte `end`. Returns how far of the data log they cover.
+pub fn index_log(
+    place: &Place,
+    source: &Source,
+    object: &dyn ReadObject,
+    end: u64,
+    mut tell: impl FnMut(Entry) -> Result<()>,
+) -> Result<u64> {
+    let mut window = Window::new(object, end);
+    check_head(place, source, Log::Index, window.take(0, SEGMENT_HEADER)?)?;
+    let (mut at, mut covered) = (SEGMENT_HEADER, SEGMENT_HEADER);
+    while at < end {
+        let head = block::decode_head(window.take(at, BLOCK_HEADER)?).map_err(|e| e.shifted(at))?;
+        if head.session != source.session || head.from > covered {
+            return Err(Error::new(ErrorKind::Corrupt, "a block that does not follow the one before").at_byte(at));
+        }
+        at += BLOCK_HEADER;
+        block::decode(&head, window.take(at, head.length)?, &mut tell).map_err(|e| e.shifted(at))?;
+        at += head.length;
+        covered = covered.max(head.to);
+    }
+    Ok(covered)
+}
+
+/// How a scan of a data log ended.
+#[derive(Debug)]
+pub struct Scanned {
+    /// End of the last whole record.
+    pub whole: u64,
+    /// The log was closed.
+    pub ended: bool,
+    /// Why it stopped before the end of the object.
+    pub torn: Option<Error>,
+}
+
+/// Tells each record of a data log from byte `from` (0: its head is checked) to byte `end`.
+///
+/// - `verify`: payloads are read and checked; the first one that is damaged ends the scan.
+///
+/// # Errors
+/// Those of the store, and of `tell`. Damage is no error: it ends the scan.
+pub fn data_log(
+    place: &Place,
+    source: &Source,
+    object: &dyn ReadObject,
+    from: u64,
+    end: u64,
+    verify: bool,
+    mut tell: impl FnMut(&Record) -> Result<()>,
+) -> Result<Scanned> {
+    let damage = |e: &Error| matches!(e.kind(), ErrorKind::Torn | ErrorKind::Corrupt | ErrorKind::Unsupported);
+    let mut window = Window::new(object, end);
+    let mut at = from;
+    if from < SEGMENT_HEADER {
+        at = SEGMENT_HEADER;
+        if let Err(e) = window.take(0, SEGMENT_HEADER).and_then(|head| check_head(place, source, Log::Data, head)) {
+            return if damage(&e) { Ok(Scanned { whole: 0, ended: false, torn: Some(e) }) } else { Err(e) };
+        }
+    }
+    while at < end {
+        let next = window.take(at, RECORD_HEADER).and_then(|bytes| Record::decode(bytes, at));
+        let record = match next {
+            Ok(record) => record,
+            Err(e) if damage(&e) => return Ok(Scanned { whole: at, ended: false, torn: Some(e) }),
+            Err(e) => return Err(e),
+        };
+        let behind = at + RECORD_HEADER + record.payload();
+        let whole = if behind > end {
+            Err(Error::new(ErrorKind::Torn, "the log ends within a record").at_byte(end))
+        } else if verify {
+            check_payload(&mut window, &record)
+        } else {
+            Ok(())
+        };
+        match whole {
+            Ok(()) => {}
+            Err(e) if damage(&e) => return Ok(Scanned { whole: at, ended: false, torn: Some(e) }),
+            Err(e) => return Err(e),
+        }
+        at = behind;
+        if record.kind == Kind::End {
+            return Ok(Scanned { whole: at, ended: true, torn: None });
+        }
+        tell(&record)?;
+    }
+    Ok(Scanned { whole: at, ended: false, torn: None })
+}
+
+/// Whether the bytes of a record match their checksum.
+///
+/// # Errors
+/// Those of the store.
+pub fn is_intact(object: &dyn ReadObject, record: &Record) -> Result<bool> {
+    let mut window = Window::new(object, record.at + RECORD_HEADER + record.payload());
+    match check_payload(&mut window, record) {
+        Ok(()) => Ok(true),
+        Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Torn) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+fn check_payload(window: &mut Window<'_>, record: &Record) -> Result<()> {
+    let (mut crc, mut at, mut left) = (Crc32c::new(), record.at + RECORD_HEADER, record.payload());
+    while left > 0 {
+        let run = left.min(WINDOW);
+        crc.update(window.take(at, run)?);
+        (at, left) = (at + run, left - run);
+    }
+    match record.kind != Kind::Write || crc.finish() == record.crc {
+        true => Ok(()),
+        false => {
+            Err(Error::new(ErrorKind::Corrupt, "the bytes of a record do not match their checksum").at_byte(record.at))
+        }
+    }
+}
+
+/// The index entry of a record; `None` for one that says nothing about bytes.
+pub fn entry_of(record: &Record) -> Option<Entry> {
+    match record.kind {
+        Kind::Write if record.length > 0 => {
+            Some(Entry::Run(Run::one(record.clock, record.offset, record.length, record.at + RECORD_HEADER)))
+        }
+        Kind::Hole if record.length > 0 => {
+            Some(Entry::Run(Run { hole: true, ..Run::one(record.clock, record.offset, record.length, record.at) }))
+        }
+        Kind::Cut => Some(Entry::Cut { clock: record.clock, length: record.offset, log: record.at }),
+        _ => None,
+    }
+}

@@ -1,0 +1,523 @@
+//! A writer session: one handle's data log and index log, only ever extended at their ends.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | begins   | with the first write: a mark says so before any byte is taken, so that a death is noticed. Where nobody can tell whether a process lives, the mark goes with each sync and comes with the next write |
+//! | a write  | goes to a buffer (`buffer`, bytes); the one that finds no room goes to the data log with all that waits. Writes behind each other become one record |
+//! | segments | one data log and one index log; the next one begins where a store shows bytes only once they are closed, and where an object would grow too long. None is opened again |
+//! | published | by `sync` and `close`: bytes first, then the index of them, then a mark whose name says how far |
+//! | ends     | with `close`, or when it is dropped; the logs get an end mark and the marks say closed |
+//! | memory   | the buffer, and what the index module holds: up to 65,536 entries |
+
+use super::clock::Summary;
+use super::index::block::{self, Entry};
+use super::index::run::Run;
+use super::index::{Recorder, Source};
+use super::marks::{self, Home, Published};
+use super::place::{Place, put_new, remove_if_there, sync_down_to};
+use super::record::{Kind, Log as Which, RECORD_HEADER, Record, SEGMENT_HEADER, Segment};
+use super::wire::Crc32c;
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thalweg_store::pieces::{self, Rest};
+use thalweg_store::{Hold, OpenWrite, Store, Visible, WriteObject};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Entries in a block of the index log, and held before one is written.
+const MOST_ENTRIES: usize = 1 << 16;
+/// Longest record.
+const MOST_RECORD: u64 = 1 << 30;
+
+/// A handle's session.
+pub struct Session {
+    /// Where its logs lie.
+    pub home: Home,
+    place: Arc<Place>,
+    about: String,
+    buffer: usize,
+    longest: u64,
+    log: Mutex<Log>,
+}
+
+/// What a session is doing.
+pub struct Log {
+    /// What the next writes are ordered by.
+    pub clock: u64,
+    /// What was written.
+    pub summary: Summary,
+    started: bool,
+    /// A mark says that there may be more than is published.
+    marked: bool,
+    finished: bool,
+    broken: Option<String>,
+    /// The folders of its logs are durable.
+    rooted: bool,
+    /// Written since the last mark.
+    dirty: bool,
+    mark: Option<(Box<dyn WriteObject>, Hold)>,
+    last_mark: Option<String>,
+    version: u64,
+    segment: u32,
+    data: Option<Box<dyn WriteObject>>,
+    /// Bytes of the data log that the store has.
+    end: u64,
+    /// What follows them.
+    buffer: Vec<u8>,
+    open: Option<OpenRecord>,
+    /// Bytes of the data log that readers of the store see.
+    seen: u64,
+    index: Option<Box<dyn WriteObject>>,
+    index_end: u64,
+    /// Bytes of the data log that the index log covers.
+    covered: u64,
+    recorder: Box<dyn Recorder>,
+    others: Vec<Entry>,
+    /// When the last write came, nanoseconds since 1970.
+    pub time: u64,
+    /// Lengths of the data and index log of the last segment that was closed.
+    before: (u64, u64),
+}
+
+/// A record at the end of the buffer that may still grow.
+struct OpenRecord {
+    record: Record,
+    crc: Crc32c,
+}
+
+/// What a session has in its logs and in memory, for an index to be made of.
+pub struct View {
+    /// Index logs, and how many bytes of each count.
+    pub logs: Vec<(Source, u64)>,
+    /// Entries that are in no index log yet.
+    pub held: Vec<Entry>,
+    /// The segment they are of.
+    pub source: Source,
+}
+
+impl Session {
+    pub fn new(place: Arc<Place>, home: Home, about: String, buffer: usize, segment: u64, clock: u64) -> Session {
+        let longest = place.store(home.store).map_or(segment, |store| store.capability().largest_object.min(segment));
+        let log = Log {
+            clock,
+            summary: Summary::default(),
+            started: false,
+            marked: false,
+            finished: false,
+            broken: None,
+            rooted: false,
+            dirty: false,
+            mark: None,
+            last_mark: None,
+            version: 0,
+            segment: 0,
+            data: None,
+            end: 0,
+            buffer: Vec::new(),
+            open: None,
+            seen: 0,
+            index: None,
+            index_end: 0,
+            covered: SEGMENT_HEADER,
+            recorder: place.stamp.module.recorder(),
+            others: Vec::new(),
+            time: 0,
+            before: (0, 0),
+        };
+        Session { home, place, about, buffer, longest: longest.max(1 << 20), log: Mutex::new(log) }
+    }
+
+    /// The session, for one thing after the other.
+    pub fn lock(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn store(&self) -> Result<&Arc<dyn Store>> {
+        self.place.store(self.home.store)
+    }
+
+    /// The segment that is written now.
+    pub fn source(&self, log: &Log) -> Source {
+        Source::of(&self.home, log.segment)
+    }
+
+    /// Says that the session begins, before its first byte is taken.
+    pub fn start(&self, log: &mut Log) -> Result<()> {
+        if let Some(why) = &log.broken {
+            return Err(Error::new(ErrorKind::Io, format!("this writer failed before: {why}")));
+        }
+        if log.finished {
+            return Err(Error::new(ErrorKind::InvalidArgument, "cannot write: the file is closed"));
+        }
+        if log.marked {
+            return Ok(());
+        }
+        self.store()?;
+        let (store, name) = (self.place.first(), format!("{}/{}", self.place.marks(), marks::open_name(self.home)));
+        let object = store.open_write(&name, OpenWrite::New)?;
+        object.write_at(0, &[IoSlice::new(self.about.as_bytes())])?;
+        match object.hold() {
+            Some(hold) => log.mark = Some((object, hold)),
+            None => object.close()?,
+        }
+        (log.started, log.marked) = (true, true);
+        Ok(())
+    }
+
+    /// Adds bytes of the logical file; tells the entries that they are, one or several, for a map that is kept in memory.
+    pub fn write(
+        &self,
+        log: &mut Log,
+        offset: u64,
+        pieces: &[IoSlice<'_>],
+        mut tell: impl FnMut(&Source, Entry),
+    ) -> Result<()> {
+        let total = pieces::total(pieces);
+        let (mut rest, mut at, mut left) = (Rest::new(pieces), offset, total);
+        while left > 0 {
+            let run = left.min(MOST_RECORD).min(self.longest - SEGMENT_HEADER - 2 * RECORD_HEADER);
+            let place = self.record(log, at, &rest.next(usize::MAX, run), run).map_err(|e| e.at_byte(at))?;
+            log.summary.write(log.clock, at + run, run);
+            tell(&self.source(log), Entry::Run(Run::one(log.clock, at, run, place)));
+            rest = rest.after(run);
+            (at, left) = (at + run, left - run);
+        }
+        if log.recorder.len() >= MOST_ENTRIES {
+            self.flush(log)?;
+            self.write_blocks(log)?;
+        }
+        Ok(())
+    }
+
+    /// One record, or more of the last one. Returns where the payload is in the data log.
+    fn record(&self, log: &mut Log, offset: u64, pieces: &[IoSlice<'_>], total: u64) -> Result<u64> {
+        log.dirty = true;
+        let room = self.buffer.saturating_sub(log.buffer.len()) as u64;
+        if let Some(open) = &mut log.open {
+            let goes_on = open.record.offset + open.record.length == offset && open.record.clock == log.clock;
+            if goes_on && total <= room && log.end + log.buffer.len() as u64 + total + RECORD_HEADER <= self.longest {
+                let place = log.end + log.buffer.len() as u64;
+                for piece in pieces {
+                    open.crc.update(piece);
+                    log.buffer.extend_from_slice(piece);
+                }
+                open.record.length += total;
+                return Ok(place);
+            }
+        }
+        log.seal();
+        if log.end + log.buffer.len() as u64 + total + 2 * RECORD_HEADER > self.longest {
+            self.roll(log)?;
+        }
+        self.head(log);
+        let at = log.end + log.buffer.len() as u64;
+        let mut record = Record { kind: Kind::Write, clock: log.clock, offset, length: total, at, crc: 0 };
+        let mut crc = Crc32c::new();
+        pieces.iter().for_each(|piece| crc.update(piece));
+        if RECORD_HEADER + total <= room {
+            log.buffer.extend_from_slice(&record.encode());
+            pieces.iter().for_each(|piece| log.buffer.extend_from_slice(piece));
+            log.open = Some(OpenRecord { record, crc });
+            return Ok(at + RECORD_HEADER);
+        }
+        // More than there is room for: from the caller's memory, behind what is waiting, in one operation.
+        record.crc = crc.finish();
+        let head = record.encode();
+        let waiting = std::mem::take(&mut log.buffer);
+        let mut all = vec![IoSlice::new(&waiting), IoSlice::new(&head)];
+        all.extend(pieces.iter().map(|piece| IoSlice::new(piece)));
+        let written = self.put(log, &all);
+        if let Err(e) = written {
+            log.buffer = waiting;
+            return Err(e);
+        }
+        log.end += waiting.len() as u64 + RECORD_HEADER + total;
+        log.recorder.add(Run::one(log.clock, offset, total, at + RECORD_HEADER));
+        Ok(at + RECORD_HEADER)
+    }
+
+    /// A cut or a hole, without bytes.
+    pub fn bare(&self, log: &mut Log, kind: Kind, offset: u64, length: u64) -> Result<(Source, Entry)> {
+        log.seal();
+        log.dirty = true;
+        if log.buffer.len() + RECORD_HEADER as usize > self.buffer {
+            self.flush(log)?;
+        }
+        self.head(log);
+        let record = Record { kind, clock: log.clock, offset, length, at: log.end + log.buffer.len() as u64, crc: 0 };
+        log.buffer.extend_from_slice(&record.encode());
+        let entry = match kind {
+            Kind::Hole => {
+                log.summary.write(log.clock, offset + length, 0);
+                Entry::Run(Run { hole: true, ..Run::one(log.clock, offset, length, record.at) })
+            }
+            _ => {
+                log.summary.cut(log.clock, offset);
+                Entry::Cut { clock: log.clock, length: offset, log: record.at }
+            }
+        };
+        log.others.push(entry);
+        Ok((self.source(log), entry))
+    }
+
+    /// Puts the segment's head first.
+    fn head(&self, log: &mut Log) {
+        if log.end == 0 && log.buffer.is_empty() {
+            log.buffer.extend_from_slice(&self.segment(log).encode(Which::Data));
+        }
+    }
+
+    fn segment(&self, log: &Log) -> Segment {
+        Segment {
+            container: self.place.stamp.container,
+            session: self.home.session,
+            writer: self.home.writer,
+            number: log.segment,
+        }
+    }
+
+    /// Writes at the end of the data log.
+    fn put(&self, log: &mut Log, all: &[IoSlice<'_>]) -> Result<()> {
+        let store = self.store()?;
+        if log.data.is_none() {
+            store.make_folder(&self.place.log_folder(self.home.folder))?;
+            log.data = Some(store.open_write(&self.place.data(&self.home, log.segment), OpenWrite::New)?);
+        }
+        let Some(data) = &log.data else { return Ok(()) };
+        let written = data.write_at(log.end, all);
+        if let Err(e) = &written {
+            // A store that writes at any offset lets us try again from here; of others the object is lost.
+            if !store.capability().write_at {
+                log.broken = Some(e.to_string());
+            }
+        }
+        written
+    }
+
+    fn flush(&self, log: &mut Log) -> Result<()> {
+        log.seal();
+        if log.buffer.is_empty() {
+            return Ok(());
+        }
+        let waiting = std::mem::take(&mut log.buffer);
+        let written = self.put(log, &[IoSlice::new(&waiting)]);
+        let length = waiting.len() as u64;
+        log.buffer = waiting;
+        written?;
+        log.buffer.clear();
+        log.end += length;
+        Ok(())
+    }
+
+    /// Writes what the index log lacks.
+    fn write_blocks(&self, log: &mut Log) -> Result<()> {
+        if log.covered >= log.end {
+            return Ok(());
+        }
+        if log.index.is_none() {
+            let name = self.place.index(&self.home, log.segment);
+            log.index = Some(self.store()?.open_write(&name, OpenWrite::New)?);
+        }
+        let mut bytes = Vec::new();
+        if log.index_end == 0 {
+            bytes.extend_from_slice(&self.segment(log).encode(Which::Index));
+        }
+        let mut entries = log.recorder.take();
+        entries.append(&mut log.others);
+        for run in entries.chunks(MOST_ENTRIES) {
+            bytes.extend_from_slice(&block::encode(self.home.session, log.covered, log.end, run));
+        }
+        if entries.is_empty() {
+            bytes.extend_from_slice(&block::encode(self.home.session, log.covered, log.end, &[]));
+        }
+        let Some(index) = &log.index else { return Ok(()) };
+        if let Err(e) = index.write_at(log.index_end, &[IoSlice::new(&bytes)]) {
+            // The data log has it all: `repair` makes the index of it.
+            log.broken = Some(e.to_string());
+            return Err(e);
+        }
+        log.index_end += bytes.len() as u64;
+        log.covered = log.end;
+        Ok(())
+    }
+
+    fn end_of_log(&self, log: &mut Log) {
+        log.seal();
+        self.head(log);
+        let at = log.end + log.buffer.len() as u64;
+        let record = Record { kind: Kind::End, clock: log.clock, offset: 0, length: 0, at, crc: 0 };
+        log.buffer.extend_from_slice(&record.encode());
+    }
+
+    /// Closes the segment; the next write begins another.
+    fn roll(&self, log: &mut Log) -> Result<()> {
+        if log.end == 0 && log.buffer.is_empty() {
+            return Ok(());
+        }
+        self.end_of_log(log);
+        self.flush(log)?;
+        self.write_blocks(log)?;
+        self.close_logs(log)?;
+        log.segment += 1;
+        (log.end, log.seen, log.index_end, log.covered) = (0, 0, 0, SEGMENT_HEADER);
+        Ok(())
+    }
+
+    fn close_logs(&self, log: &mut Log) -> Result<()> {
+        log.before = (log.end, log.index_end);
+        let closed = log.data.take().map_or(Ok(()), |data| data.close());
+        let closed = closed.and(log.index.take().map_or(Ok(()), |index| index.close()));
+        if let Err(e) = &closed {
+            log.broken = Some(e.to_string());
+        }
+        closed
+    }
+
+    /// Makes all that was written seen by others, and durable if asked. Returns what the mark says, where there was
+    /// anything new.
+    pub fn publish(&self, log: &mut Log, durable: bool, closing: bool) -> Result<Option<Published>> {
+        if !log.started || log.finished || (!log.dirty && !closing) {
+            return Ok(None);
+        }
+        if let Some(why) = &log.broken {
+            return Err(Error::new(ErrorKind::Io, format!("what was written since the last sync is lost: {why}")));
+        }
+        let visible = self.store()?.capability().visible;
+        let something = log.end > 0 || !log.buffer.is_empty();
+        if something && (closing || visible == Visible::AtClose) {
+            self.end_of_log(log);
+        }
+        self.flush(log)?;
+        if let (Some(data), true) = (&log.data, durable || (visible == Visible::AtSync && !closing)) {
+            data.sync()?;
+            log.seen = log.end;
+        }
+        self.write_blocks(log)?;
+        if let (Some(index), true) = (&log.index, durable || (visible == Visible::AtSync && !closing)) {
+            index.sync()?;
+        }
+        if something {
+            log.before = (log.end, log.index_end);
+        }
+        let mut segments = log.segment + u32::from(something);
+        if something && (closing || visible == Visible::AtClose) {
+            self.close_logs(log)?;
+            log.segment += 1;
+            segments = log.segment;
+            (log.end, log.seen, log.index_end, log.covered) = (0, 0, 0, SEGMENT_HEADER);
+        }
+        let store = self.place.first();
+        if durable {
+            let folder = self.place.log_folder(self.home.folder);
+            match log.rooted {
+                true => self.store()?.sync_folder(&folder)?,
+                false => sync_down_to(&**self.store()?, &folder)?,
+            }
+            log.rooted = true;
+        }
+        log.version += 1;
+        let published = Published {
+            version: log.version,
+            closed: closing,
+            segments,
+            data: log.before.0,
+            index: log.before.1,
+            summary: log.summary,
+            time: log.time,
+        };
+        let (folder, name) = (self.place.marks(), marks::published_name(self.home, &published));
+        put_new(&**store, &format!("{folder}/{name}"), &[])?;
+        if durable {
+            store.sync_folder(&folder)?;
+        }
+        log.dirty = false;
+        // Marks that are gone were taken away by who took this writer for dead.
+        if let Some(old) = log.last_mark.replace(name.clone()) {
+            self.take_away(log, &old, &name)?;
+        }
+        // Without a hold nobody can tell that this process lives, so that nothing is said of it while nothing is outstanding.
+        if (closing || log.mark.is_none()) && log.marked {
+            self.take_away(log, &marks::open_name(self.home), &name)?;
+            log.marked = false;
+            log.mark = None;
+        }
+        log.finished = closing;
+        Ok(Some(published))
+    }
+
+    fn take_away(&self, log: &mut Log, old: &str, new: &str) -> Result<()> {
+        let (store, folder) = (self.place.first(), self.place.marks());
+        match store.remove(&format!("{folder}/{old}")) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let why = "this writer was taken for dead, and what it had published was closed";
+                log.broken = Some(why.into());
+                remove_if_there(&**store, &format!("{folder}/{new}"))?;
+                Err(Error::new(ErrorKind::Io, why).safe("what it had synced before"))
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// What the session holds, its index logs seen by readers of the store.
+    pub fn view(&self) -> Result<View> {
+        let mut log = self.lock();
+        log.seal();
+        if let Some(why) = &log.broken {
+            return Err(Error::new(ErrorKind::Io, format!("a writer of this file failed: {why}")));
+        }
+        let visible = if log.started { self.store()?.capability().visible } else { Visible::AtWrite };
+        if log.index_end > 0 && visible == Visible::AtClose {
+            self.roll(&mut log)?;
+        }
+        if let (Some(index), Visible::AtSync) = (&log.index, visible) {
+            index.sync()?;
+        }
+        let mut logs: Vec<_> = (0..log.segment).map(|k| (Source::of(&self.home, k), u64::MAX)).collect();
+        if log.index_end > 0 {
+            logs.push((self.source(&log), log.index_end));
+        }
+        let mut held = log.recorder.held();
+        held.extend_from_slice(&log.others);
+        Ok(View { logs, held, source: self.source(&log) })
+    }
+
+    /// Reads from the segment that is being written; `false` for another one, which any reader of the store sees.
+    pub fn read(&self, segment: u32, at: u64, out: &mut [u8]) -> Result<bool> {
+        let mut log = self.lock();
+        if segment != log.segment || log.finished {
+            return Ok(false);
+        }
+        if at >= log.end {
+            let from = usize::try_from(at - log.end).unwrap_or(usize::MAX);
+            let bytes = from.checked_add(out.len()).and_then(|to| log.buffer.get(from..to));
+            let Some(bytes) = bytes else {
+                return Err(Error::new(ErrorKind::Torn, "the buffer of a writer ends early").at_byte(at));
+            };
+            out.copy_from_slice(bytes);
+            return Ok(true);
+        }
+        match self.store()?.capability().visible {
+            Visible::AtWrite => {}
+            Visible::AtSync if at + out.len() as u64 <= log.seen => {}
+            Visible::AtSync => {
+                if let Some(data) = &log.data {
+                    data.sync()?;
+                }
+                log.seen = log.end;
+            }
+            Visible::AtClose => self.roll(&mut log)?,
+        }
+        Ok(false)
+    }
+}
+
+impl Log {
+    /// Ends the record at the end of the buffer.
+    fn seal(&mut self) {
+        let Some(mut open) = self.open.take() else { return };
+        open.record.crc = open.crc.finish();
+        let from = (open.record.at - self.end) as usize;
+        self.buffer[from..from + RECORD_HEADER as usize].copy_from_slice(&open.record.encode());
+        let record = &open.record;
+        self.recorder.add(Run::one(record.clock, record.offset, record.length, record.at + RECORD_HEADER));
+    }
+}

@@ -1,0 +1,393 @@
+//! Mounts: a path prefix bound to a layout. A path under no mount is a plain file of the system.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | which mount | the longest prefix that the path lies under, whole parts compared: `/a/run` holds `/a/run/x`, not `/a/runs` |
+//! | `.`, `..`, `//` | settled as text before prefixes are compared: `/a/run/../x` is `/a/x`, whatever `/a/run` is |
+//! | relative paths | put behind the current folder of the process first |
+//! | symbolic links | of the system are not looked at: one that leads into a mount from outside leads to what the system has there; a prefix is compared as it is written. Links inside a mount are the layout's |
+//! | plain paths | are handed on exactly as they came |
+//! | rename, second names | within one mount; across mounts `EXDEV`, which `mv` knows |
+//! | the prefix itself | the root folder of the mount: neither removed nor renamed (`EBUSY`) |
+//!
+//! [`resolve`] is a pure function; [`Mounts`] applies it, and is a layout itself: what io, the reader, the command line and the
+//! doors open paths through.
+
+use crate::{Attributes, Change, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno};
+use rustix::io::Errno;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// A path without `.`, `..`, empty parts and trailing `/`, absolute.
+///
+/// - `current`: the folder that relative paths begin in, absolute.
+pub fn normal(path: &str, current: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    let before = if path.starts_with('/') { "" } else { current };
+    for part in before.split('/').chain(path.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+/// Which of `prefixes` (each [`normal`]) a path lies under, the longest of them, and its name below that; `None` for none.
+pub fn resolve<'p>(prefixes: impl IntoIterator<Item = &'p str>, path: &str, current: &str) -> Option<(usize, String)> {
+    // The empty path names nothing.
+    if path.is_empty() {
+        return None;
+    }
+    let path = normal(path, current);
+    let below = |prefix: &str| {
+        let rest = path.strip_prefix(prefix.trim_end_matches('/'))?;
+        (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/').to_string())
+    };
+    let found = prefixes.into_iter().enumerate().filter_map(|(number, prefix)| Some((number, prefix, below(prefix)?)));
+    found.max_by_key(|(_, prefix, _)| prefix.len()).map(|(number, _, rest)| (number, rest))
+}
+
+/// Makes a layout, or says why that cannot be now.
+type Make = Box<dyn Fn() -> std::result::Result<Arc<dyn Layout>, String> + Send + Sync>;
+
+/// A path prefix and the layout it is bound to.
+pub struct Mount {
+    prefix: String,
+    layout: OnceLock<Arc<dyn Layout>>,
+    make: Make,
+}
+
+impl Mount {
+    /// - `prefix`: absolute.
+    /// - `make`: makes the layout when a path below is used first, and again as long as it fails; why is told to everyone
+    ///   who uses such a path.
+    pub fn new(
+        prefix: &str,
+        make: impl Fn() -> std::result::Result<Arc<dyn Layout>, String> + Send + Sync + 'static,
+    ) -> Mount {
+        Mount { prefix: normal(prefix, "/"), layout: OnceLock::new(), make: Box::new(make) }
+    }
+
+    /// The prefix, [`normal`].
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The layout.
+    ///
+    /// # Errors
+    /// Why there is none now.
+    pub fn layout(&self) -> std::result::Result<&Arc<dyn Layout>, String> {
+        if let Some(layout) = self.layout.get() {
+            return Ok(layout);
+        }
+        let made = (self.make)()?;
+        // Two threads may come at once: both take the first one's.
+        Ok(self.layout.get_or_init(|| made))
+    }
+}
+
+/// Where a path leads.
+pub struct Place<'m> {
+    /// The mount; `None` for a plain path.
+    pub mount: Option<&'m Mount>,
+    /// Its layout, or that of plain paths.
+    pub layout: &'m Arc<dyn Layout>,
+    /// The name in the layout.
+    pub name: String,
+}
+
+/// All mounts of a process, and the layout of plain paths.
+pub struct Mounts {
+    mounts: Vec<Mount>,
+    plain: Arc<dyn Layout>,
+}
+
+impl Mounts {
+    /// - `mounts`: no two with the same prefix.
+    /// - `plain`: takes every other path, as it was given.
+    pub fn new(mounts: Vec<Mount>, plain: Arc<dyn Layout>) -> Mounts {
+        Mounts { mounts, plain }
+    }
+
+    /// The mounts.
+    pub fn mounts(&self) -> &[Mount] {
+        &self.mounts
+    }
+
+    /// Where a path leads.
+    ///
+    /// # Errors
+    /// `Config` for a path under a mount that cannot work.
+    pub fn place(&self, path: &str) -> Result<Place<'_>> {
+        let found = if self.mounts.is_empty() {
+            None
+        } else {
+            let current = match path.starts_with('/') {
+                true => None,
+                // A current folder whose name is no UTF-8 lies under no mount.
+                false => std::env::current_dir().ok().and_then(|c| c.into_os_string().into_string().ok()),
+            };
+            match (path.starts_with('/'), current) {
+                (true, _) => resolve(self.prefixes(), path, "/"),
+                (false, Some(current)) => resolve(self.prefixes(), path, &current),
+                (false, None) => None,
+            }
+        };
+        let Some((number, name)) = found else {
+            return Ok(Place { mount: None, layout: &self.plain, name: path.to_string() });
+        };
+        let mount = &self.mounts[number];
+        let layout = mount.layout().map_err(|why| {
+            Error::new(ErrorKind::Config, format!("the mount {} cannot be used: {why}", mount.prefix)).in_object(path)
+        })?;
+        Ok(Place { mount: Some(mount), layout, name })
+    }
+
+    fn prefixes(&self) -> impl Iterator<Item = &str> {
+        self.mounts.iter().map(|m| m.prefix.as_str())
+    }
+
+    /// One layout for two paths.
+    fn both(&self, from: &str, to: &str, what: &str) -> Result<(&Arc<dyn Layout>, String, String)> {
+        let (a, b) = (self.place(from)?, self.place(to)?);
+        let same = match (a.mount, b.mount) {
+            (None, None) => true,
+            (Some(a), Some(b)) => a.prefix == b.prefix,
+            _ => false,
+        };
+        if !same {
+            return Err(errno::failure(Errno::XDEV, &format!("{what} {to}, which lies under another mount"), from));
+        }
+        for (place, path) in [(&a, from), (&b, to)] {
+            not_the_root(place, what, path)?;
+        }
+        Ok((a.layout, a.name, b.name))
+    }
+
+    fn inside(&self, path: &str, what: &str) -> Result<Place<'_>> {
+        let place = self.place(path)?;
+        not_the_root(&place, what, path)?;
+        Ok(place)
+    }
+}
+
+fn not_the_root(place: &Place<'_>, what: &str, path: &str) -> Result<()> {
+    match place.mount.is_some() && place.name.is_empty() {
+        true => Err(errno::failure(Errno::BUSY, &format!("{what}: it is the root of a mount"), path)),
+        false => Ok(()),
+    }
+}
+
+impl Layout for Mounts {
+    fn describe(&self) -> String {
+        let mounts: Vec<&str> = self.prefixes().collect();
+        match mounts.is_empty() {
+            true => self.plain.describe(),
+            false => format!("mounts {}, else {}", mounts.join(", "), self.plain.describe()),
+        }
+    }
+
+    fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
+        let place = self.place(path)?;
+        place.layout.open_write(&place.name, how, writer)
+    }
+
+    fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
+        let place = self.place(path)?;
+        place.layout.open_read(&place.name)
+    }
+
+    fn stat(&self, path: &str) -> Result<Stat> {
+        let place = self.place(path)?;
+        place.layout.stat(&place.name)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let place = self.place(folder)?;
+        place.layout.list(&place.name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let (layout, from, to) = self.both(from, to, "rename to")?;
+        layout.rename(&from, &to)
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        let place = self.inside(path, "remove")?;
+        place.layout.remove(&place.name)
+    }
+
+    fn make_folder(&self, path: &str) -> Result<()> {
+        let place = self.place(path)?;
+        place.layout.make_folder(&place.name)
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        let place = self.place(folder)?;
+        place.layout.sync_folder(&place.name)
+    }
+
+    fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
+        let place = self.place(path)?;
+        place.layout.make_one_folder(&place.name, mode)
+    }
+
+    fn attributes(&self, path: &str) -> Result<Attributes> {
+        let place = self.place(path)?;
+        place.layout.attributes(&place.name)
+    }
+
+    fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
+        let place = self.place(path)?;
+        place.layout.set_attributes(&place.name, change)
+    }
+
+    fn truncate(&self, path: &str, length: u64) -> Result<()> {
+        let place = self.place(path)?;
+        place.layout.truncate(&place.name, length)
+    }
+
+    fn make_link(&self, target: &str, path: &str) -> Result<()> {
+        let place = self.place(path)?;
+        place.layout.make_link(target, &place.name)
+    }
+
+    fn read_link(&self, path: &str) -> Result<String> {
+        let place = self.place(path)?;
+        place.layout.read_link(&place.name)
+    }
+
+    fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
+        let (layout, from, to) = self.both(from, to, "make a second name")?;
+        layout.make_hard_link(&from, &to)
+    }
+
+    fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
+        let place = self.place(path)?;
+        place.layout.xattr_get(&place.name, key)
+    }
+
+    fn xattr_set(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
+        let place = self.place(path)?;
+        place.layout.xattr_set(&place.name, key, value, how)
+    }
+
+    fn xattr_list(&self, path: &str) -> Result<Vec<String>> {
+        let place = self.place(path)?;
+        place.layout.xattr_list(&place.name)
+    }
+
+    fn xattr_remove(&self, path: &str, key: &str) -> Result<()> {
+        let place = self.place(path)?;
+        place.layout.xattr_remove(&place.name, key)
+    }
+
+    fn space(&self, path: &str) -> Result<Space> {
+        let place = self.place(path)?;
+        place.layout.space(&place.name)
+    }
+
+    fn plain_file(&self, path: &str) -> Option<PathBuf> {
+        let place = self.place(path).ok()?;
+        place.layout.plain_file(&place.name)
+    }
+
+    fn targets(&self, folder: &str) -> Result<Option<u32>> {
+        let place = self.place(folder)?;
+        place.layout.targets(&place.name)
+    }
+
+    fn make_on_target(&self, path: &str, target: u32, stripe: u64) -> Result<bool> {
+        let place = self.place(path)?;
+        place.layout.make_on_target(&place.name, target, stripe)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Direct;
+    use thalweg_store::Memory;
+
+    const PREFIXES: [&str; 4] = ["/a/run", "/a", "/a/run/deep", "/b"];
+
+    #[track_caller]
+    fn leads(path: &str, to: Option<(usize, &str)>) {
+        assert_eq!(resolve(PREFIXES, path, "/a/run/x"), to.map(|(n, r)| (n, r.to_string())), "{path}");
+    }
+
+    #[test]
+    fn the_longest_prefix_of_whole_parts_wins() {
+        leads("/a/run/x/y", Some((0, "x/y")));
+        leads("/a/runs/x", Some((1, "runs/x")));
+        leads("/a/run/deep/z", Some((2, "z")));
+        leads("/a/run/deeper", Some((0, "deeper")));
+        leads("/a", Some((1, "")));
+        leads("/a/run/", Some((0, "")));
+        leads("/c/x", None);
+        leads("/", None);
+        leads("", None);
+        assert_eq!(resolve(["/"], "/x/y", "/"), Some((0, "x/y".into())), "a mount of everything");
+    }
+
+    #[test]
+    fn dots_are_settled_as_text_before_prefixes_are_compared() {
+        leads("/a/run/../x", Some((1, "x")));
+        leads("/c/../b//./x", Some((3, "x")));
+        leads("/../../b/x", Some((3, "x")));
+        leads("/a/run/../../c", None);
+        leads("y", Some((0, "x/y")));
+        leads("../../z", Some((1, "z")));
+        leads("../../../c", None);
+    }
+
+    fn two() -> Mounts {
+        let direct = || Arc::new(Direct::new(Arc::new(Memory::new())).unwrap()) as Arc<dyn Layout>;
+        let mounts = vec![
+            Mount::new("/one", move || Ok(direct())),
+            Mount::new("/two/", move || Ok(direct())),
+            Mount::new("/broken", || Err("mounts.toml:9: there is no folder /gone".into())),
+        ];
+        Mounts::new(mounts, direct())
+    }
+
+    #[test]
+    fn files_of_two_mounts_are_kept_apart_and_renames_stay_inside_one() {
+        let mounts = two();
+        for (path, bytes) in [("/one/f", b"1"), ("/two/f", b"2")] {
+            let file = mounts.open_write(path, OpenWrite::New, WriterId(0)).unwrap();
+            crate::write_all_at(&*file, 0, bytes).unwrap();
+        }
+        let mut out = [0];
+        mounts.open_read("/two/../two/f").unwrap().read_exact_at(0, &mut out).unwrap();
+        assert_eq!(&out, b"2");
+        let across = mounts.rename("/one/f", "/two/g").unwrap_err();
+        assert_eq!(errno::of(&across), Errno::XDEV.raw_os_error(), "{across}");
+        let plain = mounts.rename("/one/f", "g").unwrap_err();
+        assert_eq!(errno::of(&plain), Errno::XDEV.raw_os_error(), "{plain}");
+        mounts.rename("/one/f", "/one/g").unwrap();
+        assert_eq!(mounts.list("/one").unwrap(), ["g"]);
+        for refused in [mounts.remove("/one"), mounts.rename("/one", "/one/x")] {
+            assert_eq!(errno::of(&refused.unwrap_err()), Errno::BUSY.raw_os_error());
+        }
+        assert!(mounts.stat("/one").unwrap().is_folder);
+    }
+
+    #[test]
+    fn a_mount_that_cannot_work_says_why_to_whoever_uses_it_and_to_nobody_else() {
+        let error = two().open_read("/broken/f").err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("mounts.toml:9: there is no folder /gone"), "{error}");
+        assert_eq!(
+            two().stat("/brokenf").unwrap_err().kind(),
+            ErrorKind::InvalidArgument,
+            "a plain path, refused by memory"
+        );
+    }
+}

@@ -1,0 +1,403 @@
+//! A small file that is open: its bytes in memory until they are recorded, one set for all who have it open.
+
+use super::folder::{Folder, hidden};
+use super::fresh;
+use super::log;
+use super::record::{Change, Content, Kept};
+use crate::wire::crc32c;
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+use thalweg_store::{OpenWrite, ReadObject, WriteObject, pieces};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// A file that somebody has open.
+pub struct Node {
+    /// Where it is; changed by renames, under the folder's lock.
+    place: Mutex<(Arc<Folder>, String)>,
+    linked: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    bytes: Bytes,
+    /// Differs from what is recorded.
+    dirty: bool,
+}
+
+enum Bytes {
+    /// Where they are recorded.
+    Recorded(Content),
+    Memory(Vec<u8>),
+    /// Grown out of the log.
+    Own(Box<dyn WriteObject>),
+    /// The same, opened for reading alone.
+    OwnRead(u64, Box<dyn ReadObject>),
+}
+
+impl Node {
+    /// - `made`: the file is new, or emptied: what is in memory is not recorded yet.
+    pub fn new(folder: Arc<Folder>, name: &str, content: Content, made: bool) -> Node {
+        let bytes = if made { Bytes::Memory(Vec::new()) } else { Bytes::Recorded(content) };
+        Node {
+            place: Mutex::new((folder, name.to_string())),
+            linked: AtomicBool::new(true),
+            state: Mutex::new(State { bytes, dirty: made }),
+        }
+    }
+
+    /// Whether its name still leads to it.
+    pub fn is_linked(&self) -> bool {
+        self.linked.load(Ordering::Acquire)
+    }
+
+    /// Its name is gone, or another file's. Under the folder's lock.
+    pub fn unlink(&self) {
+        self.linked.store(false, Ordering::Release);
+    }
+
+    /// Its new name. Under the folder's lock.
+    pub fn rename(&self, folder: &Arc<Folder>, name: &str) {
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = (folder.clone(), name.to_string());
+    }
+
+    pub fn name(&self) -> String {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    pub fn folder(&self) -> Arc<Folder> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Has the bytes at hand, wherever they are recorded later.
+    pub fn gather(&self) -> Result<()> {
+        self.load(&mut self.state(), false)
+    }
+
+    /// Opens the object of a file that grew out of the log, which another may remove later.
+    pub fn take_hold(&self, to_write: bool) -> Result<()> {
+        let mut state = self.state();
+        match state.bytes {
+            Bytes::Recorded(Content::Own { .. }) | Bytes::OwnRead(..) => self.load(&mut state, to_write),
+            _ => Ok(()),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Empties it, as an open with `Replace` does.
+    pub fn empty(&self) -> Result<()> {
+        self.truncate(0)
+    }
+
+    pub fn length(&self) -> Result<u64> {
+        match &self.state().bytes {
+            Bytes::Memory(bytes) => Ok(bytes.len() as u64),
+            Bytes::Own(object) => object.length(),
+            Bytes::OwnRead(_, object) => object.length(),
+            Bytes::Recorded(Content::There { length, .. } | Content::Here { length, .. }) => Ok(u64::from(*length)),
+            Bytes::Recorded(Content::Own { number }) => {
+                let name = own(&self.folder(), *number);
+                Ok(self.folder().store.stat(&name)?.length)
+            }
+            Bytes::Recorded(Content::Gone) => Ok(0),
+        }
+    }
+
+    /// Brings the bytes to where they can be read.
+    fn load(&self, state: &mut State, to_write: bool) -> Result<()> {
+        let content = match &state.bytes {
+            Bytes::Recorded(content) => *content,
+            Bytes::OwnRead(number, _) if to_write => Content::Own { number: *number },
+            _ => return Ok(()),
+        };
+        state.bytes = match content {
+            Content::There { log, offset, length, crc } => {
+                let bytes = match self.folder().bytes(log, offset, length, crc) {
+                    // Another process put the logs together meanwhile: where are the bytes now?
+                    Err(e) if e.kind() == ErrorKind::NotFound && self.is_linked() => {
+                        let moved = self.folder().fresh()?.file(&self.name()).map(|entry| entry.content);
+                        match moved {
+                            Some(Content::There { log, offset, length, crc }) => {
+                                self.folder().bytes(log, offset, length, crc)?
+                            }
+                            _ => return Err(e),
+                        }
+                    }
+                    other => other?,
+                };
+                Bytes::Memory(bytes)
+            }
+            Content::Own { number } => {
+                let name = own(&self.folder(), number);
+                match to_write {
+                    true => Bytes::Own(self.folder().store.open_write(&name, OpenWrite::Existing)?),
+                    false => Bytes::OwnRead(number, self.folder().store.open_read(&name)?),
+                }
+            }
+            Content::Here { .. } | Content::Gone => Bytes::Memory(Vec::new()),
+        };
+        Ok(())
+    }
+
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let mut state = self.state();
+        self.load(&mut state, false)?;
+        match &state.bytes {
+            Bytes::Memory(bytes) => {
+                let there = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+                let count = there.len().min(out.len());
+                out[..count].copy_from_slice(&there[..count]);
+                Ok(count)
+            }
+            Bytes::Own(object) => object.read_at(offset, out),
+            Bytes::OwnRead(_, object) => object.read_at(offset, out),
+            Bytes::Recorded(_) => Ok(0),
+        }
+    }
+
+    pub fn write_at(&self, offset: u64, slices: &[IoSlice<'_>]) -> Result<()> {
+        let total = pieces::total(slices);
+        let beyond = || {
+            Error::new(ErrorKind::OutOfBounds, "file offsets end at 2^63 - 1").in_object(self.name()).at_byte(offset)
+        };
+        let end = offset.checked_add(total).filter(|end| *end <= i64::MAX as u64).ok_or_else(beyond)?;
+        if total == 0 {
+            return Ok(());
+        }
+        let mut state = self.state();
+        self.load(&mut state, true)?;
+        self.grow_out(&mut state, end)?;
+        state.dirty = true;
+        match &mut state.bytes {
+            Bytes::Memory(bytes) => {
+                let (mut at, end) = (offset as usize, end as usize);
+                if at == bytes.len() {
+                    slices.iter().for_each(|piece| bytes.extend_from_slice(piece));
+                    return Ok(());
+                }
+                if bytes.len() < end {
+                    bytes.resize(end, 0);
+                }
+                for piece in slices {
+                    bytes[at..at + piece.len()].copy_from_slice(piece);
+                    at += piece.len();
+                }
+                Ok(())
+            }
+            Bytes::Own(object) => object.write_at(offset, slices),
+            _ => Err(Error::new(ErrorKind::Io, "the file's bytes are not at hand")),
+        }
+    }
+
+    /// Gives a file that becomes longer than small ones are an object of its own.
+    fn grow_out(&self, state: &mut State, end: u64) -> Result<()> {
+        let Bytes::Memory(bytes) = &state.bytes else { return Ok(()) };
+        if end <= self.folder().settings.small {
+            return Ok(());
+        }
+        let folder = self.folder();
+        let store = &folder.store;
+        if !store.capability().write_at {
+            let what = format!(
+                "a file of more than {} bytes: layout \"small_file\" keeps larger ones only on stores that write at any offset, not on {}; use \"container\"",
+                self.folder().settings.small,
+                store.describe()
+            );
+            return Err(Error::new(ErrorKind::Unsupported, what).in_object(self.name()).at_byte(end));
+        }
+        let mut inner = folder.fresh()?;
+        let number = fresh();
+        // The hidden folder is made with the first record.
+        if !inner.is_writing() {
+            folder.record(&mut inner, Vec::new(), &[])?;
+        }
+        let object = store.open_write(&format!("{}{}", hidden(&inner.path), log::own_name(number)), OpenWrite::New)?;
+        object.write_at(0, &[IoSlice::new(bytes)])?;
+        if self.is_linked() {
+            let change = self.change(&inner, Content::Own { number }, true);
+            folder.record(&mut inner, vec![change], &[])?;
+        }
+        state.bytes = Bytes::Own(object);
+        Ok(())
+    }
+
+    /// - `written`: bytes changed, so the times do.
+    fn change(&self, inner: &super::folder::Inner, content: Content, written: bool) -> Change {
+        let name = self.name();
+        let now = SystemTime::now();
+        let mut kept = inner.names.get(&name).and_then(|entry| entry.kept).unwrap_or_else(|| first_kept(now));
+        if written {
+            (kept.mtime, kept.ctime) = (now, now);
+        }
+        Change { name, stamp: None, content: Some(content), kept: Some(kept) }
+    }
+
+    pub fn truncate(&self, length: u64) -> Result<()> {
+        if length > i64::MAX as u64 {
+            let what = "file offsets end at 2^63 - 1";
+            return Err(Error::new(ErrorKind::OutOfBounds, what).in_object(self.name()).at_byte(length));
+        }
+        let mut state = self.state();
+        if length == 0 && matches!(state.bytes, Bytes::Recorded(Content::There { .. })) {
+            state.bytes = Bytes::Memory(Vec::new());
+        }
+        self.load(&mut state, true)?;
+        self.grow_out(&mut state, length)?;
+        state.dirty = true;
+        match &mut state.bytes {
+            Bytes::Memory(bytes) => {
+                bytes.resize(length as usize, 0);
+                Ok(())
+            }
+            Bytes::Own(object) => object.truncate(length),
+            _ => Err(Error::new(ErrorKind::Io, "the file's bytes are not at hand")),
+        }
+    }
+
+    pub fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        let mut state = self.state();
+        self.load(&mut state, true)?;
+        match &mut state.bytes {
+            Bytes::Memory(bytes) => {
+                let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+                let to = usize::try_from(offset.saturating_add(length)).unwrap_or(usize::MAX).min(bytes.len());
+                bytes[from..to].fill(0);
+                state.dirty = true;
+                Ok(())
+            }
+            Bytes::Own(object) => object.punch(offset, length),
+            _ => Ok(()),
+        }
+    }
+
+    /// Records what is not recorded yet; other processes see it, where the store shows bytes at once.
+    pub fn flush(&self) -> Result<()> {
+        let mut state = self.state();
+        if !state.dirty {
+            return Ok(());
+        }
+        if self.is_linked() {
+            // As new as anything that was recorded before, whoever did it.
+            let folder = self.folder();
+            let mut inner = folder.fresh_enough()?;
+            match &state.bytes {
+                Bytes::Memory(bytes) if self.is_linked() => {
+                    let content = Content::Here { length: bytes.len() as u32, crc: crc32c(bytes) };
+                    let change = self.change(&inner, content, true);
+                    folder.record(&mut inner, vec![change], bytes)?;
+                }
+                Bytes::Own(_) if self.is_linked() => {
+                    let mut change = self.change(&inner, Content::Gone, true);
+                    change.content = None;
+                    folder.record(&mut inner, vec![change], &[])?;
+                }
+                _ => {}
+            }
+        }
+        state.dirty = false;
+        Ok(())
+    }
+
+    /// As [`Node::flush`], and durable.
+    pub fn sync(&self) -> Result<()> {
+        self.flush()?;
+        if let Bytes::Own(object) = &self.state().bytes {
+            object.sync()?;
+        }
+        let folder = self.folder();
+        let mut inner = folder.lock();
+        if !folder.store.capability().write_at {
+            // There, what is closed is durable and seen.
+            return folder.retire(&mut inner);
+        }
+        if let Some(writer) = &mut inner.writer {
+            writer.sync()?;
+        }
+        Ok(())
+    }
+
+    /// As [`Node::flush`], where a close has to be seen by others.
+    pub fn publish(&self) -> Result<()> {
+        self.flush()?;
+        if !self.folder().store.capability().write_at && self.folder().settings.publish_at_close {
+            let folder = self.folder();
+            let mut inner = folder.lock();
+            return folder.retire(&mut inner);
+        }
+        Ok(())
+    }
+}
+
+/// What is kept of a file that is made now.
+pub fn first_kept(now: SystemTime) -> Kept {
+    Kept {
+        mode: 0o644,
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+        atime: now,
+        mtime: now,
+        ctime: now,
+        identity: fresh(),
+    }
+}
+
+fn own(folder: &Folder, number: u64) -> String {
+    format!("{}{}", hidden(&folder.lock().path), log::own_name(number))
+}
+
+/// A file open for writing.
+pub struct OpenToWrite(pub Arc<Node>);
+
+/// A file open for reading.
+pub struct OpenToRead(pub Arc<Node>);
+
+impl WriteObject for OpenToWrite {
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.0.write_at(offset, pieces)
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.0.length()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.0.read_at(offset, out)
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.0.truncate(length)
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        self.0.punch(offset, length)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0.sync()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.0.publish()
+    }
+}
+
+impl Drop for OpenToWrite {
+    fn drop(&mut self) {
+        // Closed, there is nothing left to do; dropped without, nobody is there to be told of a failure.
+        let _ = self.0.publish();
+    }
+}
+
+impl ReadObject for OpenToRead {
+    fn length(&self) -> Result<u64> {
+        self.0.length()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.0.read_at(offset, out)
+    }
+}

@@ -1,0 +1,527 @@
+//! What is known of one folder: its names, put together from all logs, and the log this process writes.
+
+use super::log::{self, Ended, Position, Writer};
+use super::record::{Change, Content, Head, Kept, Stamp};
+use super::{HIDDEN, Node, Settings, fresh};
+use crate::errno;
+use rustix::io::Errno;
+use std::collections::{BTreeMap, HashMap};
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use thalweg_store::{OpenWrite, ReadObject, Store, StoreExt};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// What the bell holds where the folder is being removed.
+const REMOVED: [u8; 8] = [0xff; 8];
+
+/// A name, as far as the logs tell.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    pub content: Content,
+    /// When `content` was recorded.
+    pub stamp: Stamp,
+    pub kept: Option<Kept>,
+    kept_stamp: Stamp,
+}
+
+/// A log of another process, or one that was closed.
+struct Known {
+    object: Arc<dyn ReadObject>,
+    position: Position,
+    ended: Ended,
+    /// Whether records may still come.
+    live: bool,
+    /// The name that its process is about to make exclusively: told by the last record, if by any.
+    intends: Option<String>,
+}
+
+/// What is known of a folder at the moment.
+pub struct Inner {
+    /// The folder's own name, in the store.
+    pub path: String,
+    pub names: BTreeMap<String, Entry>,
+    /// Objects and folders beside the logs, in the folder itself: folders (true) and what lay there before.
+    pub real: BTreeMap<String, Option<bool>>,
+    known: HashMap<u64, Known>,
+    pub writer: Option<Writer>,
+    /// Content of the log being written, where the store does not give it back.
+    recent: HashMap<(u64, u64), Arc<[u8]>>,
+    recent_bytes: u64,
+    clock: u64,
+    bell: Option<Box<dyn ReadObject>>,
+    rung: [u8; 8],
+    /// Whether the hidden folder is there.
+    hidden: bool,
+    looked: Option<Instant>,
+    /// Files that are open in this process.
+    pub open: HashMap<String, Weak<Node>>,
+}
+
+/// A folder. See the module's page.
+pub struct Folder {
+    pub store: Arc<dyn Store>,
+    pub settings: Settings,
+    inner: Mutex<Inner>,
+}
+
+impl Folder {
+    /// The folder of this name in the store.
+    ///
+    /// # Errors
+    /// `NotFound` where there is none.
+    pub fn open(store: Arc<dyn Store>, settings: Settings, path: &str) -> Result<Folder> {
+        let inner = Inner {
+            path: path.to_string(),
+            names: BTreeMap::new(),
+            real: BTreeMap::new(),
+            known: HashMap::new(),
+            writer: None,
+            recent: HashMap::new(),
+            recent_bytes: 0,
+            clock: 0,
+            bell: None,
+            rung: [0; 8],
+            hidden: false,
+            looked: None,
+            open: HashMap::new(),
+        };
+        let folder = Folder { store, settings, inner: Mutex::new(inner) };
+        folder.look(&mut folder.lock())?;
+        Ok(folder)
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Entries change after the record is written; a panicking thread loses its own call.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The folder as it is now: what other processes recorded is taken over.
+    pub fn fresh(&self) -> Result<MutexGuard<'_, Inner>> {
+        let mut inner = self.lock();
+        self.refresh(&mut inner)?;
+        Ok(inner)
+    }
+
+    /// As [`Folder::fresh`], for a file that is made: where looking costs an operation on names, not at each one.
+    pub fn fresh_enough(&self) -> Result<MutexGuard<'_, Inner>> {
+        let mut inner = self.lock();
+        let costly = !self.store.capability().write_at;
+        if !(costly && inner.looked.is_some_and(|at| at.elapsed() < Duration::from_secs(1))) {
+            self.refresh(&mut inner)?;
+        }
+        Ok(inner)
+    }
+
+    fn refresh(&self, inner: &mut Inner) -> Result<()> {
+        if let Some(bell) = &inner.bell {
+            let mut rung = [0; 8];
+            bell.read_at(0, &mut rung)?;
+            if rung == REMOVED {
+                return self.wait_for_removal(inner);
+            }
+            if rung == inner.rung {
+                return follow(&self.store, inner);
+            }
+        }
+        self.look(inner)
+    }
+
+    /// Another process removes the folder, or tries to.
+    fn wait_for_removal(&self, inner: &mut Inner) -> Result<()> {
+        for _ in 0..200 {
+            let name = format!("{}bell", hidden(&inner.path));
+            match self.store.read_all(&name) {
+                Ok(rung) if rung != REMOVED => return self.look(inner),
+                Ok(_) => std::thread::sleep(Duration::from_millis(5)),
+                Err(e) if e.kind() == ErrorKind::NotFound => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Err(errno::failure(Errno::NOENT, "use a folder that was removed", &inner.path))
+    }
+
+    /// Lists the folder and its logs, and reads what is new.
+    fn look(&self, inner: &mut Inner) -> Result<()> {
+        inner.looked = Some(Instant::now());
+        let place = hidden(&inner.path);
+        // First the bell, then the logs: one that comes between rings it again.
+        if self.store.capability().write_at {
+            match self.store.open_read(&format!("{place}bell")) {
+                Ok(bell) => {
+                    let mut rung = [0; 8];
+                    bell.read_at(0, &mut rung)?;
+                    (inner.bell, inner.rung) = (Some(bell), rung);
+                }
+                Err(e) if e.kind() == ErrorKind::NotFound => inner.bell = None,
+                Err(e) => return Err(e),
+            }
+        }
+        let mut real = self.store.list(&inner.path)?;
+        inner.hidden = real.iter().any(|n| n == HIDDEN);
+        real.retain(|n| n != HIDDEN);
+        let old = std::mem::take(&mut inner.real);
+        inner.real = real.into_iter().map(|n| (old.get(&n).copied().flatten(), n)).map(|(k, n)| (n, k)).collect();
+        if !self.store.capability().write_at {
+            // A log that was not closed when it was read is opened anew.
+            inner.known.retain(|_, known| known.ended == Ended::Closed);
+        }
+        if inner.hidden {
+            let logs = match self.store.list(place.trim_end_matches('/')) {
+                Ok(logs) => logs,
+                Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+                Err(e) => return Err(e),
+            };
+            let own = inner.writer.as_ref().map(|w| w.number);
+            for number in logs.iter().filter_map(|n| log::number(n, "data")) {
+                if Some(number) == own || inner.known.contains_key(&number) {
+                    continue;
+                }
+                let object = match self.store.open_read(&format!("{place}{}", log::data_name(number))) {
+                    Ok(object) => Arc::from(object),
+                    // Compacted meanwhile.
+                    Err(e) if e.kind() == ErrorKind::NotFound => continue,
+                    Err(e) => return Err(e),
+                };
+                let known =
+                    Known { object, position: Position::start(), ended: Ended::Whole, live: true, intends: None };
+                inner.known.insert(number, known);
+            }
+        }
+        follow(&self.store, inner)
+    }
+
+    /// Makes the hidden folder and this process's log, where they are not there yet.
+    fn writer<'i>(&self, inner: &'i mut Inner) -> Result<&'i mut Writer> {
+        if inner.writer.as_ref().is_some_and(|w| !w.usable()) {
+            self.retire(inner)?;
+        }
+        if inner.writer.is_none() {
+            let place = hidden(&inner.path);
+            let place = place.trim_end_matches('/');
+            if !inner.hidden {
+                // Never the folder itself: it may have been removed.
+                match self.store.make_one_folder(place, 0o777) {
+                    Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+                    _ => inner.hidden = true,
+                }
+            }
+            inner.writer = Some(Writer::new(self.store.clone(), place)?);
+            self.ring(inner)?;
+        }
+        inner.writer.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "no log is open"))
+    }
+
+    /// Tells other processes that names beside known logs have changed.
+    pub fn ring(&self, inner: &mut Inner) -> Result<()> {
+        if !inner.hidden || !self.store.capability().write_at {
+            return Ok(());
+        }
+        let mut rung = fresh().to_le_bytes();
+        rung[7] &= 0x7f;
+        self.ring_with(inner, rung)?;
+        // Another's ring may have been rung over: what it was about is there by now.
+        self.look(inner)
+    }
+
+    fn ring_with(&self, inner: &Inner, rung: [u8; 8]) -> Result<()> {
+        let bell = self.store.open_write(&format!("{}bell", hidden(&inner.path)), OpenWrite::Any)?;
+        bell.write_at(0, &[IoSlice::new(&rung)])?;
+        bell.close()
+    }
+
+    /// Records changes, all or none; the newest of all that is known. `data` belongs to the change with `Content::Here`.
+    pub fn record(&self, inner: &mut Inner, changes: Vec<Change>, data: &[u8]) -> Result<()> {
+        let keeps_recent = !self.store.capability().write_at;
+        let clock = inner.clock + 1;
+        let writer = self.writer(inner)?;
+        let number = writer.number;
+        let head = Head::Changes { clock, changes };
+        let at = writer.put(&head, data)?;
+        if keeps_recent && !data.is_empty() {
+            inner.recent_bytes += data.len() as u64;
+            inner.recent.insert((number, at), Arc::from(data));
+        }
+        take(&mut inner.names, &mut inner.clock, number, at, head);
+        let full = inner.writer.as_ref().is_some_and(|w| w.end >= self.settings.log);
+        if full || (keeps_recent && inner.recent_bytes >= self.settings.log.min(16 << 20)) {
+            self.retire(inner)?;
+        }
+        Ok(())
+    }
+
+    /// Ends this process's log in the folder; the next record begins another.
+    pub fn retire(&self, inner: &mut Inner) -> Result<()> {
+        let Some(writer) = inner.writer.take() else { return Ok(()) };
+        let (number, end) = (writer.number, writer.end);
+        writer.close()?;
+        (inner.recent, inner.recent_bytes) = (HashMap::new(), 0);
+        let name = format!("{}{}", hidden(&inner.path), log::data_name(number));
+        let object = Arc::from(self.store.open_read(&name)?);
+        let mut position = Position::start();
+        position.at = end;
+        inner.known.insert(number, Known { object, position, ended: Ended::Closed, live: false, intends: None });
+        self.ring(inner)
+    }
+
+    /// Records a name that no other process records too: one at most succeeds, as far as the store shows bytes at once.
+    ///
+    /// # Errors
+    /// `AlreadyExists`.
+    pub fn record_new(&self, inner: &mut Inner, name: &str, change: Change) -> Result<()> {
+        if !self.store.capability().write_at {
+            return self.record(inner, vec![change], &[]);
+        }
+        let intent = Change { name: name.to_string(), stamp: None, content: None, kept: None };
+        for _ in 0..500 {
+            if inner.file(name).is_some() {
+                return Err(errno::failure(Errno::EXIST, "make", name));
+            }
+            // All write what they intend first and look then, so of two at least one sees the other.
+            self.record(inner, vec![intent.clone()], &[])?;
+            self.refresh(inner)?;
+            let mut rivals = false;
+            for log in inner.known.values().filter(|k| k.live && k.intends.as_deref() == Some(name)) {
+                // What a dead process intended stays undone.
+                rivals |= log.object.life()?.held != Some(false);
+            }
+            let exists = inner.file(name).is_some();
+            if !rivals && !exists {
+                return self.record(inner, vec![change], &[]);
+            }
+            self.record(inner, Vec::new(), &[])?;
+            if !exists {
+                // Whoever withdrew tries again after a while of its own.
+                std::thread::sleep(Duration::from_micros(fresh() % 5000));
+                self.refresh(inner)?;
+            }
+        }
+        Err(errno::failure(Errno::BUSY, "make a file that others are making", name))
+    }
+
+    /// The bytes of a file, checked.
+    ///
+    /// # Errors
+    /// `Corrupt` names log and byte; `NotFound` where the log is gone, which another process compacted.
+    pub fn bytes(&self, log: u64, offset: u64, length: u32, crc: u32) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length as usize];
+        let name;
+        let read = {
+            let mut inner = self.lock();
+            name = format!("{}{}", hidden(&inner.path), log::data_name(log));
+            if let Some(recent) = inner.recent.get(&(log, offset)) {
+                bytes.copy_from_slice(recent);
+                return Ok(bytes);
+            }
+            if let Some(writer) = inner.writer.as_ref().filter(|w| w.number == log) {
+                Some(writer.read_at(offset, &mut bytes)?)
+            } else {
+                if !inner.known.contains_key(&log) {
+                    self.look(&mut inner)?;
+                }
+                None
+            }
+        };
+        let got = match read {
+            Some(got) => got,
+            None => {
+                let object = self.lock().known.get(&log).map(|k| k.object.clone());
+                let gone = || Error::new(ErrorKind::NotFound, "a log is gone").in_object(name.clone());
+                object.ok_or_else(gone)?.read_at(offset, &mut bytes)?
+            }
+        };
+        if got < bytes.len() || crate::wire::crc32c(&bytes) != crc {
+            let what = "the bytes of a small file do not match their checksum: they were not synced before its writer died, or were damaged";
+            return Err(Error::new(ErrorKind::Corrupt, what).in_object(name).at_byte(offset));
+        }
+        Ok(bytes)
+    }
+
+    /// Whether a name beside the logs is a folder (`Some(true)`), an object, or not there.
+    pub fn real(&self, inner: &mut Inner, name: &str) -> Result<Option<bool>> {
+        match inner.real.get(name).copied() {
+            None => Ok(None),
+            Some(Some(kind)) => Ok(Some(kind)),
+            Some(None) => {
+                let path = below(&inner.path, name);
+                match self.store.stat(&path) {
+                    Ok(about) => {
+                        inner.real.insert(name.to_string(), Some(about.is_folder));
+                        Ok(Some(about.is_folder))
+                    }
+                    Err(e) if e.kind() == ErrorKind::NotFound => {
+                        inner.real.remove(name);
+                        Ok(None)
+                    }
+                    Err(e) => Err(e),
+                }
+            }
+        }
+    }
+
+    /// Removes the hidden folder of a folder without files, so that the folder itself can go.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where another process made a file in this moment.
+    pub fn clear(&self) -> Result<()> {
+        let mut inner = self.fresh()?;
+        let empty = |inner: &Inner| inner.real.is_empty() && inner.names.values().all(|e| e.content == Content::Gone);
+        let refused =
+            |inner: &Inner| Err(errno::failure(Errno::NOTEMPTY, "remove a folder that is not empty", &inner.path));
+        if !empty(&inner) || inner.open.values().any(|n| n.upgrade().is_some_and(|n| n.is_linked())) {
+            return refused(&inner);
+        }
+        if !inner.hidden {
+            return Ok(());
+        }
+        let positional = self.store.capability().write_at;
+        if positional {
+            // From here on others wait before they trust their own records; what they recorded before is seen now.
+            self.ring_with(&inner, REMOVED)?;
+            inner.bell = None;
+            self.look(&mut inner)?;
+            if !empty(&inner) {
+                self.ring(&mut inner)?;
+                return refused(&inner);
+            }
+        }
+        let place = hidden(&inner.path);
+        inner.writer = None;
+        inner.known.clear();
+        inner.names.clear();
+        for name in self.store.list(place.trim_end_matches('/'))? {
+            match self.store.remove(&format!("{place}{name}")) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+        }
+        inner.hidden = false;
+        self.store.remove(place.trim_end_matches('/'))
+    }
+
+    /// Objects of the logs, and how the reading of each ended: for `check`, `compact` and `stat`.
+    pub fn logs(inner: &Inner) -> Vec<(u64, Ended, bool, u64)> {
+        inner.known.iter().map(|(n, k)| (*n, k.ended, k.live, k.position.at)).collect()
+    }
+
+    /// What is known, put together anew: after another process compacted logs that are gone now.
+    pub fn reload(&self, inner: &mut Inner) -> Result<()> {
+        let own = inner.writer.is_some();
+        if own {
+            self.retire(inner)?;
+        }
+        let unrecorded: Vec<(String, Entry)> = inner
+            .names
+            .iter()
+            .filter(|(_, e)| matches!(e.content, Content::Here { .. }))
+            .map(|(n, e)| (n.clone(), *e))
+            .collect();
+        inner.known.clear();
+        inner.names = unrecorded.into_iter().collect();
+        self.look(inner)
+    }
+}
+
+impl Entry {
+    pub fn kept_stamp(&self) -> Stamp {
+        self.kept_stamp
+    }
+}
+
+impl Inner {
+    /// A file that is there.
+    pub fn file(&self, name: &str) -> Option<&Entry> {
+        self.names.get(name).filter(|e| e.content != Content::Gone)
+    }
+
+    /// A file that is made but not recorded yet: known to this process alone.
+    pub fn pretend(&mut self, name: &str, kept: Kept) {
+        let entry = self.names.entry(name.to_string()).or_insert(Entry {
+            content: Content::Gone,
+            stamp: Stamp::default(),
+            kept: None,
+            kept_stamp: Stamp::default(),
+        });
+        entry.content = Content::Here { length: 0, crc: 0 };
+        entry.kept = Some(kept);
+    }
+
+    pub fn is_writing(&self) -> bool {
+        self.writer.is_some()
+    }
+}
+
+/// Reads what live logs have got since.
+fn follow(store: &Arc<dyn Store>, inner: &mut Inner) -> Result<()> {
+    let Inner { known, names, clock, path, .. } = inner;
+    let place = hidden(path);
+    for (number, log) in known.iter_mut().filter(|(_, k)| k.live) {
+        let intends = &mut log.intends;
+        let open_names = || match store.open_read(&format!("{place}{}", log::names_name(*number))) {
+            Ok(object) => Ok(Some(object)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        };
+        let mut each = |at: u64, head: Head| {
+            *intends = match &head {
+                Head::Changes { changes, .. } => intent(changes),
+                Head::End => None,
+            };
+            take(names, clock, *number, at, head);
+        };
+        let ended = log::read_on(&*log.object, open_names, *number, &mut log.position, &mut each);
+        log.ended = ended.map_err(|e| e.in_object(format!("{place}{}", log::data_name(*number))))?;
+        // What is closed never changes, nor what became visible as a whole.
+        log.live = log.ended != Ended::Closed && store.capability().write_at;
+    }
+    Ok(())
+}
+
+/// Takes a record over: for each name, the newest content and the newest of what is kept win.
+fn take(names: &mut BTreeMap<String, Entry>, clock: &mut u64, log: u64, at: u64, head: Head) {
+    let Head::Changes { clock: recorded, changes } = head else { return };
+    *clock = (*clock).max(recorded);
+    for change in changes.into_iter().filter(|c| c.content.is_some() || c.kept.is_some()) {
+        let stamp = change.stamp.unwrap_or(Stamp { clock: recorded, log });
+        *clock = (*clock).max(stamp.clock);
+        // A copy that compaction made has the stamp of what it copied, and replaces it.
+        let copied = change.stamp.is_some();
+        let newer = |new: Stamp, old: Stamp| new > old || (copied && new == old);
+        let content = change.content.map(|content| match content {
+            Content::Here { length, crc } => Content::There { log, offset: at, length, crc },
+            other => other,
+        });
+        let entry = names.entry(change.name).or_insert(Entry {
+            content: Content::Gone,
+            stamp: Stamp::default(),
+            kept: None,
+            kept_stamp: Stamp::default(),
+        });
+        if let Some(content) = content
+            && newer(stamp, entry.stamp)
+        {
+            (entry.content, entry.stamp) = (content, stamp);
+        }
+        if change.kept.is_some() && newer(stamp, entry.kept_stamp) {
+            (entry.kept, entry.kept_stamp) = (change.kept, stamp);
+        }
+    }
+}
+
+/// The name that a record is an intent about: one change that changes nothing.
+fn intent(changes: &[Change]) -> Option<String> {
+    match changes {
+        [Change { name, stamp: None, content: None, kept: None }] => Some(name.clone()),
+        _ => None,
+    }
+}
+
+/// The hidden folder of a folder, with `/` behind it.
+pub fn hidden(path: &str) -> String {
+    below(path, HIDDEN) + "/"
+}
+
+/// A name below a folder.
+pub fn below(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_string() } else { format!("{path}/{name}") }
+}

@@ -1,0 +1,295 @@
+//! One log: written by one process, read by all.
+
+use super::record::{self, Head};
+use std::io::IoSlice;
+use std::sync::Arc;
+use thalweg_store::{Hold, OpenWrite, ReadObject, Store, WriteObject};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Heads that a process gathers before it writes a block of its name log.
+const BLOCK: usize = 64 << 10;
+/// Bytes read at a time where a log is passed over.
+const WINDOW: usize = 256 << 10;
+
+/// The object of a log in its folder.
+pub fn data_name(log: u64) -> String {
+    format!("data.{log:016x}")
+}
+
+/// The object of its name log.
+pub fn names_name(log: u64) -> String {
+    format!("names.{log:016x}")
+}
+
+/// The object of a file that has grown out of the logs.
+pub fn own_name(number: u64) -> String {
+    format!("own.{number:016x}")
+}
+
+/// The number of a log by the name of its object.
+pub fn number(name: &str, kind: &str) -> Option<u64> {
+    let digits = name.strip_prefix(kind)?.strip_prefix('.')?;
+    (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok())?
+}
+
+/// A log that this process writes.
+pub struct Writer {
+    pub number: u64,
+    folder: String,
+    store: Arc<dyn Store>,
+    data: Box<dyn WriteObject>,
+    /// Where the next record begins.
+    pub end: u64,
+    names: Option<(Box<dyn WriteObject>, u64)>,
+    /// Heads that no block holds yet, and where their data begins.
+    pending: Vec<(u64, Vec<u8>)>,
+    pending_bytes: usize,
+    /// First byte of the log that no block covers.
+    covered: u64,
+    scratch: Vec<u8>,
+    _hold: Option<Hold>,
+    /// A write failed: nothing may follow in this log.
+    broken: bool,
+}
+
+impl Writer {
+    /// A new log in `folder`, which is there.
+    pub fn new(store: Arc<dyn Store>, folder: &str) -> Result<Writer> {
+        let number = super::fresh();
+        let data = store.open_write(&format!("{folder}/{}", data_name(number)), OpenWrite::New)?;
+        data.write_at(0, &[IoSlice::new(&record::header(number, false))])?;
+        let hold = data.hold();
+        Ok(Writer {
+            number,
+            folder: folder.to_string(),
+            store,
+            data,
+            end: record::HEADER,
+            names: None,
+            pending: Vec::new(),
+            pending_bytes: 0,
+            covered: record::HEADER,
+            scratch: Vec::new(),
+            _hold: hold,
+            broken: false,
+        })
+    }
+
+    /// Whether records can still be put.
+    pub fn usable(&self) -> bool {
+        !self.broken
+    }
+
+    /// Puts a record; returns where its data lies. One write, whatever the file's size.
+    pub fn put(&mut self, head: &Head, data: &[u8]) -> Result<u64> {
+        if self.broken {
+            return Err(Error::new(ErrorKind::Io, "a write of this log failed before"));
+        }
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        let told = record::put(&mut bytes, head, data);
+        let at = self.end + told.end as u64 + 4;
+        let written = self.data.write_at(self.end, &[IoSlice::new(&bytes)]);
+        if let Err(e) = written {
+            self.broken = true;
+            return Err(e);
+        }
+        self.end += bytes.len() as u64;
+        self.pending_bytes += told.len();
+        self.pending.push((at, bytes[told].to_vec()));
+        if bytes.capacity() <= 4 * BLOCK {
+            self.scratch = bytes;
+        }
+        if self.pending_bytes >= BLOCK {
+            self.write_block()?;
+        }
+        Ok(at)
+    }
+
+    fn write_block(&mut self) -> Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let block = record::put_block(self.covered, self.end, &self.pending);
+        if self.names.is_none() {
+            let name = format!("{}/{}", self.folder, names_name(self.number));
+            let object = self.store.open_write(&name, OpenWrite::New)?;
+            object.write_at(0, &[IoSlice::new(&record::header(self.number, true))])?;
+            self.names = Some((object, record::HEADER));
+        }
+        if let Some((object, end)) = &mut self.names {
+            // A block that fails is missing; the log says the same, so nothing is lost.
+            object.write_at(*end, &[IoSlice::new(&block)])?;
+            *end += block.len() as u64;
+        }
+        self.covered = self.end;
+        self.pending.clear();
+        self.pending_bytes = 0;
+        Ok(())
+    }
+
+    /// Makes all records durable.
+    pub fn sync(&mut self) -> Result<()> {
+        self.data.sync()
+    }
+
+    /// Bytes of the log now, read from the object that is written.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.data.read_at(offset, out)
+    }
+
+    /// Ends the log: what it holds is seen wherever the store shows objects once they are closed.
+    pub fn close(mut self) -> Result<()> {
+        if !self.broken {
+            self.put(&Head::End, &[])?;
+            // A short log is passed over as fast as its names are.
+            if self.names.is_some() || self.pending.len() > 64 {
+                self.write_block()?;
+            }
+        }
+        self.data.close()?;
+        match self.names.take() {
+            Some((object, _)) => object.close(),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a reading of a log ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// A record says that none will follow.
+    Closed,
+    /// At the end of a record, where the log ends.
+    Whole,
+    /// Bytes that are no whole record begin here: one is being written, or its writer died.
+    Torn,
+}
+
+/// Where a reader is in a log.
+#[derive(Debug, Clone)]
+pub struct Position {
+    /// The next record.
+    pub at: u64,
+    /// The next block of its name log; `None` where that was read as far as it goes.
+    names_at: Option<u64>,
+    /// Whether the header was read.
+    begun: bool,
+}
+
+impl Position {
+    pub fn start() -> Position {
+        Position { at: record::HEADER, names_at: Some(record::HEADER), begun: false }
+    }
+}
+
+/// Gives every head behind `position`, and where its data begins, to `take`; moves `position` behind the last one.
+///
+/// - `names`: opens the name log, which is read first: a block of it replaces passing over the log.
+pub fn read_on(
+    data: &dyn ReadObject,
+    names: impl FnOnce() -> Result<Option<Box<dyn ReadObject>>>,
+    number: u64,
+    position: &mut Position,
+    take: &mut dyn FnMut(u64, Head),
+) -> Result<Ended> {
+    if !position.begun {
+        let mut header = [0; record::HEADER as usize];
+        let got = data.read_at(0, &mut header)?;
+        if got < header.len() {
+            return Ok(Ended::Torn);
+        }
+        if record::read_header(&header, false)? != number {
+            return Err(Error::new(ErrorKind::Corrupt, "a log under the name of another").at_byte(0));
+        }
+        position.begun = true;
+    }
+    if let Some(mut at) = position.names_at.take()
+        && let Some(names) = names()?
+    {
+        let mut header = [0; record::HEADER as usize];
+        // A name log that is torn or damaged is as good as none: the log itself is passed over.
+        let good = names.read_at(0, &mut header)? == header.len()
+            && record::read_header(&header, true).is_ok_and(|n| n == number);
+        while good {
+            let Some(block) = next_block(&*names, at)? else { break };
+            let Ok(told) = record::block(&block) else { break };
+            if told.from != position.at {
+                break;
+            }
+            at += block.len() as u64;
+            position.at = told.to;
+            for (offset, head) in told.entries {
+                if matches!(head, Head::End) {
+                    return Ok(Ended::Closed);
+                }
+                take(offset, head);
+            }
+        }
+    }
+    let mut window = vec![0; 4 << 10];
+    loop {
+        let got = data.read_at(position.at, &mut window)?;
+        if got == 0 {
+            return Ok(Ended::Whole);
+        }
+        let mut used = 0;
+        loop {
+            let bytes = &window[used..got];
+            let Some((head_length, data_length)) = record::fixed(bytes) else {
+                if bytes.len() >= record::FIXED as usize {
+                    return Ok(Ended::Torn);
+                }
+                break;
+            };
+            let Some(whole) = bytes.get(..record::FIXED as usize + head_length as usize + 4) else { break };
+            let Ok(head) = record::head(whole, data_length) else { return Ok(Ended::Torn) };
+            let data_at = position.at + whole.len() as u64;
+            if matches!(head, Head::End) {
+                position.at = data_at;
+                return Ok(Ended::Closed);
+            }
+            // The record counts once its data is there to the last byte.
+            let end = data_at + u64::from(data_length);
+            let step = whole.len() + data_length as usize;
+            if bytes.len() < step {
+                let mut last = [0];
+                if data_length > 0 && data.read_at(end - 1, &mut last)? == 0 {
+                    return Ok(Ended::Torn);
+                }
+            }
+            take(data_at, head);
+            position.at = end;
+            if bytes.len() < step {
+                used = got;
+                break;
+            }
+            used += step;
+        }
+        if used == 0 {
+            // One record that the window does not hold.
+            let needed = record::fixed(&window[..got]).map_or(0, |(h, _)| record::FIXED as usize + h as usize + 4);
+            if got < window.len() && got < needed.max(record::FIXED as usize) {
+                return Ok(Ended::Torn);
+            }
+            window.resize(needed.max(window.len() * 2), 0);
+        } else if got == window.len() && window.len() < WINDOW {
+            window.resize(WINDOW, 0);
+        }
+    }
+}
+
+fn next_block(names: &dyn ReadObject, at: u64) -> Result<Option<Vec<u8>>> {
+    let mut fixed = [0; 8];
+    if names.read_at(at, &mut fixed)? < fixed.len() {
+        return Ok(None);
+    }
+    let Some(length) = record::block_length(&fixed) else { return Ok(None) };
+    // A damaged length asks for no more memory than the object has bytes.
+    if names.length()?.saturating_sub(at) < u64::from(length) + 12 {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; length as usize + 12];
+    let got = names.read_at(at, &mut bytes)?;
+    Ok((got == bytes.len()).then_some(bytes))
+}

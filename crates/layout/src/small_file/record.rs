@@ -1,0 +1,517 @@
+//! Records of a log and blocks of a name log, as bytes: see `docs/format/small_file.md`.
+
+use crate::wire::{self, Cursor};
+use crate::{Attributes, Kind};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thalweg_types::{Error, ErrorKind, Result};
+
+const LOG_MAGIC: &[u8; 8] = b"THWSMLOG";
+const NAMES_MAGIC: &[u8; 8] = b"THWSMNAM";
+const RECORD_MAGIC: [u8; 4] = *b"TSFR";
+const BLOCK_MAGIC: [u8; 4] = *b"TSFN";
+const VERSION: u32 = 1;
+/// Bytes that a log or a name log begins with.
+pub const HEADER: u64 = 24;
+/// Bytes of a record before its head, and those behind it.
+pub const FIXED: u64 = 12;
+/// Longest head that is believed: names and numbers.
+pub const LONGEST_HEAD: u32 = 1 << 20;
+/// Longest body of a block that is believed.
+pub const LONGEST_BLOCK: u32 = 64 << 20;
+
+/// When something was recorded: a logical clock, and the log that recorded it where clocks tie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Stamp {
+    /// Larger than that of all that was seen before.
+    pub clock: u64,
+    /// The log it was recorded in first.
+    pub log: u64,
+}
+
+/// Where the bytes of a file are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// There is no file of this name any more.
+    Gone,
+    /// In the record itself.
+    Here {
+        /// Bytes.
+        length: u32,
+        /// CRC-32C of them.
+        crc: u32,
+    },
+    /// In a log.
+    There {
+        /// Its number.
+        log: u64,
+        /// First byte in it.
+        offset: u64,
+        /// Bytes.
+        length: u32,
+        /// CRC-32C of them.
+        crc: u32,
+    },
+    /// An object of its own, grown out of the log.
+    Own {
+        /// Its number.
+        number: u64,
+    },
+}
+
+/// What is kept of a file beside its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Owner's group.
+    pub gid: u32,
+    /// Last read, where a program set it.
+    pub atime: SystemTime,
+    /// Last write.
+    pub mtime: SystemTime,
+    /// Last change of anything.
+    pub ctime: SystemTime,
+    /// Tells files of one name apart.
+    pub identity: u64,
+}
+
+impl Kept {
+    /// As a program asks for them.
+    pub fn attributes(&self, length: u64) -> Attributes {
+        Attributes {
+            kind: Kind::File,
+            length,
+            mode: self.mode,
+            uid: self.uid,
+            gid: self.gid,
+            atime: self.atime,
+            mtime: self.mtime,
+            ctime: self.ctime,
+            links: 1,
+            identity: self.identity,
+        }
+    }
+}
+
+/// What became of one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// In its folder.
+    pub name: String,
+    /// Where it differs from the record's: of what compaction copied.
+    pub stamp: Option<Stamp>,
+    /// Where its bytes are from now on; `None` where they stay.
+    pub content: Option<Content>,
+    /// What is kept of it from now on; `None` where that stays.
+    pub kept: Option<Kept>,
+}
+
+/// The head of a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Head {
+    /// Changes of names, all or none of them.
+    Changes {
+        /// Of the record.
+        clock: u64,
+        /// What became of which name.
+        changes: Vec<Change>,
+    },
+    /// No record will follow.
+    End,
+}
+
+/// The first bytes of a log (`names`: of a name log).
+pub fn header(log: u64, names: bool) -> Vec<u8> {
+    let mut out = if names { NAMES_MAGIC } else { LOG_MAGIC }.to_vec();
+    out.extend(VERSION.to_le_bytes());
+    out.extend(log.to_le_bytes());
+    wire::seal(&mut out);
+    out
+}
+
+/// The number of a log by its first bytes.
+///
+/// # Errors
+/// `Torn`, `Corrupt`; `Unsupported` for a later version.
+pub fn read_header(bytes: &[u8], names: bool) -> Result<u64> {
+    let what = if names { "name log" } else { "log" };
+    let mut cursor = Cursor::new(wire::sealed(bytes.get(..HEADER as usize).unwrap_or(bytes), what)?);
+    if cursor.take(8, what)? != if names { NAMES_MAGIC } else { LOG_MAGIC } {
+        return Err(Error::new(ErrorKind::Corrupt, format!("this is no {what} of small files")).at_byte(0));
+    }
+    match cursor.u32(what)? {
+        VERSION => cursor.u64(what),
+        later => Err(Error::new(ErrorKind::Unsupported, format!("a {what} of version {later}, known is {VERSION}"))),
+    }
+}
+
+fn put_time(out: &mut Vec<u8>, time: SystemTime) {
+    let (seconds, nanos) = match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
+        Err(before) => match (before.duration().as_secs() as i64, before.duration().subsec_nanos()) {
+            (seconds, 0) => (-seconds, 0),
+            (seconds, nanos) => (-seconds - 1, 1_000_000_000 - nanos),
+        },
+    };
+    wire::put_signed(out, seconds);
+    wire::put_varint(out, u64::from(nanos));
+}
+
+fn time(cursor: &mut Cursor<'_>) -> Result<SystemTime> {
+    let seconds = cursor.signed("time")?;
+    let nanos = cursor.varint("time")?;
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let start = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+    start
+        .filter(|_| nanos < 1_000_000_000)
+        .and_then(|s| s.checked_add(Duration::from_nanos(nanos)))
+        .ok_or_else(|| Error::new(ErrorKind::Corrupt, "a time that no clock shows"))
+}
+
+impl Head {
+    /// Puts the head's bytes behind `out`.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let Head::Changes { clock, changes } = self else {
+            out.push(2);
+            return;
+        };
+        out.push(1);
+        wire::put_varint(out, *clock);
+        wire::put_varint(out, changes.len() as u64);
+        for change in changes {
+            wire::put_counted(out, change.name.as_bytes());
+            let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+            out.push(
+                flag(change.content.is_some(), 1) | flag(change.kept.is_some(), 2) | flag(change.stamp.is_some(), 4),
+            );
+            if let Some(stamp) = change.stamp {
+                wire::put_varint(out, stamp.clock);
+                out.extend(stamp.log.to_le_bytes());
+            }
+            match change.content {
+                None => {}
+                Some(Content::Gone) => out.push(0),
+                Some(Content::Here { length, crc }) => {
+                    out.push(1);
+                    wire::put_varint(out, u64::from(length));
+                    out.extend(crc.to_le_bytes());
+                }
+                Some(Content::There { log, offset, length, crc }) => {
+                    out.push(2);
+                    out.extend(log.to_le_bytes());
+                    wire::put_varint(out, offset);
+                    wire::put_varint(out, u64::from(length));
+                    out.extend(crc.to_le_bytes());
+                }
+                Some(Content::Own { number }) => {
+                    out.push(3);
+                    out.extend(number.to_le_bytes());
+                }
+            }
+            if let Some(kept) = &change.kept {
+                wire::put_varint(out, u64::from(kept.mode));
+                wire::put_varint(out, u64::from(kept.uid));
+                wire::put_varint(out, u64::from(kept.gid));
+                put_time(out, kept.atime);
+                put_time(out, kept.mtime);
+                put_time(out, kept.ctime);
+                out.extend(kept.identity.to_le_bytes());
+            }
+        }
+    }
+
+    /// From bytes. At most one change holds its bytes in the record.
+    ///
+    /// # Errors
+    /// `Torn` and `Corrupt`.
+    pub fn decode(bytes: &[u8]) -> Result<Head> {
+        let mut cursor = Cursor::new(bytes);
+        let corrupt = |what: &str| Err(Error::new(ErrorKind::Corrupt, what.to_string()));
+        let head = match cursor.u8("record")? {
+            2 => Head::End,
+            1 => {
+                let clock = cursor.varint("clock")?;
+                let count = cursor.varint("number of changes")?;
+                // A change takes two bytes at least.
+                if count > bytes.len() as u64 / 2 {
+                    return corrupt("more changes than a record holds");
+                }
+                let mut changes = Vec::new();
+                for _ in 0..count {
+                    changes.push(change(&mut cursor)?);
+                }
+                let here = changes.iter().filter(|c| matches!(c.content, Some(Content::Here { .. })));
+                if here.count() > 1 {
+                    return corrupt("a record that holds two files");
+                }
+                Head::Changes { clock, changes }
+            }
+            _ => return corrupt("a record of a kind that is not known"),
+        };
+        if cursor.is_empty() { Ok(head) } else { corrupt("a record with bytes left over") }
+    }
+
+    /// Bytes of a file that the record holds.
+    pub fn data_length(&self) -> u32 {
+        let Head::Changes { changes, .. } = self else { return 0 };
+        let here = changes.iter().find_map(|c| match c.content {
+            Some(Content::Here { length, .. }) => Some(length),
+            _ => None,
+        });
+        here.unwrap_or(0)
+    }
+}
+
+fn change(cursor: &mut Cursor<'_>) -> Result<Change> {
+    let corrupt = |what: &str| Error::new(ErrorKind::Corrupt, what.to_string());
+    let name = cursor.text("name")?;
+    if name.is_empty() || name.contains(['/', '\0']) || matches!(name.as_str(), "." | "..") {
+        return Err(corrupt("a name that no file has"));
+    }
+    let flags = cursor.u8("flags")?;
+    if flags & !7 != 0 {
+        return Err(corrupt("flags that are not known"));
+    }
+    let stamp = match flags & 4 {
+        0 => None,
+        _ => Some(Stamp { clock: cursor.varint("clock")?, log: cursor.u64("log")? }),
+    };
+    let short = |n: u64| u32::try_from(n).map_err(|_| corrupt("a small file of more than 4 GiB"));
+    let content = match flags & 1 {
+        0 => None,
+        _ => Some(match cursor.u8("content")? {
+            0 => Content::Gone,
+            1 => Content::Here { length: short(cursor.varint("length")?)?, crc: cursor.u32("checksum")? },
+            2 => Content::There {
+                log: cursor.u64("log")?,
+                offset: cursor.varint("offset")?,
+                length: short(cursor.varint("length")?)?,
+                crc: cursor.u32("checksum")?,
+            },
+            3 => Content::Own { number: cursor.u64("number")? },
+            _ => return Err(corrupt("content of a kind that is not known")),
+        }),
+    };
+    let kept = match flags & 2 {
+        0 => None,
+        _ => {
+            let mut number = |what| -> Result<u32> {
+                u32::try_from(cursor.varint(what)?).map_err(|_| corrupt("a number of more than 32 bits"))
+            };
+            let (mode, uid, gid) = (number("mode")?, number("user")?, number("group")?);
+            Some(Kept {
+                mode,
+                uid,
+                gid,
+                atime: time(cursor)?,
+                mtime: time(cursor)?,
+                ctime: time(cursor)?,
+                identity: cursor.u64("identity")?,
+            })
+        }
+    };
+    Ok(Change { name, stamp, content, kept })
+}
+
+/// Puts a record behind `out`; returns where its head lies in it.
+///
+/// - `data`: what the change with [`Content::Here`] says.
+pub fn put(out: &mut Vec<u8>, head: &Head, data: &[u8]) -> std::ops::Range<usize> {
+    let start = out.len();
+    out.extend(RECORD_MAGIC);
+    out.extend([0; 4]);
+    out.extend((data.len() as u32).to_le_bytes());
+    let head_start = out.len();
+    head.put(out);
+    let length = (out.len() - head_start) as u32;
+    out[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
+    let head = head_start..out.len();
+    let crc = wire::crc32c(&out[start..]);
+    out.extend(crc.to_le_bytes());
+    out.extend_from_slice(data);
+    head
+}
+
+/// The lengths of head and data by the first [`FIXED`] bytes of a record; `None` where none begins here.
+pub fn fixed(bytes: &[u8]) -> Option<(u32, u32)> {
+    let fixed = bytes.first_chunk::<{ FIXED as usize }>()?;
+    let head = u32::from_le_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
+    let data = u32::from_le_bytes([fixed[8], fixed[9], fixed[10], fixed[11]]);
+    (fixed[..4] == RECORD_MAGIC && head <= LONGEST_HEAD).then_some((head, data))
+}
+
+/// The head of the record in `bytes`, which begin with its magic and reach as far as its head's checksum.
+///
+/// # Errors
+/// `Corrupt` where the checksum does not hold or the lengths contradict.
+pub fn head(bytes: &[u8], data_length: u32) -> Result<Head> {
+    let sealed = wire::sealed(bytes, "record")?;
+    let head = Head::decode(sealed.get(FIXED as usize..).unwrap_or_default())?;
+    match head.data_length() == data_length {
+        true => Ok(head),
+        false => Err(Error::new(ErrorKind::Corrupt, "a record's lengths contradict each other").at_byte(8)),
+    }
+}
+
+/// What a block of a name log says: the heads of records between two bytes of the log, and where each one's data begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// First byte of the log that it covers.
+    pub from: u64,
+    /// First byte behind.
+    pub to: u64,
+    /// Where each record's data begins, and its head.
+    pub entries: Vec<(u64, Head)>,
+}
+
+/// A block of heads that are encoded already.
+pub fn put_block(from: u64, to: u64, entries: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let mut body = Vec::new();
+    body.extend(from.to_le_bytes());
+    body.extend(to.to_le_bytes());
+    wire::put_varint(&mut body, entries.len() as u64);
+    for (offset, head) in entries {
+        wire::put_varint(&mut body, *offset);
+        wire::put_counted(&mut body, head);
+    }
+    let mut out = BLOCK_MAGIC.to_vec();
+    out.extend((body.len() as u32).to_le_bytes());
+    out.extend(body);
+    wire::seal(&mut out);
+    out
+}
+
+/// The length of the body of a block by its first 8 bytes; `None` where none begins here.
+pub fn block_length(bytes: &[u8]) -> Option<u32> {
+    let fixed = bytes.first_chunk::<8>()?;
+    let length = u32::from_le_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
+    (fixed[..4] == BLOCK_MAGIC && length <= LONGEST_BLOCK).then_some(length)
+}
+
+/// From the bytes of a whole block.
+///
+/// # Errors
+/// `Torn` and `Corrupt`.
+pub fn block(bytes: &[u8]) -> Result<Block> {
+    let mut cursor = Cursor::new(&wire::sealed(bytes, "block")?[..]);
+    cursor.take(8, "block")?;
+    let (from, to) = (cursor.u64("block")?, cursor.u64("block")?);
+    let count = cursor.varint("number of entries")?;
+    if count > bytes.len() as u64 / 2 || from > to {
+        return Err(Error::new(ErrorKind::Corrupt, "a block that makes no sense"));
+    }
+    let mut entries = Vec::new();
+    for _ in 0..count {
+        let offset = cursor.varint("offset")?;
+        entries.push((offset, Head::decode(cursor.counted("head")?)?));
+    }
+    match cursor.is_empty() {
+        true => Ok(Block { from, to, entries }),
+        false => Err(Error::new(ErrorKind::Corrupt, "a block with bytes left over")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_time() -> impl Strategy<Value = SystemTime> {
+        (-(1i64 << 33)..(1i64 << 33), 0u32..1_000_000_000).prop_map(|(seconds, nanos)| {
+            let whole = Duration::from_secs(seconds.unsigned_abs());
+            let start = if seconds < 0 { UNIX_EPOCH - whole } else { UNIX_EPOCH + whole };
+            start + Duration::from_nanos(u64::from(nanos))
+        })
+    }
+
+    fn any_kept() -> impl Strategy<Value = Kept> {
+        (0u32..0o10000, any::<u32>(), any::<u32>(), any_time(), any_time(), any_time(), any::<u64>()).prop_map(
+            |(mode, uid, gid, atime, mtime, ctime, identity)| Kept { mode, uid, gid, atime, mtime, ctime, identity },
+        )
+    }
+
+    fn any_content() -> impl Strategy<Value = Content> {
+        prop_oneof![
+            Just(Content::Gone),
+            (any::<u64>(), any::<u64>(), any::<u32>(), any::<u32>())
+                .prop_map(|(log, offset, length, crc)| Content::There { log, offset, length, crc }),
+            any::<u64>().prop_map(|number| Content::Own { number }),
+        ]
+    }
+
+    fn any_change() -> impl Strategy<Value = Change> {
+        let stamp = prop::option::of((any::<u64>(), any::<u64>()).prop_map(|(clock, log)| Stamp { clock, log }));
+        ("[a-zé. -]{3,20}", stamp, prop::option::of(any_content()), prop::option::of(any_kept()))
+            .prop_map(|(name, stamp, content, kept)| Change { name, stamp, content, kept })
+    }
+
+    fn any_record() -> impl Strategy<Value = (Head, Vec<u8>)> {
+        let data = prop::collection::vec(any::<u8>(), 0..300);
+        (any::<u64>(), prop::collection::vec(any_change(), 1..5), prop::option::of(data)).prop_map(
+            |(clock, mut changes, data)| {
+                if let Some(data) = &data {
+                    changes[0].content = Some(Content::Here { length: data.len() as u32, crc: wire::crc32c(data) });
+                }
+                (Head::Changes { clock, changes }, data.unwrap_or_default())
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn records_come_back_as_they_were((told, data) in any_record()) {
+            let mut bytes = vec![9; 5];
+            let at = put(&mut bytes, &told, &data);
+            let (head_length, data_length) = fixed(&bytes[5..]).unwrap();
+            prop_assert_eq!((head_length as usize, data_length as usize), (at.len(), data.len()));
+            let end = at.end + 4;
+            prop_assert_eq!(head(&bytes[5..end], data_length).unwrap(), told);
+            prop_assert_eq!(&bytes[end..], &data[..]);
+        }
+
+        #[test]
+        fn blocks_come_back_as_they_were(records in prop::collection::vec(any_record(), 0..6), from in 0u64..99, more: u32) {
+            let entries: Vec<(u64, Vec<u8>)> = records.iter().enumerate().map(|(i, (told, _))| {
+                let mut bytes = Vec::new();
+                told.put(&mut bytes);
+                (i as u64 * 1000, bytes)
+            }).collect();
+            let to = from + u64::from(more);
+            let bytes = put_block(from, to, &entries);
+            prop_assert_eq!(block_length(&bytes).unwrap() as usize + 12, bytes.len());
+            let back = block(&bytes).unwrap();
+            prop_assert_eq!((back.from, back.to, back.entries.len()), (from, to, records.len()));
+            for ((_, told), (meant, _)) in back.entries.iter().zip(&records) {
+                prop_assert_eq!(told, meant);
+            }
+        }
+
+        #[test]
+        fn a_changed_byte_of_a_head_is_seen((told, data) in any_record(), at: prop::sample::Index, flip in 1u8..) {
+            let mut bytes = Vec::new();
+            let end = put(&mut bytes, &told, &data).end + 4;
+            bytes[at.index(end)] ^= flip;
+            let seen = fixed(&bytes).and_then(|(head_length, data_length)| {
+                let whole = bytes.get(..FIXED as usize + head_length as usize + 4)?;
+                head(whole, data_length).ok()
+            });
+            prop_assert!(seen.is_none());
+        }
+
+        #[test]
+        fn no_bytes_make_a_decoder_fail_otherwise_than_by_an_error(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = (Head::decode(&bytes), block(&bytes), read_header(&bytes, false), head(&bytes, 3));
+        }
+    }
+
+    #[test]
+    fn headers_tell_logs_from_name_logs() {
+        assert_eq!(header(7, false).len() as u64, HEADER);
+        assert_eq!(read_header(&header(7, false), false).unwrap(), 7);
+        assert_eq!(read_header(&header(7, true), true).unwrap(), 7);
+        assert_eq!(read_header(&header(7, true), false).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(read_header(&header(7, true)[..10], true).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+}

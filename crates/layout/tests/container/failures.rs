@@ -1,0 +1,380 @@
+//! What went wrong in the system that the container layout comes from, each with a test of its name.
+
+use super::{open, over, pattern, process, put, read, write};
+use std::sync::Arc;
+use thalweg_conformance::scratch::Scratch;
+use thalweg_layout::container::index::{Module, block, block::Entry, run::Level, run::Run};
+use thalweg_layout::container::marks::{self, Home, Published};
+use thalweg_layout::container::record::{Log, Segment};
+use thalweg_layout::container::{clock::Summary, stamp::Stamp, tools::Trouble};
+use thalweg_layout::{Change, Layout, OpenWrite};
+use thalweg_store::wrap::{Counting, Forgetful};
+use thalweg_store::{Memory, Posix, Store, StoreExt};
+use thalweg_types::ErrorKind;
+
+fn memory() -> Arc<dyn Store> {
+    Arc::new(Memory::new())
+}
+
+/// Folders and objects below a folder, whole names.
+fn all(store: &dyn Store, folder: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in store.list(folder).unwrap() {
+        let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        match store.stat(&name).unwrap().is_folder {
+            true => found.extend(all(store, &name)),
+            false => found.push(name),
+        }
+    }
+    found
+}
+
+fn named(store: &dyn Store, part: &str) -> Vec<String> {
+    all(store, "").into_iter().filter(|name| name.contains(part)).collect()
+}
+
+#[test]
+fn kill_before_close() {
+    let store = Arc::new(Forgetful::new());
+    let layout = process(&[store.clone() as Arc<dyn Store>], Module::Pattern, 1000);
+    let file = open(&layout, "checkpoint", OpenWrite::New, 0);
+    let bytes = pattern(1, 10_000);
+    for (i, run) in bytes.chunks(100).enumerate() {
+        write(&*file, i as u64 * 200, run);
+    }
+    let left: Arc<dyn Store> = Arc::new(store.crash_after(store.operations()));
+    let layout = over(&left);
+    let error = read(&layout, "checkpoint").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Torn, "no hole of a file with a lost writer reads as zeros: {error}");
+    assert!(error.to_string().contains(&format!("process {} since", std::process::id())), "{error}");
+    let mut first = [0; 100];
+    layout.open_read("checkpoint").unwrap().read_exact_at(0, &mut first).unwrap();
+    assert_eq!(first, bytes[..100], "what reached the data log is found without an index log");
+    assert!(layout.check("checkpoint").unwrap().findings.iter().any(|f| f.trouble == Trouble::Died));
+    assert!(!layout.repair("checkpoint", false).unwrap().is_empty());
+    let report = layout.check("checkpoint").unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    let found = read(&layout, "checkpoint").unwrap();
+    assert!(found.len() > 15_000, "all but what was in the buffer: {}", found.len());
+    for (i, run) in found.chunks(200).enumerate() {
+        assert_eq!(run[..100], bytes[i * 100..i * 100 + 100], "record {i}");
+    }
+}
+
+#[test]
+fn flatten_then_write() {
+    let store = memory();
+    let layout = over(&store);
+    put(&layout, "file", b"the first bytes");
+    let other = open(&layout, "file", OpenWrite::Existing, 1);
+    write(&*other, 4, b"other");
+    other.close().unwrap();
+    layout.snapshot("file").unwrap();
+    assert_eq!(named(&*store, "/x-").len(), 1);
+    assert_eq!(read(&over(&store), "file").unwrap(), b"the other bytes");
+    let file = open(&over(&store), "file", OpenWrite::Existing, 0);
+    write(&*file, 4, b"newer");
+    file.close().unwrap();
+    assert_eq!(read(&over(&store), "file").unwrap(), b"the newer bytes", "the snapshot covers less than there is");
+    assert_eq!(read(&layout, "file").unwrap(), b"the newer bytes");
+    layout.snapshot("file").unwrap();
+    assert_eq!(named(&*store, "/x-").len(), 1, "the old snapshot is removed");
+    let plain = Memory::new();
+    assert_eq!(layout.flatten("file", &plain, "plain").unwrap(), 15);
+    assert_eq!(plain.read_all("plain").unwrap(), b"the newer bytes");
+    let again = layout.flatten("file", &plain, "plain").unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+}
+
+#[test]
+fn a_snapshot_is_what_readers_open() {
+    let store = Arc::new(Counting::new(Arc::new(Memory::new())));
+    let shared: Arc<dyn Store> = store.clone();
+    for writer in 0..20u32 {
+        let file = open(&over(&shared), "file", OpenWrite::Any, writer);
+        write(&*file, u64::from(writer) * 10, &pattern(writer.into(), 10));
+        file.close().unwrap();
+    }
+    over(&shared).snapshot("file").unwrap();
+    store.take();
+    let bytes = read(&over(&shared), "file").unwrap();
+    let opens = store.take().total().opens_for_reading;
+    assert_eq!(bytes[190..], pattern(19, 10));
+    // The stamp, the store's identity, the snapshot, a data log of each writer.
+    assert_eq!(opens, 3 + 20);
+}
+
+#[test]
+fn a_missing_backing_store() {
+    let scratch = Scratch::new();
+    let folder = |name: &str| scratch.join(name);
+    for name in ["a", "b", "c"] {
+        std::fs::create_dir(folder(name)).unwrap();
+    }
+    let posix = |name: &str| Arc::new(Posix::at(folder(name)).unwrap()) as Arc<dyn Store>;
+    let stores = || ["a", "b", "c"].map(posix);
+    let layout = process(&stores(), Module::Pattern, 4 << 20);
+    for writer in 0..6u32 {
+        let file = open(&layout, "file", OpenWrite::Any, writer);
+        write(&*file, u64::from(writer) * 1000, &pattern(writer.into(), 1000));
+        file.close().unwrap();
+    }
+    for name in ["a", "b", "c"] {
+        let logs = std::fs::read_dir(folder(name).join(".thalweg/d")).unwrap().count();
+        assert!(logs > 0, "store {name} holds logs");
+    }
+    // As a mount that did not come up: the folder is there and empty.
+    std::fs::rename(folder("b"), folder("gone")).unwrap();
+    std::fs::create_dir(folder("b")).unwrap();
+    let layout = process(&stores(), Module::Pattern, 4 << 20);
+    let error = read(&layout, "file").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "neither not found nor zeros: {error}");
+    assert!(error.to_string().contains(&format!("posix:{}", folder("b").display())), "{error}");
+    let report = layout.check("file").unwrap();
+    assert!(report.findings.iter().any(|f| f.trouble == Trouble::Store && f.place.ends_with("/b")), "{report:?}");
+    // A wrong mount table, stores in another order: they are known by what they are, not by their place.
+    std::fs::remove_dir_all(folder("b")).unwrap();
+    std::fs::rename(folder("gone"), folder("moved")).unwrap();
+    let layout = process(&["a", "c", "moved"].map(posix), Module::Pattern, 4 << 20);
+    let bytes = read(&layout, "file").unwrap();
+    assert_eq!((bytes.len(), &bytes[5000..]), (6000, &pattern(5, 1000)[..]));
+    // A log that is gone from a store that is there.
+    let lost = named(&*posix("moved"), ".data");
+    posix("moved").remove(&lost[0]).unwrap();
+    let error = read(&process(&["a", "c", "moved"].map(posix), Module::Pattern, 4 << 20), "file").unwrap_err();
+    assert!(error.kind() == ErrorKind::Io && error.to_string().contains("moved"), "{error}");
+}
+
+#[test]
+fn truncate_down_then_up() {
+    for module in [Module::Flat, Module::Pattern, Module::Distributed] {
+        let store = memory();
+        let layout = process(std::slice::from_ref(&store), module, 100);
+        let file = open(&layout, "file", OpenWrite::New, 0);
+        let bytes = pattern(3, 5000);
+        write(&*file, 0, &bytes);
+        file.truncate(1501).unwrap();
+        file.truncate(4000).unwrap();
+        let mut expected = bytes[..1501].to_vec();
+        expected.resize(4000, 0);
+        assert!(read(&layout, "file").unwrap() == expected, "by the process that writes");
+        assert!(read(&over(&store), "file").unwrap() == expected, "by another, before it closes");
+        write(&*file, 3990, b"beyond the end");
+        file.close().unwrap();
+        expected.resize(4004, 0);
+        expected[3990..].copy_from_slice(b"beyond the end");
+        assert!(read(&over(&store), "file").unwrap() == expected);
+        assert_eq!(over(&store).stat("file").unwrap().length, 4004);
+    }
+}
+
+#[test]
+fn clock_skew_between_hosts() {
+    let store = memory();
+    let first = open(&over(&store), "file", OpenWrite::New, 7);
+    write(&*first, 0, b"from a host whose clock is ahead");
+    first.close().unwrap();
+    // Its mark says that it was written in the year 2255.
+    let (old, home, mut p) = published(&*store).remove(0);
+    p.time = 9_000_000_000_000_000_000;
+    let folder = thalweg_store::name::folder_of(&old).to_string();
+    store.remove(&old).unwrap();
+    store.write_all(&format!("{folder}/{}", marks::published_name(home, &p)), b"").unwrap();
+    let second = open(&over(&store), "file", OpenWrite::Existing, 3);
+    write(&*second, 7, b"another");
+    second.close().unwrap();
+    let bytes = read(&over(&store), "file").unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&bytes),
+        "from a anotherose clock is ahead",
+        "the later one by what each had seen"
+    );
+}
+
+fn published(store: &dyn Store) -> Vec<(String, Home, Published)> {
+    let said = |name: String| match marks::parse(thalweg_store::name::last_part(&name)) {
+        Ok(marks::Said::Published(home, p)) => Some((name, home, p)),
+        _ => None,
+    };
+    named(store, "/m/").into_iter().filter_map(said).collect()
+}
+
+#[test]
+fn writes_that_nothing_orders_resolve_identically_and_are_told() {
+    let store = memory();
+    let (a, b) = (over(&store), over(&store));
+    put(&a, "file", &[b'.'; 30]);
+    let (high, low) = (open(&a, "file", OpenWrite::Existing, 9), open(&b, "file", OpenWrite::Existing, 2));
+    write(&*high, 0, &[b'h'; 20]);
+    write(&*low, 10, &[b'l'; 20]);
+    // Closed in this order or the other: neither had seen the other when it wrote.
+    high.close().unwrap();
+    low.close().unwrap();
+    for layout in [&a, &b, &over(&store)] {
+        assert_eq!(read(layout, "file").unwrap(), b"hhhhhhhhhhhhhhhhhhhhllllllllll");
+    }
+    let report = a.check("file").unwrap();
+    let ties: Vec<_> = report.findings.iter().filter(|f| f.trouble == Trouble::Tie).collect();
+    assert_eq!((ties.len(), ties[0].place.as_str()), (1, "bytes 10..20"), "{report:?}");
+    assert!(report.is_clean());
+}
+
+#[test]
+fn ten_thousand_writers() {
+    const WRITERS: u32 = 10_000;
+    let scratch = Scratch::new();
+    let store: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
+    put(&over(&store), "file", b"");
+    let stamp = Stamp::decode(&store.read_all("file").unwrap()).unwrap();
+    let number = format!("{:032x}", stamp.container);
+    let marks_in = format!(".thalweg/c/{}/{number}/m", &number[..2]);
+    let logs_in = format!(".thalweg/d/{}/{number}/00", &number[..2]);
+    store.make_folder(&logs_in).unwrap();
+    for writer in 0..WRITERS {
+        // What a writer of 1000 records of 64 bytes, dealt in turn, leaves but for its bytes; of some those too.
+        let home = Home { session: u64::from(writer) + 1, writer, store: 0, folder: 0 };
+        let run = Run {
+            inner: Level { stride: 64 * i64::from(WRITERS), log_stride: 112, count: 1000 },
+            ..Run::one(1, u64::from(writer) * 64, 64, 112)
+        };
+        let data = 64 + 1000 * 112;
+        let segment = Segment { container: stamp.container, session: home.session, writer, number: 0 };
+        let mut index = segment.encode(Log::Index).to_vec();
+        index.extend_from_slice(&block::encode(home.session, 64, data, &[Entry::Run(run)]));
+        let log = format!("{logs_in}/{:016x}-0", home.session);
+        std::fs::write(scratch.join(format!("{log}.index")), &index).unwrap();
+        if writer % 100 == 0 {
+            let bytes = vec![writer as u8; data as usize];
+            std::fs::write(scratch.join(format!("{log}.data")), bytes).unwrap();
+        }
+        let end = u64::from(WRITERS) * 64 * 999 + u64::from(writer + 1) * 64;
+        let summary = Summary { first: 1, last: 1, end, bytes: 64_000, ..Summary::default() };
+        let p = Published { version: 1, closed: true, segments: 1, data, index: index.len() as u64, summary, time: 1 };
+        std::fs::write(scratch.join(format!("{marks_in}/{}", marks::published_name(home, &p))), b"").unwrap();
+    }
+    let layout = over(&store);
+    assert_eq!(layout.stat("file").unwrap().length, 640_000_000, "the size needs no index log");
+    let started = std::time::Instant::now();
+    let file = layout.open_read("file").unwrap();
+    let mut bytes = [0; 64];
+    for writer in (0..WRITERS).step_by(100) {
+        file.read_exact_at(u64::from(WRITERS) * 64 * 500 + u64::from(writer) * 64, &mut bytes).unwrap();
+        assert_eq!(bytes, [writer as u8; 64]);
+    }
+    println!("10,000 writers, 10 million records: opened and read in {:?}", started.elapsed());
+    let about = layout.about("file").unwrap();
+    assert_eq!((about.sessions, about.entries), (WRITERS as usize, WRITERS.into()));
+    assert!(about.memory < 5 << 20, "{} bytes of index", about.memory);
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+    let open = open.filter(|path| path.starts_with(scratch.path())).count();
+    assert!(open <= 64, "{open} files open");
+}
+
+#[test]
+fn chmod_of_one_small_file() {
+    let store = memory();
+    let layout = over(&store);
+    layout.make_one_folder("folder", 0o750).unwrap();
+    for name in ["folder/one", "folder/two"] {
+        put(&layout, name, name.as_bytes());
+    }
+    let two = layout.attributes("folder/two").unwrap();
+    let folder = layout.attributes("folder").unwrap();
+    layout.set_attributes("folder/one", &Change { mode: Some(0o600), uid: Some(77), ..Change::default() }).unwrap();
+    let one = over(&store).attributes("folder/one").unwrap();
+    assert_eq!((one.mode, one.uid, one.length), (0o600, 77, 10));
+    assert_eq!(over(&store).attributes("folder/two").unwrap(), two, "no other file changes");
+    assert_eq!((folder.mode, layout.attributes("folder").unwrap()), (0o750, folder));
+    layout.xattr_set("folder/one", "user.k", b"v", thalweg_layout::SetXattr::New).unwrap();
+    assert_eq!(layout.xattr_list("folder/two").unwrap(), [""; 0]);
+    assert_eq!(over(&store).xattr_get("folder/one", "user.k").unwrap(), Some(b"v".to_vec()));
+    assert_eq!(over(&store).attributes("folder/one").unwrap().mode, 0o600);
+}
+
+#[test]
+fn times_are_those_of_the_last_write_or_what_a_program_set_since() {
+    let store = memory();
+    let layout = over(&store);
+    put(&layout, "file", b"bytes");
+    let written = layout.attributes("file").unwrap().mtime;
+    assert!(written.elapsed().unwrap().as_secs() < 60);
+    let early = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1000);
+    layout.set_attributes("file", &Change { mtime: Some(early), atime: Some(early), ..Change::default() }).unwrap();
+    let set = over(&store).attributes("file").unwrap();
+    assert_eq!((set.mtime, set.atime), (early, early));
+    let file = open(&layout, "file", OpenWrite::Existing, 0);
+    write(&*file, 0, b"B");
+    assert!(layout.attributes("file").unwrap().mtime >= written, "written since");
+    layout.set_attributes("file", &Change { mtime: Some(early), ..Change::default() }).unwrap();
+    file.close().unwrap();
+    assert_eq!(over(&store).attributes("file").unwrap().mtime, early, "closing writes nothing");
+}
+
+#[test]
+fn rename_between_backing_stores() {
+    let scratch = Scratch::new();
+    let stores: Vec<Arc<dyn Store>> = ["a", "b", "c"]
+        .map(|name| {
+            std::fs::create_dir(scratch.join(name)).unwrap();
+            Arc::new(Posix::at(scratch.join(name)).unwrap()) as Arc<dyn Store>
+        })
+        .to_vec();
+    let layout = process(&stores, Module::Pattern, 4 << 20);
+    for (name, seed) in [("from", 1), ("to", 2)] {
+        for writer in 0..3u32 {
+            let file = open(&layout, name, OpenWrite::Any, writer);
+            write(&*file, u64::from(writer) * 100, &pattern(seed + u64::from(writer), 100));
+        }
+    }
+    let logs = || stores.iter().map(|store| named(&**store, ".data").len()).sum::<usize>();
+    assert_eq!(logs(), 6);
+    layout.rename("from", "to").unwrap();
+    assert_eq!((layout.list("").unwrap(), logs()), (vec!["to".to_string()], 3), "one object moved, no log did");
+    assert_eq!(read(&layout, "to").unwrap()[200..], pattern(3, 100));
+    let before = stores[0].list("").unwrap();
+    layout.remove("to").unwrap();
+    assert_eq!((logs(), before), (0, vec![".thalweg".to_string(), "to".to_string()]));
+    assert_eq!(layout.nameless(std::time::Duration::ZERO, true).unwrap(), [0; 0]);
+}
+
+#[test]
+fn the_size_of_a_closed_file_opens_no_log() {
+    let store = Arc::new(Counting::new(Arc::new(Memory::new())));
+    let shared: Arc<dyn Store> = store.clone();
+    for writer in 0..50u32 {
+        let file = open(&over(&shared), "file", OpenWrite::Any, writer);
+        write(&*file, u64::from(writer) * 10, &[1; 10]);
+        file.close().unwrap();
+    }
+    store.take();
+    assert_eq!(over(&shared).stat("file").unwrap().length, 500);
+    let opened = store.take().total().opens_for_reading;
+    assert_eq!(opened, 2, "the stamp and the store's identity");
+}
+
+#[test]
+fn a_file_written_again_and_again_leaves_no_old_logs() {
+    let store = memory();
+    for round in 0..10u64 {
+        put(&over(&store), "file", &pattern(round, 1000));
+        assert_eq!(read(&over(&store), "file").unwrap(), pattern(round, 1000));
+    }
+    assert!(named(&*store, ".data").len() <= 2, "{:?}", named(&*store, ".data"));
+}
+
+#[test]
+fn an_open_file_that_is_removed_is_read_to_its_end() {
+    let store = memory();
+    let layout = over(&store);
+    put(&layout, "file", b"bytes");
+    let reader = layout.open_read("file").unwrap();
+    let writer = open(&layout, "file", OpenWrite::Existing, 1);
+    layout.remove("file").unwrap();
+    write(&*writer, 5, b" and more");
+    let mut bytes = [0; 14];
+    reader.read_exact_at(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"bytes and more");
+    assert!(layout.stat("file").is_err());
+    drop((reader, writer));
+    assert_eq!(all(&*store, ""), [".thalweg/store"], "with the last handle all of it goes");
+}

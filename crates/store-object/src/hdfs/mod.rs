@@ -1,0 +1,334 @@
+//! HDFS, spoken natively: no Java in the client.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | address  | `hdfs://host:port/folder`, `hdfs://nameservice/folder`, `viewfs://table/folder`; `hdfs:///folder` for the default of Hadoop's XML configuration |
+//! | configuration | `core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR`, else in `HADOOP_HOME/etc/hadoop`: name services, security, WebHDFS |
+//! | credentials | `HADOOP_USER_NAME`, else the user of the process; Kerberos from the cache of `kinit`, where the cluster asks for it |
+//! | a write  | at the end only; the client sends packets down a pipeline of data nodes |
+//! | a name   | is there once opened; `New` is atomic (the name node decides) |
+//! | seen     | after `sync` or `close`, by readers that open later; the block being written through WebHDFS, without which (`web=none`) only after `close` |
+//! | `sync`   | hsync: every data node of the pipeline has the bytes on its device |
+//! | dropped without `close` | what was synced stays; the name node gives the name free when the lease ends (minutes), [`Store::settle`] at once |
+//! | append   | never used: reopening just after a close can corrupt a replica (HDFS-17850) |
+//! | rename   | atomic, folders too, never into a folder that is there |
+//! | identity | the time of the last change and the length: enough for objects that are replaced, none for those just renamed |
+//! | a close  | waits until enough data nodes report the last block: 35 ms with two or more, 420 ms with one; without WebHDFS until readers see it |
+//! | wrong names | those with `:` or empty parts are refused by the name node |
+//!
+//! | parameter | meaning | default |
+//! |-----------|---------|---------|
+//! | `replication` | how many data nodes hold each block, 1 to 512 | the cluster's |
+//! | `block` | bytes of a block, a multiple of 512, at least 1 MiB | the cluster's |
+//! | `web` | `http://host:port` of WebHDFS, or `none` | `dfs.namenode.http-address` of the configuration, else none |
+//! | `user` | who asks, where the cluster is without Kerberos | as above |
+//! | `timeout` | seconds that one request may take | 60 |
+//! | `settle` | seconds that [`Store::settle`] may take | 60 |
+
+mod error;
+mod read;
+mod site;
+mod web;
+mod write;
+
+use crate::parameters::Parameters;
+use crate::runtime::{run, runtime};
+use error::Failure;
+use hdfs_native::{Client, ClientBuilder, HdfsError, WriteOptions};
+use std::future::Future;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_store::{
+    Capability, Durability, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible, WriteObject, name,
+    unsupported,
+};
+use thalweg_types::{Error, ErrorKind, Result};
+use web::Web;
+
+/// Most bytes of an object: blocks of the usual size, as many as a file may have.
+const LARGEST: u64 = 1 << 47;
+
+/// Objects below a folder of an HDFS. See the module's page.
+#[derive(Clone)]
+pub struct Hdfs {
+    shared: Arc<Shared>,
+}
+
+/// What the store shares with its open objects.
+struct Shared {
+    client: Client,
+    address: String,
+    /// The store's folder, without a slash at its end; empty for the root.
+    folder: String,
+    replication: Option<u32>,
+    block: Option<u64>,
+    web: Option<Web>,
+    timeout: Duration,
+    settle: Duration,
+}
+
+impl Hdfs {
+    /// - `address`: as on the module's page.
+    ///
+    /// # Errors
+    /// `Config` for a wrong address or parameter; what the name node says when it is asked for the folder.
+    pub fn open(address: &str, mut parameters: Parameters) -> Result<Hdfs> {
+        let (scheme, rest) = address.split_once("://").unwrap_or(("hdfs", address));
+        let (authority, folder) = rest.split_once('/').unwrap_or((rest, ""));
+        let folder =
+            name::relative(folder.trim_matches('/')).map_err(|e| parameters.wrong(&e.to_string()))?.into_owned();
+        let replication = parameters.number("replication", 1, 512)?.map(|n| n as u32);
+        let block = parameters.number("block", 1 << 20, 1 << 40)?;
+        if block.is_some_and(|block| block % 512 != 0) {
+            return Err(parameters.wrong("block: no multiple of 512"));
+        }
+        let user = parameters.text("user");
+        let (timeout, settle) = (parameters.seconds("timeout", 60)?, parameters.seconds("settle", 60)?);
+        let web = match parameters.text("web").as_deref() {
+            Some("none") => Vec::new(),
+            Some(url) if url.starts_with("http://") => vec![url.trim_end_matches('/').to_string()],
+            Some(_) => return Err(parameters.wrong("web: neither http://host:port nor none")),
+            None => site::web_addresses(authority),
+        };
+        parameters.finish()?;
+
+        let mut builder = ClientBuilder::new().with_io_runtime(runtime()?.handle().clone());
+        if !authority.is_empty() {
+            builder = builder.with_url(format!("{scheme}://{authority}"));
+        }
+        if let Some(user) = &user {
+            builder = builder.with_user(user.clone());
+        }
+        let client = run(async { builder.build() })?.map_err(|e| {
+            Error::new(ErrorKind::Config, format!("store \"{address}\" cannot be configured")).caused_by(Failure(e))
+        })?;
+        let folder = if folder.is_empty() { folder } else { format!("/{folder}") };
+        let web = (!web.is_empty()).then(|| Web::new(web, user, timeout));
+        let shared = Shared { client, address: address.into(), folder, replication, block, web, timeout, settle };
+        let store = Hdfs { shared: Arc::new(shared) };
+        store.make_folder("")?;
+        Ok(store)
+    }
+
+    /// The same store, its new objects held by this many data nodes: what a mount chooses.
+    pub fn with_replication(&self, replication: u32) -> Hdfs {
+        let Shared { client, address, folder, block, web, timeout, settle, .. } = &*self.shared;
+        let shared = Shared {
+            client: client.clone(),
+            address: address.clone(),
+            folder: folder.clone(),
+            replication: Some(replication),
+            block: *block,
+            web: web.clone(),
+            timeout: *timeout,
+            settle: *settle,
+        };
+        Hdfs { shared: Arc::new(shared) }
+    }
+
+    /// How many data nodes are to hold the blocks of an object.
+    pub fn replication_of(&self, name: &str) -> Result<Option<u32>> {
+        let path = self.shared.path(name, "stat")?;
+        let about = self.shared.ask("stat", &path, self.shared.client.get_file_info(&path))?;
+        Ok(about.replication)
+    }
+}
+
+impl Shared {
+    fn path(&self, name: &str, what: &str) -> Result<String> {
+        let relative = name::relative(name).map_err(|e| {
+            Error::new(e.kind(), format!("cannot {what}")).caused_by(e).in_object(format!("{}/{name}", self.address))
+        })?;
+        Ok(match (relative.is_empty(), self.folder.is_empty()) {
+            (true, true) => "/".into(),
+            (true, false) => self.folder.clone(),
+            (false, _) => format!("{}/{relative}", self.folder),
+        })
+    }
+
+    /// Waits for an answer, no longer than a request may take.
+    fn ask<T>(&self, what: &str, path: &str, question: impl Future<Output = hdfs_native::Result<T>>) -> Result<T> {
+        let timeout = self.timeout;
+        match run(async move { tokio::time::timeout(timeout, question).await })? {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(cause)) => Err(self.failed(what, path, cause)),
+            Err(_) => {
+                let what = format!("cannot {what}: no answer within {} s", timeout.as_secs());
+                Err(Error::new(ErrorKind::Timeout, what).in_object(self.shown(path)))
+            }
+        }
+    }
+
+    fn failed(&self, what: &str, path: &str, cause: HdfsError) -> Error {
+        error::failed(what, cause).in_object(self.shown(path))
+    }
+
+    fn wrong(&self, kind: ErrorKind, what: &str, path: &str) -> Error {
+        Error::new(kind, format!("cannot {what}")).in_object(self.shown(path))
+    }
+
+    fn shown(&self, path: &str) -> String {
+        format!("{}{}", self.address.trim_end_matches('/').trim_end_matches(self.folder.as_str()), path)
+    }
+
+    /// Whether a folder is there, an object, or neither.
+    fn is_folder(&self, path: &str) -> Result<Option<bool>> {
+        match self.ask("stat", path, self.client.get_file_info(path)) {
+            Ok(about) => Ok(Some(about.isdir)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+impl Store for Hdfs {
+    fn describe(&self) -> String {
+        self.shared.address.clone()
+    }
+
+    fn capability(&self) -> Capability {
+        Capability {
+            rename: Rename::Atomic,
+            rename_folder: true,
+            durability: Durability::Pipeline,
+            visible: if self.shared.web.is_some() { Visible::AtSync } else { Visible::AtClose },
+            exclusive: true,
+            list: ListConsistency::Strong,
+            largest_object: LARGEST,
+            ..Capability::NONE
+        }
+    }
+
+    fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
+        let shared = &self.shared;
+        let path = shared.path(name, "open for writing")?;
+        if how == OpenWrite::Existing {
+            return Err(unsupported(&self.describe(), "extend an object", &shared.shown(&path)));
+        }
+        if path == "/" || path == shared.folder {
+            return Err(shared.wrong(ErrorKind::InvalidArgument, "open for writing: it is a folder", &path));
+        }
+        let mut options = WriteOptions::default().overwrite(how == OpenWrite::Replace).create_parent(false);
+        options.replication = shared.replication;
+        options.block_size = shared.block;
+        match shared.ask("make", &path, shared.client.create(&path, &options)) {
+            Ok(writer) => Ok(Box::new(write::Writing::new(shared.clone(), path, writer))),
+            Err(error) => Err(match (error.kind(), shared.is_folder(&path)) {
+                (_, Ok(Some(true))) => {
+                    shared.wrong(ErrorKind::InvalidArgument, "open for writing: it is a folder", &path).caused_by(error)
+                }
+                (ErrorKind::AlreadyExists, _) if how == OpenWrite::Any => {
+                    unsupported(&self.describe(), "extend an object", &shared.shown(&path))
+                }
+                _ => error,
+            }),
+        }
+    }
+
+    fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
+        let path = self.shared.path(name, "open")?;
+        Ok(Box::new(read::Reading::open(self.shared.clone(), path)?))
+    }
+
+    fn stat(&self, name: &str) -> Result<Stat> {
+        let path = self.shared.path(name, "stat")?;
+        let about = self.shared.ask("stat", &path, self.shared.client.get_file_info(&path))?;
+        let mut identity = DefaultHasher::new();
+        (about.modification_time, about.length, about.blocksize).hash(&mut identity);
+        let length = if about.isdir { 0 } else { about.length as u64 };
+        Ok(Stat { length, is_folder: about.isdir, identity: identity.finish() })
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let path = self.shared.path(folder, "list")?;
+        let entries = self.shared.ask("list", &path, self.shared.client.list_status(&path, false))?;
+        // The list of an object is the object itself.
+        if let [only] = &entries[..]
+            && !only.isdir
+            && only.path == path
+        {
+            return Err(self.shared.wrong(ErrorKind::NotFound, "list: it is an object", &path));
+        }
+        let mut names: Vec<String> = entries.iter().map(|entry| name::last_part(&entry.path).to_string()).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let shared = &self.shared;
+        let (from, to) = (shared.path(from, "rename")?, shared.path(to, "rename to")?);
+        if from == to {
+            return self.shared.ask("rename", &from, shared.client.get_file_info(&from)).map(|_| ());
+        }
+        let what = format!("rename to {to}");
+        if to.strip_prefix(&from).is_some_and(|rest| rest.starts_with('/')) {
+            return Err(shared.wrong(ErrorKind::InvalidArgument, &format!("{what}, inside itself"), &from));
+        }
+        let Err(error) = shared.ask(&what, &from, shared.client.rename(&from, &to, true)) else { return Ok(()) };
+        // The name node tells kinds that don't match, and folders that are not empty, by the same exceptions as others.
+        let folders = (shared.is_folder(&from)?, shared.is_folder(&to)?);
+        Err(match folders {
+            (None, _) => shared.wrong(ErrorKind::NotFound, &what, &from).caused_by(error),
+            (Some(true), Some(_)) | (_, Some(true)) => {
+                shared.wrong(ErrorKind::InvalidArgument, &what, &from).caused_by(error)
+            }
+            _ => error,
+        })
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let path = self.shared.path(name, "remove")?;
+        if path == "/" || path == self.shared.folder {
+            return Err(self.shared.wrong(ErrorKind::InvalidArgument, "remove the store's own folder", &path));
+        }
+        match self.shared.ask("remove", &path, self.shared.client.delete(&path, false))? {
+            true => Ok(()),
+            false => Err(self.shared.wrong(ErrorKind::NotFound, "remove", &path)),
+        }
+    }
+
+    fn make_folder(&self, name: &str) -> Result<()> {
+        let path = self.shared.path(name, "make folder")?;
+        let made = self.shared.ask("make folder", &path, self.shared.client.mkdirs(&path, 0o755, true));
+        match made {
+            Err(e) if matches!(self.shared.is_folder(&path), Ok(Some(false))) => {
+                Err(self.shared.wrong(ErrorKind::AlreadyExists, "make folder: it is an object", &path).caused_by(e))
+            }
+            // A part of the name is an object.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                Err(self.shared.wrong(ErrorKind::NotFound, "make folder", &path).caused_by(e))
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Names are durable when the name node has answered.
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        let path = self.shared.path(folder, "sync folder")?;
+        match self.shared.is_folder(&path)? {
+            Some(true) => Ok(()),
+            _ => Err(self.shared.wrong(ErrorKind::NotFound, "sync folder", &path)),
+        }
+    }
+
+    /// Recovers the lease of the writer: the name node agrees with the data nodes on the length of the last block.
+    fn settle(&self, name: &str) -> Result<()> {
+        let path = self.shared.path(name, "settle")?;
+        if self.shared.ask("settle", &path, self.shared.client.get_file_info(&path))?.isdir {
+            return Ok(());
+        }
+        let until = Instant::now() + self.shared.settle;
+        let mut pause = Duration::from_millis(50);
+        while !self.shared.ask("settle", &path, self.shared.client.recover_lease(&path))? {
+            if Instant::now() > until {
+                let waited = self.shared.settle.as_secs();
+                let what = format!("settle: the last block is not recovered after {waited} s");
+                return Err(self.shared.wrong(ErrorKind::Timeout, &what, &path));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! An object being read: closed blocks from the data nodes, the block still being written through WebHDFS.
+
+use super::Shared;
+use hdfs_native::client::FileStatus;
+use hdfs_native::file::FileReader;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+use thalweg_store::{Life, ReadObject};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Bytes read at a time, which one request's time must suffice for.
+const RUN: usize = 16 << 20;
+
+pub struct Reading {
+    shared: Arc<Shared>,
+    path: String,
+    reader: FileReader,
+    /// When it was last changed, in milliseconds: another number is another object, or this one closed.
+    changed: u64,
+}
+
+impl Reading {
+    pub fn open(shared: Arc<Shared>, path: String) -> Result<Reading> {
+        // Asked twice around the blocks, so that length, time and blocks are of one object.
+        let mut about = stat(&shared, &path)?;
+        for _ in 0..10 {
+            let reader = shared.ask("open", &path, shared.client.read(&path))?;
+            let again = stat(&shared, &path)?;
+            if again.modification_time == about.modification_time && again.length >= reader.file_length() {
+                return Ok(Reading { changed: about.modification_time, shared, path, reader });
+            }
+            about = again;
+        }
+        Err(shared.wrong(ErrorKind::NotReady, "open: it is replaced again and again", &path))
+    }
+
+    /// Bytes of closed blocks: what the client's own reader knows. It panics when it is asked for more.
+    fn closed(&self) -> u64 {
+        self.reader.file_length() as u64
+    }
+
+    /// Bytes that a reader may see now.
+    fn now(&self) -> Result<u64> {
+        if self.shared.web.is_none() {
+            return Ok(self.closed());
+        }
+        match stat(&self.shared, &self.path) {
+            Ok(about) if about.modification_time == self.changed => Ok(self.closed().max(about.length as u64)),
+            Ok(_) => Ok(self.closed()),
+            // Removed while open: the blocks may last a while.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => Ok(self.closed()),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn read_closed(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let mut at = offset;
+        for run in out.chunks_mut(RUN) {
+            let got = self.shared.ask("read", &self.path, self.reader.read_range(at as usize, run.len()));
+            let got = got.map_err(|e| e.at_byte(at))?;
+            // The stream just ends where the data nodes had less than the name node told.
+            if got.len() != run.len() {
+                let what = format!("cannot read {} bytes: the blocks hold {}", run.len(), got.len());
+                let short = Error::new(ErrorKind::Torn, what).in_object(self.shared.shown(&self.path));
+                return Err(short.at_byte(at + got.len() as u64));
+            }
+            run.copy_from_slice(&got);
+            at += run.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+fn stat(shared: &Shared, path: &str) -> Result<FileStatus> {
+    let about = shared.ask("open", path, shared.client.get_file_info(path))?;
+    match about.isdir {
+        true => Err(shared.wrong(ErrorKind::InvalidArgument, "open: it is a folder", path)),
+        false => Ok(about),
+    }
+}
+
+impl ReadObject for Reading {
+    fn length(&self) -> Result<u64> {
+        self.now()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        if out.is_empty() {
+            return Ok(0);
+        }
+        let wanted = offset.saturating_add(out.len() as u64);
+        let end = if wanted <= self.closed() { wanted } else { wanted.min(self.now()?) };
+        let Some(count) = end.checked_sub(offset).filter(|count| *count > 0) else { return Ok(0) };
+        let of_closed = self.closed().min(end).saturating_sub(offset) as usize;
+        let (closed, tail) = out[..count as usize].split_at_mut(of_closed);
+        if !closed.is_empty() {
+            self.read_closed(offset, closed)?;
+        }
+        let mut got = closed.len();
+        if let (false, Some(web)) = (tail.is_empty(), &self.shared.web) {
+            let at = offset + of_closed as u64;
+            got +=
+                web.open(&self.path, at, tail).map_err(|e| e.in_object(self.shared.shown(&self.path)).at_byte(at))?;
+        }
+        Ok(got)
+    }
+
+    fn life(&self) -> Result<Life> {
+        Ok(Life { held: None, modified: UNIX_EPOCH.checked_add(Duration::from_millis(self.changed)) })
+    }
+}

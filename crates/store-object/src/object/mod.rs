@@ -1,0 +1,357 @@
+//! Object stores: S3 and what speaks it, and other services, through OpenDAL.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | address  | `s3://bucket/folder`; `gcs://bucket/folder`, `azblob://container/folder`, `sftp://host/folder`, `swift://container/folder`, `webdav://host/folder` |
+//! | credentials | where the service's own programs look: environment (`AWS_ACCESS_KEY_ID`, ...), profile files, the machine's role; never in the address or a parameter, never in a message |
+//! | a write  | at the end only; collected to parts of `part` bytes, `concurrent` of them on their way at once, the last one or two kept until `close` |
+//! | memory   | of an object being written: at most (`concurrent` + 3) × `part` bytes |
+//! | a name   | is there once closed, whole; `New` is atomic where the service has conditional writes (S3 has) |
+//! | `sync`   | promises nothing: a part that was sent is nothing yet |
+//! | dropped without `close` | nothing; the parts that were sent are given up |
+//! | append   | never used: on S3 the library's append returned success and lost bytes |
+//! | read     | ranges, cut at the end of the object: a range over the end is an error to the library |
+//! | replaced while open | reads fail with `NotReady` rather than mix two objects, where the service has entity tags |
+//! | folders  | an empty object `folder/` marks one; keys `a` and `a/b` beside each other are refused |
+//! | rename   | a copy inside the service, then a removal; folders are not renamed |
+//! | failures | those that may pass are tried again, up to `retries` times; a request takes at most `timeout` |
+//!
+//! | parameter | meaning | default |
+//! |-----------|---------|---------|
+//! | `endpoint` | `http://host:port` or `https://...` of the service | environment (`AWS_ENDPOINT_URL`), else the service's own |
+//! | `region` | S3: where the bucket is | environment (`AWS_REGION`) |
+//! | `part` | bytes of a part, 5 MiB to 1 GiB; an object holds at most 10,000 | 16 MiB |
+//! | `concurrent` | parts on their way at once, 1 to 64 | 2 |
+//! | `retries` | how often a request is tried again | 5 |
+//! | `timeout` | seconds that one request may take | 60 |
+//! | `virtual_host` | S3: `true` puts the bucket into the host name | `false` |
+
+mod config;
+mod error;
+mod read;
+mod write;
+
+use crate::parameters::Parameters;
+use crate::runtime::run;
+use error::Scrub;
+use opendal::layers::{RetryLayer, TimeoutLayer};
+use opendal::options::{ListOptions, WriteOptions};
+use opendal::{Metadata, Operator};
+use std::future::Future;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_store::{
+    Capability, Durability, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible, WriteObject, name,
+    unsupported,
+};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Parts that an object may have, on S3 and most others.
+const MOST_PARTS: u64 = 10_000;
+
+/// Objects below a folder of a service. See the module's page.
+#[derive(Clone)]
+pub struct Object {
+    shared: Arc<Shared>,
+}
+
+/// What the store shares with its open objects.
+struct Shared {
+    operator: Operator,
+    address: String,
+    scrub: Scrub,
+    part: usize,
+    concurrent: usize,
+}
+
+impl Object {
+    /// - `address`: as on the module's page.
+    ///
+    /// # Errors
+    /// `Config` for a wrong address or parameter, or where credentials are missing; what the service says when it is asked.
+    pub fn open(address: &str, mut parameters: Parameters) -> Result<Object> {
+        let part = parameters.number("part", 5 << 20, 1 << 30)?.unwrap_or(16 << 20) as usize;
+        let concurrent = parameters.number("concurrent", 1, 64)?.unwrap_or(2) as usize;
+        let retries = parameters.number("retries", 0, 100)?.unwrap_or(5) as usize;
+        let timeout = parameters.seconds("timeout", 60)?;
+        let scrub = Scrub::from_environment();
+        let operator = run(async { config::operator(address, &mut parameters, &scrub) })??;
+        parameters.finish()?;
+        let again = RetryLayer::new().with_max_times(retries).with_min_delay(Duration::from_millis(100)).with_jitter();
+        // The timeout is inside: a request that takes too long is tried again.
+        let operator = operator.layer(TimeoutLayer::new().with_timeout(timeout).with_io_timeout(timeout)).layer(again);
+        let shared = Shared { operator, address: address.into(), scrub, part, concurrent };
+        let store = Object { shared: Arc::new(shared) };
+        store.shared.ask("list", "", store.shared.operator.list_options("/", first()))?;
+        Ok(store)
+    }
+
+    /// A store that OpenDAL keeps in memory: for tests of what is ours in here.
+    pub fn memory() -> Result<Object> {
+        let operator = Operator::new(opendal::services::Memory::default());
+        let operator =
+            operator.map_err(|cause| Error::new(ErrorKind::Config, "no store in memory").caused_by(cause))?;
+        let scrub = Scrub::from_environment();
+        let operator = operator.finish();
+        let shared = Shared { operator, address: "memory://".into(), scrub, part: 5 << 20, concurrent: 2 };
+        Ok(Object { shared: Arc::new(shared) })
+    }
+}
+
+/// Options of a list that only asks whether there is anything.
+fn first() -> ListOptions {
+    ListOptions { limit: Some(1), ..ListOptions::default() }
+}
+
+/// What a name stands for.
+enum There {
+    Nothing,
+    Object(Metadata),
+    Folder,
+}
+
+impl Shared {
+    fn ask<T>(&self, what: &str, name: &str, question: impl Future<Output = opendal::Result<T>>) -> Result<T> {
+        run(question)?.map_err(|cause| self.failed(what, name, &cause))
+    }
+
+    fn failed(&self, what: &str, name: &str, cause: &opendal::Error) -> Error {
+        error::failed(&self.scrub, what, cause).in_object(self.shown(name))
+    }
+
+    fn wrong(&self, kind: ErrorKind, what: &str, name: &str) -> Error {
+        Error::new(kind, format!("cannot {what}")).in_object(self.shown(name))
+    }
+
+    fn shown(&self, name: &str) -> String {
+        match self.address.ends_with('/') {
+            true => format!("{}{name}", self.address),
+            false => format!("{}/{name}", self.address),
+        }
+    }
+
+    fn name<'a>(&self, name: &'a str, what: &str) -> Result<std::borrow::Cow<'a, str>> {
+        name::relative(name)
+            .map_err(|e| Error::new(e.kind(), format!("cannot {what}")).caused_by(e).in_object(self.shown(name)))
+    }
+
+    fn there(&self, what: &str, name: &str) -> Result<There> {
+        if name.is_empty() {
+            return Ok(There::Folder);
+        }
+        match self.ask(what, name, self.operator.stat(name)) {
+            Ok(about) if about.is_dir() => return Ok(There::Folder),
+            Ok(about) => return Ok(There::Object(about)),
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        Ok(if self.is_folder(what, name)? { There::Folder } else { There::Nothing })
+    }
+
+    /// A folder is there where it was made, or where something is in it.
+    fn is_folder(&self, what: &str, name: &str) -> Result<bool> {
+        if name.is_empty() {
+            return Ok(true);
+        }
+        let folder = format!("{name}/");
+        match self.ask(what, name, self.operator.stat(&folder)) {
+            Ok(_) => return Ok(true),
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        // A service may not know it by this name, but by what is in it.
+        let inside = self.ask(what, name, self.operator.list_options(&folder, first()));
+        match inside {
+            Ok(entries) => Ok(!entries.is_empty()),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn need_folder(&self, what: &str, name: &str) -> Result<()> {
+        let folder = name::folder_of(name);
+        match self.is_folder(what, folder)? {
+            true => Ok(()),
+            false => Err(self.wrong(ErrorKind::NotFound, &format!("{what}: there is no folder {folder}"), name)),
+        }
+    }
+
+    /// Names directly in a folder.
+    fn inside(&self, what: &str, name: &str) -> Result<Vec<String>> {
+        let folder = if name.is_empty() { "/".to_string() } else { format!("{name}/") };
+        let entries = self.ask(what, name, self.operator.list(&folder))?;
+        let mut names = Vec::with_capacity(entries.len());
+        for entry in entries {
+            // The list of a folder may begin with the folder itself.
+            if entry.path() != folder && entry.path() != "/" {
+                names.push(name::last_part(entry.path()).to_string());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+}
+
+impl Store for Object {
+    fn describe(&self) -> String {
+        self.shared.address.clone()
+    }
+
+    fn capability(&self) -> Capability {
+        let service = self.shared.operator.info().full_capability();
+        let parts = (self.shared.part as u64).saturating_mul(MOST_PARTS);
+        let most = service.write_total_max_size.map_or(u64::MAX, |most| most as u64);
+        Capability {
+            rename: match (service.copy, service.rename) {
+                (true, _) => Rename::Copy,
+                (_, true) => Rename::Gap,
+                _ => Rename::None,
+            },
+            durability: Durability::AtClose,
+            visible: Visible::AtClose,
+            // The library writes files of a filesystem in place.
+            whole: !self.shared.address.starts_with("sftp:"),
+            exclusive: service.write_with_if_not_exists,
+            list: ListConsistency::Strong,
+            largest_object: if service.write_can_multi { parts.min(most) } else { most.min(self.shared.part as u64) },
+            ..Capability::NONE
+        }
+    }
+
+    fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
+        const WHAT: &str = "open for writing";
+        let shared = &self.shared;
+        let name = &*shared.name(name, WHAT)?;
+        if how == OpenWrite::Existing {
+            return Err(unsupported(&self.describe(), "extend an object", &shared.shown(name)));
+        }
+        let there = match shared.there(WHAT, name)? {
+            There::Folder => {
+                return Err(shared.wrong(ErrorKind::InvalidArgument, &format!("{WHAT}: it is a folder"), name));
+            }
+            There::Object(_) => true,
+            There::Nothing => false,
+        };
+        match (how, there) {
+            (OpenWrite::New, true) => return Err(shared.wrong(ErrorKind::AlreadyExists, "make", name)),
+            (OpenWrite::Any, true) => {
+                return Err(unsupported(&self.describe(), "extend an object", &shared.shown(name)));
+            }
+            (_, false) => shared.need_folder(WHAT, name)?,
+            _ => {}
+        }
+        // Another writer may be quicker; the service decides where it can, when the object is closed.
+        let exclusive = how != OpenWrite::Replace && self.capability().exclusive;
+        let options = WriteOptions {
+            if_not_exists: exclusive,
+            concurrent: shared.concurrent,
+            chunk: Some(shared.part),
+            ..WriteOptions::default()
+        };
+        let writer = shared.ask(WHAT, name, shared.operator.writer_options(name, options))?;
+        Ok(Box::new(write::Writing::new(shared.clone(), name.to_string(), writer)))
+    }
+
+    fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
+        let name = &*self.shared.name(name, "open")?;
+        match self.shared.there("open", name)? {
+            There::Object(about) => Ok(Box::new(read::Reading::new(self.shared.clone(), name, &about)?)),
+            There::Folder => Err(self.shared.wrong(ErrorKind::InvalidArgument, "open: it is a folder", name)),
+            There::Nothing => Err(self.shared.wrong(ErrorKind::NotFound, "open", name)),
+        }
+    }
+
+    fn stat(&self, name: &str) -> Result<Stat> {
+        let name = &*self.shared.name(name, "stat")?;
+        match self.shared.there("stat", name)? {
+            There::Object(about) => {
+                let mut identity = DefaultHasher::new();
+                let time = about.last_modified().map(|time| time.to_string());
+                (about.etag(), about.version(), about.content_length(), time).hash(&mut identity);
+                Ok(Stat { length: about.content_length(), is_folder: false, identity: identity.finish() })
+            }
+            There::Folder => Ok(Stat { length: 0, is_folder: true, identity: 0 }),
+            There::Nothing => Err(self.shared.wrong(ErrorKind::NotFound, "stat", name)),
+        }
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let folder = &*self.shared.name(folder, "list")?;
+        match self.shared.there("list", folder)? {
+            There::Folder => self.shared.inside("list", folder),
+            _ => Err(self.shared.wrong(ErrorKind::NotFound, "list", folder)),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let shared = &self.shared;
+        let (from, to) = (&*shared.name(from, "rename")?, &*shared.name(to, "rename to")?);
+        let what = format!("rename to {to}");
+        match shared.there("rename", from)? {
+            There::Object(_) => {}
+            There::Folder => return Err(unsupported(&self.describe(), "rename a folder", &shared.shown(from))),
+            There::Nothing => return Err(shared.wrong(ErrorKind::NotFound, &what, from)),
+        }
+        if from == to {
+            return Ok(());
+        }
+        match shared.there("rename to", to)? {
+            There::Folder => return Err(shared.wrong(ErrorKind::InvalidArgument, &what, from)),
+            There::Nothing => shared.need_folder("rename to", to)?,
+            There::Object(_) => {}
+        }
+        match self.capability().rename {
+            Rename::None => Err(unsupported(&self.describe(), &what, &shared.shown(from))),
+            Rename::Copy => {
+                shared.ask(&what, from, shared.operator.copy(from, to))?;
+                shared.ask(&what, from, shared.operator.delete(from))
+            }
+            _ => shared.ask(&what, from, shared.operator.rename(from, to)),
+        }
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let name = &*self.shared.name(name, "remove")?;
+        let shared = &self.shared;
+        if name.is_empty() {
+            return Err(shared.wrong(ErrorKind::InvalidArgument, "remove the store's own folder", name));
+        }
+        match shared.there("remove", name)? {
+            There::Object(_) => shared.ask("remove", name, shared.operator.delete(name)),
+            There::Nothing => Err(shared.wrong(ErrorKind::NotFound, "remove", name)),
+            There::Folder if !shared.inside("remove", name)?.is_empty() => {
+                Err(shared.wrong(ErrorKind::InvalidArgument, "remove a folder that is not empty", name))
+            }
+            There::Folder => shared.ask("remove", name, shared.operator.delete(&format!("{name}/"))),
+        }
+    }
+
+    fn make_folder(&self, name: &str) -> Result<()> {
+        const WHAT: &str = "make folder";
+        let name = &*self.shared.name(name, WHAT)?;
+        let ends = name.match_indices('/').map(|(at, _)| at).chain([name.len()]);
+        for folder in ends.map(|end| &name[..end]).filter(|folder| !folder.is_empty()) {
+            match self.shared.there(WHAT, folder)? {
+                There::Folder => {}
+                There::Object(_) if folder == name => {
+                    return Err(self.shared.wrong(ErrorKind::AlreadyExists, WHAT, name));
+                }
+                There::Object(_) => return Err(self.shared.wrong(ErrorKind::NotFound, WHAT, name)),
+                There::Nothing => {
+                    self.shared.ask(WHAT, folder, self.shared.operator.create_dir(&format!("{folder}/")))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Names are durable when the service has answered.
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        let folder = &*self.shared.name(folder, "sync folder")?;
+        match self.shared.there("sync folder", folder)? {
+            There::Folder => Ok(()),
+            _ => Err(self.shared.wrong(ErrorKind::NotFound, "sync folder", folder)),
+        }
+    }
+}

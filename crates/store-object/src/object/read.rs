@@ -1,0 +1,83 @@
+//! An object being read: ranges of one version of it.
+
+use super::Shared;
+use opendal::options::ReaderOptions;
+use opendal::{Metadata, Reader};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+use thalweg_store::{Life, ReadObject};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Bytes asked for at a time, which one request's time must suffice for.
+const RUN: usize = 16 << 20;
+
+pub struct Reading {
+    shared: Arc<Shared>,
+    name: String,
+    reader: Reader,
+    length: u64,
+    life: Life,
+}
+
+impl Reading {
+    pub fn new(shared: Arc<Shared>, name: &str, about: &Metadata) -> Result<Reading> {
+        let service = shared.operator.info().full_capability();
+        let options = ReaderOptions {
+            // Another object of this name has another tag, and the service refuses to mix the two.
+            if_match: about.etag().filter(|_| service.read_with_if_match).map(str::to_string),
+            content_length_hint: Some(about.content_length()),
+            ..ReaderOptions::default()
+        };
+        let reader = shared.ask("open", name, shared.operator.reader_options(name, options))?;
+        let modified = about.last_modified().and_then(|time| {
+            let milliseconds = u64::try_from(time.into_inner().as_millisecond()).ok()?;
+            UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds))
+        });
+        // What is seen at all was closed.
+        let life = Life { held: Some(false), modified };
+        Ok(Reading { shared, name: name.into(), reader, length: about.content_length(), life })
+    }
+}
+
+impl ReadObject for Reading {
+    fn length(&self) -> Result<u64> {
+        Ok(self.length)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let there = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
+        let mut at = offset;
+        for run in out[..there].chunks_mut(RUN) {
+            let range = at..at + run.len() as u64;
+            let read = self.shared.ask("read", &self.name, self.reader.read(range));
+            let bytes = read.map_err(|error| {
+                let replaced = error.kind() == ErrorKind::AlreadyExists;
+                let error = error.at_byte(at);
+                match replaced {
+                    true => {
+                        let what = "cannot read: the object was replaced since it was opened";
+                        let object = self.shared.shown(&self.name);
+                        Error::new(ErrorKind::NotReady, what).in_object(object).at_byte(at).caused_by(error)
+                    }
+                    false => error,
+                }
+            })?;
+            if bytes.len() != run.len() {
+                let what = format!("read: {} of {} bytes came", bytes.len(), run.len());
+                let at = at + bytes.len() as u64;
+                return Err(self.shared.wrong(ErrorKind::Torn, &what, &self.name).at_byte(at));
+            }
+            let mut filled = 0;
+            for part in bytes {
+                run[filled..filled + part.len()].copy_from_slice(&part);
+                filled += part.len();
+            }
+            at += run.len() as u64;
+        }
+        Ok(there)
+    }
+
+    fn life(&self) -> Result<Life> {
+        Ok(self.life)
+    }
+}

@@ -1,0 +1,51 @@
+//! The runtime under the synchronous face: two threads, shared by all stores of the process, never ended.
+
+use std::future::Future;
+use std::sync::OnceLock;
+use thalweg_types::{Error, ErrorKind, Result};
+use tokio::runtime::{Builder, Runtime};
+
+struct Ours {
+    process: u32,
+    runtime: Runtime,
+}
+
+static OURS: OnceLock<std::result::Result<Ours, std::io::ErrorKind>> = OnceLock::new();
+
+/// The runtime, for clients that start tasks of their own.
+///
+/// # Errors
+/// `Unsupported` in a process that was forked from one with a runtime: its threads are not there.
+pub fn runtime() -> Result<&'static Runtime> {
+    let ours = OURS.get_or_init(|| {
+        let built = Builder::new_multi_thread().worker_threads(2).thread_name("thalweg-store").enable_all().build();
+        built.map(|runtime| Ours { process: std::process::id(), runtime }).map_err(|e| e.kind())
+    });
+    match ours {
+        Ok(ours) if ours.process == std::process::id() => Ok(&ours.runtime),
+        Ok(_) => Err(Error::new(
+            ErrorKind::Unsupported,
+            "a store far away was opened before this process forked; open it again after exec, or in the parent",
+        )),
+        Err(kind) => Err(Error::io("cannot start the threads of a store far away", (*kind).into())),
+    }
+}
+
+/// Waits for a future, in any thread, also one that belongs to another runtime.
+pub fn run<F: Future>(future: F) -> Result<F::Output> {
+    let _within = runtime()?.enter();
+    Ok(pollster::block_on(future))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn futures_run_within_another_runtime_too() {
+        let other = Builder::new_current_thread().build().unwrap();
+        let nap = || async { tokio::time::sleep(std::time::Duration::from_millis(1)).await };
+        other.block_on(async { run(nap()).unwrap() });
+        run(nap()).unwrap();
+    }
+}

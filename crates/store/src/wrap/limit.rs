@@ -1,0 +1,93 @@
+//! A store that is asked no more than so much a second: a share of something that others need too.
+//!
+//! Bytes and operations have a limit each, shared by all callers. What was not used is saved up for one second, so that
+//! a caller who pauses is not punished for it. Waiting comes before the operation itself.
+
+use super::{Around, Asked, Operation, Verdict, Watch};
+use crate::Store;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A store with a rate limit.
+pub type Limited = Around<Limit>;
+
+/// Holds operations back.
+#[derive(Debug)]
+pub struct Limit {
+    bytes: Bucket,
+    operations: Bucket,
+}
+
+/// What may be used up: so much a second, and what was saved.
+#[derive(Debug)]
+struct Bucket {
+    per_second: f64,
+    /// When all that was taken so far is paid for.
+    paid_at: Mutex<Instant>,
+}
+
+impl Bucket {
+    /// - `per_second`: at least 1 is taken; `f64::INFINITY` for no limit.
+    fn new(per_second: f64) -> Bucket {
+        Bucket { per_second: per_second.max(1.0), paid_at: Mutex::new(Instant::now()) }
+    }
+
+    /// Takes an amount; returns how long to wait.
+    fn take(&self, amount: f64, now: Instant) -> Duration {
+        const SAVED: Duration = Duration::from_secs(1);
+        let takes =
+            Duration::try_from_secs_f64(amount / self.per_second).unwrap_or(Duration::from_secs(u32::MAX.into()));
+        let mut paid_at = self.paid_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let earliest = now.checked_sub(SAVED).unwrap_or(now);
+        *paid_at = (*paid_at).max(earliest) + takes;
+        paid_at.saturating_duration_since(now)
+    }
+}
+
+impl Around<Limit> {
+    /// At most so many bytes read and written, and so many operations on names, bytes and durability, a second.
+    pub fn new(inner: Arc<dyn Store>, bytes_per_second: f64, operations_per_second: f64) -> Limited {
+        Around::with(
+            inner,
+            Limit { bytes: Bucket::new(bytes_per_second), operations: Bucket::new(operations_per_second) },
+        )
+    }
+}
+
+impl Watch for Limit {
+    fn describe(&self) -> &'static str {
+        "limited"
+    }
+
+    fn before(&self, operation: &Operation<'_>) -> Verdict {
+        let now = Instant::now();
+        let mut wait = match operation.asked {
+            Asked::Length => Duration::ZERO,
+            _ => self.operations.take(1.0, now),
+        };
+        if matches!(operation.asked, Asked::Read | Asked::Write) {
+            wait = wait.max(self.bytes.take(operation.bytes as f64, now));
+        }
+        if !wait.is_zero() {
+            std::thread::sleep(wait);
+        }
+        Verdict::Pass
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_saved_up_goes_at_once_and_the_rest_at_its_rate() {
+        let bucket = Bucket::new(100.0);
+        let start = Instant::now() + Duration::from_secs(10);
+        assert_eq!(bucket.take(60.0, start), Duration::ZERO, "one second was saved up");
+        assert_eq!(bucket.take(60.0, start), Duration::from_millis(200));
+        assert_eq!(bucket.take(50.0, start), Duration::from_millis(700));
+        assert_eq!(bucket.take(0.0, start + Duration::from_millis(700)), Duration::ZERO);
+        let much_later = start + Duration::from_secs(100);
+        assert_eq!(bucket.take(150.0, much_later), Duration::from_millis(500), "no more than one second is saved up");
+    }
+}

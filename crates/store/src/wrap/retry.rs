@@ -1,0 +1,282 @@
+//! A store that tries again what may pass.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | which failures | `Timeout`, `Io`, `PeerLost`; everything else is an answer |
+//! | which operations | those that may be done twice: opens but `New`, reads, stat, list, folders made, positional writes, truncation, attributes asked |
+//! | never tried again | `New`, rename, remove, lock: a lost answer looks like a failure, and the second try would find its own traces; `sync` and `close`: after one that failed, what was written may be gone, and a second that succeeds would hide it; writes that only go to the end |
+//! | how often | up to [`Patience::times`], with pauses that double from `first` to `longest`, each shortened at random by up to half |
+//! | budget   | all operations of the store together: each try again takes one from it, each operation that went well the first time gives a tenth back; empty, failures pass at once, so that a broken store isn't asked ever more |
+
+use crate::{
+    Attributes, Capability, Change, Hold, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, Store, WriteObject,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// How long to go on trying.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Tries after the first one, of one operation.
+    pub times: u32,
+    /// Pause before the first of them.
+    pub first: Duration,
+    /// Longest pause.
+    pub longest: Duration,
+    /// Tries again that are paid for when the store is opened; also the most that can be saved up.
+    pub budget: u32,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        let (first, longest) = (Duration::from_millis(50), Duration::from_secs(5));
+        Patience { times: 5, first, longest, budget: 100 }
+    }
+}
+
+/// A store that tries again. See the module's page.
+pub struct Retry {
+    inner: Arc<dyn Store>,
+    again: Arc<Again>,
+}
+
+struct Again {
+    patience: Patience,
+    /// Tenths of tries that may still be made.
+    budget: Mutex<u64>,
+    made: AtomicU64,
+}
+
+impl Retry {
+    /// Around a store.
+    pub fn new(inner: Arc<dyn Store>, patience: Patience) -> Retry {
+        let budget = Mutex::new(u64::from(patience.budget) * 10);
+        Retry { inner, again: Arc::new(Again { patience, budget, made: AtomicU64::new(0) }) }
+    }
+
+    /// How often anything was tried again.
+    pub fn tried_again(&self) -> u64 {
+        self.again.made.load(Ordering::Relaxed)
+    }
+}
+
+impl Again {
+    fn run<T>(&self, mut operation: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut pause = self.patience.first;
+        for attempt in 0.. {
+            let error = match operation() {
+                Ok(done) => {
+                    if attempt == 0 {
+                        let most = u64::from(self.patience.budget) * 10;
+                        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+                        *budget = (*budget + 1).min(most);
+                    }
+                    return Ok(done);
+                }
+                Err(error) => error,
+            };
+            if attempt == self.patience.times || !may_pass(&error) || !self.pay() {
+                return Err(error);
+            }
+            std::thread::sleep(pause.mul_f64(0.5 + 0.5 * fastrand::f64()));
+            pause = (pause * 2).min(self.patience.longest);
+            self.made.fetch_add(1, Ordering::Relaxed);
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    fn pay(&self) -> bool {
+        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+        let paid = *budget >= 10;
+        *budget = budget.saturating_sub(10);
+        paid
+    }
+}
+
+fn may_pass(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Io | ErrorKind::Timeout | ErrorKind::PeerLost)
+}
+
+impl Store for Retry {
+    fn describe(&self) -> String {
+        format!("patient with {}", self.inner.describe())
+    }
+
+    fn capability(&self) -> Capability {
+        self.inner.capability()
+    }
+
+    fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
+        // Without `append`, an object that the first try made could not be opened by `Any` again.
+        let twice = match how {
+            OpenWrite::New => false,
+            OpenWrite::Any => self.inner.capability().append,
+            _ => true,
+        };
+        let inner = match twice {
+            true => self.again.run(|| self.inner.open_write(name, how))?,
+            false => self.inner.open_write(name, how)?,
+        };
+        let anywhere = self.inner.capability().write_at;
+        Ok(Box::new(Writing { inner, again: self.again.clone(), anywhere }))
+    }
+
+    fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
+        let inner = self.again.run(|| self.inner.open_read(name))?;
+        Ok(Box::new(Reading { inner, again: self.again.clone() }))
+    }
+
+    fn stat(&self, name: &str) -> Result<Stat> {
+        self.again.run(|| self.inner.stat(name))
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        self.again.run(|| self.inner.list(folder))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.inner.remove(name)
+    }
+
+    fn make_folder(&self, name: &str) -> Result<()> {
+        self.again.run(|| self.inner.make_folder(name))
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        self.inner.sync_folder(folder)
+    }
+
+    fn targets(&self, folder: &str) -> Result<Option<u32>> {
+        self.again.run(|| self.inner.targets(folder))
+    }
+
+    fn make_on_target(&self, name: &str, target: u32, stripe: u64) -> Result<bool> {
+        self.inner.make_on_target(name, target, stripe)
+    }
+
+    fn settle(&self, name: &str) -> Result<()> {
+        self.again.run(|| self.inner.settle(name))
+    }
+
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<Hold>> {
+        self.inner.lock(name, wait)
+    }
+
+    fn attributes(&self, name: &str) -> Result<Attributes> {
+        self.again.run(|| self.inner.attributes(name))
+    }
+
+    fn set_attributes(&self, name: &str, change: &Change) -> Result<()> {
+        self.again.run(|| self.inner.set_attributes(name, change))
+    }
+
+    fn make_link(&self, target: &str, name: &str) -> Result<()> {
+        self.inner.make_link(target, name)
+    }
+
+    fn read_link(&self, name: &str) -> Result<String> {
+        self.again.run(|| self.inner.read_link(name))
+    }
+
+    fn xattr(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>> {
+        self.again.run(|| self.inner.xattr(name, key))
+    }
+
+    fn set_xattr(&self, name: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
+        self.inner.set_xattr(name, key, value, how)
+    }
+
+    fn list_xattrs(&self, name: &str) -> Result<Vec<String>> {
+        self.again.run(|| self.inner.list_xattrs(name))
+    }
+
+    fn remove_xattr(&self, name: &str, key: &str) -> Result<()> {
+        self.inner.remove_xattr(name, key)
+    }
+
+    fn space(&self, folder: &str) -> Result<Space> {
+        self.again.run(|| self.inner.space(folder))
+    }
+}
+
+struct Reading {
+    inner: Box<dyn ReadObject>,
+    again: Arc<Again>,
+}
+
+impl ReadObject for Reading {
+    fn length(&self) -> Result<u64> {
+        self.again.run(|| self.inner.length())
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.again.run(|| self.inner.read_at(offset, out))
+    }
+
+    fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        self.again.run(|| {
+            // The store below may move the pieces it is given on as it fills them.
+            let mut pieces: Vec<_> = pieces.iter_mut().map(|piece| IoSliceMut::new(piece)).collect();
+            self.inner.read_vectored_at(offset, &mut pieces)
+        })
+    }
+
+    fn life(&self) -> Result<Life> {
+        self.again.run(|| self.inner.life())
+    }
+}
+
+struct Writing {
+    inner: Box<dyn WriteObject>,
+    again: Arc<Again>,
+    /// The store writes at any offset, so that a write may be done twice.
+    anywhere: bool,
+}
+
+impl WriteObject for Writing {
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        match self.anywhere {
+            true => self.again.run(|| self.inner.write_at(offset, pieces)),
+            false => self.inner.write_at(offset, pieces),
+        }
+    }
+
+    fn reserve(&self, offset: u64, length: u64) -> Result<()> {
+        self.again.run(|| self.inner.reserve(offset, length))
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.again.run(|| self.inner.length())
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.again.run(|| self.inner.read_at(offset, out))
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.again.run(|| self.inner.truncate(length))
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        self.again.run(|| self.inner.punch(offset, length))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.inner.close()
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        self.inner.hold()
+    }
+}

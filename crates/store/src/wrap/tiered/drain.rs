@@ -1,0 +1,524 @@
+//! The drain: moves what is closed from the shadow store to the canonical one.
+//!
+//! An object's move, each step safe to be the last:
+//!
+//! 1. Under the lock of its name: nobody writes it; it is *claimed*. Whoever opens it for writing, renames or removes
+//!    it afterwards takes the claim away.
+//! 2. The journal says what is begun. The copy is made: under a temporary name, or, where the canonical store shows an
+//!    object only once it is closed, as an object not yet closed. Nothing is locked meanwhile.
+//! 3. The copy is durable, and read back against the checksum of what was copied.
+//! 4. Under the lock, if the claim still stands: the copy gets its name, the name is made durable, the shadow store
+//!    forgets the object. Readers saw the shadow's until now.
+//! 5. The journal says that it is done.
+//!
+//! A crash before 4 leaves a copy that nobody sees, which the next drain clears away; a crash within 4 leaves the object in
+//! both stores, equal: readers see the shadow's, and the next drain moves it again.
+
+use super::journal::{self, Journal, Record};
+use super::{GROUPS, OURS, RUN, Tiered, copy, found, group_object, group_of, unique};
+use crate::wrap::Limited;
+use crate::{Hold, OpenWrite, Store, StoreExt, WriteObject, name};
+use std::collections::{BTreeSet, VecDeque};
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Records that a journal may hold before it is begun anew.
+const MANY: usize = 10_000;
+
+/// How a drain goes about it.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// Bytes a second sent to the canonical store and read back from it, in all; `f64::INFINITY` for no limit.
+    pub bytes_per_second: f64,
+    /// Objects on their way at once.
+    pub streams: usize,
+    /// Where the shadow store can't tell whether somebody writes: how long an object must have been left alone.
+    pub quiet: Duration,
+    /// Between two rounds when there was nothing to do.
+    pub pause: Duration,
+    /// Reads each copy back before the original is forgotten.
+    pub verify: bool,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        let (quiet, pause) = (Duration::from_secs(300), Duration::from_secs(1));
+        Pace { bytes_per_second: f64::INFINITY, streams: 4, quiet, pause, verify: true }
+    }
+}
+
+/// What one round did.
+#[derive(Debug, Default)]
+pub struct Passed {
+    /// Objects moved.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Objects left because somebody writes them, or took them away meanwhile.
+    pub busy: u64,
+    /// Objects that could not be moved, and why; they stay where they are.
+    pub failed: Vec<(String, Error)>,
+}
+
+/// The one that drains a pair of stores. See the module's page.
+pub struct Drain {
+    tiered: Tiered,
+    /// The canonical store, no faster than the pace.
+    canonical: Arc<dyn Store>,
+    pace: Pace,
+    log: Mutex<Log>,
+    /// Groups whose claim is in use by one of our streams.
+    groups: Mutex<BTreeSet<u32>>,
+    _alone: Hold,
+}
+
+/// The journal, open.
+struct Log {
+    object: Box<dyn WriteObject>,
+    end: u64,
+    next: u64,
+    records: usize,
+    objects: u64,
+    bytes: u64,
+}
+
+/// What became of one object.
+enum Moved {
+    Yes(u64),
+    Busy,
+}
+
+fn journal_object() -> String {
+    format!("{OURS}/journal")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drain {
+    /// Takes the drain of these stores, and clears away what an earlier one left half made.
+    ///
+    /// # Errors
+    /// `AlreadyExists` where another process or thread drains them; what the stores and the journal say.
+    pub fn new(tiered: &Tiered, pace: Pace) -> Result<Drain> {
+        let shadow = tiered.shadow();
+        let Some(alone) = shadow.lock(&format!("{OURS}/drain"), false)? else {
+            let what = format!("another drain is at work on {}", tiered.describe());
+            return Err(Error::new(ErrorKind::AlreadyExists, what));
+        };
+        let canonical: Arc<dyn Store> =
+            Arc::new(Limited::new(tiered.canonical().clone(), pace.bytes_per_second, f64::INFINITY));
+        let known = read_journal(&**shadow)?;
+        for (_, _, temporary) in known.unfinished() {
+            if !temporary.is_empty() {
+                // A writer that was killed may still have the copy open.
+                found(canonical.settle(&temporary))?;
+                found(canonical.remove(&temporary))?;
+            }
+        }
+        for left in shadow.list(OURS)? {
+            // Fetches run under the lock of their group: what is there when we have it was left behind.
+            let group = left.strip_prefix("fetch-").and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+            let _lock = match group {
+                Some(group) if group < GROUPS => shadow.lock(&group_object(group), true)?,
+                _ if left.starts_with("journal-") => None,
+                _ => continue,
+            };
+            found(shadow.remove(&format!("{OURS}/{left}")))?;
+        }
+        for group in 0..GROUPS {
+            // Claims of a drain that is gone.
+            if found(shadow.stat(&group_object(group)))?.is_some_and(|about| about.length > 0) {
+                let _lock = shadow.lock(&group_object(group), true)?;
+                shadow.open_write(&group_object(group), OpenWrite::Existing)?.truncate(0)?;
+            }
+        }
+        let log = Mutex::new(Log::begin(&**shadow, known.totals())?);
+        let groups = Mutex::default();
+        Ok(Drain { tiered: tiered.clone(), canonical, pace, log, groups, _alone: alone })
+    }
+
+    /// One round over everything that the shadow store holds. Ends early once `stop` is set.
+    ///
+    /// # Errors
+    /// What the shadow store says when it is listed; failures of single objects are told in [`Passed::failed`].
+    pub fn pass(&self, stop: &AtomicBool) -> Result<Passed> {
+        let mut names = VecDeque::new();
+        self.walk("", &mut names)?;
+        let (names, passed) = (Mutex::new(names), Mutex::new(Passed::default()));
+        std::thread::scope(|scope| {
+            for _ in 0..self.pace.streams.max(1) {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        let Some(name) = lock(&names).pop_front() else { break };
+                        let group = group_of(&name);
+                        if !lock(&self.groups).insert(group) {
+                            // Another stream has this group's claim; the name's turn comes again.
+                            lock(&names).push_back(name);
+                            std::thread::sleep(Duration::from_millis(1));
+                            continue;
+                        }
+                        let moved = self.one(&name);
+                        lock(&self.groups).remove(&group);
+                        let mut passed = lock(&passed);
+                        match moved {
+                            Ok(Moved::Yes(bytes)) => {
+                                passed.objects += 1;
+                                passed.bytes += bytes;
+                            }
+                            Ok(Moved::Busy) => passed.busy += 1,
+                            Err(error) => passed.failed.push((name, error)),
+                        }
+                    }
+                });
+            }
+        });
+        self.anew()?;
+        Ok(passed.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Round after round until `stop` is set; `told` hears of each round that did something or failed.
+    ///
+    /// # Errors
+    /// What makes going on pointless: the shadow store can't be listed, the journal can't be written.
+    pub fn run(&self, stop: &AtomicBool, mut told: impl FnMut(&Passed)) -> Result<()> {
+        let mut pause = self.pace.pause;
+        while !stop.load(Ordering::Relaxed) {
+            let passed = self.pass(stop)?;
+            // A canonical store that is away is asked ever more seldom.
+            pause = match passed.failed.is_empty() {
+                true => self.pace.pause,
+                false => (pause * 2).min(Duration::from_secs(60)),
+            };
+            if passed.objects > 0 || !passed.failed.is_empty() {
+                told(&passed);
+            }
+            if passed.objects > 0 && passed.failed.is_empty() {
+                continue;
+            }
+            let until = std::time::Instant::now() + pause;
+            while !stop.load(Ordering::Relaxed) && std::time::Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(20).min(pause));
+            }
+        }
+        Ok(())
+    }
+
+    /// Objects below a folder of the shadow store, and its folders made in the canonical one.
+    fn walk(&self, folder: &str, names: &mut VecDeque<String>) -> Result<()> {
+        let shadow = self.tiered.shadow();
+        let Some(entries) = found(shadow.list(folder))? else { return Ok(()) };
+        for entry in entries {
+            let name = if folder.is_empty() { entry } else { format!("{folder}/{entry}") };
+            if name == OURS {
+                continue;
+            }
+            match found(shadow.stat(&name))? {
+                Some(about) if about.is_folder => {
+                    self.need_folder(&name)?;
+                    self.walk(&name, names)?;
+                }
+                Some(_) => names.push_back(name),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a folder in the canonical store, unless the shadow store's was removed meanwhile.
+    fn need_folder(&self, folder: &str) -> Result<bool> {
+        if found(self.canonical.stat(folder))?.is_some() {
+            return Ok(true);
+        }
+        let _lock = self.tiered.shared.lock(&[folder])?;
+        if found(self.tiered.shadow().stat(folder))?.is_none() {
+            return Ok(false);
+        }
+        self.canonical.make_folder(folder)?;
+        Ok(true)
+    }
+
+    /// Moves one object.
+    fn one(&self, name: &str) -> Result<Moved> {
+        let (shared, shadow) = (&self.tiered.shared, self.tiered.shadow());
+        // 1
+        let id = lock(&self.log).id();
+        let mut claim = id.to_le_bytes().to_vec();
+        claim.extend_from_slice(name.as_bytes());
+        let object = {
+            let _lock = shared.lock(&[name])?;
+            match is_held(&**shadow, name, self.pace.quiet)? {
+                None | Some(true) => return Ok(Moved::Busy),
+                Some(false) => {}
+            }
+            let object = shadow.open_read(name)?;
+            shared.claim(name, &claim)?;
+            object
+        };
+        // 2
+        let whole = self.canonical.capability().whole;
+        let temporary = if whole { String::new() } else { format!("{OURS}/{}", unique()) };
+        let length = object.length()?;
+        self.note(&Record::Begin { id, length, name: name.into(), temporary: temporary.clone() })?;
+        let outcome = self.copy_and_show(name, &claim, &*object, &temporary);
+        // 5
+        match &outcome {
+            Ok(Some(checksum)) => {
+                self.note(&Record::Done { id, checksum: *checksum })?;
+                let log = &mut *lock(&self.log);
+                log.objects += 1;
+                log.bytes += length;
+            }
+            _ => {
+                if !temporary.is_empty() {
+                    let _ = self.canonical.remove(&temporary);
+                }
+                self.note(&Record::GivenUp { id })?;
+            }
+        }
+        let _lock = shared.lock(&[name])?;
+        if shared.claimed(name)? == claim {
+            shared.claim(name, b"")?;
+        }
+        outcome.map(|done| if done.is_some() { Moved::Yes(length) } else { Moved::Busy })
+    }
+
+    /// Steps 2 to 4. `None` where the claim was taken away.
+    fn copy_and_show(
+        &self,
+        name: &str,
+        claim: &[u8],
+        object: &dyn crate::ReadObject,
+        temporary: &str,
+    ) -> Result<Option<u32>> {
+        let (shared, shadow) = (&self.tiered.shared, self.tiered.shadow());
+        let folder = name::folder_of(name);
+        if !self.need_folder(folder)? {
+            return Ok(None);
+        }
+        let whole = temporary.is_empty();
+        let to = if whole {
+            self.canonical.open_write(name, OpenWrite::Replace)?
+        } else {
+            if found(self.canonical.stat(OURS))?.is_none() {
+                self.canonical.make_folder(OURS)?;
+            }
+            self.canonical.open_write(temporary, OpenWrite::New)?
+        };
+        let (length, checksum) = copy(object, &*to)?;
+        if !whole {
+            // 3
+            to.sync()?;
+            to.close()?;
+            self.verify(temporary, length, checksum)?;
+            // 4
+            let _lock = shared.lock(&[name])?;
+            if shared.claimed(name)? != claim {
+                return Ok(None);
+            }
+            self.canonical.rename(temporary, name)?;
+            self.canonical.sync_folder(folder)?;
+            shadow.remove(name)?;
+            return Ok(Some(checksum));
+        }
+        // The object gets its name as it gets whole; it is read back after, while the shadow's is still the one seen.
+        {
+            let _lock = shared.lock(&[name])?;
+            if shared.claimed(name)? != claim {
+                return Ok(None);
+            }
+            to.close()?;
+        }
+        self.verify(name, length, checksum)?;
+        let _lock = shared.lock(&[name])?;
+        if shared.claimed(name)? != claim {
+            return Ok(None);
+        }
+        shadow.remove(name)?;
+        Ok(Some(checksum))
+    }
+
+    fn verify(&self, name: &str, length: u64, checksum: u32) -> Result<()> {
+        if !self.pace.verify {
+            return Ok(());
+        }
+        let copy = self.canonical.open_read(name)?;
+        let (mut run, mut at, mut read) = (vec![0; RUN], 0, journal::Crc32c::new());
+        loop {
+            match copy.read_at(at, &mut run)? {
+                0 => break,
+                got => {
+                    read.update(&run[..got]);
+                    at += got as u64;
+                }
+            }
+        }
+        match (at, read.value()) == (length, checksum) {
+            true => Ok(()),
+            false => {
+                let what = format!(
+                    "the copy holds {at} bytes of checksum {:08x}, not {length} of {checksum:08x}",
+                    read.value()
+                );
+                Err(Error::new(ErrorKind::Corrupt, what).in_object(format!("{} {name}", self.canonical.describe())))
+            }
+        }
+    }
+
+    fn note(&self, record: &Record) -> Result<()> {
+        lock(&self.log).note(record)
+    }
+
+    /// Begins the journal anew once it is long.
+    fn anew(&self) -> Result<()> {
+        let log = &mut *lock(&self.log);
+        if log.records > MANY {
+            *log = Log::begin(&**self.tiered.shadow(), (log.objects, log.bytes, log.next))?;
+        }
+        Ok(())
+    }
+}
+
+impl Log {
+    /// A new journal in place of the one that is there.
+    fn begin(shadow: &dyn Store, (objects, bytes, next): (u64, u64, u64)) -> Result<Log> {
+        let temporary = format!("{OURS}/journal-{}", unique());
+        let object = shadow.open_write(&temporary, OpenWrite::New)?;
+        let mut log = Log { object, end: 0, next, records: 0, objects, bytes };
+        log.put(&journal::header())?;
+        log.note(&Record::Totals { objects, bytes, next })?;
+        log.object.sync()?;
+        shadow.rename(&temporary, &journal_object())?;
+        shadow.sync_folder(OURS)?;
+        Ok(log)
+    }
+
+    /// The number of a move.
+    fn id(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    fn note(&mut self, record: &Record) -> Result<()> {
+        self.records += 1;
+        self.put(&record.encode()?)?;
+        match record {
+            // A copy that a power cut leaves must be found again. What else is lost costs a question.
+            Record::Begin { temporary, .. } if !temporary.is_empty() => self.object.sync(),
+            _ => Ok(()),
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.object.write_at(self.end, &[IoSlice::new(bytes)])?;
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+fn read_journal(shadow: &dyn Store) -> Result<Journal> {
+    let bytes = found(shadow.read_all(&journal_object()))?.unwrap_or_default();
+    journal::read(&bytes).map_err(|e| e.in_object(journal_object()))
+}
+
+/// Whether somebody writes an object; `None` where it is not there.
+fn is_held(shadow: &dyn Store, name: &str, quiet: Duration) -> Result<Option<bool>> {
+    let Some(object) = found(shadow.open_read(name))? else { return Ok(None) };
+    let life = object.life()?;
+    Ok(Some(match (life.held, life.modified) {
+        (Some(held), _) => held,
+        (None, Some(modified)) => SystemTime::now().duration_since(modified).is_ok_and(|age| age < quiet),
+        (None, None) => true,
+    }))
+}
+
+/// An object that the shadow store still has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its name.
+    pub name: String,
+    /// Bytes now.
+    pub length: u64,
+    /// Somebody writes it.
+    pub written: bool,
+    /// It is being copied.
+    pub moving: bool,
+}
+
+/// What is where.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Status {
+    /// Objects that the shadow store still has, by name.
+    pub waiting: Vec<Waiting>,
+    /// Objects moved to the canonical store since the burst buffer was begun.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Somebody drains now.
+    pub draining: bool,
+}
+
+/// What is where, looked at while others go on.
+pub fn status(tiered: &Tiered) -> Result<Status> {
+    let shadow = tiered.shadow();
+    let draining = shadow.lock(&format!("{OURS}/drain"), false)?.is_none();
+    let (objects, bytes, _) = read_journal(&**shadow)?.totals();
+    let mut status = Status { waiting: Vec::new(), objects, bytes, draining };
+    let mut folders = VecDeque::from([String::new()]);
+    while let Some(folder) = folders.pop_front() {
+        for entry in found(shadow.list(&folder))?.unwrap_or_default() {
+            let name = if folder.is_empty() { entry } else { format!("{folder}/{entry}") };
+            if name == OURS {
+                continue;
+            }
+            let Some(about) = found(shadow.stat(&name))? else { continue };
+            if about.is_folder {
+                folders.push_back(name);
+                continue;
+            }
+            let written = is_held(&**shadow, &name, Duration::ZERO)?.unwrap_or(false);
+            let claim = found(tiered.shared.claimed(&name))?.unwrap_or_default();
+            let moving = draining && claim.get(8..) == Some(name.as_bytes());
+            status.waiting.push(Waiting { name, length: about.length, written, moving });
+        }
+    }
+    status.waiting.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(status)
+}
+
+impl Tiered {
+    /// Drains in a thread of this process until what is returned is dropped.
+    ///
+    /// # Errors
+    /// As [`Drain::new`].
+    pub fn drain_in_background(&self, pace: Pace) -> Result<Background> {
+        let drain = Drain::new(self, pace)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::Builder::new().name("thalweg-drain".into()).spawn(move || {
+            // What failed stays in the shadow store, seen by readers, and is tried again.
+            let _ = drain.run(&stopped, |_| {});
+        });
+        let thread = thread.map_err(|e| Error::io("cannot start the drain's thread", e))?;
+        Ok(Background { stop, thread: Some(thread) })
+    }
+}
+
+/// A drain in a thread; it ends with the object it is at when this is dropped.
+pub struct Background {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

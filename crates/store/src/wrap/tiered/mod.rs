@@ -1,0 +1,470 @@
+//! The burst buffer: a fast *shadow* store takes all writes, a drain moves what is closed to the *canonical* store behind
+//! it, and readers see one store.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | a write  | goes to the shadow store and is acknowledged by it; `sync` promises what the shadow store's promises |
+//! | a read   | the shadow store's object, else the canonical store's: of two of one name the shadow's is the newer, always |
+//! | what is drained | an object that no process has open for writing, one that its writer left behind too |
+//! | opened again | what was drained already is fetched back before it is opened for writing, its bytes kept |
+//! | a crash, at any moment | loses nothing that was there and shows nothing twice: an object leaves the shadow store only once the canonical one has it whole, checked and durable |
+//! | processes | any number, each with the same two stores; one of them drains |
+//! | a reader that is open | goes on reading the object it opened, wherever that went meanwhile |
+//! | identity | changes when an object is drained or fetched |
+//! | folders  | made in both as they are needed; not renamed |
+//! | rename   | a fetch and a rename where only the canonical store has the object and the shadow has another at the new name |
+//! | needs    | a shadow store that writes anywhere, renames atomically, shows bytes at once, tells who writes (`hold`) and locks; a canonical store that lists what just happened |
+//!
+//! Names are locked (in one of 64 groups, by their checksum) while they are opened for writing, renamed, removed, claimed for
+//! draining or forgotten; never while bytes move. What the burst buffer keeps for itself lies in the folder
+//! [`OURS`] of both stores: `docs/format/tiered.md`.
+
+mod drain;
+pub mod journal;
+
+pub use drain::{Drain, Pace, Passed, Status, Waiting, status};
+
+use crate::{
+    Capability, Hold, Life, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible, WriteObject, name,
+    unsupported,
+};
+use std::collections::BTreeSet;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// The folder that the burst buffer keeps for itself, in both stores.
+pub const OURS: &str = ".thalweg-drain";
+
+/// Groups of names that are locked together.
+const GROUPS: u32 = 64;
+
+/// Bytes copied at a time.
+const RUN: usize = 4 << 20;
+
+/// Two stores that look like one. See the module's page.
+#[derive(Clone)]
+pub struct Tiered {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    shadow: Arc<dyn Store>,
+    canonical: Arc<dyn Store>,
+}
+
+impl Tiered {
+    /// - `shadow`: the fast store.
+    /// - `canonical`: where everything ends.
+    ///
+    /// # Errors
+    /// `Config` for a store that cannot be the one or the other, with the reason.
+    pub fn new(shadow: Arc<dyn Store>, canonical: Arc<dyn Store>) -> Result<Tiered> {
+        let (fast, slow) = (shadow.capability(), canonical.capability());
+        let refuse = |store: &dyn Store, role: &str, lacks: &str| {
+            let what =
+                format!("store {} cannot be the {role} store of a burst buffer: it lacks {lacks}", store.describe());
+            Err(Error::new(ErrorKind::Config, what))
+        };
+        let lacks = [
+            (!fast.write_at, "writes at any offset"),
+            (!fast.append, "opening what is closed"),
+            (fast.rename != Rename::Atomic, "atomic renames"),
+            (fast.visible != Visible::AtWrite, "bytes seen at once"),
+            (!fast.exclusive, "exclusive creation"),
+            (fast.list != ListConsistency::Strong, "lists that tell what just happened"),
+        ];
+        if let Some((_, lacks)) = lacks.iter().find(|(lacking, _)| *lacking) {
+            return refuse(&*shadow, "shadow", lacks);
+        }
+        if slow.list != ListConsistency::Strong {
+            return refuse(&*canonical, "canonical", "lists that tell what just happened");
+        }
+        if !slow.whole && slow.rename == Rename::None {
+            return refuse(&*canonical, "canonical", "renames, and objects that appear whole");
+        }
+        shadow.make_folder(OURS)?;
+        let tiered = Tiered { shared: Arc::new(Shared { shadow, canonical }) };
+        match tiered.shared.shadow.lock(&group_object(0), true) {
+            Ok(_) => {}
+            Err(e) if e.kind() == ErrorKind::Unsupported => return refuse(&*tiered.shared.shadow, "shadow", "locks"),
+            Err(e) => return Err(e),
+        }
+        let probe = tiered.shared.shadow.open_write(&group_object(0), OpenWrite::Existing)?;
+        match probe.hold() {
+            Some(_) => Ok(tiered),
+            None => refuse(&*tiered.shared.shadow, "shadow", "holds, which tell who writes"),
+        }
+    }
+
+    /// The fast store.
+    pub fn shadow(&self) -> &Arc<dyn Store> {
+        &self.shared.shadow
+    }
+
+    /// Where everything ends.
+    pub fn canonical(&self) -> &Arc<dyn Store> {
+        &self.shared.canonical
+    }
+}
+
+/// The object whose lock is a group's, and which tells what of the group is claimed for draining.
+fn group_object(group: u32) -> String {
+    format!("{OURS}/group-{group:02}")
+}
+
+fn group_of(name: &str) -> u32 {
+    journal::crc32c(name.as_bytes()) % GROUPS
+}
+
+/// A number that no other process or thread of this machine has now.
+fn unique() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let (process, count) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    format!("{process:x}-{:x}-{count:x}", time.as_nanos())
+}
+
+/// `None` for what is not there.
+fn found<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Copies what an object holds; returns how many bytes, and their checksum.
+fn copy(from: &dyn ReadObject, to: &dyn WriteObject) -> Result<(u64, u32)> {
+    let mut run = vec![0; RUN];
+    let (mut at, mut checksum) = (0, journal::Crc32c::new());
+    loop {
+        let got = from.read_at(at, &mut run)?;
+        if got == 0 {
+            return Ok((at, checksum.value()));
+        }
+        checksum.update(&run[..got]);
+        to.write_at(at, &[IoSlice::new(&run[..got])])?;
+        at += got as u64;
+    }
+}
+
+impl Shared {
+    /// The store's own name of an object or folder, and never one of the burst buffer's own.
+    fn name<'a>(&self, name: &'a str, what: &str) -> Result<std::borrow::Cow<'a, str>> {
+        let relative = name::relative(name)
+            .map_err(|e| Error::new(e.kind(), format!("cannot {what}")).caused_by(e).in_object(name))?;
+        if relative == OURS || relative.starts_with(&format!("{OURS}/")) {
+            return Err(wrong(ErrorKind::InvalidArgument, &format!("{what}: the burst buffer keeps this name"), name));
+        }
+        Ok(relative)
+    }
+
+    /// Locks the groups of some names, in an order that no two processes can wait for each other in.
+    fn lock(&self, names: &[&str]) -> Result<Vec<Hold>> {
+        let groups: BTreeSet<u32> = names.iter().map(|name| group_of(name)).collect();
+        let mut locks = Vec::with_capacity(groups.len());
+        for group in groups {
+            locks.extend(self.shadow.lock(&group_object(group), true)?);
+        }
+        Ok(locks)
+    }
+
+    /// What is claimed for draining in a name's group. Under its lock.
+    fn claimed(&self, name: &str) -> Result<Vec<u8>> {
+        let object = self.shadow.open_read(&group_object(group_of(name)))?;
+        let mut claim = vec![0; usize::try_from(object.length()?).unwrap_or(0).min(1 << 16)];
+        let got = object.read_at(0, &mut claim)?;
+        claim.truncate(got);
+        Ok(claim)
+    }
+
+    /// Under the lock of the name's group.
+    fn claim(&self, name: &str, claim: &[u8]) -> Result<()> {
+        let object = self.shadow.open_write(&group_object(group_of(name)), OpenWrite::Existing)?;
+        object.truncate(0)?;
+        object.write_at(0, &[IoSlice::new(claim)])?;
+        object.close()
+    }
+
+    /// What was copied of this object is out of date: whoever drains it gives up. Under the lock of the name's group.
+    fn unclaim(&self, name: &str) -> Result<()> {
+        let claim = self.claimed(name)?;
+        match claim.split_first_chunk::<8>() {
+            Some((_, claimed)) if claimed == name.as_bytes() => self.claim(name, b""),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the folder of an object in the shadow store, where the canonical one has it.
+    fn need_folder(&self, what: &str, name: &str) -> Result<()> {
+        let folder = name::folder_of(name);
+        match found(self.shadow.stat(folder))? {
+            Some(about) if about.is_folder => return Ok(()),
+            Some(_) => {}
+            None => {
+                if found(self.canonical.stat(folder))?.is_some_and(|about| about.is_folder) {
+                    return self.shadow.make_folder(folder);
+                }
+            }
+        }
+        Err(wrong(ErrorKind::NotFound, &format!("{what}: there is no folder {folder}"), name))
+    }
+
+    /// Brings an object back that only the canonical store has, to a name of the shadow store. Under their locks.
+    fn fetch(&self, name: &str, to: &str) -> Result<()> {
+        let temporary = format!("{OURS}/fetch-{:02}-{}", group_of(name), unique());
+        let outcome = (|| {
+            let object = self.shadow.open_write(&temporary, OpenWrite::New)?;
+            copy(&*self.canonical.open_read(name)?, &*object)?;
+            object.sync()?;
+            object.close()?;
+            self.need_folder("fetch", to)?;
+            self.shadow.rename(&temporary, to)?;
+            self.shadow.sync_folder(name::folder_of(to))
+        })();
+        if outcome.is_err() {
+            let _ = self.shadow.remove(&temporary);
+        }
+        outcome
+    }
+
+    /// Asks the shadow store, then the canonical one. An object may go from the first to the second between the two
+    /// questions, which the order takes care of; the other way is rare, and a second round finds it.
+    fn either<T>(&self, ask: impl Fn(&dyn Store) -> Result<T>) -> Result<T> {
+        let mut last = None;
+        for store in [&self.shadow, &self.canonical, &self.shadow, &self.canonical] {
+            match ask(&**store) {
+                Err(e) if e.kind() == ErrorKind::NotFound => last = Some(e),
+                outcome => return outcome,
+            }
+        }
+        Err(last.unwrap_or_else(|| Error::new(ErrorKind::NotFound, "no store was asked")))
+    }
+}
+
+fn wrong(kind: ErrorKind, what: &str, name: &str) -> Error {
+    Error::new(kind, format!("cannot {what}")).in_object(name)
+}
+
+impl Store for Tiered {
+    fn describe(&self) -> String {
+        format!("tiered {} before {}", self.shared.shadow.describe(), self.shared.canonical.describe())
+    }
+
+    fn capability(&self) -> Capability {
+        let (fast, slow) = (self.shared.shadow.capability(), self.shared.canonical.capability());
+        Capability {
+            rename: Rename::Copy,
+            rename_folder: false,
+            attributes: false,
+            largest_object: fast.largest_object.min(slow.largest_object),
+            ..fast
+        }
+    }
+
+    fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
+        const WHAT: &str = "open for writing";
+        let shared = &self.shared;
+        let name = &*shared.name(name, WHAT)?;
+        let _locks = shared.lock(&[name])?;
+        let here = found(shared.shadow.stat(name))?;
+        let there = if here.is_some() { None } else { found(shared.canonical.stat(name))? };
+        if here.iter().chain(&there).any(|about| about.is_folder) {
+            return Err(wrong(ErrorKind::InvalidArgument, &format!("{WHAT}: it is a folder"), name));
+        }
+        match (how, here.is_some(), there.is_some()) {
+            (OpenWrite::New, false, true) => return Err(wrong(ErrorKind::AlreadyExists, "make", name)),
+            (OpenWrite::Existing | OpenWrite::Any, false, true) => shared.fetch(name, name)?,
+            (OpenWrite::Existing, ..) => {}
+            _ => shared.need_folder(WHAT, name)?,
+        }
+        shared.unclaim(name)?;
+        let inner = shared.shadow.open_write(name, how)?;
+        // Before the lock is given up: an object without a hold is one that may be drained.
+        let hold = inner.hold();
+        if hold.is_none() {
+            let what = format!("{WHAT}: the shadow store cannot hold it");
+            return Err(wrong(ErrorKind::Unsupported, &what, name));
+        }
+        Ok(Box::new(Writing { inner, _hold: hold }))
+    }
+
+    fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
+        let name = &*self.shared.name(name, "open")?;
+        let inner = self.shared.either(|store| store.open_read(name))?;
+        Ok(Box::new(Reading { inner }))
+    }
+
+    fn stat(&self, name: &str) -> Result<Stat> {
+        let name = &*self.shared.name(name, "stat")?;
+        self.shared.either(|store| store.stat(name))
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let folder = &*self.shared.name(folder, "list")?;
+        let here = found(self.shared.shadow.list(folder))?;
+        // An object of this name in the shadow store hides what the canonical one has.
+        if here.is_none() && found(self.shared.shadow.stat(folder))?.is_some() {
+            return Err(wrong(ErrorKind::NotFound, "list: it is an object", folder));
+        }
+        let there = match found(self.shared.canonical.list(folder))? {
+            None if here.is_none() => return Err(wrong(ErrorKind::NotFound, "list", folder)),
+            there => there,
+        };
+        let names: BTreeSet<String> = here.into_iter().chain(there).flatten().collect();
+        Ok(names.into_iter().filter(|name| !folder.is_empty() || name != OURS).collect())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let shared = &self.shared;
+        let (from, to) = (&*shared.name(from, "rename")?, &*shared.name(to, "rename to")?);
+        let _locks = shared.lock(&[from, to])?;
+        let what = format!("rename to {to}");
+        let (here, there) = (found(shared.shadow.stat(from))?, found(shared.canonical.stat(from))?);
+        match here.as_ref().or(there.as_ref()) {
+            None => return Err(wrong(ErrorKind::NotFound, &what, from)),
+            Some(about) if about.is_folder => return Err(unsupported(&self.describe(), "rename a folder", from)),
+            Some(_) if from == to => return Ok(()),
+            Some(_) => {}
+        }
+        let (to_here, to_there) = (found(shared.shadow.stat(to))?, found(shared.canonical.stat(to))?);
+        if to_here.iter().chain(&to_there).any(|about| about.is_folder) {
+            return Err(wrong(ErrorKind::InvalidArgument, &format!("{what}: it is a folder"), from));
+        }
+        shared.need_folder(&what, to)?;
+        shared.unclaim(from)?;
+        shared.unclaim(to)?;
+        if here.is_none() {
+            if to_here.is_none() && shared.canonical.capability().rename == Rename::Atomic {
+                let folder = name::folder_of(to);
+                if found(shared.canonical.stat(folder))?.is_none() {
+                    shared.canonical.make_folder(folder)?;
+                }
+                return shared.canonical.rename(from, to);
+            }
+            shared.fetch(from, to)?;
+            return shared.canonical.remove(from);
+        }
+        // An older one behind must not come to light again; until the rename the shadow's is seen.
+        if there.is_some() {
+            shared.canonical.remove(from)?;
+            shared.canonical.sync_folder(name::folder_of(from))?;
+        }
+        shared.shadow.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let shared = &self.shared;
+        let name = &*shared.name(name, "remove")?;
+        if name.is_empty() {
+            return Err(wrong(ErrorKind::InvalidArgument, "remove the store's own folder", name));
+        }
+        let _locks = shared.lock(&[name])?;
+        let (here, there) = (found(shared.shadow.stat(name))?, found(shared.canonical.stat(name))?);
+        let Some(about) = here.as_ref().or(there.as_ref()) else {
+            return Err(wrong(ErrorKind::NotFound, "remove", name));
+        };
+        if about.is_folder && !self.list(name)?.is_empty() {
+            return Err(wrong(ErrorKind::InvalidArgument, "remove a folder that is not empty", name));
+        }
+        shared.unclaim(name)?;
+        // The canonical store's first: it must not come to light when the shadow's is gone.
+        if there.is_some() {
+            shared.canonical.remove(name)?;
+        }
+        if here.is_some() {
+            if there.is_some() {
+                shared.canonical.sync_folder(name::folder_of(name))?;
+            }
+            shared.shadow.remove(name)?;
+        }
+        Ok(())
+    }
+
+    fn make_folder(&self, name: &str) -> Result<()> {
+        let shared = &self.shared;
+        let name = &*shared.name(name, "make folder")?;
+        let ends = name.match_indices('/').map(|(at, _)| at).chain([name.len()]);
+        for folder in ends.map(|end| &name[..end]).filter(|folder| !folder.is_empty()) {
+            let about = found(shared.either(|store| store.stat(folder)))?;
+            if about.is_some_and(|about| !about.is_folder) {
+                let kind = if folder == name { ErrorKind::AlreadyExists } else { ErrorKind::NotFound };
+                return Err(wrong(kind, "make folder", name));
+            }
+        }
+        let _locks = shared.lock(&[name])?;
+        shared.shadow.make_folder(name)
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        let folder = &*self.shared.name(folder, "sync folder")?;
+        self.shared.either(|store| store.sync_folder(folder))
+    }
+}
+
+/// An object being read, from whichever store it was opened.
+struct Reading {
+    inner: Box<dyn ReadObject>,
+}
+
+impl ReadObject for Reading {
+    fn length(&self) -> Result<u64> {
+        self.inner.length()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.inner.read_at(offset, out)
+    }
+
+    fn read_vectored_at(&self, offset: u64, pieces: &mut [std::io::IoSliceMut<'_>]) -> Result<usize> {
+        self.inner.read_vectored_at(offset, pieces)
+    }
+
+    /// Holds are the burst buffer's own.
+    fn life(&self) -> Result<Life> {
+        Ok(Life { held: None, ..self.inner.life()? })
+    }
+}
+
+/// An object being written in the shadow store, held until it is closed or dropped.
+struct Writing {
+    inner: Box<dyn WriteObject>,
+    _hold: Option<Hold>,
+}
+
+impl WriteObject for Writing {
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.inner.write_at(offset, pieces)
+    }
+
+    fn reserve(&self, offset: u64, length: u64) -> Result<()> {
+        self.inner.reserve(offset, length)
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.inner.length()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.inner.read_at(offset, out)
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.inner.truncate(length)
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        self.inner.punch(offset, length)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let Writing { inner, _hold } = *self;
+        inner.close()
+    }
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# A real S3 server on loopback, for tests: versitygw over a folder.
+#
+#   s3.sh fetch           builds it into build/servers (a minute and a half, once)
+#   s3.sh start FOLDER    a server with an empty bucket "bucket"; FOLDER/env then says where it is
+#   s3.sh stop FOLDER     ends the process that start began, and no other
+#
+# FOLDER/env sets TEST_S3 (s3://bucket) and AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY.
+# Needs Go to build. Nothing here is fit for keeping data.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+version=v1.8.0
+server=$PWD/build/servers/versitygw-$version/versitygw
+
+fetch() {
+    [[ -x $server ]] && return
+    # What Go keeps on the way stays in its own place; a build elsewhere on the machine is not disturbed.
+    GOBIN=$(dirname "$server") GOFLAGS=-buildvcs=false \
+        go install "github.com/versity/versitygw/cmd/versitygw@$version" >&2
+}
+
+start() {
+    fetch
+    local state=$1 port tries
+    rm -rf "$state"
+    mkdir -p "$state/objects/bucket"
+    state=$(cd "$state" && pwd)
+    port=$(python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
+    # Made for this run, so that a test which finds them in a message knows where they came from.
+    local key=thalweg-test-key secret
+    secret=secret-$RANDOM$RANDOM$RANDOM
+    ROOT_ACCESS_KEY=$key ROOT_SECRET_KEY=$secret setsid "$server" --port "127.0.0.1:$port" --quiet \
+        posix "$state/objects" >"$state/log" 2>&1 </dev/null &
+    echo $! >"$state/process"
+    cat >"$state/env" <<END
+export TEST_S3=s3://bucket AWS_ENDPOINT_URL=http://127.0.0.1:$port AWS_REGION=us-east-1
+export AWS_ACCESS_KEY_ID=$key AWS_SECRET_ACCESS_KEY=$secret
+END
+    for ((tries = 0; tries < 200; tries++)); do
+        curl --silent --output /dev/null --max-time 1 "http://127.0.0.1:$port/" && return
+        kill -0 "$(<"$state/process")" 2>/dev/null || break
+        sleep 0.05
+    done
+    cat "$state/log" >&2
+    stop "$state"
+    echo "s3.sh: the server is not ready" >&2
+    return 1
+}
+
+stop() {
+    [[ -f $1/process ]] || return 0
+    local process tries
+    process=$(<"$1/process")
+    kill "$process" 2>/dev/null || true
+    for ((tries = 0; tries < 50; tries++)); do
+        kill -0 "$process" 2>/dev/null || break
+        sleep 0.1
+    done
+    kill -9 "$process" 2>/dev/null || true
+    rm -f "$1/process"
+}
+
+case ${1:-} in
+    fetch) fetch ;;
+    start) start "${2:?start wants a folder}" ;;
+    stop) stop "${2:?stop wants a folder}" ;;
+    *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+esac

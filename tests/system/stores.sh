@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Stores on real servers: the promises of `conformance::store`, and each trap that was met in the libraries below, on an
+# HDFS of two data nodes and on an S3 server, both on loopback.
+#
+#   LONG=1 does the same on an HDFS of three data nodes
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+# shellcheck source-path=SCRIPTDIR/../..
+source scripts/machine.sh
+# shellcheck disable=SC2154  # of machine.sh
+[[ ${CI:-} != true ]] || wants "${server_packages[@]}"
+work=$PWD/build/stores
+rm -rf "$work"
+mkdir -p "$work"
+# What Hadoop or AWS are told elsewhere on this machine is not for here.
+unset HADOOP_CONF_DIR HADOOP_HOME AWS_PROFILE AWS_SESSION_TOKEN
+# shellcheck disable=SC2317  # the trap calls it
+cleanup() {
+    scripts/servers/hdfs.sh stop "$work/hdfs"
+    scripts/servers/s3.sh stop "$work/s3"
+}
+trap cleanup EXIT
+
+cargo build --quiet -p thalweg-store-object --example stores
+stores=${CARGO_TARGET_DIR:-target}/debug/examples/stores
+failed=0
+
+# missing COMMAND...: the first of them that this machine lacks.
+missing() {
+    local command
+    for command in "$@"; do
+        command -v "$command" >/dev/null || { echo "$command" && return; }
+    done
+}
+
+if [[ ! -x $(echo build/servers/versitygw-*/versitygw) && -n $(missing go) ]]; then
+    echo "skipped: stores on S3: there is no go to build the server with"
+elif ! scripts/servers/s3.sh start "$work/s3"; then
+    echo "not ok s3: the server starts" && failed=1
+else
+    # shellcheck disable=SC1091  # made by s3.sh
+    (source "$work/s3/env" && "$stores" "$TEST_S3/folder" part=5242880) || failed=1
+fi
+
+if [[ -n $(missing java curl) ]]; then
+    echo "skipped: stores on HDFS: there is no $(missing java curl)"
+elif [[ ! -f $(echo build/servers/hdfs-*/complete) && -n $(missing mvn) ]]; then
+    echo "skipped: stores on HDFS: there is no mvn to fetch the servers with"
+elif ! scripts/servers/hdfs.sh start "$work/hdfs" $((${LONG:-0} == 1 ? 3 : 2)); then
+    echo "not ok hdfs: the servers start" && failed=1
+else
+    # shellcheck disable=SC1091  # made by hdfs.sh
+    (source "$work/hdfs/env" && "$stores" "$TEST_HDFS/folder") || failed=1
+fi
+exit "$failed"
