@@ -2,13 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use thalweg_query::{number, predicate};
 
-#[allow(dead_code)]
-#[path = "../../crates/cli/src/number.rs"]
-mod number;
-#[allow(dead_code)]
-#[path = "../../crates/cli/src/predicate/mod.rs"]
-mod predicate;
 #[allow(dead_code)]
 #[path = "../../crates/cli/src/slice.rs"]
 mod slice;

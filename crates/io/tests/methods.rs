@@ -58,9 +58,10 @@ fn ways(further: bool) -> Vec<Way> {
         let (leaves_file, needed) = (registry::stores(kind), NEEDED.iter().find(|(n, _)| *n == name));
         let more = PARAMETERS.iter().find(|(n, _)| *n == name).map_or(&[][..], |(_, list)| list);
         let more = if further { more } else { &[] };
-        ways.extend(
-            [needed.map_or("", |(_, p)| p)].iter().chain(more).map(|p| Way { leaves_file, ..Way::new(name, p) }),
-        );
+        let moves_groups = name == "ADAPTIVE";
+        for parameters in [needed.map_or("", |(_, p)| p)].iter().chain(more) {
+            ways.push(Way { leaves_file, moves_groups, ..Way::new(name, parameters) });
+        }
     }
     ways.retain(|way| wanted(&way.method));
     ways

@@ -206,7 +206,7 @@ fn empty_ranks(ranks: u32) -> Case {
             0 => Some(4 + r % 5),
             1 => None,
             2 => Some(0),
-            _ => (r % 3 == 0).then_some(2),
+            _ => r.is_multiple_of(3).then_some(2),
         };
         (0..u64::from(ranks)).map(of).collect()
     };
