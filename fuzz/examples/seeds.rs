@@ -173,6 +173,46 @@ fn journal() -> Vec<u8> {
     })
 }
 
+/// Objects of containers, as their target takes them: a byte that says what, the object without the checksum that the target
+/// puts there.
+fn container(seeds: &mut Seeds) {
+    use thalweg_layout::container::attributes::Kept;
+    use thalweg_layout::container::index::{Module, Source, block, block::Entry, run::Level, run::Run};
+    use thalweg_layout::container::parallel::Fragment;
+    use thalweg_layout::container::record::{Kind, Record};
+    use thalweg_layout::container::{snapshot::Snapshot, stamp::Stamp};
+    let mut add = |kind: u8, name: &str, bytes: &[u8]| seeds.add("container", name, &[&[kind], bytes].concat());
+    let stores = vec![(7, "posix:/a".to_string()), (8, "posix:/b".to_string())];
+    let (mode, uid, gid, made) = (0o644, 1, 2, 3);
+    let stamp = Stamp { container: 9, module: Module::Pattern, folders: 16, mode, uid, gid, made, stores, link: None };
+    let without_crc = |bytes: Vec<u8>| bytes[..bytes.len() - 4].to_vec();
+    add(0, "stamp", &without_crc(stamp.encode()));
+    add(0, "link", &without_crc(Stamp { link: Some("to".into()), ..stamp }.encode()));
+    let mut kept = Kept::new(mode, uid, gid, made);
+    kept.xattrs.insert("user.k".into(), b"v".to_vec());
+    add(1, "attributes", &without_crc(kept.encode()));
+    add(2, "mark-open", b"o-0000000000000007-3-1-f");
+    add(2, "mark-closed", b"c-0000000000000007-3-1-f-2-1-200-90-1-1-400-0-0-400-5");
+    let record = Record { kind: Kind::Write, clock: 1, offset: 2, length: 3, at: 64, crc: 5 };
+    add(3, "record", &record.encode()[..44]);
+    let level = |stride, log_stride, count| Level { stride, log_stride, count };
+    let run = Run { inner: level(100, 90, 5), outer: level(1000, 450, 3), ..Run::one(1, 7, 42, 112) };
+    let entries = [
+        Entry::Run(run),
+        Entry::Run(Run::one(1, 7, 42, 112)),
+        Entry::Run(Run { hole: true, ..Run::one(2, 50, 9, 300) }),
+        Entry::Cut { clock: 3, length: 60, log: 350 },
+    ];
+    let block = block::encode(1, 64, 4000, &entries);
+    for (kind, name) in [(4, "block"), (9, "opened"), (14, "opened-behind-nothing"), (25, "opened-damaged")] {
+        add(kind, name, &[&block[..44], &block[48..]].concat());
+    }
+    let source = Source { writer: 3, session: 7, segment: 0, store: 1, folder: 2 };
+    let index = Fragment { logs: vec![(source, 4000, entries.to_vec())] };
+    add(5, "fragment", &without_crc(index.encode()));
+    add(5, "snapshot", &without_crc(Snapshot { container: 9, covers: vec!["c-1".into()], index }.encode()));
+}
+
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut seeds = Seeds::default();
@@ -205,6 +245,7 @@ fn main() {
         }
     }
     seeds.add("schema", "ours", OURS.replace("METHOD", "MPI").as_bytes());
+    container(&mut seeds);
     seeds.add("drain_journal", "four-records", &journal());
     for (i, text) in [
         "data/v[-1, 2:5, :]",

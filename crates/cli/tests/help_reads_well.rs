@@ -7,7 +7,7 @@ use support::{printed, run};
 #[test]
 fn help_is_as_reviewed() {
     insta::assert_snapshot!("help", printed(&["--help"]));
-    for command in ["ls", "dump", "find", "verify", "recover", "stat", "index", "gen", "completions"] {
+    for command in ["ls", "dump", "find", "verify", "recover", "stat", "index", "drain", "gen", "completions"] {
         insta::assert_snapshot!(format!("help_{command}"), printed(&[command, "--help"]));
     }
     insta::assert_snapshot!("help_config_lint", printed(&["config", "lint", "--help"]));

@@ -26,7 +26,10 @@ pub fn check_in(store: &dyn Store, folder: &str) {
 
 /// As [`check_in`], but for promises whose words contain one of these.
 pub fn check_but(store: &dyn Store, folder: &str, but: &[&str]) {
-    assert!(but.iter().all(|but| PROMISES.iter().any(|promise| promise.words.contains(but))), "known promises: {but:?}");
+    assert!(
+        but.iter().all(|but| PROMISES.iter().any(|promise| promise.words.contains(but))),
+        "known promises: {but:?}"
+    );
     assert!(!store.describe().is_empty(), "a store has a name");
     assert!(!store.exists(folder).unwrap(), "{folder} is not there before the suite runs");
     let asked = PROMISES.iter().filter(|promise| (promise.asked_of)(&store.capability()));

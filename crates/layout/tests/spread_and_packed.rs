@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use thalweg_conformance::{layout, scratch::Scratch};
 use thalweg_layout::small_file::Settings;
-use thalweg_layout::{Direct, Flat, Layout, SmallFile};
-use thalweg_store::wrap::Counting;
+use thalweg_layout::{Container, Direct, Flat, Layout, SmallFile};
+use thalweg_store::wrap::{Counting, Sequential};
 use thalweg_store::{Memory, Posix, Store};
 
 fn memories(count: usize) -> Vec<Arc<dyn Store>> {
@@ -64,15 +64,19 @@ fn small_file_whose_logs_end_often() {
 #[test]
 fn names_and_attributes_and_the_numbers_of_failures_are_as_the_manual_pages_say() {
     let scratch = Scratch::new();
-    let mut stores = folders(&scratch, 5);
+    let mut stores = folders(&scratch, 6);
+    let container = Container::new(vec![stores.remove(0)], Default::default()).unwrap();
     let small = SmallFile::new(stores.remove(0), Settings::default()).unwrap();
     let direct = Direct::new(stores.remove(0)).unwrap();
     let flat = Flat::new(stores).unwrap();
-    for each in [&small as &dyn Layout, &direct, &flat] {
+    for each in [&small as &dyn Layout, &direct, &flat, &container] {
         layout::check_names_and_attributes(each);
         layout::check_error_numbers(each);
     }
     // Where the store keeps no attributes.
     layout::check_names_and_attributes(&SmallFile::new(Arc::new(Memory::new()), Settings::default()).unwrap());
     layout::check_names_and_attributes(&Flat::new(memories(3)).unwrap());
+    layout::check_names_and_attributes(&Container::new(memories(2), Default::default()).unwrap());
+    let sequential: Vec<Arc<dyn Store>> = vec![Arc::new(Sequential::like_s3())];
+    layout::check_names_and_attributes(&Container::new(sequential, Default::default()).unwrap());
 }

@@ -26,14 +26,14 @@ fn open(folder: &Path) -> Tiered {
 /// What an object holds: a function of one number. Lengths from a few bytes to more than is copied at a time.
 fn bytes_of(seed: u64) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let most = if seed % 17 == 0 { 6_000_000 } else { 60_000 };
+    let most = if seed.is_multiple_of(17) { 6_000_000 } else { 60_000 };
     let mut bytes = vec![0; random.usize(1..most)];
     random.fill(&mut bytes);
     bytes
 }
 
 fn name_of(n: u64) -> String {
-    if n % 3 == 0 { format!("folder/{n}") } else { format!("{n}") }
+    if n.is_multiple_of(3) { format!("folder/{n}") } else { format!("{n}") }
 }
 
 /// Writes, replaces, extends, renames and removes a dozen names until it is killed.

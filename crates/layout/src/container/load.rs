@@ -2,12 +2,13 @@
 
 use super::index::block::Entry;
 use super::index::distributed::{OnDisk, Part};
+use super::index::run::Run;
 use super::index::tables::Gather;
 use super::index::{Build, Merged, Module, Source};
 use super::marks::Mark;
 use super::parallel::Fragment;
 use super::place::Place;
-use super::record::Log as Which;
+use super::record::{Log as Which, SEGMENT_HEADER};
 use super::session::View;
 use super::snapshot::{self, Snapshot};
 use super::{Options, scan};
@@ -160,7 +161,7 @@ pub fn logs(place: &Place, marks: &[Mark]) -> Result<(Logs, Vec<Unclean>)> {
 pub fn builder(place: &Place, options: &Options, part: Part) -> Result<Build> {
     Ok(match place.stamp.module {
         Module::Flat | Module::Pattern => Build::new(Box::new(Gather::default())),
-        Module::Distributed => Build::new(Box::new(OnDisk::new(&options.index_folder, options.index_cache, part)?)),
+        Module::Distributed => Build::new(Box::new(OnDisk::new(&options.index_folder, options.index_cache, part))),
     })
 }
 
@@ -201,7 +202,10 @@ pub fn gathered(place: &Place, marks: &[Mark]) -> Result<Fragment> {
     let mut fragment = Fragment::default();
     for (source, index, data) in &logs.segments {
         let mut entries = Vec::new();
-        let to = entries_of(place, source, *index, *data, &mut entries)?;
+        let to = entries_of(place, source, *index, *data, |entry| {
+            entries.push(entry);
+            Ok(())
+        })?;
         fragment.logs.push((source.clone(), to, entries));
     }
     Ok(fragment)
@@ -267,41 +271,63 @@ pub fn lost(place: &Place, source: &Source, which: Which) -> Error {
     Error::new(ErrorKind::Io, what).in_object(place.shown(source))
 }
 
-/// Adds what a segment's index log says, or else what its data log does.
-fn add_segment(place: &Place, source: &Source, index: u64, data: u64, build: &mut Build) -> Result<()> {
-    let mut entries = Vec::new();
-    entries_of(place, source, index, data, &mut entries)?;
-    let number = build.source(source);
-    entries.iter().try_for_each(|entry| build.add(number, entry))
+/// Records of a run that are believed without a look at the data log.
+const BELIEVED: u64 = 1 << 20;
+
+/// Whether a data log has room for a run. Reading looks through a run's records, so that a made-up count must not be believed.
+fn has_room(place: &Place, source: &Source, run: &Run) -> Result<()> {
+    let Some(object) = open(place, source, Which::Data)? else { return Err(lost(place, source, Which::Data)) };
+    let length = object.length()?;
+    match run.is_sound(length) {
+        true => Ok(()),
+        false => {
+            let what = format!("a data log of {length} bytes has no room for {} records", run.records());
+            Err(Error::new(ErrorKind::Io, what).in_object(place.shown(source)))
+        }
+    }
 }
 
-/// The entries of a segment as published: of its index log or, where that is missing or damaged, of its data log. Returns how
-/// far of the data log they cover.
+/// Adds what a segment's index log says, or else what its data log does.
+fn add_segment(place: &Place, source: &Source, index: u64, data: u64, build: &mut Build) -> Result<()> {
+    let number = build.source(source);
+    let add = |entry: Entry| {
+        if let Entry::Run(run) = &entry
+            && run.records() > BELIEVED
+        {
+            has_room(place, source, run)?;
+        }
+        build.add(number, &entry)
+    };
+    entries_of(place, source, index, data, add).map(|_| ())
+}
+
+/// Tells the entries of a segment as published: those of its index log and, where that is missing or damaged from some block on,
+/// from there those of its data log. Returns how far of the data log they cover.
 ///
 /// # Errors
 /// What is wrong where neither tells all of it.
-fn entries_of(place: &Place, source: &Source, index: u64, data: u64, out: &mut Vec<Entry>) -> Result<u64> {
-    let damaged = |e: &Error| matches!(e.kind(), ErrorKind::Torn | ErrorKind::Corrupt);
+fn entries_of(
+    place: &Place,
+    source: &Source,
+    index: u64,
+    data: u64,
+    mut tell: impl FnMut(Entry) -> Result<()>,
+) -> Result<u64> {
+    let mut from = 0;
     if let Some(object) = open(place, source, Which::Index)? {
         let end = if index == u64::MAX { object.length()? } else { index };
-        let told = scan::index_log(place, source, &*object, end, |entry| {
-            out.push(entry);
-            Ok(())
-        });
-        match told {
-            Ok(covered) if data == u64::MAX || covered >= data => return Ok(covered),
-            // It ends early, or is damaged: the data log tells.
-            Ok(_) => {}
-            Err(e) if damaged(&e) => {}
-            Err(e) => return Err(e.in_object(place.shown(source))),
+        let (covered, damage) = scan::index_log(place, source, &*object, end, &mut tell)
+            .map_err(|e| e.in_object(name(place, source, Which::Index)))?;
+        if damage.is_none() && (data == u64::MAX || covered >= data) {
+            return Ok(covered);
         }
+        // Of a log that was not checked from its head on, its head is checked too.
+        from = if covered > SEGMENT_HEADER { covered } else { 0 };
     }
-    out.clear();
     let Some(object) = open(place, source, Which::Data)? else { return Err(lost(place, source, Which::Index)) };
     let end = if data == u64::MAX { object.length()? } else { data };
-    let scanned = scan::data_log(place, source, &*object, 0, end, false, |record| {
-        out.extend(scan::entry_of(record));
-        Ok(())
+    let scanned = scan::data_log(place, source, &*object, from, end, false, |record| {
+        scan::entry_of(record).map_or(Ok(()), &mut tell)
     })?;
     let whole = if data == u64::MAX { scanned.ended } else { scanned.whole >= data };
     if whole {

@@ -67,28 +67,56 @@ fn check_head(place: &Place, source: &Source, log: Log, bytes: &[u8]) -> Result<
     }
 }
 
-/// Tells all entries of an index log up to byte `end`. Returns how far of the data log they cover.
+/// Tells all entries of an index log up to byte `end`, block by block. Returns how far of the data log they cover, and what ended
+/// it before its end, where something did.
+///
+/// # Errors
+/// Those of the store, and of `tell`. Damage is no error.
 pub fn index_log(
     place: &Place,
     source: &Source,
     object: &dyn ReadObject,
     end: u64,
     mut tell: impl FnMut(Entry) -> Result<()>,
-) -> Result<u64> {
+) -> Result<(u64, Option<Error>)> {
     let mut window = Window::new(object, end);
-    check_head(place, source, Log::Index, window.take(0, SEGMENT_HEADER)?)?;
-    let (mut at, mut covered) = (SEGMENT_HEADER, SEGMENT_HEADER);
-    while at < end {
-        let head = block::decode_head(window.take(at, BLOCK_HEADER)?).map_err(|e| e.shifted(at))?;
-        if head.session != source.session || head.from > covered {
-            return Err(Error::new(ErrorKind::Corrupt, "a block that does not follow the one before").at_byte(at));
+    let (mut covered, mut before) = (SEGMENT_HEADER, SEGMENT_HEADER);
+    let mut failed = None;
+    let read = (|| {
+        check_head(place, source, Log::Index, window.take(0, SEGMENT_HEADER)?)?;
+        let mut at = SEGMENT_HEADER;
+        while at < end {
+            let head = block::decode_head(window.take(at, BLOCK_HEADER)?).map_err(|e| e.shifted(at))?;
+            if head.session != source.session || head.from > covered {
+                return Err(Error::new(ErrorKind::Corrupt, "a block that does not follow the one before").at_byte(at));
+            }
+            at += BLOCK_HEADER;
+            let entries = window.take(at, head.length)?;
+            let decoded = block::decode(&head, entries, |entry| {
+                tell(entry).map_err(|e| {
+                    failed = Some(e);
+                    Error::new(ErrorKind::Corrupt, "told")
+                })
+            });
+            decoded.map_err(|e| e.shifted(at))?;
+            at += head.length;
+            covered = covered.max(head.to);
+            // Several blocks may tell of one stretch: it is known to be whole once a block tells of the next.
+            before = head.from;
         }
-        at += BLOCK_HEADER;
-        block::decode(&head, window.take(at, head.length)?, &mut tell).map_err(|e| e.shifted(at))?;
-        at += head.length;
-        covered = covered.max(head.to);
+        Ok(())
+    })();
+    match (read, failed) {
+        (_, Some(e)) => Err(e),
+        (Ok(()), None) => Ok((covered, None)),
+        (Err(e), None) if is_damage(&e) => Ok((before, Some(e))),
+        (Err(e), None) => Err(e),
     }
-    Ok(covered)
+}
+
+/// Whether an error says that bytes are not what they should be, rather than that they cannot be read.
+fn is_damage(e: &Error) -> bool {
+    matches!(e.kind(), ErrorKind::Torn | ErrorKind::Corrupt | ErrorKind::Unsupported)
 }
 
 /// How a scan of a data log ended.
@@ -117,20 +145,19 @@ pub fn data_log(
     verify: bool,
     mut tell: impl FnMut(&Record) -> Result<()>,
 ) -> Result<Scanned> {
-    let damage = |e: &Error| matches!(e.kind(), ErrorKind::Torn | ErrorKind::Corrupt | ErrorKind::Unsupported);
     let mut window = Window::new(object, end);
     let mut at = from;
     if from < SEGMENT_HEADER {
         at = SEGMENT_HEADER;
         if let Err(e) = window.take(0, SEGMENT_HEADER).and_then(|head| check_head(place, source, Log::Data, head)) {
-            return if damage(&e) { Ok(Scanned { whole: 0, ended: false, torn: Some(e) }) } else { Err(e) };
+            return if is_damage(&e) { Ok(Scanned { whole: 0, ended: false, torn: Some(e) }) } else { Err(e) };
         }
     }
     while at < end {
         let next = window.take(at, RECORD_HEADER).and_then(|bytes| Record::decode(bytes, at));
         let record = match next {
             Ok(record) => record,
-            Err(e) if damage(&e) => return Ok(Scanned { whole: at, ended: false, torn: Some(e) }),
+            Err(e) if is_damage(&e) => return Ok(Scanned { whole: at, ended: false, torn: Some(e) }),
             Err(e) => return Err(e),
         };
         let behind = at + RECORD_HEADER + record.payload();
@@ -143,7 +170,7 @@ pub fn data_log(
         };
         match whole {
             Ok(()) => {}
-            Err(e) if damage(&e) => return Ok(Scanned { whole: at, ended: false, torn: Some(e) }),
+            Err(e) if is_damage(&e) => return Ok(Scanned { whole: at, ended: false, torn: Some(e) }),
             Err(e) => return Err(e),
         }
         at = behind;

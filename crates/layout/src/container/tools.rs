@@ -745,9 +745,9 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
                 Ok(())
             });
             match told {
-                Ok(covered) if data != u64::MAX && covered < data => Err("the index log ends early".into()),
-                Ok(_) => Ok(()),
-                Err(e) if matches!(e.kind(), ErrorKind::Torn | ErrorKind::Corrupt) => Err(e.what().to_string()),
+                Ok((_, Some(e))) => Err(e.what().to_string()),
+                Ok((covered, None)) if data != u64::MAX && covered < data => Err("the index log ends early".into()),
+                Ok((_, None)) => Ok(()),
                 Err(e) => return Err(e),
             }
         }

@@ -304,37 +304,43 @@ impl Folder {
     /// # Errors
     /// `Corrupt` names log and byte; `NotFound` where the log is gone, which another process compacted.
     pub fn bytes(&self, log: u64, offset: u64, length: u32, crc: u32) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; length as usize];
-        let name;
-        let read = {
+        /// Longer ones are held against the log's length before memory is taken for them.
+        const TAKEN_UNSEEN: u32 = 64 << 10;
+        let damaged = |name: &str| {
+            let what = "the bytes of a small file do not match their checksum: they were not synced before its writer died, or were damaged";
+            Error::new(ErrorKind::Corrupt, what).in_object(name).at_byte(offset)
+        };
+        let end = offset.saturating_add(u64::from(length));
+        let (name, object) = {
             let mut inner = self.lock();
-            name = format!("{}{}", hidden(&inner.path), log::data_name(log));
+            let name = format!("{}{}", hidden(&inner.path), log::data_name(log));
             if let Some(recent) = inner.recent.get(&(log, offset)) {
-                bytes.copy_from_slice(recent);
-                return Ok(bytes);
+                return Ok(recent.to_vec());
             }
             if let Some(writer) = inner.writer.as_ref().filter(|w| w.number == log) {
-                Some(writer.read_at(offset, &mut bytes)?)
-            } else {
-                if !inner.known.contains_key(&log) {
-                    self.look(&mut inner)?;
+                if end > writer.end {
+                    return Err(damaged(&name));
                 }
-                None
+                let mut bytes = vec![0; length as usize];
+                let got = writer.read_at(offset, &mut bytes)?;
+                let good = got == bytes.len() && crate::wire::crc32c(&bytes) == crc;
+                return if good { Ok(bytes) } else { Err(damaged(&name)) };
             }
-        };
-        let got = match read {
-            Some(got) => got,
-            None => {
-                let object = self.lock().known.get(&log).map(|k| k.object.clone());
-                let gone = || Error::new(ErrorKind::NotFound, "a log is gone").in_object(name.clone());
-                object.ok_or_else(gone)?.read_at(offset, &mut bytes)?
+            if !inner.known.contains_key(&log) {
+                self.look(&mut inner)?;
             }
+            let object = inner.known.get(&log).map(|k| k.object.clone());
+            let gone = || Error::new(ErrorKind::NotFound, "a log is gone").in_object(name.clone());
+            let object = object.ok_or_else(gone)?;
+            (name, object)
         };
-        if got < bytes.len() || crate::wire::crc32c(&bytes) != crc {
-            let what = "the bytes of a small file do not match their checksum: they were not synced before its writer died, or were damaged";
-            return Err(Error::new(ErrorKind::Corrupt, what).in_object(name).at_byte(offset));
+        if length > TAKEN_UNSEEN && object.length()? < end {
+            return Err(damaged(&name));
         }
-        Ok(bytes)
+        let mut bytes = vec![0; length as usize];
+        let got = object.read_at(offset, &mut bytes)?;
+        let good = got == bytes.len() && crate::wire::crc32c(&bytes) == crc;
+        if good { Ok(bytes) } else { Err(damaged(&name)) }
     }
 
     /// Whether a name beside the logs is a folder (`Some(true)`), an object, or not there.

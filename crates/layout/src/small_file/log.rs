@@ -211,8 +211,8 @@ pub fn read_on(
         // A name log that is torn or damaged is as good as none: the log itself is passed over.
         let good = names.read_at(0, &mut header)? == header.len()
             && record::read_header(&header, true).is_ok_and(|n| n == number);
-        while good {
-            let Some(block) = next_block(&*names, at)? else { break };
+        let next = |at| if good { next_block(&*names, at) } else { Ok(None) };
+        while let Some(block) = next(at)? {
             let Ok(told) = record::block(&block) else { break };
             if told.from != position.at {
                 break;

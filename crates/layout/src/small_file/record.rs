@@ -395,7 +395,7 @@ pub fn block_length(bytes: &[u8]) -> Option<u32> {
 /// # Errors
 /// `Torn` and `Corrupt`.
 pub fn block(bytes: &[u8]) -> Result<Block> {
-    let mut cursor = Cursor::new(&wire::sealed(bytes, "block")?[..]);
+    let mut cursor = Cursor::new(wire::sealed(bytes, "block")?);
     cursor.take(8, "block")?;
     let (from, to) = (cursor.u64("block")?, cursor.u64("block")?);
     let count = cursor.varint("number of entries")?;

@@ -107,7 +107,7 @@ fn first() -> ListOptions {
 /// What a name stands for.
 enum There {
     Nothing,
-    Object(Metadata),
+    Object(Box<Metadata>),
     Folder,
 }
 
@@ -142,7 +142,7 @@ impl Shared {
         }
         match self.ask(what, name, self.operator.stat(name)) {
             Ok(about) if about.is_dir() => return Ok(There::Folder),
-            Ok(about) => return Ok(There::Object(about)),
+            Ok(about) => return Ok(There::Object(Box::new(about))),
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }

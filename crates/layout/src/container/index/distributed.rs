@@ -6,15 +6,16 @@
 //! | which part | ranges of the file, 64 MiB each, dealt to the parts in turn; an entry that lies over ranges of several is in each of them |
 //! | on disk  | groups of up to 256 records, neighbours in their index log, sorted by where they begin; runs as they are |
 //! | found    | by the groups that begin up to the longest group's length before |
-//! | memory   | the cache of the ordered store (`index_cache`), one group while it is read |
+//! | memory   | `index_cache` bytes: for the cache of the ordered store; an index that fits there is held in memory instead |
 //! | the file | has no name: it is gone with the process |
 //!
 //! Sources: Greenberg, Bent, Grider, HotStorage 2015 (MDHIM: ranges of one ordered index, each with an owner).
 
 use super::run::Run;
+use super::tables::Gather;
 use super::{Body, Cuts, Loader, Piece, Strand};
 use redb::{Database, ReadableTableMetadata, TableDefinition};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -57,10 +58,17 @@ fn failed(what: &str, e: impl std::error::Error + Send + Sync + 'static) -> Erro
     Error::new(ErrorKind::Io, format!("cannot {what} the index of an open file on disk")).caused_by(e)
 }
 
-/// Takes entries to disk.
+/// Takes entries: into memory as long as they fit there, then to disk.
 pub struct OnDisk {
-    database: Database,
+    small: Gather,
+    disk: Option<Disk>,
+    folder: PathBuf,
+    cache: usize,
     part: Part,
+}
+
+struct Disk {
+    database: Database,
     open: Vec<Piece>,
     groups: Vec<(u64, u64, Vec<u8>)>,
     runs: Vec<(u64, u64, Vec<u8>)>,
@@ -68,27 +76,30 @@ pub struct OnDisk {
     /// Longest of the groups, longest of the runs.
     reach: (u64, u64),
     entries: u64,
-    cache: usize,
 }
 
 impl OnDisk {
-    /// Into a file without a name in `folder`.
-    pub fn new(folder: &Path, cache: usize, part: Part) -> Result<OnDisk> {
+    /// Into `cache` bytes of memory, or a file without a name in `folder`.
+    pub fn new(folder: &Path, cache: usize, part: Part) -> OnDisk {
+        OnDisk { small: Gather::default(), disk: None, folder: folder.into(), cache, part }
+    }
+}
+
+impl Disk {
+    fn new(folder: &Path, cache: usize) -> Result<Disk> {
         let path =
             folder.join(format!("thalweg-index-{}-{:016x}", std::process::id(), crate::container::place::fresh()));
         let made = Database::builder().set_cache_size(cache).create(&path);
         let database = made.map_err(|e| failed("make", e).in_object(path.display().to_string()))?;
         std::fs::remove_file(&path).map_err(|e| failed("hide", e))?;
-        Ok(OnDisk {
+        Ok(Disk {
             database,
-            part,
             open: Vec::with_capacity(GROUP),
             groups: Vec::new(),
             runs: Vec::new(),
             number: 0,
             reach: (0, 0),
             entries: 0,
-            cache,
         })
     }
 
@@ -128,13 +139,9 @@ impl OnDisk {
     }
 }
 
-impl Loader for OnDisk {
+impl Disk {
     fn add(&mut self, strand: u32, run: &Run) -> Result<()> {
-        let run = run.normal();
         let (start, end) = run.bounds();
-        if !self.part.meets(start, end) {
-            return Ok(());
-        }
         self.entries += 1;
         if run.records() == 1 {
             // A group begins where another writer's records do, and where they jump far: groups stay short.
@@ -159,14 +166,35 @@ impl Loader for OnDisk {
         self.runs.push((start, self.number, bytes));
         if self.runs.len() >= BATCH { self.write() } else { Ok(()) }
     }
+}
 
-    fn finish(mut self: Box<Self>, _strands: &[Strand], _cuts: &Cuts) -> Result<Box<dyn Body>> {
-        self.end_group()?;
-        self.write()?;
+impl Loader for OnDisk {
+    fn add(&mut self, strand: u32, run: &Run) -> Result<()> {
+        let run = run.normal();
+        let (start, end) = run.bounds();
+        if !self.part.meets(start, end) {
+            return Ok(());
+        }
+        if let Some(disk) = &mut self.disk {
+            return disk.add(strand, &run);
+        }
+        self.small.add(strand, &run)?;
+        if self.small.memory() > self.cache {
+            let mut disk = Disk::new(&self.folder, self.cache)?;
+            std::mem::take(&mut self.small).empty(|strand, run| disk.add(strand, run))?;
+            self.disk = Some(disk);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, strands: &[Strand], cuts: &Cuts) -> Result<Box<dyn Body>> {
+        let Some(mut disk) = self.disk else { return Box::new(self.small).finish(strands, cuts) };
+        disk.end_group()?;
+        disk.write()?;
         Ok(Box::new(Ranges {
-            database: Mutex::new(self.database),
-            reach: self.reach,
-            entries: self.entries,
+            database: Mutex::new(disk.database),
+            reach: disk.reach,
+            entries: disk.entries,
             cache: self.cache,
         }))
     }

@@ -67,6 +67,22 @@ impl Gather {
     }
 }
 
+impl Gather {
+    /// Bytes of memory held.
+    pub fn memory(&self) -> usize {
+        self.ones.capacity() * size_of::<One>() + self.runs.capacity() * size_of::<Placed>()
+    }
+
+    /// Hands everything on.
+    pub fn empty(self, mut to: impl FnMut(u32, &Run) -> Result<()>) -> Result<()> {
+        for one in self.ones {
+            let run = Run::one(0, one.start, one.length.into(), one.log & !HOLE);
+            to(one.strand, &Run { hole: one.log & HOLE != 0, ..run })?;
+        }
+        self.runs.iter().try_for_each(|placed| to(placed.strand, &placed.run))
+    }
+}
+
 fn no_memory(records: usize) -> Error {
     Error::new(ErrorKind::NoMemory, format!("no memory for an index of more than {records} records"))
         .safe("the file's bytes; index=distributed keeps the index of an open file on disk")

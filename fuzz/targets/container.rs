@@ -1,0 +1,172 @@
+//! The objects of a container, made up: each decoder refuses them or gives what encodes to the same again, and a container that has
+//! them as logs, marks and snapshot is opened, read, checked and repaired without harm.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use std::sync::Arc;
+use thalweg_bp::checksum::crc32c;
+use thalweg_layout::container::attributes::Kept;
+use thalweg_layout::container::index::{Module, block};
+use thalweg_layout::container::parallel::{Fragment, Opening};
+use thalweg_layout::container::record::{Log, Record, Segment};
+use thalweg_layout::container::{Container, Options, marks, snapshot::Snapshot, stamp};
+use thalweg_layout::{Layout, OpenWrite, WriterId};
+use thalweg_store::{Memory, Store, StoreExt};
+
+/// Puts the right checksum behind bytes that should end with one.
+fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut out = bytes.to_vec();
+    out.extend_from_slice(&crc32c(bytes).to_le_bytes());
+    out
+}
+
+/// Mends a block: magic, length and checksums.
+fn mended(bytes: &[u8], session: u64) -> Vec<u8> {
+    let mut block = vec![0; 48];
+    let taken = bytes.len().min(44);
+    block[..taken].copy_from_slice(&bytes[..taken]);
+    let entries = bytes.get(44..).unwrap_or_default();
+    block[..4].copy_from_slice(b"TWIB");
+    block[8..16].copy_from_slice(&(entries.len() as u64).to_le_bytes());
+    block[32..40].copy_from_slice(&session.to_le_bytes());
+    block[40..44].copy_from_slice(&crc32c(entries).to_le_bytes());
+    let crc = crc32c(&block[..44]);
+    block[44..].copy_from_slice(&crc.to_le_bytes());
+    block.extend_from_slice(entries);
+    block
+}
+
+fn decoders(kind: u8, bytes: &[u8]) {
+    match kind {
+        0 => {
+            if let Ok(stamp) = stamp::Stamp::decode(&sealed(bytes)) {
+                assert_eq!(stamp::Stamp::decode(&stamp.encode()).unwrap(), stamp);
+            }
+            let _ = stamp::decode_identity(&sealed(bytes));
+        }
+        1 => {
+            if let Ok(kept) = Kept::decode(&sealed(bytes)) {
+                assert_eq!(Kept::decode(&kept.encode()).unwrap(), kept);
+            }
+        }
+        2 => {
+            let name = String::from_utf8_lossy(bytes);
+            let name = format!("{name}-{:08x}", crc32c(format!("{name}-").as_bytes()));
+            match marks::parse(&name) {
+                Ok(marks::Said::Published(home, p)) => {
+                    let again = marks::parse(&marks::published_name(home, &p)).unwrap();
+                    assert_eq!(again, marks::Said::Published(home, p));
+                }
+                Ok(marks::Said::Open(home)) => {
+                    assert_eq!(marks::parse(&marks::open_name(home)).unwrap(), marks::Said::Open(home));
+                }
+                _ => {}
+            }
+        }
+        3 => {
+            if let Ok(record) = Record::decode(&sealed(&bytes[..bytes.len().min(44)]), 64) {
+                assert_eq!(Record::decode(&record.encode(), 64).unwrap(), record);
+            }
+            for log in [Log::Data, Log::Index] {
+                let _ = Segment::decode(log, &sealed(&bytes[..bytes.len().min(60)]));
+            }
+        }
+        4 => {
+            let block = mended(bytes, 1);
+            let Ok(head) = block::decode_head(&block) else { return };
+            let mut entries = Vec::new();
+            let told = block::decode(&head, &block[48..], |entry| {
+                entries.push(entry);
+                Ok(())
+            });
+            if told.is_ok() {
+                let again = block::encode(1, head.from, head.to, &entries);
+                let mut back = Vec::new();
+                block::decode(&block::decode_head(&again).unwrap(), &again[48..], |entry| {
+                    back.push(entry);
+                    Ok(())
+                })
+                .unwrap();
+                assert_eq!(back, entries);
+            }
+        }
+        5 => {
+            let _ = Fragment::decode(&sealed(bytes));
+            let _ = Opening::decode(&sealed(bytes));
+            let _ = Snapshot::decode(&sealed(bytes));
+        }
+        _ => {}
+    }
+}
+
+/// A file of one writer whose index log, data log, or both end with made-up bytes.
+fn opened(kind: u8, bytes: &[u8]) {
+    let store = Arc::new(Memory::new());
+    let module = [Module::Flat, Module::Pattern, Module::Distributed][usize::from(kind) % 3];
+    let options = || Options { module, buffer: 256, ..Options::default() };
+    let layout = |store: &Arc<Memory>| Container::new(vec![store.clone()], options()).unwrap();
+    let first = layout(&store);
+    let file = first.open_write("f", OpenWrite::New, WriterId(1)).unwrap();
+    for i in 0..9u64 {
+        thalweg_layout::write_all_at(&*file, i * 40, &[i as u8 + 1; 30]).unwrap();
+    }
+    file.close().unwrap();
+    let name = |suffix: &str| {
+        let mut folder = ".thalweg/d".to_string();
+        loop {
+            let names = store.list(&folder).unwrap();
+            let found = names.iter().find(|n| n.ends_with(suffix)).unwrap_or(&names[0]);
+            folder = format!("{folder}/{found}");
+            if found.ends_with(suffix) {
+                return folder;
+            }
+        }
+    };
+    let (index, data) = (name(".index"), name(".data"));
+    let session = u64::from_str_radix(thalweg_store::name::last_part(&data).split('-').next().unwrap(), 16).unwrap();
+    // The mark's name says how many bytes count: made to say what there is.
+    let mut log = store.read_all(&index).unwrap();
+    if kind & 8 != 0 {
+        log.truncate(64);
+    }
+    log.extend_from_slice(&mended(bytes, session));
+    store.write_all(&index, &log).unwrap();
+    if kind & 16 != 0 {
+        let mut data_log = store.read_all(&data).unwrap();
+        let at = bytes.first().map_or(0, |b| usize::from(*b)).min(data_log.len() - 1);
+        data_log[at] ^= 1;
+        store.write_all(&data, &data_log).unwrap();
+    }
+    let folder = first_marks(&*store);
+    for mark in store.list(&folder).unwrap() {
+        if let Ok(marks::Said::Published(home, mut p)) = marks::parse(&mark) {
+            p.index = log.len() as u64;
+            store.remove(&format!("{folder}/{mark}")).unwrap();
+            store.write_all(&format!("{folder}/{}", marks::published_name(home, &p)), b"").unwrap();
+        }
+    }
+    drop(first);
+    let layout = layout(&store);
+    if let Ok(file) = layout.open_read("f") {
+        let mut out = [0; 500];
+        let _ = file.length().and_then(|_| file.read_at(3, &mut out));
+        let _ = file.read_at(1 << 40, &mut out);
+    }
+    let _ = layout.repair("f", true);
+}
+
+fn first_marks(store: &dyn Store) -> String {
+    let mut folder = ".thalweg/c".to_string();
+    for _ in 0..2 {
+        folder = format!("{folder}/{}", store.list(&folder).unwrap()[0]);
+    }
+    format!("{folder}/m")
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((kind, bytes)) = data.split_first() else { return };
+    match kind {
+        0..=5 => decoders(*kind, bytes),
+        kind => opened(*kind, bytes),
+    }
+});
