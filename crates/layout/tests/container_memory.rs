@@ -40,7 +40,7 @@ fn make(folder: &std::path::Path, module: Module, records: u64, regular: bool) {
             let start = (i * WRITERS + writer) * UNIT;
             recorder.add(Run::one(1, start, length, at + RECORD_HEADER));
             (at, end) = (at + RECORD_HEADER + length, start + length);
-            if recorder.len() >= 1 << 16 {
+            if recorder.count() >= 1 << 16 {
                 bytes.extend_from_slice(&block::encode(home.session, covered, at, &recorder.take()));
                 covered = at;
             }

@@ -322,10 +322,10 @@ impl File {
 
     fn read_log(&self, source: &Source, at: u64, out: &mut [u8]) -> Result<()> {
         let session = self.state().local.get(&source.session).map(|l| l.session.clone());
-        if let Some(session) = session {
-            if session.read(source.segment, at, out)? {
-                return Ok(());
-            }
+        if let Some(session) = session
+            && session.read(source.segment, at, out)?
+        {
+            return Ok(());
         }
         for fresh in [false, true] {
             let got = self.reader(source, fresh)?.read_at(at, out)?;

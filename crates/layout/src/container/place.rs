@@ -122,8 +122,8 @@ pub fn put_new(store: &dyn Store, name: &str, bytes: &[u8]) -> Result<()> {
 /// Makes a folder durable, and the names that lead to it.
 pub fn sync_down_to(store: &dyn Store, folder: &str) -> Result<()> {
     store.sync_folder("")?;
-    let ends = folder.match_indices('/').map(|(at, _)| at).chain([folder.len()]);
-    ends.map(|end| store.sync_folder(&folder[..end])).collect()
+    let mut ends = folder.match_indices('/').map(|(at, _)| at).chain([folder.len()]);
+    ends.try_for_each(|end| store.sync_folder(&folder[..end]))
 }
 
 /// Makes an object durable that was closed; one that cannot be opened again is durable since.

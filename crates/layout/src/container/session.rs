@@ -181,7 +181,7 @@ impl Session {
             rest = rest.after(run);
             (at, left) = (at + run, left - run);
         }
-        if log.recorder.len() >= MOST_ENTRIES {
+        if log.recorder.count() >= MOST_ENTRIES {
             self.flush(log)?;
             self.write_blocks(log)?;
         }

@@ -44,7 +44,7 @@ impl Fold {
     }
 
     /// Runs held.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.inner.len() + self.outer.len() + self.done.len()
     }
 

@@ -93,7 +93,7 @@ pub trait Recorder: Send {
     /// What is held, and no more is.
     fn take(&mut self) -> Vec<Entry>;
     /// Entries held.
-    fn len(&self) -> usize;
+    fn count(&self) -> usize;
 }
 
 #[derive(Default)]
@@ -112,7 +112,7 @@ impl Recorder for AsWritten {
         std::mem::take(&mut self.0)
     }
 
-    fn len(&self) -> usize {
+    fn count(&self) -> usize {
         self.0.len()
     }
 }
@@ -133,8 +133,8 @@ impl Recorder for Folded {
         self.0.take().into_iter().map(Entry::Run).collect()
     }
 
-    fn len(&self) -> usize {
-        self.0.len()
+    fn count(&self) -> usize {
+        self.0.count()
     }
 }
 

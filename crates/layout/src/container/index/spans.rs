@@ -56,7 +56,7 @@ impl<T: Span> Spans<T> {
     }
 
     /// How many.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.items.len()
     }
 

@@ -139,6 +139,6 @@ impl Body for Tables {
     }
 
     fn entries(&self) -> u64 {
-        (self.ones.len() + self.runs.len()) as u64
+        (self.ones.count() + self.runs.count()) as u64
     }
 }
