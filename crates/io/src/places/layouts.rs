@@ -7,6 +7,9 @@ use thalweg_movement::method::{Parameter, Parameters};
 use thalweg_store::Store;
 use thalweg_types::{Error, ErrorKind, Result};
 
+/// Makes a layout over stores, its parameters checked; refuses stores that lack what it needs.
+pub type Make = fn(&[Arc<dyn Store>], &Parameters) -> Result<Arc<dyn Layout>>;
+
 /// A kind of layout.
 pub struct LayoutKind {
     /// As the mount table names it.
@@ -17,8 +20,8 @@ pub struct LayoutKind {
     pub parameters: &'static [Parameter],
     /// Over how many stores it lies at most.
     pub most_stores: usize,
-    /// Makes it, parameters checked; refuses stores that lack what it needs.
-    pub make: fn(&[Arc<dyn Store>], &Parameters) -> Result<Arc<dyn Layout>>,
+    /// Makes it.
+    pub make: Make,
 }
 
 /// Every kind.

@@ -3,8 +3,8 @@
 use super::Phase;
 use super::recorder::Recorder;
 use std::io::IoSlice;
-use std::sync::Arc;
 use std::path::PathBuf;
+use std::sync::Arc;
 use thalweg_layout::{
     Attributes, Change, Hold, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
 };
