@@ -8,6 +8,7 @@
 //! | [`flat`] | files spread over stores by a hash of their name |
 //! | [`mount`] | path prefixes bound to layouts; which one a path lies under |
 //! | [`small_file`] | all small files that a process makes in a folder, in one log |
+//! | `wire` | numbers in what layouts store |
 #![forbid(unsafe_code)]
 
 use rustix::io::Errno;
@@ -21,8 +22,6 @@ pub mod errno;
 pub mod flat;
 pub mod mount;
 pub mod small_file;
-#[allow(dead_code, missing_docs)]
-#[path = "container/wire.rs"]
 mod wire;
 
 pub use container::Container;

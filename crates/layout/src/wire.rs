@@ -1,4 +1,4 @@
-//! Numbers in the objects of a container: little endian, of fixed size or as varints; every structure ends with a CRC-32C.
+//! Numbers in what layouts store: little endian, of fixed size or as varints; every structure of a container ends with a CRC-32C.
 //!
 //! A varint holds 7 bits a byte, lowest first, the top bit set in all but the last byte; at most 10 bytes. A signed one is
 //! folded first: 0, -1, 1, -2 become 0, 1, 2, 3.
@@ -61,10 +61,6 @@ impl<'a> Cursor<'a> {
 
     pub fn u8(&mut self, what: &str) -> Result<u8> {
         Ok(self.array::<1>(what)?[0])
-    }
-
-    pub fn u16(&mut self, what: &str) -> Result<u16> {
-        Ok(u16::from_le_bytes(self.array(what)?))
     }
 
     pub fn u32(&mut self, what: &str) -> Result<u32> {
