@@ -7,6 +7,7 @@
 #   tests/mpi/methods.sh [RANKS...]
 #
 # MPICH waits busily, so by default it runs with as many ranks as there are cores here.
+# shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 MPI=${MPI:-openmpi}

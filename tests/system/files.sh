@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # thalweg_file_ calls from C, through mounts of each layout: every call once, four processes that write one file and read it
 # shifted, small files faster than on the filesystem below; and `thalweg config check` and `thalweg layout` on what they left.
+# shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 work=$PWD/build/files
@@ -45,6 +46,7 @@ for layout in direct flat container small_file; do
     printf '[[mount]]\npath = "/mnt/of %s"\nlayout = "%s"\nstores = [%s]\n\n' "$layout" "$layout" "$list" >>"$THALWEG_MOUNTS"
 done
 
+# shellcheck disable=SC2016  # the inner shell expands it
 try "config check finds four mounts that work" bash -c '[[ $("$1" config check | grep -c "^works  /mnt/of ") == 4 ]]' _ "$thalweg"
 printf '[[mount]]\npath = "/a"\nlayout = "direct"\nstore = "sequential:s3"\n' >"$work/wrong.toml"
 refused() { # config check says file, line and reason, and ends with 1

@@ -10,7 +10,7 @@
 //! | a name   | is a small object, the stamp; renames and removals touch no log |
 //! | cost     | a writer session: three marks, one folder, two logs; a write: a copy into the buffer |
 //! | memory   | a handle that writes: its buffer; a file that is read: its index ([`index`]) |
-//! | a writer that dies | is noticed: what it synced is read, what is missing is an error and never zeros; [`tools::repair`] accepts what is there |
+//! | a writer that dies | is noticed: what it synced is read, what is missing is an error and never zeros; [`repair`](crate::Container::repair) accepts what is there |
 //!
 //! The bytes are described in `docs/format/container.md`.
 //!

@@ -1,10 +1,10 @@
 //! Opening a file by many ranks: each reads some of the index logs, the parts travel up a tree, the whole comes back down.
 //! Who reads what and who sends to whom is a pure plan; moving the bytes is the caller's.
 //!
-//! 1. One rank asks [`Container::opening`], and all get its bytes: which sessions there are, seen at one moment.
-//! 2. Each rank reads its share: [`Container::read_share`].
+//! 1. One rank asks [`Container::opening`](crate::Container::opening), and all get its bytes: which sessions there are, seen at one moment.
+//! 2. Each rank reads its share: [`Container::read_share`](crate::Container::read_share).
 //! 3. Along [`tree`], each rank sends what it has to the one above, which adds it: [`Fragment::join`].
-//! 4. The first rank's bytes go to all, and each opens: [`Container::open_joined`]. No index log was read twice.
+//! 4. The first rank's bytes go to all, and each opens: [`Container::open_joined`](crate::Container::open_joined). No index log was read twice.
 //!
 //! Without it every rank reads every index log: 10,000 ranks times 10,000 logs.
 

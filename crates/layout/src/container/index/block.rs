@@ -12,7 +12,7 @@
 //! | 44 | 4 | CRC-32C of the 44 bytes before |
 //! | 48 | ... | entries |
 //!
-//! An entry: a byte, then varints ([`wire`](super::super::wire)); what is a difference is signed and taken from what the entry
+//! An entry: a byte, then varints (`wire`); what is a difference is signed and taken from what the entry
 //! before makes one expect: a record of the same length and clock behind it.
 //!
 //! | byte | entry | numbers |
