@@ -129,7 +129,12 @@ impl Piece {
 
     /// Whether its bytes lie behind each other in the file, and are worth being read to their places one by one.
     pub fn scatters(&self, limits: &Limits) -> bool {
-        self.run >= limits.scatter && self.span() == self.bytes()
+        self.run >= limits.scatter && self.all_wanted()
+    }
+
+    /// Whether its bytes lie behind each other in the file.
+    fn all_wanted(&self) -> bool {
+        self.span() == self.bytes()
     }
 
     /// Hands every run to `each`: bytes behind `source`, bytes behind `target`.
@@ -192,12 +197,15 @@ impl Piece {
     /// Hands the parts to `each` that fit one read: no gap in them above `merge_gap`, no more than `window` bytes
     /// unless contiguous.
     fn parts(&self, limits: &Limits, each: &mut impl FnMut(Piece)) {
+        // Where all is wanted, a window that the nearest cache holds; where much is read through, fewer and longer reads.
+        let window =
+            if self.all_wanted() && !self.scatters(limits) { limits.window.min(limits.direct) } else { limits.window };
         let mut level = self.strides.len();
         let (mut span, mut useful) = (self.run, self.run);
         while level > 0 {
             let s = self.strides[level - 1];
             let wider = span + (s.count - 1) * s.source;
-            if !limits.joins(s.source - span, useful) || wider > limits.window {
+            if !limits.joins(s.source - span, useful) || wider > window {
                 break;
             }
             (level, span, useful) = (level - 1, wider, useful * s.count);
@@ -207,11 +215,8 @@ impl Piece {
         }
         // As many repetitions of the stride that did not fit as one window holds.
         let s = self.strides[level - 1];
-        let together = if !limits.joins(s.source - span, useful) || span > limits.window {
-            1
-        } else {
-            1 + (limits.window - span) / s.source
-        };
+        let together =
+            if !limits.joins(s.source - span, useful) || span > window { 1 } else { 1 + (window - span) / s.source };
         let outer = Piece { strides: self.strides[..level - 1].to_vec(), ..self.clone() };
         outer.for_each_run(&mut |source, target| {
             let mut done = 0;
@@ -324,8 +329,7 @@ impl Plan {
                     return;
                 }
                 let (start, end) = (part.source, part.source + part.span());
-                let contiguous = part.strides.is_empty() || part.scatters(limits);
-                let alone = contiguous && end - start >= limits.direct;
+                let alone = part.all_wanted() && end - start >= limits.direct;
                 if let Some(read) = &mut open {
                     let last = read.extent.offset + read.extent.length;
                     let joins = !alone
