@@ -1,0 +1,1 @@
+//! A layout over a Unix socket: how a door reaches mounts that another process serves.

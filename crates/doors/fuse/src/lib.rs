@@ -1,0 +1,1 @@
+//! The FUSE door: the files of a mount for every program of the machine.

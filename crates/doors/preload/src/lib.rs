@@ -1,0 +1,1 @@
+//! The preload door: programs that are not changed open files under mounts.
