@@ -3,6 +3,8 @@
 //! | room | what it adds |
 //! |------|--------------|
 //! | [`counting`] | how often what was asked, and for how many bytes |
+//! | [`tally`] | the same, kept in a file |
+//! | [`locked`] | locks that go from writer to writer, at a cost |
 //! | [`slow`] | a latency per operation and a rate for bytes |
 //! | [`failing`] | failures at chosen moments, writes that stop half way, a disk that fills |
 //! | [`forgetful`] | a store in memory that can show what a kill or a power cut would have left |
@@ -25,18 +27,22 @@ pub mod counting;
 pub mod failing;
 pub mod forgetful;
 pub mod limit;
+pub mod locked;
 pub mod retry;
 pub mod sequential;
 pub mod slow;
+pub mod tally;
 pub mod tiered;
 
 pub use counting::Counting;
 pub use failing::{Failing, Fault};
 pub use forgetful::Forgetful;
 pub use limit::Limited;
+pub use locked::Locked;
 pub use retry::{Patience, Retry};
 pub use sequential::Sequential;
 pub use slow::Slow;
+pub use tally::Tallied;
 pub use tiered::Tiered;
 
 /// What a store is asked to do.

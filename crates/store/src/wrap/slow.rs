@@ -17,6 +17,8 @@ pub type Slow = Around<Delay>;
 /// Delays operations.
 pub struct Delay {
     latency: Duration,
+    /// Operations on bytes don't wait.
+    names_alone: bool,
     /// The device of an object, by name.
     device_of: Box<dyn Fn(&str) -> usize + Send + Sync>,
     devices: Vec<Mutex<Device>>,
@@ -45,7 +47,14 @@ impl Around<Delay> {
     ) -> Slow {
         let device = |rate: &f64| Mutex::new(Device { bytes_per_second: rate.max(1.0), idle_from: Instant::now() });
         let devices = bytes_per_second.iter().map(device).collect();
-        Around::with(inner, Delay { latency, device_of: Box::new(device_of), devices })
+        Around::with(inner, Delay { latency, names_alone: false, device_of: Box::new(device_of), devices })
+    }
+
+    /// Adds `latency` to operations on names and folders alone: opens, stat, lists, renames, removals, attributes. A filesystem with
+    /// a busy metadata server.
+    pub fn names(inner: Arc<dyn Store>, latency: Duration) -> Slow {
+        let delay = Delay { latency, names_alone: true, device_of: Box::new(|_| 0), devices: Vec::new() };
+        Around::with(inner, delay)
     }
 
     /// Changes the rate of a device, for bytes that come from now on.
@@ -62,7 +71,19 @@ impl Watch for Delay {
     }
 
     fn before(&self, operation: &Operation<'_>) -> Verdict {
-        if operation.asked == Asked::Length {
+        let of_bytes = !matches!(
+            operation.asked,
+            Asked::OpenWrite
+                | Asked::OpenRead
+                | Asked::Stat
+                | Asked::List
+                | Asked::Rename
+                | Asked::Remove
+                | Asked::MakeFolder
+                | Asked::SyncFolder
+                | Asked::Attributes
+        );
+        if operation.asked == Asked::Length || (self.names_alone && of_bytes) {
             return Verdict::Pass;
         }
         let now = Instant::now();
@@ -86,6 +107,17 @@ impl Watch for Delay {
 mod tests {
     use super::*;
     use crate::{Memory, StoreExt};
+
+    #[test]
+    fn operations_on_names_may_be_slow_alone() {
+        let store = Slow::names(Arc::new(Memory::new()), Duration::from_millis(20));
+        let object = store.open_write("a", crate::OpenWrite::New).unwrap();
+        let began = Instant::now();
+        object.write_at(0, &[std::io::IoSlice::new(b"bytes")]).unwrap();
+        assert!(began.elapsed() < Duration::from_millis(20));
+        store.stat("a").unwrap();
+        assert!(began.elapsed() >= Duration::from_millis(20));
+    }
 
     #[test]
     fn a_slow_device_holds_up_its_own_objects_alone() {

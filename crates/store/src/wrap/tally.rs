@@ -1,0 +1,129 @@
+//! A store that counts what is asked of it in a file, line by line, so that a process that is watched need not tell: it may end in
+//! any way.
+//!
+//! ```text
+//! store hdfs://namenode:8020/runs
+//! Write 00000000000000000012
+//! ...
+//! BytesWritten 00000000000000047001
+//! Failed 00000000000000000000
+//! ```
+//!
+//! A line for each [`Asked`], then bytes read, bytes written, and operations that failed (which are in `Failed` alone).
+
+use super::{Around, Asked, Operation, Watch};
+use crate::Store;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use thalweg_types::{Error, Result};
+
+/// A store that counts in a file.
+pub type Tallied = Around<Tally>;
+
+const OPERATIONS: [Asked; 17] = [
+    Asked::OpenWrite,
+    Asked::OpenRead,
+    Asked::Stat,
+    Asked::List,
+    Asked::Rename,
+    Asked::Remove,
+    Asked::MakeFolder,
+    Asked::SyncFolder,
+    Asked::Length,
+    Asked::Read,
+    Asked::Write,
+    Asked::Reserve,
+    Asked::Truncate,
+    Asked::Punch,
+    Asked::Sync,
+    Asked::Close,
+    Asked::Attributes,
+];
+const BYTES_READ: usize = OPERATIONS.len();
+const BYTES_WRITTEN: usize = BYTES_READ + 1;
+const FAILED: usize = BYTES_READ + 2;
+const DIGITS: usize = 20;
+
+/// Counts, and the file they are in.
+pub struct Tally {
+    file: File,
+    /// Where each number stands in the file.
+    places: Vec<u64>,
+    counts: Mutex<[u64; FAILED + 1]>,
+}
+
+impl Around<Tally> {
+    /// Counts from zero, in a new file `PROCESS.NUMBER` of `folder`, which is made where it is not there.
+    ///
+    /// # Errors
+    /// What the system says of the folder or the file.
+    pub fn new(inner: Arc<dyn Store>, folder: &Path) -> Result<Tallied> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("{}.{number}", std::process::id()));
+        let failed = |e| Error::io("cannot make the file of counts", e).in_object(path.display().to_string());
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let file = File::create(&path).map_err(failed)?;
+        let mut text = format!("store {}\n", inner.describe());
+        let mut places = Vec::new();
+        let names = OPERATIONS.iter().map(|asked| format!("{asked:?}"));
+        for name in names.chain(["BytesRead", "BytesWritten", "Failed"].map(String::from)) {
+            text.push_str(&name);
+            text.push(' ');
+            places.push(text.len() as u64);
+            text.push_str(&format!("{:0DIGITS$}\n", 0));
+        }
+        file.write_all_at(text.as_bytes(), 0).map_err(failed)?;
+        Ok(Around::with(inner, Tally { file, places, counts: Mutex::new([0; FAILED + 1]) }))
+    }
+}
+
+impl Watch for Tally {
+    fn describe(&self) -> &'static str {
+        "counting"
+    }
+
+    fn after(&self, operation: &Operation<'_>, outcome: std::result::Result<u64, &Error>) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut add = |what: usize, count: u64| {
+            counts[what] += count;
+            // A disk that is full is no reason to stop what is counted.
+            let _ = self.file.write_all_at(format!("{:0DIGITS$}", counts[what]).as_bytes(), self.places[what]);
+        };
+        let Ok(bytes) = outcome else { return add(FAILED, 1) };
+        if let Some(what) = OPERATIONS.iter().position(|asked| *asked == operation.asked) {
+            add(what, 1);
+        }
+        match operation.asked {
+            Asked::Read => add(BYTES_READ, bytes),
+            Asked::Write => add(BYTES_WRITTEN, bytes),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Memory, StoreExt};
+
+    #[test]
+    fn the_file_tells_what_was_asked_so_far() {
+        let folder = std::env::temp_dir().join(format!("thalweg-tally-{}", fastrand::u64(..)));
+        let store = Tallied::new(Arc::new(Memory::new()), &folder).unwrap();
+        store.write_all("a", &[0; 47_001]).unwrap();
+        assert!(store.open_read("none").is_err());
+        let file = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+        let text = std::fs::read_to_string(file).unwrap();
+        let of = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.and_then(|number| number.parse::<u64>().ok())
+        };
+        assert_eq!([of("Write"), of("BytesWritten"), of("OpenWrite"), of("Failed")], [1, 47_001, 1, 1].map(Some));
+        assert_eq!(of("OpenRead"), Some(0), "what failed is counted as that alone");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
