@@ -16,6 +16,7 @@
 //! | what is refused at once | anything wrong in the file; a layout over stores that lack what it needs: with line and reason |
 //! | what is refused later   | a store that cannot be opened now: whoever uses a path of that mount is told, others work |
 
+use crate::places::around::{self, Around};
 use crate::places::{layouts, stores};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,8 @@ pub struct Entry {
     pub stores: Vec<String>,
     /// Parameters of the layout.
     pub parameters: Vec<(String, String)>,
+    /// What is put around each store.
+    pub around: Around,
     /// File and line where it begins.
     pub place: String,
     spans: Spans,
@@ -104,6 +107,7 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
         layout: String::new(),
         stores: Vec::new(),
         parameters: Vec::new(),
+        around: Around::default(),
         place: format!("{}:{}", report.file(), report.line_and_column(whole).0),
         spans: Spans::default(),
     };
@@ -149,14 +153,20 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
             },
             name => {
                 let Some(kind) = kind else { continue };
-                let known: Vec<&str> = kind.parameters.iter().map(|p| p.key).chain(KEYS).collect();
+                let of_all = around::KEYS.iter().map(|p| p.key);
+                let known: Vec<&str> = kind.parameters.iter().map(|p| p.key).chain(KEYS).chain(of_all).collect();
                 let text = match value.get_ref() {
                     DeValue::String(text) => Some(text.to_string()),
                     DeValue::Integer(number) => Some(number.to_string()),
                     DeValue::Boolean(yes) => Some(if *yes { "yes" } else { "no" }.to_string()),
                     _ => None,
                 };
-                if !kind.parameters.iter().any(|p| p.key.eq_ignore_ascii_case(name)) {
+                if around::KEYS.iter().any(|p| p.key == name) {
+                    let set = text.ok_or_else(|| "a parameter is a text or a whole number".to_string());
+                    if let Err(why) = set.and_then(|text| entry.around.set(name, &text)) {
+                        report.error(value.span(), Problem::new(why));
+                    }
+                } else if !kind.parameters.iter().any(|p| p.key.eq_ignore_ascii_case(name)) {
                     let what = format!("parameter of layout {}", kind.name);
                     report.error(key.span(), Problem::unknown(&what, name, known.iter().copied()));
                 } else if let Some(text) = text {
@@ -213,7 +223,7 @@ enum Made {
 fn make(entry: &Entry) -> Made {
     let mut opened: Vec<Arc<dyn Store>> = Vec::new();
     for (url, span) in entry.stores.iter().zip(&entry.spans.stores) {
-        match stores::open(url) {
+        match stores::open(url).and_then(|store| entry.around.put(url, store)) {
             Ok(store) => opened.push(store),
             Err(e) if matches!(e.kind(), ErrorKind::Config | ErrorKind::Unsupported) => {
                 return Made::Refused(*span, e.to_string());

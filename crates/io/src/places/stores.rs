@@ -45,58 +45,23 @@ pub const STORES: &[StoreKind] = &[
         lacks: None,
         open: |url| Ok(Arc::new(tiered(url)?)),
     },
-    StoreKind {
-        scheme: "hdfs",
-        form: "hdfs://namenode:8020/runs: HDFS; parameters behind ?, see docs/guide/stores.md",
-        lacks: lacks("hdfs", cfg!(feature = "hdfs")),
-        open: far,
-    },
-    StoreKind {
-        scheme: "viewfs",
-        form: "viewfs://cluster/runs: HDFS through its mount table",
-        lacks: lacks("hdfs", cfg!(feature = "hdfs")),
-        open: far,
-    },
-    StoreKind {
-        scheme: "s3",
-        form: "s3://bucket/runs: S3 and what speaks it",
-        lacks: lacks("s3", cfg!(feature = "s3")),
-        open: far,
-    },
-    StoreKind {
-        scheme: "gcs",
-        form: "gcs://bucket/runs: Google Cloud Storage",
-        lacks: lacks("services", cfg!(feature = "services")),
-        open: far,
-    },
-    StoreKind {
-        scheme: "azblob",
-        form: "azblob://container/runs: Azure Blob Storage",
-        lacks: lacks("services", cfg!(feature = "services")),
-        open: far,
-    },
-    StoreKind {
-        scheme: "sftp",
-        form: "sftp://host/runs: files of another machine, through ssh",
-        lacks: lacks("services", cfg!(feature = "services")),
-        open: far,
-    },
-    StoreKind {
-        scheme: "swift",
-        form: "swift://container/runs: OpenStack Swift",
-        lacks: lacks("services", cfg!(feature = "services")),
-        open: far,
-    },
-    StoreKind {
-        scheme: "webdav",
-        form: "webdav://host/runs: WebDAV",
-        lacks: lacks("services", cfg!(feature = "services")),
-        open: far,
-    },
+    far_away("hdfs", "hdfs://namenode:8020/runs: HDFS; parameters behind ?, see docs/guide/stores.md", HDFS),
+    far_away("viewfs", "viewfs://cluster/runs: HDFS through its mount table", HDFS),
+    far_away("s3", "s3://bucket/runs: S3 and what speaks it", S3),
+    far_away("gcs", "gcs://bucket/runs: Google Cloud Storage", SERVICES),
+    far_away("azblob", "azblob://container/runs: Azure Blob Storage", SERVICES),
+    far_away("sftp", "sftp://host/runs: files of another machine, through ssh", SERVICES),
+    far_away("swift", "swift://container/runs: OpenStack Swift", SERVICES),
+    far_away("webdav", "webdav://host/runs: WebDAV", SERVICES),
 ];
 
-const fn lacks(feature: &'static str, built_in: bool) -> Option<&'static str> {
-    if built_in { None } else { Some(feature) }
+/// Cargo features, and whether this build has them.
+const HDFS: (&str, bool) = ("hdfs", cfg!(feature = "hdfs"));
+const S3: (&str, bool) = ("s3", cfg!(feature = "s3"));
+const SERVICES: (&str, bool) = ("services", cfg!(feature = "services"));
+
+const fn far_away(scheme: &'static str, form: &'static str, feature: (&'static str, bool)) -> StoreKind {
+    StoreKind { scheme, form, lacks: if feature.1 { None } else { Some(feature.0) }, open: far }
 }
 
 /// Opens the store of a URL.
