@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# The exerciser (exercise.c) through thalweg_file_ calls on a mount of each layout, with each index module, over 1 and 3
+# stores; what `thalweg layout check` and `flatten` say of the file it leaves; and through POSIX calls on no mount, which
+# checks the exerciser.
+#
+#   LAYOUTS_SEED=N chooses the operations; LONG=1 does 10 seeds of 20,000 operations
+# shellcheck disable=SC2317  # functions are called by name, through try
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+work=$PWD/build/layouts
+rm -rf "$work"
+mkdir -p "$work"
+seed=${LAYOUTS_SEED:-$((RANDOM * 32768 + RANDOM))}
+seeds=1 operations=1500
+[[ ${LONG:-0} == 0 ]] || seeds=10 operations=20000
+failed=0
+
+try() { # try NAME COMMAND...: one check
+    local name=$1 status=0
+    shift
+    "$@" >"$work/log" 2>&1 || status=$?
+    if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1 && cat "$work/log" >&2; fi
+}
+
+cargo build --quiet --workspace --bins --examples
+cargo build --quiet -p thalweg-capi -p thalweg-cli
+built=$PWD/${CARGO_TARGET_DIR:-target}/debug
+[[ ${CARGO_TARGET_DIR:-} != /* ]] || built=$CARGO_TARGET_DIR/debug
+flags=(-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror)
+cc "${flags[@]}" tests/system/exercise.c -o "$work/exercise"
+cc "${flags[@]}" -D_NOMPI -DTHALWEG_CALLS -I bindings/c/include tests/system/exercise.c -o "$work/exercise_calls" \
+    "$built/libthalweg_core.so" -Wl,-rpath,"$work"
+# As it is called where it is installed.
+ln -s "$built/libthalweg_core.so" "$work/libthalweg-core.so"
+thalweg=$built/thalweg
+
+export THALWEG_MOUNTS=$work/mounts.toml
+mounts=()
+mount() { # mount NAME LAYOUT STORES [LINE...]: a mount /mnt/NAME; STORES a number of folders, or a store
+    local name=$1 layout=$2 stores=$3 list="" k
+    shift 3
+    if [[ $stores == [0-9]* ]]; then
+        for ((k = 0; k < stores; k++)); do
+            mkdir -p "$work/stores/$name.$k"
+            list+="${list:+, }\"posix:$work/stores/$name.$k\""
+        done
+    else
+        list="\"$stores\""
+    fi
+    printf '[[mount]]\npath = "/mnt/%s"\nlayout = "%s"\nstores = [%s]\n' "$name" "$layout" "$list" >>"$THALWEG_MOUNTS"
+    printf '%s\n' "$@" '' >>"$THALWEG_MOUNTS"
+    mounts+=("$name")
+}
+mount direct direct 1
+mount flat flat 1
+mount flat-3 flat 3
+for index in flat pattern distributed; do
+    mount "container-$index" container 1 "index = \"$index\""
+    mount "container-$index-3" container 3 "index = \"$index\"" 'buffer = "20k"'
+done
+mount small_file small_file 1
+mount small_file-growing small_file 1 'small = "64k"' 'log = "1MiB"'
+mkdir -p "$work"/stores/{fast,slow}
+mount tiered container "tiered:posix:$work/stores/fast=>posix:$work/stores/slow"
+
+try "the exerciser agrees with the filesystem (LAYOUTS_SEED=$seed)" "$work/exercise" -s "$seed" -n "$operations" "$work/file"
+forgotten() { # exits with 1, not with that of a program that fell
+    local status=0
+    "$work/exercise" -s "$seed" -n "$operations" -b $((operations / 2)) "$work/file" || status=$?
+    [[ $status == 1 ]]
+}
+try "the exerciser notices a write that was not done" forgotten
+
+whole() { "$thalweg" layout check "$1" && "$thalweg" layout flatten "$1" "$work/flattened" && cmp "$work/flattened" "$2"; }
+for name in "${mounts[@]}"; do
+    for ((k = 0; k < seeds; k++)); do
+        try "$operations operations on $name (LAYOUTS_SEED=$((seed + k)))" \
+            timeout 600 "$work/exercise_calls" -s $((seed + k)) -n "$operations" -k "$work/wanted" "/mnt/$name/file"
+        rm -f "$work/flattened"
+        if [[ $name == container* || $name == tiered ]]; then
+            try "the file that they leave is whole ($name)" whole "/mnt/$name/file" "$work/wanted"
+        fi
+    done
+done
+# These two are memory of one process that can do no more than HDFS or S3.
+for store in hdfs s3; do
+    mount "sequential-$store" container "sequential:$store"
+    for ((k = 0; k < seeds; k++)); do
+        try "$operations operations on a store like $store (LAYOUTS_SEED=$((seed + k)))" \
+            timeout 600 "$work/exercise_calls" -s $((seed + k)) -n "$operations" "/mnt/sequential-$store/file"
+    done
+done
+# Files that were removed or emptied a thousand times leave nothing behind.
+left() {
+    local files
+    files=$(find "$work/stores" -name '*.data' -path '*container*' | wc -l)
+    echo "$files data logs are left"
+    ((files <= 60))
+}
+try "old logs are gone" left
+rm -rf "$work/stores"
+exit $failed
