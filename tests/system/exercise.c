@@ -9,7 +9,7 @@
  *   -w  number of the writer, with thalweg_file_ calls. Default 0
  *   -k  leave PATH, and put a copy of what it should hold into FILE
  *   -x  leave out: m mmap, r rename while open, p path calls (truncate, stat), a O_APPEND, d second descriptors
- *   -b  forget the first write from this operation on, which has to be noticed: checks the exerciser
+ *   -b  forget to write from this operation on, which has to be noticed: checks the exerciser
  *   -v  say each operation before it is done
  *
  * Compiled as it is, the calls are those of POSIX; with -DTHALWEG_CALLS they are thalweg_file_ calls. Ends with 0 where file and
@@ -389,7 +389,6 @@ static void operate(void)
         tell("write %llu bytes at %llu%s", (unsigned long long)count, (unsigned long long)offset, offset > length ? ", behind the end" : "");
         make(offset, count);
         if (!forget || number < forget) put(offset, count);
-        else forget = 0;
     } else if (kind < 38) {
         count = some_length(longest - length < largest / 4 ? longest - length : largest / 4);
         if (!count) return;

@@ -22,10 +22,8 @@ try() { # try NAME COMMAND...: one check
     if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1 && cat "$work/log" >&2; fi
 }
 
-cargo build --quiet --workspace --bins --examples
-cargo build --quiet -p thalweg-capi -p thalweg-cli
-built=$PWD/${CARGO_TARGET_DIR:-target}/debug
-[[ ${CARGO_TARGET_DIR:-} != /* ]] || built=$CARGO_TARGET_DIR/debug
+source scripts/build.sh
+build_all
 flags=(-std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror)
 cc "${flags[@]}" tests/system/exercise.c -o "$work/exercise"
 cc "${flags[@]}" -D_NOMPI -DTHALWEG_CALLS -I bindings/c/include tests/system/exercise.c -o "$work/exercise_calls" \
@@ -69,7 +67,7 @@ forgotten() { # exits with 1, not with that of a program that fell
     "$work/exercise" -s "$seed" -n "$operations" -b $((operations / 2)) "$work/file" || status=$?
     [[ $status == 1 ]]
 }
-try "the exerciser notices a write that was not done" forgotten
+try "the exerciser notices writes that are not done" forgotten
 
 whole() { "$thalweg" layout check "$1" && "$thalweg" layout flatten "$1" "$work/flattened" && cmp "$work/flattened" "$2"; }
 for name in "${mounts[@]}"; do
