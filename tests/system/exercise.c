@@ -316,6 +316,9 @@ static void get(uint64_t offset, uint64_t count, const char *how)
     if (has('m') && below(4) == 0 && offset < length) {
         uint64_t start = offset & ~(uint64_t)4095;
         uint64_t end = offset + count < length ? offset + count : length;
+        struct stat about;
+        must(fstat(file, &about) == 0, "fstat");
+        if ((uint64_t)about.st_size < length) fail("before mmap, fstat says that the length is %llu", (unsigned long long)about.st_size);
         uint8_t *mapped = mmap(NULL, end - start, PROT_READ, below(2) ? MAP_PRIVATE : MAP_SHARED, file, (off_t)start);
         must(mapped != MAP_FAILED, "mmap");
         memcpy(memory, mapped + (offset - start), end - offset);
