@@ -34,8 +34,9 @@ newer() {
     return 1
 }
 
-cargo build --quiet --release -p thalweg-capi
-built=${CARGO_TARGET_DIR:-target}/release
+source scripts/build.sh
+# BUILD=release: ./dev install has built it, with the stores that were asked for.
+[[ $BUILD == release ]] || build_all
 put "$built/libthalweg_core.so" "$lib/libthalweg-core.so" 755
 
 # The core as one object whose other names, those of compression libraries among them, no program can meet.

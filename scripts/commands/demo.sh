@@ -7,5 +7,5 @@ wants "${foreign_packages[@]}"
 use_mpi openmpi
 needs_rust
 needs_python
-./dev install build/prefix
+./dev install build/prefix --without-far-stores
 PREFIX=$PWD/build/prefix PYTHON=$venv/bin/python exec examples/gray-scott/demo.sh

@@ -1,19 +1,23 @@
 # shellcheck shell=bash
-# install PREFIX: the thalweg command, the C libraries for Open MPI, MPICH and no MPI, headers, pkg-config files
+# install PREFIX [--without-far-stores]: the thalweg command, the C libraries for Open MPI, MPICH and no MPI, headers,
+# pkg-config files; with HDFS and S3, unless told not to, which halves the time to build
 source scripts/machine.sh
 
-prefix=$(realpath -m "${1:?usage: ./dev install PREFIX}")
+prefix='' features=()
+while [[ $# -gt 0 ]]; do
+    case $1 in
+        --without-far-stores) features=(--no-default-features) ;;
+        -*) echo "dev install: unknown option $1" >&2 && exit 2 ;;
+        *) prefix=$(realpath -m "$1") ;;
+    esac
+    shift
+done
+[[ -n $prefix ]] || { echo "usage: ./dev install PREFIX [--without-far-stores]" >&2 && exit 2; }
 needs "${build_tools[@]}" "${openmpi_packages[@]}" "${mpich_packages[@]}"
 needs_rust
+BUILD=release
+source scripts/build.sh
 # The extension for Python is built by `pip install bindings/python`.
-cargo build --quiet --release --workspace --exclude thalweg-python
-if [[ -x target/release/thalweg ]]; then
-    install -D target/release/thalweg "$prefix/bin/thalweg"
-else
-    echo "dev install: the thalweg command does not exist yet; left out" >&2
-fi
-if [[ -x bindings/c/install.sh ]]; then
-    bindings/c/install.sh "$prefix"
-else
-    echo "dev install: the C library does not exist yet; left out" >&2
-fi
+cargo build --quiet --release -p thalweg-cli -p thalweg-capi -p thalweg-preload "${features[@]}"
+install -D "$thalweg" "$prefix/bin/thalweg"
+bindings/c/install.sh "$prefix"

@@ -26,6 +26,9 @@ use_mpi "$mpi"
 needs_rust
 needs_python
 export LONG=$long PYTHON=$venv/bin/python
+# The longest proofs are about what is installed.
+[[ $long == 0 ]] || BUILD=release
+source scripts/build.sh
 
 logs=build/logs/test-$mpi
 rm -rf "$logs"
@@ -47,6 +50,7 @@ rust_tests() {
     local log=$logs/rust.log arguments=(--show-output) status=0 yes no
     [[ $long == 1 ]] && arguments+=(--include-ignored)
     echo "== cargo test (log: $log)"
+    build_all
     cargo test --quiet --workspace --no-run
     cargo test --workspace --no-fail-fast -- "${arguments[@]}" >"$log" 2>&1 || status=$?
     yes=$(grep -cE '^test .* \.\.\. ok$' "$log") || true
@@ -109,7 +113,7 @@ package_tests() {
     local log=$PWD/$logs/pytest.log status=0 yes no
     echo "== pytest in bindings/python (log: $log)"
     needs "${openmpi_packages[@]}" "${mpich_packages[@]}"
-    needs_thalweg_in_python
+    MATURIN_PEP517_ARGS="--profile $BUILD" needs_thalweg_in_python
     (cd bindings/python && "$PYTHON" -m pytest -v -rs -p no:cacheprovider) >"$log" 2>&1 || status=$?
     yes=$(grep -cE '^tests/[^ ]+::.* PASSED ' "$log") || true
     no=$(grep -cE '^tests/[^ ]+::.* (FAILED|ERROR) ' "$log") || true

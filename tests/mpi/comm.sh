@@ -47,13 +47,14 @@ if grep -n 'MPI_COMM_WORLD' crates/comm-mpi/mpi/*; then
     exit 1
 fi
 
-cargo build --quiet -p thalweg-comm-mpi --example conformance
+source scripts/build.sh
+build_all
 failed=0
 for n in "${ranks[@]}"; do
     for run in 'plain single' 'plain multiple' 'blocks single'; do
         read -r library level <<<"$run"
         echo "communicator suite, $flavour, $n ranks, $library, threads $level:"
-        timeout 300 "${mpiexec[@]}" -n "$n" "$target/debug/examples/conformance" \
+        timeout 300 "${mpiexec[@]}" -n "$n" "$built/examples/conformance" \
             "$out/libcheck-$flavour-$library.so" "$level" || failed=1
     done
 done
@@ -62,7 +63,7 @@ done
 if [[ $flavour = openmpi ]]; then
     echo "a rank killed, $flavour, 3 ranks:"
     # The launcher reports the killed rank whatever the others make of it, so their own words count.
-    timeout 60 "${mpiexec[@]}" --enable-recovery -n 3 "$target/debug/examples/conformance" \
+    timeout 60 "${mpiexec[@]}" --enable-recovery -n 3 "$built/examples/conformance" \
         "$out/libcheck-$flavour-plain.so" lost 2>/dev/null | tee "$out/lost.txt" || true
     grep -q '^1 passed, 0 failed$' "$out/lost.txt" || failed=1
 fi

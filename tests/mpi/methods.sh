@@ -25,8 +25,8 @@ if [[ $# -eq 0 ]]; then
     if [[ $MPI == openmpi ]]; then ranks=(1 2 3 4 5 6 7); else ranks=(1 2); fi
 fi
 
-target=${CARGO_TARGET_DIR:-target}/debug
-cargo build --quiet -p thalweg-cli
+source scripts/build.sh
+build_all
 prefix=${PREFIX:-$PWD/build/c-api/prefix}
 [[ -n ${PREFIX:-} ]] || bindings/c/install.sh "$prefix"
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
@@ -94,8 +94,8 @@ run() { # run RANKS PROGRAM...
 clean() { # clean NAME...: verify finds nothing, and dump shows of each what it shows of the first
     local name
     for name in "$@"; do
-        "$target/thalweg" verify "$work/$name.bp" || return 1
-        "$target/thalweg" dump "$work/$name.bp" 'field[:, 0:5000]' 'mine[3, 0]' deep/plane rank note >"$work/dump.txt" || return 1
+        "$thalweg" verify "$work/$name.bp" || return 1
+        "$thalweg" dump "$work/$name.bp" 'field[:, 0:5000]' 'mine[3, 0]' deep/plane rank note >"$work/dump.txt" || return 1
         [[ $name != "$1" ]] || cp "$work/dump.txt" "$work/dump-first.txt"
         cmp "$work/dump-first.txt" "$work/dump.txt" || return 1
     done
@@ -166,8 +166,8 @@ dies() { # dies NAME VICTIM
 }
 left() { # left NAME: three whole steps, before recovery and after it
     "$work/methods" check "$work" 3 3 "$1" || return 1
-    "$target/thalweg" recover "$work/$1.bp" || return 1
-    "$target/thalweg" verify "$work/$1.bp" || return 1
+    "$thalweg" recover "$work/$1.bp" || return 1
+    "$thalweg" verify "$work/$1.bp" || return 1
     local reader
     for reader in "${readers[@]}"; do "$work/$reader" check "$work" 3 3 "$1" || return 1; done
 }
@@ -193,10 +193,10 @@ fills() { # fills NAME
     [[ $step -ge 2 && $step -lt 100 ]] || return 1
     mount -o remount,size=64m "$work/full" || return 1
     "$work/methods" has "$work/full" 3 "$step" "$1" || return 1
-    "$target/thalweg" recover "$work/full/$1.bp" || return 1
+    "$thalweg" recover "$work/full/$1.bp" || return 1
     # Nothing but what says that the last step is partial.
     local found=0
-    "$target/thalweg" verify "$work/full/$1.bp" >"$work/log.verify" || found=$?
+    "$thalweg" verify "$work/full/$1.bp" >"$work/log.verify" || found=$?
     cat "$work/log.verify"
     if [[ $found != 0 ]]; then
         ! grep -Ev "^(partial|gap): .*step $step|^[0-9]+ findings?:" "$work/log.verify" || return 1

@@ -12,8 +12,8 @@ if [[ $(id -u) == 0 ]]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 
-target=${CARGO_TARGET_DIR:-target}/debug
-cargo build --quiet -p thalweg-cli
+source scripts/build.sh
+build_all
 prefix=${PREFIX:-$PWD/build/c-api/prefix}
 [[ -n ${PREFIX:-} ]] || bindings/c/install.sh "$prefix"
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
@@ -39,7 +39,7 @@ run() {
 </adios-config>
 XML
     THALWEG_PROFILE=1 timeout 120 "${mpiexec[@]}" -n 4 "$work/profile" "$work/$1.xml" "$output" &&
-        "$target/thalweg" profile "$output" --svg "$output.svg" --chrome "$output.trace" --json >"$output.json" &&
+        "$thalweg" profile "$output" --svg "$output.svg" --chrome "$output.trace" --json >"$output.json" &&
         python3 - "$output.json" <<'PYTHON'
 import json, sys
 told = json.load(open(sys.argv[1]))

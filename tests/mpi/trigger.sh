@@ -19,8 +19,8 @@ export THALWEG_ERRORS=quiet LC_ALL=C
 ranks=("$@")
 [[ $# -gt 0 ]] || ranks=(1 2)
 
-target=${CARGO_TARGET_DIR:-target}/debug
-cargo build --quiet -p thalweg-cli
+source scripts/build.sh
+build_all
 prefix=${PREFIX:-$PWD/build/c-api/prefix}
 [[ -n ${PREFIX:-} ]] || bindings/c/install.sh "$prefix"
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
@@ -46,7 +46,7 @@ try() { # try NAME COMMAND...
 "$MPICC" -std=c11 -D_GNU_SOURCE -O1 $(pkg-config --cflags "thalweg-$MPI") tests/mpi/methods.c -o "$work/methods" \
     $(pkg-config --libs "thalweg-$MPI")
 cat >"$work/look.sh" <<LOOK
-cat >"$work/doc.\$THALWEG_STEP" && "$PWD/$target/thalweg" ls "\$THALWEG_OUTPUT" >"$work/ls.\$THALWEG_STEP"
+cat >"$work/doc.\$THALWEG_STEP" && "$thalweg" ls "\$THALWEG_OUTPUT" >"$work/ls.\$THALWEG_STEP"
 LOOK
 more="<method group=\"fields\" method=\"TRIGGER\">command=sh $work/look.sh;log=$work/log</method>"
 more+="<method group=\"fields\" method=\"TRIGGER\">command=sleep 100;timeout=500ms;at_end=1s;log=$work/hangs</method>"

@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 source scripts/machine.sh
+source scripts/build.sh
 MPI=${MPI:-openmpi}
 use_mpi "$MPI"
 needs "${cpp_packages[@]}"
@@ -129,8 +130,7 @@ if [[ $MPI == openmpi ]]; then
 fi
 
 # The examples.
-thalweg=${CARGO_TARGET_DIR:-target}/debug/thalweg
-try "the thalweg command is built" cargo build --quiet -p thalweg-cli
+build_all
 same_files() { # same_files FILE FILE VARIABLE...
     "$thalweg" dump "$1" "${@:3}" >"$work/one.txt" && "$thalweg" dump "$2" "${@:3}" >"$work/other.txt" || return 1
     cmp "$work/one.txt" "$work/other.txt" || return 1

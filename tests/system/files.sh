@@ -28,9 +28,8 @@ many() { # many NAME COMMAND...: a program that prints its own checks; their nam
     fi
 }
 
-cargo build --quiet -p thalweg-capi -p thalweg-cli
-built=$PWD/${CARGO_TARGET_DIR:-target}/debug
-[[ ${CARGO_TARGET_DIR:-} != /* ]] || built=$CARGO_TARGET_DIR/debug
+source scripts/build.sh
+build_all
 cc -std=c11 -D_GNU_SOURCE -D_NOMPI -O1 -g -Wall -Wextra -Werror -I bindings/c/include tests/system/files/files.c -o "$work/files" \
     "$built/libthalweg_core.so" -Wl,-rpath,"$work"
 # As it is called where it is installed.

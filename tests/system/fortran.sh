@@ -117,8 +117,8 @@ else
 fi
 
 # The examples: the same file as the ones in C.
-thalweg=${CARGO_TARGET_DIR:-target}/debug/thalweg
-try "the thalweg command is built" cargo build --quiet -p thalweg-cli
+source scripts/build.sh
+build_all
 same_values() { # same_values FILE FILE VARIABLE...: by what bpls and `thalweg dump` say of them
     same_file "$1" "$2" && "$thalweg" dump "$1" "${@:3}" >"$work/one.txt" && "$thalweg" dump "$2" "${@:3}" >"$work/other.txt" &&
         [[ $(wc -c <"$work/one.txt") -gt 1000 ]] && cmp "$work/one.txt" "$work/other.txt"

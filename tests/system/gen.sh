@@ -28,10 +28,10 @@ run() { # run FOLDER RANKS PROGRAM...
 }
 
 prefix=$PWD/build/c-api/prefix
+source scripts/build.sh
 bindings/c/install.sh "$prefix"
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
-cargo build --quiet -p thalweg-cli
-thalweg=$PWD/${CARGO_TARGET_DIR:-target}/debug/thalweg
+build_all
 
 cp "$sources/heat.xml" "$work/c"
 check "calls in C are made" "$thalweg" gen "$work/c/heat.xml" -o "$work/c" >/dev/null

@@ -16,9 +16,8 @@ seed=${KILL_SEED:-$((RANDOM * 32768 + RANDOM))}
 kills=200 kills_mpi=12
 [[ ${LONG:-0} == 0 ]] || kills=1000 kills_mpi=200
 
-target=${CARGO_TARGET_DIR:-target}/debug
-cargo build --quiet -p thalweg-io --example kill
-cargo build --quiet -p thalweg-cli
+source scripts/build.sh
+build_all
 work=$PWD/build/kill/$MPI
 rm -rf "$work"
 mkdir -p "$work"
@@ -40,7 +39,7 @@ check() {
 # Threads don't depend on the MPI, so once is enough.
 if [[ $MPI == openmpi ]]; then
     check "$kills kills of appending writers lose no closed step (KILL_SEED=$seed)" \
-        "$target/examples/kill" judge "$work" "$kills" "$seed" "$target/thalweg" "${bpls[@]}"
+        "$built/examples/kill" judge "$work" "$kills" "$seed" "$thalweg" "${bpls[@]}"
 fi
 
 prefix=$PWD/build/c-api/prefix
@@ -50,6 +49,6 @@ export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 "$MPICC" -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror $(pkg-config --cflags "thalweg-$MPI") tests/system/kill.c \
     -o "$work/kill" $(pkg-config --libs "thalweg-$MPI")
 check "$kills_mpi kills of $MPI_RANKS ranks of $MPI lose no closed step (KILL_SEED=$seed)" \
-    "$target/examples/kill" judge "$work" "$kills_mpi" "$seed" "$target/thalweg" "${bpls[@]}" \
+    "$built/examples/kill" judge "$work" "$kills_mpi" "$seed" "$thalweg" "${bpls[@]}" \
     -- "${mpiexec[@]}" -n "$MPI_RANKS" "$work/kill"
 exit "$failed"

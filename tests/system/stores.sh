@@ -21,8 +21,9 @@ cleanup() {
 }
 trap cleanup EXIT
 
-cargo build --quiet -p thalweg-store-object --example stores
-stores=${CARGO_TARGET_DIR:-target}/debug/examples/stores
+source scripts/build.sh
+build_all
+stores=$built/examples/stores
 failed=0
 
 # missing COMMAND...: the first of them that this machine lacks.

@@ -6,8 +6,9 @@ use std::ffi::{c_char, c_int, c_void};
 use std::io::IoSlice;
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_io::places::mounts;
-use thalweg_layout::{Kind, OpenWrite, ReadObject, WriteObject, WriterId, errno};
+use thalweg_layout::{Kind, WriterId, errno};
 use thalweg_types::{ErrorKind, Result};
+use thalweg_view::{Access, OpenFile, about};
 
 const READ: c_int = 1;
 const WRITE: c_int = 2;
@@ -15,11 +16,8 @@ const CREATE: c_int = 4;
 const EXCLUSIVE: c_int = 8;
 const TRUNCATE: c_int = 16;
 
-/// `thalweg_file`. Any thread may call it at any time: the objects below sort that out.
-enum NativeFile {
-    Read(Box<dyn ReadObject>),
-    Write(Box<dyn WriteObject>),
-}
+/// `thalweg_file`. Any thread may call it at any time: the file sorts that out.
+type NativeFile = OpenFile;
 
 /// `thalweg_file_about`.
 #[repr(C)]
@@ -52,26 +50,21 @@ unsafe extern "C" fn thalweg_file_open(
         if flags & !(READ | WRITE | CREATE | EXCLUSIVE | TRUNCATE) != 0 || flags & (READ | WRITE) == 0 {
             return Err(wrong(format!("{flags} are no flags of an open: reading or writing, and more")).in_object(path));
         }
+        if flags & WRITE == 0 && flags & (CREATE | EXCLUSIVE | TRUNCATE) != 0 {
+            return Err(wrong("a file is made or emptied only where it is opened for writing").in_object(path));
+        }
+        let access = Access {
+            // Who writes may read back.
+            read: true,
+            write: flags & WRITE != 0,
+            create: flags & CREATE != 0,
+            exclusive: flags & EXCLUSIVE != 0,
+            truncate: flags & TRUNCATE != 0,
+            ..Access::default()
+        };
         let layout = mounts::of_process()?;
         let at = layout.place(path)?;
-        let opened = if flags & WRITE == 0 {
-            if flags & (CREATE | EXCLUSIVE | TRUNCATE) != 0 {
-                return Err(wrong("a file is made or emptied only where it is opened for writing").in_object(path));
-            }
-            NativeFile::Read(at.layout.open_read(&at.name)?)
-        } else {
-            let how = match (flags & CREATE != 0, flags & EXCLUSIVE != 0, flags & TRUNCATE != 0) {
-                (true, true, _) => OpenWrite::New,
-                (true, false, true) => OpenWrite::Replace,
-                (true, false, false) => OpenWrite::Any,
-                (false, _, _) => OpenWrite::Existing,
-            };
-            let opened = at.layout.open_write(&at.name, how, WriterId(writer))?;
-            if flags & (CREATE | TRUNCATE) == TRUNCATE {
-                opened.truncate(0)?;
-            }
-            NativeFile::Write(opened)
-        };
+        let opened = OpenFile::open(at.layout, &at.name, access, None, WriterId(writer))?;
         *place = Box::into_raw(Box::new(opened));
         Ok(())
     })
@@ -88,10 +81,7 @@ unsafe extern "C" fn thalweg_file_read(
     on_files(|| {
         // SAFETY: from C.
         let (file, out) = unsafe { (handle(file, "file")?, checked(pointer::bytes_mut(data, bytes, "the memory"))?) };
-        let count = match file {
-            NativeFile::Read(object) => object.read_at(offset, out)?,
-            NativeFile::Write(object) => object.read_at(offset, out)?,
-        };
+        let count = file.read_at(offset, out)?;
         // SAFETY: from C.
         match unsafe { got.as_mut() } {
             Some(got) => *got = count as u64,
@@ -116,18 +106,8 @@ unsafe extern "C" fn thalweg_file_write(
     on_files(|| {
         // SAFETY: from C.
         let (file, data) = unsafe { (handle(file, "file")?, checked(pointer::bytes(data, bytes, "the memory"))?) };
-        writable(file)?.write_at(offset, &[IoSlice::new(data)])
+        file.write_at(offset, &[IoSlice::new(data)])
     })
-}
-
-fn writable(file: &NativeFile) -> Result<&dyn WriteObject> {
-    match file {
-        NativeFile::Write(object) => Ok(&**object),
-        NativeFile::Read(_) => {
-            let number = rustix::io::Errno::BADF;
-            Err(wrong("the file is open for reading only").caused_by(std::io::Error::from(number)))
-        }
-    }
 }
 
 #[unsafe(no_mangle)]
@@ -135,10 +115,7 @@ unsafe extern "C" fn thalweg_file_length(file: *const NativeFile, length: *mut u
     on_files(|| {
         // SAFETY: from C.
         let (file, length) = unsafe { (handle(file, "file")?, checked(pointer::out(length, "the length"))?) };
-        *length = match file {
-            NativeFile::Read(object) => object.length()?,
-            NativeFile::Write(object) => object.length()?,
-        };
+        *length = file.length()?;
         Ok(())
     })
 }
@@ -146,25 +123,19 @@ unsafe extern "C" fn thalweg_file_length(file: *const NativeFile, length: *mut u
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_file_truncate(file: *const NativeFile, length: u64) -> c_int {
     // SAFETY: from C.
-    on_files(|| writable(unsafe { handle(file, "file")? })?.truncate(length))
+    on_files(|| unsafe { handle(file, "file")? }.truncate(length))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_file_sync(file: *const NativeFile) -> c_int {
     // SAFETY: from C.
-    on_files(|| match unsafe { handle(file, "file")? } {
-        NativeFile::Write(object) => object.sync(),
-        NativeFile::Read(_) => Ok(()),
-    })
+    on_files(|| unsafe { handle(file, "file")? }.sync())
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_file_close(file: *mut NativeFile) -> c_int {
     // SAFETY: from C.
-    on_files(|| match *unsafe { take_back(file, "file")? } {
-        NativeFile::Write(object) => object.close(),
-        NativeFile::Read(_) => Ok(()),
-    })
+    on_files(|| unsafe { take_back(file, "file")? }.close())
 }
 
 #[unsafe(no_mangle)]
@@ -174,26 +145,18 @@ unsafe extern "C" fn thalweg_file_stat(path: *const c_char, about: *mut CAbout) 
         let (path, out) = unsafe { (text(path, "the path")?, checked(pointer::out(about, "what is known"))?) };
         let layout = mounts::of_process()?;
         let at = layout.place(path)?;
-        let about = at.layout.stat(&at.name)?;
+        let (_, about) = about::followed(&**at.layout, &at.name)?;
         *out = CAbout {
-            kind: c_int::from(about.is_folder),
-            mode: if about.is_folder { 0o755 } else { 0o644 },
-            uid: 0,
-            gid: 0,
+            kind: c_int::from(about.kind == Kind::Folder),
+            mode: about.mode,
+            uid: about.uid,
+            gid: about.gid,
             length: about.length,
             identity: about.identity,
             mtime: 0,
             mtime_nanoseconds: 0,
         };
-        // Links are followed by `stat`; what is kept of a link itself says nothing about the file.
-        match at.layout.attributes(&at.name) {
-            Ok(kept) if kept.kind != Kind::Link => {
-                (out.mode, out.uid, out.gid) = (kept.mode, kept.uid, kept.gid);
-                (out.mtime, out.mtime_nanoseconds) = since_1970(kept.mtime);
-            }
-            Err(e) if e.kind() != ErrorKind::Unsupported => return Err(e),
-            _ => {}
-        }
+        (out.mtime, out.mtime_nanoseconds) = since_1970(about.mtime);
         Ok(())
     })
 }

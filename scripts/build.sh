@@ -1,0 +1,26 @@
+# shellcheck shell=bash
+# What is built, and where it lies. Sourced by commands and tests.
+#
+# One command builds everything for the tests, so that cargo gives each library one set of features: `cargo build -p X` asks
+# for others, and what stands on them would be built a second time.
+#
+#   BUILD=dev      the libraries and programs that tests are run with; overflows and assertions are checked
+#   BUILD=release  what is installed; ./dev test --long tests this
+
+# shellcheck disable=SC2034  # for those who source this
+
+export BUILD=${BUILD:-dev}
+case $BUILD in
+    dev) built=${CARGO_TARGET_DIR:-$PWD/target}/debug ;;
+    release) built=${CARGO_TARGET_DIR:-$PWD/target}/release ;;
+    *) echo "BUILD=$BUILD is neither dev nor release" >&2 && exit 2 ;;
+esac
+thalweg=$built/thalweg # the command
+
+# build_all: every library, program and example; a second call costs half a second. BUILT=1: what lies there is taken.
+build_all() {
+    [[ -z ${BUILT:-} ]] || return 0
+    local options=(--workspace --lib --bins --examples)
+    [[ $BUILD == dev ]] || options+=(--release)
+    cargo build --quiet "${options[@]}"
+}
