@@ -1,1 +1,39 @@
-//! The FUSE door: the files of a mount for every program of the machine.
+//! The FUSE door: the files of a layout for every program of the machine, below a mount point.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | threads  | several, each with a descriptor of its own; a slow file keeps no other waiting until all are busy |
+//! | sizes    | reads and writes of up to 1 MiB each |
+//! | who may  | the kernel decides by modes and owners; of root's mounts all users, else the user alone |
+//! | what the kernel keeps | see [`Cache`]; names and attributes for a second |
+//! | `close`  | of layouts that publish at closing: returns when others see the file, with the failure if there was one |
+//! | removed and open | goes on, with its last attributes |
+//! | numbers  | see [`nodes`] |
+//! | the process is killed | programs get `ENOTCONN`, until the mount point is unmounted or mounted again; what was not closed or synced is as after any crash |
+//! | names that are no UTF-8 | cannot be made (`EILSEQ`), and are not shown |
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`nodes`] | numbers and names |
+//! | [`settings`] | what the kernel keeps |
+//! | `open` | handles |
+//! | `door` | what each call does |
+//! | `kernel` | the kernel's calls and replies |
+//! | [`mounted`] | mounting, unmounting, dead mounts |
+//! | [`all`] | several mounts below one mount point |
+//!
+//! Differs from PLFS's FUSE door: several threads, failures are told at `close`, removed files go on.
+#![cfg(target_os = "linux")]
+#![forbid(unsafe_code)]
+
+pub mod all;
+mod door;
+mod kernel;
+pub mod mounted;
+pub mod nodes;
+mod open;
+pub mod settings;
+
+pub use all::All;
+pub use mounted::{Mounted, mount, unmount};
+pub use settings::{Cache, Settings};

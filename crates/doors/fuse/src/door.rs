@@ -1,0 +1,853 @@
+//! What each call of the kernel does, in terms of numbers, names and the layout.
+//!
+//! A call takes the lock on names for reading while it uses one, and those that take names away for writing: so a call under a
+//! name never meets another file there. Reading and writing of open files takes no lock that all share.
+
+use crate::nodes::{Nodes, Number, ROOT, Seen};
+use crate::open::{self, Open, WRITER};
+use crate::settings::{Cache, Settings};
+use fuser::{BackingId, Errno, FileAttr, FileType, INodeNo};
+use rustix::fs::{FallocateFlags, SeekFrom};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thalweg_layout::errno::{self, Call};
+use thalweg_layout::{Attributes, Change, Kind, Layout, OpenWrite, SetXattr, Space, WriteObject};
+use thalweg_types::{Error, ErrorKind};
+
+pub type Result<T> = std::result::Result<T, Errno>;
+
+/// The extended attribute of the root that tells the number of the process that serves it; shown to nobody who does not ask.
+pub const PROCESS: &str = "user.thalweg.process";
+
+const O_EXCL: i32 = rustix::fs::OFlags::EXCL.bits() as i32;
+const O_TRUNC: i32 = rustix::fs::OFlags::TRUNC.bits() as i32;
+const O_SYNC: i32 = rustix::fs::OFlags::DSYNC.bits() as i32;
+const S_IFMT: u32 = 0o170_000;
+const S_IFREG: u32 = 0o100_000;
+const SUID: u32 = 0o4000;
+const SGID: u32 = 0o2000;
+
+/// Who asks.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// A name that was found or made.
+pub struct Entry {
+    pub attributes: FileAttr,
+    pub generation: u64,
+}
+
+/// What all handles of a file share.
+#[derive(Default)]
+struct Shared {
+    handles: Vec<u64>,
+    /// The file below, where it is one of this machine.
+    file: Option<Arc<File>>,
+    /// `Some` once the first handle was answered for: all others must be like it.
+    backing: Option<Option<Arc<BackingId>>>,
+}
+
+/// A mount, as the kernel sees it.
+pub struct Door {
+    layout: Arc<dyn Layout>,
+    pub settings: Settings,
+    /// Files are files of this machine.
+    plain: bool,
+    nodes: Mutex<Nodes>,
+    names: RwLock<()>,
+    next: AtomicU64,
+    handles: RwLock<HashMap<u64, Arc<Open>>>,
+    folders: Mutex<HashMap<u64, Arc<Vec<String>>>>,
+    shared: Mutex<HashMap<u64, Shared>>,
+    /// Attributes of what has no name any more.
+    nameless: Mutex<HashMap<u64, Attributes>>,
+    pub passthrough: AtomicBool,
+    started: SystemTime,
+    uid: u32,
+    gid: u32,
+}
+
+fn number(error: Error) -> Errno {
+    Errno::from_i32(errno::of(&error))
+}
+
+fn number_of(call: Call) -> impl Fn(Error) -> Errno {
+    move |error| Errno::from_i32(errno::of_call(call, &error))
+}
+
+fn text(name: &OsStr) -> Result<&str> {
+    name.to_str().ok_or(Errno::EILSEQ)
+}
+
+/// Names that are looked for and are no text are not there.
+fn sought(name: &OsStr) -> Result<&str> {
+    name.to_str().ok_or(Errno::ENOENT)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Door {
+    pub fn new(layout: Arc<dyn Layout>, settings: Settings) -> Door {
+        let plain = layout.plain_file("").is_some();
+        Door {
+            plain,
+            passthrough: AtomicBool::new(false),
+            settings,
+            layout,
+            nodes: Mutex::default(),
+            names: RwLock::new(()),
+            next: AtomicU64::new(1),
+            handles: RwLock::default(),
+            folders: Mutex::default(),
+            shared: Mutex::default(),
+            nameless: Mutex::default(),
+            started: SystemTime::now(),
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        }
+    }
+
+    pub fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    fn use_names(&self) -> RwLockReadGuard<'_, ()> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change_names(&self) -> RwLockWriteGuard<'_, ()> {
+        self.names.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, Nodes> {
+        locked(&self.nodes)
+    }
+
+    fn path(&self, ino: u64) -> Result<String> {
+        self.nodes().path(ino).ok_or(Errno::ENOENT)
+    }
+
+    fn below(&self, folder: u64, name: &str) -> Result<String> {
+        self.nodes().below(folder, name).ok_or(Errno::ENOENT)
+    }
+
+    fn about(&self, path: &str) -> thalweg_types::Result<Attributes> {
+        match self.layout.attributes(path) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => {}
+            other => return other,
+        }
+        let about = self.layout.stat(path)?;
+        let (kind, mode) = if about.is_folder { (Kind::Folder, 0o755) } else { (Kind::File, 0o644) };
+        Ok(Attributes {
+            kind,
+            length: about.length,
+            mode,
+            uid: self.uid,
+            gid: self.gid,
+            atime: self.started,
+            mtime: self.started,
+            ctime: self.started,
+            links: 1,
+            identity: about.identity,
+        })
+    }
+
+    fn entry(&self, folder: u64, name: &str, about: &Attributes) -> Entry {
+        let seen = Seen { identity: about.identity, kind: about.kind, links: about.links };
+        let Number { ino, generation } = self.nodes().found(folder, name, seen);
+        Entry { attributes: self.shown(ino, about), generation }
+    }
+
+    fn shown(&self, ino: u64, about: &Attributes) -> FileAttr {
+        FileAttr {
+            ino: INodeNo(ino),
+            size: about.length,
+            blocks: about.length.div_ceil(512),
+            atime: about.atime,
+            mtime: about.mtime,
+            ctime: about.ctime,
+            crtime: about.ctime,
+            kind: kind(about.kind),
+            perm: (about.mode & 0o7777) as u16,
+            nlink: u32::try_from(about.links).unwrap_or(u32::MAX),
+            uid: about.uid,
+            gid: about.gid,
+            rdev: 0,
+            blksize: if self.plain { 4096 } else { 128 << 10 },
+            flags: 0,
+        }
+    }
+
+    pub fn lookup(&self, folder: u64, name: &OsStr) -> Result<Entry> {
+        let name = sought(name)?;
+        let _names = self.use_names();
+        let about = self.about(&self.below(folder, name)?).map_err(number)?;
+        Ok(self.entry(folder, name, &about))
+    }
+
+    pub fn forget(&self, ino: u64, times: u64) {
+        let mut nodes = self.nodes();
+        nodes.forget(ino, times);
+        let gone = !nodes.knows(ino);
+        drop(nodes);
+        if gone {
+            locked(&self.nameless).remove(&ino);
+        }
+    }
+
+    pub fn attributes(&self, ino: u64) -> Result<FileAttr> {
+        let _names = self.use_names();
+        self.attributes_now(ino)
+    }
+
+    /// With the lock on names held.
+    fn attributes_now(&self, ino: u64) -> Result<FileAttr> {
+        let path = self.nodes().path(ino);
+        let about = match path {
+            Some(path) => self.about(&path).map_err(number)?,
+            None => self.about_nameless(ino)?,
+        };
+        Ok(self.shown(ino, &about))
+    }
+
+    fn about_nameless(&self, ino: u64) -> Result<Attributes> {
+        let shared = locked(&self.shared);
+        let (file, handles) =
+            shared.get(&ino).map(|shared| (shared.file.clone(), shared.handles.clone())).unwrap_or_default();
+        drop(shared);
+        let mut about = locked(&self.nameless).get(&ino).cloned().ok_or(Errno::ENOENT)?;
+        if let Some(now) = file.and_then(|file| file.metadata().ok()) {
+            about.length = now.len();
+            (about.mode, about.uid, about.gid) = (now.mode() & 0o7777, now.uid(), now.gid());
+            (about.atime, about.mtime) = (now.accessed().unwrap_or(about.atime), now.modified().unwrap_or(about.mtime));
+            about.ctime = since_1970(now.ctime(), now.ctime_nsec()).unwrap_or(about.ctime);
+            about.links = now.nlink();
+            return Ok(about);
+        }
+        for handle in handles.iter().filter_map(|fh| self.handle(*fh).ok()) {
+            if let Ok(Some(length)) = handle.length() {
+                about.length = length;
+                break;
+            }
+        }
+        Ok(about)
+    }
+
+    /// Changes attributes; `length` through a handle where there is one.
+    pub fn change(
+        &self,
+        ino: u64,
+        change: Change,
+        length: Option<u64>,
+        fh: Option<u64>,
+        asker: Asker,
+    ) -> Result<FileAttr> {
+        let _names = self.use_names();
+        let path = self.nodes().path(ino);
+        if let Some(length) = length {
+            self.cut(ino, path.as_deref(), length, fh)?;
+            if asker.uid != 0 {
+                self.drop_privilege(ino)?;
+            }
+        }
+        if change != Change::default() {
+            let about = match &path {
+                Some(path) => self.about(path).map_err(number)?,
+                None => self.about_nameless(ino)?,
+            };
+            let change = without_privilege(change, &about);
+            match &path {
+                Some(path) => self.layout.set_attributes(path, &change).map_err(number)?,
+                None => self.change_nameless(ino, &change)?,
+            }
+        }
+        self.attributes_now(ino)
+    }
+
+    fn change_nameless(&self, ino: u64, change: &Change) -> Result<()> {
+        let file = locked(&self.shared).get(&ino).and_then(|shared| shared.file.clone());
+        if let Some(file) = file {
+            // Its name in the system that leads to the file, not to a link.
+            let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+            let io = |e: std::io::Error| Errno::from_i32(e.raw_os_error().unwrap_or(Errno::EIO.code()));
+            if change.uid.is_some() || change.gid.is_some() {
+                std::os::unix::fs::fchown(&*file, change.uid, change.gid).map_err(io)?;
+            }
+            if let Some(mode) = change.mode {
+                let mode = std::os::unix::fs::PermissionsExt::from_mode(mode & 0o7777);
+                std::fs::set_permissions(&name, mode).map_err(io)?;
+            }
+            let mut times = std::fs::FileTimes::new();
+            if let Some(atime) = change.atime {
+                times = times.set_accessed(atime);
+            }
+            if let Some(mtime) = change.mtime {
+                times = times.set_modified(mtime);
+            }
+            if change.atime.is_some() || change.mtime.is_some() {
+                file.set_times(times).map_err(io)?;
+            }
+            return Ok(());
+        }
+        let mut nameless = locked(&self.nameless);
+        let about = nameless.get_mut(&ino).ok_or(Errno::ENOENT)?;
+        about.mode = change.mode.unwrap_or(about.mode);
+        about.uid = change.uid.unwrap_or(about.uid);
+        about.gid = change.gid.unwrap_or(about.gid);
+        about.atime = change.atime.unwrap_or(about.atime);
+        about.mtime = change.mtime.unwrap_or(about.mtime);
+        about.ctime = now();
+        Ok(())
+    }
+
+    fn cut(&self, ino: u64, path: Option<&str>, length: u64, fh: Option<u64>) -> Result<()> {
+        let wake = || open::open_again(&*self.layout, path);
+        if let Some(handle) = fh.and_then(|fh| self.handle(fh).ok()).filter(|handle| handle.writes()) {
+            return handle.truncate(length, &wake).map_err(number);
+        }
+        if let Some(path) = path {
+            return self.layout.truncate(path, length).map_err(number);
+        }
+        let handles = locked(&self.shared).get(&ino).map(|shared| shared.handles.clone()).unwrap_or_default();
+        let writes = handles.iter().filter_map(|fh| self.handle(*fh).ok()).find(|handle| handle.writes());
+        writes.ok_or(Errno::ESTALE)?.truncate(length, &wake).map_err(number)
+    }
+
+    /// A file that was written by who must not keep its special bits loses them.
+    fn drop_privilege(&self, ino: u64) -> Result<()> {
+        let Some(path) = self.nodes().path(ino) else { return Ok(()) };
+        let about = self.about(&path).map_err(number)?;
+        let mode = unprivileged(about.mode);
+        if about.kind == Kind::File && mode != about.mode {
+            let change = Change { mode: Some(mode), ..Change::default() };
+            self.layout.set_attributes(&path, &change).map_err(number)?;
+        }
+        Ok(())
+    }
+
+    pub fn read_link(&self, ino: u64) -> Result<String> {
+        let _names = self.use_names();
+        self.layout.read_link(&self.path(ino)?).map_err(number_of(Call::ReadLink))
+    }
+
+    /// What was made gets its owner and mode; gone again where it cannot have them.
+    fn dress(&self, folder: u64, path: &str, mode: Option<u32>, asker: Asker) -> Result<Attributes> {
+        let dressed = self.try_dress(folder, path, mode, asker);
+        if dressed.is_err() {
+            let _ = self.layout.remove(path);
+        }
+        dressed.map_err(number)
+    }
+
+    fn try_dress(&self, folder: u64, path: &str, mode: Option<u32>, asker: Asker) -> thalweg_types::Result<Attributes> {
+        let about = self.about(path)?;
+        let above = self.about(&self.nodes().path(folder).unwrap_or_default())?;
+        let inherits = above.mode & SGID != 0;
+        let gid = if inherits { above.gid } else { asker.gid };
+        let mode = mode.map(|mode| match about.kind {
+            Kind::Folder => mode & 0o1777 | if inherits { SGID } else { 0 },
+            _ => mode & 0o7777,
+        });
+        let other = |now: u32, wanted: u32| (now != wanted).then_some(wanted);
+        let change = Change {
+            mode: mode.and_then(|mode| other(about.mode, mode)),
+            uid: other(about.uid, asker.uid),
+            gid: other(about.gid, gid),
+            ..Change::default()
+        };
+        if change == Change::default() {
+            return Ok(about);
+        }
+        match self.layout.set_attributes(path, &change) {
+            Ok(()) => self.about(path),
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(about),
+            Err(e) => Err(e),
+        }
+    }
+
+    pub fn make_node(&self, folder: u64, name: &OsStr, mode: u32, asker: Asker) -> Result<Entry> {
+        if ![0, S_IFREG].contains(&(mode & S_IFMT)) {
+            // Pipes, sockets and devices.
+            return Err(Errno::EPERM);
+        }
+        let name = text(name)?;
+        let _names = self.use_names();
+        let path = self.below(folder, name)?;
+        let made = self.layout.open_write(&path, OpenWrite::New, WRITER).map_err(number)?;
+        made.close().map_err(number)?;
+        let about = self.dress(folder, &path, Some(mode), asker)?;
+        Ok(self.entry(folder, name, &about))
+    }
+
+    pub fn make_folder(&self, folder: u64, name: &OsStr, mode: u32, asker: Asker) -> Result<Entry> {
+        let name = text(name)?;
+        let _names = self.use_names();
+        let path = self.below(folder, name)?;
+        self.layout.make_one_folder(&path, mode & 0o7777).map_err(number)?;
+        let about = self.dress(folder, &path, Some(mode), asker)?;
+        Ok(self.entry(folder, name, &about))
+    }
+
+    pub fn make_link(&self, folder: u64, name: &OsStr, target: &OsStr, asker: Asker) -> Result<Entry> {
+        let (name, target) = (text(name)?, text(target)?);
+        let _names = self.use_names();
+        let path = self.below(folder, name)?;
+        self.layout.make_link(target, &path).map_err(number_of(Call::Make))?;
+        let about = self.dress(folder, &path, None, asker)?;
+        Ok(self.entry(folder, name, &about))
+    }
+
+    pub fn make_hard_link(&self, ino: u64, folder: u64, name: &OsStr) -> Result<Entry> {
+        let name = text(name)?;
+        let _names = self.change_names();
+        let (from, to) = (self.path(ino)?, self.below(folder, name)?);
+        self.layout.make_hard_link(&from, &to).map_err(number_of(Call::Make))?;
+        self.nodes().linked(ino, folder, name);
+        let about = self.about(&to).map_err(number)?;
+        Ok(self.entry(folder, name, &about))
+    }
+
+    /// What is asked of a file later that loses this name is gathered, and handles that rest are woken.
+    fn before_loss(&self, folder: u64, name: &str, path: &str) -> Option<(u64, Attributes)> {
+        let ino = self.nodes().child(folder, name)?;
+        let handles = locked(&self.shared).get(&ino).map(|shared| shared.handles.clone());
+        for handle in handles.iter().flatten().filter_map(|fh| self.handle(*fh).ok()) {
+            // One that cannot be woken now fails when it is used.
+            let _ = handle.wake(&|| open::open_again(&*self.layout, Some(path)));
+        }
+        let about = self.about(path).ok()?;
+        (handles.is_some() || about.kind == Kind::Folder)
+            .then(|| (ino, Attributes { links: about.links.saturating_sub(1), ctime: now(), ..about }))
+    }
+
+    fn keep(&self, lost: Option<(u64, Attributes)>) {
+        if let Some((ino, mut about)) = lost
+            && self.nodes().path(ino).is_none()
+        {
+            if about.kind == Kind::Folder {
+                about.links = 0;
+            }
+            locked(&self.nameless).insert(ino, about);
+        }
+    }
+
+    pub fn remove(&self, folder: u64, name: &OsStr) -> Result<()> {
+        let name = sought(name)?;
+        let _names = self.change_names();
+        let path = self.below(folder, name)?;
+        let lost = self.before_loss(folder, name, &path);
+        self.layout.remove(&path).map_err(number)?;
+        self.nodes().removed(folder, name);
+        self.keep(lost);
+        Ok(())
+    }
+
+    pub fn rename(&self, folder: u64, name: &OsStr, to_folder: u64, to: &OsStr, replace: bool) -> Result<()> {
+        let (name, to) = (sought(name)?, text(to)?);
+        let _names = self.change_names();
+        let (from, new) = (self.below(folder, name)?, self.below(to_folder, to)?);
+        if !replace && self.about(&new).is_ok() {
+            return Err(Errno::EEXIST);
+        }
+        let lost = self.before_loss(to_folder, to, &new).filter(|_| from != new);
+        self.layout.rename(&from, &new).map_err(number_of(Call::Rename))?;
+        self.nodes().renamed(folder, name, to_folder, to);
+        self.keep(lost);
+        if let Ok(about) = self.about(&new) {
+            let mut nodes = self.nodes();
+            if let Some(ino) = nodes.child(to_folder, to) {
+                nodes.is_now(ino, about.identity);
+            }
+        }
+        Ok(())
+    }
+
+    fn handle(&self, fh: u64) -> Result<Arc<Open>> {
+        let handles = self.handles.read().unwrap_or_else(PoisonError::into_inner);
+        handles.get(&fh).cloned().ok_or(Errno::EBADF)
+    }
+
+    fn keep_open(&self, open: Open, path: &str) -> u64 {
+        let (fh, ino) = (self.next.fetch_add(1, Ordering::Relaxed), open.ino);
+        self.handles.write().unwrap_or_else(PoisonError::into_inner).insert(fh, Arc::new(open));
+        let mut all = locked(&self.shared);
+        let shared = all.entry(ino).or_default();
+        shared.handles.push(fh);
+        if shared.file.is_none() && self.plain {
+            let file = self.layout.plain_file(path).and_then(|plain| File::open(plain).ok());
+            shared.file = file.filter(|file| file.metadata().is_ok_and(|about| about.is_file())).map(Arc::new);
+        }
+        fh
+    }
+
+    /// The kernel's own way to the file below, where it may have one; the same for all handles of a file.
+    pub fn backing(
+        &self,
+        ino: u64,
+        register: impl FnOnce(&File) -> std::io::Result<BackingId>,
+    ) -> Option<Arc<BackingId>> {
+        let mut all = locked(&self.shared);
+        let shared = all.get_mut(&ino)?;
+        if let Some(known) = &shared.backing {
+            return known.clone();
+        }
+        let may = |file: &File| file.metadata().is_ok_and(|about| about.mode() & (SUID | SGID) == 0);
+        let file = shared.file.as_ref().filter(|_| self.passthrough.load(Ordering::Relaxed)).filter(|file| may(file));
+        let backing = file.and_then(|file| match register(file) {
+            Ok(backing) => Some(Arc::new(backing)),
+            Err(_) => {
+                // This filesystem or this process may not: not tried again.
+                self.passthrough.store(false, Ordering::Relaxed);
+                None
+            }
+        });
+        shared.backing = Some(backing.clone());
+        backing
+    }
+
+    pub fn open(&self, ino: u64, writing: bool) -> Result<u64> {
+        let _names = self.use_names();
+        let path = self.path(ino)?;
+        let open = match writing {
+            true => Open::to_write(ino, self.layout.open_write(&path, OpenWrite::Existing, WRITER).map_err(number)?),
+            false => Open::to_read(ino, self.layout.open_read(&path).map_err(number)?),
+        };
+        Ok(self.keep_open(open, &path))
+    }
+
+    pub fn create(&self, folder: u64, name: &OsStr, mode: u32, flags: i32, asker: Asker) -> Result<(Entry, u64)> {
+        let name = text(name)?;
+        let _names = self.use_names();
+        let path = self.below(folder, name)?;
+        let (object, made) = match self.layout.open_write(&path, OpenWrite::New, WRITER) {
+            Ok(object) => (object, true),
+            // Made by others since the kernel looked.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists && flags & O_EXCL == 0 => {
+                (self.layout.open_write(&path, OpenWrite::Existing, WRITER).map_err(number)?, false)
+            }
+            Err(e) => return Err(number(e)),
+        };
+        let about = match made {
+            true => self.dress(folder, &path, Some(mode), asker)?,
+            false => self.about(&path).map_err(number)?,
+        };
+        if !made && flags & O_TRUNC != 0 {
+            object.truncate(0).map_err(number)?;
+        }
+        let entry = self.entry(folder, name, &about);
+        let fh = self.keep_open(Open::to_write(entry.attributes.ino.0, object), &path);
+        Ok((entry, fh))
+    }
+
+    fn wake(&self, ino: u64) -> impl Fn() -> thalweg_types::Result<Box<dyn WriteObject>> + '_ {
+        move || {
+            let _names = self.use_names();
+            open::open_again(&*self.layout, self.nodes().path(ino).as_deref())
+        }
+    }
+
+    pub fn read(&self, fh: u64, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let handle = self.handle(fh)?;
+        handle.read_at(offset, out, &self.wake(handle.ino)).map_err(number)
+    }
+
+    pub fn write(&self, fh: u64, offset: u64, bytes: &[u8], flags: i32, privilege_goes: bool) -> Result<()> {
+        let handle = self.handle(fh)?;
+        let wake = self.wake(handle.ino);
+        handle.write_at(offset, bytes, &wake).map_err(number)?;
+        if flags & O_SYNC != 0 {
+            handle.sync(&wake).map_err(number)?;
+        }
+        if privilege_goes {
+            let _names = self.use_names();
+            self.drop_privilege(handle.ino)?;
+        }
+        Ok(())
+    }
+
+    /// At a `close(2)`.
+    pub fn flush(&self, fh: u64) -> Result<()> {
+        match self.plain {
+            true => Ok(()),
+            false => self.handle(fh)?.rest().map_err(number),
+        }
+    }
+
+    pub fn sync(&self, fh: u64) -> Result<()> {
+        let handle = self.handle(fh)?;
+        handle.sync(&self.wake(handle.ino)).map_err(number)
+    }
+
+    pub fn release(&self, fh: u64) -> Result<()> {
+        let handle = self.handles.write().unwrap_or_else(PoisonError::into_inner).remove(&fh);
+        let handle = handle.ok_or(Errno::EBADF)?;
+        let mut all = locked(&self.shared);
+        let last = all.get_mut(&handle.ino).map(|shared| {
+            shared.handles.retain(|known| *known != fh);
+            shared.handles.is_empty()
+        });
+        let gone = if last == Some(true) { all.remove(&handle.ino) } else { None };
+        drop(all);
+        drop(gone);
+        handle.close().map_err(number)
+    }
+
+    /// Closes every handle; the first failure.
+    pub fn close_all(&self) -> thalweg_types::Result<()> {
+        let handles: Vec<Arc<Open>> =
+            self.handles.write().unwrap_or_else(PoisonError::into_inner).drain().map(|(_, handle)| handle).collect();
+        handles.iter().fold(Ok(()), |outcome, handle| {
+            let closed = handle.close();
+            outcome.and(closed)
+        })
+    }
+
+    pub fn allocate(&self, fh: u64, offset: u64, length: u64, mode: i32) -> Result<()> {
+        let handle = self.handle(fh)?;
+        let file = locked(&self.shared).get(&handle.ino).and_then(|shared| shared.file.clone());
+        // Elsewhere nothing could be promised.
+        let file = file.ok_or(Errno::EOPNOTSUPP)?;
+        let again = OpenOptions::new().write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let again = again.map_err(|_| Errno::EOPNOTSUPP)?;
+        let mode = FallocateFlags::from_bits(mode as u32).ok_or(Errno::EOPNOTSUPP)?;
+        rustix::fs::fallocate(&again, mode, offset, length).map_err(|e| Errno::from_i32(e.raw_os_error()))
+    }
+
+    /// The next data or hole.
+    pub fn seek(&self, fh: u64, offset: u64, hole: bool) -> Result<u64> {
+        let handle = self.handle(fh)?;
+        let file = locked(&self.shared).get(&handle.ino).and_then(|shared| shared.file.clone());
+        let Some(file) = file else {
+            // All of it is data.
+            let length = match handle.length().map_err(number)? {
+                Some(length) => length,
+                None => self.attributes(handle.ino)?.size,
+            };
+            return match (offset < length, hole) {
+                (false, _) => Err(Errno::ENXIO),
+                (true, true) => Ok(length),
+                (true, false) => Ok(offset),
+            };
+        };
+        let to = if hole { SeekFrom::Hole(offset) } else { SeekFrom::Data(offset) };
+        rustix::fs::seek(&*file, to).map_err(|e| Errno::from_i32(e.raw_os_error()))
+    }
+
+    pub fn open_folder(&self, ino: u64) -> Result<u64> {
+        let fh = self.next.fetch_add(1, Ordering::Relaxed);
+        let names = self.list(ino)?;
+        locked(&self.folders).insert(fh, names);
+        Ok(fh)
+    }
+
+    fn list(&self, ino: u64) -> Result<Arc<Vec<String>>> {
+        let _names = self.use_names();
+        Ok(Arc::new(self.layout.list(&self.path(ino)?).map_err(number)?))
+    }
+
+    /// The names of an open folder; read again where the program begins again.
+    pub fn names(&self, ino: u64, fh: u64, again: bool) -> Result<Arc<Vec<String>>> {
+        if again {
+            let names = self.list(ino)?;
+            locked(&self.folders).insert(fh, names.clone());
+            return Ok(names);
+        }
+        locked(&self.folders).get(&fh).cloned().ok_or(Errno::EBADF)
+    }
+
+    pub fn release_folder(&self, fh: u64) {
+        locked(&self.folders).remove(&fh);
+    }
+
+    pub fn folder_of(&self, ino: u64) -> u64 {
+        self.nodes().folder_of(ino)
+    }
+
+    /// A name of a folder that is listed, with its number if it has one; `None` for one that is gone.
+    pub fn listed(&self, folder: u64, name: &str) -> Option<(u64, FileType)> {
+        let _names = self.use_names();
+        let about = self.listed_about(folder, name)?;
+        let known = self.nodes().child(folder, name);
+        let number = known.unwrap_or(if about.identity > ROOT { about.identity } else { u64::MAX });
+        Some((number, kind(about.kind)))
+    }
+
+    /// A name of a folder that is listed, with its attributes, as by a lookup.
+    pub fn listed_plus(&self, folder: u64, name: &str) -> Option<Entry> {
+        let _names = self.use_names();
+        let about = self.listed_about(folder, name)?;
+        Some(self.entry(folder, name, &about))
+    }
+
+    /// What cannot be looked at is shown, as a file that nobody may read.
+    fn listed_about(&self, folder: u64, name: &str) -> Option<Attributes> {
+        match self.about(&self.below(folder, name).ok()?) {
+            Ok(about) => Some(about),
+            Err(e) if e.kind() == ErrorKind::NotFound => None,
+            Err(_) => Some(Attributes {
+                kind: Kind::File,
+                length: 0,
+                mode: 0,
+                uid: self.uid,
+                gid: self.gid,
+                atime: UNIX_EPOCH,
+                mtime: UNIX_EPOCH,
+                ctime: UNIX_EPOCH,
+                links: 1,
+                identity: 0,
+            }),
+        }
+    }
+
+    pub fn sync_folder(&self, ino: u64) -> Result<()> {
+        let _names = self.use_names();
+        self.layout.sync_folder(&self.path(ino)?).map_err(number)
+    }
+
+    pub fn space(&self, ino: u64) -> Option<Space> {
+        let _names = self.use_names();
+        self.layout.space(&self.path(ino).ok()?).ok()
+    }
+
+    pub fn xattr(&self, ino: u64, key: &OsStr) -> Result<Vec<u8>> {
+        let key = sought(key).map_err(|_| Errno::ENODATA)?;
+        if ino == ROOT && key == PROCESS {
+            return Ok(std::process::id().to_string().into_bytes());
+        }
+        not_of_the_system(key)?;
+        let _names = self.use_names();
+        let path = self.path(ino).map_err(|_| Errno::ENODATA)?;
+        self.layout.xattr_get(&path, key).map_err(number)?.ok_or(Errno::ENODATA)
+    }
+
+    pub fn set_xattr(&self, ino: u64, key: &OsStr, value: &[u8], how: SetXattr) -> Result<()> {
+        let key = text(key)?;
+        not_of_the_system(key)?;
+        let _names = self.use_names();
+        let path = self.path(ino)?;
+        self.layout.xattr_set(&path, key, value, how).map_err(xattr_number)
+    }
+
+    pub fn xattrs(&self, ino: u64) -> Result<Vec<u8>> {
+        let _names = self.use_names();
+        let Ok(path) = self.path(ino) else { return Ok(Vec::new()) };
+        match self.layout.xattr_list(&path) {
+            Ok(keys) => {
+                let keys = keys.iter().filter(|key| not_of_the_system(key).is_ok());
+                Ok(keys.flat_map(|key| key.bytes().chain([0])).collect())
+            }
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Vec::new()),
+            Err(e) => Err(number(e)),
+        }
+    }
+
+    pub fn remove_xattr(&self, ino: u64, key: &OsStr) -> Result<()> {
+        let key = text(key)?;
+        not_of_the_system(key)?;
+        let _names = self.use_names();
+        self.layout.xattr_remove(&self.path(ino)?, key).map_err(xattr_number)
+    }
+
+    pub fn timeout(&self) -> Duration {
+        self.settings.timeout
+    }
+
+    pub fn flags(&self) -> fuser::FopenFlags {
+        use fuser::FopenFlags as F;
+        let mut flags = F::empty();
+        if self.settings.cache == Cache::Writeback {
+            flags |= F::FOPEN_KEEP_CACHE;
+        } else if self.plain {
+            // Nothing is to be done at a close.
+            flags |= F::FOPEN_NOFLUSH;
+        }
+        flags
+    }
+}
+
+/// Lists of who may do what: the kernel, which decides by modes here, would not look at them.
+fn not_of_the_system(key: &str) -> Result<()> {
+    if key.starts_with("system.") { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
+}
+
+/// The file is there: what is not found is the attribute.
+fn xattr_number(error: Error) -> Errno {
+    match number(error) {
+        Errno::ENOENT => Errno::ENODATA,
+        other => other,
+    }
+}
+
+fn kind(kind: Kind) -> FileType {
+    match kind {
+        Kind::File => FileType::RegularFile,
+        Kind::Folder => FileType::Directory,
+        Kind::Link => FileType::Symlink,
+    }
+}
+
+fn since_1970(seconds: i64, nanoseconds: i64) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?))
+}
+
+/// As the kernel stamps files: later calls never have earlier times.
+pub fn now() -> SystemTime {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    since_1970(time.tv_sec, time.tv_nsec).unwrap_or_else(SystemTime::now)
+}
+
+/// A mode without what a program's owner lends it; a group that may not execute has SGID for another purpose.
+fn unprivileged(mode: u32) -> u32 {
+    let mode = mode & !SUID;
+    if mode & 0o010 != 0 { mode & !SGID } else { mode }
+}
+
+/// A change of owner takes the special bits of a file, unless the mode is set at once.
+fn without_privilege(change: Change, about: &Attributes) -> Change {
+    let owner = change.uid.is_some() || change.gid.is_some();
+    let mode = unprivileged(about.mode);
+    match owner && change.mode.is_none() && about.kind == Kind::File && mode != about.mode {
+        true => Change { mode: Some(mode), ..change },
+        false => change,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_owner_takes_the_special_bits_of_programs_alone() {
+        let about = |kind, mode| Attributes {
+            kind,
+            length: 0,
+            mode,
+            uid: 0,
+            gid: 0,
+            atime: UNIX_EPOCH,
+            mtime: UNIX_EPOCH,
+            ctime: UNIX_EPOCH,
+            links: 1,
+            identity: 0,
+        };
+        let chown = Change { uid: Some(7), ..Change::default() };
+        let mode = |kind, mode| without_privilege(chown, &about(kind, mode)).mode;
+        assert_eq!(mode(Kind::File, 0o6755), Some(0o755));
+        assert_eq!(mode(Kind::File, 0o2644), None, "no program: a lock is meant");
+        assert_eq!(mode(Kind::File, 0o755), None);
+        assert_eq!(mode(Kind::Folder, 0o2755), None);
+        let both = Change { mode: Some(0o4755), ..chown };
+        assert_eq!(without_privilege(both, &about(Kind::File, 0o6755)).mode, Some(0o4755));
+    }
+}

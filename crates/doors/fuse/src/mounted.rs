@@ -1,0 +1,222 @@
+//! Mounting, unmounting, and mounts whose process died.
+
+use crate::door::{Door, PROCESS};
+use crate::kernel::Kernel;
+use crate::settings::Settings;
+use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount as detach};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_layout::Layout;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// How long open files are waited for after the mount point was taken away.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long `unmount` waits for the process that served the mount to close its files.
+const CLOSING: Duration = Duration::from_secs(600);
+/// How long a mount that says nothing is waited for.
+const SILENCE: Duration = Duration::from_secs(10);
+/// KiB that the kernel reads ahead of a program that reads on and on.
+const AHEAD: &str = "1024";
+
+/// A mount that is served, until it is dropped or unmounted.
+pub struct Mounted {
+    point: PathBuf,
+    door: Arc<Door>,
+    session: Option<BackgroundSession>,
+}
+
+fn failed(what: &str, point: &Path, cause: impl Into<io::Error>) -> Error {
+    Error::io(format!("cannot {what}"), cause.into()).in_object(point.display().to_string())
+}
+
+/// Shows a layout at a folder. A mount there whose process died is taken away first.
+///
+/// # Errors
+/// What the system says; `NotFound` where the folder is not there.
+pub fn mount(layout: Arc<dyn Layout>, point: &Path, settings: Settings) -> Result<Mounted> {
+    if is_dead(point) {
+        take_away(point, true)?;
+    }
+    let about = fs::metadata(point).map_err(|e| failed("mount", point, e))?;
+    if !about.is_dir() {
+        let cause = io::Error::from(Errno::NOTDIR);
+        return Err(Error::new(ErrorKind::InvalidArgument, "cannot mount").caused_by(cause).in_object(shown(point)));
+    }
+    let point = fs::canonicalize(point).map_err(|e| failed("mount", point, e))?;
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(settings.name.clone()),
+        MountOption::Subtype("thalweg".into()),
+        MountOption::DefaultPermissions,
+        MountOption::NoDev,
+        MountOption::NoSuid,
+    ];
+    config.acl = if settings.others { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(settings.threads.max(1));
+    config.clone_fd = true;
+    let door = Arc::new(Door::new(layout, settings));
+    if door.is_plain() {
+        // Nobody opens a file between its making and its mode.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    }
+    let session = fuser::Session::new(Kernel(door.clone()), &point, &config).and_then(fuser::Session::spawn);
+    let session = session.map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => Error::io("cannot mount: there is no /dev/fuse or no fusermount3", e),
+        _ => Error::io("cannot mount", e),
+    });
+    let session = session.map_err(|e| e.in_object(shown(&point)))?;
+    read_ahead(&point);
+    Ok(Mounted { point, door, session: Some(session) })
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The kernel's own limit is 128 KiB; where the system lets us not, it stays.
+fn read_ahead(point: &Path) {
+    if let Ok(about) = fs::metadata(point) {
+        let (major, minor) = (rustix::fs::major(about.dev()), rustix::fs::minor(about.dev()));
+        let _ = fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), AHEAD);
+    }
+}
+
+impl Mounted {
+    /// Whether the kernel reads and writes the files below itself.
+    pub fn passes_through(&self) -> bool {
+        self.door.passthrough.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Whether the kernel has ended it: somebody unmounted.
+    pub fn has_ended(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.guard.is_finished())
+    }
+
+    /// Takes the mount point away and closes all files; returns when what was written is published.
+    ///
+    /// # Errors
+    /// A file that cannot be closed; what the system says.
+    pub fn unmount(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let Some(session) = self.session.take() else { return Ok(()) };
+        if !session.guard.is_finished() {
+            flush(&self.point);
+            take_away(&self.point, true)?;
+            let started = Instant::now();
+            // Where files are open, the kernel keeps asking until they are closed.
+            while !session.guard.is_finished() && started.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        self.door.close_all()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// Writes back what the kernel keeps.
+fn flush(point: &Path) {
+    if let Ok(folder) = fs::File::open(point) {
+        let _ = rustix::fs::syncfs(&folder);
+    }
+}
+
+/// Whether a mount's process has died.
+pub fn is_dead(point: &Path) -> bool {
+    matches!(rustix::fs::stat(point), Err(Errno::NOTCONN))
+}
+
+/// Takes a mount away, as root or by the helper that others need.
+fn take_away(point: &Path, lazily: bool) -> Result<()> {
+    let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    match detach(point, flags) {
+        Ok(()) => return Ok(()),
+        Err(Errno::PERM) => {}
+        Err(e) => return Err(failed("unmount", point, e)),
+    }
+    let mut helper = Command::new("fusermount3");
+    helper.args(if lazily { &["-u", "-z"][..] } else { &["-u"] }).arg("--").arg(point);
+    let outcome = helper.stdin(Stdio::null()).output().map_err(|e| failed("unmount: run fusermount3", point, e))?;
+    match outcome.status.success() {
+        true => Ok(()),
+        false => {
+            let what = format!("cannot unmount: {}", String::from_utf8_lossy(&outcome.stderr).trim());
+            Err(Error::new(ErrorKind::PermissionDenied, what).in_object(shown(point)))
+        }
+    }
+}
+
+/// Unmounts what another process serves and waits until that has closed its files.
+///
+/// - `lazily`: also where files are open there: these are closed.
+///
+/// # Errors
+/// `InvalidArgument` where nothing of ours is mounted; busy, unless `lazily`; a process that does not end.
+pub fn unmount(point: &Path, lazily: bool) -> Result<()> {
+    if is_dead(point) {
+        return take_away(point, true);
+    }
+    let server = server(point)?;
+    let waits = pidfd_open(server, PidfdFlags::empty());
+    flush(point);
+    match take_away(point, false) {
+        Err(_) if lazily => {
+            // It closes what is open, and takes the mount away itself.
+            rustix::process::kill_process(server, rustix::process::Signal::TERM)
+                .map_err(|e| failed("unmount: end the process that serves it", point, e))?;
+        }
+        other => other?,
+    }
+    let Ok(waits) = waits else { return Ok(()) };
+    let mut ends = [rustix::event::PollFd::new(&waits, rustix::event::PollFlags::IN)];
+    let limit = rustix::event::Timespec { tv_sec: CLOSING.as_secs() as i64, tv_nsec: 0 };
+    match rustix::event::poll(&mut ends, Some(&limit)) {
+        Ok(0) => {
+            let what = format!("process {} still closes its files", server.as_raw_nonzero());
+            Err(Error::new(ErrorKind::Timeout, what).in_object(shown(point)))
+        }
+        Ok(_) => Ok(()),
+        Err(e) => Err(failed("wait for the process that served it", point, e)),
+    }
+}
+
+/// The process that serves a mount, asked of the mount itself.
+fn server(point: &Path) -> Result<Pid> {
+    let (tell, told) = std::sync::mpsc::channel();
+    let asked = point.to_path_buf();
+    // A process that hangs keeps whoever asks for ever.
+    std::thread::spawn(move || {
+        let mut out = [0; 32];
+        let got = rustix::fs::getxattr(&asked, PROCESS, &mut out[..]);
+        let _ = tell.send(got.map(|length| String::from_utf8_lossy(&out[..length]).into_owned()));
+    });
+    let ours = |cause: Option<Errno>| {
+        let error =
+            Error::new(ErrorKind::InvalidArgument, "nothing of Thalweg is mounted there").in_object(shown(point));
+        cause.map_or(error, |cause| failed("ask who serves", point, cause))
+    };
+    match told.recv_timeout(SILENCE) {
+        Ok(Ok(number)) => number.parse().ok().and_then(Pid::from_raw).ok_or_else(|| ours(None)),
+        Ok(Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS)) => Err(ours(None)),
+        Ok(Err(e)) => Err(ours(Some(e))),
+        Err(_) => {
+            let what = "the process that serves the mount does not answer; end it, then unmount again";
+            Err(Error::new(ErrorKind::Timeout, what).in_object(shown(point)))
+        }
+    }
+}
