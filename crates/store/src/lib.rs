@@ -257,6 +257,10 @@ pub trait WriteObject: Send + Sync {
     fn punch(&self, offset: u64, length: u64) -> Result<()>;
     /// Makes all bytes written so far durable, as far as [`Capability::durability`] promises.
     fn sync(&self) -> Result<()>;
+    /// Lets others see all bytes written so far, durable or not.
+    fn publish(&self) -> Result<()> {
+        self.sync()
+    }
     /// Ends writing. After it the object is whole and seen by readers; where [`Capability::append`] is not set, it never
     /// changes again. An object dropped without is what the store's page says: for those that make it visible when
     /// it is closed, nothing.

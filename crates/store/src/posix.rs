@@ -482,6 +482,10 @@ impl WriteObject for Open {
         self.file.sync_data().map_err(|e| failed("sync", &self.path, e))
     }
 
+    fn publish(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn hold(&self) -> Option<Hold> {
         // Another descriptor of the same open file: no name is looked up again.
         let file = self.file.try_clone().ok()?;

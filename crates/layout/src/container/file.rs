@@ -471,8 +471,17 @@ impl File {
 
     fn sync(&self, session: &Arc<Session>, path: &str) -> Result<()> {
         self.root(path)?;
+        self.meet(session, true)
+    }
+
+    /// Others see what is written so far, and this process what they let be seen.
+    fn show(&self, session: &Arc<Session>) -> Result<()> {
+        self.meet(session, false)
+    }
+
+    fn meet(&self, session: &Arc<Session>, durable: bool) -> Result<()> {
         let mut log = session.lock();
-        self.publish(session, &mut log, true, false)?;
+        self.publish(session, &mut log, durable, false)?;
         self.look()?;
         let mut state = self.state();
         let published = state.published(session.home.session);
@@ -722,6 +731,10 @@ impl WriteObject for Writer {
 
     fn sync(&self) -> Result<()> {
         self.named(self.file.sync(&self.session, &self.path))
+    }
+
+    fn publish(&self) -> Result<()> {
+        self.named(self.file.show(&self.session))
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {

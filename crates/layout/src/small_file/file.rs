@@ -380,6 +380,10 @@ impl WriteObject for OpenToWrite {
         self.0.sync()
     }
 
+    fn publish(&self) -> Result<()> {
+        self.0.publish()
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         self.0.publish()
     }
