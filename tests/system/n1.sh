@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# N processes write one file on a real HDFS, which alone lets one process write a file and only at its end: four processes write a
+# checkpoint of strided records through thalweg_file_ calls into a `container` mount, and each reads what another wrote. How
+# large a record is makes no difference to what the store is asked; with one copy of each block and with three.
+# shellcheck disable=SC2317  # functions are called by name, through try
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+# shellcheck source-path=SCRIPTDIR/../..
+source scripts/machine.sh
+# shellcheck disable=SC2154  # of machine.sh
+[[ ${CI:-} != true ]] || wants "${server_packages[@]}"
+work=$PWD/build/n1
+rm -rf "$work"
+mkdir -p "$work"
+unset HADOOP_CONF_DIR HADOOP_HOME
+cleanup() { scripts/servers/hdfs.sh stop "$work/hdfs"; }
+trap cleanup EXIT
+failed=0
+
+for command in java curl; do
+    command -v $command >/dev/null || { echo "skipped: N to 1 on HDFS: there is no $command" && exit 0; }
+done
+if [[ ! -f $(echo build/servers/hdfs-*/complete) ]] && ! command -v mvn >/dev/null; then
+    echo "skipped: N to 1 on HDFS: there is no mvn to fetch the servers with" && exit 0
+fi
+cargo build --quiet -p thalweg-capi -p thalweg-cli
+built=$PWD/${CARGO_TARGET_DIR:-target}/debug
+[[ ${CARGO_TARGET_DIR:-} != /* ]] || built=$CARGO_TARGET_DIR/debug
+cc -std=c11 -D_GNU_SOURCE -D_NOMPI -O2 -g -Wall -Wextra -Werror -I bindings/c/include tests/system/files/files.c -o "$work/files" \
+    "$built/libthalweg_core.so" -Wl,-rpath,"$work"
+ln -s "$built/libthalweg_core.so" "$work/libthalweg-core.so"
+thalweg=$built/thalweg
+scripts/servers/hdfs.sh start "$work/hdfs" 3 || { echo "not ok the servers start" && exit 1; }
+# shellcheck disable=SC1091  # made by hdfs.sh
+source "$work/hdfs/env"
+
+# Each replication and each record has a mount, so that its calls are counted alone.
+export THALWEG_MOUNTS=$work/mounts.toml
+units=(47001 49152 1048576)
+for copies in 1 3; do
+    for unit in "${units[@]}"; do
+        printf '[[mount]]\npath = "/n1/%s/%s"\nlayout = "container"\nstore = "%s/n1-%s-%s?replication=%s"\ncounts = "%s"\n\n' \
+            $copies "$unit" "$TEST_HDFS" $copies "$unit" $copies "$work/counts/$copies.$unit" >>"$THALWEG_MOUNTS"
+    done
+done
+
+together() { # together COMMAND FILE UNIT ROUNDS: four processes at once; what they print goes to said.RANK
+    local rank pids=() pid status=0
+    for rank in 0 1 2 3; do
+        "$work/files" "$1" "$2" "$rank" 4 "$3" "$4" >"$work/said.$rank" 2>>"$work/log" &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+    ! grep -h '^not ok' "$work"/said.* >&2 && return "$status"
+}
+
+try() { # try NAME COMMAND...: one check
+    local name=$1 status=0
+    shift
+    "$@" || status=$?
+    if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1; fi
+}
+
+calls() { # calls FOLDER: all operations that the counts of a folder tell of; what failed was an operation too
+    cat "$1"/* | awk '$1 !~ /^(store|BytesRead|BytesWritten)$/ { sum += $2 } END { print sum }'
+}
+
+# Of each process; not at a multiple of its buffer, where the heads of records would decide.
+checkpoint=$(((${LONG:-0} == 1 ? 63 : 15) << 20))
+for copies in 1 3; do
+    for unit in "${units[@]}"; do
+        file=/n1/$copies/$unit/checkpoint rounds=$((checkpoint / unit))
+        # As codes do: one makes the file, then all open it.
+        "$work/files" strided "$file" 0 4 "$unit" 0 >>"$work/log" 2>&1 || true
+        try "four processes write one file ($unit bytes a record, replication $copies)" together strided "$file" "$unit" $rounds
+        # Only what the writing asked for.
+        mv "$work/counts/$copies.$unit" "$work/counts/written.$copies.$unit" || true
+        try "each reads what another wrote ($unit bytes a record, replication $copies)" together shifted "$file" "$unit" $rounds
+    done
+    counted=()
+    for unit in "${units[@]}"; do counted+=("$(calls "$work/counts/written.$copies.$unit")"); done
+    echo "replication $copies: store calls at ${units[*]} bytes a record: ${counted[*]}" >&2
+    within() { # the most and the least of them differ by less than 1 %
+        printf '%s\n' "${counted[@]}" | sort -n |
+            awk 'NR == 1 { least = $1 } { most = $1 } END { exit !(NR == 3 && least > 0 && (most - least) * 100 < least) }'
+    }
+    try "the size of a record changes the number of store calls by less than 1 % (replication $copies)" within
+done
+
+replicated() { # replicated UNIT COPIES: what the name node says of the file's stamp
+    local said
+    said=$(curl --silent "$TEST_WEBHDFS/webhdfs/v1/n1-$2-$1/checkpoint?op=GETFILESTATUS")
+    [[ $said == *"\"replication\":$2"* ]]
+}
+try "as many copies as the mount says (1)" replicated 47001 1
+try "as many copies as the mount says (3)" replicated 47001 3
+checked() { "$thalweg" layout check /n1/3/47001/checkpoint >>"$work/log" 2>&1; }
+try "the checkpoint is whole" checked
+flattened() { # one stream of bytes again, beside what was written record by record
+    "$thalweg" layout flatten /n1/3/47001/checkpoint "$work/flat" && [[ $(stat -c %s "$work/flat") == $((4 * 47001 * (checkpoint / 47001))) ]]
+}
+try "flattened, it is a plain file of its length" flattened
+exit $failed
