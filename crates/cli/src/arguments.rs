@@ -44,6 +44,8 @@ pub enum Command {
     #[command(subcommand)]
     Layout(Layout),
     Drain(Drain),
+    Mount(Mount),
+    Unmount(Unmount),
     Gen(Gen),
     Profile(Profile),
     Sim(Sim),
@@ -515,6 +517,73 @@ pub struct Drain {
     /// Print one JSON document, with --status
     #[arg(long, requires = "status")]
     pub json: bool,
+}
+
+/// Show the files of a mount as a folder of this machine (FUSE).
+///
+/// Every program may then use them. A mount there whose process was killed is taken away first.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What the kernel keeps of files, --cache:
+  passthrough   nothing: it reads and writes the files below itself. Of layouts direct and flat on files
+                of this machine, as root, Linux 6.9 and newer; else as through
+  through       what was read, until the file is opened again; writes go through at once
+  writeback     what was read and written. Only where nobody else writes: no other machine, no program that
+                goes past the mount
+By default passthrough where it can be, writeback for memory, else through.
+
+Examples:
+  thalweg mount /mnt/run7                              the one mount of the table, or the one of this path
+  thalweg mount /mnt/run7 --path /scratch/run7         this one
+  thalweg mount /mnt/thalweg --path all                all of them, below their paths
+  thalweg mount /mnt/run7 --foreground                 until SIGTERM or SIGINT
+
+Exit codes: 0 mounted, 2 usage, 3 it cannot be mounted.")]
+pub struct Mount {
+    /// Folder where the files are shown
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub mount_point: Option<PathBuf>,
+    /// Path of the mount in the mount table, or all
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<String>,
+    /// Don't go into the background
+    #[arg(long)]
+    pub foreground: bool,
+    /// What the kernel keeps of files
+    #[arg(long, value_enum)]
+    pub cache: Option<Caching>,
+    /// Seconds that names and attributes hold in the kernel
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<f64>,
+    /// Threads that answer the kernel
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub threads: Option<u32>,
+    /// Started by this command itself
+    #[arg(long, hide = true)]
+    pub behind: bool,
+}
+
+/// What the kernel keeps of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Caching {
+    Passthrough,
+    Through,
+    Writeback,
+}
+
+/// Take a mount away, its files closed and what was written published.
+///
+/// Returns when the process that served it has ended. Also takes away a mount whose process was killed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 unmounted, 2 usage, 3 busy, or nothing of Thalweg is mounted there.")]
+pub struct Unmount {
+    /// Folder where the files are shown
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub mount_point: PathBuf,
+    /// Also where programs have files open there: these are closed
+    #[arg(long)]
+    pub lazy: bool,
 }
 
 /// Print completions for a shell.

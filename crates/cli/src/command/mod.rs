@@ -9,6 +9,7 @@ pub mod generate;
 pub mod index;
 pub mod layout;
 pub mod ls;
+pub mod mount;
 pub mod profile;
 pub mod recover;
 pub mod sim;

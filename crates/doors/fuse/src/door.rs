@@ -4,7 +4,7 @@
 //! name never meets another file there. Reading and writing of open files takes no lock that all share.
 
 use crate::nodes::{Nodes, Number, ROOT, Seen};
-use crate::open::{self, Open, WRITER};
+use crate::open::{self, Open};
 use crate::settings::{Cache, Settings};
 use fuser::{BackingId, Errno, FileAttr, FileType, INodeNo};
 use rustix::fs::{FallocateFlags, SeekFrom};
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_layout::errno::{self, Call};
-use thalweg_layout::{Attributes, Change, Kind, Layout, OpenWrite, SetXattr, Space, WriteObject};
+use thalweg_layout::{Attributes, Change, Kind, Layout, OpenWrite, SetXattr, Space, WriteObject, WriterId};
 use thalweg_types::{Error, ErrorKind};
 
 pub type Result<T> = std::result::Result<T, Errno>;
@@ -62,6 +62,8 @@ pub struct Door {
     pub settings: Settings,
     /// Files are files of this machine.
     plain: bool,
+    /// All handles are one writer's: layouts keep the order of its calls.
+    writer: WriterId,
     nodes: Mutex<Nodes>,
     names: RwLock<()>,
     next: AtomicU64,
@@ -102,6 +104,7 @@ impl Door {
         let plain = layout.plain_file("").is_some();
         Door {
             plain,
+            writer: thalweg_view::writer(),
             passthrough: AtomicBool::new(false),
             settings,
             layout,
@@ -312,7 +315,7 @@ impl Door {
     }
 
     fn cut(&self, ino: u64, path: Option<&str>, length: u64, fh: Option<u64>) -> Result<()> {
-        let wake = || open::open_again(&*self.layout, path);
+        let wake = || open::open_again(&*self.layout, path, self.writer);
         if let Some(handle) = fh.and_then(|fh| self.handle(fh).ok()).filter(|handle| handle.writes()) {
             return handle.truncate(length, &wake).map_err(number);
         }
@@ -384,7 +387,7 @@ impl Door {
         let name = text(name)?;
         let _names = self.use_names();
         let path = self.below(folder, name)?;
-        let made = self.layout.open_write(&path, OpenWrite::New, WRITER).map_err(number)?;
+        let made = self.layout.open_write(&path, OpenWrite::New, self.writer).map_err(number)?;
         made.close().map_err(number)?;
         let about = self.dress(folder, &path, Some(mode), asker)?;
         Ok(self.entry(folder, name, &about))
@@ -424,7 +427,7 @@ impl Door {
         let handles = locked(&self.shared).get(&ino).map(|shared| shared.handles.clone());
         for handle in handles.iter().flatten().filter_map(|fh| self.handle(*fh).ok()) {
             // One that cannot be woken now fails when it is used.
-            let _ = handle.wake(&|| open::open_again(&*self.layout, Some(path)));
+            let _ = handle.wake(&|| open::open_again(&*self.layout, Some(path), self.writer));
         }
         let about = self.about(path).ok()?;
         (handles.is_some() || about.kind == Kind::Folder)
@@ -520,7 +523,9 @@ impl Door {
         let _names = self.use_names();
         let path = self.path(ino)?;
         let open = match writing {
-            true => Open::to_write(ino, self.layout.open_write(&path, OpenWrite::Existing, WRITER).map_err(number)?),
+            true => {
+                Open::to_write(ino, self.layout.open_write(&path, OpenWrite::Existing, self.writer).map_err(number)?)
+            }
             false => Open::to_read(ino, self.layout.open_read(&path).map_err(number)?),
         };
         Ok(self.keep_open(open, &path))
@@ -530,11 +535,11 @@ impl Door {
         let name = text(name)?;
         let _names = self.use_names();
         let path = self.below(folder, name)?;
-        let (object, made) = match self.layout.open_write(&path, OpenWrite::New, WRITER) {
+        let (object, made) = match self.layout.open_write(&path, OpenWrite::New, self.writer) {
             Ok(object) => (object, true),
             // Made by others since the kernel looked.
             Err(e) if e.kind() == ErrorKind::AlreadyExists && flags & O_EXCL == 0 => {
-                (self.layout.open_write(&path, OpenWrite::Existing, WRITER).map_err(number)?, false)
+                (self.layout.open_write(&path, OpenWrite::Existing, self.writer).map_err(number)?, false)
             }
             Err(e) => return Err(number(e)),
         };
@@ -553,7 +558,7 @@ impl Door {
     fn wake(&self, ino: u64) -> impl Fn() -> thalweg_types::Result<Box<dyn WriteObject>> + '_ {
         move || {
             let _names = self.use_names();
-            open::open_again(&*self.layout, self.nodes().path(ino).as_deref())
+            open::open_again(&*self.layout, self.nodes().path(ino).as_deref(), self.writer)
         }
     }
 

@@ -11,9 +11,6 @@ use thalweg_layout::errno::{self, Errno};
 use thalweg_layout::{Layout, OpenWrite, ReadObject, WriteObject, WriterId};
 use thalweg_types::Result;
 
-/// The one writer that a mount is: handles of one writer keep the order of their calls.
-pub const WRITER: WriterId = WriterId(0);
-
 /// A handle.
 pub struct Open {
     /// The file's number.
@@ -160,9 +157,9 @@ impl Open {
 }
 
 /// Opens a file that is there for writing.
-pub fn open_again(layout: &dyn Layout, path: Option<&str>) -> Result<Box<dyn WriteObject>> {
+pub fn open_again(layout: &dyn Layout, path: Option<&str>, writer: WriterId) -> Result<Box<dyn WriteObject>> {
     let gone = || errno::failure(Errno::STALE, "open again a file that has no name any more", "");
-    layout.open_write(path.ok_or_else(gone)?, OpenWrite::Existing, WRITER)
+    layout.open_write(path.ok_or_else(gone)?, OpenWrite::Existing, writer)
 }
 
 #[cfg(test)]
@@ -171,6 +168,8 @@ mod tests {
     use std::sync::Arc;
     use thalweg_layout::{Container, container::Options};
     use thalweg_store::Memory;
+
+    const WRITER: WriterId = WriterId(3);
 
     fn container() -> Arc<dyn Layout> {
         Arc::new(Container::new(vec![Arc::new(Memory::new())], Options::default()).unwrap())
@@ -187,7 +186,7 @@ mod tests {
     fn a_handle_that_rests_goes_on_when_it_is_used() {
         let layout = container();
         let open = Open::to_write(2, layout.open_write("f", OpenWrite::New, WRITER).unwrap());
-        let wake = || open_again(&*layout, Some("f"));
+        let wake = || open_again(&*layout, Some("f"), WRITER);
         open.write_at(0, b"one", &wake).unwrap();
         open.rest().unwrap();
         assert!(!open.writes());
@@ -208,7 +207,7 @@ mod tests {
         assert!(open.writes());
         open.truncate(3, &|| unreachable!()).unwrap();
         open.rest().unwrap();
-        let stale = open.sync(&|| open_again(&*layout, None)).unwrap_err();
+        let stale = open.sync(&|| open_again(&*layout, None, WRITER)).unwrap_err();
         assert_eq!(errno::of(&stale), Errno::STALE.raw_os_error());
     }
 }
