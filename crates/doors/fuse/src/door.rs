@@ -4,7 +4,7 @@
 //! name never meets another file there. Reading and writing of open files takes no lock that all share.
 
 use crate::nodes::{Nodes, Number, ROOT, Seen};
-use crate::open::{self, Open};
+use crate::open::Open;
 use crate::settings::{Cache, Settings};
 use fuser::{BackingId, Errno, FileAttr, FileType, INodeNo};
 use rustix::fs::{FallocateFlags, SeekFrom};
@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_layout::errno::{self, Call};
-use thalweg_layout::{Attributes, Change, Kind, Layout, OpenWrite, SetXattr, Space, WriteObject, WriterId};
+use thalweg_layout::{Attributes, Change, Kind, Layout, OpenWrite, SetXattr, Space, WriterId};
 use thalweg_types::{Error, ErrorKind};
+use thalweg_view::{Access, OpenFile};
 
 pub type Result<T> = std::result::Result<T, Errno>;
 
@@ -239,7 +240,7 @@ impl Door {
             return Ok(about);
         }
         for handle in handles.iter().filter_map(|fh| self.handle(*fh).ok()) {
-            if let Ok(Some(length)) = handle.length() {
+            if let Ok(length) = handle.length() {
                 about.length = length;
                 break;
             }
@@ -315,16 +316,15 @@ impl Door {
     }
 
     fn cut(&self, ino: u64, path: Option<&str>, length: u64, fh: Option<u64>) -> Result<()> {
-        let wake = || open::open_again(&*self.layout, path, self.writer);
         if let Some(handle) = fh.and_then(|fh| self.handle(fh).ok()).filter(|handle| handle.writes()) {
-            return handle.truncate(length, &wake).map_err(number);
+            return handle.truncate(length).map_err(number);
         }
         if let Some(path) = path {
             return self.layout.truncate(path, length).map_err(number);
         }
         let handles = locked(&self.shared).get(&ino).map(|shared| shared.handles.clone()).unwrap_or_default();
         let writes = handles.iter().filter_map(|fh| self.handle(*fh).ok()).find(|handle| handle.writes());
-        writes.ok_or(Errno::ESTALE)?.truncate(length, &wake).map_err(number)
+        writes.ok_or(Errno::ESTALE)?.truncate(length).map_err(number)
     }
 
     /// A file that was written by who must not keep its special bits loses them.
@@ -421,16 +421,12 @@ impl Door {
         Ok(self.entry(folder, name, &about))
     }
 
-    /// What is asked of a file later that loses this name is gathered, and handles that rest are woken.
+    /// What may be asked of a file later that loses this name.
     fn before_loss(&self, folder: u64, name: &str, path: &str) -> Option<(u64, Attributes)> {
         let ino = self.nodes().child(folder, name)?;
-        let handles = locked(&self.shared).get(&ino).map(|shared| shared.handles.clone());
-        for handle in handles.iter().flatten().filter_map(|fh| self.handle(*fh).ok()) {
-            // One that cannot be woken now fails when it is used.
-            let _ = handle.wake(&|| open::open_again(&*self.layout, Some(path), self.writer));
-        }
+        let open = locked(&self.shared).contains_key(&ino);
         let about = self.about(path).ok()?;
-        (handles.is_some() || about.kind == Kind::Folder)
+        (open || about.kind == Kind::Folder)
             .then(|| (ino, Attributes { links: about.links.saturating_sub(1), ctime: now(), ..about }))
     }
 
@@ -519,27 +515,28 @@ impl Door {
         backing
     }
 
+    fn open_file(&self, path: &str, access: Access) -> thalweg_types::Result<OpenFile> {
+        OpenFile::open(&self.layout, path, access, None, self.writer)
+    }
+
     pub fn open(&self, ino: u64, writing: bool) -> Result<u64> {
         let _names = self.use_names();
         let path = self.path(ino)?;
-        let open = match writing {
-            true => {
-                Open::to_write(ino, self.layout.open_write(&path, OpenWrite::Existing, self.writer).map_err(number)?)
-            }
-            false => Open::to_read(ino, self.layout.open_read(&path).map_err(number)?),
-        };
-        Ok(self.keep_open(open, &path))
+        // The kernel looks after who may read; it reads for itself where a page is written in part.
+        let file = self.open_file(&path, Access { write: writing, ..Access::READ }).map_err(number)?;
+        Ok(self.keep_open(Open::new(ino, file), &path))
     }
 
     pub fn create(&self, folder: u64, name: &OsStr, mode: u32, flags: i32, asker: Asker) -> Result<(Entry, u64)> {
         let name = text(name)?;
         let _names = self.use_names();
         let path = self.below(folder, name)?;
-        let (object, made) = match self.layout.open_write(&path, OpenWrite::New, self.writer) {
-            Ok(object) => (object, true),
+        let there = Access { write: true, ..Access::READ };
+        let (file, made) = match self.open_file(&path, Access { create: true, exclusive: true, ..there }) {
+            Ok(file) => (file, true),
             // Made by others since the kernel looked.
             Err(e) if e.kind() == ErrorKind::AlreadyExists && flags & O_EXCL == 0 => {
-                (self.layout.open_write(&path, OpenWrite::Existing, self.writer).map_err(number)?, false)
+                (self.open_file(&path, there).map_err(number)?, false)
             }
             Err(e) => return Err(number(e)),
         };
@@ -548,31 +545,22 @@ impl Door {
             false => self.about(&path).map_err(number)?,
         };
         if !made && flags & O_TRUNC != 0 {
-            object.truncate(0).map_err(number)?;
+            file.truncate(0).map_err(number)?;
         }
         let entry = self.entry(folder, name, &about);
-        let fh = self.keep_open(Open::to_write(entry.attributes.ino.0, object), &path);
+        let fh = self.keep_open(Open::new(entry.attributes.ino.0, file), &path);
         Ok((entry, fh))
     }
 
-    fn wake(&self, ino: u64) -> impl Fn() -> thalweg_types::Result<Box<dyn WriteObject>> + '_ {
-        move || {
-            let _names = self.use_names();
-            open::open_again(&*self.layout, self.nodes().path(ino).as_deref(), self.writer)
-        }
-    }
-
     pub fn read(&self, fh: u64, offset: u64, out: &mut [u8]) -> Result<usize> {
-        let handle = self.handle(fh)?;
-        handle.read_at(offset, out, &self.wake(handle.ino)).map_err(number)
+        self.handle(fh)?.read_at(offset, out).map_err(number)
     }
 
     pub fn write(&self, fh: u64, offset: u64, bytes: &[u8], flags: i32, privilege_goes: bool) -> Result<()> {
         let handle = self.handle(fh)?;
-        let wake = self.wake(handle.ino);
-        handle.write_at(offset, bytes, &wake).map_err(number)?;
+        handle.write_at(offset, bytes).map_err(number)?;
         if flags & O_SYNC != 0 {
-            handle.sync(&wake).map_err(number)?;
+            handle.sync().map_err(number)?;
         }
         if privilege_goes {
             let _names = self.use_names();
@@ -585,13 +573,12 @@ impl Door {
     pub fn flush(&self, fh: u64) -> Result<()> {
         match self.plain {
             true => Ok(()),
-            false => self.handle(fh)?.rest().map_err(number),
+            false => self.handle(fh)?.publish().map_err(number),
         }
     }
 
     pub fn sync(&self, fh: u64) -> Result<()> {
-        let handle = self.handle(fh)?;
-        handle.sync(&self.wake(handle.ino)).map_err(number)
+        self.handle(fh)?.sync().map_err(number)
     }
 
     pub fn release(&self, fh: u64) -> Result<()> {
@@ -635,10 +622,7 @@ impl Door {
         let file = locked(&self.shared).get(&handle.ino).and_then(|shared| shared.file.clone());
         let Some(file) = file else {
             // All of it is data.
-            let length = match handle.length().map_err(number)? {
-                Some(length) => length,
-                None => self.attributes(handle.ino)?.size,
-            };
+            let length = handle.length().map_err(number)?;
             return match (offset < length, hole) {
                 (false, _) => Err(Errno::ENXIO),
                 (true, true) => Ok(length),
