@@ -16,6 +16,9 @@ prefix=$(realpath -m "${1:?usage: install.sh PREFIX}")
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 here=bindings/c shim=crates/comm-mpi/mpi
 lib=$prefix/lib include=$prefix/include/thalweg
+mkdir -p build
+exec 9>build/install.lock # one at a time
+flock 9
 flags=(-std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC "-I$here/include" "-I$here/mpi" "-I$shim")
 
 # put FROM TO: copies where the contents differ, under a new name first, as programs may be running.

@@ -68,26 +68,44 @@ rust_tests() {
     echo "   $yes passed, $no failed"
 }
 
+# run_script SCRIPT: its log, and beside it how it ended.
+run_script() {
+    local log=$1 script=$2 status=0 began=$SECONDS
+    "$script" >"$log" 2>&1 || status=$?
+    echo "$status" >"$log.status"
+    echo "== $script: $(grep -c '^ok ' "$log") ok, $(grep -c '^not ok ' "$log") not ok, ended with $status after $((SECONDS - began)) s (log: $log)"
+}
+
+# Most of a script's time is spent waiting for programs to start, so two run side by side; not with an MPI that waits busily.
 script_tests() {
-    local script log status yes no
-    for script in "$1"/*.sh; do
+    local script log status yes no width=2
+    [[ $mpi == openmpi ]] || width=1
+    # What they all install, once.
+    bindings/c/install.sh build/c-api/prefix
+    for script; do
         [[ -x $script ]] || continue
-        log=$logs/$(basename "$1")-$(basename "$script" .sh).log
-        echo "== $script (log: $log)"
-        status=0
-        "$script" >"$log" 2>&1 || status=$?
+        while [[ $(jobs -rp | wc -l) -ge $width ]]; do wait -n || true; done
+        run_script "$(script_log "$script")" "$script" &
+    done
+    wait
+    for script; do
+        [[ -x $script ]] || continue
+        log=$(script_log "$script")
+        status=$(cat "$log.status" 2>/dev/null || echo 1)
         yes=$(grep -c '^ok ' "$log") || true
         no=$(grep -c '^not ok ' "$log") || true
         if [[ $status != 0 ]]; then
             [[ $no -gt 0 ]] || no=1
+            echo "== $script failed:"
+            grep '^not ok ' "$log" || true
             tail -n 60 "$log"
         elif [[ $yes == 0 && $no == 0 ]] && ! grep -q '^skipped: ' "$log"; then
             yes=1
         fi
         record "$yes" "$no" "$log"
-        echo "   $yes passed, $no failed"
     done
 }
+script_log() { echo "$logs/$(basename "$(dirname "$1")")-$(basename "$1" .sh).log"; }
 
 python_tests() {
     local folder log status yes no
@@ -127,9 +145,8 @@ package_tests() {
 }
 
 rust_tests
-script_tests tests/mpi
-script_tests tests/system
-script_tests tests/compare
+# The longest ones first.
+script_tests tests/compare/*.sh tests/system/*.sh tests/mpi/*.sh
 python_tests
 package_tests
 
