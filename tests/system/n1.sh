@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 # shellcheck source-path=SCRIPTDIR/../..
 source scripts/machine.sh
-# shellcheck disable=SC2154  # of machine.sh
+# shellcheck disable=SC2154  # of machine.sh and build.sh
 [[ ${CI:-} != true ]] || wants "${server_packages[@]}"
 work=$PWD/build/n1
 rm -rf "$work"
@@ -23,13 +23,12 @@ done
 if [[ ! -f $(echo build/servers/hdfs-*/complete) ]] && ! command -v mvn >/dev/null; then
     echo "skipped: N to 1 on HDFS: there is no mvn to fetch the servers with" && exit 0
 fi
-cargo build --quiet -p thalweg-capi -p thalweg-cli
-built=$PWD/${CARGO_TARGET_DIR:-target}/debug
-[[ ${CARGO_TARGET_DIR:-} != /* ]] || built=$CARGO_TARGET_DIR/debug
+# shellcheck source-path=SCRIPTDIR/../..
+source scripts/build.sh
+build_all
 cc -std=c11 -D_GNU_SOURCE -D_NOMPI -O2 -g -Wall -Wextra -Werror -I bindings/c/include tests/system/files/files.c -o "$work/files" \
     "$built/libthalweg_core.so" -Wl,-rpath,"$work"
 ln -s "$built/libthalweg_core.so" "$work/libthalweg-core.so"
-thalweg=$built/thalweg
 scripts/servers/hdfs.sh start "$work/hdfs" 3 || { echo "not ok the servers start" && exit 1; }
 # shellcheck disable=SC1091  # made by hdfs.sh
 source "$work/hdfs/env"

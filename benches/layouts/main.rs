@@ -1,0 +1,386 @@
+//! Bench: layouts on stores: N to 1 at several access units, index modules with ten million records, a million small files, doors
+//! beside the bare filesystem.
+//!
+//! `files.c`, built once on `thalweg_file_` calls and once on the system's, does the writing and reading; this one describes the
+//! mounts, lets the programs run in turns and compares.
+
+mod fuse;
+mod index;
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use thalweg_benches::Failure;
+use thalweg_benches::contender::{Measurements, environment, folder, on_ranks};
+use thalweg_benches::options::Options;
+use thalweg_benches::report::{Report, Table, number};
+
+const RANKS: u32 = 4;
+/// Access units, in bytes.
+const UNITS: [(&str, u64); 3] = [("47001 B", 47_001), ("48 KiB", 48 << 10), ("1 MiB", 1 << 20)];
+/// Places where N write to 1: name, as it is shown, and layouts there.
+const PLACES: [(&str, &str, &[&str]); 5] = [
+    ("posix", "posix", &["bare", "direct", "container"]),
+    ("locked", "slow-store, a lock costs 2 ms", &["direct", "container"]),
+    ("names", "slow-store, a name costs 1 ms", &["direct", "container"]),
+    ("hdfs1", "HDFS, replication 1", &["container"]),
+    ("hdfs3", "HDFS, replication 3", &["container"]),
+];
+/// Ways to a file: name, as it is shown.
+const DOORS: [(&str, &str); 4] =
+    [("bare", "bare filesystem"), ("calls", "thalweg_file_"), ("preload", "preload"), ("fuse", "FUSE")];
+
+struct Bench {
+    folder: String,
+    options: Options,
+    hdfs: Option<String>,
+    all: Measurements,
+}
+
+impl Bench {
+    /// The mount table: a folder or address for each place and layout.
+    fn mounts(&self) -> Result<(), Failure> {
+        let mut table = String::new();
+        let mut mount = |path: &str, layout: &str, store: &str, more: &str| {
+            let _ =
+                write!(table, "[[mount]]\npath = \"{path}\"\nlayout = \"{layout}\"\nstore = \"{store}\"\n{more}\n\n");
+        };
+        for (place, more) in [("posix", ""), ("locked", "slow = \"lock=2ms\""), ("names", "slow = \"names=1ms\"")] {
+            for layout in ["direct", "container"] {
+                let below = format!("{}/stores/{place}-{layout}", self.folder);
+                std::fs::create_dir_all(&below)?;
+                mount(&format!("/bench/{place}/{layout}"), layout, &format!("posix:{below}"), more);
+            }
+        }
+        if let Some(hdfs) = &self.hdfs {
+            for copies in [1, 3] {
+                for (unit, _) in UNITS {
+                    let unit = unit.replace(' ', "");
+                    let counts = format!("counts = \"{}/counts/hdfs{copies}-{unit}\"", self.folder);
+                    let store = format!("{hdfs}/bench{copies}-{unit}?replication={copies}");
+                    mount(&format!("/bench/hdfs{copies}-{unit}/container"), "container", &store, &counts);
+                }
+            }
+        }
+        for (name, layout, more) in [
+            ("flat", "flat", ""),
+            ("small", "small_file", ""),
+            ("far-small", "small_file", "slow = \"names=1ms\""),
+            ("far-direct", "direct", "slow = \"names=1ms\""),
+        ] {
+            let below = format!("{}/stores/{name}", self.folder);
+            std::fs::create_dir_all(&below)?;
+            mount(&format!("/bench/{name}"), layout, &format!("posix:{below}"), more);
+        }
+        // Where the programs look for it.
+        Ok(std::fs::write(environment("THALWEG_MOUNTS")?, table)?)
+    }
+
+    fn program(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder)
+    }
+
+    /// N to 1, all places in turns.
+    fn strided(&mut self) -> Result<(), Failure> {
+        let rounds = self.options.size(3, 1);
+        for round in 0..rounds {
+            for (place, _, layouts) in PLACES {
+                let far = place.starts_with("hdfs");
+                if far && self.hdfs.is_none() {
+                    continue;
+                }
+                let mib = bytes_of(place, self.options);
+                for (unit, bytes) in UNITS {
+                    for layout in layouts {
+                        let unit = unit.replace(' ', "");
+                        let name = format!("{place}/{layout}/{unit}");
+                        let (program, path) = match *layout {
+                            "bare" => ("plain", format!("{}/stores/bare", self.folder)),
+                            _ if far => ("calls", format!("/bench/{place}-{unit}/container/file")),
+                            _ => ("calls", format!("/bench/{place}/{layout}/file")),
+                        };
+                        let count = ((mib << 20) / bytes).to_string();
+                        let check = if round == 0 { "1" } else { "0" };
+                        let mut command = on_ranks(RANKS, &self.program(program))?;
+                        command.args(["strided", &name, &path, &bytes.to_string(), &count, check]);
+                        self.all.run(&mut command)?;
+                        if far {
+                            let calls = self.counted(&format!("{place}-{unit}"))?;
+                            self.all.add(&format!("{name}/calls"), calls);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many writes and other operations on what is written were counted; they are forgotten.
+    fn counted(&self, mount: &str) -> Result<f64, Failure> {
+        let folder = format!("{}/counts/{mount}", self.folder);
+        let mut calls = 0.0;
+        for entry in std::fs::read_dir(&folder)? {
+            let text = std::fs::read_to_string(entry?.path())?;
+            // Reading asks for each record; what is compared is writing.
+            for line in text.lines() {
+                if let Some((what @ ("OpenWrite" | "Write" | "Sync" | "Close" | "MakeFolder" | "Rename"), count)) =
+                    line.split_once(' ')
+                {
+                    let count: f64 = count.parse().map_err(|e| format!("{what}: {e}"))?;
+                    calls += count;
+                }
+            }
+        }
+        std::fs::remove_dir_all(&folder)?;
+        Ok(calls)
+    }
+
+    /// A million small files, on the bare filesystem and packed.
+    fn small(&mut self) -> Result<(), Failure> {
+        let (rounds, count) = small_size(self.options);
+        for round in 0..rounds {
+            for turn in 0..2 {
+                let (program, above, below) = match (round + turn) % 2 {
+                    0 => ("calls", "/bench/small".to_string(), "small"),
+                    _ => ("plain", format!("{}/stores/bare-small", self.folder), "bare-small"),
+                };
+                let below = format!("{}/stores/{below}", self.folder);
+                std::fs::create_dir_all(&below)?;
+                let (name, path) = (format!("small/{program}"), format!("{above}/{round}"));
+                let mut command = Command::new(self.program(program));
+                self.all.run(command.args(["small", &name, &path, &count.to_string(), "1000"]))?;
+                std::fs::remove_dir_all(&below)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A file of pieces of 1 MiB through each door, and small files through the doors on a slow store.
+    fn doors(&mut self) -> Result<(), Failure> {
+        let mount = format!("{}/mounted", self.folder);
+        let thalweg = &format!("{}/bin/thalweg", environment("PREFIX")?);
+        let fuse = fuse::Mounted::at(thalweg, &mount)?;
+        let preload = Command::new(thalweg).args(["run", "--", "true"]).output().is_ok_and(|o| o.status.success());
+        let rounds = self.options.size(7, 1);
+        let (plain, calls) = (self.program("plain"), self.program("calls"));
+        let (mib, count) = door_size(self.options);
+        let (mib, count) = (mib.to_string(), count.to_string());
+        for round in 0..rounds {
+            for turn in 0..DOORS.len() {
+                let (door, _) = DOORS[(round + turn) % DOORS.len()];
+                let way = |place: &str, bare: &str| -> Option<(Command, String)> {
+                    match door {
+                        "bare" => Some((Command::new(&plain), bare.to_string())),
+                        "calls" => Some((Command::new(&calls), format!("/bench/{place}"))),
+                        "preload" if !preload => None,
+                        "preload" => {
+                            let mut command = Command::new(thalweg);
+                            command.args(["run", "--", &plain]);
+                            Some((command, format!("/bench/{place}")))
+                        }
+                        _ => fuse.as_ref().map(|_| (Command::new(&plain), format!("{mount}/{place}"))),
+                    }
+                };
+                let check = if round == 0 { "1" } else { "0" };
+                if let Some((mut command, path)) = way("flat", &format!("{}/stores", self.folder)) {
+                    let name = format!("stream/{door}");
+                    self.all.run(command.args(["stream", &name, &format!("{path}/stream"), &mib, check]))?;
+                }
+                for layout in ["far-small", "far-direct"] {
+                    // The bare filesystem is not slow.
+                    if door == "bare" || round > 2 {
+                        continue;
+                    }
+                    if let Some((mut command, path)) = way(layout, "") {
+                        let name = format!("{layout}/{door}");
+                        let path = format!("{path}/{door}{round}");
+                        self.all.run(command.args(["small", &name, &path, &count, "1000"]))?;
+                    }
+                }
+            }
+        }
+        if let Some(fuse) = fuse {
+            fuse.unmount()?;
+        }
+        Ok(())
+    }
+}
+
+/// MiB of each rank, N to 1; not at a multiple of the buffer, where heads of records would decide.
+fn bytes_of(place: &str, options: Options) -> u64 {
+    let usual = if place.starts_with("hdfs") {
+        31
+    } else if place == "posix" {
+        63
+    } else {
+        15
+    };
+    options.size(usual, 3)
+}
+
+/// Rounds, and small files made in each.
+fn small_size(options: Options) -> (usize, f64) {
+    options.size((5, 200_000.0), (1, 5_000.0))
+}
+
+/// MiB through each door, small files through each door.
+fn door_size(options: Options) -> (u64, u32) {
+    options.size((512, 1000), (32, 50))
+}
+
+fn main() -> Result<ExitCode, Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == "--open") {
+        index::open(&arguments[1..])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let options = Options::from_arguments()?;
+    let folder = folder("layouts")?;
+    for left in ["stores", "counts", "index"] {
+        let left = format!("{folder}/{left}");
+        if Path::new(&left).exists() {
+            std::fs::remove_dir_all(left)?;
+        }
+    }
+    let mut bench = Bench { folder, options, hdfs: std::env::var("TEST_HDFS").ok(), all: Measurements::default() };
+    bench.mounts()?;
+    let records = options.size(10_000_000, 100_000);
+    index::measure(&mut bench.all, &bench.folder.clone(), records, options.size(3, 1))?;
+    bench.strided()?;
+    bench.small()?;
+    bench.doors()?;
+    let Bench { folder, all, .. } = bench;
+    std::fs::remove_dir_all(format!("{folder}/stores"))?;
+    report(&all, &folder, records, options)
+}
+
+/// What is measured of N to 1 under one name.
+fn of(place: &str, layout: &str, unit: &str, what: &str) -> String {
+    format!("{place}/{layout}/{}/{what}", unit.replace(' ', ""))
+}
+
+fn report(all: &Measurements, folder: &str, records: u64, options: Options) -> Result<ExitCode, Failure> {
+    let rounds = options.size(3, 1);
+    let about = format!(
+        "N to 1: {RANKS} processes write records in turn into one file and read what another wrote, MB/s from before the first open until after \
+         the last close, {rounds} rounds; caches are dropped before reading. \"A lock costs 2 ms\": a process that writes to an object which another \
+         wrote last waits so long, as on parallel filesystems. Store calls: those of all processes while writing. Index: {records} records of \
+         4 writers, {} bytes apart or at irregular distances, opened in a process of its own. Small files have 1000 bytes. Nobody calls fsync.",
+        64
+    );
+    let mut report = Report::new("layouts", about, folder);
+    let heads = ["written, MB/s of the median"].into_iter().chain(UNITS.map(|(unit, _)| unit));
+    let mut written = Table::with_heads(heads);
+    let heads = ["read by another, MB/s of the median"].into_iter().chain(UNITS.map(|(unit, _)| unit));
+    let mut read = Table::with_heads(heads);
+    let mut calls = Table::with_heads(["store calls to write"].into_iter().chain(UNITS.map(|(unit, _)| unit)));
+    for (place, shown, layouts) in PLACES {
+        let mib = bytes_of(place, options);
+        for layout in layouts {
+            let rate = |unit: &str, bytes: u64, what: &str| {
+                let moved = f64::from(RANKS) * ((mib << 20) / bytes * bytes) as f64;
+                number(moved * 1e-6 / all.median(&of(place, layout, unit, what)))
+            };
+            let head = || std::iter::once(format!("{shown}: {layout}"));
+            written.row(head().chain(UNITS.map(|(unit, bytes)| rate(unit, bytes, "write"))));
+            read.row(head().chain(UNITS.map(|(unit, bytes)| rate(unit, bytes, "read"))));
+            if place.starts_with("hdfs") {
+                calls.row(head().chain(UNITS.map(|(unit, _)| number(all.median(&of(place, layout, unit, "calls"))))));
+            }
+        }
+    }
+    report.table(written);
+    report.table(read);
+    report.table(calls);
+
+    let mut modules = Table::new([
+        "index module, records",
+        "open ms",
+        "memory MiB",
+        "peak MiB",
+        "find us",
+        "index logs MiB",
+        "make s",
+    ]);
+    for case in index::CASES {
+        let word = index::word(case);
+        let cell = |what: &str, factor: f64| number(all.median(&format!("index/{word}/{what}")) * factor);
+        let mib = 1.0 / 1048576.0;
+        modules.row([
+            word.replace('/', ", "),
+            cell("open", 1e3),
+            cell("memory", mib),
+            cell("peak", mib),
+            cell("find", 1e6),
+            cell("logs", mib),
+            cell("make", 1.0),
+        ]);
+    }
+    report.table(modules);
+
+    let each = |name: &str, count: f64| all.median(name) / count * 1e6;
+    let (_, million) = small_size(options);
+    let (mib, slow) = door_size(options);
+    let mut small = Table::new(["small files made, us each", "bare filesystem", "thalweg_file_", "preload", "FUSE"]);
+    let (packed, bare) = (each("small/calls/make", million), each("small/plain/make", million));
+    small.row(["small_file".into(), "-".into(), number(packed), "-".into(), "-".into()]);
+    small.row(["the filesystem below".into(), number(bare), "-".into(), "-".into(), "-".into()]);
+    for (layout, shown) in [("far-small", "small_file, a name costs 1 ms"), ("far-direct", "direct, a name costs 1 ms")]
+    {
+        let through = |door: &str| number(each(&format!("{layout}/{door}/make"), slow as f64));
+        small.row([shown.into(), "-".into(), through("calls"), through("preload"), through("fuse")]);
+    }
+    report.table(small);
+    let mut doors = Table::new(["1 MiB pieces on flat", "write MB/s", "read MB/s"]);
+    for (door, shown) in DOORS {
+        let rate = |what: &str| number((mib << 20) as f64 * 1e-6 / all.median(&format!("stream/{door}/{what}")));
+        doors.row([shown.to_string(), rate("write"), rate("read")]);
+    }
+    report.table(doors);
+    targets(&mut report, all, (packed, bare), slow as f64);
+    report.finish(all, options)
+}
+
+fn targets(report: &mut Report, all: &Measurements, (packed, bare): (f64, f64), slow: f64) {
+    for (place, shown, _) in PLACES.iter().filter(|(place, ..)| place.starts_with("hdfs")) {
+        let spread = |what: &str| {
+            let medians = UNITS.map(|(unit, _)| all.median(&of(place, "container", unit, what)));
+            medians.iter().copied().fold(f64::NAN, f64::max) / medians.iter().copied().fold(f64::NAN, f64::min)
+        };
+        // Nearly the same number of bytes at each unit.
+        report.at_most(
+            format!("{shown}: store calls, the unit with most beside the one with least"),
+            1.01,
+            spread("calls"),
+        );
+        report.at_least(
+            format!("{shown}: slowest unit's write bandwidth beside the fastest's"),
+            0.75,
+            1.0 / spread("write"),
+        );
+    }
+    for (unit, _) in UNITS {
+        let of = |layout: &str| all.median(&of("locked", layout, unit, "write"));
+        report.at_least(
+            format!("locks cost, {unit}: container, times as fast as direct"),
+            2.0,
+            of("direct") / of("container"),
+        );
+    }
+    report.at_most("pattern: ms to open strided records", 10.0, all.median("index/pattern/strided/open") * 1e3);
+    report.at_least("small files through thalweg_file_, times as fast as the bare filesystem", 5.0, bare / packed);
+    for (door, shown) in &DOORS[2..] {
+        let of = |layout: &str| all.median(&format!("{layout}/{door}/make")) / slow;
+        report.at_least(
+            format!("small files, a name costs 1 ms: through {shown}, times as fast as direct"),
+            5.0,
+            of("far-direct") / of("far-small"),
+        );
+    }
+    let beside = |door: &str, what: &str| {
+        all.median(&format!("stream/bare/{what}")) / all.median(&format!("stream/{door}/{what}"))
+    };
+    report.at_least("FUSE, 1 MiB writes beside the bare filesystem", 0.8, beside("fuse", "write"));
+    report.at_least("FUSE, 1 MiB reads beside the bare filesystem", 0.8, beside("fuse", "read"));
+    report.at_least("preload, 1 MiB writes beside the bare filesystem", 0.9, beside("preload", "write"));
+}
