@@ -1,23 +1,23 @@
-//! The mounts, mounted by FUSE.
+//! A mount, mounted by FUSE.
 
 use std::path::Path;
 use std::process::Command;
 use thalweg_benches::Failure;
 
-/// Where they are mounted.
+/// Where it is mounted.
 pub struct Mounted {
     thalweg: String,
     folder: String,
 }
 
 impl Mounted {
-    /// `None` where this machine has no FUSE.
-    pub fn at(thalweg: &str, folder: &str) -> Result<Option<Mounted>, Failure> {
+    /// Mounts a prefix of the mount table at a folder. `None` where this machine has no FUSE.
+    pub fn at(thalweg: &str, prefix: &str, folder: &str) -> Result<Option<Mounted>, Failure> {
         if !Path::new("/dev/fuse").exists() {
             return Ok(None);
         }
         std::fs::create_dir_all(folder)?;
-        let output = Command::new(thalweg).args(["mount", folder, "--prefix", "/bench"]).output()?;
+        let output = Command::new(thalweg).args(["mount", folder, "--path", prefix]).output()?;
         match output.status.success() {
             true => Ok(Some(Mounted { thalweg: thalweg.into(), folder: folder.into() })),
             false => {

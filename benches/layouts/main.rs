@@ -159,7 +159,10 @@ impl Bench {
     fn doors(&mut self) -> Result<(), Failure> {
         let mount = format!("{}/mounted", self.folder);
         let thalweg = &format!("{}/bin/thalweg", environment("PREFIX")?);
-        let fuse = fuse::Mounted::at(thalweg, &mount)?;
+        let mut fuse = Vec::new();
+        for place in ["flat", "far-small", "far-direct"] {
+            fuse.extend(fuse::Mounted::at(thalweg, &format!("/bench/{place}"), &format!("{mount}/{place}"))?);
+        }
         let preload = Command::new(thalweg).args(["run", "--", "true"]).output().is_ok_and(|o| o.status.success());
         let rounds = self.options.size(7, 1);
         let (plain, calls) = (self.program("plain"), self.program("calls"));
@@ -178,7 +181,7 @@ impl Bench {
                             command.args(["run", "--", &plain]);
                             Some((command, format!("/bench/{place}")))
                         }
-                        _ => fuse.as_ref().map(|_| (Command::new(&plain), format!("{mount}/{place}"))),
+                        _ => (fuse.len() == 3).then(|| (Command::new(&plain), format!("{mount}/{place}"))),
                     }
                 };
                 let check = if round == 0 { "1" } else { "0" };
@@ -199,10 +202,7 @@ impl Bench {
                 }
             }
         }
-        if let Some(fuse) = fuse {
-            fuse.unmount()?;
-        }
-        Ok(())
+        fuse.into_iter().try_for_each(fuse::Mounted::unmount)
     }
 }
 
