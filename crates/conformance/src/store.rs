@@ -95,7 +95,9 @@ const PROMISES: &[Promise] = &[
     },
     Promise { words: "folders move with all that is in them", asked_of: |can| can.rename_folder, check: moving },
     Promise { words: "modes, owners, times and links are kept", asked_of: |can| can.attributes, check: attributes },
-    Promise { words: "what keeps no attributes says so", asked_of: |can| !can.attributes, check: no_attributes },
+    Promise { words: "modes, owners and times are kept", asked_of: |can| can.modes, check: modes },
+    Promise { words: "what keeps no modes says so", asked_of: |can| !can.modes, check: no_modes },
+    Promise { words: "what keeps no links says so", asked_of: |can| !can.attributes, check: no_links },
     Promise { words: "identity tells objects apart", asked_of: any, check: identity },
     Promise { words: "a hold is seen until it is dropped", asked_of: any, check: holds },
     Promise { words: "a lock keeps others out until it is dropped", asked_of: any, check: locks },
@@ -419,11 +421,45 @@ fn attributes(room: &Room<'_>) {
     assert_eq!(store.xattr(&name, "user.thalweg").unwrap(), Some(b"\0value".to_vec()));
 }
 
-fn no_attributes(room: &Room<'_>) {
+fn modes(room: &Room<'_>) {
+    let (store, name, folder) = (room.store, room.name("object"), room.name("folder"));
+    room.put("object", OpenWrite::New, b"bytes");
+    store.make_one_folder(&folder, 0o750).unwrap();
+    let about = store.attributes(&folder).unwrap();
+    // What the process withholds is taken off.
+    assert_eq!((about.kind, about.length, about.mode & !0o750, about.mode & 0o700), (Kind::Folder, 0, 0, 0o700));
+    let (read, written) = (UNIX_EPOCH + Duration::new(1_000_000_000, 123_000_000), UNIX_EPOCH + Duration::from_secs(7));
+    let change = Change { mode: Some(0o640), atime: Some(read), mtime: Some(written), ..Change::default() };
+    store.set_attributes(&name, &change).unwrap();
+    let about = store.attributes(&name).unwrap();
+    assert_eq!((about.kind, about.length, about.mode, about.links), (Kind::File, 5, 0o640, 1));
+    assert_eq!((about.atime, about.mtime), (read, written));
+    assert_eq!(about.identity, store.stat(&name).unwrap().identity);
+    store.set_attributes(&name, &Change { uid: Some(about.uid), gid: Some(about.gid), ..Change::default() }).unwrap();
+    store.set_attributes(&name, &Change { mtime: Some(read), ..Change::default() }).unwrap();
+    let again = store.attributes(&name).unwrap();
+    assert_eq!((again.mode, again.uid, again.gid, again.atime, again.mtime), (0o640, about.uid, about.gid, read, read));
+    store.set_attributes(&folder, &Change { mode: Some(0o711), ..Change::default() }).unwrap();
+    assert_eq!(store.attributes(&folder).unwrap().mode, 0o711);
+    let moved = room.name("moved");
+    if store.capability().rename != Rename::None {
+        store.rename(&name, &moved).unwrap();
+        assert_eq!(store.attributes(&moved).unwrap().mode, 0o640, "a rename takes them along");
+    }
+    fails(store.attributes(&room.name("nothing")), ErrorKind::NotFound, "nothing");
+    fails(store.set_attributes(&room.name("nothing"), &change), ErrorKind::NotFound, "nothing");
+}
+
+fn no_modes(room: &Room<'_>) {
     let name = room.name("object");
     room.put("object", OpenWrite::New, b"bytes");
     fails(room.store.attributes(&name), ErrorKind::Unsupported, &name);
     fails(room.store.set_attributes(&name, &Change::default()), ErrorKind::Unsupported, &name);
+}
+
+fn no_links(room: &Room<'_>) {
+    let name = room.name("object");
+    room.put("object", OpenWrite::New, b"bytes");
     fails(room.store.make_link("object", &room.name("link")), ErrorKind::Unsupported, "link");
     fails(room.store.xattr(&name, "user.thalweg"), ErrorKind::Unsupported, &name);
 }

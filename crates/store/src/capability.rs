@@ -78,6 +78,8 @@ pub struct Capability {
     pub list: ListConsistency,
     /// Modes, owners, times, symbolic links and extended attributes are kept: see [`attributes`](crate::attributes).
     pub attributes: bool,
+    /// Modes, owners and times (to the millisecond) are kept, where [`attributes`](Capability::attributes) is set or not.
+    pub modes: bool,
     /// Largest object, in bytes.
     pub largest_object: u64,
 }
@@ -97,6 +99,7 @@ impl Capability {
         exclusive: false,
         list: ListConsistency::Eventual,
         attributes: false,
+        modes: false,
         largest_object: u64::MAX,
     };
 }

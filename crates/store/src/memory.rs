@@ -169,6 +169,7 @@ impl Store for Memory {
             exclusive: true,
             list: ListConsistency::Strong,
             attributes: false,
+            modes: false,
             largest_object: u64::MAX,
         }
     }

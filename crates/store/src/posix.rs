@@ -94,6 +94,7 @@ impl Store for Posix {
             exclusive: true,
             list: ListConsistency::Strong,
             attributes: true,
+            modes: true,
             largest_object: i64::MAX as u64,
         }
     }

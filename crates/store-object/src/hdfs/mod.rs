@@ -14,6 +14,8 @@
 //! | rename   | atomic, folders too, never into a folder that is there |
 //! | identity | the time of the last change and the length: enough for objects that are replaced, none for those just renamed |
 //! | a close  | waits until enough data nodes report the last block: 35 ms with two or more, 420 ms with one; without WebHDFS until readers see it |
+//! | modes, owners, times | kept by the name node, times to the millisecond; owners are names there and numbers here, as this machine's user table translates: names it lacks are `nobody`, numbers it lacks are refused. New objects and folders get what the process does not withhold (umask) |
+//! | one folder | is asked for and then made: of two processes that make the same at once, both succeed |
 //! | wrong names | those with `:` or empty parts are refused by the name node |
 //!
 //! | parameter | meaning | default |
@@ -26,6 +28,7 @@
 //! | `settle` | seconds that [`Store::settle`] may take | 60 |
 
 mod error;
+mod owners;
 mod read;
 mod site;
 mod web;
@@ -34,14 +37,15 @@ mod write;
 use crate::parameters::Parameters;
 use crate::runtime::{run, runtime};
 use error::Failure;
+use hdfs_native::client::FileStatus;
 use hdfs_native::{Client, ClientBuilder, HdfsError, WriteOptions};
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_store::{
-    Capability, Durability, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible, WriteObject, name,
-    unsupported,
+    Attributes, Capability, Change, Durability, Kind, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store,
+    Visible, WriteObject, name, unsupported,
 };
 use thalweg_types::{Error, ErrorKind, Result};
 use web::Web;
@@ -182,6 +186,13 @@ impl Shared {
     }
 }
 
+/// Changes with the bytes, as no writer extends what is closed.
+fn identity(about: &FileStatus) -> u64 {
+    let mut identity = DefaultHasher::new();
+    (about.modification_time, about.length, about.blocksize).hash(&mut identity);
+    identity.finish()
+}
+
 impl Store for Hdfs {
     fn describe(&self) -> String {
         self.shared.address.clone()
@@ -195,6 +206,7 @@ impl Store for Hdfs {
             visible: if self.shared.web.is_some() { Visible::AtSync } else { Visible::AtClose },
             exclusive: true,
             list: ListConsistency::Strong,
+            modes: true,
             largest_object: LARGEST,
             ..Capability::NONE
         }
@@ -210,6 +222,7 @@ impl Store for Hdfs {
             return Err(shared.wrong(ErrorKind::InvalidArgument, "open for writing: it is a folder", &path));
         }
         let mut options = WriteOptions::default().overwrite(how == OpenWrite::Replace).create_parent(false);
+        options.permission = 0o666 & !owners::withheld();
         options.replication = shared.replication;
         options.block_size = shared.block;
         match shared.ask("make", &path, shared.client.create(&path, &options)) {
@@ -234,10 +247,68 @@ impl Store for Hdfs {
     fn stat(&self, name: &str) -> Result<Stat> {
         let path = self.shared.path(name, "stat")?;
         let about = self.shared.ask("stat", &path, self.shared.client.get_file_info(&path))?;
-        let mut identity = DefaultHasher::new();
-        (about.modification_time, about.length, about.blocksize).hash(&mut identity);
         let length = if about.isdir { 0 } else { about.length as u64 };
-        Ok(Stat { length, is_folder: about.isdir, identity: identity.finish() })
+        Ok(Stat { length, is_folder: about.isdir, identity: identity(&about) })
+    }
+
+    fn attributes(&self, name: &str) -> Result<Attributes> {
+        let path = self.shared.path(name, "tell attributes")?;
+        let about = self.shared.ask("tell attributes", &path, self.shared.client.get_file_info(&path))?;
+        let time = |since: u64| UNIX_EPOCH + Duration::from_millis(since);
+        let (atime, mtime) = (time(about.access_time), time(about.modification_time));
+        Ok(Attributes {
+            kind: if about.isdir { Kind::Folder } else { Kind::File },
+            length: if about.isdir { 0 } else { about.length as u64 },
+            mode: u32::from(about.permission) & 0o7777,
+            uid: owners::user(&about.owner),
+            gid: owners::group(&about.group),
+            atime,
+            mtime,
+            // The name node does not tell it.
+            ctime: mtime,
+            links: 1,
+            identity: identity(&about),
+        })
+    }
+
+    fn set_attributes(&self, name: &str, change: &Change) -> Result<()> {
+        const WHAT: &str = "change attributes";
+        let (shared, client) = (&self.shared, &self.shared.client);
+        let path = shared.path(name, WHAT)?;
+        let refused = |e: Error| e.in_object(shared.shown(&path));
+        let user = change.uid.map(owners::name_of_user).transpose().map_err(refused)?;
+        let group = change.gid.map(owners::name_of_group).transpose().map_err(refused)?;
+        let about = shared.ask(WHAT, &path, client.get_file_info(&path))?;
+        // Who owns it already is not told so again: only the cluster's own user may give objects away.
+        let user = user.filter(|user| *user != about.owner);
+        let group = group.filter(|group| *group != about.group);
+        if user.is_some() || group.is_some() {
+            shared.ask(WHAT, &path, client.set_owner(&path, user.as_deref(), group.as_deref()))?;
+        }
+        if let Some(mode) = change.mode {
+            shared.ask(WHAT, &path, client.set_permission(&path, mode & 0o7777))?;
+        }
+        if change.atime.is_some() || change.mtime.is_some() {
+            // All ones leave a time as it is.
+            let since = |time: Option<SystemTime>| {
+                let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+                time.map_or(u64::MAX, |time| since(time) as u64)
+            };
+            shared.ask(WHAT, &path, client.set_times(&path, since(change.mtime), since(change.atime)))?;
+        }
+        Ok(())
+    }
+
+    /// What is there is looked for first, as the name node answers that it has made a folder which was there.
+    fn make_one_folder(&self, name: &str, mode: u32) -> Result<()> {
+        const WHAT: &str = "make folder";
+        let shared = &self.shared;
+        let path = shared.path(name, WHAT)?;
+        if shared.is_folder(&path)?.is_some() {
+            return Err(shared.wrong(ErrorKind::AlreadyExists, WHAT, &path));
+        }
+        let mode = mode & 0o7777 & !owners::withheld();
+        shared.ask(WHAT, &path, shared.client.mkdirs(&path, mode, false))
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
@@ -290,7 +361,8 @@ impl Store for Hdfs {
 
     fn make_folder(&self, name: &str) -> Result<()> {
         let path = self.shared.path(name, "make folder")?;
-        let made = self.shared.ask("make folder", &path, self.shared.client.mkdirs(&path, 0o755, true));
+        let made =
+            self.shared.ask("make folder", &path, self.shared.client.mkdirs(&path, 0o777 & !owners::withheld(), true));
         match made {
             Err(e) if matches!(self.shared.is_folder(&path), Ok(Some(false))) => {
                 Err(self.shared.wrong(ErrorKind::AlreadyExists, "make folder: it is an object", &path).caused_by(e))
