@@ -7,6 +7,8 @@ use thalweg_layout::{Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Stat
 use thalweg_store::{Capability, Rename, Store, Visible};
 use thalweg_types::{ErrorKind, Result};
 
+pub mod model;
+
 /// Checks every promise, in a folder `conformance`, which is removed at the end.
 ///
 /// # Panics

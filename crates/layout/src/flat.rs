@@ -8,13 +8,14 @@
 //! | writers  | all the same, as on `direct` |
 //! | rename of a folder | the last parts of names inside stay, so nothing moves: one rename per store. A note of it is left on the first store before; whoever opens the mount after a crash finishes it |
 //! | rename of a file | onto a name of the same store: that store's. Else the bytes are copied under a name of their own, made durable, renamed into place at once, then the old name is removed: a crash leaves the old name, or both. A program that has the file open goes on with the old bytes |
+//! | symbolic links | lie where their own name says; those whose end lies on another store are followed here, at the cost of looking at each part of a name that is not found, and of a name that is opened to be made |
 //! | second names | on the same store only (`EXDEV` otherwise) |
 //! | a lost store | each store holds a stamp with its number, their count and the mount's own number: a store that is exchanged, missing or empty is an error naming it, never an absent file |
 //!
 //! The stamp and the note are described in `docs/format/flat.md`.
 
 use crate::wire::{self, Cursor};
-use crate::{Attributes, Change, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno};
+use crate::{Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::io::IoSlice;
@@ -32,6 +33,8 @@ const NOTE_MAGIC: &[u8; 8] = b"THWFNOTE";
 const VERSION: u32 = 1;
 /// Longest note that is believed.
 const LONGEST_NOTE: u64 = 64 << 10;
+/// Links followed before they are taken for a circle.
+const MOST_LINKS: usize = 40;
 /// Bytes copied at a time where a file moves to another store.
 const COPY: usize = 4 << 20;
 
@@ -244,9 +247,73 @@ impl Flat {
         self.found(store, call(store))
     }
 
-    /// What a folder that all stores have keeps on the first of them; anything else where its name says.
+    /// Whether a name leads to a folder.
     fn is_folder(&self, path: &str) -> Result<bool> {
         Ok(self.on(path, |s| s.stat(path))?.is_folder)
+    }
+
+    /// What is kept of a folder is kept on all stores: a rename may make another of them the one that is asked.
+    fn on_others_of_folder(&self, path: &str, call: impl Fn(&dyn Store) -> Result<()>) -> Result<()> {
+        if self.stores.len() == 1 || self.kind(path)? != Kind::Folder {
+            return Ok(());
+        }
+        let first = pick(path, self.stores.len());
+        let others = self.stores.iter().enumerate().filter(|(n, _)| *n != first);
+        others.map(|(_, store)| call(&**store)).collect()
+    }
+
+    /// What a name itself stands for.
+    fn kind(&self, path: &str) -> Result<Kind> {
+        match self.at(path).capability().attributes {
+            true => Ok(self.on(path, |s| s.attributes(path))?.kind),
+            false => Ok(if self.is_folder(path)? { Kind::Folder } else { Kind::File }),
+        }
+    }
+
+    /// Where a name leads when the links on the way to it are followed, each on the store that its own name picks, and with
+    /// `last` the link that it is itself. `None` where there is no link, or one that leads out of the mount.
+    fn led(&self, path: &str, last: bool) -> Result<Option<String>> {
+        if self.stores.len() == 1 || !self.stores[0].capability().attributes {
+            return Ok(None);
+        }
+        let plain = name::relative(path)?;
+        let mut to_come: Vec<String> = plain.split('/').rev().map(str::to_string).collect();
+        let (mut so_far, mut links): (Vec<String>, usize) = (Vec::new(), 0);
+        while let Some(part) = to_come.pop() {
+            match part.as_str() {
+                "" | "." => continue,
+                ".." if so_far.pop().is_none() => return Ok(None),
+                ".." => continue,
+                _ => so_far.push(part),
+            }
+            let so_far_name = so_far.join("/");
+            let store = self.at(&so_far_name);
+            if (to_come.is_empty() && !last) || !store.attributes(&so_far_name).is_ok_and(|a| a.kind == Kind::Link) {
+                continue;
+            }
+            links += 1;
+            let target = store.read_link(&so_far_name)?;
+            if links > MOST_LINKS {
+                return Err(errno::failure(Errno::LOOP, "follow links", path));
+            }
+            if target.starts_with('/') {
+                return Ok(None);
+            }
+            so_far.pop();
+            to_come.extend(target.split('/').rev().map(str::to_string));
+        }
+        Ok((links > 0).then(|| so_far.join("/")))
+    }
+
+    /// Calls with a name; where it is not there, once more with what links lead to that lie on other stores.
+    fn through_links<T>(&self, path: &str, last: bool, call: impl Fn(&str) -> Result<T>) -> Result<T> {
+        match call(path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => match self.led(path, last)? {
+                Some(end) => call(&end),
+                None => Err(e),
+            },
+            outcome => outcome,
+        }
     }
 
     fn rename_folder(&self, from: &str, to: &str) -> Result<()> {
@@ -257,14 +324,14 @@ impl Flat {
         if to.starts_with(&format!("{from}/")) {
             return Err(errno::failure(Errno::INVAL, "rename a folder into itself", from));
         }
-        match self.on(to, |s| s.stat(to)) {
-            Ok(there) if !there.is_folder => {
+        match self.kind(to) {
+            Ok(Kind::File | Kind::Link) => {
                 return Err(errno::failure(Errno::NOTDIR, "rename a folder over a file", to));
             }
-            Ok(_) if !self.list(to)?.is_empty() => {
+            Ok(Kind::Folder) if !self.list(to)?.is_empty() => {
                 return Err(errno::failure(Errno::NOTEMPTY, "rename over a folder", to));
             }
-            Ok(_) => {}
+            Ok(Kind::Folder) => {}
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
@@ -336,6 +403,46 @@ impl Flat {
         }
     }
 
+    fn rename_plainly(&self, from: &str, to: &str) -> Result<()> {
+        if self.kind(from)? == Kind::Folder {
+            return self.rename_folder(from, to);
+        }
+        if pick(from, self.stores.len()) == pick(to, self.stores.len()) {
+            return self.on(from, |s| s.rename(from, to));
+        }
+        if self.kind(to).is_ok_and(|kind| kind == Kind::Folder) {
+            return Err(errno::failure(Errno::ISDIR, "rename a file over a folder", to));
+        }
+        self.move_file(from, to)
+    }
+
+    fn remove_plainly(&self, path: &str) -> Result<()> {
+        if self.kind(path)? != Kind::Folder {
+            return self.on(path, |s| s.remove(path));
+        }
+        if !self.list(path)?.is_empty() {
+            return Err(errno::failure(Errno::NOTEMPTY, "remove a folder that is not empty", path));
+        }
+        // The store that the folder's own name picks comes last: it decides whether the name is taken.
+        let last = pick(path, self.stores.len());
+        let order = (0..self.stores.len()).filter(|n| *n != last).chain([last]);
+        let mut gone = Vec::new();
+        for number in order {
+            match self.stores[number].remove(path) {
+                Ok(()) => gone.push(number),
+                Err(e) if e.kind() == ErrorKind::NotFound && number != last => {}
+                Err(e) => {
+                    // Somebody made a file there meanwhile: the folder is put back where it is gone.
+                    for number in gone {
+                        let _ = self.stores[number].make_folder(path);
+                    }
+                    return Err(e);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Moves a file to the store that its new name picks.
     fn move_file(&self, from: &str, to: &str) -> Result<()> {
         let (old, new) = (self.at(from), self.at(to));
@@ -357,7 +464,7 @@ impl Flat {
     fn copy(&self, old: &dyn Store, from: &str, new: &dyn Store, to: &str) -> Result<()> {
         if old.capability().attributes && new.capability().attributes {
             let kept = old.attributes(from)?;
-            if kept.kind == crate::Kind::Link {
+            if kept.kind == Kind::Link {
                 return new.make_link(&old.read_link(from)?, to);
             }
         }
@@ -434,82 +541,56 @@ impl Layout for Flat {
     }
 
     fn open_write(&self, path: &str, how: OpenWrite, _writer: WriterId) -> Result<Box<dyn WriteObject>> {
-        self.on(path, |s| s.open_write(path, how))
+        let open = |path: &str| self.on(path, |s| s.open_write(path, how));
+        match how {
+            // The system would make what a link leads to on the link's own store.
+            OpenWrite::Any | OpenWrite::Replace => match self.led(path, true)? {
+                Some(end) => open(&end),
+                None => open(path),
+            },
+            OpenWrite::Existing => self.through_links(path, true, open),
+            OpenWrite::New => self.through_links(path, false, open),
+        }
     }
 
     fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
-        self.on(path, |s| s.open_read(path))
+        self.through_links(path, true, |path| self.on(path, |s| s.open_read(path)))
     }
 
     fn stat(&self, path: &str) -> Result<Stat> {
-        self.on(path, |s| s.stat(path))
+        self.through_links(path, true, |path| self.on(path, |s| s.stat(path)))
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
         reserved(folder)?;
-        let mut all = BTreeSet::new();
-        for store in &self.stores {
-            all.extend(self.found(&**store, store.list(folder))?.into_iter().filter(|name| !hidden(name)));
-        }
-        Ok(all.into_iter().collect())
+        self.through_links(folder, true, |folder| {
+            let mut all = BTreeSet::new();
+            for store in &self.stores {
+                all.extend(self.found(&**store, store.list(folder))?.into_iter().filter(|name| !hidden(name)));
+            }
+            Ok(all.into_iter().collect())
+        })
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         reserved(from)?;
         reserved(to)?;
         let (from, to) = (&*name::relative(from)?, &*name::relative(to)?);
-        let here = pick(from, self.stores.len());
-        let links = self.stores[here].capability().attributes;
-        let is_folder = if links {
-            self.on(from, |s| s.attributes(from))?.kind == crate::Kind::Folder
-        } else {
-            self.is_folder(from)?
-        };
-        if is_folder {
-            return self.rename_folder(from, to);
+        match self.rename_plainly(from, to) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let (old, new) = (self.led(from, false)?, self.led(to, false)?);
+                match old.is_some() || new.is_some() {
+                    true => self.rename_plainly(old.as_deref().unwrap_or(from), new.as_deref().unwrap_or(to)),
+                    false => Err(e),
+                }
+            }
+            outcome => outcome,
         }
-        if here == pick(to, self.stores.len()) {
-            return self.on(from, |s| s.rename(from, to));
-        }
-        if let Ok(there) = self.on(to, |s| s.stat(to))
-            && there.is_folder
-        {
-            return Err(errno::failure(Errno::ISDIR, "rename a file over a folder", to));
-        }
-        self.move_file(from, to)
     }
 
     fn remove(&self, path: &str) -> Result<()> {
         reserved(path)?;
-        let store = self.at(path);
-        let is_folder = match store.capability().attributes {
-            true => self.on(path, |s| s.attributes(path))?.kind == crate::Kind::Folder,
-            false => self.is_folder(path)?,
-        };
-        if !is_folder {
-            return self.on(path, |s| s.remove(path));
-        }
-        if !self.list(path)?.is_empty() {
-            return Err(errno::failure(Errno::NOTEMPTY, "remove a folder that is not empty", path));
-        }
-        // The store that the folder's own name picks comes last: it decides whether the name is taken.
-        let last = pick(path, self.stores.len());
-        let order = (0..self.stores.len()).filter(|n| *n != last).chain([last]);
-        let mut gone = Vec::new();
-        for number in order {
-            match self.stores[number].remove(path) {
-                Ok(()) => gone.push(number),
-                Err(e) if e.kind() == ErrorKind::NotFound && number != last => {}
-                Err(e) => {
-                    // Somebody made a file there meanwhile: the folder is put back where it is gone.
-                    for number in gone {
-                        let _ = self.stores[number].make_folder(path);
-                    }
-                    return Err(e);
-                }
-            }
-        }
-        Ok(())
+        self.through_links(path, false, |path| self.remove_plainly(path))
     }
 
     fn make_folder(&self, path: &str) -> Result<()> {
@@ -535,15 +616,17 @@ impl Layout for Flat {
     }
 
     fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
-        self.on(path, |s| s.make_one_folder(path, mode))?;
-        let first = pick(path, self.stores.len());
-        for (_, store) in self.stores.iter().enumerate().filter(|(n, _)| *n != first) {
-            match self.found(&**store, store.make_one_folder(path, mode)) {
-                Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
-                _ => {}
+        self.through_links(path, false, |path| {
+            self.on(path, |s| s.make_one_folder(path, mode))?;
+            let first = pick(path, self.stores.len());
+            for (_, store) in self.stores.iter().enumerate().filter(|(n, _)| *n != first) {
+                match self.found(&**store, store.make_one_folder(path, mode)) {
+                    Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+                    _ => {}
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn sync_folder(&self, folder: &str) -> Result<()> {
@@ -553,42 +636,40 @@ impl Layout for Flat {
 
     /// Of a folder: what the store keeps that its name picks, changed at the latest of all.
     fn attributes(&self, path: &str) -> Result<Attributes> {
-        let mut kept = self.on(path, |s| s.attributes(path))?;
-        if kept.kind == crate::Kind::Folder {
-            for store in &self.stores {
-                let other = self.found(&**store, store.attributes(path))?;
-                kept.mtime = kept.mtime.max(other.mtime);
-                kept.ctime = kept.ctime.max(other.ctime);
-                kept.atime = kept.atime.max(other.atime);
-                kept.links = kept.links.max(other.links);
+        self.through_links(path, false, |path| {
+            let mut kept = self.on(path, |s| s.attributes(path))?;
+            if kept.kind == Kind::Folder {
+                for store in &self.stores {
+                    let other = self.found(&**store, store.attributes(path))?;
+                    kept.mtime = kept.mtime.max(other.mtime);
+                    kept.ctime = kept.ctime.max(other.ctime);
+                    kept.atime = kept.atime.max(other.atime);
+                    kept.links = kept.links.max(other.links);
+                }
             }
-        }
-        Ok(kept)
+            Ok(kept)
+        })
     }
 
     fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
-        self.on(path, |s| s.set_attributes(path, change))?;
-        let first = pick(path, self.stores.len());
-        if self.stores.len() > 1 && self.on(path, |s| s.attributes(path))?.kind == crate::Kind::Folder {
-            for (_, store) in self.stores.iter().enumerate().filter(|(n, _)| *n != first) {
-                self.found(&**store, store.set_attributes(path, change))?;
-            }
-        }
-        Ok(())
+        self.through_links(path, false, |path| {
+            self.on(path, |s| s.set_attributes(path, change))?;
+            self.on_others_of_folder(path, |s| self.found(s, s.set_attributes(path, change)))
+        })
     }
 
     fn truncate(&self, path: &str, length: u64) -> Result<()> {
-        let object = self.on(path, |s| s.open_write(path, OpenWrite::Existing))?;
+        let object = self.open_write(path, OpenWrite::Existing, WriterId(0))?;
         object.truncate(length)?;
         object.close()
     }
 
     fn make_link(&self, target: &str, path: &str) -> Result<()> {
-        self.on(path, |s| s.make_link(target, path))
+        self.through_links(path, false, |path| self.on(path, |s| s.make_link(target, path)))
     }
 
     fn read_link(&self, path: &str) -> Result<String> {
-        self.on(path, |s| s.read_link(path))
+        self.through_links(path, false, |path| self.on(path, |s| s.read_link(path)))
     }
 
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
@@ -600,19 +681,28 @@ impl Layout for Flat {
     }
 
     fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
-        self.on(path, |s| s.xattr(path, key))
+        self.through_links(path, false, |path| self.on(path, |s| s.xattr(path, key)))
     }
 
     fn xattr_set(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
-        self.on(path, |s| s.set_xattr(path, key, value, how))
+        self.through_links(path, false, |path| {
+            self.on(path, |s| s.set_xattr(path, key, value, how))?;
+            self.on_others_of_folder(path, |s| s.set_xattr(path, key, value, SetXattr::Any))
+        })
     }
 
     fn xattr_list(&self, path: &str) -> Result<Vec<String>> {
-        self.on(path, |s| s.list_xattrs(path))
+        self.through_links(path, false, |path| self.on(path, |s| s.list_xattrs(path)))
     }
 
     fn xattr_remove(&self, path: &str, key: &str) -> Result<()> {
-        self.on(path, |s| s.remove_xattr(path, key))
+        self.through_links(path, false, |path| {
+            self.on(path, |s| s.remove_xattr(path, key))?;
+            self.on_others_of_folder(path, |s| match s.remove_xattr(path, key) {
+                Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+                _ => Ok(()),
+            })
+        })
     }
 
     /// That of all stores together.
@@ -632,6 +722,8 @@ impl Layout for Flat {
 
     fn plain_file(&self, path: &str) -> Option<PathBuf> {
         reserved(path).ok()?;
+        let end = self.led(path, true).ok()?;
+        let path = end.as_deref().unwrap_or(path);
         self.at(path).plain_file(path)
     }
 

@@ -501,8 +501,8 @@ impl File {
         let store = self.place.first();
         sync_closed(&**store, &format!("{}/stamp", self.place.folder()))?;
         match sync_closed(&**store, path) {
-            // Renamed or removed since it was opened.
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            // Renamed or removed since it was opened; a folder may have taken the name.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => {}
             outcome => outcome?,
         }
         sync_down_to(&**store, &self.place.marks())?;

@@ -64,6 +64,8 @@ pub mod tools;
 const OF_FOLDER: &str = ".thalweg.folder";
 /// How long a name without bytes is waited for: another process is making it.
 const PATIENCE: Duration = Duration::from_millis(2000);
+/// Between two looks while it is waited for.
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 /// Links followed before one is taken for a circle.
 const MOST_LINKS: usize = 40;
 
@@ -154,11 +156,12 @@ impl Container {
 
     /// What stands under a name. A name without bytes is waited for: somebody is making it.
     fn found(&self, path: &str) -> Result<Found> {
-        let started = std::time::Instant::now();
+        let (started, mut pause) = (std::time::Instant::now(), Duration::from_millis(1));
         loop {
             let bytes = self.first().read_all(path)?;
             if bytes.is_empty() && started.elapsed() < PATIENCE {
-                std::thread::sleep(Duration::from_millis(2));
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(LONGEST_PAUSE);
                 continue;
             }
             if bytes.is_empty() {
@@ -255,13 +258,48 @@ impl Container {
         Ok(stamp)
     }
 
+    /// What the link of this name holds; `None` where it is no link.
+    fn link_at(&self, path: &str) -> Result<Option<String>> {
+        let none = |e: &Error| matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument);
+        if self.first().capability().attributes {
+            return match self.first().attributes(path) {
+                Ok(about) if about.kind == Kind::Link => self.first().read_link(path).map(Some),
+                Err(e) if !none(&e) => Err(e),
+                _ => Ok(None),
+            };
+        }
+        match self.found(path) {
+            Ok(Found::Link(target)) => Ok(Some(target)),
+            Err(e) if !none(&e) => Err(e),
+            _ => Ok(None),
+        }
+    }
+
+    /// Where links lead: to a file, a folder or a name that is free.
+    fn end_of_links(&self, path: &str) -> Result<String> {
+        let mut path = path.to_string();
+        for _ in 0..MOST_LINKS {
+            match self.link_at(&path)? {
+                Some(target) => path = beside(&path, &target)?,
+                None => return Ok(path),
+            }
+        }
+        Err(errno::failure(Errno::LOOP, "follow links", &path))
+    }
+
     fn open_or_make(&self, path: &str, how: OpenWrite) -> Result<(Arc<File>, bool)> {
+        let mut path = path.to_string();
         // Another may remove it between a look and the next.
         for _ in 0..100 {
+            let path = &mut path;
             match self.look(path) {
                 Ok(_) if how == OpenWrite::New => return Err(errno::failure(Errno::EXIST, "make", path)),
                 Ok(file) => return Ok((file, false)),
                 Err(e) if how == OpenWrite::Existing => return Err(e),
+                // A link is a name that is taken, wherever it leads.
+                Err(e) if how == OpenWrite::New && e.kind() != ErrorKind::NotFound && self.link_at(path)?.is_some() => {
+                    return Err(errno::failure(Errno::EXIST, "make", path));
+                }
                 Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Torn) => {
                     let torn = e.kind() == ErrorKind::Torn && self.first().stat(path).is_ok_and(|s| s.length == 0);
                     if e.kind() == ErrorKind::Torn && !torn {
@@ -273,7 +311,10 @@ impl Container {
                             file.look()?;
                             return Ok((file, true));
                         }
-                        Err(e) if e.kind() == ErrorKind::AlreadyExists && how != OpenWrite::New => {}
+                        // Perhaps a link that leads to a name that is free.
+                        Err(e) if e.kind() == ErrorKind::AlreadyExists && how != OpenWrite::New => {
+                            *path = self.end_of_links(path)?;
+                        }
                         Err(e) => return Err(e),
                     }
                 }
@@ -283,10 +324,13 @@ impl Container {
         Err(Error::new(ErrorKind::Io, "cannot open: the file is made and removed all the time").in_object(path))
     }
 
-    /// The container that loses a name, where that is its last one.
+    /// The container that loses a name, where that is its last one. A link is no name of what it leads to.
     fn last_name(&self, path: &str) -> Option<Stamp> {
+        if self.first().capability().attributes {
+            self.first().attributes(path).ok().filter(|a| a.kind == Kind::File && a.links <= 1)?;
+        }
         match self.found(path) {
-            Ok(Found::File(stamp)) if self.names(path) <= 1 => Some(stamp),
+            Ok(Found::File(stamp)) => Some(stamp),
             _ => None,
         }
     }
@@ -358,6 +402,14 @@ impl Container {
         }
     }
 
+    /// Whether the first store itself keeps mode, owner and times of a name: folders and links, where it keeps those.
+    fn stores_modes(&self, path: &str) -> Result<bool> {
+        if !self.first().capability().modes {
+            return Ok(false);
+        }
+        Ok(self.first().attributes(&self.inside(path, "look at")?)?.kind != Kind::File)
+    }
+
     /// Whether the first store itself keeps what is asked about a name: folders and links, where it keeps attributes.
     fn stores_own(&self, path: &str) -> Result<bool> {
         if !self.first().capability().attributes {
@@ -424,6 +476,11 @@ impl Layout for Container {
         }
         let file = match self.look(&path) {
             Err(e) if e.kind() == ErrorKind::Torn && about.length == 0 => return Ok(about),
+            // A link to a folder, on a store that knows no links.
+            Err(e) if e.kind() == ErrorKind::InvalidArgument && !self.first().capability().attributes => {
+                let end = self.first().stat(&self.end_of_links(&path)?)?;
+                return if end.is_folder { Ok(end) } else { Err(e) };
+            }
             file => file?,
         };
         let length = file.length().map_err(|e| e.in_object(path))?;
@@ -441,7 +498,10 @@ impl Layout for Container {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let (from, to) = (self.inside(from, "rename")?, self.inside(to, "rename to")?);
         // A link of the store's own may lead nowhere.
-        if from != to && self.stores_own(&from)? {
+        if self.stores_own(&from)? {
+            if from == to {
+                return Ok(());
+            }
             let lost = self.last_name(&to);
             self.first().rename(&from, &to)?;
             lost.into_iter().for_each(|stamp| self.give_up(stamp));
@@ -452,14 +512,14 @@ impl Layout for Container {
             return Ok(());
         }
         if about.is_folder {
+            if !self.first().capability().rename_folder {
+                return Err(thalweg_store::unsupported(&self.first().describe(), "rename a folder", &from));
+            }
             // An empty folder gives way, also one of which only attributes are kept.
             if self.first().list(&to).is_ok_and(|names| names == [OF_FOLDER]) {
                 remove_if_there(&**self.first(), &of_folder(&to))?;
             }
-            return match self.first().capability().rename_folder {
-                true => self.first().rename(&from, &to),
-                false => Err(thalweg_store::unsupported(&self.first().describe(), "rename a folder", &from)),
-            };
+            return self.first().rename(&from, &to);
         }
         let lost = self.last_name(&to);
         match self.first().capability().rename {
@@ -502,7 +562,7 @@ impl Layout for Container {
     fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
         let path = self.inside(path, "make folder")?;
         self.first().make_one_folder(&path, mode)?;
-        if !self.first().capability().attributes {
+        if !self.first().capability().modes {
             let mut kept = self.kept_of_folder(&path)?;
             kept.change(
                 &Change { mode: Some(mode), mtime: Some(attributes::time(now() as i64)), ..Change::default() },
@@ -514,7 +574,7 @@ impl Layout for Container {
     }
 
     fn attributes(&self, path: &str) -> Result<Attributes> {
-        if self.stores_own(path)? {
+        if self.stores_modes(path)? {
             return self.first().attributes(&self.inside(path, "look at")?);
         }
         let inside = self.inside(path, "look at")?;
@@ -555,7 +615,7 @@ impl Layout for Container {
     }
 
     fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
-        match self.stores_own(path)? {
+        match self.stores_modes(path)? {
             true => self.first().set_attributes(&self.inside(path, "change")?, change),
             false => self.change(path, "change", |kept| {
                 kept.change(change, now());

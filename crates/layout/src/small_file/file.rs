@@ -24,6 +24,8 @@ struct State {
     bytes: Bytes,
     /// Differs from what is recorded.
     dirty: bool,
+    /// When it was written last.
+    written: SystemTime,
 }
 
 enum Bytes {
@@ -43,7 +45,7 @@ impl Node {
         Node {
             place: Mutex::new((folder, name.to_string())),
             linked: AtomicBool::new(true),
-            state: Mutex::new(State { bytes, dirty: made }),
+            state: Mutex::new(State { bytes, dirty: made, written: SystemTime::now() }),
         }
     }
 
@@ -171,7 +173,7 @@ impl Node {
         let mut state = self.state();
         self.load(&mut state, true)?;
         self.grow_out(&mut state, end)?;
-        state.dirty = true;
+        (state.dirty, state.written) = (true, SystemTime::now());
         match &mut state.bytes {
             Bytes::Memory(bytes) => {
                 let (mut at, end) = (offset as usize, end as usize);
@@ -218,21 +220,18 @@ impl Node {
         let object = store.open_write(&format!("{}{}", hidden(&inner.path), log::own_name(number)), OpenWrite::New)?;
         object.write_at(0, &[IoSlice::new(bytes)])?;
         if self.is_linked() {
-            let change = self.change(&inner, Content::Own { number }, true);
+            let change = self.change(&inner, Content::Own { number }, SystemTime::now());
             folder.record(&mut inner, vec![change], &[])?;
         }
         state.bytes = Bytes::Own(object);
         Ok(())
     }
 
-    /// - `written`: bytes changed, so the times do.
-    fn change(&self, inner: &super::folder::Inner, content: Content, written: bool) -> Change {
+    /// - `written`: when.
+    fn change(&self, inner: &super::folder::Inner, content: Content, written: SystemTime) -> Change {
         let name = self.name();
-        let now = SystemTime::now();
-        let mut kept = inner.names.get(&name).and_then(|entry| entry.kept).unwrap_or_else(|| first_kept(now));
-        if written {
-            (kept.mtime, kept.ctime) = (now, now);
-        }
+        let mut kept = inner.names.get(&name).and_then(|entry| entry.kept).unwrap_or_else(|| first_kept(written));
+        (kept.mtime, kept.ctime) = (written, written);
         Change { name, stamp: None, content: Some(content), kept: Some(kept) }
     }
 
@@ -247,7 +246,7 @@ impl Node {
         }
         self.load(&mut state, true)?;
         self.grow_out(&mut state, length)?;
-        state.dirty = true;
+        (state.dirty, state.written) = (true, SystemTime::now());
         match &mut state.bytes {
             Bytes::Memory(bytes) => {
                 bytes.resize(length as usize, 0);
@@ -266,12 +265,18 @@ impl Node {
                 let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
                 let to = usize::try_from(offset.saturating_add(length)).unwrap_or(usize::MAX).min(bytes.len());
                 bytes[from..to].fill(0);
-                state.dirty = true;
+                (state.dirty, state.written) = (true, SystemTime::now());
                 Ok(())
             }
             Bytes::Own(object) => object.punch(offset, length),
             _ => Ok(()),
         }
+    }
+
+    /// When it was written last, where that is not recorded yet.
+    pub fn written(&self) -> Option<SystemTime> {
+        let state = self.state();
+        state.dirty.then_some(state.written)
     }
 
     /// Records what is not recorded yet; other processes see it, where the store shows bytes at once.
@@ -287,11 +292,11 @@ impl Node {
             match &state.bytes {
                 Bytes::Memory(bytes) if self.is_linked() => {
                     let content = Content::Here { length: bytes.len() as u32, crc: crc32c(bytes) };
-                    let change = self.change(&inner, content, true);
+                    let change = self.change(&inner, content, state.written);
                     folder.record(&mut inner, vec![change], bytes)?;
                 }
                 Bytes::Own(_) if self.is_linked() => {
-                    let mut change = self.change(&inner, Content::Gone, true);
+                    let mut change = self.change(&inner, Content::Gone, state.written);
                     change.content = None;
                     folder.record(&mut inner, vec![change], &[])?;
                 }

@@ -166,12 +166,18 @@ impl Folder {
             // A log that was not closed when it was read is opened anew.
             inner.known.retain(|_, known| known.ended == Ended::Closed);
         }
+        if !inner.hidden && (inner.writer.is_some() || !inner.known.is_empty()) {
+            self.forget(inner, &[])?;
+        }
         if inner.hidden {
             let logs = match self.store.list(place.trim_end_matches('/')) {
                 Ok(logs) => logs,
                 Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
                 Err(e) => return Err(e),
             };
+            if inner.known.keys().any(|n| !logs.contains(&log::data_name(*n))) {
+                self.forget(inner, &logs)?;
+            }
             let own = inner.writer.as_ref().map(|w| w.number);
             for number in logs.iter().filter_map(|n| log::number(n, "data")) {
                 if Some(number) == own || inner.known.contains_key(&number) {
@@ -189,6 +195,21 @@ impl Folder {
             }
         }
         follow(&self.store, inner)
+    }
+
+    /// Logs that were known are gone: another process put them together, or gave the folder another name and this one its old
+    /// one. All is read anew.
+    fn forget(&self, inner: &mut Inner, logs: &[String]) -> Result<()> {
+        if let Some(writer) = inner.writer.take()
+            && logs.contains(&log::data_name(writer.number))
+        {
+            writer.close()?;
+        }
+        (inner.recent, inner.recent_bytes) = (HashMap::new(), 0);
+        inner.known.clear();
+        // What is made and not recorded yet only this process knows.
+        inner.names.retain(|_, entry| matches!(entry.content, Content::Here { .. }));
+        Ok(())
     }
 
     /// Makes the hidden folder and this process's log, where they are not there yet.
@@ -222,6 +243,17 @@ impl Folder {
         self.ring_with(inner, rung)?;
         // Another's ring may have been rung over: what it was about is there by now.
         self.look(inner)
+    }
+
+    /// Rings the bell of a folder that this process does not use; nothing where it has none.
+    pub fn ring_of(store: &dyn Store, path: &str) -> Result<()> {
+        let mut rung = fresh().to_le_bytes();
+        rung[7] &= 0x7f;
+        match store.open_write(&format!("{}bell", hidden(path)), OpenWrite::Existing) {
+            Ok(bell) => bell.write_at(0, &[IoSlice::new(&rung)]).and_then(|()| bell.close()),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(e),
+        }
     }
 
     fn ring_with(&self, inner: &Inner, rung: [u8; 8]) -> Result<()> {
@@ -310,6 +342,9 @@ impl Folder {
             let what = "the bytes of a small file do not match their checksum: they were not synced before its writer died, or were damaged";
             Error::new(ErrorKind::Corrupt, what).in_object(name).at_byte(offset)
         };
+        if length == 0 {
+            return if crc == 0 { Ok(Vec::new()) } else { Err(damaged(&log::data_name(log))) };
+        }
         let end = offset.saturating_add(u64::from(length));
         let (name, object) = {
             let mut inner = self.lock();

@@ -40,7 +40,7 @@ mod upkeep;
 
 use file::{Node, OpenToRead, OpenToWrite, first_kept};
 use folder::{Folder, Inner, below, hidden};
-use record::{Change, Content};
+use record::{Change, Content, Kept};
 pub use upkeep::{Compacted, Report};
 
 /// Name of the hidden folder in each folder.
@@ -236,7 +236,7 @@ impl SmallFile {
                 return Err(errno::failure(Errno::NOENT, "rename", from));
             };
             let kept = kept.unwrap_or_else(|| first_kept(SystemTime::now()));
-            let kept = record::Kept { ctime: SystemTime::now(), ..kept };
+            let kept = Kept { ctime: SystemTime::now(), ..kept };
             let change = |name: &str, content, kept| Change {
                 name: name.to_string(),
                 stamp: None,
@@ -344,6 +344,10 @@ impl SmallFile {
         let below = format!("{from}/");
         let mut map = self.map();
         let moved: Vec<String> = map.keys().filter(|p| *p == from || p.starts_with(&below)).cloned().collect();
+        // Other processes may use any of them under its old name.
+        if self.store.capability().write_at {
+            self.ring_below(to)?;
+        }
         for path in moved {
             if let Some(folder) = map.remove(&path) {
                 let new = format!("{to}{}", &path[from.len()..]);
@@ -364,6 +368,20 @@ impl SmallFile {
                 };
                 folder.ring(&mut inner)
             })?;
+        }
+        Ok(())
+    }
+
+    /// Tells other processes that a folder and those in it have other names now.
+    fn ring_below(&self, folder: &str) -> Result<()> {
+        Folder::ring_of(&*self.store, folder)?;
+        for name in self.store.list(folder)?.iter().filter(|name| *name != HIDDEN) {
+            let path = below(folder, name);
+            match self.store.stat(&path) {
+                Ok(about) if about.is_folder => self.ring_below(&path)?,
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -627,13 +645,20 @@ impl Layout for SmallFile {
         let plain = name::relative(path)?.into_owned();
         let about = self.stat(path)?;
         if !plain.is_empty() {
-            let kept = self.at(path, |folder, last| Ok(folder.lock().file(last).map(|entry| entry.kept)))?;
+            let kept = self.at(path, |folder, last| {
+                let inner = folder.lock();
+                let Some(entry) = inner.file(last) else { return Ok(None) };
+                let kept = entry.kept.unwrap_or_else(|| first_kept(UNIX_EPOCH));
+                let node = inner.open.get(last).and_then(|node| node.upgrade());
+                drop(inner);
+                let written = node.and_then(|node| node.written());
+                Ok(Some(Kept { mtime: written.unwrap_or(kept.mtime), ctime: written.unwrap_or(kept.ctime), ..kept }))
+            })?;
             if let Some(kept) = kept {
-                let kept = kept.unwrap_or_else(|| first_kept(UNIX_EPOCH));
                 return Ok(kept.attributes(about.length));
             }
         }
-        if self.store.capability().attributes {
+        if self.store.capability().modes {
             return self.store.attributes(&plain);
         }
         Ok(Attributes {

@@ -1,0 +1,128 @@
+//! Every layout does with names and bytes what a model of POSIX in memory does, whoever of several writers asks.
+
+use std::any::Any;
+use std::sync::Arc;
+use thalweg_conformance::layout::model::{Kept, PROCESSES, check};
+use thalweg_conformance::scratch::Scratch;
+use thalweg_layout::container::{Options, index::Module};
+use thalweg_layout::small_file::Settings;
+use thalweg_layout::{Container, Direct, Flat, Layout, SmallFile};
+use thalweg_store::wrap::{Sequential, Tiered};
+use thalweg_store::{Memory, Posix, Store};
+
+type Stores = Vec<Arc<dyn Store>>;
+type Processes = (Vec<Arc<dyn Layout>>, Box<dyn Any>);
+
+/// New stores for each world, as each process opens them, and the folder that they lie in.
+struct World {
+    scratch: Scratch,
+    open: Box<dyn Fn(&Scratch) -> Stores>,
+}
+
+fn worlds<L: Layout + 'static>(world: impl Fn() -> World, layout: impl Fn(Stores) -> L) -> impl Fn() -> Processes {
+    move || {
+        let World { scratch, open } = world();
+        let processes = (0..PROCESSES).map(|_| Arc::new(layout(open(&scratch))) as Arc<dyn Layout>).collect();
+        (processes, Box::new(scratch))
+    }
+}
+
+fn memory(count: usize) -> World {
+    let all: Stores = (0..count).map(|_| Arc::new(Memory::new()) as Arc<dyn Store>).collect();
+    World { scratch: Scratch::new(), open: Box::new(move |_| all.clone()) }
+}
+
+fn one(store: impl Store + 'static) -> World {
+    let store: Arc<dyn Store> = Arc::new(store);
+    World { scratch: Scratch::new(), open: Box::new(move |_| vec![store.clone()]) }
+}
+
+fn folders(count: usize) -> World {
+    let scratch = Scratch::new();
+    (0..count).for_each(|k| std::fs::create_dir(scratch.join(k.to_string())).unwrap());
+    let at = |scratch: &Scratch, k: usize| Arc::new(Posix::at(scratch.join(k.to_string())).unwrap()) as Arc<dyn Store>;
+    World { scratch, open: Box::new(move |scratch| (0..count).map(|k| at(scratch, k)).collect()) }
+}
+
+fn tiered() -> World {
+    let World { scratch, open } = folders(2);
+    let join = move |scratch: &Scratch| {
+        let mut both = open(scratch);
+        let canonical = both.pop().unwrap();
+        vec![Arc::new(Tiered::new(both.pop().unwrap(), canonical).unwrap()) as Arc<dyn Store>]
+    };
+    World { scratch, open: Box::new(join) }
+}
+
+fn direct(stores: Stores) -> Direct {
+    Direct::new(stores.into_iter().next().unwrap()).unwrap()
+}
+
+fn flat(stores: Stores) -> Flat {
+    Flat::new(stores).unwrap()
+}
+
+fn container(module: Module, buffer: usize) -> impl Fn(Stores) -> Container {
+    move |stores| {
+        let options = Options { module, buffer, host: "host".into(), ..Options::default() };
+        Container::new(stores, options).unwrap()
+    }
+}
+
+fn small(settings: Settings) -> impl Fn(Stores) -> SmallFile {
+    move |stores| SmallFile::new(stores.into_iter().next().unwrap(), settings).unwrap()
+}
+
+/// On stores whose failures have no numbers, and whose folders no times.
+const UNNUMBERED: Kept = Kept { numbers: false, folder_times: false, ..Kept::ALL };
+/// Over several stores a rename copies.
+const SPREAD: Kept = Kept { follows_renames: false, ..Kept::ALL };
+/// The last to close wins as a whole.
+const WHOLE: Kept = Kept { shared: false, folder_times: false, ..Kept::ALL };
+
+fn all(operations: usize) {
+    let seed = std::env::var("MODEL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(|| fastrand::u64(..1 << 40));
+    println!("MODEL_SEED={seed}");
+    let only = std::env::var("MODEL_ONLY").unwrap_or_default();
+    let mut differences = Vec::new();
+    let mut run = |name: &str, kept: Kept, make: &dyn Fn() -> Processes| {
+        if name.contains(&only) {
+            let started = std::time::Instant::now();
+            if let Err(why) = check(kept, seed, operations, make) {
+                differences.push(format!("{name}: {why}"));
+            }
+            println!("{name}: {operations} operations, {:?}", started.elapsed());
+        }
+    };
+    run("direct over posix", Kept::ALL, &worlds(|| folders(1), direct));
+    run("direct over memory", UNNUMBERED, &worlds(|| memory(1), direct));
+    run("flat over posix", Kept::ALL, &worlds(|| folders(1), flat));
+    run("flat over three of posix", SPREAD, &worlds(|| folders(3), flat));
+    run("flat over three of memory", Kept { follows_renames: false, ..UNNUMBERED }, &worlds(|| memory(3), flat));
+    for (module, buffer) in [(Module::Flat, 700), (Module::Pattern, 4 << 20), (Module::Distributed, 0)] {
+        let name = |over: &str| format!("container ({}) over {over}", module.name());
+        run(&name("posix"), Kept::ALL, &worlds(|| folders(1), container(module, buffer)));
+        run(&name("memory"), UNNUMBERED, &worlds(|| memory(3), container(module, buffer)));
+    }
+    run("container over three of posix", Kept::ALL, &worlds(|| folders(3), container(Module::Pattern, 700)));
+    run("container over tiered", UNNUMBERED, &worlds(tiered, container(Module::Pattern, 700)));
+    run("container over hdfs's manners", UNNUMBERED, &worlds(|| one(Sequential::like_hdfs()), container(Module::Pattern, 700)));
+    run("container over s3's manners", UNNUMBERED, &worlds(|| one(Sequential::like_s3()), container(Module::Pattern, 700)));
+    run("small_file over posix", WHOLE, &worlds(|| folders(1), small(Settings::default())));
+    let tight = Settings { small: 500, log: 1 << 16, ..Settings::default() };
+    run("small_file that grows over posix", WHOLE, &worlds(|| folders(1), small(tight)));
+    run("small_file over memory", Kept { shared: false, ..UNNUMBERED }, &worlds(|| memory(1), small(Settings::default())));
+    run("small_file over s3's manners", Kept { prompt: false, ..UNNUMBERED }, &worlds(|| one(Sequential::like_s3()), small(Settings::default())));
+    assert!(differences.is_empty(), "{}", differences.join("\n\n"));
+}
+
+#[test]
+fn every_layout_agrees_with_a_model_of_posix() {
+    all(800);
+}
+
+#[test]
+#[ignore = "long"]
+fn every_layout_agrees_with_a_model_of_posix_for_100_000_operations() {
+    all(100_000);
+}
