@@ -20,6 +20,9 @@ foreign_packages=(
 # where the distribution's is older, put another into PATH). Tests say what they skip without them.
 server_packages=(default-jre-headless maven golang-go)
 
+# Programs that are tried on mounts through FUSE and preload; fuse3 lets users who are not root mount.
+door_packages=(fuse3 rsync fio sqlite3 git)
+
 as_root() {
     if [[ $(id -u) == 0 ]]; then "$@"; else sudo "$@"; fi
 }

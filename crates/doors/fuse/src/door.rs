@@ -87,13 +87,19 @@ fn number_of(call: Call) -> impl Fn(Error) -> Errno {
     move |error| Errno::from_i32(errno::of_call(call, &error))
 }
 
+/// Bytes of the longest name, whatever lies below.
+const LONGEST_NAME: usize = 255;
+
 fn text(name: &OsStr) -> Result<&str> {
-    name.to_str().ok_or(Errno::EILSEQ)
+    match name.len() > LONGEST_NAME {
+        true => Err(Errno::ENAMETOOLONG),
+        false => name.to_str().ok_or(Errno::EILSEQ),
+    }
 }
 
 /// Names that are looked for and are no text are not there.
 fn sought(name: &OsStr) -> Result<&str> {
-    name.to_str().ok_or(Errno::ENOENT)
+    text(name).map_err(|e| if e == Errno::EILSEQ { Errno::ENOENT } else { e })
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -403,7 +409,7 @@ impl Door {
     }
 
     pub fn make_link(&self, folder: u64, name: &OsStr, target: &OsStr, asker: Asker) -> Result<Entry> {
-        let (name, target) = (text(name)?, text(target)?);
+        let (name, target) = (text(name)?, target.to_str().ok_or(Errno::EILSEQ)?);
         let _names = self.use_names();
         let path = self.below(folder, name)?;
         self.layout.make_link(target, &path).map_err(number_of(Call::Make))?;
@@ -765,9 +771,10 @@ impl Door {
     }
 }
 
-/// Lists of who may do what: the kernel, which decides by modes here, would not look at them.
+/// Attributes of the system are lists of who may do what: the kernel, which decides by modes here, would not look at them.
 fn not_of_the_system(key: &str) -> Result<()> {
-    if key.starts_with("system.") { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
+    let known = ["user.", "trusted.", "security."].iter().any(|space| key.starts_with(space));
+    if known { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
 }
 
 /// The file is there: what is not found is the attribute.

@@ -1,0 +1,563 @@
+//! What is said over the socket.
+//!
+//! | byte | size | field |
+//! |------|------|-------|
+//! | 0 | 4 | bytes of the head, little endian, at most [`LONGEST_HEAD`] |
+//! | 4 | 4 | bytes of the body, little endian, at most [`LONGEST_BODY`] |
+//! | 8 | ... | head: a [`Request`] or a [`Reply`], as postcard writes it |
+//! | ... | ... | body: bytes of a file, a value, names |
+//!
+//! A connection begins with [`Request::Hello`]. Then each request has one reply, in turn. Nothing that is read is trusted: lengths are
+//! checked before memory is taken, and memory grows with what arrives.
+
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thalweg_layout::errno::{self, Errno};
+use thalweg_layout::{Attributes, Change, Kind, OpenWrite, SetXattr, Space, Stat};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// What both sides must speak.
+pub const VERSION: u32 = 1;
+/// Bytes of the longest head.
+pub const LONGEST_HEAD: usize = 64 << 10;
+/// Bytes of the longest body.
+pub const LONGEST_BODY: usize = 256 << 20;
+/// Bytes of the longest piece that is read or written at once.
+pub const LONGEST_PIECE: usize = 8 << 20;
+
+/// How a file is opened for writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum How {
+    /// [`OpenWrite::Replace`]
+    Replace,
+    /// [`OpenWrite::New`]
+    New,
+    /// [`OpenWrite::Existing`]
+    Existing,
+    /// [`OpenWrite::Any`]
+    Any,
+}
+
+/// A moment: seconds since 1970, and nanoseconds after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Time(i64, u32);
+
+/// What a program asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// The first of a connection.
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+        /// Prefix of the mount that is meant.
+        prefix: String,
+        /// The session that this connection belongs to; `None` for a new one.
+        session: Option<u128>,
+    },
+    /// [`thalweg_layout::Layout::open_write`]
+    OpenWrite {
+        /// The file.
+        path: String,
+        /// How.
+        how: How,
+        /// Who writes.
+        writer: u32,
+    },
+    /// [`thalweg_layout::Layout::open_read`]
+    OpenRead(String),
+    /// [`thalweg_layout::Layout::stat`]
+    Stat(String),
+    /// [`thalweg_layout::Layout::list`]
+    List(String),
+    /// [`thalweg_layout::Layout::rename`]
+    Rename(String, String),
+    /// [`thalweg_layout::Layout::remove`]
+    Remove(String),
+    /// [`thalweg_layout::Layout::make_folder`]
+    MakeFolder(String),
+    /// [`thalweg_layout::Layout::make_one_folder`]
+    MakeOneFolder(String, u32),
+    /// [`thalweg_layout::Layout::sync_folder`]
+    SyncFolder(String),
+    /// [`thalweg_layout::Layout::attributes`]
+    Attributes(String),
+    /// [`thalweg_layout::Layout::set_attributes`]
+    SetAttributes {
+        /// The file.
+        path: String,
+        /// Mode.
+        mode: Option<u32>,
+        /// Owner.
+        uid: Option<u32>,
+        /// Group.
+        gid: Option<u32>,
+        /// Last read.
+        atime: Option<Time>,
+        /// Last write.
+        mtime: Option<Time>,
+    },
+    /// [`thalweg_layout::Layout::truncate`]
+    Truncate(String, u64),
+    /// [`thalweg_layout::Layout::make_link`]: target, path
+    MakeLink(String, String),
+    /// [`thalweg_layout::Layout::read_link`]
+    ReadLink(String),
+    /// [`thalweg_layout::Layout::make_hard_link`]
+    MakeHardLink(String, String),
+    /// [`thalweg_layout::Layout::xattr_get`]
+    XattrGet(String, String),
+    /// [`thalweg_layout::Layout::xattr_set`], the value is the body: 0 any, 1 new, 2 existing
+    XattrSet(String, String, u8),
+    /// [`thalweg_layout::Layout::xattr_list`]
+    XattrList(String),
+    /// [`thalweg_layout::Layout::xattr_remove`]
+    XattrRemove(String, String),
+    /// [`thalweg_layout::Layout::space`]
+    Space(String),
+    /// [`thalweg_layout::Layout::plain_file`]
+    PlainFile(String),
+    /// Of a handle: offset and bytes wanted.
+    Read(u64, u64, u32),
+    /// Of a handle: offset; the bytes are the body.
+    Write(u64, u64),
+    /// Of a handle.
+    Length(u64),
+    /// Of a handle.
+    Cut(u64, u64),
+    /// Of a handle: offset and length.
+    Reserve(u64, u64, u64),
+    /// Of a handle: offset and length.
+    Punch(u64, u64, u64),
+    /// Of a handle.
+    Sync(u64),
+    /// Of a handle.
+    Publish(u64),
+    /// Ends a handle, what was written is there for others.
+    Close(u64),
+    /// Ends a handle, as if its process had died.
+    Drop(u64),
+}
+
+/// What is answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done, nothing to tell; a body where one was asked for.
+    Done,
+    /// To [`Request::Hello`].
+    Welcome {
+        /// The session, to be named by further connections of the same process.
+        session: u128,
+        /// The layout, for messages.
+        about: String,
+    },
+    /// A handle, or a length.
+    Number(u64),
+    /// To [`Request::Stat`]: length, whether a folder, identity.
+    Stat(u64, bool, u64),
+    /// To [`Request::Attributes`].
+    Attributes {
+        /// 0 file, 1 folder, 2 link.
+        kind: u8,
+        /// Bytes.
+        length: u64,
+        /// Permissions.
+        mode: u32,
+        /// Owner.
+        uid: u32,
+        /// Group.
+        gid: u32,
+        /// Last read, last write, last change.
+        times: [Time; 3],
+        /// Names.
+        links: u64,
+        /// Identity.
+        identity: u64,
+    },
+    /// To [`Request::Space`].
+    Space([u64; 5]),
+    /// A link's target, a file's path.
+    Text(String),
+    /// There is none.
+    None,
+    /// It failed.
+    Failed {
+        /// The error's kind.
+        kind: u8,
+        /// The system's number.
+        number: i32,
+        /// What failed.
+        what: String,
+        /// Where.
+        object: Option<String>,
+        /// At which byte.
+        byte: Option<u64>,
+        /// What is safe.
+        safe: Option<String>,
+        /// Why.
+        cause: Option<String>,
+    },
+}
+
+/// Lengths of head and body.
+///
+/// # Errors
+/// `Corrupt` where they are longer than anything that is sent.
+pub fn lengths(bytes: [u8; 8]) -> Result<(usize, usize)> {
+    let [a, b, c, d, e, f, g, h] = bytes;
+    let (head, body) = (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]) as usize);
+    if head > LONGEST_HEAD || body > LONGEST_BODY {
+        let what = format!("a message of {head} and {body} bytes: longer than any");
+        return Err(Error::new(ErrorKind::Corrupt, what));
+    }
+    Ok((head, body))
+}
+
+/// The first bytes of a message.
+///
+/// # Errors
+/// `OutOfBounds` for what is too long to be sent.
+pub fn header(head: usize, body: usize) -> Result<[u8; 8]> {
+    if head > LONGEST_HEAD || body > LONGEST_BODY {
+        let what = format!("{head} and {body} bytes are too long to be sent over the daemon's socket");
+        return Err(Error::new(ErrorKind::OutOfBounds, what));
+    }
+    let mut out = [0; 8];
+    out[..4].copy_from_slice(&(head as u32).to_le_bytes());
+    out[4..].copy_from_slice(&(body as u32).to_le_bytes());
+    Ok(out)
+}
+
+/// A head as bytes.
+///
+/// # Errors
+/// None that a message of ours can have.
+pub fn encode(head: &impl Serialize) -> Result<Vec<u8>> {
+    postcard::to_allocvec(head)
+        .map_err(|e| Error::new(ErrorKind::InvalidArgument, format!("cannot write a message: {e}")))
+}
+
+/// A head from bytes.
+///
+/// # Errors
+/// `Corrupt` for anything else than one whole message.
+pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((head, [])) => Ok(head),
+        Ok((_, rest)) => {
+            let what = format!("a damaged message: {} bytes behind its end", rest.len());
+            Err(Error::new(ErrorKind::Corrupt, what))
+        }
+        Err(e) => Err(Error::new(ErrorKind::Corrupt, format!("a damaged message: {e}"))),
+    }
+}
+
+/// Names as a body: each ended by a zero byte.
+pub fn names_out(names: &[String]) -> Vec<u8> {
+    names.iter().flat_map(|name| name.bytes().chain([0])).collect()
+}
+
+/// Names from a body.
+///
+/// # Errors
+/// `Corrupt` where they are no text.
+pub fn names_in(body: &[u8]) -> Result<Vec<String>> {
+    let text = std::str::from_utf8(body)
+        .map_err(|e| Error::new(ErrorKind::Corrupt, format!("a damaged message: names that are no text, {e}")))?;
+    Ok(text.split_terminator('\0').map(str::to_string).collect())
+}
+
+impl From<OpenWrite> for How {
+    fn from(how: OpenWrite) -> How {
+        match how {
+            OpenWrite::Replace => How::Replace,
+            OpenWrite::New => How::New,
+            OpenWrite::Existing => How::Existing,
+            OpenWrite::Any => How::Any,
+        }
+    }
+}
+
+impl From<How> for OpenWrite {
+    fn from(how: How) -> OpenWrite {
+        match how {
+            How::Replace => OpenWrite::Replace,
+            How::New => OpenWrite::New,
+            How::Existing => OpenWrite::Existing,
+            How::Any => OpenWrite::Any,
+        }
+    }
+}
+
+impl From<SystemTime> for Time {
+    fn from(time: SystemTime) -> Time {
+        let whole = |since: Duration| i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        match time.duration_since(UNIX_EPOCH) {
+            Ok(since) => Time(whole(since), since.subsec_nanos()),
+            Err(before) => match (whole(before.duration()), before.duration().subsec_nanos()) {
+                (seconds, 0) => Time(-seconds, 0),
+                (seconds, part) => Time(-seconds - 1, 1_000_000_000 - part),
+            },
+        }
+    }
+}
+
+impl From<Time> for SystemTime {
+    fn from(Time(seconds, nanoseconds): Time) -> SystemTime {
+        let whole = Duration::from_secs(seconds.unsigned_abs());
+        let time = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+        time.and_then(|time| time.checked_add(Duration::from_nanos(nanoseconds.into()))).unwrap_or(UNIX_EPOCH)
+    }
+}
+
+impl Request {
+    /// Whether it changes nothing, so that it may be asked again.
+    pub fn only_looks(&self) -> bool {
+        use Request as R;
+        matches!(
+            self,
+            R::Stat(_)
+                | R::List(_)
+                | R::Attributes(_)
+                | R::ReadLink(_)
+                | R::XattrGet(..)
+                | R::XattrList(_)
+                | R::Space(_)
+                | R::PlainFile(_)
+        )
+    }
+
+    /// A change of attributes.
+    pub fn change(path: &str, change: &Change) -> Request {
+        Request::SetAttributes {
+            path: path.into(),
+            mode: change.mode,
+            uid: change.uid,
+            gid: change.gid,
+            atime: change.atime.map(Time::from),
+            mtime: change.mtime.map(Time::from),
+        }
+    }
+}
+
+/// How an attribute is set, as a number.
+pub fn how_out(how: SetXattr) -> u8 {
+    match how {
+        SetXattr::Any => 0,
+        SetXattr::New => 1,
+        SetXattr::Existing => 2,
+    }
+}
+
+/// How an attribute is set.
+///
+/// # Errors
+/// `Corrupt` for other numbers.
+pub fn how_in(how: u8) -> Result<SetXattr> {
+    match how {
+        0 => Ok(SetXattr::Any),
+        1 => Ok(SetXattr::New),
+        2 => Ok(SetXattr::Existing),
+        other => Err(Error::new(ErrorKind::Corrupt, format!("a damaged message: no such way to set: {other}"))),
+    }
+}
+
+impl From<Stat> for Reply {
+    fn from(about: Stat) -> Reply {
+        Reply::Stat(about.length, about.is_folder, about.identity)
+    }
+}
+
+impl From<Attributes> for Reply {
+    fn from(about: Attributes) -> Reply {
+        Reply::Attributes {
+            kind: match about.kind {
+                Kind::File => 0,
+                Kind::Folder => 1,
+                Kind::Link => 2,
+            },
+            length: about.length,
+            mode: about.mode,
+            uid: about.uid,
+            gid: about.gid,
+            times: [about.atime, about.mtime, about.ctime].map(Time::from),
+            links: about.links,
+            identity: about.identity,
+        }
+    }
+}
+
+impl From<Space> for Reply {
+    fn from(space: Space) -> Reply {
+        Reply::Space([space.bytes, space.free, space.available, space.objects, space.objects_free])
+    }
+}
+
+impl From<&Error> for Reply {
+    fn from(error: &Error) -> Reply {
+        // Messages are short; what is not is cut where a letter ends.
+        let short = |text: String| text.chars().take(4096).collect::<String>();
+        Reply::Failed {
+            kind: error.kind().code(),
+            number: errno::of(error),
+            what: short(error.what().to_string()),
+            object: error.place().object.clone().map(short),
+            byte: error.place().byte,
+            safe: error.still_safe().map(|safe| short(safe.to_string())),
+            cause: std::error::Error::source(error).map(|cause| short(cause.to_string())),
+        }
+    }
+}
+
+impl Reply {
+    /// The failure that was told, if it is one.
+    ///
+    /// # Errors
+    /// That failure.
+    pub fn or_failure(self) -> Result<Reply> {
+        let Reply::Failed { kind, number, what, object, byte, safe, cause } = self else { return Ok(self) };
+        let number = Errno::from_raw_os_error(number.clamp(1, 4095));
+        let mut error = Error::new(ErrorKind::from_code(kind), what);
+        if let Some(text) = cause {
+            error = error.caused_by(Cause { text, number: number.into() });
+        }
+        if let Some(object) = object {
+            error = error.in_object(object);
+        }
+        if let Some(byte) = byte {
+            error = error.at_byte(byte);
+        }
+        Err(match safe {
+            Some(safe) => error.safe(safe),
+            None => error,
+        })
+    }
+
+    /// As the reply to [`Request::Stat`].
+    ///
+    /// # Errors
+    /// `Corrupt` for any other.
+    pub fn stat(self) -> Result<Stat> {
+        match self {
+            Reply::Stat(length, is_folder, identity) => Ok(Stat { length, is_folder, identity }),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// As the reply to [`Request::Attributes`].
+    ///
+    /// # Errors
+    /// `Corrupt` for any other.
+    pub fn attributes(self) -> Result<Attributes> {
+        let Reply::Attributes { kind, length, mode, uid, gid, times, links, identity } = self else {
+            return Err(self.unexpected());
+        };
+        let [atime, mtime, ctime] = times.map(SystemTime::from);
+        let kind = match kind {
+            0 => Kind::File,
+            1 => Kind::Folder,
+            2 => Kind::Link,
+            _ => return Err(Reply::None.unexpected()),
+        };
+        Ok(Attributes { kind, length, mode, uid, gid, atime, mtime, ctime, links, identity })
+    }
+
+    /// As a number.
+    ///
+    /// # Errors
+    /// `Corrupt` for anything else.
+    pub fn number(self) -> Result<u64> {
+        match self {
+            Reply::Number(number) => Ok(number),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// What a reply is that does not fit its request.
+    pub fn unexpected(&self) -> Error {
+        Error::new(ErrorKind::Corrupt, "the daemon answered something else than was asked")
+    }
+}
+
+/// What the daemon's failure was caused by, and the system's number of it.
+#[derive(Debug)]
+struct Cause {
+    text: String,
+    number: std::io::Error,
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_failure_arrives_as_it_was_with_number_place_and_reason() {
+        let cause = std::io::Error::from(Errno::NOTEMPTY);
+        let error = Error::new(ErrorKind::InvalidArgument, "cannot remove")
+            .caused_by(cause)
+            .in_object("a/b")
+            .at_byte(7)
+            .safe("the rest");
+        let sent = encode(&Reply::from(&error)).unwrap();
+        let came = decode::<Reply>(&sent).unwrap().or_failure().unwrap_err();
+        assert_eq!(came.to_string(), error.to_string());
+        assert_eq!((came.kind(), errno::of(&came)), (error.kind(), Errno::NOTEMPTY.raw_os_error()));
+        for kind in ErrorKind::ALL {
+            let error = Error::new(kind, "x");
+            let came = Reply::from(&error).or_failure().unwrap_err();
+            assert_eq!((came.kind(), errno::of(&came)), (kind, errno::of(&error)));
+        }
+    }
+
+    #[test]
+    fn moments_before_and_after_1970_arrive() {
+        for (seconds, nanoseconds) in [(0, 0), (5, 1), (-5, 0), (-5, 999_999_999), (1_800_000_000, 7)] {
+            let time = Time(seconds, nanoseconds);
+            assert_eq!(Time::from(SystemTime::from(time)), time);
+        }
+    }
+
+    proptest! {
+        /// Damage never panics and takes no more memory than its own length.
+        #[test]
+        fn damaged_messages_are_refused(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0..100usize, at in 0..100usize, with: u8
+        ) {
+            let _ = (decode::<Request>(&bytes), decode::<Reply>(&bytes), names_in(&bytes));
+            let whole = encode(&Request::Rename("some/long/name".repeat(3), "other".into())).unwrap();
+            prop_assert!(decode::<Request>(&whole[..cut.min(whole.len() - 1)]).is_err());
+            let mut more = whole.clone();
+            more.push(with);
+            prop_assert!(decode::<Request>(&more).is_err());
+            bytes = whole;
+            let at = at % bytes.len();
+            bytes[at] = with;
+            let _ = decode::<Request>(&bytes);
+        }
+
+        #[test]
+        fn lengths_beyond_all_that_is_sent_are_refused(bytes: [u8; 8]) {
+            if let Ok((head, body)) = lengths(bytes) {
+                prop_assert!(head <= LONGEST_HEAD && body <= LONGEST_BODY);
+                prop_assert_eq!(header(head, body).unwrap(), bytes);
+            }
+        }
+
+        #[test]
+        fn names_come_back(names in prop::collection::vec("[^\0/]{1,9}", 0..9)) {
+            prop_assert_eq!(names_in(&names_out(&names)).unwrap(), names);
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The daemon's side: a socket, a thread for each connection, sessions and their handles.
+
+use crate::channel::Channel;
+use crate::message::{self, LONGEST_PIECE, Reply, Request, VERSION};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::io::IoSlice;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::thread::JoinHandle;
+use thalweg_layout::{Change, Layout, Mounts, ReadObject, WriteObject, WriterId, errno, mount};
+use thalweg_types::{Error, ErrorKind, Result};
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What one process has: its handles, which end with its last connection.
+struct Session {
+    number: u128,
+    layout: Arc<dyn Layout>,
+    handles: RwLock<HashMap<u64, Arc<Handle>>>,
+    next: AtomicU64,
+}
+
+/// An open file of a session; empty once it is closed.
+enum Handle {
+    Read(Box<dyn ReadObject>),
+    Write(RwLock<Option<Box<dyn WriteObject>>>),
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        for (_, handle) in self.handles.get_mut().unwrap_or_else(PoisonError::into_inner).drain() {
+            // Nobody is there to be told; as at the end of any process.
+            let _ = handle.close();
+        }
+    }
+}
+
+fn closed() -> Error {
+    errno::failure(Errno::BADF, "use a file that is not open", "")
+}
+
+impl Handle {
+    fn writing<T>(&self, call: impl FnOnce(&dyn WriteObject) -> Result<T>) -> Result<T> {
+        let Handle::Write(object) = self else { return Err(closed()) };
+        let object = object.read().unwrap_or_else(PoisonError::into_inner);
+        call(&**object.as_ref().ok_or_else(closed)?)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        match self {
+            Handle::Read(object) => object.read_at(offset, out),
+            Handle::Write(_) => self.writing(|object| object.read_at(offset, out)),
+        }
+    }
+
+    fn length(&self) -> Result<u64> {
+        match self {
+            Handle::Read(object) => object.length(),
+            Handle::Write(_) => self.writing(|object| object.length()),
+        }
+    }
+
+    fn take(&self) -> Option<Box<dyn WriteObject>> {
+        match self {
+            Handle::Read(_) => None,
+            Handle::Write(object) => object.write().unwrap_or_else(PoisonError::into_inner).take(),
+        }
+    }
+
+    fn close(&self) -> Result<()> {
+        self.take().map_or(Ok(()), |object| object.close())
+    }
+}
+
+impl Session {
+    fn keep(&self, handle: Handle) -> Reply {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.handles.write().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::new(handle));
+        Reply::Number(number)
+    }
+
+    fn handle(&self, number: u64) -> Result<Arc<Handle>> {
+        self.handles.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned().ok_or_else(closed)
+    }
+
+    fn take(&self, number: u64) -> Result<Arc<Handle>> {
+        self.handles.write().unwrap_or_else(PoisonError::into_inner).remove(&number).ok_or_else(closed)
+    }
+
+    /// What is answered, and the body that goes with it.
+    fn answer(&self, request: Request, body: &[u8]) -> Result<(Reply, Vec<u8>)> {
+        let layout = &self.layout;
+        let reply = match request {
+            Request::Hello { .. } => {
+                return Err(Error::new(ErrorKind::Corrupt, "a second greeting on one connection"));
+            }
+            Request::OpenWrite { path, how, writer } => {
+                let object = layout.open_write(&path, how.into(), WriterId(writer))?;
+                self.keep(Handle::Write(RwLock::new(Some(object))))
+            }
+            Request::OpenRead(path) => self.keep(Handle::Read(layout.open_read(&path)?)),
+            Request::Stat(path) => layout.stat(&path)?.into(),
+            Request::List(path) => return Ok((Reply::Done, message::names_out(&layout.list(&path)?))),
+            Request::Rename(from, to) => done(layout.rename(&from, &to)?),
+            Request::Remove(path) => done(layout.remove(&path)?),
+            Request::MakeFolder(path) => done(layout.make_folder(&path)?),
+            Request::MakeOneFolder(path, mode) => done(layout.make_one_folder(&path, mode)?),
+            Request::SyncFolder(path) => done(layout.sync_folder(&path)?),
+            Request::Attributes(path) => layout.attributes(&path)?.into(),
+            Request::SetAttributes { path, mode, uid, gid, atime, mtime } => {
+                let (atime, mtime) = (atime.map(Into::into), mtime.map(Into::into));
+                done(layout.set_attributes(&path, &Change { mode, uid, gid, atime, mtime })?)
+            }
+            Request::Truncate(path, length) => done(layout.truncate(&path, length)?),
+            Request::MakeLink(target, path) => done(layout.make_link(&target, &path)?),
+            Request::ReadLink(path) => Reply::Text(layout.read_link(&path)?),
+            Request::MakeHardLink(from, to) => done(layout.make_hard_link(&from, &to)?),
+            Request::XattrGet(path, key) => match layout.xattr_get(&path, &key)? {
+                Some(value) => return Ok((Reply::Done, value)),
+                None => Reply::None,
+            },
+            Request::XattrSet(path, key, how) => done(layout.xattr_set(&path, &key, body, message::how_in(how)?)?),
+            Request::XattrList(path) => return Ok((Reply::Done, message::names_out(&layout.xattr_list(&path)?))),
+            Request::XattrRemove(path, key) => done(layout.xattr_remove(&path, &key)?),
+            Request::Space(path) => layout.space(&path)?.into(),
+            Request::PlainFile(path) => {
+                match layout.plain_file(&path).and_then(|file| file.into_os_string().into_string().ok()) {
+                    Some(file) => Reply::Text(file),
+                    None => Reply::None,
+                }
+            }
+            Request::Read(handle, offset, length) => {
+                let handle = self.handle(handle)?;
+                let mut out = vec![0; (length as usize).min(LONGEST_PIECE)];
+                let got = handle.read_at(offset, &mut out)?;
+                out.truncate(got);
+                return Ok((Reply::Done, out));
+            }
+            Request::Write(handle, offset) => {
+                done(self.handle(handle)?.writing(|object| object.write_at(offset, &[IoSlice::new(body)]))?)
+            }
+            Request::Length(handle) => Reply::Number(self.handle(handle)?.length()?),
+            Request::Cut(handle, length) => done(self.handle(handle)?.writing(|object| object.truncate(length))?),
+            Request::Reserve(handle, offset, length) => {
+                done(self.handle(handle)?.writing(|object| object.reserve(offset, length))?)
+            }
+            Request::Punch(handle, offset, length) => {
+                done(self.handle(handle)?.writing(|object| object.punch(offset, length))?)
+            }
+            Request::Sync(handle) => done(self.handle(handle)?.writing(|object| object.sync())?),
+            Request::Publish(handle) => done(self.handle(handle)?.writing(|object| object.publish())?),
+            Request::Close(handle) => done(self.take(handle)?.close()?),
+            Request::Drop(handle) => {
+                drop(self.take(handle)?.take());
+                Reply::Done
+            }
+        };
+        Ok((reply, Vec::new()))
+    }
+}
+
+fn done((): ()) -> Reply {
+    Reply::Done
+}
+
+struct Shared {
+    mounts: Arc<Mounts>,
+    uid: u32,
+    sessions: Mutex<HashMap<u128, Weak<Session>>>,
+    connections: Mutex<HashMap<u64, Arc<Channel>>>,
+    ends: AtomicBool,
+    random: RandomState,
+}
+
+/// A socket that is served, until this is dropped.
+pub struct Served {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    listens: Option<JoinHandle<()>>,
+}
+
+fn failed(what: &str, path: &Path, cause: impl Into<std::io::Error>) -> Error {
+    Error::io(format!("cannot {what}"), cause.into()).in_object(path.display().to_string())
+}
+
+/// Serves the mounts of a table at a socket, to processes of the same user and of root. The socket's folder is made, for this user
+/// alone; a socket there that nobody serves is replaced.
+///
+/// # Errors
+/// `AlreadyExists` where another daemon serves it; a folder that others may write.
+pub fn serve(mounts: Arc<Mounts>, path: &Path) -> Result<Served> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.exists() {
+        fs::create_dir_all(folder).map_err(|e| failed("make the socket's folder", folder, e))?;
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
+            .map_err(|e| failed("close the socket's folder to others", folder, e))?;
+    }
+    let uid = rustix::process::geteuid().as_raw();
+    let about = fs::metadata(folder).map_err(|e| failed("look at the socket's folder", folder, e))?;
+    if about.mode() & 0o077 != 0 || about.uid() != uid {
+        let what = format!(
+            "the socket's folder must be this user's alone: it is user {}'s, mode {:o}",
+            about.uid(),
+            about.mode() & 0o7777
+        );
+        return Err(Error::new(ErrorKind::PermissionDenied, what).in_object(folder.display().to_string()));
+    }
+    match Channel::connect(path) {
+        Ok(_) => {
+            let what = "another daemon serves this socket";
+            return Err(Error::new(ErrorKind::AlreadyExists, what).in_object(path.display().to_string()));
+        }
+        // One that was left behind.
+        Err(Errno::CONNREFUSED) => fs::remove_file(path).map_err(|e| failed("replace the socket", path, e))?,
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(path).map_err(|e| failed("make the socket", path, e))?;
+    let shared = Arc::new(Shared {
+        mounts,
+        uid,
+        sessions: Mutex::default(),
+        connections: Mutex::default(),
+        ends: AtomicBool::new(false),
+        random: RandomState::new(),
+    });
+    let of_thread = shared.clone();
+    let listens = std::thread::Builder::new()
+        .name("daemon".into())
+        .spawn(move || of_thread.listen(&listener))
+        .map_err(|e| failed("serve", path, e))?;
+    Ok(Served { path: path.to_path_buf(), shared, listens: Some(listens) })
+}
+
+impl Drop for Served {
+    /// Ends all connections; their handles are closed.
+    fn drop(&mut self) {
+        self.shared.ends.store(true, Ordering::Release);
+        // Wakes who waits for the next connection.
+        let _ = Channel::connect(&self.path);
+        if let Some(listens) = self.listens.take() {
+            let _ = listens.join();
+        }
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Shared {
+    fn listen(self: Arc<Shared>, listener: &UnixListener) {
+        let mut threads: Vec<JoinHandle<()>> = Vec::new();
+        for (number, connection) in listener.incoming().enumerate() {
+            if self.ends.load(Ordering::Acquire) {
+                break;
+            }
+            let Ok(connection) = connection else {
+                // Too many files are open, say.
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                continue;
+            };
+            threads.retain(|thread| !thread.is_finished());
+            let channel = Arc::new(Channel(connection.into()));
+            let (shared, number) = (self.clone(), number as u64);
+            locked(&self.connections).insert(number, channel.clone());
+            let thread = std::thread::Builder::new().name("connection".into()).spawn(move || {
+                // What breaks a connection was told to its other end, if that is still there.
+                let _ = shared.talk(&channel);
+                locked(&shared.connections).remove(&number);
+            });
+            match thread {
+                Ok(thread) => threads.push(thread),
+                Err(_) => drop(locked(&self.connections).remove(&(number))),
+            }
+        }
+        for channel in locked(&self.connections).values() {
+            let _ = rustix::net::shutdown(&channel.0, rustix::net::Shutdown::Both);
+        }
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+
+    fn talk(&self, channel: &Channel) -> Result<()> {
+        let Some((greeting, _)) = channel.head::<Request>()? else { return Ok(()) };
+        let session = match self.greet(channel, greeting) {
+            Ok(session) => session,
+            Err(e) => return channel.send(&Reply::from(&e), &[]),
+        };
+        let welcome = Reply::Welcome { session: session.number, about: session.layout.describe() };
+        channel.send(&welcome, &[])?;
+        loop {
+            let (request, length) = match channel.head::<Request>() {
+                Ok(Some(next)) => next,
+                Ok(None) => return Ok(()),
+                Err(e) => {
+                    let _ = channel.send(&Reply::from(&e), &[]);
+                    return Err(e);
+                }
+            };
+            let body = channel.body(length)?;
+            match session.answer(request, &body) {
+                Ok((reply, body)) => channel.send(&reply, &[IoSlice::new(&body)])?,
+                Err(e) => channel.send(&Reply::from(&e), &[])?,
+            }
+        }
+    }
+
+    fn greet(&self, channel: &Channel, greeting: Request) -> Result<Arc<Session>> {
+        let peer = channel.peer().map_err(|e| failed("tell who asks", Path::new(""), e))?;
+        if peer != self.uid && peer != 0 {
+            let what = format!("this daemon serves user {}, not user {peer}", self.uid);
+            return Err(Error::new(ErrorKind::PermissionDenied, what));
+        }
+        let Request::Hello { version, prefix, session } = greeting else {
+            return Err(Error::new(ErrorKind::Corrupt, "a connection begins with a greeting"));
+        };
+        if version != VERSION {
+            let what = format!("the daemon speaks version {VERSION}, this program version {version}: one is older");
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
+        if let Some(number) = session {
+            let known = locked(&self.sessions).get(&number).and_then(Weak::upgrade);
+            let gone = || Error::new(ErrorKind::PeerLost, "the daemon does not know this process's files any more");
+            return known.ok_or_else(gone);
+        }
+        let wanted = mount::normal(&prefix, "/");
+        let Some(mount) = self.mounts.mounts().iter().find(|mount| mount.prefix() == wanted) else {
+            let what = "the daemon's mount table has no such mount: was it started with another table?";
+            return Err(Error::new(ErrorKind::Config, what).in_object(wanted));
+        };
+        let unusable = |why| Error::new(ErrorKind::Config, format!("the mount {wanted} cannot be used: {why}"));
+        let layout = mount.layout().map_err(unusable)?.clone();
+        // Not to be guessed, though only this user gets as far as this.
+        let mut draw = || u128::from(self.random.hash_one((std::process::id(), std::time::Instant::now())));
+        let number = draw() << 64 | u128::from(RandomState::new().hash_one(draw()));
+        let (handles, next) = (RwLock::default(), AtomicU64::new(1));
+        let session = Arc::new(Session { number, layout, handles, next });
+        let mut sessions = locked(&self.sessions);
+        sessions.retain(|_, session| session.strong_count() > 0);
+        sessions.insert(number, Arc::downgrade(&session));
+        Ok(session)
+    }
+}

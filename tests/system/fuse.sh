@@ -1,0 +1,369 @@
+#!/usr/bin/env bash
+# The FUSE door: programs of every day on mounts of each layout beside the same on a plain folder; names, modes, owners,
+# times and errors call by call (fuse/names.py); the exerciser (exercise.c) over 1 and 3 stores; a daemon that is killed, a
+# program that is killed, mounts that are taken away while files are open.
+#
+#   LONG=1 exercises with 10 seeds of 20,000 operations; FUSE_ONLY=WORD runs the checks whose names hold it
+# shellcheck disable=SC2317  # functions are called by name, through try
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+# shellcheck source-path=SCRIPTDIR/../..
+source scripts/machine.sh
+here=$PWD/tests/system
+# shellcheck disable=SC2154  # of machine.sh
+[[ ${CI:-} != true ]] || wants "${door_packages[@]}"
+if [[ ! -e /dev/fuse ]]; then
+    echo "skipped: files through FUSE: this machine has no /dev/fuse"
+    exit 0
+elif [[ $(id -u) != 0 ]]; then
+    echo "skipped: files through FUSE: owners and other users are tried as root"
+    exit 0
+fi
+source scripts/build.sh
+build_all
+
+# Elsewhere than below the sources: programs look upwards for repositories and settings.
+work=$(mktemp -d "${TMPDIR:-/tmp}/thalweg-fuse.XXXXXX")
+chmod 755 "$work"
+failed=0
+# shellcheck disable=SC2154  # of build.sh
+cleanup() {
+    local point
+    for point in "$work"/at/*; do
+        mountpoint -q "$point" 2>/dev/null && "$thalweg" unmount --lazy "$point"
+        umount -l "$point" 2>/dev/null || true
+    done
+    rm -rf "$work"
+}
+trap cleanup EXIT
+
+try() { # try NAME COMMAND...: one check
+    local name=$1 status=0
+    shift
+    [[ $name == *"${FUSE_ONLY:-}"* ]] || return 0
+    (set -e; "$@") >"$work/log" 2>&1 || status=$?
+    if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1 && tail -n 30 "$work/log" | sed 's/^/  /'; fi
+}
+
+export THALWEG_MOUNTS=$work/mounts.toml
+table() { # table NAME LAYOUT STORES [LINE...]
+    local name=$1 layout=$2 stores=$3 list="" k
+    shift 3
+    for ((k = 0; k < stores; k++)); do
+        mkdir -p "$work/stores/$name.$k"
+        list+="${list:+, }\"posix:$work/stores/$name.$k\""
+    done
+    printf '[[mount]]\npath = "/%s"\nlayout = "%s"\nstores = [%s]\n' "$name" "$layout" "$list" >>"$THALWEG_MOUNTS"
+    printf '%s\n' "$@" '' >>"$THALWEG_MOUNTS"
+    mkdir -p "$work/at/$name"
+}
+table direct direct 1
+table flat flat 1
+table flat-3 flat 3
+table container container 1
+table container-3 container 3
+table small_file small_file 1
+printf '[[mount]]\npath = "/memory"\nlayout = "direct"\nstore = "memory:fuse"\n' >>"$THALWEG_MOUNTS"
+mkdir -p "$work/at/memory" "$work/at/all"
+up() { "$thalweg" mount "$work/at/$1" --path "/$1" "${@:2}"; }
+down() { "$thalweg" unmount "$work/at/$1"; }
+
+# --- Programs, beside the same on a plain folder.
+
+# listing FOLDER: what a program could see of it: kinds, modes, lengths, targets, bytes.
+listing() {
+    (cd "$1" && find . -printf '%P %y %m %l ' \( -type f -printf '%s\n' -o -printf '\n' \) | LC_ALL=C sort &&
+        find . -type f -print0 | LC_ALL=C sort -z | xargs -0 -r cksum)
+}
+
+same() { diff <(listing "$1") <(listing "$2"); }
+
+sources=$work/sources
+make_sources() {
+    mkdir -p "$sources/deep/er" "$sources/empty"
+    cp -r crates/types/src "$sources/rust"
+    head -c 3000000 /dev/urandom >"$sources/deep/random"
+    : >"$sources/deep/nothing"
+    printf 'script\n' >"$sources/deep/er/script"
+    chmod 755 "$sources/deep/er/script"
+    chmod 640 "$sources/deep/random"
+    find "$sources" -exec touch -d '2024-02-29 12:34:56.789' {} +
+}
+make_sources
+
+uses_cp() { cp -a "$sources" "$1/cp" && same "$sources" "$1/cp" && cp -r "$1/cp" "$1/cp2" && same "$1/cp" "$1/cp2"; }
+
+uses_ls_and_find() {
+    [[ $(ls -A "$1/cp/deep") == $'er\nnothing\nrandom' ]]
+    [[ $(find "$1/cp" -name '*.rs' | wc -l) == $(find "$sources" -name '*.rs' | wc -l) ]]
+    [[ $(du --apparent-size -b "$1/cp/deep/random" | cut -f1) == 3000000 ]]
+    mv "$1/cp2" "$1/moved" && same "$1/cp" "$1/moved" && rm -r "$1/moved" && [[ ! -e $1/moved ]]
+    df "$1" >/dev/null
+}
+
+uses_tar() {
+    tar -C "$sources" -cf "$1/a.tar" . && mkdir "$1/tar" && tar -C "$1/tar" -xpf "$1/a.tar" && same "$sources" "$1/tar"
+    tar -C "$1/tar" -df "$1/a.tar"
+}
+
+uses_rsync() {
+    rsync -a "$sources/" "$1/rsync/" && same "$sources" "$1/rsync"
+    printf 'changed\n' >"$1/rsync/deep/er/script" && rm -r "$1/rsync/rust"
+    rsync -a --delete --checksum "$sources/" "$1/rsync/" && same "$sources" "$1/rsync"
+    [[ -z $(rsync -ain "$sources/" "$1/rsync/") ]]
+}
+
+uses_dd() {
+    dd if="$sources/deep/random" of="$1/dd" bs=47001 status=none
+    dd if="$sources/deep/random" of="$1/dd" bs=4096 skip=7 seek=7 count=3 conv=notrunc,fsync status=none
+    cmp "$sources/deep/random" "$1/dd"
+    dd if="$1/dd" bs=1M status=none | cmp - "$sources/deep/random"
+    dd if=/dev/zero of="$1/hole" bs=1 count=1 seek=1M status=none && [[ $(stat -c %s "$1/hole") == 1048577 ]]
+}
+
+uses_fio() {
+    fio --name=verified --directory="$1" --rw=randrw --bs=4k-64k --size=4m --verify=crc32c --do_verify=1 --ioengine=psync \
+        --numjobs=2 --fsync=64 --minimal >"$1.fio" && rm "$1.fio"
+}
+
+uses_python() {
+    python3 - "$1" <<'PYTHON'
+import json, os, pathlib, shelve, shutil, sys, tempfile
+at = pathlib.Path(sys.argv[1]) / "python"
+at.mkdir()
+(at / "a.json").write_text(json.dumps(list(range(1000))))
+assert json.loads((at / "a.json").read_text())[999] == 999
+with open(at / "log", "a") as log:
+    for n in range(2000):
+        print("line", n, file=log)
+assert sum(1 for _ in open(at / "log")) == 2000
+with tempfile.NamedTemporaryFile(dir=at) as f:
+    f.write(b"bytes"), f.flush()
+    assert os.stat(f.name).st_size == 5
+with open(at / "both", "w+b") as f:
+    f.write(b"x" * 100_000), f.seek(50_000), f.write(b"y" * 10), f.seek(49_999)
+    assert f.read(12) == b"x" + b"y" * 10 + b"x"
+os.replace(at / "both", at / "log")
+assert (at / "log").stat().st_size == 100_000
+with shelve.open(str(at / "shelf")) as shelf:
+    shelf["key"] = [1, 2, 3]
+with shelve.open(str(at / "shelf")) as shelf:
+    assert shelf["key"] == [1, 2, 3]
+shutil.copytree(at, at.with_name("python2"))
+assert sorted(os.listdir(at)) == sorted(os.listdir(at.with_name("python2")))
+shutil.rmtree(at), shutil.rmtree(at.with_name("python2"))
+PYTHON
+}
+
+uses_sqlite3() {
+    local mode
+    for mode in delete wal; do
+        sqlite3 "$1/$mode.db" "pragma journal_mode=$mode" "create table t(a integer primary key, b text)" \
+            "with recursive n(x) as (select 1 union all select x+1 from n where x<3000) insert into t select x, hex(randomblob(20)) from n" \
+            "begin; update t set b = 'rolled back'; rollback" "delete from t where a % 3 = 0" "vacuum" >/dev/null
+        [[ $(sqlite3 "$1/$mode.db" "select count(*), sum(a) from t where b != 'rolled back'") == "2000|3000000" ]]
+        [[ $(sqlite3 "$1/$mode.db" "pragma integrity_check") == ok ]]
+    done
+}
+
+uses_git() {
+    local settings=(-c user.name=a -c user.email=a@b -c commit.gpgsign=false -c init.defaultBranch=main -c safe.directory='*')
+    git "${settings[@]}" clone -q --no-hardlinks "$work/repository" "$1/clone"
+    same "$work/repository/deep" "$1/clone/deep"
+    cd "$1/clone"
+    printf 'more\n' >>deep/er/script
+    git "${settings[@]}" commit -qam "more" && git gc -q && git fsck --no-progress
+    [[ -z $(git status --porcelain) && $(git log --oneline | wc -l) == 2 ]]
+}
+cp -r "$sources" "$work/repository"
+git -C "$work/repository" init -q -b main
+git -C "$work/repository" add .
+git -C "$work/repository" -c user.name=a -c user.email=a@b commit -qm first
+
+programs=(cp ls_and_find tar rsync dd fio python sqlite3 git)
+for program in "${programs[@]}"; do
+    command -v "${program%%_*}" >/dev/null || [[ $program == python ]] || echo "skipped: $program through FUSE: it is not installed"
+done
+mkdir "$work/plain"
+for program in "${programs[@]}"; do
+    command -v "${program%%_*}" >/dev/null || [[ $program == python ]] || continue
+    try "plain $program" "uses_$program" "$work/plain"
+done
+for name in direct flat-3 container-3 small_file memory; do
+    try "$name is mounted" up "$name"
+    for program in "${programs[@]}"; do
+        command -v "${program%%_*}" >/dev/null || [[ $program == python ]] || continue
+        try "$name $program" "uses_$program" "$work/at/$name"
+    done
+    [[ $name != memory ]] || { try "$name is unmounted" down "$name" && continue; }
+    # What was written is there when it is mounted again.
+    listing "$work/at/$name" >"$work/before" || true
+    stays() { down "$name" && [[ -z $(ls -A "$work/at/$name") ]] && up "$name" && listing "$work/at/$name" | diff "$work/before" - && down "$name"; }
+    try "$name keeps everything over an unmount" stays
+done
+
+# --- Call by call.
+
+compares() { # compares NAME LAYOUT
+    up "$1"
+    local status=0
+    python3 "$here/fuse/names.py" "$work/plain" "$work/at/$1" "$2" >"$work/names" || status=$?
+    down "$1"
+    cat "$work/names"
+    return "$status"
+}
+for name in direct flat-3 container; do
+    try "$name names, modes, owners, links, times and errors" compares "$name" "${name%-3}"
+    grep -h '^[0-9]* calls' "$work/names" || true
+done
+
+# --- The exerciser.
+
+cc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror "$here/exercise.c" -o "$work/exercise"
+seeds=1 operations=600
+[[ ${LONG:-0} == 0 ]] || seeds=10 operations=20000
+exercises() { # exercises NAME LEFT_OUT [OPTION...]
+    local seed status=0
+    up "$1" "${@:3}"
+    for ((seed = 1; seed <= seeds; seed++)); do
+        "$work/exercise" -s "$seed" -n "$operations" ${2:+-x "$2"} "$work/at/$1/exercised-$seed" || status=1
+    done
+    down "$1"
+    return "$status"
+}
+for name in direct flat flat-3 container container-3 small_file; do
+    # A rename to another store copies the file: who has it open goes on with the old one.
+    left_out=""
+    [[ $name != flat-3 ]] || left_out=r
+    try "$name exercised" exercises "$name" "$left_out"
+done
+try "flat exercised through the page cache" exercises flat "" --cache through
+try "container exercised with writes kept by the kernel" exercises container "" --cache writeback
+
+# --- Processes that go.
+
+server() { getfattr --only-values -n user.thalweg.process "$work/at/$1" 2>/dev/null || python3 -c 'import os, sys; print(os.getxattr(sys.argv[1], "user.thalweg.process").decode())' "$work/at/$1"; }
+
+killed_daemon() {
+    local point=$work/at/$1
+    up "$1"
+    printf 'synced\n' >"$point/synced" && sync "$point/synced"
+    kill -9 "$(server "$1")"
+    # Dead, and told so.
+    until ! ls "$point" 2>/dev/null; do sleep 0.05; done
+    ls "$point" 2>&1 | grep -q 'not connected'
+    down "$1"
+    [[ -z $(ls -A "$point") ]]
+    up "$1" && [[ $(cat "$point/synced") == synced ]]
+    kill -9 "$(server "$1")"
+    # Mounted over the dead one.
+    up "$1" && [[ $(cat "$point/synced") == synced ]] && down "$1"
+    ! grep -q "$point" /proc/mounts
+}
+for name in direct container-3; do
+    try "$name: a daemon that was killed leaves a mount that can be taken away or mounted again" killed_daemon "$name"
+done
+
+killed_program() {
+    local point=$work/at/$1 program
+    up "$1"
+    python3 -c 'import sys, time; f = open(sys.argv[1], "wb", 0); f.write(b"written"); print("written", flush=True); time.sleep(60)' \
+        "$point/of the dead" >"$work/said" &
+    program=$!
+    until grep -q written "$work/said"; do sleep 0.05; done
+    kill -9 "$program"
+    wait "$program" || true
+    [[ $(cat "$point/of the dead") == written ]]
+    # Nothing is busy: its handles were closed.
+    down "$1"
+    up "$1" && [[ $(cat "$point/of the dead") == written ]] && down "$1"
+}
+for name in direct container-3 small_file; do
+    try "$name: a program that was killed leaves no open file" killed_program "$name"
+done
+
+ends_while_open() { # ends_while_open NAME SIGNAL
+    local point=$work/at/$1
+    up "$1"
+    exec 7>"$point/open"
+    printf 'written' >&7
+    # Not by force.
+    ! down "$1" 2>"$work/busy"
+    grep -q -i busy "$work/busy"
+    local server
+    server=$(server "$1")
+    kill "-$2" "$server"
+    while kill -0 "$server" 2>/dev/null; do sleep 0.05; done
+    exec 7>&-
+    ! grep -q "$point" /proc/mounts
+    up "$1" && [[ $(cat "$point/open") == written ]] && down "$1"
+}
+for name in direct container-3; do
+    try "$name: SIGTERM closes what is open and publishes it" ends_while_open "$name" TERM
+    try "$name: SIGINT as well" ends_while_open "$name" INT
+done
+
+lazily() {
+    up container
+    exec 7>"$work/at/container/lazy"
+    printf 'written' >&7
+    "$thalweg" unmount --lazy "$work/at/container"
+    exec 7>&- || true
+    up container && [[ $(cat "$work/at/container/lazy") == written ]] && down container
+}
+try "unmount --lazy closes what is open" lazily
+
+close_tells() {
+    # Others see a file when close returns.
+    up container-3
+    printf 'closed' >"$work/at/container-3/closed"
+    "$thalweg" layout flatten /container-3/closed "$work/flattened"
+    [[ $(cat "$work/flattened") == closed ]]
+    down container-3
+}
+try "a file that was closed is seen by others" close_tells
+
+all_of_them() {
+    "$thalweg" mount "$work/at/all" --path all
+    ls "$work/at/all" | grep -q container-3
+    printf 'text' >"$work/at/all/direct/through all"
+    [[ $(cat "$work/stores/direct.0/through all") == text ]]
+    mv "$work/at/all/direct/through all" "$work/at/all/flat/moved" && [[ $(cat "$work/at/all/flat/moved") == text ]]
+    ! touch "$work/at/all/x" 2>/dev/null
+    "$thalweg" unmount "$work/at/all"
+}
+try "all mounts below one mount point" all_of_them
+
+as_another_user() {
+    command -v setpriv fusermount3 >/dev/null
+    mkdir -p "$work/theirs" "$work/their-store"
+    chown nobody "$work/theirs" "$work/their-store"
+    chmod 666 /dev/fuse
+    local user=(setpriv --reuid nobody --clear-groups env "THALWEG_MOUNTS=$work/theirs.toml" HOME=/nonexistent)
+    printf '[[mount]]\npath = "/theirs"\nlayout = "direct"\nstore = "posix:%s"\n' "$work/their-store" >"$work/theirs.toml"
+    "${user[@]}" "$thalweg" mount "$work/theirs"
+    "${user[@]}" sh -c "echo text >'$work/theirs/f' && cat '$work/theirs/f' && chmod 600 '$work/theirs/f'"
+    # Not even root comes in.
+    ! ls "$work/theirs" 2>/dev/null
+    [[ $(stat -c '%U %a' "$work/their-store/f") == "nobody 600" ]]
+    "${user[@]}" "$thalweg" unmount "$work/theirs"
+    ! grep -q "$work/theirs" /proc/mounts
+}
+if ! command -v fusermount3 >/dev/null; then
+    echo "skipped: a mount of a user who is not root: fusermount3 is not installed"
+elif ! setpriv --reuid nobody --clear-groups test -x "$thalweg"; then
+    echo "skipped: a mount of a user who is not root: others may not enter the folder of the build"
+else
+    try "a user who is not root mounts for itself" as_another_user
+fi
+
+refuses() { # refuses PART COMMAND...: fails, and says PART
+    ! "${@:2}" 2>"$work/said"
+    grep -q -- "$1" "$work/said" || { cat "$work/said" >&2 && return 1; }
+}
+try "a mount point that is not there is said" refuses "No such file" "$thalweg" mount "$work/at/nowhere" --path /direct
+try "a mount that is not in the table is said" refuses "has no mount /other" "$thalweg" mount "$work/at/direct" --path /other
+try "which of several must be told" refuses "which of the mounts" "$thalweg" mount "$work/at/direct"
+try "what is not mounted is not unmounted" refuses "nothing of Thalweg is mounted" "$thalweg" unmount "$work/at/direct"
+
+exit "$failed"
