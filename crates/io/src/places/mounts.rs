@@ -53,6 +53,13 @@ pub struct Entry {
     spans: Spans,
 }
 
+impl Entry {
+    /// Whether one of its stores lies on another machine.
+    pub fn is_far(&self) -> bool {
+        self.stores.iter().any(|url| stores::is_far(url))
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 struct Spans {
     path: SourceSpan,
@@ -258,7 +265,7 @@ pub fn check(text: &str, file: &str) -> Checked {
     let mut mounts = Vec::new();
     for entry in &entries {
         warn_of_hidden(entry, &entries, &mut report);
-        let first = match entry.stores.iter().any(|url| stores::is_far(url)) {
+        let first = match entry.is_far() {
             true => None,
             false => match make(entry) {
                 Made::Works(layout) => Some(layout),
@@ -275,11 +282,7 @@ pub fn check(text: &str, file: &str) -> Checked {
             if let Some(made) = first.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 return Ok(made);
             }
-            match make(&again) {
-                Made::Works(layout) => Ok(layout),
-                Made::Later(why) => Err(why),
-                Made::Refused(_, why) => Err(format!("{}: {why}", again.place)),
-            }
+            make_now(&again)
         });
         mounts.push((entry.clone(), mount));
     }
@@ -342,6 +345,37 @@ pub fn of_files(files: &[PathBuf]) -> Result<Arc<Mounts>> {
     let mut mounts: Vec<Mount> = mounts.into_values().collect();
     mounts.sort_by(|a, b| a.prefix().cmp(b.prefix()));
     Ok(Arc::new(Mounts::new(mounts, plain()?)))
+}
+
+/// What these files describe, nothing made yet: for doors that make each mount when a path below is used first.
+///
+/// # Errors
+/// As [`of_files`], but for what shows only when a mount is made.
+pub fn entries(files: &[PathBuf]) -> Result<Vec<Entry>> {
+    let mut all: HashMap<String, Entry> = HashMap::new();
+    for path in files {
+        let shown = path.display().to_string();
+        let text =
+            std::fs::read_to_string(path).map_err(|e| Error::io("cannot read the mount table", e).in_object(&shown))?;
+        let (entries, report) = parse(&text, &shown);
+        if report.errors() > 0 {
+            let what = format!("the mount table is refused\n{}", report.render(false).trim_end());
+            return Err(Error::new(ErrorKind::Config, what));
+        }
+        all.extend(entries.into_iter().map(|entry| (entry.path.clone(), entry)));
+    }
+    let mut all: Vec<Entry> = all.into_values().collect();
+    all.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(all)
+}
+
+/// Makes the layout of a mount, or says why that can't be now.
+pub fn make_now(entry: &Entry) -> std::result::Result<Arc<dyn Layout>, String> {
+    match make(entry) {
+        Made::Works(layout) => Ok(layout),
+        Made::Later(why) => Err(why),
+        Made::Refused(_, why) => Err(format!("{}: {why}", entry.place)),
+    }
 }
 
 fn plain() -> Result<Arc<dyn Layout>> {

@@ -1,0 +1,178 @@
+//! The border: what a hook does before and after our own code runs in a program that knows nothing of it.
+//!
+//! Inside, calls of the C library that our own code makes go to the C library: no hook calls itself. A failure becomes
+//! `errno`; one that a number can't tell is said on standard error, each once. Panics end here, as `EIO`.
+#![allow(unsafe_code)] // errno
+
+use libc::{c_int, c_void};
+use rustix::io::Errno;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use thalweg_layout::errno::{self, Call};
+use thalweg_types::{Error, ErrorKind};
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether this thread runs our own code.
+pub fn inside() -> bool {
+    DEPTH.with(|depth| depth.get() > 0)
+}
+
+/// Marks this thread as running our own code, until it is dropped.
+pub struct Inside(());
+
+impl Inside {
+    pub fn new() -> Inside {
+        DEPTH.with(|depth| depth.set(depth.get() + 1));
+        Inside(())
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        DEPTH.with(|depth| depth.set(depth.get() - 1));
+    }
+}
+
+/// A failure, as the number that a program gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fail(pub c_int);
+
+impl From<Errno> for Fail {
+    fn from(number: Errno) -> Fail {
+        Fail(number.raw_os_error())
+    }
+}
+
+impl From<Error> for Fail {
+    fn from(error: Error) -> Fail {
+        Fail::of(Call::Other, error)
+    }
+}
+
+impl Fail {
+    /// Of this call; said where the number says too little.
+    pub fn of(call: Call, error: Error) -> Fail {
+        let number = errno::of_call(call, &error);
+        let bare = number == Errno::IO.raw_os_error();
+        if bare
+            || matches!(error.kind(), ErrorKind::Config | ErrorKind::Corrupt | ErrorKind::Torn | ErrorKind::PeerLost)
+        {
+            tell(&error.to_string());
+        }
+        Fail(number)
+    }
+}
+
+/// What our own code gives back to a hook.
+pub type Outcome<T> = Result<T, Fail>;
+
+/// What a C function returns that failed.
+pub trait Failed {
+    const FAILED: Self;
+}
+impl Failed for c_int {
+    const FAILED: c_int = -1;
+}
+impl Failed for isize {
+    const FAILED: isize = -1;
+}
+impl Failed for i64 {
+    const FAILED: i64 = -1;
+}
+impl<T> Failed for *mut T {
+    const FAILED: *mut T = std::ptr::null_mut();
+}
+
+/// Runs our own code for a hook.
+pub fn enter<T: Failed>(body: impl FnOnce() -> Outcome<T>) -> T {
+    enter_or(T::FAILED, body)
+}
+
+/// As [`enter`], for functions with another value for a failure.
+pub fn enter_or<T>(failed: T, body: impl FnOnce() -> Outcome<T>) -> T {
+    match attempt(body) {
+        Ok(value) => value,
+        Err(Fail(number)) => {
+            set_errno(number);
+            failed
+        }
+    }
+}
+
+/// Runs our own code for a function that returns the number of its failure.
+pub fn enter_number(body: impl FnOnce() -> Outcome<()>) -> c_int {
+    attempt(body).map_or_else(|Fail(number)| number, |()| 0)
+}
+
+fn attempt<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    let before = get_errno();
+    let inside = Inside::new();
+    let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Fail(libc::EIO)));
+    drop(inside);
+    set_errno(before);
+    outcome
+}
+
+pub fn set_errno(number: c_int) {
+    // SAFETY: the address is this thread's own.
+    unsafe { *libc::__errno_location() = number };
+}
+
+fn get_errno() -> c_int {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Says a sentence on standard error, once for each process.
+pub fn tell(what: &str) {
+    static TOLD: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
+    // Who is saying something in another thread comes first; nobody waits.
+    let Ok(mut told) = TOLD.try_lock() else { return };
+    let told = told.get_or_insert_default();
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hash = DefaultHasher::new();
+    what.hash(&mut hash);
+    if told.len() < 100 && told.insert(hash.finish()) {
+        // Standard error may be a file of ours: then it can't be said.
+        let _ = rustix::io::write(std::io::stderr(), format!("thalweg: {}\n", what.trim_end()).as_bytes());
+    }
+}
+
+/// Memory of the program to be filled; `EFAULT` for none.
+///
+/// # Safety
+/// As the C function's manual page says of its arguments.
+pub unsafe fn memory_mut<'a>(at: *mut c_void, bytes: usize) -> Outcome<&'a mut [u8]> {
+    match (at.is_null(), bytes) {
+        (_, 0) => Ok(&mut []),
+        (true, _) => Err(Errno::FAULT.into()),
+        // SAFETY: the caller's promise; no slice is longer than this.
+        (false, bytes) => Ok(unsafe { std::slice::from_raw_parts_mut(at.cast(), bytes.min(isize::MAX as usize)) }),
+    }
+}
+
+/// Memory of the program to be read.
+///
+/// # Safety
+/// As [`memory_mut`].
+pub unsafe fn memory<'a>(at: *const c_void, bytes: usize) -> Outcome<&'a [u8]> {
+    // SAFETY: as above; nothing is written through it.
+    unsafe { memory_mut(at.cast_mut(), bytes) }.map(|bytes| &*bytes)
+}
+
+/// A text of the program.
+///
+/// # Safety
+/// As [`memory_mut`].
+pub unsafe fn text<'a>(at: *const libc::c_char) -> Outcome<&'a str> {
+    if at.is_null() {
+        return Err(Errno::FAULT.into());
+    }
+    // SAFETY: a text of C ends with a zero byte.
+    unsafe { std::ffi::CStr::from_ptr(at) }.to_str().map_err(|_| Errno::ILSEQ.into())
+}

@@ -1,0 +1,21 @@
+//! Layouts of the mounts. What lies on other machines is asked of the daemon of this one: a program that was not made for it
+//! gets neither threads nor a runtime of ours.
+
+use std::sync::Arc;
+use thalweg_io::places::mounts::{self, Entry};
+use thalweg_layout::Layout;
+
+/// Makes the layout of a mount, or says why that can't be now.
+pub fn layout(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
+    match entry.is_far() {
+        false => mounts::make_now(entry),
+        true => remote(entry),
+    }
+}
+
+fn remote(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
+    Err(format!(
+        "{} lies on another machine, which the daemon reaches: start it with thalweg mount --socket-only",
+        entry.path
+    ))
+}

@@ -1,0 +1,477 @@
+//! What a placeholder stands for: a file or folder that is open, its handle of the layout, the turns at its offset.
+
+use crate::border::{Fail, Outcome, tell};
+use crate::placeholder::{self, Kind, Told};
+use crate::world::{Located, Place, World, current_world};
+use libc::{c_int, mode_t};
+use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::IoSlice;
+use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thalweg_layout::{Attributes, errno};
+use thalweg_types::ErrorKind;
+use thalweg_view::{Access, OpenFile, about};
+
+/// A file or folder that is open in this process, whatever the number of its descriptors.
+pub struct Open {
+    pub mount: usize,
+    pub access: Access,
+    what: What,
+    /// Name in the layout and absolute path; both follow renames.
+    names: Mutex<(String, String)>,
+    /// Its name is gone.
+    gone: AtomicBool,
+    /// Another process shares the description: a child of this one, or who started it.
+    pub shared: AtomicBool,
+    /// One call at a time moves the offset.
+    turn: Mutex<()>,
+    /// What locks are taken on, once there was one.
+    pub lock: Mutex<Option<File>>,
+}
+
+enum What {
+    Folder,
+    File(Mutex<Option<Arc<OpenFile>>>),
+}
+
+impl Open {
+    fn new(place: &Place, access: Access, what: What) -> Open {
+        Open {
+            mount: place.mount,
+            access,
+            what,
+            names: Mutex::new((place.name.clone(), place.path.clone())),
+            gone: AtomicBool::new(false),
+            shared: AtomicBool::new(false),
+            turn: Mutex::new(()),
+            lock: Mutex::new(None),
+        }
+    }
+
+    /// What another program opened.
+    pub fn inherited(world: &World, told: &Told) -> Option<Open> {
+        let Located::Ours(place) = world.locate(libc::AT_FDCWD, told.path.as_bytes()) else { return None };
+        let what = if told.kind == Kind::Folder { What::Folder } else { What::File(Mutex::new(None)) };
+        let open = Open::new(&place, told.access, what);
+        open.shared.store(true, Ordering::Relaxed);
+        Some(open)
+    }
+
+    /// The same for a child of `fork`, which opens it again when it uses it.
+    pub fn for_child(&self) -> Open {
+        self.shared.store(true, Ordering::Relaxed);
+        let what = if self.is_folder() { What::Folder } else { What::File(Mutex::new(None)) };
+        let (name, path) = self.names().clone();
+        let open = Open::new(&Place { mount: self.mount, name, path }, self.access.again(), what);
+        open.shared.store(true, Ordering::Relaxed);
+        open.gone.store(self.gone.load(Ordering::Relaxed), Ordering::Relaxed);
+        open
+    }
+
+    fn names(&self) -> MutexGuard<'_, (String, String)> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_folder(&self) -> bool {
+        matches!(self.what, What::Folder)
+    }
+
+    /// Absolute.
+    pub fn path(&self) -> String {
+        self.names().1.clone()
+    }
+
+    /// Where its name leads now.
+    pub fn place(&self) -> Place {
+        let (name, path) = self.names().clone();
+        Place { mount: self.mount, name, path }
+    }
+
+    /// Whether it has this name, or one below.
+    pub fn lies_below(&self, name: &str) -> bool {
+        let names = self.names();
+        !self.gone.load(Ordering::Relaxed) && crate::paths::under(name.as_bytes(), names.0.as_bytes())
+    }
+
+    fn handle(&self) -> Outcome<MutexGuard<'_, Option<Arc<OpenFile>>>> {
+        match &self.what {
+            What::Folder => Err(Errno::ISDIR.into()),
+            What::File(handle) => Ok(handle.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    /// The layout's handle; opened again where another process opened it first.
+    pub fn file(&self) -> Outcome<Arc<OpenFile>> {
+        let mut handle = self.handle()?;
+        if let Some(file) = &*handle {
+            return Ok(file.clone());
+        }
+        let world = current_world().ok_or(Fail(libc::EBADF))?;
+        let place = self.place();
+        if self.gone.load(Ordering::Relaxed) {
+            tell(&format!("{}: removed files are not handed on to other processes", place.path));
+            return Err(Errno::STALE.into());
+        }
+        let file = OpenFile::open(place.layout(world)?, &place.name, self.access.again(), None, world.writer);
+        let file = Arc::new(file.map_err(|e| match e.kind() {
+            ErrorKind::NotFound => {
+                tell(&format!("{} was opened by another process and is not there any more", place.path));
+                Fail(libc::ESTALE)
+            }
+            _ => e.into(),
+        })?);
+        Ok(handle.insert(file).clone())
+    }
+
+    fn take_turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed)
+    }
+
+    /// Sees what those wrote who share the description.
+    fn catch_up(&self, file: &OpenFile) -> Outcome<()> {
+        if self.is_shared() && self.access.write {
+            file.refresh()?;
+        }
+        Ok(())
+    }
+
+    /// `read`: at the offset, which moves.
+    pub fn read(&self, fd: RawFd, pieces: &mut [&mut [u8]]) -> Outcome<usize> {
+        let file = self.file()?;
+        if !self.access.read {
+            return Err(Errno::BADF.into());
+        }
+        let _turn = self.take_turn();
+        let at = placeholder::offset(borrow(fd))?;
+        self.catch_up(&file)?;
+        let got = read_pieces(&file, at, pieces)?;
+        if got > 0 {
+            placeholder::seek(borrow(fd), SeekFrom::Current(got as i64))?;
+        }
+        Ok(got)
+    }
+
+    /// `pread`.
+    pub fn read_at(&self, at: i64, pieces: &mut [&mut [u8]]) -> Outcome<usize> {
+        let file = self.file()?;
+        let at = u64::try_from(at).map_err(|_| Errno::INVAL)?;
+        self.catch_up(&file)?;
+        read_pieces(&file, at, pieces)
+    }
+
+    /// Whether every write goes behind the end: a flag of the description, which those who share it share.
+    fn appends(&self, fd: RawFd) -> bool {
+        rustix::fs::fcntl_getfl(borrow(fd)).is_ok_and(|flags| flags.contains(OFlags::APPEND))
+    }
+
+    /// `write`.
+    pub fn write(&self, fd: RawFd, pieces: &[IoSlice<'_>]) -> Outcome<usize> {
+        let file = self.file()?;
+        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if !self.access.write {
+            return Err(Errno::BADF.into());
+        }
+        if total == 0 {
+            return Ok(0);
+        }
+        let _turn = self.take_turn();
+        if self.appends(fd) {
+            let end = self.append(&file, pieces)?;
+            placeholder::seek(borrow(fd), SeekFrom::Start(end))?;
+            return Ok(total);
+        }
+        // The room is taken first: others who share the offset write behind it.
+        let end = placeholder::seek(borrow(fd), SeekFrom::Current(total as i64)).map_err(|e| match e {
+            Errno::OVERFLOW | Errno::INVAL => Errno::FBIG,
+            other => other,
+        })?;
+        let written = file.write_at(end - total as u64, pieces);
+        if let Err(e) = written {
+            let _ = placeholder::seek(borrow(fd), SeekFrom::Current(-(total as i64)));
+            return Err(e.into());
+        }
+        self.wrote(&file)?;
+        Ok(total)
+    }
+
+    /// `pwrite`, which on Linux appends where `O_APPEND` is set.
+    pub fn write_at(&self, fd: RawFd, at: i64, pieces: &[IoSlice<'_>]) -> Outcome<usize> {
+        let file = self.file()?;
+        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let at = u64::try_from(at).map_err(|_| Errno::INVAL)?;
+        if self.appends(fd) {
+            self.append(&file, pieces)?;
+        } else {
+            file.write_at(at, pieces)?;
+            self.wrote(&file)?;
+        }
+        Ok(total)
+    }
+
+    fn append(&self, file: &OpenFile, pieces: &[IoSlice<'_>]) -> Outcome<u64> {
+        self.catch_up(file)?;
+        let end = file.append(pieces)?;
+        if self.is_shared() {
+            file.publish()?;
+        } else {
+            self.wrote(file)?;
+        }
+        Ok(end)
+    }
+
+    fn wrote(&self, file: &OpenFile) -> Outcome<()> {
+        if crate::process::is_ending() {
+            file.publish()?;
+        }
+        Ok(())
+    }
+
+    /// `lseek`.
+    pub fn seek(&self, fd: RawFd, to: i64, whence: c_int) -> Outcome<i64> {
+        let _turn = self.take_turn();
+        let back = |outcome: rustix::io::Result<u64>| outcome.map(|at| at as i64).map_err(Fail::from);
+        if self.is_folder() {
+            let to = u64::try_from(to).map_err(|_| Errno::INVAL)?;
+            return back(placeholder::seek(borrow(fd), SeekFrom::Start(to)));
+        }
+        let from_end = |file: &OpenFile| -> Outcome<i64> { Ok(file.length()? as i64) };
+        let start = match whence {
+            libc::SEEK_SET => to,
+            libc::SEEK_CUR => return back(placeholder::seek(borrow(fd), SeekFrom::Current(to))),
+            libc::SEEK_END => from_end(&*self.file()?)?.checked_add(to).ok_or(Errno::OVERFLOW)?,
+            // One run of bytes up to the end, as a filesystem may say that knows no holes.
+            libc::SEEK_DATA | libc::SEEK_HOLE => {
+                let end = from_end(&*self.file()?)?;
+                match to {
+                    to if to < 0 || to >= end => return Err(Errno::NXIO.into()),
+                    to if whence == libc::SEEK_DATA => to,
+                    _ => end,
+                }
+            }
+            _ => return Err(Errno::INVAL.into()),
+        };
+        back(placeholder::seek(borrow(fd), SeekFrom::Start(u64::try_from(start).map_err(|_| Errno::INVAL)?)))
+    }
+
+    pub fn attributes(&self) -> Outcome<Attributes> {
+        match &self.what {
+            What::Folder => {
+                let world = current_world().ok_or(Fail(libc::EBADF))?;
+                let place = self.place();
+                Ok(about::attributes(&**place.layout(world)?, &place.name)?)
+            }
+            What::File(_) => {
+                let file = self.file()?;
+                self.catch_up(&file)?;
+                Ok(file.attributes()?)
+            }
+        }
+    }
+
+    /// To be told before its name is removed or given to another.
+    pub fn unlinked(&self) {
+        if let Ok(file) = self.file() {
+            file.unlinked();
+        }
+        self.gone.store(true, Ordering::Relaxed);
+    }
+
+    /// To be told after a rename of it, or of a folder above.
+    pub fn renamed(&self, from: &Place, to: &Place) {
+        let mut names = self.names();
+        let rest = names.0[from.name.len()..].to_string();
+        *names = (format!("{}{rest}", to.name), format!("{}{rest}", to.path));
+        drop(names);
+        if let Ok(handle) = self.handle()
+            && let Some(file) = &*handle
+        {
+            file.renamed(&from.name, &to.name);
+        }
+    }
+
+    /// Lets others see what was written. Nothing is opened for it.
+    pub fn publish(&self) -> Outcome<()> {
+        let file = self.handle().ok().and_then(|handle| handle.clone());
+        match file {
+            Some(file) if self.access.write => Ok(file.publish()?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the layout's handle up; it is opened again where it is used after all.
+    pub fn settle(&self) -> Outcome<()> {
+        if self.is_folder() || self.gone.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let file = self.handle()?.take();
+        close(file)
+    }
+
+    /// Ends it, with its last descriptor.
+    pub fn close(self) -> Outcome<()> {
+        match self.what {
+            What::Folder => Ok(()),
+            What::File(handle) => close(handle.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+}
+
+/// Closes a handle, unless another thread is about to use it: then that one's drop does.
+fn close(file: Option<Arc<OpenFile>>) -> Outcome<()> {
+    match file.and_then(Arc::into_inner) {
+        Some(file) => Ok(file.close()?),
+        None => Ok(()),
+    }
+}
+
+/// Ends what a descriptor stood for, where it was the last.
+pub fn drop_one(open: Option<Arc<Open>>) -> Outcome<()> {
+    match open.and_then(Arc::into_inner) {
+        Some(open) => open.close(),
+        None => Ok(()),
+    }
+}
+
+fn read_pieces(file: &OpenFile, at: u64, pieces: &mut [&mut [u8]]) -> Outcome<usize> {
+    let mut done = 0;
+    for piece in pieces {
+        let got = file.read_at(at.checked_add(done as u64).ok_or(Errno::INVAL)?, piece)?;
+        done += got;
+        if got < piece.len() {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+#[allow(unsafe_code)]
+pub fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: a number that the program uses as a descriptor; whether it is one, the system says.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+/// `open` of a path under a mount; follows links that lead out of it.
+pub fn open(world: &World, place: &Place, flags: c_int, mode: mode_t) -> Outcome<RawFd> {
+    let mut place = place.clone();
+    for _ in 0..40 {
+        let failed = match open_here(world, &place, flags, mode) {
+            Err(fail) if matches!(fail.0, libc::ENOENT | libc::ELOOP | libc::ENOTDIR) => fail,
+            outcome => return outcome,
+        };
+        if flags & libc::O_NOFOLLOW != 0 && failed.0 == libc::ELOOP {
+            return Err(failed);
+        }
+        match world.through_links(&place)? {
+            Some(Located::Ours(leads)) if leads.path != place.path => place = leads,
+            Some(Located::Elsewhere(path)) => {
+                let fd = rustix::fs::open(&*path, OFlags::from_bits_retain(flags as u32), Mode::from_raw_mode(mode))?;
+                return Ok(fd.into_raw_fd());
+            }
+            _ => return Err(failed),
+        }
+    }
+    Err(Errno::LOOP.into())
+}
+
+fn open_here(world: &World, place: &Place, flags: c_int, mode: mode_t) -> Outcome<RawFd> {
+    let close_on_exec = flags & libc::O_CLOEXEC != 0;
+    if let Some(plain) = world.plain(place)? {
+        match open_plain(&plain, flags, mode)? {
+            Some(fd) => return Ok(fd),
+            None => return folder(world, place, close_on_exec),
+        }
+    }
+    let layout = place.layout(world)?;
+    let access = Access::of_flags(flags)?;
+    if access.directory {
+        return match layout.stat(&place.name)?.is_folder {
+            true => folder(world, place, close_on_exec),
+            false => Err(Errno::NOTDIR.into()),
+        };
+    }
+    let mode = mode & !crate::process::umask();
+    let file = match OpenFile::open(layout, &place.name, access, Some(mode), world.writer) {
+        Ok(file) => file,
+        Err(e) => {
+            return match errno::of(&e) {
+                libc::EISDIR if !access.write && !access.create => folder(world, place, close_on_exec),
+                _ => Err(e.into()),
+            };
+        }
+    };
+    let told = Told { kind: Kind::File, access, path: place.path.clone() };
+    let open = Open::new(place, access, What::File(Mutex::new(Some(Arc::new(file)))));
+    hand_out(world, &told, open, close_on_exec)
+}
+
+fn folder(world: &World, place: &Place, close_on_exec: bool) -> Outcome<RawFd> {
+    let told = Told { kind: Kind::Folder, access: Access::READ, path: place.path.clone() };
+    hand_out(world, &told, Open::new(place, Access::READ, What::Folder), close_on_exec)
+}
+
+fn hand_out(world: &World, told: &Told, open: Open, close_on_exec: bool) -> Outcome<RawFd> {
+    let fd = placeholder::make(told, close_on_exec)?;
+    match crate::table::insert(world, fd, Arc::new(open)) {
+        Ok(before) => {
+            // Closed behind our back, by a call that no hook sees.
+            drop_one(before)?;
+            Ok(fd)
+        }
+        Err(fail) => {
+            close_raw(fd);
+            Err(fail)
+        }
+    }
+}
+
+#[allow(unsafe_code)]
+pub fn close_raw(fd: RawFd) {
+    // SAFETY: a descriptor that nobody else has.
+    unsafe { rustix::io::close(fd) };
+}
+
+/// Opens the file that a layout lays under a name; `None` for a folder, which is never handed out.
+fn open_plain(path: &Path, flags: c_int, mode: mode_t) -> Outcome<Option<RawFd>> {
+    let fd = rustix::fs::open(path, OFlags::from_bits_retain(flags as u32), Mode::from_raw_mode(mode))?;
+    let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+    let is_folder = !writes
+        && rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) == rustix::fs::FileType::Directory;
+    Ok(if is_folder { None } else { Some(fd.into_raw_fd()) })
+}
+
+/// Open files of a process that writes, for those who must see what was written: [`Open::publish`] of each.
+pub fn publish_all(world: &World) {
+    each(world, Open::publish);
+}
+
+/// [`Open::settle`] of each.
+pub fn settle_all(world: &World) {
+    each(world, Open::settle);
+}
+
+fn each(world: &World, what: impl Fn(&Open) -> Outcome<()>) {
+    static FAILED: AtomicI32 = AtomicI32::new(0);
+    if !crate::table::any() {
+        return;
+    }
+    let all: Vec<Arc<Open>> = {
+        let table = world.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.all().cloned().collect()
+    };
+    for open in all {
+        if let Err(Fail(number)) = what(&open) {
+            // Nobody is there to be told by a number.
+            FAILED.store(number, Ordering::Relaxed);
+            let why = std::io::Error::from_raw_os_error(number);
+            tell(&format!("{}: what was written is lost: {why}", open.path()));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What a process does besides calling on files: it makes others, becomes another program, ends.
+//!
+//! | when | what happens |
+//! |------|--------------|
+//! | `fork` | before: others see what was written. In the child: a world of its own, in which files are opened again when used |
+//! | `vfork`, `posix_spawn` | before: the same; the child shares our memory and changes nothing in it |
+//! | `exec` | before: handles are given up; the program finds the placeholders |
+//! | the end | handles are closed, so that others see all that was written. Who is killed loses what no `fsync` or `close` saved, on layouts that gather |
+#![allow(unsafe_code)] // handlers that the C library calls
+
+use crate::border::Inside;
+use crate::open::{publish_all, settle_all};
+use crate::table::{self, Table};
+use crate::world::{World, current_world};
+use libc::mode_t;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{PoisonError, RwLockWriteGuard};
+
+static UMASK: AtomicU32 = AtomicU32::new(0o022);
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// What is taken off the modes of what a program makes.
+pub fn umask() -> mode_t {
+    UMASK.load(Ordering::Relaxed)
+}
+
+/// The program changed it.
+pub fn set_umask(mask: mode_t) {
+    UMASK.store(mask & 0o777, Ordering::Relaxed);
+}
+
+/// Whether the process ends: what is written now is the last.
+pub fn is_ending() -> bool {
+    ENDING.load(Ordering::Relaxed)
+}
+
+/// What is kept still over a `fork`.
+struct Held {
+    parent: &'static World,
+    table: RwLockWriteGuard<'static, Table>,
+    _rest: Box<dyn std::any::Any>,
+}
+
+thread_local! {
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+extern "C" fn prepare() {
+    let Some(world) = current_world() else { return };
+    let _inside = Inside::new();
+    publish_all(world);
+    let rest = Box::new((thalweg_view::hold_appends(), crate::hooks::directory::hold(), crate::stdio::hold()));
+    let table = world.table.write().unwrap_or_else(PoisonError::into_inner);
+    HELD.with(|held| *held.borrow_mut() = Some(Held { parent: world, table, _rest: rest }));
+}
+
+extern "C" fn in_parent() {
+    let Some(held) = HELD.with(|held| held.borrow_mut().take()) else { return };
+    // What is open is shared from now on.
+    held.table.all().for_each(|open| open.shared.store(true, Ordering::Relaxed));
+}
+
+extern "C" fn in_child() {
+    let Some(held) = HELD.with(|held| held.borrow_mut().take()) else { return };
+    let _inside = Inside::new();
+    let child = held.parent.of_child();
+    table::carry_over(&held.table, child);
+    crate::private::close_all();
+    // The parent's world stays as it is: nothing of it is closed by us.
+    drop(held);
+}
+
+extern "C" fn at_end() {
+    if let Some(world) = current_world().filter(|world| world.is_own()) {
+        // SAFETY: every stream of the program.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        let _inside = Inside::new();
+        ENDING.store(true, Ordering::Relaxed);
+        settle_all(world);
+    }
+}
+
+/// Before the process becomes another program.
+pub fn before_exec() {
+    let Some(world) = current_world() else { return };
+    let _inside = Inside::new();
+    match world.is_own() {
+        true => settle_all(world),
+        false => publish_all(world),
+    }
+}
+
+/// Before a child is made that no handler hears of.
+pub fn before_spawn() {
+    let Some(world) = current_world() else { return };
+    let _inside = Inside::new();
+    publish_all(world);
+    let table = world.table.read().unwrap_or_else(PoisonError::into_inner);
+    table.all().for_each(|open| open.shared.store(true, Ordering::Relaxed));
+}
+
+/// Before the process ends without its handlers.
+pub fn before_end() {
+    if let Some(world) = current_world().filter(|world| world.is_own()) {
+        let _inside = Inside::new();
+        ENDING.store(true, Ordering::Relaxed);
+        settle_all(world);
+    }
+}
+
+/// Asks to be called.
+pub fn listen() {
+    let mask = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(mask);
+    set_umask(mask.as_raw_mode());
+    // SAFETY: functions that live as long as the process: the library is never unloaded.
+    unsafe {
+        libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child));
+        libc::atexit(at_end);
+    }
+}

@@ -1,0 +1,70 @@
+//! The functions behind our hooks: the next library's of the same name.
+#![allow(unsafe_code)] // dlsym, the only way to the function that a hook stands before
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A function of the next library, looked up at its first call.
+pub struct Real {
+    name: &'static CStr,
+    at: AtomicUsize,
+}
+
+impl Real {
+    pub const fn new(name: &'static CStr) -> Real {
+        Real { name, at: AtomicUsize::new(0) }
+    }
+
+    /// Its address.
+    pub fn get(&self) -> usize {
+        match self.at.load(Ordering::Relaxed) {
+            0 => self.find(),
+            at => at,
+        }
+    }
+
+    #[cold]
+    fn find(&self) -> usize {
+        // SAFETY: the name ends with a zero byte.
+        let at = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) } as usize;
+        if at == 0 {
+            // A program that calls it was linked with a library that has it.
+            crate::border::tell(&format!("the C library has no function {:?}", self.name));
+            std::process::abort();
+        }
+        self.at.store(at, Ordering::Relaxed);
+        at
+    }
+}
+
+/// Hooks: C functions that stand before those of the same names. `real` is the next library's; names that share a body
+/// (`open`, `open64`) have one each.
+macro_rules! hooks {
+    ($( fn $($name:ident)|+ ($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty = |$real:ident| $body:block )*) => {
+        $( hooks!(@each [$($name)+] ($($arg: $ty),*) $ret, $real $body); )*
+    };
+    (@each [$($name:ident)+] $args:tt $ret:ty, $real:ident $body:block) => {
+        $( hooks!(@one $name $args $ret, $real $body); )+
+    };
+    (@one $name:ident ($($arg:ident: $ty:ty),*) $ret:ty, $real:ident $body:block) => {
+        #[unsafe(no_mangle)]
+        #[allow(clippy::too_many_arguments)]
+        unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
+            static REAL: $crate::real::Real = {
+                let name = concat!(stringify!($name), "\0");
+                match std::ffi::CStr::from_bytes_with_nul(name.as_bytes()) {
+                    Ok(name) => $crate::real::Real::new(name),
+                    Err(_) => panic!(),
+                }
+            };
+            // SAFETY: the function of this name in the C library has this signature; what the caller promises of its
+            // arguments is handed on.
+            unsafe {
+                #[allow(unused_variables)]
+                let $real: unsafe extern "C" fn($($ty),*) -> $ret = std::mem::transmute(REAL.get());
+                $body
+            }
+        }
+    };
+}
+pub(crate) use hooks;

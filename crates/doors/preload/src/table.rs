@@ -1,0 +1,116 @@
+//! Which descriptors are ours: one bit for each, read without a lock, and what the set ones stand for.
+
+use crate::border::{Fail, Outcome};
+use crate::open::Open;
+use crate::placeholder::{self, Kind};
+use crate::world::{World, current_world};
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
+
+/// Descriptors beyond this are never ours.
+const MOST: usize = 1 << 20;
+
+static OURS: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a descriptor is ours.
+#[inline]
+pub fn is_ours(fd: RawFd) -> bool {
+    match OURS.get(fd as usize / 64) {
+        Some(word) => word.load(Ordering::Relaxed) & (1 << (fd as usize % 64)) != 0,
+        None => false,
+    }
+}
+
+/// Whether any is.
+pub fn any() -> bool {
+    COUNT.load(Ordering::Relaxed) > 0
+}
+
+/// What the descriptors of ours stand for.
+#[derive(Default)]
+pub struct Table {
+    open: HashMap<RawFd, Arc<Open>>,
+}
+
+impl Table {
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Open>> {
+        self.open.values()
+    }
+}
+
+fn mark(fd: RawFd, ours: bool) {
+    let Some(word) = OURS.get(fd as usize / 64) else { return };
+    let bit = 1 << (fd as usize % 64);
+    let before = if ours { word.fetch_or(bit, Ordering::Relaxed) } else { word.fetch_and(!bit, Ordering::Relaxed) };
+    match (before & bit != 0, ours) {
+        (false, true) => drop(COUNT.fetch_add(1, Ordering::Relaxed)),
+        (true, false) => drop(COUNT.fetch_sub(1, Ordering::Relaxed)),
+        _ => {}
+    }
+}
+
+/// What a descriptor stands for, if it is ours.
+pub fn get(fd: RawFd) -> Option<Arc<Open>> {
+    if !is_ours(fd) {
+        return None;
+    }
+    current_world()?.table.read().unwrap_or_else(PoisonError::into_inner).open.get(&fd).cloned()
+}
+
+/// As [`get`]; `EBADF` where another thread has closed it.
+pub fn need(fd: RawFd) -> Outcome<Arc<Open>> {
+    get(fd).ok_or(Fail(libc::EBADF))
+}
+
+/// Notes what a descriptor stands for; returns what it stood for before.
+pub fn insert(world: &World, fd: RawFd, open: Arc<Open>) -> Outcome<Option<Arc<Open>>> {
+    if fd < 0 || fd as usize >= MOST {
+        return Err(Fail(libc::EMFILE));
+    }
+    let before = world.table.write().unwrap_or_else(PoisonError::into_inner).open.insert(fd, open);
+    mark(fd, true);
+    crate::stdio::follow(fd);
+    Ok(before)
+}
+
+/// Forgets a descriptor; returns what it stood for.
+pub fn remove(world: &World, fd: RawFd) -> Option<Arc<Open>> {
+    if !is_ours(fd) {
+        return None;
+    }
+    // What is still in memory of its stream goes first.
+    crate::stdio::leave(fd);
+    let mut table = world.table.write().unwrap_or_else(PoisonError::into_inner);
+    let before = table.open.remove(&fd);
+    mark(fd, false);
+    drop(table);
+    before
+}
+
+/// Finds what a program inherits from the one that started it.
+pub fn find_inherited(world: &World) {
+    for fd in placeholder::descriptors() {
+        let Some(told) = placeholder::look(fd) else { continue };
+        if told.kind == Kind::Current {
+            world.set_current(Some((told.path, fd)));
+            continue;
+        }
+        match Open::inherited(world, &told) {
+            Some(open) => drop(insert(world, fd, Arc::new(open))),
+            None => crate::border::tell(&format!("{} is open and lies under no mount of this program", told.path)),
+        }
+    }
+}
+
+/// Gives a child of `fork` what the parent has open.
+pub fn carry_over(parent: &Table, child: &World) {
+    let mut seen: HashMap<*const Open, Arc<Open>> = HashMap::new();
+    let mut table = child.table.write().unwrap_or_else(PoisonError::into_inner);
+    for (fd, open) in &parent.open {
+        let own = seen.entry(Arc::as_ptr(open)).or_insert_with(|| Arc::new(open.for_child()));
+        table.open.insert(*fd, own.clone());
+    }
+}

@@ -1,0 +1,316 @@
+//! What this process knows: the mounts, its open files, its current folder.
+//!
+//! A process that forks leaves its world to the parent: the child makes one of its own, in which every open file is opened
+//! again when it is used first, as after `exec`. So no handle of a layout is ever used by two processes.
+#![allow(unsafe_code)] // the pointer to the world, which is never freed
+
+use crate::border::{Fail, Inside, Outcome, inside, tell};
+use crate::open::Open;
+use crate::paths::{first_part, goes_up, has_dots, under};
+use crate::table::Table;
+use libc::c_int;
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::ffi::CString;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use thalweg_io::places::mounts::{self, Entry};
+use thalweg_layout::{Layout, Mount, WriterId, mount};
+
+/// A mount of this process.
+pub struct Mounted {
+    pub mount: Mount,
+    /// What `st_dev` says of its files.
+    pub device: u64,
+}
+
+/// The world. See the module's page.
+pub struct World {
+    pub pid: u32,
+    /// For all that this process writes.
+    pub writer: WriterId,
+    pub mounts: Vec<Mounted>,
+    pub table: RwLock<Table>,
+    entries: Arc<Vec<Entry>>,
+    /// Every part of every prefix: a relative path that leads to a mount begins with one.
+    parts: HashSet<Vec<u8>>,
+    current: RwLock<Current>,
+    /// [`NEAR`] and its neighbours.
+    near: AtomicU8,
+}
+
+/// The current folder.
+enum Current {
+    /// The system's.
+    Real,
+    /// Of a mount; the system's is one that was removed. The descriptor tells the next program.
+    Ours { path: String, fd: RawFd },
+}
+
+const UNKNOWN: u8 = 0;
+/// No relative path without `..` leads to a mount.
+const FAR: u8 = 1;
+const NEAR: u8 = 2;
+
+static WORLD: AtomicPtr<World> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The world, for a hook: none before the door is open, where nothing is mounted, and inside our own code.
+#[inline]
+pub fn world() -> Option<&'static World> {
+    // SAFETY: worlds are made once and never freed.
+    let world = unsafe { WORLD.load(Ordering::Acquire).as_ref() }?;
+    if inside() { None } else { Some(world) }
+}
+
+/// The world, also inside.
+pub fn current_world() -> Option<&'static World> {
+    // SAFETY: as above.
+    unsafe { WORLD.load(Ordering::Acquire).as_ref() }
+}
+
+fn install(world: World) -> &'static World {
+    let world: &'static mut World = Box::leak(Box::new(world));
+    WORLD.store(world, Ordering::Release);
+    world
+}
+
+/// Where a path leads.
+pub enum Located {
+    /// Not to a mount: the call goes on as it came.
+    Untouched,
+    /// Not to a mount, but the current folder or the folder beside is ours: by this absolute path.
+    Elsewhere(CString),
+    Ours(Place),
+    Nowhere(Fail),
+}
+
+/// A path under a mount.
+#[derive(Clone)]
+pub struct Place {
+    pub mount: usize,
+    /// In the layout.
+    pub name: String,
+    /// Absolute.
+    pub path: String,
+}
+
+impl Place {
+    pub fn layout<'w>(&self, world: &'w World) -> Outcome<&'w Arc<dyn Layout>> {
+        world.layout(self.mount)
+    }
+}
+
+/// Reads the mount table; nothing happens where nothing is mounted.
+///
+/// A table that is wrong ends the process: a program that runs without its mounts would write elsewhere than it was told.
+pub fn begin() {
+    let _inside = Inside::new();
+    let entries = mounts::files().and_then(|files| mounts::entries(&files));
+    let entries = entries.unwrap_or_else(|e| {
+        tell(&e.to_string());
+        std::process::exit(crate::REFUSED)
+    });
+    if entries.is_empty() {
+        return;
+    }
+    let world = install(World::new(Arc::new(entries)));
+    crate::table::find_inherited(world);
+}
+
+impl World {
+    fn new(entries: Arc<Vec<Entry>>) -> World {
+        let mounts: Vec<Mounted> = (0..entries.len())
+            .map(|number| {
+                let all = entries.clone();
+                let make = move || crate::far::layout(&all[number]);
+                Mounted { mount: Mount::new(&entries[number].path, make), device: device(&entries[number].path) }
+            })
+            .collect();
+        let parts = entries.iter().flat_map(|e| e.path.split('/')).filter(|part| !part.is_empty());
+        World {
+            pid: std::process::id(),
+            writer: thalweg_view::writer(),
+            mounts,
+            table: RwLock::default(),
+            parts: parts.map(|part| part.as_bytes().to_vec()).collect(),
+            entries,
+            current: RwLock::new(Current::Real),
+            near: AtomicU8::new(UNKNOWN),
+        }
+    }
+
+    /// The world of a child: the same mounts, made anew when they are used; open files are added by the caller.
+    pub fn of_child(&self) -> &'static World {
+        let child = World::new(self.entries.clone());
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        if let Current::Ours { path, fd } = &*current {
+            *child.current.write().unwrap_or_else(PoisonError::into_inner) =
+                Current::Ours { path: path.clone(), fd: *fd };
+        }
+        child.near.store(self.near.load(Ordering::Relaxed), Ordering::Relaxed);
+        install(child)
+    }
+
+    /// Whether this is the process that made this world, rather than a child that shares its memory until it runs
+    /// another program.
+    pub fn is_own(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    pub fn layout(&self, mount: usize) -> Outcome<&Arc<dyn Layout>> {
+        let mounted = &self.mounts[mount].mount;
+        mounted.layout().map_err(|why| {
+            tell(&format!("the mount {} cannot be used: {why}", mounted.prefix()));
+            Fail(libc::ENOTSUP)
+        })
+    }
+
+    fn prefixes(&self) -> impl Iterator<Item = &str> {
+        self.mounts.iter().map(|m| m.mount.prefix())
+    }
+
+    /// Whether a path may lead to a mount. `false` is certain, and cheap.
+    fn maybe(&self, folder: c_int, path: &[u8]) -> bool {
+        match path.first() {
+            None => false,
+            Some(b'/') => self.prefixes().any(|prefix| under(prefix.as_bytes(), path)) || has_dots(path),
+            Some(_) if folder == libc::AT_FDCWD => match self.near.load(Ordering::Relaxed) {
+                FAR => goes_up(path),
+                _ => true,
+            },
+            Some(_) => crate::table::is_ours(folder) || self.parts.contains(first_part(path)) || goes_up(path),
+        }
+    }
+
+    /// Where a path of a call leads.
+    #[inline]
+    pub fn locate(&self, folder: c_int, path: &[u8]) -> Located {
+        if self.maybe(folder, path) { self.find(folder, path) } else { Located::Untouched }
+    }
+
+    #[cold]
+    fn find(&self, folder: c_int, path: &[u8]) -> Located {
+        let _inside = Inside::new();
+        let absolute = path.first() == Some(&b'/');
+        let (before, ours) = match absolute {
+            true => ("/".to_string(), false),
+            false => match self.beside(folder) {
+                Ok(Some(before)) => before,
+                Ok(None) => return Located::Untouched,
+                Err(fail) => return Located::Nowhere(fail),
+            },
+        };
+        let Ok(text) = std::str::from_utf8(path) else {
+            // Names of layouts are texts. Elsewhere such a name is as good as any.
+            let under_one = ours || self.prefixes().any(|prefix| under(prefix.as_bytes(), path));
+            return if under_one { Located::Nowhere(Errno::ILSEQ.into()) } else { Located::Untouched };
+        };
+        let normal = mount::normal(text, &before);
+        match mount::resolve(self.prefixes(), &normal, "/") {
+            Some((mount, name)) => Located::Ours(Place { mount, name, path: normal }),
+            None if !ours => Located::Untouched,
+            None => match CString::new(normal) {
+                Ok(path) => Located::Elsewhere(path),
+                Err(_) => Located::Nowhere(Errno::INVAL.into()),
+            },
+        }
+    }
+
+    /// The folder that a relative path begins in, and whether it is ours. `None` for one that is no concern of ours.
+    fn beside(&self, folder: c_int) -> Outcome<Option<(String, bool)>> {
+        if folder == libc::AT_FDCWD {
+            if let Some(path) = self.current_folder() {
+                return Ok(Some((path, true)));
+            }
+            let real = rustix::process::getcwd(Vec::new()).ok().and_then(|path| path.into_string().ok());
+            let Some(real) = real else {
+                self.near.store(FAR, Ordering::Relaxed);
+                return Ok(None);
+            };
+            let above = self.prefixes().any(|prefix| under(real.as_bytes(), prefix.as_bytes()));
+            self.near.store(if above { NEAR } else { FAR }, Ordering::Relaxed);
+            return Ok(Some((real, false)));
+        }
+        if let Some(open) = crate::table::get(folder) {
+            return match open.is_folder() {
+                true => Ok(Some((open.path(), true))),
+                false => Err(Errno::NOTDIR.into()),
+            };
+        }
+        let link = rustix::fs::readlink(format!("/proc/self/fd/{folder}"), Vec::new()).ok();
+        let real = link.and_then(|link| link.into_string().ok()).filter(|path| path.starts_with('/'));
+        Ok(real.map(|path| (path, false)))
+    }
+
+    /// The current folder, where that is one of a mount.
+    pub fn current_folder(&self) -> Option<String> {
+        match &*self.current.read().unwrap_or_else(PoisonError::into_inner) {
+            Current::Real => None,
+            Current::Ours { path, .. } => Some(path.clone()),
+        }
+    }
+
+    /// The descriptor that tells the next program of the current folder.
+    pub fn current_fd(&self) -> Option<RawFd> {
+        match &*self.current.read().unwrap_or_else(PoisonError::into_inner) {
+            Current::Real => None,
+            Current::Ours { fd, .. } => Some(*fd),
+        }
+    }
+
+    /// Takes a folder of a mount as the current one, or the system's again; returns the descriptor that told of the last.
+    pub fn set_current(&self, to: Option<(String, RawFd)>) -> Option<RawFd> {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let now = to.map_or(Current::Real, |(path, fd)| Current::Ours { path, fd });
+        self.near.store(if matches!(now, Current::Real) { UNKNOWN } else { NEAR }, Ordering::Relaxed);
+        match std::mem::replace(&mut *current, now) {
+            Current::Real => None,
+            Current::Ours { fd, .. } => Some(fd),
+        }
+    }
+
+    /// The file of this machine that a name stands for, where the layout has one.
+    pub fn plain(&self, place: &Place) -> Outcome<Option<PathBuf>> {
+        Ok(place.layout(self)?.plain_file(&place.name))
+    }
+
+    /// Where a symbolic link inside a mount leads that the layout can't follow itself: to another mount, or out of all.
+    /// `None` where the path meets no such link.
+    pub fn through_links(&self, place: &Place) -> Outcome<Option<Located>> {
+        let layout = place.layout(self)?;
+        let prefix = self.mounts[place.mount].mount.prefix();
+        let mut ends: Vec<usize> = place.name.match_indices('/').map(|(at, _)| at).collect();
+        ends.push(place.name.len());
+        for end in ends {
+            let name = &place.name[..end];
+            if !layout.attributes(name).is_ok_and(|about| about.kind == thalweg_layout::Kind::Link) {
+                continue;
+            }
+            let target = layout.read_link(name)?;
+            let folder = match name.rsplit_once('/') {
+                Some((folder, _)) => format!("{prefix}/{folder}"),
+                None => prefix.to_string(),
+            };
+            let leads = mount::normal(&format!("{target}{}", &place.name[end..]), &folder);
+            return Ok(Some(match mount::resolve(self.prefixes(), &leads, "/") {
+                Some((mount, name)) => Located::Ours(Place { mount, name, path: leads }),
+                None => Located::Elsewhere(CString::new(leads).map_err(|_| Errno::INVAL)?),
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Open files by this name, or below it.
+    pub fn open_below(&self, place: &Place) -> Vec<Arc<Open>> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.all().filter(|open| open.mount == place.mount && open.lies_below(&place.name)).cloned().collect()
+    }
+}
+
+/// A number for `st_dev` that no device has.
+fn device(prefix: &str) -> u64 {
+    let hash = prefix.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    libc::makedev(0xf74, hash & 0xf_ffff)
+}
