@@ -46,6 +46,7 @@ pub enum Command {
     Drain(Drain),
     Mount(Mount),
     Unmount(Unmount),
+    Run(Run),
     Gen(Gen),
     Profile(Profile),
     Sim(Sim),
@@ -519,6 +520,27 @@ pub struct Drain {
     pub json: bool,
 }
 
+/// Run a program, unchanged, with the files of the mounts (LD_PRELOAD).
+///
+/// Paths under a mount go to Thalweg, all others untouched; the programs that it starts have the mounts too. The mount table is
+/// checked first. What works and what can't is in docs/guide/doors.md.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  thalweg run -- ./simulation input.txt
+  thalweg run -- bash -c 'tar -cf /scratch/run7/all.tar results'
+  mpiexec -n 4 thalweg run -- ./simulation
+
+Exit codes: those of the program; 2 usage, 3 the mount table or the program can't be used.")]
+pub struct Run {
+    /// Run also a program that will not hear of the mounts itself: one linked statically, or written in Go
+    #[arg(long)]
+    pub anyway: bool,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<std::ffi::OsString>,
+}
+
 /// Show the files of a mount as a folder of this machine (FUSE).
 ///
 /// Every program may then use them. A mount there whose process was killed is taken away first.
@@ -537,6 +559,7 @@ Examples:
   thalweg mount /mnt/run7 --path /scratch/run7         this one
   thalweg mount /mnt/thalweg --path all                all of them, below their paths
   thalweg mount /mnt/run7 --foreground                 until SIGTERM or SIGINT
+  thalweg mount --socket-only                          no folder: for programs under `thalweg run`
 
 Exit codes: 0 mounted, 2 usage, 3 it cannot be mounted.")]
 pub struct Mount {
@@ -549,6 +572,13 @@ pub struct Mount {
     /// Don't go into the background
     #[arg(long)]
     pub foreground: bool,
+    /// Also serve the mounts of the table at this socket, for `thalweg run` of the same user
+    #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// Serve the socket alone; by default where programs look for it: THALWEG_DAEMON, or
+    /// thalweg/daemon.sock in XDG_RUNTIME_DIR
+    #[arg(long)]
+    pub socket_only: bool,
     /// What the kernel keeps of files
     #[arg(long, value_enum)]
     pub cache: Option<Caching>,

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_daemon::Served;
 use thalweg_fuse::{All, Cache, Mounted, Settings};
 use thalweg_io::places::mounts;
 use thalweg_layout::{Layout, Mounts, mount};
@@ -74,7 +75,7 @@ fn serve(arguments: &Arguments, behind: bool, out: &mut Terminal) -> Result<Outc
     if behind {
         writeln!(out, "{READY}")?;
     } else {
-        writeln!(out, "{}; end with SIGTERM or `thalweg unmount`", serving.about)?;
+        writeln!(out, "{}; end with SIGTERM or SIGINT", serving.about)?;
     }
     out.flush()?;
     loop {
@@ -83,25 +84,49 @@ fn serve(arguments: &Arguments, behind: bool, out: &mut Terminal) -> Result<Outc
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+    // Programs at the socket first: what they wrote is then seen through the mount as well.
+    drop(serving.served);
     if let Some(mounted) = serving.mounted {
         mounted.unmount()?;
     }
-    drop(serving.layout);
     Ok(Outcome::Done)
 }
 
 struct Serving {
     about: String,
-    layout: Arc<dyn Layout>,
     mounted: Option<Mounted>,
+    served: Option<Served>,
 }
 
 fn start(arguments: &Arguments) -> Result<Serving, Failure> {
     let mounts = mounts::of_process()?;
-    let Some(point) = &arguments.mount_point else {
-        return Err(Failure::Usage("where shall it be mounted?".into()));
-    };
-    let (name, layout) = chosen(arguments, &mounts, point)?;
+    let (mut about, mut mounted, mut served) = (Vec::new(), None, None);
+    match &arguments.mount_point {
+        Some(_) if arguments.socket_only => {
+            return Err(Failure::Usage("--socket-only mounts nowhere: leave the mount point out".into()));
+        }
+        Some(point) => {
+            let (layout, settings) = asked(arguments, &mounts, point)?;
+            about.push(format!("{} is mounted at {}", layout.describe(), point.display()));
+            mounted = Some(thalweg_fuse::mount(layout, point, settings)?);
+        }
+        None if arguments.socket_only => {}
+        None => return Err(Failure::Usage("where shall it be mounted? Or --socket-only".into())),
+    }
+    if arguments.socket.is_some() || arguments.socket_only {
+        if mounts.mounts().is_empty() {
+            return Err(no_mounts());
+        }
+        let socket = arguments.socket.clone().unwrap_or_else(thalweg_daemon::default_socket);
+        served = Some(thalweg_daemon::serve(mounts, &socket)?);
+        about.push(format!("the mounts are served at {}", socket.display()));
+    }
+    Ok(Serving { about: about.join("; "), mounted, served })
+}
+
+/// What is mounted, and how.
+fn asked(arguments: &Arguments, mounts: &Arc<Mounts>, point: &Path) -> Result<(Arc<dyn Layout>, Settings), Failure> {
+    let (name, layout) = chosen(arguments, mounts, point)?;
     let mut settings = Settings::of(&*layout, rustix::process::geteuid().is_root());
     settings.name = format!("thalweg:{name}");
     if let Some(cache) = arguments.cache {
@@ -118,9 +143,7 @@ fn start(arguments: &Arguments) -> Result<Serving, Failure> {
         settings.timeout =
             Duration::try_from_secs_f64(seconds).map_err(|e| Failure::Usage(format!("--timeout {seconds}: {e}")))?;
     }
-    let mounted = thalweg_fuse::mount(layout.clone(), point, settings)?;
-    let about = format!("{} is mounted at {}", layout.describe(), point.display());
-    Ok(Serving { about, layout, mounted: Some(mounted) })
+    Ok((layout, settings))
 }
 
 /// The layout that is shown, and the prefix it has in the mount table.

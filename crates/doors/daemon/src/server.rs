@@ -183,6 +183,7 @@ struct Shared {
 /// A socket that is served, until this is dropped.
 pub struct Served {
     path: PathBuf,
+    listener: UnixListener,
     shared: Arc<Shared>,
     listens: Option<JoinHandle<()>>,
 }
@@ -232,19 +233,20 @@ pub fn serve(mounts: Arc<Mounts>, path: &Path) -> Result<Served> {
         random: RandomState::new(),
     });
     let of_thread = shared.clone();
+    let ours = listener.try_clone().map_err(|e| failed("serve", path, e))?;
     let listens = std::thread::Builder::new()
         .name("daemon".into())
         .spawn(move || of_thread.listen(&listener))
         .map_err(|e| failed("serve", path, e))?;
-    Ok(Served { path: path.to_path_buf(), shared, listens: Some(listens) })
+    Ok(Served { path: path.to_path_buf(), listener: ours, shared, listens: Some(listens) })
 }
 
 impl Drop for Served {
     /// Ends all connections; their handles are closed.
     fn drop(&mut self) {
         self.shared.ends.store(true, Ordering::Release);
-        // Wakes who waits for the next connection.
-        let _ = Channel::connect(&self.path);
+        // Wakes who waits for the next connection, also where the socket's name is gone.
+        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         if let Some(listens) = self.listens.take() {
             let _ = listens.join();
         }
@@ -337,7 +339,7 @@ impl Shared {
         let unusable = |why| Error::new(ErrorKind::Config, format!("the mount {wanted} cannot be used: {why}"));
         let layout = mount.layout().map_err(unusable)?.clone();
         // Not to be guessed, though only this user gets as far as this.
-        let mut draw = || u128::from(self.random.hash_one((std::process::id(), std::time::Instant::now())));
+        let draw = || u128::from(self.random.hash_one((std::process::id(), std::time::Instant::now())));
         let number = draw() << 64 | u128::from(RandomState::new().hash_one(draw()));
         let (handles, next) = (RwLock::default(), AtomicU64::new(1));
         let session = Arc::new(Session { number, layout, handles, next });
