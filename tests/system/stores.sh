@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Stores on real servers: the promises of `conformance::store`, and each trap that was met in the libraries below, on an
-# HDFS of two data nodes and on an S3 server, both on loopback.
+# HDFS of two data nodes and on an S3 server, both on loopback. Then layouts on both, and BP files in them.
 #
-#   LONG=1 does the same on an HDFS of three data nodes
+#   LONG=1 does the same on an HDFS of three data nodes, and all of the promises of layouts
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 # shellcheck source-path=SCRIPTDIR/../..
@@ -23,7 +23,7 @@ trap cleanup EXIT
 
 source scripts/build.sh
 build_all
-stores=$built/examples/stores
+stores=$built/examples/stores how=$([[ ${LONG:-0} != 1 ]] || echo long)
 failed=0
 
 # missing COMMAND...: the first of them that this machine lacks.
@@ -40,7 +40,7 @@ elif ! scripts/servers/s3.sh start "$work/s3"; then
     echo "not ok s3: the server starts" && failed=1
 else
     # shellcheck disable=SC1091  # made by s3.sh
-    (source "$work/s3/env" && "$stores" "$TEST_S3/folder" part=5242880) || failed=1
+    (source "$work/s3/env" && "$stores" "$TEST_S3/folder" part=5242880 && "$built/examples/far" "$TEST_S3/far" "$how") || failed=1
 fi
 
 if [[ -n $(missing java curl) ]]; then
@@ -51,6 +51,6 @@ elif ! scripts/servers/hdfs.sh start "$work/hdfs" $((${LONG:-0} == 1 ? 3 : 2)); 
     echo "not ok hdfs: the servers start" && failed=1
 else
     # shellcheck disable=SC1091  # made by hdfs.sh
-    (source "$work/hdfs/env" && "$stores" "$TEST_HDFS/folder") || failed=1
+    (source "$work/hdfs/env" && "$stores" "$TEST_HDFS/folder" && "$built/examples/far" "$TEST_HDFS/far" "$how") || failed=1
 fi
 exit "$failed"
