@@ -68,6 +68,7 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::Config(Config::Check { file }) => command::config::check(file.as_deref(), out),
         Command::Layout(a) => command::layout::run(a, out),
         Command::Gen(a) => command::generate::run(a, out),
+        Command::Run(a) => command::run::run(a),
         Command::Profile(a) => command::profile::run(a, out),
         Command::Sim(a) => command::sim::run(a, out),
         Command::Tune(a) => command::tune::run(a, out),

@@ -12,6 +12,7 @@ pub mod ls;
 pub mod mount;
 pub mod profile;
 pub mod recover;
+pub mod run;
 pub mod sim;
 pub mod stat;
 pub mod tune;

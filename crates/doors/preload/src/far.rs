@@ -2,6 +2,7 @@
 //! gets neither threads nor a runtime of ours.
 
 use std::sync::Arc;
+use thalweg_daemon::Remote;
 use thalweg_io::places::mounts::{self, Entry};
 use thalweg_layout::Layout;
 
@@ -14,8 +15,8 @@ pub fn layout(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
 }
 
 fn remote(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
-    Err(format!(
-        "{} lies on another machine, which the daemon reaches: start it with thalweg mount --socket-only",
-        entry.path
-    ))
+    match Remote::connect(&thalweg_daemon::default_socket(), &entry.path) {
+        Ok(remote) => Ok(Arc::new(remote)),
+        Err(e) => Err(e.to_string()),
+    }
 }

@@ -210,12 +210,21 @@ impl World {
         let normal = mount::normal(text, &before);
         match mount::resolve(self.prefixes(), &normal, "/") {
             Some((mount, name)) => Located::Ours(Place { mount, name, path: normal }),
+            // As the root's own `..`: what is above a mount need not be there.
+            None if (ours || has_dots(path)) && self.is_above(&normal) && rustix::fs::stat(&*normal).is_err() => {
+                let mount = self.prefixes().position(|prefix| under(normal.as_bytes(), prefix.as_bytes())).unwrap_or(0);
+                Located::Ours(Place { mount, name: String::new(), path: self.mounts[mount].mount.prefix().to_string() })
+            }
             None if !ours => Located::Untouched,
             None => match CString::new(normal) {
                 Ok(path) => Located::Elsewhere(path),
                 Err(_) => Located::Nowhere(Errno::INVAL.into()),
             },
         }
+    }
+
+    fn is_above(&self, path: &str) -> bool {
+        self.prefixes().any(|prefix| under(path.as_bytes(), prefix.as_bytes()))
     }
 
     /// The folder that a relative path begins in, and whether it is ours. `None` for one that is no concern of ours.

@@ -1,0 +1,180 @@
+//! `thalweg run`: a program that is not changed, with the mounts.
+
+use crate::arguments::Run as Arguments;
+use crate::outcome::{Failure, Outcome};
+use crate::terminal::{complain, plain};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use thalweg_io::places::mounts;
+use thalweg_types::{Error, ErrorKind};
+
+/// The environment variable that names the library.
+const VARIABLE: &str = "THALWEG_PRELOAD";
+
+/// Becomes the program: its exit status is its own, signals reach it.
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let (name, rest) = arguments.command.split_first().ok_or_else(|| Failure::Usage("which program?".into()))?;
+    // Whatever is wrong in the table is told before anything runs.
+    let mounts = mounts::of_process()?;
+    if mounts.mounts().is_empty() {
+        complain("thalweg run", "nothing is mounted: the program runs as without");
+    }
+    let library = library()?;
+    let Some(program) = found(name) else {
+        let what = format!("there is no program {}", plain(&name.to_string_lossy()));
+        return Err(Failure::File(Error::new(ErrorKind::NotFound, what)));
+    };
+    if let Some(why) = deaf(&program, 4) {
+        let what = format!("{} {why}: its files would be plain ones, whatever the mounts say", program.display());
+        if !arguments.anyway {
+            let instead = "use the FUSE door (thalweg mount), or --anyway for a program that starts others";
+            return Err(Failure::File(Error::new(ErrorKind::Unsupported, format!("{what}; {instead}"))));
+        }
+        complain("thalweg run", &what);
+    }
+    let mut preload = library.into_os_string();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        preload = [preload, OsString::from(":"), others].into_iter().collect();
+    }
+    let failure = Command::new(name).args(rest).env("LD_PRELOAD", preload).exec();
+    Err(Failure::File(Error::io("cannot run", failure).in_object(program.display().to_string())))
+}
+
+/// The library: where the variable says, beside this command, or where both are installed.
+fn library() -> Result<PathBuf, Failure> {
+    if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
+        return Ok(PathBuf::from(named));
+    }
+    let own = std::env::current_exe()?;
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let known = [folder.join("libthalweg_preload.so"), folder.join("../lib/libthalweg-preload.so")];
+    let there = known.iter().find(|path| path.is_file()).and_then(|path| path.canonicalize().ok());
+    there.ok_or_else(|| {
+        let what =
+            format!("{} and {} are not there; {VARIABLE} may name the library", known[0].display(), known[1].display());
+        Failure::File(Error::new(ErrorKind::NotFound, what))
+    })
+}
+
+/// The program that the system would run.
+fn found(name: &OsStr) -> Option<PathBuf> {
+    if name.as_encoded_bytes().contains(&b'/') {
+        return Some(PathBuf::from(name)).filter(|path| path.exists());
+    }
+    let runs =
+        |path: &PathBuf| path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(name)).find(runs)
+}
+
+/// Why a program would not hear of the library; `None` where it would, or where nobody can tell.
+///
+/// - `deep`: interpreters of interpreters that are followed.
+fn deaf(program: &Path, deep: u32) -> Option<String> {
+    let mut file = File::open(program).ok()?;
+    if file.metadata().ok()?.permissions().mode() & 0o6000 != 0 {
+        return Some("runs as another user, for whom the system loads no such library".into());
+    }
+    let mut start = [0; 256];
+    let got = file.read(&mut start).ok()?;
+    if let Some(line) = start[..got].strip_prefix(b"#!") {
+        let line = line.split(|byte| *byte == b'\n').next()?;
+        let interpreter = std::str::from_utf8(line).ok()?.split_whitespace().next()?;
+        let why = deaf(Path::new(interpreter), deep.checked_sub(1)?)?;
+        return Some(format!("is run by {interpreter}, which {why}"));
+    }
+    match elf(&mut file) {
+        Ok(Some(Elf { go: true, .. })) => Some("is written in Go, which makes its system calls itself".into()),
+        Ok(Some(Elf { interpreter: false, .. })) => Some("is linked statically".into()),
+        _ => None,
+    }
+}
+
+struct Elf {
+    /// Whether a loader runs first.
+    interpreter: bool,
+    go: bool,
+}
+
+/// Looks into a program of 64 bits; `None` for anything else.
+fn elf(file: &mut File) -> io::Result<Option<Elf>> {
+    const LOADER: u32 = 3;
+    const MOST: usize = 1 << 20;
+    let mut read = |at: u64, bytes: usize| -> io::Result<Vec<u8>> {
+        let mut out = vec![0; bytes.min(MOST)];
+        file.seek(SeekFrom::Start(at))?;
+        file.read_exact(&mut out)?;
+        Ok(out)
+    };
+    let head = read(0, 64)?;
+    if !head.starts_with(b"\x7fELF\x02") {
+        return Ok(None);
+    }
+    let little = head[5] == 1;
+    let number = |bytes: &[u8], at: usize, length: usize| -> u64 {
+        let bytes = bytes.get(at..at + length).unwrap_or_default();
+        let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+        if little { bytes.iter().rev().fold(0, add) } else { bytes.iter().fold(0, add) }
+    };
+    let (programs, sections) = (number(&head, 32, 8), number(&head, 40, 8));
+    let (program, programs_count) = (number(&head, 54, 2) as usize, number(&head, 56, 2) as usize);
+    let (section, sections_count) = (number(&head, 58, 2) as usize, number(&head, 60, 2) as usize);
+    let table = read(programs, program * programs_count)?;
+    let interpreter = table.chunks(program.max(1)).any(|entry| number(entry, 0, 4) == u64::from(LOADER));
+    let mut go = false;
+    if sections != 0 && section >= 64 {
+        let table = read(sections, section * sections_count)?;
+        let names = table.chunks(section).nth(number(&head, 62, 2) as usize).unwrap_or_default();
+        let names = read(number(names, 24, 8), number(names, 32, 8) as usize).unwrap_or_default();
+        go = table.chunks(section).any(|entry| {
+            names.get(number(entry, 0, 4) as usize..).is_some_and(|name| name.starts_with(b".go.buildinfo\0"))
+        });
+    }
+    Ok(Some(Elf { interpreter, go }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_would_not_hear_of_the_library_are_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(deaf(&own, 4), None);
+        let bytes = std::fs::read(&own).unwrap();
+        let put = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        // The same, its loader's entry made one of no meaning.
+        let mut without = bytes.clone();
+        let table = u64::from_le_bytes(bytes[32..40].try_into().unwrap()) as usize;
+        for entry in 0..u16::from_le_bytes(bytes[56..58].try_into().unwrap()) as usize {
+            let at = table + entry * 56;
+            if without[at..at + 4] == 3u32.to_le_bytes() {
+                without[at..at + 4].copy_from_slice(&0u32.to_le_bytes());
+            }
+        }
+        let still = put("static", &without);
+        assert!(deaf(&still, 4).unwrap().contains("statically"));
+        let script = put("script", format!("#!{} -x\n", still.display()).as_bytes());
+        assert!(deaf(&script, 4).unwrap().contains("is run by"));
+        assert_eq!(deaf(&put("script", format!("#!{}\n", own.display()).as_bytes()), 4), None);
+        for torn in [&bytes[..30], &bytes[..64], b"", b"#!"] {
+            assert_eq!(deaf(&put("torn", torn), 4), None);
+        }
+        // A name that ends in the name Go gives a section of its own.
+        let at = bytes.windows(13).position(|name| name == b".rela.dyn\0.re" || name.starts_with(b".note.ABI-tag"));
+        if let Some(at) = at {
+            let mut go = bytes.clone();
+            go[at..at + 14].copy_from_slice(b".go.buildinfo\0");
+            assert!(deaf(&put("go", &go), 4).unwrap().contains("Go"));
+        }
+    }
+}
