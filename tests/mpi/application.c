@@ -6,6 +6,8 @@
 
 void *application_start(int threads);
 void *application_null(void);
+void *application_again(void);
+void application_free(void);
 void application_end(void);
 
 static MPI_Comm own = MPI_COMM_NULL;
@@ -21,11 +23,14 @@ void *application_start(int threads) {
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &own);
-    void *wrapped = thalweg_mpi_wrap(own);
-    /* Ours is freed before Thalweg's duplicate is used: the two must not depend on each other. */
-    MPI_Comm_free(&own);
-    return wrapped;
+    return thalweg_mpi_wrap(own);
 }
+
+/* Ours is freed before Thalweg's duplicate is used: the two must not depend on each other. */
+void application_free(void) { MPI_Comm_free(&own); }
+
+/* The same communicator once more. */
+void *application_again(void) { return thalweg_mpi_wrap(own); }
 
 void *application_null(void) { return thalweg_mpi_wrap(MPI_COMM_NULL); }
 

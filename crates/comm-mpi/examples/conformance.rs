@@ -36,11 +36,13 @@ fn main() -> ExitCode {
     // Never unloaded, as from_raw asks.
     let library: &'static _ = Box::leak(Box::new(library));
     // SAFETY: the signatures are those of thalweg_mpi.h and application.c.
-    let (table, start, null, end) = unsafe {
+    let (table, start, null, again, free, end) = unsafe {
         (
             library.get::<unsafe extern "C" fn() -> *const ThalwegMpiTable>(b"thalweg_mpi_table").unwrap(),
             library.get::<unsafe extern "C" fn(c_int) -> *mut c_void>(b"application_start").unwrap(),
             library.get::<unsafe extern "C" fn() -> *mut c_void>(b"application_null").unwrap(),
+            library.get::<unsafe extern "C" fn() -> *mut c_void>(b"application_again").unwrap(),
+            library.get::<unsafe extern "C" fn()>(b"application_free").unwrap(),
             library.get::<unsafe extern "C" fn()>(b"application_end").unwrap(),
         )
     };
@@ -49,6 +51,11 @@ fn main() -> ExitCode {
     assert!(early.is_null(), "nothing can be wrapped before MPI runs");
     // SAFETY: table and handle come from the library above, which stays.
     let comm = unsafe { MpiCommunicator::from_raw(table, handle) }.expect("a communicator");
+    // SAFETY: as above, until the program's communicator is freed.
+    let once_more = || unsafe { MpiCommunicator::from_raw(table, again()) }.expect("a communicator");
+    duplicates_serve_again(&comm, once_more);
+    // SAFETY: nobody asks for one of it any more.
+    unsafe { free() };
     // SAFETY: null pointers are allowed.
     let nulls = unsafe {
         [(table, std::ptr::null_mut()), (std::ptr::null(), std::ptr::null_mut())]
@@ -184,4 +191,35 @@ fn lost(mut comm: MpiCommunicator) -> ExitCode {
     }
     // MPI cannot be finalized without the lost rank.
     std::process::exit(i32::from(!passed))
+}
+
+/// Duplicates of one communicator of the program, kept and not: messages of several at a time never mix, and where ranks do
+/// not keep the same ones they take a new one.
+fn duplicates_serve_again(comm: &MpiCommunicator, once_more: impl Fn() -> MpiCommunicator) {
+    let (rank, size) = (comm.rank(), comm.size());
+    let works = |comms: &[&MpiCommunicator]| {
+        for (i, comm) in comms.iter().enumerate() {
+            comm.send((rank + 1) % size, 1, &[i as u8]).unwrap();
+        }
+        for (i, comm) in comms.iter().enumerate().rev() {
+            assert_eq!(comm.receive(Some((rank + size - 1) % size), 1).unwrap().bytes, [i as u8]);
+            assert_eq!(comm.all_reduce(&[u64::from(rank)], thalweg_comm::Reduce::Max).unwrap(), [u64::from(size - 1)]);
+        }
+    };
+    for round in 0..6 {
+        let (first, second) = (once_more(), once_more());
+        works(&[comm, &first, &second]);
+        // Kept on all ranks, on some, by turns, in another order.
+        if round % 2 == 0 || rank > 0 {
+            first.set_idle();
+        }
+        if round != 3 || rank == 0 {
+            second.set_idle();
+        }
+        if rank % 2 == round % 2 {
+            drop(first);
+        }
+        let third = once_more();
+        works(&[&second, &third]);
+    }
 }

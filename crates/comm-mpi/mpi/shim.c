@@ -5,6 +5,7 @@
  */
 #include <limits.h>
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +21,28 @@ _Static_assert(sizeof(MPI_Message) <= sizeof(ThalwegMpiToken), "a message fits a
 _Static_assert(MPI_SUCCESS == 0, "the table's promise");
 _Static_assert(THALWEG_MPI_LARGE_BYTES <= INT_MAX, "one block is counted in int");
 
-typedef struct Communicator {
+/* A duplicate of a program's communicator, in use or waiting for the next one who asks. */
+typedef struct Duplicate {
     MPI_Comm comm;
+    uint64_t number; /* from 1, the same on all ranks */
+    int in_use;
+    struct Duplicate *next;
+} Duplicate;
+
+/* All duplicates of one communicator of the program. They hang on it as an attribute, so that they go when it goes. */
+typedef struct Duplicates {
+    Duplicate *first; /* the lowest number first */
+    uint64_t made;
+    int users; /* the attribute, and every Communicator */
+    int gone;  /* the program's communicator was freed */
+    struct Duplicates *next;
+} Duplicates;
+
+typedef struct Communicator {
+    MPI_Comm comm; /* the program's own until it is settled which duplicate is used */
+    int settled;
+    Duplicates *of; /* null: no duplicate of the program's */
+    Duplicate *own; /* the one in use, or offered */
 } Communicator;
 
 typedef struct Window {
@@ -118,7 +139,7 @@ static int take(MPI_Comm comm, void **made) {
         free(own);
         return code;
     }
-    own->comm = comm;
+    *own = (Communicator){.comm = comm, .settled = 1};
     *made = own;
     return MPI_SUCCESS;
 }
@@ -159,9 +180,172 @@ static int split_by_node(void *comm, void **made) {
     return code == MPI_SUCCESS ? take(new, made) : code;
 }
 
-static void release(void *comm, int free_it) {
+/* Duplicates of the program's communicators. Nothing calls MPI while it holds the lock. */
+
+static atomic_flag locked = ATOMIC_FLAG_INIT;
+static Duplicates *all_duplicates;
+static int duplicates_key = MPI_KEYVAL_INVALID, end_key = MPI_KEYVAL_INVALID;
+
+static void lock(void) {
+    while (atomic_flag_test_and_set_explicit(&locked, memory_order_acquire)) {}
+}
+
+static void unlock(void) { atomic_flag_clear_explicit(&locked, memory_order_release); }
+
+/* Takes out a duplicate that nobody uses; the lock is held. */
+static Duplicate *take_out(Duplicates *of, const Duplicate *wanted) {
+    for (Duplicate **at = &of->first; *at; at = &(*at)->next) {
+        Duplicate *one = *at;
+        if (wanted ? one != wanted : one->in_use) continue;
+        *at = one->next;
+        return one;
+    }
+    return NULL;
+}
+
+/* One user less; the lock is held. */
+static void leave(Duplicates *of) {
+    if (--of->users > 0) return;
+    for (Duplicates **at = &all_duplicates; *at; at = &(*at)->next) {
+        if (*at != of) continue;
+        *at = of->next;
+        break;
+    }
+    /* What is left was given up by its user, with something under way on it. */
+    while (of->first) free(take_out(of, of->first));
+    free(of);
+}
+
+/* Frees the duplicates that nobody uses. */
+static void free_unused(Duplicates *of) {
+    for (;;) {
+        lock();
+        Duplicate *one = take_out(of, NULL);
+        unlock();
+        if (!one) return;
+        if (ready() == THALWEG_MPI_READY) MPI_Comm_free(&one->comm);
+        free(one);
+    }
+}
+
+/* The program frees its communicator. */
+static int on_free(MPI_Comm comm, int key, void *value, void *extra) {
+    (void)comm, (void)key, (void)extra;
+    Duplicates *of = value;
+    free_unused(of);
+    lock();
+    of->gone = 1;
+    leave(of);
+    unlock();
+    return MPI_SUCCESS;
+}
+
+/* MPI_Finalize begins: MPI_COMM_SELF is freed before all else. */
+static int on_end(MPI_Comm comm, int key, void *value, void *extra) {
+    (void)comm, (void)key, (void)value, (void)extra;
+    for (Duplicates *of = all_duplicates; of; of = of->next) free_unused(of);
+    return MPI_SUCCESS;
+}
+
+/* The duplicates of a communicator of the program; null where MPI has no room for them. */
+static Duplicates *duplicates_of(MPI_Comm comm) {
+    Duplicates *of = NULL;
+    int found = 0;
+    if (duplicates_key == MPI_KEYVAL_INVALID) {
+        int code = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_end, &end_key, NULL);
+        if (code == MPI_SUCCESS) code = MPI_Comm_set_attr(MPI_COMM_SELF, end_key, NULL);
+        if (code == MPI_SUCCESS) code = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free, &duplicates_key, NULL);
+        if (code != MPI_SUCCESS) return NULL;
+    }
+    if (MPI_Comm_get_attr(comm, duplicates_key, &of, &found) != MPI_SUCCESS) return NULL;
+    if (!found) {
+        of = calloc(1, sizeof *of);
+        if (!of) return NULL;
+        of->users = 1;
+        lock();
+        of->next = all_duplicates;
+        all_duplicates = of;
+        unlock();
+        if (MPI_Comm_set_attr(comm, duplicates_key, of) != MPI_SUCCESS) {
+            lock();
+            leave(of);
+            unlock();
+            return NULL;
+        }
+    }
+    return of;
+}
+
+static int offer(void *comm, uint64_t *number) {
     Communicator *own = comm;
-    if (free_it) MPI_Comm_free(&own->comm);
+    *number = 0;
+    if (own->settled) return 0;
+    lock();
+    for (Duplicate *one = own->of ? own->of->first : NULL; one && !own->own; one = one->next) {
+        if (one->in_use) continue;
+        one->in_use = 1;
+        own->own = one;
+    }
+    if (own->own) *number = own->own->number;
+    unlock();
+    return 1;
+}
+
+static int settle(void *comm, uint64_t number) {
+    Communicator *own = comm;
+    if (own->own && own->own->number == number) {
+        own->comm = own->own->comm;
+        own->settled = 1;
+        return MPI_SUCCESS;
+    }
+    if (own->own) {
+        lock();
+        own->own->in_use = 0;
+        own->own = NULL;
+        unlock();
+    }
+    MPI_Comm new = MPI_COMM_NULL;
+    int code = MPI_Comm_dup(own->comm, &new);
+    if (code != MPI_SUCCESS) return code;
+    code = MPI_Comm_set_errhandler(new, MPI_ERRORS_RETURN);
+    Duplicate *one = code == MPI_SUCCESS && own->of ? malloc(sizeof *one) : NULL;
+    if (code == MPI_SUCCESS && own->of && !one) code = MPI_ERR_NO_MEM;
+    if (code != MPI_SUCCESS) {
+        MPI_Comm_free(&new);
+        return code;
+    }
+    own->comm = new;
+    own->settled = 1;
+    if (!one) return MPI_SUCCESS;
+    own->own = one;
+    lock();
+    *one = (Duplicate){.comm = new, .number = ++own->of->made, .in_use = 1};
+    Duplicate **at = &own->of->first;
+    while (*at) at = &(*at)->next;
+    *at = one;
+    unlock();
+    return MPI_SUCCESS;
+}
+
+static void release(void *comm, int how) {
+    Communicator *own = comm;
+    if (own->of) {
+        int left = 0;
+        /* A message that nobody took would reach whoever uses the duplicate next. */
+        if (own->settled && how == THALWEG_MPI_KEEP &&
+            (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, own->comm, &left, MPI_STATUS_IGNORE) != MPI_SUCCESS || left))
+            how = THALWEG_MPI_FREE;
+        lock();
+        if (own->own && (!own->settled || (how == THALWEG_MPI_KEEP && !own->of->gone))) {
+            own->own->in_use = 0;
+            how = THALWEG_MPI_FORGET;
+        } else if (own->own) {
+            free(take_out(own->of, own->own));
+        }
+        leave(own->of);
+        unlock();
+    }
+    if (own->settled && how != THALWEG_MPI_FORGET) MPI_Comm_free(&own->comm);
     free(own);
 }
 
@@ -395,6 +579,8 @@ const ThalwegMpiTable *thalweg_mpi_table(void) {
         .duplicate = duplicate,
         .split = split,
         .split_by_node = split_by_node,
+        .offer = offer,
+        .settle = settle,
         .release = release,
         .send = start_send,
         .receive = start_receive,
@@ -426,10 +612,15 @@ void *thalweg_mpi_wrap(MPI_Comm comm) {
     if (ready() != THALWEG_MPI_READY || comm == MPI_COMM_NULL) return NULL;
     int inter = 0;
     if (MPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter) return NULL;
-    MPI_Comm own = MPI_COMM_NULL;
-    void *made = NULL;
-    if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS || take(own, &made) != MPI_SUCCESS) return NULL;
-    return made;
+    Communicator *own = malloc(sizeof *own);
+    if (!own) return NULL;
+    *own = (Communicator){.comm = comm, .of = duplicates_of(comm)};
+    if (own->of) {
+        lock();
+        own->of->users++;
+        unlock();
+    }
+    return own;
 }
 
 void *thalweg_mpi_wrap_at(const void *comm) { return comm ? thalweg_mpi_wrap(*(const MPI_Comm *)comm) : NULL; }

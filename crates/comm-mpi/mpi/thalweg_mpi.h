@@ -4,8 +4,8 @@
  * crates/comm-mpi/src/ffi.rs; the two change together, and THALWEG_MPI_VERSION with them.
  *
  * Every function that returns int returns an MPI error code, 0 where all is well, unless said otherwise. Nothing here
- * waits for another rank but duplicate, split, split_by_node, window_make and window_free (the caller makes sure
- * first that all ranks have come); all else starts something that `test` finishes. Buffers given to a start must stay
+ * waits for another rank but duplicate, split, split_by_node, settle, window_make and window_free (the caller makes
+ * sure first that all ranks have come); all else starts something that `test` finishes. Buffers given to a start must stay
  * where they are until then.
  */
 #ifndef THALWEG_MPI_H
@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define THALWEG_MPI_VERSION 2u
+#define THALWEG_MPI_VERSION 3u
 
 /* What `ready` answers. */
 enum {
@@ -40,6 +40,13 @@ enum {
 /* How all_reduce combines. */
 enum { THALWEG_MPI_SUM = 0, THALWEG_MPI_MIN = 1, THALWEG_MPI_MAX = 2 };
 
+/* How a communicator is released. */
+enum {
+    THALWEG_MPI_FORGET = 0, /* without a call into MPI */
+    THALWEG_MPI_FREE = 1,
+    THALWEG_MPI_KEEP = 2, /* nothing is under way on it: where it is a duplicate of the program's, it may be used again */
+};
+
 /* An MPI_Request or MPI_Message, whatever it is with this MPI. */
 typedef uint64_t ThalwegMpiToken;
 
@@ -60,7 +67,12 @@ typedef struct ThalwegMpiTable {
     int (*duplicate)(void *comm, void **made);
     int (*split)(void *comm, int color, int key, void **made); /* color < 0: left out, *made is null */
     int (*split_by_node)(void *comm, void **made);
-    void (*release)(void *comm, int free_it); /* free_it 0: forgets it without a call into MPI */
+    /* What thalweg_mpi_wrap returns is at first the program's own communicator: for one collective call, in which the ranks
+     * also find out whether all offer the same duplicate of it. `settle` with that number takes it; with 0 it makes a new
+     * one, and waits for all ranks. */
+    int (*offer)(void *comm, uint64_t *number); /* 0: it is settled; else 1. *number 0: there is none to offer */
+    int (*settle)(void *comm, uint64_t number);
+    void (*release)(void *comm, int how);
 
     /* Point to point; messages of any length. from < 0: anyone. */
     int (*send)(void *comm, const void *bytes, uint64_t count, uint32_t to, uint32_t tag, ThalwegMpiToken *request);
@@ -97,9 +109,9 @@ typedef struct ThalwegMpiTable {
 const ThalwegMpiTable *thalweg_mpi_table(void);
 
 #ifdef MPI_VERSION
-/* A duplicate of the program's communicator for Thalweg to use; collective over `comm`. Null where MPI is not running,
- * `comm` is null or an intercommunicator, or MPI cannot duplicate it. Whoever gets it releases it, as
- * MpiCommunicator does when it is dropped. */
+/* The program's communicator for Thalweg to use, by way of a duplicate: see `offer`. `comm` must stay valid until that is
+ * settled, in the first collective call. Null where MPI is not running, or `comm` is null or an intercommunicator. Whoever
+ * gets it releases it, as MpiCommunicator does when it is dropped. */
 void *thalweg_mpi_wrap(MPI_Comm comm);
 #endif
 

@@ -15,7 +15,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// A request or message of MPI.
 type Token = u64;
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// `ThalwegMpiTable` of `mpi/thalweg_mpi.h`, where each function is described.
 #[repr(C)]
@@ -32,6 +32,8 @@ pub struct Table {
     duplicate: unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> c_int,
     split: unsafe extern "C" fn(*mut c_void, c_int, c_int, *mut *mut c_void) -> c_int,
     split_by_node: unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> c_int,
+    offer: unsafe extern "C" fn(*mut c_void, *mut u64) -> c_int,
+    settle: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
     release: unsafe extern "C" fn(*mut c_void, c_int),
     send: unsafe extern "C" fn(*mut c_void, *const c_void, u64, u32, u32, *mut Token) -> c_int,
     receive: unsafe extern "C" fn(*mut c_void, *mut c_void, u64, u32, u32, *mut Token) -> c_int,
@@ -160,16 +162,32 @@ impl Library {
 }
 
 impl crate::MpiCommunicator {
-    /// A communicator of the MPI that `table` belongs to. Takes over `handle`, and releases it when dropped.
+    /// Collective: a communicator of the MPI that `table` belongs to. Takes over `handle`, and releases it when dropped; the
+    /// program may free its own communicator when this returns.
     ///
     /// # Errors
     /// `InvalidArgument` where MPI does not run, this thread may not call it, or a pointer is null; `Unsupported`
-    /// where the table is of another release.
+    /// where the table is of another release; a lost rank.
     ///
     /// # Safety
     /// `table` came from `thalweg_mpi_table` in a library that stays loaded, and `handle` from `thalweg_mpi_wrap` of
     /// that same library; nobody else uses or releases that handle. Either may be null.
     pub unsafe fn from_raw(table: *const Table, handle: *mut c_void) -> Result<Self> {
+        // SAFETY: as the caller promises.
+        let comm = unsafe { Self::from_raw_to_agree(table, handle) }?;
+        comm.settle()?;
+        Ok(comm)
+    }
+
+    /// As [`Self::from_raw`], but calls nothing: for those whose first call on it is an `all_reduce` of largest
+    /// values, which finds out on the way what this would need a call for. Until then the program keeps its communicator.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn from_raw_to_agree(table: *const Table, handle: *mut c_void) -> Result<Self> {
         // SAFETY: what the two ask for is what the caller promises.
         Self::on(unsafe { RawComm::new(Library::new(table)?, handle)? })
     }
@@ -181,7 +199,10 @@ pub struct RawComm {
     handle: *mut c_void,
     rank: u32,
     size: u32,
+    /// It is the program's own: for one collective call, in which ranks find out which duplicate of it they take.
+    unsettled: AtomicBool,
     abandoned: AtomicBool,
+    idle: AtomicBool,
 }
 
 // SAFETY: the handle is a pointer to plain memory that only this owner uses. Which threads may call MPI through it is
@@ -208,12 +229,39 @@ impl RawComm {
             let what = "no communicator: MPI does not run, or the one given is null or cannot be duplicated";
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
-        let mut made = RawComm { library, handle, rank: 0, size: 0, abandoned: AtomicBool::new(false) };
+        let [unsettled, abandoned, idle] = Default::default();
+        let mut made = RawComm { library, handle, rank: 0, size: 0, unsettled, abandoned, idle };
         library.ready()?;
         // SAFETY: the handle is a live communicator, the numbers outlive the call.
         let code = unsafe { (library.table.rank_and_size)(handle, &mut made.rank, &mut made.size) };
         library.check(code, "ask for rank and size")?;
+        let mut number = 0;
+        // SAFETY: as above.
+        *made.unsettled.get_mut() = unsafe { (library.table.offer)(handle, &mut number) } != 0;
         Ok(made)
+    }
+
+    /// Whether this is still the program's own communicator.
+    pub fn is_unsettled(&self) -> bool {
+        self.unsettled.load(Ordering::Relaxed)
+    }
+
+    /// The number of the duplicate that this rank could take; 0 for none.
+    pub fn offer(&self) -> u64 {
+        let mut number = 0;
+        // SAFETY: a live communicator, and a number that outlives the call.
+        unsafe { (self.library.table.offer)(self.handle, &mut number) };
+        number
+    }
+
+    /// Collective: goes over to the duplicate that all ranks offer; 0: to a new one, and waits as long as it takes: all
+    /// ranks must have come.
+    pub fn settle(&self, number: u64) -> Result<()> {
+        // SAFETY: a live communicator.
+        let code = unsafe { (self.library.table.settle)(self.handle, number) };
+        self.library.check(code, "duplicate a communicator")?;
+        self.unsettled.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     pub fn library(&self) -> Library {
@@ -449,6 +497,11 @@ impl RawComm {
         self.abandoned.store(true, Ordering::Relaxed);
     }
 
+    /// Nothing is under way on it: a duplicate of the program's communicator may be used again.
+    pub fn set_idle(&self) {
+        self.idle.store(true, Ordering::Relaxed);
+    }
+
     /// Whether something was given up on it.
     pub fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Relaxed)
@@ -457,9 +510,13 @@ impl RawComm {
 
 impl Drop for RawComm {
     fn drop(&mut self) {
-        let free_it = c_int::from(!self.is_abandoned() && self.library.readiness() == Readiness::Ready);
+        let how = match !self.is_abandoned() && self.library.readiness() == Readiness::Ready {
+            false => 0,
+            true if self.idle.load(Ordering::Relaxed) => 2,
+            true => 1,
+        };
         // SAFETY: the handle is not used after this; MPI is called only where it may be.
-        unsafe { (self.library.table.release)(self.handle, free_it) }
+        unsafe { (self.library.table.release)(self.handle, how) }
     }
 }
 

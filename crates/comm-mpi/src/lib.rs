@@ -1,8 +1,8 @@
 //! Communicators of MPI, whichever MPI the program was built with.
 //!
 //! This crate knows no MPI header. It calls a small table of C functions that `mpi/shim.c` fills; that one file is
-//! compiled by each MPI's own compiler into a library of its own, which hands over the table and the program's
-//! communicator, duplicated (`mpi/thalweg_mpi.h`). Nothing here uses `MPI_COMM_WORLD`.
+//! compiled by each MPI's own compiler into a library of its own, which hands over the table and a duplicate of the
+//! program's communicator (`mpi/thalweg_mpi.h`). Nothing here uses `MPI_COMM_WORLD`.
 //!
 //! | question | answer |
 //! |----------|--------|
@@ -14,6 +14,7 @@
 //! | message length | any; what MPI cannot count in an `int` is described to it in blocks |
 //! | copies | `send` copies, since the bytes must outlive a timeout; `start_send` does not |
 //! | after `MPI_Finalize` | calls fail with `InvalidArgument`; dropping is harmless |
+//! | duplicates | of a program's communicator are kept with it and used again, by those who said that nothing is under way on theirs ([`thalweg_comm::Communicator::set_idle`]); the first collective call finds out whether all ranks have the same one. Before it, only collective calls can be made |
 //! | shared windows | MPI's; the memory of a dropped one is freed by the next `shared_window` of the same communicator, or when the program ends |
 //!
 //! Making communicators (`duplicate`, `split`, windows) waits in MPI itself, but only after a bounded wait has seen

@@ -305,6 +305,10 @@ impl Communicator for Counting {
         Ok(Box::new(CountedWindow { inner: self.inner.shared_window(bytes)?, counts: self.counts.clone() }))
     }
 
+    fn set_idle(&self) {
+        self.inner.set_idle();
+    }
+
     fn survivors(&self) -> Result<Box<dyn Communicator>> {
         self.counts.add(|c| &c.survivors, 1);
         self.inner.survivors().map(|inner| self.wrap(inner))

@@ -105,7 +105,7 @@ pub trait SharedWindow: Send {
     /// Shows bytes of this rank's own part without copying them; `OutOfBounds` where they leave it.
     ///
     /// What others have put there and told by a message is seen. Nobody may put there until `with` is over, and `with` calls
-    /// nothing of the window: the ranks agree on that.
+    /// nothing of the window but `put` to another rank: the ranks agree on that.
     fn show(&self, offset: u64, length: u64, with: &mut dyn FnMut(&[u8])) -> Result<()>;
     /// Makes this rank's writes visible and waits for all ranks of the window.
     fn fence(&self) -> Result<()>;
@@ -163,6 +163,9 @@ pub trait Communicator: Send {
     fn split_by_node(&self) -> Result<Box<dyn Communicator>>;
     /// Collective over the ranks of one node: memory that all of them see, `bytes` of it owned by this rank.
     fn shared_window(&self, bytes: u64) -> Result<Box<dyn SharedWindow>>;
+    /// Says that nothing of this handle's is under way any more, here or on any other rank, and that it will be dropped: what it
+    /// stands on may then serve the next one who opens something with the same ranks. Not collective.
+    fn set_idle(&self) {}
     /// Collective over the ranks that are left after `PeerLost`: a communicator of these, in the old order.
     /// `Unsupported` where the library below cannot go on without a rank.
     fn survivors(&self) -> Result<Box<dyn Communicator>>;

@@ -594,7 +594,10 @@ impl<'a> Output<'a> {
     /// # Errors
     /// On all ranks the same kind; the failing rank keeps the cause, the others name it. The message says what is safe.
     pub fn close(mut self) -> Result<Closed> {
-        let Some(mut profile) = self.profile.take() else { return self.commit() };
+        let Some(mut profile) = self.profile.take() else {
+            // Whatever fails, messages may be under way yet.
+            return self.commit().inspect(|_| self.comm.set_idle());
+        };
         profile.taking.closes();
         self.tell_events(&profile.taking);
         let closed = {

@@ -15,7 +15,9 @@
 //! The stamp and the note are described in `docs/format/flat.md`.
 
 use crate::wire::{self, Cursor};
-use crate::{Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno};
+use crate::{
+    Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno,
+};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::io::IoSlice;

@@ -81,7 +81,8 @@ const SPREAD: Kept = Kept { follows_renames: false, ..Kept::ALL };
 const WHOLE: Kept = Kept { shared: false, folder_times: false, ..Kept::ALL };
 
 fn all(operations: usize) {
-    let seed = std::env::var("MODEL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(|| fastrand::u64(..1 << 40));
+    let seed =
+        std::env::var("MODEL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(|| fastrand::u64(..1 << 40));
     println!("MODEL_SEED={seed}");
     let only = std::env::var("MODEL_ONLY").unwrap_or_default();
     let mut differences = Vec::new();
@@ -106,13 +107,29 @@ fn all(operations: usize) {
     }
     run("container over three of posix", Kept::ALL, &worlds(|| folders(3), container(Module::Pattern, 700)));
     run("container over tiered", UNNUMBERED, &worlds(tiered, container(Module::Pattern, 700)));
-    run("container over hdfs's manners", UNNUMBERED, &worlds(|| one(Sequential::like_hdfs()), container(Module::Pattern, 700)));
-    run("container over s3's manners", UNNUMBERED, &worlds(|| one(Sequential::like_s3()), container(Module::Pattern, 700)));
+    run(
+        "container over hdfs's manners",
+        UNNUMBERED,
+        &worlds(|| one(Sequential::like_hdfs()), container(Module::Pattern, 700)),
+    );
+    run(
+        "container over s3's manners",
+        UNNUMBERED,
+        &worlds(|| one(Sequential::like_s3()), container(Module::Pattern, 700)),
+    );
     run("small_file over posix", WHOLE, &worlds(|| folders(1), small(Settings::default())));
     let tight = Settings { small: 500, log: 1 << 16, ..Settings::default() };
     run("small_file that grows over posix", WHOLE, &worlds(|| folders(1), small(tight)));
-    run("small_file over memory", Kept { shared: false, ..UNNUMBERED }, &worlds(|| memory(1), small(Settings::default())));
-    run("small_file over s3's manners", Kept { prompt: false, ..UNNUMBERED }, &worlds(|| one(Sequential::like_s3()), small(Settings::default())));
+    run(
+        "small_file over memory",
+        Kept { shared: false, ..UNNUMBERED },
+        &worlds(|| memory(1), small(Settings::default())),
+    );
+    run(
+        "small_file over s3's manners",
+        Kept { prompt: false, ..UNNUMBERED },
+        &worlds(|| one(Sequential::like_s3()), small(Settings::default())),
+    );
     assert!(differences.is_empty(), "{}", differences.join("\n\n"));
 }
 

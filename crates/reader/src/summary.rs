@@ -102,7 +102,8 @@ impl Joining {
         if s.finite == 0 {
             return;
         }
-        self.finite += s.finite;
+        // Damaged statistics may say anything.
+        self.finite = self.finite.saturating_add(s.finite);
         self.sum += s.sum;
         self.squares += s.sum_of_squares;
         match s.exact_sum {

@@ -22,6 +22,22 @@ pub unsafe fn communicator(table: *const ThalwegMpiTable, handle: *mut c_void) -
     Ok(Box::new(comm))
 }
 
+/// As [`communicator`], for those who agree on something first: see [`MpiCommunicator::from_raw_to_agree`].
+///
+/// # Safety
+/// As there.
+pub unsafe fn communicator_to_agree(
+    table: *const ThalwegMpiTable,
+    handle: *mut c_void,
+) -> Outcome<Box<dyn Communicator>> {
+    if table.is_null() {
+        return Ok(Box::new(Alone::new()));
+    }
+    // SAFETY: as the caller promises.
+    let comm = unsafe { MpiCommunicator::from_raw_to_agree(table, handle) }.map_err(|e| Doing::Start.failed(e))?;
+    Ok(Box::new(comm))
+}
+
 /// Collective: `adios_init`. `table` null: no MPI.
 ///
 /// # Safety

@@ -24,7 +24,7 @@ pub unsafe extern "C" fn thalweg_core_open(
 ) -> c_int {
     status(|| {
         // SAFETY: from C.
-        let comm = unsafe { life::communicator(table, handle) }?;
+        let comm = unsafe { life::communicator_to_agree(table, handle) }?;
         // SAFETY: from C.
         let mut place = unsafe { pointer::out(fd, "the place for the file's handle") };
         if let Ok(fd) = &mut place {

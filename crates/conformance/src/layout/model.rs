@@ -239,7 +239,14 @@ impl World {
         if !kept.prompt {
             processes = vec![processes[0].clone(); PROCESSES];
         }
-        World { kept, processes, names: BTreeMap::new(), inodes: vec![Inode::default()], handles: Vec::new(), now: UNIX_EPOCH }
+        World {
+            kept,
+            processes,
+            names: BTreeMap::new(),
+            inodes: vec![Inode::default()],
+            handles: Vec::new(),
+            now: UNIX_EPOCH,
+        }
     }
 
     /// Returns how many operations were done.
@@ -397,7 +404,12 @@ impl World {
     }
 
     /// A result that should have been so. `false` where the layout lacks what was asked for, and nothing is done.
-    fn agrees<T>(&self, what: &str, result: Result<T>, expected: &std::result::Result<(), Refused>) -> Checked<Option<T>> {
+    fn agrees<T>(
+        &self,
+        what: &str,
+        result: Result<T>,
+        expected: &std::result::Result<(), Refused>,
+    ) -> Checked<Option<T>> {
         match (result, expected) {
             (Ok(value), Ok(())) => Ok(Some(value)),
             (Err(e), _) if e.kind() == ErrorKind::Unsupported => Ok(None),
@@ -595,7 +607,8 @@ impl World {
                     _ => Ok(()),
                 };
                 let set = |layout: &dyn Layout| layout.xattr_set(path, key, value, *how);
-                return self.keep_if(who, path, expected, set, |i| drop(i.xattrs.insert(key.to_string(), value.clone())));
+                return self
+                    .keep_if(who, path, expected, set, |i| drop(i.xattrs.insert(key.to_string(), value.clone())));
             }
             What::RemoveXattr { path, key } => {
                 let there = self.kept_of(path).is_none_or(|i| self.inodes[i].xattrs.contains_key(*key));
@@ -667,7 +680,8 @@ impl World {
         let inside = to.starts_with(&format!("{from}/"));
         let around = from.starts_with(&format!("{to}/"));
         // Which of two names is looked at first is nobody's promise.
-        let unreached: Refused = [&reached, &there].into_iter().filter_map(|r| r.as_ref().err()).flatten().copied().collect();
+        let unreached: Refused =
+            [&reached, &there].into_iter().filter_map(|r| r.as_ref().err()).flatten().copied().collect();
         let expected = match (&reached, &there, &old, &new) {
             (Err(_), _, _, _) => Err(unreached),
             (_, _, None, _) => Err([unreached, vec![E::NOENT]].concat()),
@@ -727,7 +741,9 @@ impl World {
             Ok(Some(Name::Link(_))) => return Ok(false),
         };
         let opened = self.processes[process].open_read(path);
-        let Some(file) = self.agrees("open for reading", opened, &expected.clone().map(|_| ()))? else { return Ok(true) };
+        let Some(file) = self.agrees("open for reading", opened, &expected.clone().map(|_| ()))? else {
+            return Ok(true);
+        };
         let Ok(inode) = expected else { return Ok(true) };
         let wanted = &self.inodes[inode].bytes;
         let length = file.length().map_err(|e| format!("length of {path}: {e}"))?;
@@ -811,10 +827,13 @@ impl World {
             let keys: Vec<&String> = model.xattrs.keys().collect();
             if let Some(found) = self.agrees("list extended attributes", layout.xattr_list(path), &Ok(()))? {
                 if found.iter().collect::<Vec<_>>() != keys {
-                    return Err(format!("extended attributes of {path} for process {process}: {found:?} and not {keys:?}"));
+                    return Err(format!(
+                        "extended attributes of {path} for process {process}: {found:?} and not {keys:?}"
+                    ));
                 }
                 for (key, value) in &model.xattrs {
-                    let found = layout.xattr_get(path, key).map_err(|e| format!("extended attribute of {path}: {e}"))?;
+                    let found =
+                        layout.xattr_get(path, key).map_err(|e| format!("extended attribute of {path}: {e}"))?;
                     if found.as_ref() != Some(value) {
                         return Err(format!("extended attribute {key} of {path}: {found:?} and not {value:?}"));
                     }

@@ -171,7 +171,11 @@ impl Communicator for Mortal {
         self.inner.receive(from, tag)
     }
     fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request + '_>> {
-        self.life.message();
+        if tag == step_commit::TAG {
+            self.life.call()
+        } else {
+            self.life.message()
+        }
         self.inner.start_send(to, tag, bytes)
     }
     fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request + '_>> {

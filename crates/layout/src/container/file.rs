@@ -501,9 +501,9 @@ impl File {
         let store = self.place.first();
         sync_closed(&**store, &format!("{}/stamp", self.place.folder()))?;
         match sync_closed(&**store, path) {
-            // Renamed or removed since it was opened; a folder may have taken the name.
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => {}
-            outcome => outcome?,
+            // Renamed or removed since it was opened: a folder or a link may have taken the name.
+            Err(e) if store.stat(path).is_ok_and(|about| !about.is_folder) => return Err(e),
+            _ => {}
         }
         sync_down_to(&**store, &self.place.marks())?;
         self.state().rooted = true;

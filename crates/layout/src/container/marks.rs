@@ -134,7 +134,7 @@ fn said(kind: u8, name: &str) -> Option<Said> {
     if u32::from_str_radix(&name[at..], 16).ok()? != crc32c(&name.as_bytes()[..at]) {
         return None;
     }
-    let mut fields = name[2..at - 1].split('-').map(|field| u64::from_str_radix(field, 16).ok());
+    let mut fields = name.get(2..at - 1)?.split('-').map(|field| u64::from_str_radix(field, 16).ok());
     let mut next = || fields.next().flatten();
     let home = Home {
         session: next()?,
@@ -218,6 +218,11 @@ mod tests {
             assert!(parse(&name[..name.len() - 9]).is_err());
         }
         assert_eq!(parse("x-something").unwrap(), Said::Other);
+    }
+
+    #[test]
+    fn a_name_of_a_kind_and_a_checksum_alone_is_damaged() {
+        assert!(parse(&format!("o-{:x}", crc32c(b"o-"))).is_err());
     }
 
     #[test]

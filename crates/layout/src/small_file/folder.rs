@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use thalweg_store::{OpenWrite, ReadObject, Store, StoreExt};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -134,7 +134,8 @@ impl Folder {
             match self.store.read_all(&name) {
                 Ok(rung) if rung != REMOVED => return self.look(inner),
                 Ok(_) => std::thread::sleep(Duration::from_millis(5)),
-                Err(e) if e.kind() == ErrorKind::NotFound => break,
+                // Removed; another folder may have the name by now.
+                Err(e) if e.kind() == ErrorKind::NotFound => return self.look(inner),
                 Err(e) => return Err(e),
             }
         }
@@ -329,6 +330,26 @@ impl Folder {
             }
         }
         Err(errno::failure(Errno::BUSY, "make a file that others are making", name))
+    }
+
+    /// When this process, or another as far as the store tells, recorded something last: files that come and go leave the folder
+    /// below as it is.
+    pub fn recorded(store: &dyn Store, path: &str) -> Result<Option<SystemTime>> {
+        let place = hidden(path);
+        let logs = match store.list(place.trim_end_matches('/')) {
+            Ok(logs) => logs,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let mut last = None;
+        for name in logs.iter().filter(|name| log::number(name, "data").is_some()) {
+            match store.attributes(&format!("{place}{name}")) {
+                Ok(about) => last = last.max(Some(about.mtime)),
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(last)
     }
 
     /// The bytes of a file, checked.

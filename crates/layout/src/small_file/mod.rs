@@ -14,6 +14,7 @@
 //! | one file written by several processes | the last to close wins as a whole: that is `container`'s work |
 //! | a crash  | what was closed and synced is there; a record is there wholly or not at all; bytes that fail their checksum are an error, never zeros |
 //! | memory   | about 200 bytes per name of the folders in use; open files' bytes |
+//! | times of a folder | those of the last record in it, whatever it was about, or what a program set since |
 //! | links    | neither symbolic ones nor second names |
 //! | space    | of removed and rewritten files comes back by `thalweg layout compact` |
 //!
@@ -659,7 +660,15 @@ impl Layout for SmallFile {
             }
         }
         if self.store.capability().modes {
-            return self.store.attributes(&plain);
+            let mut kept = self.store.attributes(&plain)?;
+            if kept.kind == Kind::Folder
+                && let Some(recorded) = Folder::recorded(&*self.store, &plain)?
+                && recorded >= kept.ctime
+            {
+                // Not what a program set since.
+                (kept.mtime, kept.ctime) = (recorded, recorded);
+            }
+            return Ok(kept);
         }
         Ok(Attributes {
             kind: if about.is_folder { Kind::Folder } else { Kind::File },

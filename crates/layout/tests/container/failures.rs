@@ -220,6 +220,36 @@ fn writes_that_nothing_orders_resolve_identically_and_are_told() {
 }
 
 #[test]
+fn overlapping_writes_of_one_collective_open() {
+    const RANKS: u32 = 8;
+    let expected: Vec<u8> = (0..RANKS * 5 + 15).map(|at| b'a' + (at / 5).min(RANKS - 1) as u8).collect();
+    for seed in 0..20 {
+        let store = memory();
+        put(&over(&store), "file", b"");
+        // All have it open before the first of them writes.
+        let ranks: Vec<_> =
+            (0..RANKS).map(|rank| (rank, open(&over(&store), "file", OpenWrite::Existing, rank))).collect();
+        let mut ranks = ranks;
+        let mut random = fastrand::Rng::with_seed(seed);
+        random.shuffle(&mut ranks);
+        for (rank, file) in &ranks {
+            write(&**file, u64::from(*rank) * 5, &[b'a' + *rank as u8; 20]);
+        }
+        random.shuffle(&mut ranks);
+        ranks.into_iter().for_each(|(_, file)| file.close().unwrap());
+        // Whatever the order of writes and closes: where ranks overlap the greater one's bytes stay.
+        for _ in 0..2 {
+            assert_eq!(
+                String::from_utf8_lossy(&read(&over(&store), "file").unwrap()),
+                String::from_utf8_lossy(&expected)
+            );
+        }
+        let ties = over(&store).check("file").unwrap().findings.into_iter().filter(|f| f.trouble == Trouble::Tie);
+        assert!(ties.count() > 0, "check tells that ranks overwrote each other");
+    }
+}
+
+#[test]
 fn ten_thousand_writers() {
     const WRITERS: u32 = 10_000;
     let scratch = Scratch::new();

@@ -11,8 +11,8 @@
 //! | on failure   | where a writer's store fails, it says so in answer to the next piece: those of its set that are not written yet fail with the same kind, and what is written stays. A rank that fails costs its own group. All ranks return the kind of the lowest failing rank's error, the step is partial. Where a rank is lost and the communicator can go on without it, ranks that it wrote or passed for write a subfile of their own (`<name>.<sets + rank>`), and the survivors close the step: [`crate::parts::step_commit`] |
 //!
 //! Per set and output: one open and one write per piece; a message per piece, an answer to it, three small ones per rank. Ranks
-//! learn once in a session which of them share a node: [`crate::parts::nodes`]. With `pattern=simple` ranks on the writer's node
-//! put their pieces into its memory ([`crate::parts::node_memory`]): the chunk is the writer's then, and nobody receives it.
+//! learn once in a session which of them share a node: [`crate::parts::nodes`]. Ranks put their pieces into the memory of the rank they
+//! pass them to ([`crate::parts::node_memory`]) where both share a node: the chunk is that one's then, and nobody receives it.
 //!
 //! Sources: Lofstead et al., "Petascale IO Using The Adaptable IO System", CUG 2009 (simple and brigade aggregation);
 //! SAND2009-7763, MPI_AMR.
@@ -190,11 +190,17 @@ impl Method for Aggregated {
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let rank = request.comm.rank();
-        // Others put two pieces at a time into the memory of a rank that writes; along a chain they would be copied on.
-        let room = 2 * self.piece as u64;
-        let wanted = |nodes: &[u32]| if role(rank, nodes, self.aggregators).writes { room } else { 0 };
-        let simple = self.pattern == Pattern::Simple;
-        let asked = nodes::of(request, if simple { Some(&wanted) } else { None });
+        // Others put two pieces at a time into the memory of a rank that writes, along a chain of each but the last.
+        let room = 2 * self.pattern.room(self.piece as u64);
+        let wanted = |nodes: &[u32]| {
+            let role = role(rank, nodes, self.aggregators);
+            let takes = match self.pattern {
+                Pattern::Simple => role.writes,
+                Pattern::Brigade => role.members.last() != Some(&rank),
+            };
+            if takes { room } else { 0 }
+        };
+        let asked = nodes::of(request, Some(&wanted));
         let (nodes, memory) = asked.map_err(|e| e.in_object(request.path))?;
         let role = role(rank, &nodes, self.aggregators);
         let number = role.writes.then_some(role.set);

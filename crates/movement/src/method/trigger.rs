@@ -31,7 +31,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_bp::process_group::Header;
-use thalweg_comm::Communicator;
+use thalweg_comm::{Communicator, Request};
 use thalweg_layout::WriteObject;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -197,13 +197,14 @@ impl Method for Trigger {
             &mut summary,
             |own, _, more| own.join(more),
             |own| own.encode(),
-        );
+        )
+        .and_then(|sent| sent.map_or(Ok(None), Request::wait));
         if comm.rank() == 0 {
             let failure = match (broken, &heard, summary.failed()) {
                 (Some((_, what)), ..) => Some(format!("the output failed: {what}")),
                 (None, Err(e), _) => Some(format!("ranks could not be heard: {e}")),
-                (None, Ok(()), Some(kind)) => Some(format!("the output failed on a rank: {kind:?}")),
-                (None, Ok(()), None) => None,
+                (None, Ok(_), Some(kind)) => Some(format!("the output failed on a rank: {kind:?}")),
+                (None, Ok(_), None) => None,
             };
             match failure {
                 Some(why) => self.leave_out(&open, header, &before, &why),

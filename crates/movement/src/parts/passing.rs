@@ -6,7 +6,7 @@
 //! | simple | the ranks pass one after the other, each straight to the writer |
 //! | brigade | the set is a chain: each rank passes its own group to the one before it, then all that comes from the one behind |
 //! | memory | pieces of half a chunk: a rank holds the one it fills, passes on or writes, and one more that it has asked for |
-//! | on one node | simple: the two pieces are places in the writer's part of memory that both see ([`super::node_memory`]): a rank fills one while the other is written from there, and what is sent says only that it is full |
+//! | on one node | the two pieces are places in the taker's part of memory that both see ([`super::node_memory`]): a rank fills one while the other is written or passed on from there, and what is sent says only that it is full. In a chain they are of 512 KiB at most, as all ranks but its last have such a part |
 //! | small messages | a size, a place, an outcome per rank; an answer per piece |
 //! | a store that fails | the answer to the next piece says so, and goes up the chain; what was not written yet is given up |
 //! | a rank that fails | says so in place of its last piece; its place stays a hole |
@@ -15,7 +15,7 @@
 //! | message | to | says |
 //! |---|---|---|
 //! | size | the writer | bytes of a group; all ones: there is none |
-//! | place | a rank | why not (0: write), its place, whom to pass to, who passes to it and how many groups; where to put its first piece (0 or 1), and how long pieces may be there (0: pieces are messages) |
+//! | place | a rank | why not (0: write), its place, whom to pass to, who passes to it and how many groups; where to put its first piece (0 or 1), and how long pieces may be in memory (0: pieces are messages). In a chain that is for each two ranks that share memory |
 //! | piece | whom to pass to | a flag, 7 bytes of nothing, bytes of a group, or how many were put |
 //! | answer | whoever passed a piece | 0: the next one may come; else no more is wanted, and why |
 //! | outcome | a rank | 0: its group is written; else why not |
@@ -52,6 +52,8 @@ const BROKEN: u8 = 3;
 
 /// Groups of so many bytes have their space found before they travel.
 const WORTH_RESERVING: u64 = 1 << 20;
+/// Longest piece that is put into memory of a rank of a chain, which every rank but the last has.
+const LONGEST_IN_CHAIN: u64 = 512 << 10;
 /// There is no group, or no rank.
 const NONE: u64 = u64::MAX;
 const NOBODY: u32 = u32::MAX;
@@ -65,6 +67,18 @@ pub enum Pattern {
     Brigade,
 }
 
+impl Pattern {
+    /// Bytes of a piece that is put into memory.
+    ///
+    /// - `piece`: bytes passed at a time.
+    pub fn room(self, piece: u64) -> u64 {
+        match self {
+            Pattern::Simple => piece,
+            Pattern::Brigade => piece.min(LONGEST_IN_CHAIN),
+        }
+    }
+}
+
 fn number(kind: ErrorKind) -> u8 {
     kind.code()
 }
@@ -76,6 +90,10 @@ fn said(bytes: &[u8]) -> Option<ErrorKind> {
         Some(code) => Some(ErrorKind::from_code(*code)),
         None => Some(ErrorKind::Corrupt),
     }
+}
+
+fn too_much(from: u32) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("rank {from} put more than there is room for"))
 }
 
 /// Sends something to a rank that may be gone: then it has no use for it.
@@ -129,13 +147,14 @@ fn pass_on(
         return Err(refused(kind));
     }
     let extent = *place.insert(Extent::new(said_place.offset, length));
+    let shares = |rank: u32| memory.filter(|memory| said_place.room > 0 && memory.reaches(rank));
     let mut out = Out {
         comm,
         to: said_place.to,
         size: piece.max(1),
         left: length,
         piece: Vec::new(),
-        in_memory: memory.filter(|_| said_place.room > 0).map(|memory| InMemory {
+        in_memory: shares(said_place.to).map(|memory| InMemory {
             memory,
             room: said_place.room,
             place: said_place.first % 2,
@@ -148,7 +167,8 @@ fn pass_on(
     if poured.is_err() && out.stop.is_none() {
         let _ = out.end(FAILED);
     }
-    out.relay(said_place.from, said_place.groups);
+    let comes = shares(said_place.from).map(|memory| Comes { memory, room: said_place.room, place: 0 });
+    out.relay(said_place.from, said_place.groups, comes);
     let _ = out.answered();
     match (poured, out.stop) {
         (Err(e), Some(Stop::Lost(_))) => Err(e),
@@ -238,6 +258,15 @@ struct InMemory<'c> {
     filled: u64,
 }
 
+/// Where the rank behind this one puts its pieces.
+struct Comes<'c> {
+    memory: &'c NodeMemory,
+    /// Bytes of a place.
+    room: u64,
+    /// The one that it fills next.
+    place: u32,
+}
+
 impl Out<'_> {
     fn push(&mut self, bytes: &[u8]) -> Result<()> {
         if self.in_memory.is_some() { self.put(bytes) } else { self.add(bytes) }
@@ -320,18 +349,11 @@ impl Out<'_> {
     }
 
     /// Passes on what comes from the rank behind this one: so many groups.
-    fn relay(&mut self, from: u32, mut groups: u32) {
+    fn relay(&mut self, from: u32, mut groups: u32, mut comes: Option<Comes<'_>>) {
         while groups > 0 {
             let message = match self.comm.receive(Some(from), PIECE) {
                 Ok(message) => message,
-                Err(e) => {
-                    if self.stop.is_none() {
-                        let mut broken = vec![number(e.kind()); HEAD];
-                        broken[0] = BROKEN;
-                        let _ = self.send(broken);
-                    }
-                    return;
-                }
+                Err(e) => return self.say_broken(e.kind()),
             };
             if let Some(stop) = self.stop {
                 // Whoever is behind a lost rank has to write elsewhere.
@@ -339,13 +361,54 @@ impl Out<'_> {
                 return;
             }
             tell(self.comm, from, ANSWER, &[0]);
-            match message.bytes.first() {
-                Some(&MORE) => {}
-                Some(&LAST | &FAILED) => groups -= 1,
+            let flag = message.bytes.first().copied().unwrap_or(BROKEN);
+            match flag {
+                MORE => {}
+                LAST | FAILED => groups -= 1,
                 _ => groups = 0,
             }
-            let _ = self.send(message.bytes);
+            let passed = match &mut comes {
+                Some(comes) if flag < BROKEN => {
+                    let at = u64::from(comes.place) * comes.room;
+                    comes.place = 1 - comes.place;
+                    let length =
+                        message.bytes.get(HEAD..).and_then(|n| n.try_into().ok()).map_or(u64::MAX, u64::from_le_bytes);
+                    match length <= comes.room {
+                        true => comes.memory.show(at, length, |bytes| self.forward(flag, bytes)),
+                        false => Err(too_much(from)),
+                    }
+                }
+                _ if self.in_memory.is_some() && flag < BROKEN => {
+                    self.forward(flag, message.bytes.get(HEAD..).unwrap_or_default())
+                }
+                _ => self.send(message.bytes),
+            };
+            if let (Err(e), None) = (passed, self.stop) {
+                self.say_broken(e.kind());
+                self.stop = Some(Stop::Told(e.kind()));
+            }
         }
+    }
+
+    /// Nothing more can come from the ranks behind this one.
+    fn say_broken(&mut self, why: ErrorKind) {
+        if self.stop.is_none() {
+            let mut broken = vec![number(why); HEAD];
+            broken[0] = BROKEN;
+            let _ = self.send(broken);
+        }
+    }
+
+    /// Passes on one piece of another rank's group.
+    fn forward(&mut self, flag: u8, bytes: &[u8]) -> Result<()> {
+        if self.in_memory.is_some() {
+            self.put(bytes)?;
+        } else {
+            self.piece.reserve_exact(HEAD + bytes.len());
+            self.piece.resize(HEAD, flag);
+            self.piece.extend_from_slice(bytes);
+        }
+        self.end(flag)
     }
 }
 
@@ -408,7 +471,7 @@ impl Collect<'_> {
     /// - `failed`: nothing can be written, for this reason.
     pub fn run(&self, failed: Option<Error>, sync: Option<&dyn Fn() -> Result<()>>) -> Collected {
         let mut collected = Collected { end: self.start, all: true, failed, unsynced: false };
-        let mut slots = Slots { next: 0, trusted: self.pattern == Pattern::Simple };
+        let mut slots = Slots { next: 0, trusted: true };
         let mut passers = self.places(&mut collected);
         if self.pattern == Pattern::Brigade {
             (0..passers.len()).for_each(|i| self.tell_place(&mut passers, i, &slots, &collected));
@@ -470,11 +533,11 @@ impl Collect<'_> {
             ),
         };
         let groups = if from == NOBODY { 0 } else { (passers.len() - i - 1) as u32 };
-        let reached = self.memory.filter(|(memory, _)| slots.trusted && memory.reaches(passers[i].rank));
-        let room = reached.map_or(0, |(_, piece)| piece);
+        let room = self.memory.filter(|_| slots.trusted).map_or(0, |(_, piece)| self.pattern.room(piece));
         let place = Place { refused, offset: passers[i].place.offset, to, from, groups, first: slots.next, room };
         (passers[i].told, passers[i].waits) = (true, refused.is_none());
-        passers[i].puts = (room > 0).then_some((slots.next, room));
+        let puts = to == self.comm.rank() && self.memory.is_some_and(|(memory, _)| memory.reaches(passers[i].rank));
+        passers[i].puts = (puts && room > 0).then_some((slots.next, room));
         tell(self.comm, passers[i].rank, PLACE, &place.encode());
     }
 
@@ -518,6 +581,12 @@ impl Collect<'_> {
         }
         tell(self.comm, from, ANSWER, &[0]);
         let flag = message.bytes.first().copied().unwrap_or(BROKEN);
+        let puts = if simple { i } else { 0 };
+        let here = passers[puts].puts;
+        if let Some((place, room)) = here.filter(|_| flag < BROKEN) {
+            slots.next = 1 - place;
+            passers[puts].puts = Some((slots.next, room));
+        }
         if flag == FAILED {
             return i + 1;
         }
@@ -525,11 +594,6 @@ impl Collect<'_> {
             let why = message.bytes.get(1).map_or(ErrorKind::Corrupt, |code| ErrorKind::from_code(*code));
             passers[i..end].iter_mut().for_each(|p| p.why = why);
             return end;
-        }
-        let here = passers[i].puts;
-        if let Some((place, room)) = here {
-            slots.next = 1 - place;
-            passers[i].puts = Some((slots.next, room));
         }
         if flag == LAST && simple && i + 1 < all {
             // It fills its first piece while this one is written.
@@ -543,9 +607,7 @@ impl Collect<'_> {
                     true => memory.show(u64::from(place) * room, length, |bytes| {
                         self.write(&mut passers[i], bytes, flag == LAST)
                     }),
-                    false => {
-                        Err(Error::new(ErrorKind::Corrupt, format!("rank {from} put more than there is room for")))
-                    }
+                    false => Err(too_much(from)),
                 }
             }
             _ => self.write(&mut passers[i], bytes, flag == LAST),

@@ -19,7 +19,7 @@ use crate::profile::{Phase, span};
 use thalweg_bp::extension::Tag;
 use thalweg_bp::index::Index;
 use thalweg_bp::wire::{Cursor, Put};
-use thalweg_comm::Communicator;
+use thalweg_comm::{Communicator, Request};
 use thalweg_layout::WriteObject;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
@@ -212,14 +212,18 @@ impl Part {
         let mut apart = false;
         let (verdict, told) = loop {
             let mut again = false;
+            // On its way until the parent takes it, which then comes to the exchange too: one wait is enough.
+            let mut sent = None;
             if !done {
-                let gathered = self.gather(comm, how, apart)?;
+                let gathered;
+                (gathered, sent) = self.gather(comm, how, apart)?;
                 if comm.rank() == 0 {
                     again = self.index(files, gathered, left, how, apart);
                 }
             }
             let (whole, bytes) = self.indexed.unwrap_or_default();
             let (verdict, told) = exchange(comm, self.rank, self.failed(), &[whole, bytes, u64::from(again)])?;
+            drop(sent);
             if told[2] == 0 {
                 break (verdict, told);
             }
@@ -240,16 +244,21 @@ impl Part {
         Ok(outcome.map(|()| told[1]).map_err(|e| e.at_step(step).safe(safe)))
     }
 
-    /// Fragments of all ranks, on rank 0; of those it brings along on the others.
-    fn gather(&self, comm: &dyn Communicator, how: Commit, apart: bool) -> Result<Gathered> {
+    /// Fragments of all ranks, on rank 0; of those it brings along on the others, and what is under way to the parent.
+    fn gather<'c>(
+        &self,
+        comm: &'c dyn Communicator,
+        how: Commit,
+        apart: bool,
+    ) -> Result<(Gathered, Option<Box<dyn Request + 'c>>)> {
         let (rank, own) = (comm.rank(), self.message());
         let mut gathered = if apart { Gathered::Apart(Vec::new()) } else { Gathered::Joined(Box::default()) };
         gathered.add(rank, own);
         let call = Call { tag: TAG, run: how.run, time_index: how.time_index, attempt: u32::from(apart) };
         let fan_in = how.indexing.fan_in;
         let join = |gathered: &mut Gathered, _, bytes: &[u8]| gathered.join(bytes);
-        tree_gather::gather(comm, fan_in, call, &mut gathered, join, |gathered| gathered.encode())?;
-        Ok(gathered)
+        let sent = tree_gather::gather(comm, fan_in, call, &mut gathered, join, |gathered| gathered.encode())?;
+        Ok((gathered, sent))
     }
 
     /// On the rank that keeps the index: adds what was gathered. Returns whether fragments are wanted each by itself, which

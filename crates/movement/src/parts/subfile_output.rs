@@ -10,7 +10,7 @@ use super::step_commit::Part;
 use super::subfiles::{Metadata, begin, how, subfile, subfile_folder};
 use crate::method::{OpenRequest, Opened, not_open};
 use thalweg_layout::{WriteObject, WriterId};
-use thalweg_types::{Error, Result};
+use thalweg_types::{Error, ErrorKind, Result};
 
 /// A subfile that is open for writing.
 pub struct Own {
@@ -49,17 +49,19 @@ impl SubfileOutput {
         let own_path = number.map(|number| subfile(request.path, number));
         let mut first = None;
         let mut open = || {
-            if number.is_some() {
-                request.layout.make_folder(&subfile_folder(request.path))?;
-            }
             if rank == 0 {
+                request.layout.make_folder(&subfile_folder(request.path))?;
                 first = Some(begin(request, files, sync).map_err(|e| e.in_object(request.path))?);
             }
-            match (&own_path, number) {
-                (Some(path), Some(number)) => {
-                    request.layout.open_write(path, how(request.mode), WriterId(number)).map(Some)
+            let (Some(path), Some(number)) = (&own_path, number) else { return Ok(None) };
+            let open = || request.layout.open_write(path, how(request.mode), WriterId(number));
+            match open() {
+                // Most often rank 0 has made the folder by now.
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    request.layout.make_folder(&subfile_folder(request.path))?;
+                    open().map(Some)
                 }
-                _ => Ok(None),
+                opened => opened.map(Some),
             }
         };
         let opened = open().map_err(|e: Error| {

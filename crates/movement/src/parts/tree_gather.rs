@@ -8,7 +8,7 @@
 
 use crate::plan::tree;
 use std::ops::Range;
-use thalweg_comm::Communicator;
+use thalweg_comm::{Communicator, Request};
 use thalweg_types::Result;
 
 /// Which gathering a message belongs to: those of one that failed may come late, and are passed over.
@@ -42,16 +42,18 @@ impl Call {
 /// - `join`: called for each child, in the order of ranks, with the ranks it brings and what it says.
 /// - `say`: called once all children are heard, on all ranks but rank 0: what this rank sends.
 ///
+/// Returns what is under way to the parent: a rank that goes on to where its parent waits anyway need not wait twice.
+///
 /// # Errors
 /// A lost rank, or one that says nothing within the time limit.
-pub fn gather<S>(
-    comm: &dyn Communicator,
+pub fn gather<'c, S>(
+    comm: &'c dyn Communicator,
     fan_in: u32,
     call: Call,
     state: &mut S,
     mut join: impl FnMut(&mut S, Range<u32>, &[u8]),
     say: impl FnOnce(&mut S) -> Vec<u8>,
-) -> Result<()> {
+) -> Result<Option<Box<dyn Request + 'c>>> {
     let place = tree::node(comm.rank(), comm.size(), fan_in);
     let head = call.head();
     for child in place.children {
@@ -63,10 +65,10 @@ pub fn gather<S>(
         };
         join(state, child, &bytes[HEAD..]);
     }
-    let Some(parent) = place.parent else { return Ok(()) };
+    let Some(parent) = place.parent else { return Ok(None) };
     let mut message = head.to_vec();
     message.extend_from_slice(&say(state));
-    comm.send(parent, call.tag, &message)
+    comm.start_send(parent, call.tag, message).map(Some)
 }
 
 #[cfg(test)]
@@ -81,7 +83,8 @@ mod tests {
 
     fn all(comm: &dyn Communicator, fan_in: u32, call: Call) -> Result<Vec<u8>> {
         let mut own = comm.rank().to_le_bytes().to_vec();
-        gather(comm, fan_in, call, &mut own, |own, _, more| own.extend_from_slice(more), |own| own.clone())?;
+        let sent = gather(comm, fan_in, call, &mut own, |own, _, more| own.extend_from_slice(more), |own| own.clone())?;
+        sent.map_or(Ok(None), Request::wait)?;
         Ok(own)
     }
 

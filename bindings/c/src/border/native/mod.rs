@@ -116,6 +116,18 @@ unsafe fn communicator(table: *const ThalwegMpiTable, handle: *mut c_void) -> Re
     Ok(Box::new(unsafe { MpiCommunicator::from_raw(table, handle) }?))
 }
 
+/// As [`communicator`], for those who agree on something first: see [`MpiCommunicator::from_raw_to_agree`].
+///
+/// # Safety
+/// As there.
+unsafe fn communicator_to_agree(table: *const ThalwegMpiTable, handle: *mut c_void) -> Result<Box<dyn Communicator>> {
+    if table.is_null() {
+        return Ok(Box::new(Alone::new()));
+    }
+    // SAFETY: as the caller promises.
+    Ok(Box::new(unsafe { MpiCommunicator::from_raw_to_agree(table, handle) }?))
+}
+
 /// `thalweg_type` as an element type.
 fn element(number: c_int) -> Result<ElementType> {
     let known = u8::try_from(number).ok().and_then(ElementType::from_code);

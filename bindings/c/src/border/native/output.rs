@@ -3,8 +3,8 @@
 use super::failure::of_program;
 use super::session::NativeSession;
 use super::{
-    CMemory, check_type, communicator, failure, handle, lock, memory_box, numbers, place, pointer, status, take_back,
-    text, text_or_empty, wrong,
+    CMemory, check_type, communicator_to_agree, failure, handle, lock, memory_box, numbers, place, pointer, status,
+    take_back, text, text_or_empty, wrong,
 };
 use crate::process::SharedGroup;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -164,7 +164,7 @@ unsafe extern "C" fn thalweg_core_output_open(
 ) -> c_int {
     status(|| {
         // SAFETY: from C.
-        let (comm, asked) = unsafe { (communicator(table, comm)?, asked(out, group, path, number, after)) };
+        let (comm, asked) = unsafe { (communicator_to_agree(table, comm)?, asked(out, group, path, number, after)) };
         // SAFETY: from C.
         match unsafe { handle(session, "session") } {
             Ok(session) => open(asked, session, comm),
