@@ -180,6 +180,11 @@ git -C "$work/repository" init -q -b main
 git -C "$work/repository" add .
 git -C "$work/repository" -c user.name=a -c user.email=a@b commit -qm first
 
+stays() {
+    down "$1" && [[ -z $(ls -A "$work/at/$1") ]] && up "$1"
+    listing "$work/at/$1" | diff "$work/before" - && down "$1"
+}
+
 programs=(cp ls_and_find tar rsync dd fio python sqlite3 git)
 for program in "${programs[@]}"; do
     command -v "${program%%_*}" >/dev/null || [[ $program == python ]] || echo "skipped: $program through FUSE: it is not installed"
@@ -193,13 +198,14 @@ for name in direct flat-3 container-3 small_file memory; do
     try "$name is mounted" up "$name"
     for program in "${programs[@]}"; do
         command -v "${program%%_*}" >/dev/null || [[ $program == python ]] || continue
+        # Memory keeps neither modes nor owners, which these compare.
+        [[ $name != memory || ! $program =~ ^(cp|ls_and_find|tar|rsync|python|git)$ ]] || continue
         try "$name $program" "uses_$program" "$work/at/$name"
     done
     [[ $name != memory ]] || { try "$name is unmounted" down "$name" && continue; }
     # What was written is there when it is mounted again.
     listing "$work/at/$name" >"$work/before" || true
-    stays() { down "$name" && [[ -z $(ls -A "$work/at/$name") ]] && up "$name" && listing "$work/at/$name" | diff "$work/before" - && down "$name"; }
-    try "$name keeps everything over an unmount" stays
+    try "$name keeps everything over an unmount" stays "$name"
 done
 
 # --- Call by call.

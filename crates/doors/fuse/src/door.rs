@@ -73,6 +73,8 @@ pub struct Door {
     shared: Mutex<HashMap<u64, Shared>>,
     /// Attributes of what has no name any more.
     nameless: Mutex<HashMap<u64, Attributes>>,
+    /// Times that programs or the kernel set where the layout keeps none; as long as the kernel knows the file.
+    times: Mutex<HashMap<u64, Change>>,
     pub passthrough: AtomicBool,
     started: SystemTime,
     uid: u32,
@@ -122,6 +124,7 @@ impl Door {
             folders: Mutex::default(),
             shared: Mutex::default(),
             nameless: Mutex::default(),
+            times: Mutex::default(),
             started: SystemTime::now(),
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
@@ -180,12 +183,13 @@ impl Door {
     }
 
     fn shown(&self, ino: u64, about: &Attributes) -> FileAttr {
+        let kept = locked(&self.times).get(&ino).copied().unwrap_or_default();
         FileAttr {
             ino: INodeNo(ino),
             size: about.length,
             blocks: about.length.div_ceil(512),
-            atime: about.atime,
-            mtime: about.mtime,
+            atime: kept.atime.unwrap_or(about.atime),
+            mtime: kept.mtime.unwrap_or(about.mtime),
             ctime: about.ctime,
             crtime: about.ctime,
             kind: kind(about.kind),
@@ -213,6 +217,7 @@ impl Door {
         drop(nodes);
         if gone {
             locked(&self.nameless).remove(&ino);
+            locked(&self.times).remove(&ino);
         }
     }
 
@@ -278,11 +283,21 @@ impl Door {
             };
             let change = without_privilege(change, &about);
             match &path {
-                Some(path) => self.layout.set_attributes(path, &change).map_err(number)?,
+                Some(path) => match self.layout.set_attributes(path, &change) {
+                    Err(e) if e.kind() == ErrorKind::Unsupported && is_times(&change) => self.keep_times(ino, &change),
+                    other => other.map_err(number)?,
+                },
                 None => self.change_nameless(ino, &change)?,
             }
         }
         self.attributes_now(ino)
+    }
+
+    fn keep_times(&self, ino: u64, change: &Change) {
+        let mut all = locked(&self.times);
+        let kept = all.entry(ino).or_default();
+        kept.atime = change.atime.or(kept.atime);
+        kept.mtime = change.mtime.or(kept.mtime);
     }
 
     fn change_nameless(&self, ino: u64, change: &Change) -> Result<()> {
@@ -801,6 +816,11 @@ fn since_1970(seconds: i64, nanoseconds: i64) -> Option<SystemTime> {
 pub fn now() -> SystemTime {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     since_1970(time.tv_sec, time.tv_nsec).unwrap_or_else(SystemTime::now)
+}
+
+/// Whether times alone are to be changed.
+fn is_times(change: &Change) -> bool {
+    change.mode.is_none() && change.uid.is_none() && change.gid.is_none()
 }
 
 /// A mode without what a program's owner lends it; a group that may not execute has SGID for another purpose.
