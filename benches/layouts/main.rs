@@ -245,10 +245,16 @@ fn main() -> Result<ExitCode, Failure> {
     let mut bench = Bench { folder, options, hdfs: std::env::var("TEST_HDFS").ok(), all: Measurements::default() };
     bench.mounts()?;
     let records = options.size(10_000_000, 100_000);
+    let began = std::time::Instant::now();
+    let done = |what: &str| eprintln!("{:.0} s: {what} measured", began.elapsed().as_secs_f64());
     index::measure(&mut bench.all, &bench.folder.clone(), records, options.size(3, 1))?;
+    done("index modules");
     bench.strided()?;
+    done("N to 1");
     bench.small()?;
+    done("small files");
     bench.doors()?;
+    done("doors");
     let Bench { folder, all, .. } = bench;
     std::fs::remove_dir_all(format!("{folder}/stores"))?;
     report(&all, &folder, records, options)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # N processes write one file on a real HDFS, which alone lets one process write a file and only at its end: four processes write a
 # checkpoint of strided records through thalweg_file_ calls into a `container` mount, and each reads what another wrote. How
-# large a record is makes no difference to what the store is asked; with one copy of each block and with three.
+# large a record is makes no difference to what the store is asked; with one copy of each block and with three. Then the same by a
+# program that knows nothing of all this, through the preload door and the local daemon.
 # shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -13,7 +14,10 @@ work=$PWD/build/n1
 rm -rf "$work"
 mkdir -p "$work"
 unset HADOOP_CONF_DIR HADOOP_HOME
-cleanup() { scripts/servers/hdfs.sh stop "$work/hdfs"; }
+cleanup() {
+    [[ -z ${daemon:-} ]] || kill "$daemon" 2>/dev/null || true
+    scripts/servers/hdfs.sh stop "$work/hdfs"
+}
 trap cleanup EXIT
 failed=0
 
@@ -29,6 +33,7 @@ build_all
 cc -std=c11 -D_GNU_SOURCE -D_NOMPI -O2 -g -Wall -Wextra -Werror -I bindings/c/include tests/system/files/files.c -o "$work/files" \
     "$built/libthalweg_core.so" -Wl,-rpath,"$work"
 ln -s "$built/libthalweg_core.so" "$work/libthalweg-core.so"
+cc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror tests/system/preload/calls.c -o "$work/calls" -pthread
 scripts/servers/hdfs.sh start "$work/hdfs" 3 || { echo "not ok the servers start" && exit 1; }
 # shellcheck disable=SC1091  # made by hdfs.sh
 source "$work/hdfs/env"
@@ -36,17 +41,17 @@ source "$work/hdfs/env"
 # Each replication and each record has a mount, so that its calls are counted alone.
 export THALWEG_MOUNTS=$work/mounts.toml
 units=(47001 49152 1048576)
-for copies in 1 3; do
+for way in 1 3 door; do
     for unit in "${units[@]}"; do
         printf '[[mount]]\npath = "/n1/%s/%s"\nlayout = "container"\nstore = "%s/n1-%s-%s?replication=%s"\ncounts = "%s"\n\n' \
-            $copies "$unit" "$TEST_HDFS" $copies "$unit" $copies "$work/counts/$copies.$unit" >>"$THALWEG_MOUNTS"
+            $way "$unit" "$TEST_HDFS" $way "$unit" ${way/door/1} "$work/counts/$way.$unit" >>"$THALWEG_MOUNTS"
     done
 done
 
-together() { # together COMMAND FILE UNIT ROUNDS: four processes at once; what they print goes to said.RANK
+together() { # together COMMAND FILE UNIT ROUNDS: four processes of "${program[@]}" at once; what they print goes to said.RANK
     local rank pids=() pid status=0
     for rank in 0 1 2 3; do
-        "$work/files" "$1" "$2" "$rank" 4 "$3" "$4" >"$work/said.$rank" 2>>"$work/log" &
+        "${program[@]}" "$1" "$2" "$rank" 4 "$3" "$4" >"$work/said.$rank" 2>>"$work/log" &
         pids+=($!)
     done
     for pid in "${pids[@]}"; do wait "$pid" || status=1; done
@@ -66,24 +71,33 @@ calls() { # calls FOLDER: all operations that the counts of a folder tell of; wh
 
 # Of each process; not at a multiple of its buffer, where the heads of records would decide.
 checkpoint=$(((${LONG:-0} == 1 ? 63 : 15) << 20))
-for copies in 1 3; do
+# Where it is looked for by programs that are run.
+export THALWEG_DAEMON=$work/daemon/socket
+mkdir -m 700 "$work/daemon"
+"$thalweg" mount --socket-only --foreground >>"$work/log" 2>&1 &
+daemon=$!
+for ((tries = 0; tries < 100; tries++)); do [[ ! -S $THALWEG_DAEMON ]] || break; sleep 0.1; done
+
+for way in 1 3 door; do
+    program=("$work/files") told="replication $way"
+    [[ $way != door ]] || program=("$thalweg" run -- "$work/calls") told="through the preload door"
     for unit in "${units[@]}"; do
-        file=/n1/$copies/$unit/checkpoint rounds=$((checkpoint / unit))
+        file=/n1/$way/$unit/checkpoint rounds=$((checkpoint / unit))
         # As codes do: one makes the file, then all open it.
-        "$work/files" strided "$file" 0 4 "$unit" 0 >>"$work/log" 2>&1 || true
-        try "four processes write one file ($unit bytes a record, replication $copies)" together strided "$file" "$unit" $rounds
-        # Only what the writing asked for.
-        mv "$work/counts/$copies.$unit" "$work/counts/written.$copies.$unit" || true
-        try "each reads what another wrote ($unit bytes a record, replication $copies)" together shifted "$file" "$unit" $rounds
+        "${program[@]}" strided "$file" 0 4 "$unit" 0 >>"$work/log" 2>&1 || true
+        try "four processes write one file ($unit bytes a record, $told)" together strided "$file" "$unit" $rounds
+        # Only what the writing asked for: later calls of the daemon count in the same file.
+        mkdir -p "$work/counts/written" && cp -r "$work/counts/$way.$unit" "$work/counts/written/" && rm -f "$work/counts/$way.$unit"/*
+        try "each reads what another wrote ($unit bytes a record, $told)" together shifted "$file" "$unit" $rounds
     done
     counted=()
-    for unit in "${units[@]}"; do counted+=("$(calls "$work/counts/written.$copies.$unit")"); done
-    echo "replication $copies: store calls at ${units[*]} bytes a record: ${counted[*]}" >&2
+    for unit in "${units[@]}"; do counted+=("$(calls "$work/counts/written/$way.$unit")"); done
+    echo "$told: store calls at ${units[*]} bytes a record: ${counted[*]}" >&2
     within() { # the most and the least of them differ by less than 1 %
         printf '%s\n' "${counted[@]}" | sort -n |
             awk 'NR == 1 { least = $1 } { most = $1 } END { exit !(NR == 3 && least > 0 && (most - least) * 100 < least) }'
     }
-    try "the size of a record changes the number of store calls by less than 1 % (replication $copies)" within
+    try "the size of a record changes the number of store calls by less than 1 % ($told)" within
 done
 
 replicated() { # replicated UNIT COPIES: what the name node says of the file's stamp
