@@ -65,8 +65,10 @@ try() { # try NAME COMMAND...: one check
     if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1; fi
 }
 
-calls() { # calls FOLDER: all operations that the counts of a folder tell of; what failed was an operation too
-    cat "$1"/* | awk '$1 !~ /^(store|BytesRead|BytesWritten)$/ { sum += $2 } END { print sum }'
+# calls FOLDER: all operations that the counts of a folder tell of; what failed was an operation too. But for `stat`: how often the
+# four look at names depends on which of them opens first.
+calls() {
+    cat "$1"/* | awk '$1 !~ /^(store|BytesRead|BytesWritten|Stat)$/ { sum += $2 } END { print sum }'
 }
 
 # Of each process; not at a multiple of its buffer, where the heads of records would decide.
