@@ -259,6 +259,7 @@ impl Store for Tiered {
             rename: Rename::Copy,
             rename_folder: false,
             attributes: false,
+            modes: false,
             largest_object: fast.largest_object.min(slow.largest_object),
             ..fast
         }
