@@ -12,7 +12,7 @@ use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use thalweg_layout::{Attributes, errno};
+use thalweg_layout::{Attributes, Kind as LayoutKind, SmallFile, errno};
 use thalweg_types::ErrorKind;
 use thalweg_view::{Access, OpenFile, about};
 
@@ -135,23 +135,36 @@ impl Open {
         self.shared.load(Ordering::Relaxed)
     }
 
-    /// Sees what those wrote who share the description.
-    fn catch_up(&self, file: &OpenFile) -> Outcome<()> {
-        if self.is_shared() && self.access.write {
-            file.refresh()?;
+    /// The file, with what those wrote who share the description.
+    fn caught_up(&self) -> Outcome<Arc<OpenFile>> {
+        let file = self.file()?;
+        if !self.is_shared() || !self.access.write {
+            return Ok(file);
         }
-        Ok(())
+        if !is_whole(&file) {
+            file.refresh()?;
+            return Ok(file);
+        }
+        drop(file);
+        // As long as one handle is open, others get the bytes that it has.
+        let world = current_world().ok_or(Fail(libc::EBADF))?;
+        for open in world.open_below(&self.place()) {
+            open.settle()?;
+        }
+        self.file()
     }
 
     /// `read`: at the offset, which moves.
     pub fn read(&self, fd: RawFd, pieces: &mut [&mut [u8]]) -> Outcome<usize> {
-        let file = self.file()?;
+        if self.is_folder() {
+            return Err(Errno::ISDIR.into());
+        }
         if !self.access.read {
             return Err(Errno::BADF.into());
         }
         let _turn = self.take_turn();
+        let file = self.caught_up()?;
         let at = placeholder::offset(borrow(fd))?;
-        self.catch_up(&file)?;
         let got = read_pieces(&file, at, pieces)?;
         if got > 0 {
             placeholder::seek(borrow(fd), SeekFrom::Current(got as i64))?;
@@ -161,10 +174,8 @@ impl Open {
 
     /// `pread`.
     pub fn read_at(&self, at: i64, pieces: &mut [&mut [u8]]) -> Outcome<usize> {
-        let file = self.file()?;
         let at = u64::try_from(at).map_err(|_| Errno::INVAL)?;
-        self.catch_up(&file)?;
-        read_pieces(&file, at, pieces)
+        read_pieces(&*self.caught_up()?, at, pieces)
     }
 
     /// Whether every write goes behind the end: a flag of the description, which those who share it share.
@@ -174,7 +185,6 @@ impl Open {
 
     /// `write`.
     pub fn write(&self, fd: RawFd, pieces: &[IoSlice<'_>]) -> Outcome<usize> {
-        let file = self.file()?;
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();
         if !self.access.write {
             return Err(Errno::BADF.into());
@@ -183,6 +193,7 @@ impl Open {
             return Ok(0);
         }
         let _turn = self.take_turn();
+        let file = self.to_write()?;
         if self.appends(fd) {
             let end = self.append(&file, pieces)?;
             placeholder::seek(borrow(fd), SeekFrom::Start(end))?;
@@ -204,9 +215,12 @@ impl Open {
 
     /// `pwrite`, which on Linux appends where `O_APPEND` is set.
     pub fn write_at(&self, fd: RawFd, at: i64, pieces: &[IoSlice<'_>]) -> Outcome<usize> {
-        let file = self.file()?;
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();
         let at = u64::try_from(at).map_err(|_| Errno::INVAL)?;
+        if !self.access.write {
+            return Err(Errno::BADF.into());
+        }
+        let file = self.to_write()?;
         if self.appends(fd) {
             self.append(&file, pieces)?;
         } else {
@@ -217,7 +231,9 @@ impl Open {
     }
 
     fn append(&self, file: &OpenFile, pieces: &[IoSlice<'_>]) -> Outcome<u64> {
-        self.catch_up(file)?;
+        if self.is_shared() && !is_whole(file) {
+            file.refresh()?;
+        }
         let end = file.append(pieces)?;
         if self.is_shared() {
             file.publish()?;
@@ -227,8 +243,20 @@ impl Open {
         Ok(end)
     }
 
+    /// The file, before bytes of it are written: one that is kept as a whole is written as a whole.
+    fn to_write(&self) -> Outcome<Arc<OpenFile>> {
+        let file = self.file()?;
+        match self.is_shared() && is_whole(&file) {
+            true => {
+                drop(file);
+                self.caught_up()
+            }
+            false => Ok(file),
+        }
+    }
+
     fn wrote(&self, file: &OpenFile) -> Outcome<()> {
-        if crate::process::is_ending() {
+        if crate::process::is_ending() || self.is_shared() && is_whole(file) {
             file.publish()?;
         }
         Ok(())
@@ -246,10 +274,10 @@ impl Open {
         let start = match whence {
             libc::SEEK_SET => to,
             libc::SEEK_CUR => return back(placeholder::seek(borrow(fd), SeekFrom::Current(to))),
-            libc::SEEK_END => from_end(&*self.file()?)?.checked_add(to).ok_or(Errno::OVERFLOW)?,
+            libc::SEEK_END => from_end(&*self.caught_up()?)?.checked_add(to).ok_or(Errno::OVERFLOW)?,
             // One run of bytes up to the end, as a filesystem may say that knows no holes.
             libc::SEEK_DATA | libc::SEEK_HOLE => {
-                let end = from_end(&*self.file()?)?;
+                let end = from_end(&*self.caught_up()?)?;
                 match to {
                     to if to < 0 || to >= end => return Err(Errno::NXIO.into()),
                     to if whence == libc::SEEK_DATA => to,
@@ -268,11 +296,7 @@ impl Open {
                 let place = self.place();
                 Ok(about::attributes(&**place.layout(world)?, &place.name)?)
             }
-            What::File(_) => {
-                let file = self.file()?;
-                self.catch_up(&file)?;
-                Ok(file.attributes()?)
-            }
+            What::File(_) => Ok(self.caught_up()?.attributes()?),
         }
     }
 
@@ -322,6 +346,11 @@ impl Open {
             What::File(handle) => close(handle.into_inner().unwrap_or_else(PoisonError::into_inner)),
         }
     }
+}
+
+/// Whether its layout keeps the file as a whole, the last to close winning, so that open files do not see other processes'.
+fn is_whole(file: &OpenFile) -> bool {
+    file.layout().concrete().is_some_and(|layout| layout.is::<SmallFile>())
 }
 
 /// Closes a handle, unless another thread is about to use it: then that one's drop does.
@@ -384,6 +413,12 @@ pub fn open(world: &World, place: &Place, flags: c_int, mode: mode_t) -> Outcome
 fn open_here(world: &World, place: &Place, flags: c_int, mode: mode_t) -> Outcome<RawFd> {
     let close_on_exec = flags & libc::O_CLOEXEC != 0;
     if let Some(plain) = world.plain(place)? {
+        // The file below may be that which a link leads to.
+        let stays =
+            flags & libc::O_NOFOLLOW != 0 || flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL;
+        if stays && place.layout(world)?.attributes(&place.name).is_ok_and(|about| about.kind == LayoutKind::Link) {
+            return Err(if flags & libc::O_NOFOLLOW != 0 { Errno::LOOP } else { Errno::EXIST }.into());
+        }
         match open_plain(&plain, flags, mode)? {
             Some(fd) => return Ok(fd),
             None => return folder(world, place, close_on_exec),

@@ -212,7 +212,7 @@ hooks! {
 type Filter = Option<unsafe extern "C" fn(*const dirent) -> c_int>;
 type Order = Option<unsafe extern "C" fn(*const *const dirent, *const *const dirent) -> c_int>;
 
-const ALTDIRFUNC: c_int = 1 << 6;
+const ALTDIRFUNC: c_int = 1 << 9;
 
 unsafe extern "C" fn close_for_glob(folder: *mut DIR) {
     // SAFETY: what `opendir` gave.

@@ -172,6 +172,13 @@ pub fn of_name(world: &World, place: &Place, flags: c_int) -> Outcome<Known> {
 fn of_name_here(world: &World, place: &Place, flags: c_int) -> Outcome<Known> {
     let layout = place.layout(world)?;
     let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+    if !follow {
+        // The file below may be that which the link leads to.
+        let about = about::attributes(&**layout, &place.name)?;
+        if about.kind == Kind::Link {
+            return known(world, place.mount, &about);
+        }
+    }
     if let Some(plain) = world.plain(place)? {
         let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
         let mut stat = of_system(&rustix::fs::statat(rustix::fs::CWD, plain, flags)?);

@@ -1,0 +1,154 @@
+#!/usr/bin/env bash
+# The preload door: real programs, a C program that makes every kind of call, the exerciser, four processes that write one
+# file; on each layout. What a program prints and leaves is compared with the same run on a plain folder.
+# shellcheck disable=SC2317  # functions are called by name, through try
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+source scripts/build.sh
+build_all
+work=$PWD/build/preload
+rm -rf "$work"
+mkdir -p "$work"
+failed=0
+
+try() { # try NAME COMMAND...: one check
+    local name=$1 status=0
+    shift
+    "$@" >>"$work/log" 2>&1 || status=$?
+    if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1; fi
+}
+
+cc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror tests/system/preload/calls.c -o "$work/calls" -pthread
+cc -std=c11 -D_GNU_SOURCE -O1 -g tests/system/exercise.c -o "$work/exercise"
+cc -static -std=c11 -D_GNU_SOURCE -O1 tests/system/preload/calls.c -o "$work/static" -pthread 2>>"$work/log" || true
+
+export THALWEG_MOUNTS=$work/mounts.toml
+# No repository above is ever taken for one of ours.
+export GIT_CEILING_DIRECTORIES=$work GIT_CONFIG_GLOBAL=/dev/null
+mount() { # mount NAME LAYOUT STORES
+    local list='' store
+    for ((store = 0; store < $3; store++)); do
+        mkdir -p "$work/$1.$store"
+        list="$list${list:+, }\"posix:$work/$1.$store\""
+    done
+    printf '[[mount]]\npath = "%s"\nlayout = "%s"\nstores = [%s]\n\n' "/mnt/thalweg/$1" "$2" "$list" >>"$THALWEG_MOUNTS"
+}
+mount container container 1
+mount container3 container 3
+mount flat flat 1
+mount flat3 flat 3
+mount small_file small_file 1
+mount direct direct 1
+layouts=(container container3 flat flat3 small_file direct)
+
+# Each body runs in a folder of its own, which holds a copy of some sources: once plainly, once through each mount.
+declare -A bodies=(
+    [shell]='echo one > a; echo two >> a; cat < a; { echo x; ls a; echo y; } > b; cat b; (cd sub && echo in > c && cat c); wc -c < a; while read -r l; do echo "<$l>"; done < a; [[ -f a && ! -d a && -s b ]] && echo tests; for f in s*; do echo "$f"; done; printf "%s\n" 3 1 2 | sort -o sorted; cat sorted; exec 5>e; echo five >&5; exec 5>&-; cat e'
+    [dd]='dd if=/dev/zero bs=47001 count=9 2>/dev/null | tr "\0" x | dd of=z bs=10k iflag=fullblock 2>/dev/null; dd if=z of=y bs=1000 skip=3 seek=5 count=7 conv=notrunc 2>/dev/null; cksum z y'
+    [cp]='cp -r sub copy && cp -p sub/one two && cp --sparse=always sub/one three && diff -r sub copy && cmp two three && ls -R | sort'
+    [mv]='cp sub/one a && mv a b && mkdir d && mv b d/ && mv d e && cat e/b | wc -c && rm -r e && ls'
+    [tar]='tar -cf all.tar sub && mkdir out && tar -xf all.tar -C out && diff -r sub out/sub && tar -tf all.tar | sort'
+    [rsync]='rsync -r sub/ to/ && diff -r sub to && echo more >> to/one && rsync -r --inplace -c sub/ to/ && diff -r sub to && ls to'
+    [find]='find . -type f -name "*e*" | sort; find . -type d | sort; ls -l sub | wc -l; du -a sub | wc -l; grep -rl needle . | sort; chmod 600 sub/one; stat -c "%a %s %F" sub/one; stat -c "%a %F" sub; touch -d 2001-02-03T04:05:06Z sub/one; stat -c %Y sub/one; find sub -delete; ls'
+    [python]='python3 -c "
+import os, mmap, shutil, tempfile
+f = open(\"a\", \"w+b\"); f.write(b\"hello world\"); f.seek(6); print(f.read()); f.truncate(5); f.seek(0, 2); print(f.tell()); f.flush()
+print(os.fstat(f.fileno()).st_size); f.close()
+m = mmap.mmap(os.open(\"a\", os.O_RDONLY), 0, prot=mmap.PROT_READ); print(m[:], len(m))
+os.makedirs(\"x/y\"); shutil.copytree(\"sub\", \"x/sub\"); print(sorted(os.listdir(\"x\")), sorted(e.name for e in os.scandir(\"x/sub\") if e.is_file()))
+shutil.rmtree(\"x\"); os.rename(\"a\", \"b\"); print(os.path.exists(\"a\"), os.path.getsize(\"b\"))
+t = tempfile.NamedTemporaryFile(dir=\".\"); t.write(b\"q\"); t.flush(); print(os.path.getsize(t.name)); t.close()
+for i in range(50): open(f\"n{i}\", \"w\").write(str(i) * i)
+print(sum(int(open(f\"n{i}\").read() or 0) % 97 for i in range(50)))
+import subprocess; print(subprocess.run([\"cat\", \"n7\"], capture_output=True).stdout)
+with open(\"p\", \"w\") as f: subprocess.run([\"echo\", \"child\"], stdout=f)
+print(open(\"p\").read())
+"'
+    [sqlite3]='sqlite3 db "create table t(a, b); insert into t values (1, 2), (3, 4); begin; insert into t values (5, 6); rollback; select sum(a * b), count(*) from t;" && sqlite3 db "pragma integrity_check; delete from t where a = 1; vacuum; select * from t;"'
+    [git]='git clone -q "$PLAIN/repository" here && cd here && git log --oneline | wc -l && git status --short && echo more >> one && git add one && git -c user.name=n -c user.email=e commit -qm change && git log --oneline | wc -l && git fsck && cat one | wc -c'
+    [sed]='cp sub/one a && sed -i s/needle/thread/ a && grep -c thread a; sort -u a > b; wc -l < b; split -b 1000 a part. && cat part.* | cmp - a && gzip -k a && zcat a.gz | cmp - a && tail -c 10 a | od -c | head -n 1; tee t1 t2 < b | wc -l; cmp t1 t2'
+)
+wants() { command -v "$1" >/dev/null 2>&1; }
+for tool in rsync sqlite3 git; do
+    wants "$tool" || { echo "skipped: $tool through the preload door: it is not installed" && unset "bodies[$tool]"; }
+done
+
+PLAIN=$work/plain
+export PLAIN
+mkdir -p "$PLAIN/sub/deep"
+seq 1 3000 | sed 's/777/needle/' >"$PLAIN/sub/one"
+printf 'two' >"$PLAIN/sub/two"
+: >"$PLAIN/sub/deep/empty"
+git init -q "$PLAIN/repository"
+cp "$PLAIN/sub/one" "$PLAIN/repository/"
+git -C "$PLAIN/repository" add one
+git -C "$PLAIN/repository" -c user.name=n -c user.email=e commit -qm first
+
+# shellcheck disable=SC2016  # the inner shell expands it
+body='mkdir -p "$1" && cp -r "$PLAIN/sub" "$1/sub" && cd "$1" && eval "$2"'
+for name in "${!bodies[@]}"; do
+    bash -c "$body" _ "$PLAIN/run.$name" "${bodies[$name]}" >"$work/expected.$name" 2>&1 || echo "fails plainly too" >>"$work/expected.$name"
+done
+same() { # same NAME LAYOUT
+    timeout 60 "$thalweg" run -- bash -c "$body" _ "/mnt/thalweg/$2/run.$1" "${bodies[$1]}" >"$work/got.$1.$2" 2>&1 || echo "fails plainly too" >>"$work/got.$1.$2"
+    diff "$work/expected.$1" "$work/got.$1.$2"
+}
+for layout in container flat3 small_file direct; do
+    for name in "${!bodies[@]}"; do try "$name on $layout as on a plain folder" same "$name" "$layout"; done
+done
+
+operations=1000
+[[ ${LONG:-0} == 0 ]] || operations=20000
+for layout in "${layouts[@]}"; do
+    # A file of several stores that is renamed to another's is copied: who has it open goes on with the old bytes.
+    without=()
+    [[ $layout != flat3 ]] || without=(-x r)
+    try "the exerciser finds no difference on $layout" timeout 300 "$thalweg" run -- "$work/exercise" "${without[@]}" -s 7 -n "$operations" "/mnt/thalweg/$layout/exercised"
+done
+
+for layout in container flat3 small_file direct; do
+    status=0
+    timeout 60 "$thalweg" run -- "$work/calls" "/mnt/thalweg/$layout" >"$work/calls.$layout" 2>>"$work/log" || status=$?
+    sed -E "s/^((not )?ok .*)\$/\1 ($layout)/" "$work/calls.$layout"
+    if grep -q '^not ok ' "$work/calls.$layout"; then failed=1; elif [[ $status != 0 ]]; then echo "not ok every call on $layout" && failed=1; fi
+done
+mkdir -p "$work/bare"
+try "the same calls on a plain folder" "$work/calls" "$work/bare"
+
+# N to 1: each process writes every fourth record, each reads what another wrote.
+for layout in container container3 direct; do
+    pids=()
+    for rank in 0 1 2 3; do
+        "$thalweg" run -- "$work/calls" strided "/mnt/thalweg/$layout/checkpoint" $rank 4 47001 20 >>"$work/log" 2>&1 &
+        pids+=($!)
+    done
+    status=0
+    for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+    try "four processes write one file ($layout)" [ $status == 0 ]
+    for rank in 0 1 2 3; do
+        try "process $rank reads what another wrote ($layout)" "$thalweg" run -- "$work/calls" shifted "/mnt/thalweg/$layout/checkpoint" $rank 4 47001 20
+    done
+done
+try "the checkpoint is whole" "$thalweg" layout check /mnt/thalweg/container/checkpoint
+
+refuses() { local status=0; "$thalweg" run -- "$work/static" /mnt/thalweg/direct >"$work/told" 2>&1 || status=$?; [[ $status == 3 ]] && grep -q "linked statically" "$work/told"; }
+if [[ -x $work/static ]]; then try "a static program is refused, and why is said" refuses; fi
+ends() { local status=0; "$thalweg" run -- bash -c 'exit 41' || status=$?; [[ $status == 41 ]]; }
+try "the program's exit status is its own" ends
+wrong() { # a table that is wrong stops everything
+    local status=0
+    printf '[[mount]]\npath = "/a"\nlayout = "nothing"\nstore = "posix:/tmp"\n' >"$work/wrong.toml"
+    THALWEG_MOUNTS=$work/wrong.toml "$thalweg" run -- true >"$work/told" 2>&1 || status=$?
+    [[ $status == 3 ]] && grep -q 'wrong.toml:3' "$work/told"
+    status=0
+    env THALWEG_MOUNTS="$work/wrong.toml" LD_PRELOAD="$built/libthalweg_preload.so" true >"$work/told" 2>&1 || status=$?
+    [[ $status == 125 ]] && grep -q 'wrong.toml:3' "$work/told"
+}
+try "a wrong mount table stops the program before it runs" wrong
+far() { # a store on another machine, and nobody serves it
+    printf '[[mount]]\npath = "/mnt/thalweg/far"\nlayout = "container"\nstore = "hdfs://127.0.0.1:1/x"\n' >"$work/far.toml"
+    ! THALWEG_DAEMON=$work/none.sock THALWEG_MOUNTS=$work/far.toml LD_PRELOAD=$built/libthalweg_preload.so cat /mnt/thalweg/far/x >"$work/told" 2>&1
+    grep -q 'thalweg mount --socket-only' "$work/told"
+}
+try "a store on another machine without a daemon is an error that names the command" far
+exit $failed
