@@ -113,6 +113,11 @@ void thalweg_session_drop(thalweg_session *session);
 /* The most memory that outputs of this session may use in this process; 0 writes everything through, UINT64_MAX is no limit. */
 int thalweg_session_set_buffer(thalweg_session *session, uint64_t bytes);
 
+/* What the program does between its outputs: methods that go on working hear of it, and profiles show it. Not collective. */
+int thalweg_session_begin_calculation(thalweg_session *session);
+int thalweg_session_end_calculation(thalweg_session *session);
+int thalweg_session_end_iteration(thalweg_session *session);
+
 /* ---- Groups, declared in code ---- */
 
 typedef struct thalweg_group thalweg_group; /* lives as long as its session */

@@ -650,6 +650,13 @@ public:
     /// The most memory that outputs may use in this process; 0 writes everything through.
     void set_buffer(std::uint64_t bytes) { detail::check(thalweg_session_set_buffer(handle_, bytes)); }
 
+    /// The program begins to compute: methods that go on working hear of it, and profiles show it. Not collective.
+    void begin_calculation() { detail::check(thalweg_session_begin_calculation(handle_)); }
+    /// The program has ended computing.
+    void end_calculation() { detail::check(thalweg_session_end_calculation(handle_)); }
+    /// The program has ended an iteration.
+    void end_iteration() { detail::check(thalweg_session_end_iteration(handle_)); }
+
     /// Collective over the session's ranks: opens an output.
     Output open(const std::string& group, const std::string& path, Mode mode)
     {

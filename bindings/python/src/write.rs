@@ -69,6 +69,18 @@ impl Session {
         self.0.set_buffer_limit(bytes);
     }
 
+    fn begin_calculation(&self) {
+        self.0.begin_calculation();
+    }
+
+    fn end_calculation(&self) {
+        self.0.end_calculation();
+    }
+
+    fn end_iteration(&self) {
+        self.0.end_iteration();
+    }
+
     fn declare(&self, group: &str, statistics_of_all: &str) -> Outcome<()> {
         let mut builder = GroupBuilder::new(group)?;
         builder.set_statistics(statistics(statistics_of_all)?);

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -412,3 +413,17 @@ with thalweg.Writer(sys.argv[1]) as w, w.step() as s:
 assert thalweg.open(sys.argv[1])["x"].value == 1
 """
     subprocess.run([sys.executable, "-c", program, path], check=True)
+
+
+def test_what_the_program_does_between_outputs_is_in_the_profile(path):
+    document = """<adios-config host-language="C">
+      <adios-group name="g"><var name="n" type="integer"/></adios-group>
+      <method group="g" method="POSIX">profile=yes</method></adios-config>"""
+    with thalweg.Session(document) as session, session.writer(path) as w:
+        with session.calculation():
+            pass
+        session.end_iteration()
+        with w.step() as s:
+            s["n"] = 1
+    profile = Path(f"{path}.profile/step-0.json").read_text()
+    assert '"calculation"' in profile and '"iteration"' in profile

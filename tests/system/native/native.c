@@ -291,8 +291,12 @@ int main(int argc, char **argv)
     check(!session_open(&session), "a session without XML");
     check(!declare(session), "a group is declared in code");
     int status = 0;
-    for (uint64_t step = 0; step < STEPS; step++) status = status || write_step(session, in(folder, "native.bp"), step);
-    check(!status, "steps are written");
+    for (uint64_t step = 0; step < STEPS; step++) {
+        status = status || thalweg_session_begin_calculation(session) || thalweg_session_end_calculation(session) ||
+                 thalweg_session_end_iteration(session) || write_step(session, in(folder, "native.bp"), step);
+    }
+    check(!status, "steps are written, and the session is told what lies between");
+    check(thalweg_session_begin_calculation(NULL) == THALWEG_INVALID_ARGUMENT, "no session hears nothing");
     failures(session, folder);
     check(!thalweg_session_close(session), "the session ends");
     reads(in(folder, "native.bp"));

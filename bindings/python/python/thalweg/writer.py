@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -53,6 +54,19 @@ class Session:
     ) -> Writer:
         """A writer of one group; files are closed for good with the session."""
         return Writer(path, self, mode=mode, after=after, group=group)
+
+    @contextmanager
+    def calculation(self) -> Iterator[None]:
+        """While the program computes: methods that go on working hear of it, and profiles show it. Not collective."""
+        self._session.begin_calculation()
+        try:
+            yield
+        finally:
+            self._session.end_calculation()
+
+    def end_iteration(self) -> None:
+        """The program has ended an iteration: as `calculation`."""
+        self._session.end_iteration()
 
     def close(self) -> None:
         """Collective: closes all files for good, with a full index and a mark that no step will come."""

@@ -157,6 +157,42 @@ unsafe extern "C" fn thalweg_session_set_buffer(session: *const NativeSession, b
     })
 }
 
+/// Tells what the program does.
+///
+/// # Safety
+/// See [`super::super`].
+unsafe fn say(session: *const NativeSession, what: fn(&Session)) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        what(&unsafe { handle(session, "session") }?.session);
+        Ok(())
+    })
+}
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_session_begin_calculation(session: *const NativeSession) -> c_int {
+    // SAFETY: from C.
+    unsafe { say(session, Session::begin_calculation) }
+}
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_session_end_calculation(session: *const NativeSession) -> c_int {
+    // SAFETY: from C.
+    unsafe { say(session, Session::end_calculation) }
+}
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_session_end_iteration(session: *const NativeSession) -> c_int {
+    // SAFETY: from C.
+    unsafe { say(session, Session::end_iteration) }
+}
+
 /// Gives a group to the program.
 ///
 /// # Safety
