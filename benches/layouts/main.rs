@@ -225,7 +225,7 @@ fn small_size(options: Options) -> (usize, f64) {
 
 /// MiB through each door, small files through each door.
 fn door_size(options: Options) -> (u64, u32) {
-    options.size((512, 1000), (32, 50))
+    options.size((512, 300), (32, 50))
 }
 
 fn main() -> Result<ExitCode, Failure> {
