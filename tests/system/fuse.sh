@@ -110,7 +110,10 @@ uses_rsync() {
     rsync -a "$sources/" "$1/rsync/" && same "$sources" "$1/rsync"
     printf 'changed\n' >"$1/rsync/deep/er/script" && rm -r "$1/rsync/rust"
     rsync -a --delete --checksum "$sources/" "$1/rsync/" && same "$sources" "$1/rsync"
-    [[ -z $(rsync -ain "$sources/" "$1/rsync/") ]]
+    # A folder of small files is one of the store, whose times move when a log is begun.
+    local options=-ain
+    [[ $1 != */small_file ]] || options=-ainO
+    [[ -z $(rsync "$options" "$sources/" "$1/rsync/") ]]
 }
 
 uses_dd() {
@@ -215,12 +218,14 @@ compares() { # compares NAME LAYOUT
     local status=0
     python3 "$here/fuse/names.py" "$work/plain" "$work/at/$1" "$2" >"$work/names" || status=$?
     down "$1"
-    cat "$work/names"
+    grep -v '^ok' "$work/names"
     return "$status"
 }
-for name in direct flat-3 container; do
-    try "$name names, modes, owners, links, times and errors" compares "$name" "${name%-3}"
-    grep -h '^[0-9]* calls' "$work/names" || true
+# Second names of `flat` lie on one store: compared on one alone.
+for name in direct flat container; do
+    try "$name names, modes, owners, links, times and errors" compares "$name" "$name"
+    grep -hs '^[0-9]* calls' "$work/names" || true
+    rm -f "$work/names"
 done
 
 # --- The exerciser.

@@ -136,9 +136,9 @@ fn flush(point: &Path) {
     }
 }
 
-/// Whether a mount's process has died.
+/// Whether a mount's process has died. Attributes that the kernel still keeps tell nothing of it.
 pub fn is_dead(point: &Path) -> bool {
-    matches!(rustix::fs::stat(point), Err(Errno::NOTCONN))
+    matches!(asked(point), Some(Err(Errno::NOTCONN)))
 }
 
 /// Takes a mount away, as root or by the helper that others need.
@@ -195,26 +195,28 @@ pub fn unmount(point: &Path, lazily: bool) -> Result<()> {
     }
 }
 
-/// The process that serves a mount, asked of the mount itself.
-fn server(point: &Path) -> Result<Pid> {
+/// What a mount says who serves it; `None` where it says nothing in time.
+fn asked(point: &Path) -> Option<rustix::io::Result<String>> {
     let (tell, told) = std::sync::mpsc::channel();
-    let asked = point.to_path_buf();
+    let point = point.to_path_buf();
     // A process that hangs keeps whoever asks for ever.
     std::thread::spawn(move || {
         let mut out = [0; 32];
-        let got = rustix::fs::getxattr(&asked, PROCESS, &mut out[..]);
+        let got = rustix::fs::getxattr(&point, PROCESS, &mut out[..]);
         let _ = tell.send(got.map(|length| String::from_utf8_lossy(&out[..length]).into_owned()));
     });
-    let ours = |cause: Option<Errno>| {
-        let error =
-            Error::new(ErrorKind::InvalidArgument, "nothing of Thalweg is mounted there").in_object(shown(point));
-        cause.map_or(error, |cause| failed("ask who serves", point, cause))
-    };
-    match told.recv_timeout(SILENCE) {
-        Ok(Ok(number)) => number.parse().ok().and_then(Pid::from_raw).ok_or_else(|| ours(None)),
-        Ok(Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS)) => Err(ours(None)),
-        Ok(Err(e)) => Err(ours(Some(e))),
-        Err(_) => {
+    told.recv_timeout(SILENCE).ok()
+}
+
+/// The process that serves a mount, asked of the mount itself.
+fn server(point: &Path) -> Result<Pid> {
+    let no_mount =
+        || Error::new(ErrorKind::InvalidArgument, "nothing of Thalweg is mounted there").in_object(shown(point));
+    match asked(point) {
+        Some(Ok(number)) => number.parse().ok().and_then(Pid::from_raw).ok_or_else(no_mount),
+        Some(Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS)) => Err(no_mount()),
+        Some(Err(e)) => Err(failed("ask who serves it", point, e)),
+        None => {
             let what = "the process that serves the mount does not answer; end it, then unmount again";
             Err(Error::new(ErrorKind::Timeout, what).in_object(shown(point)))
         }
