@@ -2,6 +2,7 @@
 # install.sh PREFIX: the C libraries, headers and pkg-config files. Called by ./dev install; quick where nothing changed.
 #
 #   lib/libthalweg-core.so      everything but what knows an MPI; built by cargo
+#   lib/libthalweg-preload.so   what `thalweg run` loads into programs
 #   lib/libthalweg-openmpi.so   one thin library per MPI whose compiler is here, and one for no MPI
 #   lib/libthalweg-mpich.so
 #   lib/libthalweg-nompi.so
@@ -41,6 +42,8 @@ source scripts/build.sh
 # BUILD=release: ./dev install has built it, with the stores that were asked for.
 [[ $BUILD == release ]] || build_all
 put "$built/libthalweg_core.so" "$lib/libthalweg-core.so" 755
+# Stands before the C library of programs that `thalweg run` starts.
+if [[ -e $built/libthalweg_preload.so ]]; then put "$built/libthalweg_preload.so" "$lib/libthalweg-preload.so" 755; fi
 
 # The core as one object whose other names, those of compression libraries among them, no program can meet.
 if newer "$lib/libthalweg-core.a" "$built/libthalweg_core.a" "$here/install.sh"; then

@@ -42,6 +42,7 @@ mount direct direct 1
 layouts=(container container3 flat flat3 small_file direct)
 
 # Each body runs in a folder of its own, which holds a copy of some sources: once plainly, once through each mount.
+# shellcheck disable=SC2016  # the inner shell expands them
 declare -A bodies=(
     [shell]='echo one > a; echo two >> a; cat < a; { echo x; ls a; echo y; } > b; cat b; (cd sub && echo in > c && cat c); wc -c < a; while read -r l; do echo "<$l>"; done < a; [[ -f a && ! -d a && -s b ]] && echo tests; for f in s*; do echo "$f"; done; printf "%s\n" 3 1 2 | sort -o sorted; cat sorted; exec 5>e; echo five >&5; exec 5>&-; cat e'
     [dd]='dd if=/dev/zero bs=47001 count=9 2>/dev/null | tr "\0" x | dd of=z bs=10k iflag=fullblock 2>/dev/null; dd if=z of=y bs=1000 skip=3 seek=5 count=7 conv=notrunc 2>/dev/null; cksum z y'
@@ -147,8 +148,18 @@ wrong() { # a table that is wrong stops everything
 try "a wrong mount table stops the program before it runs" wrong
 far() { # a store on another machine, and nobody serves it
     printf '[[mount]]\npath = "/mnt/thalweg/far"\nlayout = "container"\nstore = "hdfs://127.0.0.1:1/x"\n' >"$work/far.toml"
-    ! THALWEG_DAEMON=$work/none.sock THALWEG_MOUNTS=$work/far.toml LD_PRELOAD=$built/libthalweg_preload.so cat /mnt/thalweg/far/x >"$work/told" 2>&1
+    if THALWEG_DAEMON=$work/none.sock THALWEG_MOUNTS=$work/far.toml LD_PRELOAD=$built/libthalweg_preload.so cat /mnt/thalweg/far/x >"$work/told" 2>&1; then return 1; fi
     grep -q 'thalweg mount --socket-only' "$work/told"
 }
+listed() { # every line of the list is a function of the library, and the other way round; the guide has the same
+    diff <(nm -D --defined-only "$built/libthalweg_preload.so" | awk '$2 == "T" { print $3 }' | sort) <(awk -F' [|] ' 'NF == 4 && !/^#/ { print $1 }' crates/doors/calls.txt | sort)
+    # shellcheck disable=SC2016  # $ is awk's
+    diff <(sed -n '/^<!-- calls -->$/,/^<!-- end of calls -->$/p' docs/guide/doors.md | grep '`') <(awk -F' [|] ' '
+        /^#|^$/ { next }
+        /^\[/ { gsub(/[][]/, ""); topic = $0; order[++n] = topic; next }
+        { names[topic] = names[topic] (names[topic] ? " " : "") "`" $1 "`" }
+        END { for (i = 1; i <= n; i++) print "| " order[i] " | " names[order[i]] " |" }' crates/doors/calls.txt)
+}
+try "the list of calls, the library and the guide agree" listed
 try "a store on another machine without a daemon is an error that names the command" far
 exit $failed
