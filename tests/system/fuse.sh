@@ -41,8 +41,25 @@ try() { # try NAME COMMAND...: one check
     local name=$1 status=0
     shift
     [[ $name == *"${FUSE_ONLY:-}"* ]] || return 0
-    (set -e; "$@") >"$work/log" 2>&1 || status=$?
+    # Not behind ||: there a failure in the middle would go unseen.
+    set +e
+    (
+        set -e
+        "$@"
+    ) >"$work/log" 2>&1
+    status=$?
+    set -e
     if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1 && tail -n 30 "$work/log" | sed 's/^/  /'; fi
+}
+
+soon() { # soon COMMAND...: within 20 seconds
+    local k
+    for ((k = 0; k < 400; k++)); do
+        if "$@" 2>/dev/null; then return 0; fi
+        sleep 0.05
+    done
+    echo "it did not happen: $*"
+    return 1
 }
 
 export THALWEG_MOUNTS=$work/mounts.toml
@@ -67,6 +84,7 @@ printf '[[mount]]\npath = "/memory"\nlayout = "direct"\nstore = "memory:fuse"\n'
 mkdir -p "$work/at/memory" "$work/at/all"
 up() { "$thalweg" mount "$work/at/$1" --path "/$1" "${@:2}"; }
 down() { "$thalweg" unmount "$work/at/$1"; }
+not_mounted() { if grep -q "$1" /proc/mounts; then return 1; fi; }
 
 # --- Programs, beside the same on a plain folder.
 
@@ -111,9 +129,9 @@ uses_rsync() {
     printf 'changed\n' >"$1/rsync/deep/er/script" && rm -r "$1/rsync/rust"
     rsync -a --delete --checksum "$sources/" "$1/rsync/" && same "$sources" "$1/rsync"
     # A folder of small files is one of the store, whose times move when a log is begun.
-    local options=-ain
-    [[ $1 != */small_file ]] || options=-ainO
-    [[ -z $(rsync "$options" "$sources/" "$1/rsync/") ]]
+    local differences=-ain
+    [[ $1 != */small_file ]] || differences=-ainO
+    [[ -z $(rsync "$differences" "$sources/" "$1/rsync/") ]]
 }
 
 uses_dd() {
@@ -218,7 +236,7 @@ compares() { # compares NAME LAYOUT
     local status=0
     python3 "$here/fuse/names.py" "$work/plain" "$work/at/$1" "$2" >"$work/names" || status=$?
     down "$1"
-    grep -v '^ok' "$work/names"
+    grep -v '^ok' "$work/names" || true
     return "$status"
 }
 # Second names of `flat` lie on one store: compared on one alone.
@@ -261,15 +279,15 @@ killed_daemon() {
     printf 'synced\n' >"$point/synced" && sync "$point/synced"
     kill -9 "$(server "$1")"
     # Dead, and told so.
-    until ! ls "$point" 2>/dev/null; do sleep 0.05; done
-    ls "$point" 2>&1 | grep -q 'not connected'
+    dead() { stat -f "$point" 2>&1 | grep -q 'not connected'; }
+    soon dead
     down "$1"
     [[ -z $(ls -A "$point") ]]
     up "$1" && [[ $(cat "$point/synced") == synced ]]
     kill -9 "$(server "$1")"
     # Mounted over the dead one.
     up "$1" && [[ $(cat "$point/synced") == synced ]] && down "$1"
-    ! grep -q "$point" /proc/mounts
+    not_mounted "$point"
 }
 for name in direct container-3; do
     try "$name: a daemon that was killed leaves a mount that can be taken away or mounted again" killed_daemon "$name"
@@ -281,7 +299,7 @@ killed_program() {
     python3 -c 'import sys, time; f = open(sys.argv[1], "wb", 0); f.write(b"written"); print("written", flush=True); time.sleep(60)' \
         "$point/of the dead" >"$work/said" &
     program=$!
-    until grep -q written "$work/said"; do sleep 0.05; done
+    soon grep -q written "$work/said"
     kill -9 "$program"
     wait "$program" || true
     [[ $(cat "$point/of the dead") == written ]]
@@ -299,14 +317,15 @@ ends_while_open() { # ends_while_open NAME SIGNAL
     exec 7>"$point/open"
     printf 'written' >&7
     # Not by force.
-    ! down "$1" 2>"$work/busy"
+    if down "$1" 2>"$work/busy"; then return 1; fi
     grep -q -i busy "$work/busy"
     local server
     server=$(server "$1")
     kill "-$2" "$server"
-    while kill -0 "$server" 2>/dev/null; do sleep 0.05; done
-    exec 7>&-
-    ! grep -q "$point" /proc/mounts
+    gone() { ! kill -0 "$server"; }
+    soon gone
+    exec 7>&- || true
+    not_mounted "$point"
     up "$1" && [[ $(cat "$point/open") == written ]] && down "$1"
 }
 for name in direct container-3; do
@@ -336,11 +355,11 @@ try "a file that was closed is seen by others" close_tells
 
 all_of_them() {
     "$thalweg" mount "$work/at/all" --path all
-    ls "$work/at/all" | grep -q container-3
+    [[ -d $work/at/all/container-3 ]]
     printf 'text' >"$work/at/all/direct/through all"
     [[ $(cat "$work/stores/direct.0/through all") == text ]]
     mv "$work/at/all/direct/through all" "$work/at/all/flat/moved" && [[ $(cat "$work/at/all/flat/moved") == text ]]
-    ! touch "$work/at/all/x" 2>/dev/null
+    if touch "$work/at/all/x" 2>/dev/null; then return 1; fi
     "$thalweg" unmount "$work/at/all"
 }
 try "all mounts below one mount point" all_of_them
@@ -355,10 +374,10 @@ as_another_user() {
     "${user[@]}" "$thalweg" mount "$work/theirs"
     "${user[@]}" sh -c "echo text >'$work/theirs/f' && cat '$work/theirs/f' && chmod 600 '$work/theirs/f'"
     # Not even root comes in.
-    ! ls "$work/theirs" 2>/dev/null
+    if ls "$work/theirs" 2>/dev/null; then return 1; fi
     [[ $(stat -c '%U %a' "$work/their-store/f") == "nobody 600" ]]
     "${user[@]}" "$thalweg" unmount "$work/theirs"
-    ! grep -q "$work/theirs" /proc/mounts
+    not_mounted "$work/theirs"
 }
 if ! command -v fusermount3 >/dev/null; then
     echo "skipped: a mount of a user who is not root: fusermount3 is not installed"
@@ -369,7 +388,7 @@ else
 fi
 
 refuses() { # refuses PART COMMAND...: fails, and says PART
-    ! "${@:2}" 2>"$work/said"
+    if "${@:2}" 2>"$work/said"; then return 1; fi
     grep -q -- "$1" "$work/said" || { cat "$work/said" >&2 && return 1; }
 }
 try "a mount point that is not there is said" refuses "No such file" "$thalweg" mount "$work/at/nowhere" --path /direct
