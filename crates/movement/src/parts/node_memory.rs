@@ -1,9 +1,9 @@
-//! Memory that the ranks of a node share, for what goes to a rank that writes: whoever is on its node puts bytes where they
-//! are written from, and a message only tells of them.
+//! Memory that the ranks of a node share, for what goes to a rank that writes or passes on: whoever is on its node puts bytes
+//! where they are written from, and a message only tells of them.
 //!
 //! | question | answer |
 //! |---|---|
-//! | whose memory | the writing rank's: it holds as much for others as it would of messages, the others hold nothing |
+//! | whose memory | the taking rank's: it holds as much for others as it would of messages, the others hold nothing |
 //! | how long | making it is slow, so it is kept between outputs ([`super::kept::Kept`]); [`super::nodes::of`] sees that all ranks kept the same |
 //! | where it cannot be had | bytes travel in messages, as between nodes |
 //! | when bytes may be put | where the writing rank has said so, and not after a wait for them ended in an error |
