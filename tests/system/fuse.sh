@@ -279,7 +279,11 @@ killed_daemon() {
     printf 'synced\n' >"$point/synced" && sync "$point/synced"
     kill -9 "$(server "$1")"
     # Dead, and told so.
-    dead() { stat -f "$point" 2>&1 | grep -q 'not connected'; }
+    dead() {
+        local said
+        said=$(stat -f "$point" 2>&1) || true
+        [[ $said == *"not connected"* ]]
+    }
     soon dead
     down "$1"
     [[ -z $(ls -A "$point") ]]
