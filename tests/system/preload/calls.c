@@ -14,6 +14,7 @@
 #include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 static int failed = 0;
@@ -280,6 +281,20 @@ static void moves(void)
     close(plain);
 }
 
+static void extended(void)
+{
+    char bytes[64];
+    put("x", "x");
+    if (setxattr(at("x"), "user.k", "value", 5, XATTR_CREATE)) {
+        check(errno == EOPNOTSUPP, "no extended attributes, and it says so");
+        return;
+    }
+    int fd = open(at("x"), O_RDWR);
+    check(setxattr(at("x"), "user.k", "v", 1, XATTR_CREATE) < 0 && errno == EEXIST && getxattr(at("x"), "user.k", NULL, 0) == 5 && fgetxattr(fd, "user.k", bytes, 64) == 5 && !memcmp(bytes, "value", 5), "extended attributes");
+    check(!fsetxattr(fd, "user.l", "", 0, 0) && listxattr(at("x"), bytes, 64) >= 14 && !removexattr(at("x"), "user.k") && getxattr(at("x"), "user.k", bytes, 64) < 0 && errno == ENODATA, "listed and removed");
+    close(fd);
+}
+
 static void *appender(void *argument)
 {
     int fd = *(int *)argument;
@@ -338,6 +353,7 @@ int main(int count, char **argument)
     names();
     streams();
     moves();
+    extended();
     threads();
     return failed;
 }
