@@ -620,10 +620,13 @@ impl Door {
     pub fn close_all(&self) -> thalweg_types::Result<()> {
         let handles: Vec<Arc<Open>> =
             self.handles.write().unwrap_or_else(PoisonError::into_inner).drain().map(|(_, handle)| handle).collect();
-        handles.iter().fold(Ok(()), |outcome, handle| {
+        let mut outcome = Ok(());
+        for handle in handles {
+            // All are closed, whatever the first one says.
             let closed = handle.close();
-            outcome.and(closed)
-        })
+            outcome = outcome.and(closed);
+        }
+        outcome
     }
 
     pub fn allocate(&self, fh: u64, offset: u64, length: u64, mode: i32) -> Result<()> {
