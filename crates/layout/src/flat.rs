@@ -260,8 +260,8 @@ impl Flat {
             return Ok(());
         }
         let first = pick(path, self.stores.len());
-        let others = self.stores.iter().enumerate().filter(|(n, _)| *n != first);
-        others.map(|(_, store)| call(&**store)).collect()
+        let mut others = self.stores.iter().enumerate().filter(|(n, _)| *n != first);
+        others.try_for_each(|(_, store)| call(&**store))
     }
 
     /// What a name itself stands for.

@@ -178,7 +178,9 @@ fn kills(count: u64) {
                 assert!(after.torn.is_empty() && after.damaged.is_empty() && after.logs <= 1, "{words}: {after:?}");
             }
         }
-        assert!(content(&layout, &words) == model, "{words}: checking and compacting change nothing");
+        let now = content(&layout, &words);
+        let (is, was) = (short(&now), short(&model));
+        assert!(now == model, "{words}: checking and compacting change nothing:\n is {is:?}\n was {was:?}");
     }
     println!("{done} operations were done, {torn} logs torn");
     assert!(done > count, "{done} operations in {count} lives");

@@ -77,6 +77,14 @@ impl Node {
         self.load(&mut self.state(), false)
     }
 
+    /// The object of a file that grew out of the log has another number from now on.
+    pub fn renumber(&self, given: u64) {
+        match &mut self.state().bytes {
+            Bytes::OwnRead(number, _) | Bytes::Recorded(Content::Own { number }) => *number = given,
+            _ => {}
+        }
+    }
+
     /// Opens the object of a file that grew out of the log, which another may remove later.
     pub fn take_hold(&self, to_write: bool) -> Result<()> {
         let mut state = self.state();

@@ -274,14 +274,23 @@ impl SmallFile {
             if let Some(node) = &node {
                 node.gather()?;
             }
+            // Under both names while it moves, so that a death in between loses it under neither.
+            let twice = self.store.capability().attributes;
             match content {
                 Content::Own { number } => {
                     let mut inner = target.fresh()?;
                     target.record(&mut inner, Vec::new(), &[])?;
-                    let own = log::own_name(number);
-                    let old = format!("{}{own}", hidden(&source.lock().path));
-                    self.store.rename(&old, &format!("{}{own}", hidden(&inner.path)))?;
-                    target.record(&mut inner, vec![change(last, content, Some(kept))], &[])?;
+                    let given = if twice { fresh() } else { number };
+                    let old = format!("{}{}", hidden(&source.lock().path), log::own_name(number));
+                    let new = format!("{}{}", hidden(&inner.path), log::own_name(given));
+                    match twice {
+                        true => self.store.make_hard_link(&old, &new)?,
+                        false => self.store.rename(&old, &new)?,
+                    }
+                    if let Some(node) = &node {
+                        node.renumber(given);
+                    }
+                    target.record(&mut inner, vec![change(last, Content::Own { number: given }, Some(kept))], &[])?;
                     Self::let_go(target, &mut inner, last, replaced)?;
                 }
                 _ => {
@@ -299,6 +308,9 @@ impl SmallFile {
             let mut inner = source.fresh()?;
             source.record(&mut inner, vec![change(from, Content::Gone, None)], &[])?;
             inner.open.remove(from);
+            if let (true, Content::Own { number }) = (twice, content) {
+                self.store.remove(&format!("{}{}", hidden(&inner.path), log::own_name(number)))?;
+            }
             drop(inner);
             if let Some(node) = node {
                 node.rename(target, last);

@@ -3,7 +3,7 @@
 use super::SmallFile;
 use super::folder::{Folder, hidden};
 use super::log::{self, Ended, Writer};
-use super::record::{Change, Content, Head};
+use super::record::{Change, Content, Head, Stamp};
 use std::collections::BTreeSet;
 use thalweg_store::name;
 use thalweg_types::{ErrorKind, Result};
@@ -119,7 +119,10 @@ impl SmallFile {
             }
         }
         let single = old.len() == 1 && all;
-        let needed = |log: u64| old.contains(&log);
+        // What was copied before has the stamp of a log that is long gone: only logs that stay keep what they hold.
+        let staying: BTreeSet<u64> =
+            Folder::logs(&inner).iter().map(|(number, ..)| *number).filter(|number| !old.contains(number)).collect();
+        let needed = |log: u64| !staying.contains(&log);
         let mut done = Compacted { logs: old.len() as u64, ..Compacted::default() };
         if old.is_empty() {
             return Ok(done);
@@ -149,7 +152,11 @@ impl SmallFile {
                     changes.push(Change { name: name.clone(), stamp: Some(entry.stamp), content, kept: None });
                 }
             }
-            if entry.content != Content::Gone && needed(entry.kept_stamp().log) && entry.kept.is_some() {
+            if entry.content != Content::Gone
+                && needed(entry.kept_stamp().log)
+                && entry.kept.is_some()
+                && entry.kept_stamp() != Stamp::default()
+            {
                 changes.push(Change { name, stamp: Some(entry.kept_stamp()), content: None, kept: entry.kept });
             }
             match changes.is_empty() {

@@ -368,6 +368,22 @@ fn rename_between_backing_stores() {
 }
 
 #[test]
+fn a_file_outlives_a_link_to_it_that_is_replaced() {
+    let scratch = Scratch::new();
+    let store: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
+    let layout = over(&store);
+    put(&layout, "file", b"bytes");
+    put(&layout, "other", b"others");
+    layout.make_link("file", "link").unwrap();
+    layout.rename("other", "link").unwrap();
+    assert_eq!(read(&over(&store), "file").unwrap(), b"bytes", "what the link led to");
+    assert_eq!(read(&over(&store), "link").unwrap(), b"others");
+    layout.make_link("free", "ahead").unwrap();
+    put(&layout, "ahead", b"made through a link");
+    assert_eq!(read(&over(&store), "free").unwrap(), b"made through a link");
+}
+
+#[test]
 fn the_size_of_a_closed_file_opens_no_log() {
     let store = Arc::new(Counting::new(Arc::new(Memory::new())));
     let shared: Arc<dyn Store> = store.clone();

@@ -273,8 +273,10 @@ fn processes_killed(count: u64) {
         let steps = script(seed);
         let allowed = Allowed::new(&steps, last("synced "), last("begun "));
         let words = format!("seed {seed}, killed after {} of {} steps", last("begun "), steps.len());
-        allowed.compare(&over(&store), false, &words);
-        match over(&store).check("file").unwrap().findings.iter().any(|f| f.trouble == Trouble::Died) {
+        let died = over(&store).check("file").unwrap().findings.iter().any(|f| f.trouble == Trouble::Died);
+        // Killed behind its close, nothing of it is missing: what nobody wrote reads as zeros.
+        allowed.compare(&over(&store), !died, &words);
+        match died {
             true => torn += 1,
             false => whole += 1,
         }
