@@ -300,6 +300,7 @@ done
 
 killed_program() {
     local point=$work/at/$1 program
+    rm -f "$work/said"
     up "$1"
     python3 -c 'import sys, time; f = open(sys.argv[1], "wb", 0); f.write(b"written"); print("written", flush=True); time.sleep(60)' \
         "$point/of the dead" >"$work/said" &
