@@ -415,6 +415,10 @@ impl Flat {
         if self.kind(to).is_ok_and(|kind| kind == Kind::Folder) {
             return Err(errno::failure(Errno::ISDIR, "rename a file over a folder", to));
         }
+        let store = self.at(from);
+        if store.capability().attributes && store.attributes(from)?.links > 1 {
+            return Err(errno::failure(Errno::XDEV, "rename one of several names of a file to another store", from));
+        }
         self.move_file(from, to)
     }
 

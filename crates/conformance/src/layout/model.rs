@@ -710,7 +710,12 @@ impl World {
                 }
             }
         }
-        if self.agrees("rename", self.layout(who).rename(from, to), &expected)?.is_none() {
+        let renamed = self.layout(who).rename(from, to);
+        let across = renamed.as_ref().is_err_and(|e| E::from_raw_os_error(errno::of(e)) == E::XDEV);
+        if across && !self.kept.follows_renames {
+            return Ok(true);
+        }
+        if self.agrees("rename", renamed, &expected)?.is_none() {
             return Ok(true);
         }
         // Two names of one file both stay.

@@ -176,7 +176,12 @@ impl Folder {
                 Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
                 Err(e) => return Err(e),
             };
-            if inner.known.keys().any(|n| !logs.contains(&log::data_name(*n))) {
+            // A log that is being written is listed where the store shows bytes at once.
+            let listed = self.store.capability().write_at;
+            let own_gone = |w: &Writer| listed && !logs.contains(&log::data_name(w.number));
+            if inner.known.keys().any(|n| !logs.contains(&log::data_name(*n)))
+                || inner.writer.as_ref().is_some_and(own_gone)
+            {
                 self.forget(inner, &logs)?;
             }
             let own = inner.writer.as_ref().map(|w| w.number);

@@ -366,7 +366,11 @@ impl SmallFile {
                 let new = format!("{to}{}", &path[from.len()..]);
                 let mut inner = folder.lock();
                 inner.path = new.clone();
-                folder.ring(&mut inner)?;
+                match folder.ring(&mut inner) {
+                    // It was known here, and another process had moved it away before.
+                    Err(e) if e.kind() == ErrorKind::NotFound => continue,
+                    rung => rung?,
+                }
                 drop(inner);
                 map.insert(new, folder);
             }

@@ -74,6 +74,7 @@ pub fn gather<'c, S>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
     use thalweg_comm::counting::Counting;
     use thalweg_comm::threads::Machine;
@@ -109,10 +110,17 @@ mod tests {
     #[test]
     fn a_lost_rank_keeps_nobody_waiting_who_does_not_need_it() {
         let began = Instant::now();
+        // Those it brings along send when it is gone: what came before would be gone with it, unseen.
+        let gone = AtomicBool::new(false);
         let machine = Machine::new(13).timeout(Duration::from_secs(20));
         let outcomes = machine.run(|comm| {
             if comm.rank() == 5 {
+                comm.leave();
+                gone.store(true, Ordering::SeqCst);
                 return None;
+            }
+            while (6..9).contains(&comm.rank()) && !gone.load(Ordering::SeqCst) {
+                std::thread::yield_now();
             }
             let outcome = all(&comm, 3, CALL).map(|_| ());
             if outcome.is_err() {
