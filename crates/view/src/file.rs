@@ -305,26 +305,21 @@ fn make(
     let Some(mode) = mode else {
         return layout.open_write(name, if access.exclusive { OpenWrite::New } else { there }, writer);
     };
-    loop {
-        // Who makes the file gives it its mode; who finds it leaves that alone.
-        if !access.exclusive && layout.stat(name).is_ok() {
+    // Who makes the file gives it its mode; who finds it leaves that alone. Nobody asks first: stores are far.
+    let object = match layout.open_write(name, OpenWrite::New, writer) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists && !access.exclusive => {
             return layout.open_write(name, there, writer);
         }
-        let object = match layout.open_write(name, OpenWrite::New, writer) {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists && !access.exclusive && layout.stat(name).is_ok() => {
-                continue;
-            }
-            outcome => outcome?,
-        };
-        let mode = mode & 0o7777;
-        if mode != USUAL_MODE || layout.plain_file(name).is_some() {
-            match layout.set_attributes(name, &Change { mode: Some(mode), ..Change::default() }) {
-                Err(e) if e.kind() != ErrorKind::Unsupported => return Err(e),
-                _ => {}
-            }
+        outcome => outcome?,
+    };
+    let mode = mode & 0o7777;
+    if mode != USUAL_MODE || layout.plain_file(name).is_some() {
+        match layout.set_attributes(name, &Change { mode: Some(mode), ..Change::default() }) {
+            Err(e) if e.kind() != ErrorKind::Unsupported => return Err(e),
+            _ => {}
         }
-        return Ok(object);
     }
+    Ok(object)
 }
 
 fn not_open(what: &str) -> Error {
