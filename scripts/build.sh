@@ -22,5 +22,6 @@ build_all() {
     [[ -z ${BUILT:-} ]] || return 0
     local options=(--workspace --lib --bins --examples)
     [[ $BUILD == dev ]] || options+=(--release)
-    cargo build --quiet "${options[@]}"
+    # Build scripts of libraries run again where it differs, and all that stands on them is built again.
+    env -u PKG_CONFIG_PATH cargo build --quiet "${options[@]}"
 }

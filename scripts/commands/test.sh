@@ -51,6 +51,7 @@ rust_tests() {
     [[ $long == 1 ]] && arguments+=(--include-ignored)
     echo "== cargo test (log: $log)"
     build_all
+    export BUILT=1
     cargo test --quiet --workspace --no-run
     cargo test --workspace --no-fail-fast -- "${arguments[@]}" >"$log" 2>&1 || status=$?
     yes=$(grep -cE '^test .* \.\.\. ok$' "$log") || true

@@ -24,6 +24,8 @@
 //! | [`process`] | `fork`, `exec`, the end |
 //! | [`border`] | from the program into our code and back |
 //! | [`real`] | the functions behind the hooks |
+// Nobody calls this library by names of Rust: its pages are for those who change it.
+#![allow(rustdoc::private_intra_doc_links)]
 #![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 
 mod border;
