@@ -68,7 +68,7 @@ class Transforms(unittest.TestCase):
 
 def command():
     """The command, built if need be."""
-    build = ["cargo", "build", "--quiet", "-p", "thalweg-cli", "--message-format=json"]
+    build = ["cargo", "build", "--quiet", *written.EVERYTHING, "--message-format=json"]
     told = subprocess.run(build, cwd=written.ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     messages = map(json.loads, told.splitlines())
     return [m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == "thalweg"][-1]

@@ -17,10 +17,14 @@ NUMPY = {"byte": "i1", "short": "i2", "integer": "i4", "long long": "i8", "unsig
          "double complex": "c16"}
 
 
+# As scripts/build.sh builds it: with one set of features for every library.
+EVERYTHING = ["--workspace", "--lib", "--bins", "--examples"]
+
+
 @functools.cache
 def program():
     """The example, built if need be."""
-    command = ["cargo", "build", "--quiet", "-p", "thalweg-io", "--example", "everything", "--message-format=json"]
+    command = ["cargo", "build", "--quiet", *EVERYTHING, "--message-format=json"]
     told = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     messages = map(json.loads, told.splitlines())
     return [m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == "everything"][-1]
