@@ -6,13 +6,12 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 work=$PWD/build/compare
 source tests/compare/setting.sh
-MPICC=${MPICC:-mpicc.$MPI}
 if [[ ! -f /usr/include/adios_read.h ]]; then
     echo "skipped: programs beside ADIOS 1.13: no /usr/include/adios_read.h"
     exit 0
 fi
 here=$PWD/tests/compare
-installed
+with_libraries
 flags=(-std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra)
 compile() {
     local name

@@ -7,7 +7,6 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 work=$PWD/build/compare-fortran
 least=3 # lines that a dump has before the first value
 source tests/compare/setting.sh
-MPIF90=${MPIF90:-mpif90.$MPI}
 # Debian has its modules for the gfortran that it was built with.
 modules=$(find /usr/lib -name adios_write_mod.mod -printf '%h\n' -quit 2>/dev/null)
 if [[ -z $modules ]]; then
@@ -15,7 +14,7 @@ if [[ -z $modules ]]; then
     exit 0
 fi
 here=$PWD/tests/compare/fortran
-installed
+with_libraries
 compile() {
     local name
     for name in write dump; do

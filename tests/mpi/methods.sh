@@ -10,15 +10,8 @@
 # shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
-MPI=${MPI:-openmpi}
-MPICC=${MPICC:-mpicc.$MPI}
-if [[ -z ${MPIEXEC:-} ]]; then
-    [[ $MPI == openmpi ]] && MPIEXEC='mpiexec.openmpi --oversubscribe' || MPIEXEC=mpiexec.$MPI
-fi
-read -ra mpiexec <<<"$MPIEXEC"
-if [[ $(id -u) == 0 ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
+work=$PWD/build/methods/${MPI:-openmpi}
+source tests/checks.sh
 export THALWEG_ERRORS=quiet LC_ALL=C
 ranks=("$@")
 if [[ $# -eq 0 ]]; then
@@ -27,27 +20,8 @@ fi
 
 source scripts/build.sh
 build_all
-prefix=${PREFIX:-$PWD/build/c-api/prefix}
-[[ -n ${PREFIX:-} ]] || bindings/c/install.sh "$prefix"
-export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
-work=$PWD/build/methods/$MPI
-rm -rf "$work"
-mkdir -p "$work"
+with_libraries
 source scripts/machine.sh
-
-failed=0
-try() { # try NAME COMMAND...
-    local name=$1 status=0
-    shift
-    "$@" >"$work/log" 2>&1 || status=$?
-    if [[ $status == 0 ]]; then
-        echo "ok $name"
-    else
-        echo "not ok $name"
-        failed=1
-        tail -n 20 "$work/log" | cut -c1-300
-    fi
-}
 
 flags=(-std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra)
 # shellcheck disable=SC2046  # several flags
@@ -86,11 +60,6 @@ for way in "${methods[@]}" "${further[@]}"; do
     sed -e "s/METHOD/$method/" -e "s/PARAMETERS/${parameters:-}/" tests/mpi/methods.xml >"$work/$name.xml"
 done
 
-run() { # run RANKS PROGRAM...
-    local n=$1
-    shift
-    timeout 120 "${mpiexec[@]}" -n "$n" "$@"
-}
 clean() { # clean NAME...: verify finds nothing, and dump shows of each what it shows of the first
     local name
     for name in "$@"; do

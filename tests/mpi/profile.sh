@@ -2,31 +2,18 @@
 # Profiles over real MPI, on 4 ranks: every rank is in each, clocks are aligned, the rank that comes late is named.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
-MPI=${MPI:-openmpi}
-MPICC=${MPICC:-mpicc.$MPI}
-if [[ -z ${MPIEXEC:-} ]]; then
-    [[ $MPI == openmpi ]] && MPIEXEC='mpiexec.openmpi --oversubscribe' || MPIEXEC=mpiexec.$MPI
-fi
-read -ra mpiexec <<<"$MPIEXEC"
-if [[ $(id -u) == 0 ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
+work=$PWD/build/profile/${MPI:-openmpi}
+source tests/checks.sh
 
 source scripts/build.sh
 build_all
-prefix=${PREFIX:-$PWD/build/c-api/prefix}
-[[ -n ${PREFIX:-} ]] || bindings/c/install.sh "$prefix"
-export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
-work=$PWD/build/profile/$MPI
-rm -rf "$work"
-mkdir -p "$work"
+with_libraries
 # shellcheck disable=SC2046  # several flags
 "$MPICC" -std=gnu11 -O1 -Wall -Wextra -Werror $(pkg-config --cflags "thalweg-$MPI") tests/mpi/profile.c -o "$work/profile" \
     $(pkg-config --libs "thalweg-$MPI")
 
-failed=0
-# run METHOD PARAMETERS: the program with this method, profiled, and what the profile has to say.
-run() {
+# profiled METHOD PARAMETERS: the program with this method, profiled, and what the profile has to say.
+profiled() {
     local output=$work/$1.bp
     cat >"$work/$1.xml" <<XML
 <adios-config host-language="C">
@@ -58,23 +45,10 @@ PYTHON
 }
 for method in MPI 'MPI_AGGREGATE aggregators=2' 'MPI_SCHEDULED num_files=2'; do
     read -r name parameters <<<"$method"
-    if run "$name" "$parameters" >"$work/log" 2>&1; then
-        echo "ok a profile of $name names the rank that came late"
-    else
-        echo "not ok a profile of $name names the rank that came late"
-        tail -n 20 "$work/log"
-        failed=1
-    fi
+    try "a profile of $name names the rank that came late" profiled "$name" "$parameters"
 done
-
-if THALWEG_PROFILE=perhaps timeout 60 "${mpiexec[@]}" -n 2 "$work/profile" "$work/MPI.xml" "$work/none.bp" >"$work/log" 2>&1; then
-    echo "not ok THALWEG_PROFILE is yes or no"
-    failed=1
-elif grep -q 'THALWEG_PROFILE=perhaps' "$work/log"; then
-    echo "ok THALWEG_PROFILE is yes or no"
-else
-    echo "not ok THALWEG_PROFILE is yes or no"
-    cat "$work/log"
-    failed=1
-fi
+refused() {
+    ! THALWEG_PROFILE=perhaps run 2 ./profile MPI.xml none.bp && grep 'THALWEG_PROFILE=perhaps' "$work/stderr.log"
+}
+try "THALWEG_PROFILE is yes or no" refused
 exit "$failed"

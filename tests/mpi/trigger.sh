@@ -6,41 +6,15 @@
 # shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
-MPI=${MPI:-openmpi}
-MPICC=${MPICC:-mpicc.$MPI}
-if [[ -z ${MPIEXEC:-} ]]; then
-    [[ $MPI == openmpi ]] && MPIEXEC='mpiexec.openmpi --oversubscribe' || MPIEXEC=mpiexec.$MPI
-fi
-read -ra mpiexec <<<"$MPIEXEC"
-if [[ $(id -u) == 0 ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
+work=$PWD/build/trigger/${MPI:-openmpi}
+source tests/checks.sh
 export THALWEG_ERRORS=quiet LC_ALL=C
 ranks=("$@")
 [[ $# -gt 0 ]] || ranks=(1 2)
 
 source scripts/build.sh
 build_all
-prefix=${PREFIX:-$PWD/build/c-api/prefix}
-[[ -n ${PREFIX:-} ]] || bindings/c/install.sh "$prefix"
-export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
-work=$PWD/build/trigger/$MPI
-rm -rf "$work"
-mkdir -p "$work"
-
-failed=0
-try() { # try NAME COMMAND...
-    local name=$1 status=0
-    shift
-    "$@" >"$work/said.txt" 2>&1 || status=$?
-    if [[ $status == 0 ]]; then
-        echo "ok $name"
-    else
-        echo "not ok $name"
-        failed=1
-        tail -n 20 "$work/said.txt" | cut -c1-300
-    fi
-}
+with_libraries
 
 # shellcheck disable=SC2046  # several flags
 "$MPICC" -std=c11 -D_GNU_SOURCE -O1 $(pkg-config --cflags "thalweg-$MPI") tests/mpi/methods.c -o "$work/methods" \

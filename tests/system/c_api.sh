@@ -4,57 +4,15 @@
 # shellcheck disable=SC2317  # functions are called by name, through try and many
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
-MPI=${MPI:-openmpi}
-MPICC=${MPICC:-mpicc.$MPI}
-MPI_RANKS=${MPI_RANKS:-4}
-MPIEXEC=${MPIEXEC:-mpiexec.openmpi --oversubscribe}
+work=$PWD/build/c-api/${MPI:-openmpi}
+source tests/checks.sh
 PYTHON=${PYTHON:-build/venv/bin/python}
 PYTHON=$(realpath -s "$PYTHON")
-read -ra mpiexec <<<"$MPIEXEC"
-if [[ $(id -u) == 0 ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
 
 sources=$PWD/tests/system/c
-prefix=${PREFIX:-$PWD/build/c-api/prefix}
-work=$PWD/build/c-api/$MPI
 reference_include=/usr/include/adios.h
-rm -rf "$work"
-mkdir -p "$work"
-failed=0
 
-say() { # say STATUS NAME
-    if [[ $1 == 0 ]]; then echo "ok $2"; else echo "not ok $2" && failed=1; fi
-}
-
-# try NAME COMMAND...: one check.
-try() {
-    local name=$1 status=0
-    shift
-    "$@" || status=$?
-    say "$status" "$name"
-}
-
-# many NAME COMMAND...: a program that prints its own checks; their names get ours added.
-many() {
-    local name=$1 status=0 log=$work/many.log
-    shift
-    "$@" >"$log" || status=$?
-    sed -E "s/^((not )?ok .*)\$/\1 ($name)/" "$log"
-    grep -q '^not ok ' "$log" && failed=1
-    [[ $status == 0 ]] || grep -q '^not ok ' "$log" || say 1 "the program ends well ($name)"
-}
-
-run() { # run RANKS PROGRAM...
-    local ranks=$1
-    shift
-    # Errors are what some programs want to see; the standard error stream is kept for who looks for a failure's cause.
-    (cd "$work" && timeout 120 "${mpiexec[@]}" -n "$ranks" "$@" 2> >(tail -n 200 >>stderr.log))
-}
-alone() { (cd "$work" && timeout 120 "$@" 2>>stderr.log); }
-
-[[ -n ${PREFIX:-} ]] || try "install" bindings/c/install.sh "$prefix"
-export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+with_libraries
 needs_no_mpi() { ! readelf -d "$@" | grep NEEDED | grep -i mpi; }
 try "the core and the library without MPI need no MPI library" \
     needs_no_mpi "$prefix/lib/libthalweg-core.so" "$prefix/lib/libthalweg-nompi.so"

@@ -4,48 +4,12 @@
 # shellcheck disable=SC2317  # functions are called by name, through try and many
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
-MPI=${MPI:-openmpi}
-MPICC=${MPICC:-mpicc.$MPI}
-MPI_RANKS=${MPI_RANKS:-4}
-MPIEXEC=${MPIEXEC:-mpiexec.openmpi --oversubscribe}
-read -ra mpiexec <<<"$MPIEXEC"
-if [[ $(id -u) == 0 ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
+work=$PWD/build/c-read/${MPI:-openmpi}
+source tests/checks.sh
 
 sources=$PWD/tests/system/c
-prefix=${PREFIX:-$PWD/build/c-api/prefix}
-work=$PWD/build/c-read/$MPI
-rm -rf "$work"
-mkdir -p "$work"
-failed=0
-say() { # say STATUS NAME
-    if [[ $1 == 0 ]]; then echo "ok $2"; else echo "not ok $2" && failed=1; fi
-}
-try() { # try NAME COMMAND...: one check
-    local name=$1 status=0
-    shift
-    "$@" || status=$?
-    say "$status" "$name"
-}
-many() { # many NAME COMMAND...: a program that prints its own checks
-    local name=$1 status=0 log
-    shift
-    log=$(mktemp -p "$work")
-    "$@" >"$log" || status=$?
-    sed -E "s/^((not )?ok .*)\$/\1 ($name)/" "$log"
-    grep -q '^not ok ' "$log" && failed=1
-    [[ $status == 0 ]] || grep -q '^not ok ' "$log" || say 1 "the program ends well ($name)"
-}
-run() { # run RANKS PROGRAM...
-    local ranks=$1
-    shift
-    (cd "$work" && timeout 120 "${mpiexec[@]}" -n "$ranks" "$@" 2>>stderr.log)
-}
-alone() { (cd "$work" && timeout 300 "$@" 2>>stderr.log); }
 
-[[ -n ${PREFIX:-} ]] || try "install" bindings/c/install.sh "$prefix"
-export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+with_libraries
 flags=(-std=c11 -D_GNU_SOURCE -g -O1 -Wall -Wextra -Werror)
 compile() {
     local name

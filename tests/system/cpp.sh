@@ -7,49 +7,15 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 source scripts/machine.sh
 source scripts/build.sh
-MPI=${MPI:-openmpi}
-use_mpi "$MPI"
+use_mpi "${MPI:-openmpi}"
 needs "${cpp_packages[@]}"
-read -ra mpiexec <<<"$MPIEXEC"
-if [[ $(id -u) == 0 ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
 
 sources=$PWD/tests/system/native
-prefix=$PWD/build/c-api/prefix
 work=$PWD/build/native/$MPI
-rm -rf "$work"
-mkdir -p "$work"
-failed=0
+source tests/checks.sh
 
-try() { # try NAME COMMAND...: one check
-    local name=$1 status=0
-    shift
-    "$@" || status=$?
-    if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1; fi
-}
 
-many() { # many NAME COMMAND...: a program that prints its own checks; their names get ours added
-    local name=$1 status=0 log=$work/many.log
-    shift
-    "$@" >"$log" || status=$?
-    sed -E "s/^((not )?ok .*)\$/\1 ($name)/" "$log"
-    if grep -q '^not ok ' "$log"; then
-        failed=1
-    elif [[ $status != 0 ]]; then
-        echo "not ok the program ends well ($name)" && failed=1
-    fi
-}
-
-run() { # run RANKS PROGRAM...
-    local ranks=$1
-    shift
-    (cd "$work" && timeout 120 "${mpiexec[@]}" -n "$ranks" "$@" 2> >(tail -n 200 >>stderr.log))
-}
-alone() { (cd "$work" && timeout 300 "$@" 2>>stderr.log); }
-
-try "install" bindings/c/install.sh "$prefix"
-export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+with_libraries
 warnings=(-O1 -g -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
 # The C++ bindings of old MPI headers are not ours to clean.
 no_mpicxx=(-DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1)

@@ -5,28 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 work=$PWD/build/files
-rm -rf "$work"
-mkdir -p "$work"
-failed=0
-
-try() { # try NAME COMMAND...: one check
-    local name=$1 status=0
-    shift
-    "$@" >>"$work/log" 2>&1 || status=$?
-    if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1; fi
-}
-
-many() { # many NAME COMMAND...: a program that prints its own checks; their names get ours added
-    local name=$1 status=0
-    shift
-    timeout 120 "$@" >"$work/many" 2>>"$work/log" || status=$?
-    sed -E "s/^((not )?ok .*)\$/\1 ($name)/" "$work/many"
-    if grep -q '^not ok ' "$work/many"; then
-        failed=1
-    elif [[ $status != 0 ]]; then
-        echo "not ok the program ends well ($name)" && failed=1
-    fi
-}
+source tests/checks.sh
 
 source scripts/build.sh
 build_all
@@ -55,10 +34,10 @@ refused() { # config check says file, line and reason, and ends with 1
 }
 try "config check refuses a mount that cannot work" refused
 for layout in direct flat container small_file; do
-    many "$layout" "$work/files" calls "/mnt/of $layout"
+    many "$layout" alone "$work/files" calls "/mnt/of $layout"
 done
 mkdir -p "$work/plain"
-many "no mount" "$work/files" calls "$work/plain"
+many "no mount" alone "$work/files" calls "$work/plain"
 
 # Each reader reads what another process wrote.
 for layout in direct container; do
@@ -66,13 +45,13 @@ for layout in direct container; do
     # Writers of `direct` find the file there, as with open(2).
     pids=()
     for rank in 0 1 2 3; do
-        "$work/files" strided "$file" $rank 4 47001 40 >>"$work/log" 2>&1 &
+        "$work/files" strided "$file" $rank 4 47001 40 >>"$work/strided.log" 2>&1 &
         pids+=($!)
     done
     status=0
     for pid in "${pids[@]}"; do wait "$pid" || status=1; done
     try "four processes write one file ($layout)" [ $status == 0 ]
-    for rank in 0 1 2 3; do many "$layout, rank $rank" "$work/files" shifted "$file" $rank 4 47001 40; done
+    for rank in 0 1 2 3; do many "$layout, rank $rank" alone "$work/files" shifted "$file" $rank 4 47001 40; done
 done
 try "the checkpoint is whole" "$thalweg" layout check "/mnt/of container/checkpoint"
 mapped() { [[ $("$thalweg" layout map "/mnt/of container/checkpoint" | wc -l) -ge 160 ]]; }
@@ -80,13 +59,14 @@ try "the map tells where each record lies" mapped
 flattened() { "$thalweg" layout flatten "/mnt/of container/checkpoint" "$work/flat" && cmp "$work/flat" "$work/direct.0/checkpoint"; }
 try "flattened, it is the file that direct has" flattened
 try "a container is compacted" "$thalweg" layout compact "/mnt/of container/checkpoint"
-many "compacted" "$work/files" shifted "/mnt/of container/checkpoint" 2 4 47001 40
+many "compacted" alone "$work/files" shifted "/mnt/of container/checkpoint" 2 4 47001 40
 try "stat tells of it" "$thalweg" layout stat "/mnt/of container/checkpoint"
 
 mkdir "$work/bare"
-many "small files" "$work/files" small "/mnt/of small_file" "$work/bare" 20000 1000
-tail -n 1 "$work/log" >&2
-faster() { local times; times=$(tail -n 1 "$work/log" | sed -E 's/.*: ([0-9]+)\..* times faster/\1/') && ((times >= 1)); }
+small() { timeout 300 "$work/files" small "/mnt/of small_file" "$work/bare" 20000 1000 2>"$work/times"; }
+many "small files" small
+tail -n 1 "$work/times" >&2
+faster() { local times; times=$(tail -n 1 "$work/times" | sed -E 's/.*: ([0-9]+)\..* times faster/\1/') && ((times >= 1)); }
 try "small files are made faster than on the filesystem below" faster
 try "they are whole" "$thalweg" layout check "/mnt/of small_file"
 packed() { [[ $(find "$work/small_file.0" -type f | wc -l) -lt 12 ]]; }

@@ -4,51 +4,14 @@
 # shellcheck disable=SC2317  # functions are called by name, through try and many
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
-MPI=${MPI:-openmpi}
-MPICC=${MPICC:-mpicc.$MPI}
-MPIF90=${MPIF90:-mpif90.$MPI}
-MPIEXEC=${MPIEXEC:-mpiexec.openmpi --oversubscribe}
-MPI_RANKS=${MPI_RANKS:-4}
-read -ra mpiexec <<<"$MPIEXEC"
-if [[ $(id -u) == 0 ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
+work=$PWD/build/fortran/${MPI:-openmpi}
+source tests/checks.sh
 export THALWEG_ERRORS=quiet
 
 sources=$PWD/tests/system/fortran
 each=$PWD/bindings/fortran/each.py
 examples=$PWD/examples
-prefix=${PREFIX:-$PWD/build/c-api/prefix}
-work=$PWD/build/fortran/$MPI
-rm -rf "$work"
-mkdir -p "$work"
-failed=0
 
-say() { # say STATUS NAME
-    if [[ $1 == 0 ]]; then echo "ok $2"; else echo "not ok $2" && failed=1; fi
-}
-try() { # try NAME COMMAND...
-    local name=$1 status=0
-    shift
-    "$@" || status=$?
-    say "$status" "$name"
-}
-# many NAME COMMAND...: a program that prints its own checks; their names get ours added.
-many() {
-    local name=$1 status=0 log=$work/many.log
-    shift
-    "$@" >"$log" || status=$?
-    sed -E "s/^((not )?ok .*)\$/\1 ($name)/" "$log"
-    grep -q '^not ok ' "$log" && failed=1
-    [[ $status == 0 ]] || grep -q '^not ok ' "$log" || say 1 "the program ends well ($name)"
-    [[ -s $log ]] || say 1 "the program checks something ($name)"
-}
-run() { # run RANKS PROGRAM...
-    local ranks=$1
-    shift
-    (cd "$work" && timeout 120 "${mpiexec[@]}" -n "$ranks" "$@" 2>>stderr.log)
-}
-alone() { (cd "$work" && timeout 120 "$@" 2>>stderr.log); }
 
 # compile COMPILER LIBRARY PROGRAM SOURCE FLAG...: warnings are errors.
 compile() {
@@ -64,8 +27,7 @@ if ! command -v gfortran >/dev/null; then
     echo "skipped: Fortran programs: no gfortran"
     exit 0
 fi
-[[ -n ${PREFIX:-} ]] || try "install" bindings/c/install.sh "$prefix"
-export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+with_libraries
 cp "$sources/behaviours.xml" "$work"
 
 # Without MPI

@@ -7,33 +7,14 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 source scripts/machine.sh
 use_mpi "${MPI:-openmpi}"
 needs "${cpp_packages[@]}" gfortran
-read -ra mpiexec <<<"$MPIEXEC"
-if [[ $(id -u) == 0 ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
 
 here=$PWD/tests/system/install
-prefix=$PWD/build/c-api/prefix
 work=$PWD/build/install/$MPI
-rm -rf "$work"
-mkdir -p "$work"
-failed=0
+source tests/checks.sh
 ranks=3
 [[ $MPI_RANKS -ge 3 ]] || ranks=$MPI_RANKS
 
-try() { # try NAME COMMAND...: one check
-    local name=$1 status=0
-    shift
-    "$@" >>"$work/log" 2>&1 || status=$?
-    if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && tail -n 20 "$work/log" && failed=1; fi
-}
-run() { # run RANKS PROGRAM...
-    local ranks=$1
-    shift
-    (cd "$work" && timeout 120 "${mpiexec[@]}" -n "$ranks" "$@")
-}
-
-try "install" bindings/c/install.sh "$prefix"
+with_libraries
 
 # Everything from a folder that was moved after it was installed.
 moved=$work/moved

@@ -5,22 +5,14 @@
 #   KILL_SEED=N chooses the moments (as far as the machine lets it); LONG=1 kills more often
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
-MPI=${MPI:-openmpi}
-MPICC=${MPICC:-mpicc.$MPI}
-MPI_RANKS=${MPI_RANKS:-4}
-read -ra mpiexec <<<"${MPIEXEC:-mpiexec.openmpi --oversubscribe}"
-if [[ $(id -u) == 0 ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
+work=$PWD/build/kill/${MPI:-openmpi}
+source tests/checks.sh
 seed=${KILL_SEED:-$((RANDOM * 32768 + RANDOM))}
 kills=200 kills_mpi=12
 [[ ${LONG:-0} == 0 ]] || kills=1000 kills_mpi=200
 
 source scripts/build.sh
 build_all
-work=$PWD/build/kill/$MPI
-rm -rf "$work"
-mkdir -p "$work"
 bpls=()
 if command -v bpls >/dev/null; then
     bpls=("$(command -v bpls)")
@@ -28,27 +20,17 @@ else
     echo "skipped: bpls after each kill: there is no bpls (package libadios-bin)"
 fi
 
-failed=0
-# check NAME COMMAND...
-check() {
-    local name=$1
-    shift
-    if "$@"; then echo "ok $name"; else echo "not ok $name" && failed=1; fi
-}
-
 # Threads don't depend on the MPI, so once is enough.
 if [[ $MPI == openmpi ]]; then
-    check "$kills kills of appending writers lose no closed step (KILL_SEED=$seed)" \
+    try "$kills kills of appending writers lose no closed step (KILL_SEED=$seed)" \
         "$built/examples/kill" judge "$work" "$kills" "$seed" "$thalweg" "${bpls[@]}"
 fi
 
-prefix=$PWD/build/c-api/prefix
-bindings/c/install.sh "$prefix"
-export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+with_libraries
 # shellcheck disable=SC2046  # several flags
 "$MPICC" -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror $(pkg-config --cflags "thalweg-$MPI") tests/system/kill.c \
     -o "$work/kill" $(pkg-config --libs "thalweg-$MPI")
-check "$kills_mpi kills of $MPI_RANKS ranks of $MPI lose no closed step (KILL_SEED=$seed)" \
+try "$kills_mpi kills of $MPI_RANKS ranks of $MPI lose no closed step (KILL_SEED=$seed)" \
     "$built/examples/kill" judge "$work" "$kills_mpi" "$seed" "$thalweg" "${bpls[@]}" \
     -- "${mpiexec[@]}" -n "$MPI_RANKS" "$work/kill"
 exit "$failed"

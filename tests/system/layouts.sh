@@ -8,19 +8,10 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 work=$PWD/build/layouts
-rm -rf "$work"
-mkdir -p "$work"
+source tests/checks.sh
 seed=${LAYOUTS_SEED:-$((RANDOM * 32768 + RANDOM))}
 seeds=1 operations=1500
 [[ ${LONG:-0} == 0 ]] || seeds=10 operations=20000
-failed=0
-
-try() { # try NAME COMMAND...: one check
-    local name=$1 status=0
-    shift
-    "$@" >"$work/log" 2>&1 || status=$?
-    if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1 && cat "$work/log" >&2; fi
-}
 
 source scripts/build.sh
 build_all

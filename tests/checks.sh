@@ -1,0 +1,76 @@
+# shellcheck shell=bash
+# How a script says what it has checked, and runs programs with the MPI at hand. Sourced in the root of the repository, with
+# `work` set: the script's folder, which is made anew. MPI chooses the MPI, PREFIX a place where the libraries are installed.
+#
+# A check is one line, "ok NAME" or "not ok NAME"; `failed` is 1 where one was not ok.
+# shellcheck disable=SC2034  # read by who sources this
+MPI=${MPI:-openmpi}
+MPICC=${MPICC:-mpicc.$MPI}
+MPIF90=${MPIF90:-mpif90.$MPI}
+if [[ -z ${MPIEXEC:-} ]]; then
+    [[ $MPI == openmpi ]] && MPIEXEC='mpiexec.openmpi --oversubscribe' || MPIEXEC=mpiexec.$MPI
+fi
+# MPICH waits busily: a core for each.
+if [[ -z ${MPI_RANKS:-} ]]; then
+    [[ $MPI == openmpi ]] && MPI_RANKS=4 || MPI_RANKS=2
+fi
+read -ra mpiexec <<<"$MPIEXEC"
+if [[ $(id -u) == 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+rm -rf "${work:?}"
+mkdir -p "$work"
+failed=0
+
+say() { # say STATUS NAME
+    if [[ $1 == 0 ]]; then echo "ok $2"; else echo "not ok $2" && failed=1; fi
+}
+
+# try NAME COMMAND...: one check, in a shell of its own. A function fails with the first of its commands that fails; what a failed
+# one printed is shown.
+try() {
+    local name=$1 status
+    shift
+    : >"$work/stderr.log"
+    # Not behind ||: there a failure in the middle of a function goes unseen.
+    set +e
+    (
+        set -e
+        "$@"
+    ) >"$work/check.log" 2>&1
+    status=$?
+    set -e
+    say "$status" "$name"
+    [[ $status == 0 ]] || tail -q -n 30 "$work/check.log" "$work/stderr.log" | cut -c1-300 | sed 's/^/  /'
+}
+
+# many NAME COMMAND...: a program that prints such lines of its own, at least one; their names get ours added.
+many() {
+    local name=$1 status=0 log
+    shift
+    log=$(mktemp -p "$work" many.XXXXXX)
+    "$@" >"$log" || status=$?
+    sed -E "s/^((not )?ok .*)\$/\1 ($name)/" "$log"
+    if grep -q '^not ok ' "$log"; then
+        failed=1
+    elif [[ $status != 0 ]]; then
+        say 1 "the program ends well ($name)"
+    elif ! grep -q '^ok ' "$log"; then
+        say 1 "the program checks something ($name)"
+    fi
+}
+
+# In $work; what they say on the error stream is kept for who looks for a failure's cause.
+run() { # run RANKS PROGRAM...
+    local ranks=$1
+    shift
+    (cd "$work" && timeout 120 "${mpiexec[@]}" -n "$ranks" "$@" 2>>stderr.log)
+}
+alone() { (cd "$work" && timeout 300 "$@" 2>>stderr.log); } # alone PROGRAM...
+
+# What programs are compiled against, in $prefix.
+with_libraries() {
+    prefix=${PREFIX:-$PWD/build/c-api/prefix}
+    [[ -n ${PREFIX:-} ]] || try "install" bindings/c/install.sh "$prefix"
+    export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+}
