@@ -4,6 +4,7 @@
 //! |------|--------------|
 //! | [`alone`] | one rank, no peers |
 //! | [`threads`] | hundreds of ranks as threads of one process, for tests and small machines |
+//! | [`around`] | shows what passes through a communicator to whoever watches |
 //! | [`counting`] | counts what passes, by kind of call |
 //! | [`inbox`] | which receive gets which message; shared by all of them |
 //! | [`check`] | checks of arguments, in the same words everywhere |
@@ -16,6 +17,7 @@ use std::time::Duration;
 use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod alone;
+pub mod around;
 pub mod check;
 pub mod counting;
 pub mod inbox;

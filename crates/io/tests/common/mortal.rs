@@ -4,12 +4,13 @@
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use thalweg_comm::Communicator;
+use thalweg_comm::around::{Call, Collective};
 use thalweg_comm::threads::ThreadCommunicator;
-use thalweg_comm::{Communicator, Message, Reduce, Request, SharedWindow, ThreadLevel};
 use thalweg_movement::parts::step_commit;
 use thalweg_store::Store;
 use thalweg_store::wrap::{Around, Asked, Operation, Verdict, Watch};
-use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_types::{Error, ErrorKind};
 
 /// When a rank dies, from the moment it is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +64,8 @@ impl Life {
 
     pub fn communicator(&self) -> Mortal {
         let inner = self.0.lock().unwrap().handle.duplicate().unwrap();
-        Mortal { inner, life: self.clone() }
+        let rank = inner.rank();
+        Mortal::with(inner, Mortality { life: self.clone(), rank })
     }
 
     pub fn store(&self, inner: Arc<dyn Store>) -> Around<Deadly> {
@@ -127,109 +129,37 @@ impl Watch for Deadly {
 }
 
 /// A communicator whose rank dies when its time has come.
-pub struct Mortal {
-    inner: Box<dyn Communicator>,
+pub type Mortal = thalweg_comm::around::Around<Mortality>;
+
+/// One rank's life, as a communicator sees it in which that is this rank.
+pub struct Mortality {
     life: Life,
+    rank: u32,
 }
 
-impl Mortal {
-    fn wrap(&self, inner: Box<dyn Communicator>) -> Box<dyn Communicator> {
-        Box::new(Mortal { inner, life: self.life.clone() })
-    }
-}
+impl thalweg_comm::around::Watch for Mortality {
+    type During = ();
 
-impl Communicator for Mortal {
-    fn rank(&self) -> u32 {
-        self.inner.rank()
-    }
-    fn size(&self) -> u32 {
-        self.inner.size()
-    }
-    fn thread_level(&self) -> ThreadLevel {
-        self.inner.thread_level()
-    }
-    fn timeout(&self) -> Duration {
-        self.inner.timeout()
-    }
-    fn set_timeout(&mut self, timeout: Duration) {
-        self.inner.set_timeout(timeout);
-    }
-    fn send(&self, to: u32, tag: u32, bytes: &[u8]) -> Result<()> {
-        if tag == step_commit::TAG {
-            self.life.call()
-        } else {
-            self.life.message()
+    fn begins(&self, call: Call) {
+        use Collective::{Duplicate, SharedWindow, Split, SplitByNode};
+        match call {
+            Call::Receive { from, tag: step_commit::TAG } => {
+                if self.rank == 0 && from == Some(1) {
+                    self.life.call();
+                }
+            }
+            Call::Collective { what: Duplicate | Split | SplitByNode | SharedWindow, .. } => {}
+            Call::Send { tag: step_commit::TAG, .. } | Call::Collective { .. } => self.life.call(),
+            Call::Send { .. } | Call::Receive { .. } => self.life.message(),
+            _ => {}
         }
-        self.inner.send(to, tag, bytes)
     }
-    fn receive(&self, from: Option<u32>, tag: u32) -> Result<Message> {
-        if tag != step_commit::TAG {
-            self.life.message();
-        } else if self.rank() == 0 && from == Some(1) {
-            self.life.call();
-        }
-        self.inner.receive(from, tag)
+
+    fn of_a_part(&self) -> Mortality {
+        Mortality { life: self.life.clone(), rank: self.rank }
     }
-    fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request + '_>> {
-        if tag == step_commit::TAG {
-            self.life.call()
-        } else {
-            self.life.message()
-        }
-        self.inner.start_send(to, tag, bytes)
-    }
-    fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request + '_>> {
-        self.inner.start_receive(from, tag)
-    }
-    fn probe(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, u64)>> {
-        self.inner.probe(from, tag)
-    }
-    fn barrier(&self) -> Result<()> {
-        self.life.call();
-        self.inner.barrier()
-    }
-    fn broadcast(&self, root: u32, bytes: &mut Vec<u8>) -> Result<()> {
-        self.life.call();
-        self.inner.broadcast(root, bytes)
-    }
-    fn gather(&self, root: u32, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
-        self.life.call();
-        self.inner.gather(root, bytes)
-    }
-    fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
-        self.life.call();
-        self.inner.all_gather(bytes)
-    }
-    fn scatter(&self, root: u32, parts: Option<&[Vec<u8>]>) -> Result<Vec<u8>> {
-        self.life.call();
-        self.inner.scatter(root, parts)
-    }
-    fn all_to_all(&self, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
-        self.life.call();
-        self.inner.all_to_all(parts)
-    }
-    fn exclusive_scan(&self, value: u64) -> Result<u64> {
-        self.life.call();
-        self.inner.exclusive_scan(value)
-    }
-    fn all_reduce(&self, values: &[u64], how: Reduce) -> Result<Vec<u64>> {
-        self.life.call();
-        self.inner.all_reduce(values, how)
-    }
-    fn duplicate(&self) -> Result<Box<dyn Communicator>> {
-        self.inner.duplicate().map(|inner| self.wrap(inner))
-    }
-    fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
-        Ok(self.inner.split(color, key)?.map(|inner| self.wrap(inner)))
-    }
-    fn split_by_node(&self) -> Result<Box<dyn Communicator>> {
-        self.inner.split_by_node().map(|inner| self.wrap(inner))
-    }
-    fn shared_window(&self, bytes: u64) -> Result<Box<dyn SharedWindow>> {
-        self.inner.shared_window(bytes)
-    }
-    fn survivors(&self) -> Result<Box<dyn Communicator>> {
-        self.life.call();
-        self.inner.survivors().map(|inner| self.wrap(inner))
+
+    fn of_survivors(&self, survivors: &dyn Communicator) -> Mortality {
+        Mortality { rank: survivors.rank(), ..self.of_a_part() }
     }
 }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::io::IoSlice;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use thalweg_comm::around::Around;
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -119,13 +120,14 @@ impl Taking {
         }
         drop(running);
         let (rank, ranks) = (comm.rank(), comm.size());
-        let comm = ranks::Recorded::new(comm, recorder.clone());
+        let left = ranks::Left::default();
+        let comm = Around::with(comm, ranks::Recorded::new(recorder.clone(), left.clone()));
         let taking = Taking {
             recorder: recorder.clone(),
             token,
             rank,
             ranks,
-            left: comm.left(),
+            left,
             clocks,
             unix_us: since.as_micros() as u64,
             open: [0, 0],
