@@ -133,7 +133,10 @@ package_tests() {
     echo "== pytest in bindings/python (log: $log)"
     needs "${openmpi_packages[@]}" "${mpich_packages[@]}"
     MATURIN_PEP517_ARGS="--profile $BUILD" needs_thalweg_in_python
-    (cd bindings/python && "$PYTHON" -m pytest -v -rs -p no:cacheprovider) >"$log" 2>&1 || status=$?
+    # What the other tests have installed, and the command: the examples in C are compiled against it.
+    local prefix=$PWD/build/c-api/prefix
+    install -D "$thalweg" "$prefix/bin/thalweg"
+    (cd bindings/python && PREFIX=$prefix "$PYTHON" -m pytest -v -rs -p no:cacheprovider) >"$log" 2>&1 || status=$?
     yes=$(grep -cE '^tests/[^ ]+::.* PASSED ' "$log") || true
     no=$(grep -cE '^tests/[^ ]+::.* (FAILED|ERROR) ' "$log") || true
     if [[ $status != 0 ]]; then
@@ -147,7 +150,7 @@ package_tests() {
 
 rust_tests
 # The longest ones first.
-script_tests tests/compare/*.sh tests/system/*.sh tests/mpi/*.sh
+script_tests tests/compare/*.sh tests/mpi/*.sh tests/system/*.sh
 python_tests
 package_tests
 
