@@ -63,6 +63,30 @@ fn a_hundred_thousand_creates_are_a_hundred_thousand_writes_and_a_handful_of_ope
 }
 
 #[test]
+fn names_looked_for_in_vain_are_no_operations_on_names_until_another_process_moves_the_folder() {
+    let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
+    let layout = SmallFile::new(counting.clone(), Settings::default()).unwrap();
+    layout.make_folder("d").unwrap();
+    make(&layout, "d/there", b"bytes");
+    counting.take();
+    for number in 0..100 {
+        missing(&layout, &format!("d/{number}"));
+    }
+    let total = counting.take().total();
+    assert_eq!((total.stats, total.lists, total.opens_for_reading, total.failed), (0, 0, 0, 0), "{total:?}");
+    let other = SmallFile::new(counting.clone(), Settings::default()).unwrap();
+    other.rename("d", "e").unwrap();
+    missing(&layout, "d/there");
+    other.make_folder("d").unwrap();
+    make(&other, "d/7", b"of the new folder");
+    assert_eq!(read(&layout, "d/7"), b"of the new folder");
+    assert_eq!(read(&layout, "e/there"), b"bytes");
+    other.remove("d/7").unwrap();
+    other.remove("d").unwrap();
+    missing(&layout, "d/7");
+}
+
+#[test]
 fn other_processes_see_a_file_once_it_is_closed_and_the_last_to_close_wins() {
     let store = Memory::new();
     let (a, b, c) = (over(store.clone()), over(store.clone()), over(store.clone()));

@@ -127,6 +127,14 @@ impl Folder {
         self.look(inner)
     }
 
+    /// Whether the bell is as it was heard last; `false` for a folder without one. Costs no operation on names.
+    pub fn is_silent(&self) -> bool {
+        let inner = self.lock();
+        let mut rung = [0; 8];
+        let read = |bell: &dyn ReadObject, rung: &mut [u8]| bell.read_at(0, rung).is_ok_and(|got| got == rung.len());
+        inner.bell.as_deref().is_some_and(|bell| read(bell, &mut rung)) && rung == inner.rung
+    }
+
     /// Another process removes the folder, or tries to.
     fn wait_for_removal(&self, inner: &mut Inner) -> Result<()> {
         for _ in 0..200 {

@@ -5,7 +5,7 @@
 //! | needs    | any store; to keep files larger than `small`, one that writes at any offset |
 //! | where    | a folder is a folder of the store; in it, hidden, a log per process and its name log |
 //! | who writes | each process its own log; nobody writes another's |
-//! | a file made | one write behind the log's end when it is closed; no operation on names below |
+//! | a file made | one write behind the log's end when it is closed; no operation on names below, nor to find that it is not there yet |
 //! | larger files | grow out of the log into an object of their own |
 //! | chmod, rename, remove | a record about that name alone; a rename within a folder is one record, both names at once |
 //! | order    | a logical clock: a record is newer than all its writer had seen, and it looks before it records; logs' numbers break ties |
@@ -156,7 +156,7 @@ impl SmallFile {
             false => Error::new(e.kind(), "cannot do this with a small file").caused_by(e).in_object(path),
         };
         match self.folder(above).and_then(|folder| call(&folder, last)) {
-            Err(e) if known && e.kind() == ErrorKind::NotFound && !self.is_there(above)? => {
+            Err(e) if known && e.kind() == ErrorKind::NotFound && !self.stays(above)? => {
                 self.map().remove(above);
                 self.folder(above).and_then(|folder| call(&folder, last)).map_err(told)
             }
@@ -180,6 +180,16 @@ impl SmallFile {
             }
         }
         Err(errno::failure(Errno::BUSY, "open a file that others replace all the time", path))
+    }
+
+    /// Whether a folder that is known is still there. Who removes it or gives it another name rings its bell: as long as that is
+    /// silent, the store is not asked.
+    fn stays(&self, folder: &str) -> Result<bool> {
+        let known = self.map().get(folder).cloned();
+        match known.is_some_and(|known| known.is_silent()) {
+            true => Ok(true),
+            false => self.is_there(folder),
+        }
     }
 
     fn is_there(&self, folder: &str) -> Result<bool> {
