@@ -348,6 +348,11 @@ impl<W: Watch> WriteObject for OpenForWriting<W> {
         through(&*self.watch, &self.operation(Asked::Sync, 0, 0), |_| self.inner.sync(), |()| 0)
     }
 
+    /// Watched as a sync, which it is on many stores.
+    fn publish(&self) -> Result<()> {
+        through(&*self.watch, &self.operation(Asked::Sync, 0, 0), |_| self.inner.publish(), |()| 0)
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         let OpenForWriting { inner, watch, name } = *self;
         let operation = Operation { asked: Asked::Close, name: &name, offset: 0, bytes: 0, pieces: 0, object: None };
