@@ -3,6 +3,7 @@
 //! A call takes the lock on names for reading while it uses one, and those that take names away for writing: so a call under a
 //! name never meets another file there. Reading and writing of open files takes no lock that all share.
 
+use crate::held::Held;
 use crate::nodes::{Nodes, Number, ROOT, Seen};
 use crate::open::Open;
 use crate::settings::{Cache, Settings};
@@ -15,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_layout::errno::{self, Call};
 use thalweg_layout::{Attributes, Change, Kind, Layout, OpenWrite, SetXattr, Space, WriterId};
 use thalweg_types::{Error, ErrorKind};
@@ -70,6 +71,7 @@ pub struct Door {
     next: AtomicU64,
     handles: RwLock<HashMap<u64, Arc<Open>>>,
     folders: Mutex<HashMap<u64, Arc<Vec<String>>>>,
+    held: Mutex<Held>,
     shared: Mutex<HashMap<u64, Shared>>,
     /// Attributes of what has no name any more.
     nameless: Mutex<HashMap<u64, Attributes>>,
@@ -111,7 +113,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Door {
     pub fn new(layout: Arc<dyn Layout>, settings: Settings) -> Door {
         let plain = layout.plain_file("").is_some();
+        let hold = if plain { Duration::ZERO } else { settings.timeout };
         Door {
+            held: Mutex::new(Held::new(hold)),
             plain,
             writer: thalweg_view::writer(),
             passthrough: AtomicBool::new(false),
@@ -176,6 +180,29 @@ impl Door {
         })
     }
 
+    /// As [`Door::about`], of what has a number; and how long it holds. With the lock on names held.
+    fn about_known(&self, ino: u64, path: &str) -> thalweg_types::Result<(Attributes, Duration)> {
+        if !self.nodes().is_folder(ino) {
+            return Ok((self.about(path)?, self.settings.timeout));
+        }
+        let now = Instant::now();
+        let mut held = locked(&self.held);
+        if let Some(known) = held.get(ino, now) {
+            return Ok(known);
+        }
+        let asked = held.ask(now);
+        drop(held);
+        let about = self.about(path)?;
+        Ok((locked(&self.held).answer(ino, asked, about), self.settings.timeout))
+    }
+
+    /// Something was done to what has this number, or in it, that may change its attributes as a folder.
+    fn changed(&self, ino: u64) {
+        if self.nodes().is_folder(ino) {
+            locked(&self.held).changed(ino);
+        }
+    }
+
     fn entry(&self, folder: u64, name: &str, about: &Attributes) -> Entry {
         let seen = Seen { identity: about.identity, kind: about.kind, links: about.links };
         let Number { ino, generation } = self.nodes().found(folder, name, seen);
@@ -206,8 +233,15 @@ impl Door {
     pub fn lookup(&self, folder: u64, name: &OsStr) -> Result<Entry> {
         let name = sought(name)?;
         let _names = self.use_names();
+        let asked = locked(&self.held).ask(Instant::now());
         let about = self.about(&self.below(folder, name)?).map_err(number)?;
-        Ok(self.entry(folder, name, &about))
+        let mut entry = self.entry(folder, name, &about);
+        if about.kind == Kind::Folder {
+            let ino = entry.attributes.ino.0;
+            let about = locked(&self.held).answer(ino, asked, about);
+            entry.attributes = self.shown(ino, &about);
+        }
+        Ok(entry)
     }
 
     pub fn forget(&self, ino: u64, times: u64) {
@@ -218,22 +252,19 @@ impl Door {
         if gone {
             locked(&self.nameless).remove(&ino);
             locked(&self.times).remove(&ino);
+            locked(&self.held).forget(ino);
         }
     }
 
-    pub fn attributes(&self, ino: u64) -> Result<FileAttr> {
+    /// Attributes, and how long they hold.
+    pub fn attributes(&self, ino: u64) -> Result<(FileAttr, Duration)> {
         let _names = self.use_names();
-        self.attributes_now(ino)
-    }
-
-    /// With the lock on names held.
-    fn attributes_now(&self, ino: u64) -> Result<FileAttr> {
         let path = self.nodes().path(ino);
-        let about = match path {
-            Some(path) => self.about(&path).map_err(number)?,
-            None => self.about_nameless(ino)?,
+        let (about, holds) = match path {
+            Some(path) => self.about_known(ino, &path).map_err(number)?,
+            None => (self.about_nameless(ino)?, self.settings.timeout),
         };
-        Ok(self.shown(ino, &about))
+        Ok((self.shown(ino, &about), holds))
     }
 
     fn about_nameless(&self, ino: u64) -> Result<Attributes> {
@@ -289,8 +320,13 @@ impl Door {
                 },
                 None => self.change_nameless(ino, &change)?,
             }
+            self.changed(ino);
         }
-        self.attributes_now(ino)
+        let about = match &path {
+            Some(path) => self.about(path).map_err(number)?,
+            None => self.about_nameless(ino)?,
+        };
+        Ok(self.shown(ino, &about))
     }
 
     fn keep_times(&self, ino: u64, change: &Change) {
@@ -368,15 +404,21 @@ impl Door {
     /// What was made gets its owner and mode; gone again where it cannot have them.
     fn dress(&self, folder: u64, path: &str, mode: Option<u32>, asker: Asker) -> Result<Attributes> {
         let dressed = self.try_dress(folder, path, mode, asker);
-        if dressed.is_err() {
-            let _ = self.layout.remove(path);
+        match &dressed {
+            Ok(about) if about.kind == Kind::File => locked(&self.held).made_in(folder, about.ctime),
+            Ok(_) => self.changed(folder),
+            Err(_) => {
+                let _ = self.layout.remove(path);
+                self.changed(folder);
+            }
         }
         dressed.map_err(number)
     }
 
     fn try_dress(&self, folder: u64, path: &str, mode: Option<u32>, asker: Asker) -> thalweg_types::Result<Attributes> {
         let about = self.about(path)?;
-        let above = self.about(&self.nodes().path(folder).unwrap_or_default())?;
+        let path_above = self.nodes().path(folder).unwrap_or_default();
+        let (above, _) = self.about_known(folder, &path_above)?;
         let inherits = above.mode & SGID != 0;
         let gid = if inherits { above.gid } else { asker.gid };
         let mode = mode.map(|mode| match about.kind {
@@ -438,6 +480,7 @@ impl Door {
         let (from, to) = (self.path(ino)?, self.below(folder, name)?);
         self.layout.make_hard_link(&from, &to).map_err(number_of(Call::Make))?;
         self.nodes().linked(ino, folder, name);
+        self.changed(folder);
         let about = self.about(&to).map_err(number)?;
         Ok(self.entry(folder, name, &about))
     }
@@ -469,6 +512,7 @@ impl Door {
         let lost = self.before_loss(folder, name, &path);
         self.layout.remove(&path).map_err(number)?;
         self.nodes().removed(folder, name);
+        self.changed(folder);
         self.keep(lost);
         Ok(())
     }
@@ -483,12 +527,17 @@ impl Door {
         let lost = self.before_loss(to_folder, to, &new).filter(|_| from != new);
         self.layout.rename(&from, &new).map_err(number_of(Call::Rename))?;
         self.nodes().renamed(folder, name, to_folder, to);
+        self.changed(folder);
+        self.changed(to_folder);
         self.keep(lost);
         if let Ok(about) = self.about(&new) {
             let mut nodes = self.nodes();
-            if let Some(ino) = nodes.child(to_folder, to) {
+            let moved = nodes.child(to_folder, to);
+            if let Some(ino) = moved {
                 nodes.is_now(ino, about.identity);
             }
+            drop(nodes);
+            moved.into_iter().for_each(|ino| self.changed(ino));
         }
         Ok(())
     }
@@ -749,7 +798,9 @@ impl Door {
         not_of_the_system(key)?;
         let _names = self.use_names();
         let path = self.path(ino)?;
-        self.layout.xattr_set(&path, key, value, how).map_err(xattr_number)
+        self.layout.xattr_set(&path, key, value, how).map_err(xattr_number)?;
+        self.changed(ino);
+        Ok(())
     }
 
     pub fn xattrs(&self, ino: u64) -> Result<Vec<u8>> {
@@ -769,7 +820,9 @@ impl Door {
         let key = text(key)?;
         not_of_the_system(key)?;
         let _names = self.use_names();
-        self.layout.xattr_remove(&self.path(ino)?, key).map_err(xattr_number)
+        self.layout.xattr_remove(&self.path(ino)?, key).map_err(xattr_number)?;
+        self.changed(ino);
+        Ok(())
     }
 
     pub fn timeout(&self) -> Duration {
@@ -845,6 +898,88 @@ fn without_privilege(change: Change, about: &Attributes) -> Change {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsString;
+    use thalweg_layout::SmallFile;
+    use thalweg_store::wrap::Counting;
+    use thalweg_store::{Posix, Store};
+
+    const ASKER: Asker = Asker { uid: 0, gid: 0 };
+
+    /// What the kernel asks for one `open(O_CREAT)`, write and `close`; after each, it asks for the folder again.
+    fn make(door: &Door, folder: u64, name: &str) -> Entry {
+        let name = OsString::from(name);
+        door.attributes(folder).unwrap();
+        assert_eq!(door.lookup(folder, &name).err(), Some(Errno::ENOENT));
+        let (entry, fh) = door.create(folder, &name, 0o644, 0, ASKER).unwrap();
+        door.write(fh, 0, &[7; 1000], 0, false).unwrap();
+        door.flush(fh).unwrap();
+        door.release(fh).unwrap();
+        entry
+    }
+
+    fn door(store: Arc<dyn Store>, timeout: Duration) -> (Door, u64) {
+        let layout: Arc<dyn Layout> = Arc::new(SmallFile::new(store, Default::default()).unwrap());
+        let door = Door::new(layout.clone(), Settings { timeout, ..Settings::of(&*layout, true) });
+        let folder = door.make_folder(ROOT, "d".as_ref(), 0o755, ASKER).unwrap().attributes.ino.0;
+        (door, folder)
+    }
+
+    #[test]
+    fn files_made_one_after_the_other_are_no_operations_on_names() {
+        let below = tempfile::tempdir().unwrap();
+        let counting = Arc::new(Counting::new(Arc::new(Posix::at(below.path()).unwrap())));
+        let (door, folder) = door(counting.clone(), Duration::from_secs(3600));
+        make(&door, folder, "first");
+        counting.take();
+        for number in 0..300 {
+            make(&door, folder, &format!("file.{number}"));
+        }
+        let total = counting.take().total();
+        let on_names = total.opens_for_writing
+            + total.opens_for_reading
+            + total.stats
+            + total.lists
+            + total.renames
+            + total.removes
+            + total.folders_made
+            + total.folder_syncs
+            + total.attributes
+            + total.failed;
+        assert!(on_names <= 10, "{on_names} for 300 files: {total:?}");
+        assert_eq!(door.layout.list("d").unwrap().len(), 301);
+    }
+
+    #[test]
+    fn attributes_of_a_folder_follow_what_is_done_to_it_here_at_once_and_what_others_do_in_time() {
+        let below = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = Arc::new(Counting::new(Arc::new(Posix::at(below.path()).unwrap())));
+        let (door, folder) = door(store.clone(), Duration::from_millis(300));
+        let now = |door: &Door| door.attributes(folder).unwrap().0;
+        let before = now(&door);
+        std::thread::sleep(Duration::from_millis(30));
+        make(&door, folder, "f");
+        let after = now(&door);
+        assert!(after.mtime > before.mtime && after.ctime > before.ctime, "a file was made");
+        let mode = |mode| Change { mode: Some(mode), ..Change::default() };
+        assert_eq!(door.change(folder, mode(0o700), None, None, ASKER).unwrap().perm, 0o700);
+        assert_eq!(now(&door).perm, 0o700);
+        door.make_folder(folder, "deep".as_ref(), 0o755, ASKER).unwrap();
+        assert_eq!(now(&door).nlink, store.attributes("d").unwrap().links as u32);
+        let group = door.change(folder, Change { gid: Some(7), ..mode(0o2770) }, None, None, ASKER).unwrap();
+        assert_eq!((group.gid, group.perm), (7, 0o2770));
+        assert_eq!(make(&door, folder, "inherits").attributes.gid, 7);
+        // Another process.
+        store.set_attributes("d", &mode(0o711)).unwrap();
+        let began = Instant::now();
+        while now(&door).perm != 0o711 {
+            assert!(began.elapsed() < Duration::from_secs(20), "it is not seen");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        door.rename(ROOT, "d".as_ref(), ROOT, "e".as_ref(), true).unwrap();
+        assert_eq!(now(&door).perm, 0o711);
+        door.remove(folder, "f".as_ref()).unwrap();
+        assert_eq!(door.lookup(folder, "f".as_ref()).err(), Some(Errno::ENOENT));
+    }
 
     #[test]
     fn a_new_owner_takes_the_special_bits_of_programs_alone() {

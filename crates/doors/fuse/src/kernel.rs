@@ -117,7 +117,7 @@ impl Filesystem for Kernel {
 
     fn getattr(&self, _request: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
         match self.0.attributes(ino.0) {
-            Ok(attributes) => reply.attr(&self.0.timeout(), &attributes),
+            Ok((attributes, holds)) => reply.attr(&holds, &attributes),
             Err(e) => reply.error(e),
         }
     }
@@ -349,11 +349,11 @@ impl Filesystem for Kernel {
         let dots = [(".", ino.0), ("..", self.0.folder_of(ino.0))];
         for (at, (name, number)) in dots.into_iter().enumerate().skip(offset as usize) {
             // Not looked up: the kernel counts these names for nothing.
-            let about = match self.0.attributes(number) {
-                Ok(about) => about,
+            let (about, holds) = match self.0.attributes(number) {
+                Ok(known) => known,
                 Err(e) => return reply.error(e),
             };
-            if reply.add(INodeNo(number), at as u64 + 1, name, &timeout, &about, Generation(0)) {
+            if reply.add(INodeNo(number), at as u64 + 1, name, &holds, &about, Generation(0)) {
                 return reply.ok();
             }
         }

@@ -6,6 +6,7 @@
 //! | sizes    | reads and writes of up to 1 MiB each |
 //! | who may  | the kernel decides by modes and owners; of root's mounts all users, else the user alone |
 //! | what the kernel keeps | see [`Cache`]; names and attributes for a second |
+//! | a file made | asks a store that is far for no more than the layout does: see `held` |
 //! | `close`  | of layouts that publish at closing: returns when others see the file, with the failure if there was one |
 //! | removed and open | goes on, with its last attributes |
 //! | numbers  | see [`nodes`] |
@@ -17,6 +18,7 @@
 //! | [`nodes`] | numbers and names |
 //! | [`settings`] | what the kernel keeps |
 //! | `open` | handles |
+//! | `held` | attributes of folders that the kernel asks for again and again |
 //! | `door` | what each call does |
 //! | `kernel` | the kernel's calls and replies |
 //! | [`mounted`] | mounting, unmounting, dead mounts |
@@ -28,6 +30,7 @@
 
 pub mod all;
 mod door;
+mod held;
 mod kernel;
 pub mod mounted;
 pub mod nodes;

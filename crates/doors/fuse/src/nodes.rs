@@ -115,6 +115,11 @@ impl Nodes {
         self.nodes.get(&folder)?.children.get(name).copied()
     }
 
+    /// Whether a number is a folder's.
+    pub fn is_folder(&self, ino: u64) -> bool {
+        self.nodes.get(&ino).is_some_and(|node| node.kind == Kind::Folder)
+    }
+
     /// The folder that something lies in; the root for the root and for what has no name.
     pub fn folder_of(&self, ino: u64) -> u64 {
         self.nodes.get(&ino).and_then(|node| node.places.first()).map_or(ROOT, |(above, _)| *above)
