@@ -214,6 +214,16 @@ fn kills_where_each_step_has_a_full_index() {
 }
 
 #[test]
+fn kills_between_staging_an_index_and_sealing_it() {
+    for method in ["MPI", "POSIX"] {
+        for index in ["auto", "each"] {
+            let parameters = format!("index_ahead=0;index={index}");
+            watch(method, &parameters, 3, &[Step, Step, Step, Finish(2), Step, Finish(2)]).survives_kills();
+        }
+    }
+}
+
+#[test]
 fn kills_while_a_step_is_added_to() {
     for method in ["MPI", "POSIX"] {
         watch(method, "", 2, &[Step, Step, Update, Step, Update, Finish(2), Update, Finish(2)]).survives_kills();
@@ -260,6 +270,7 @@ fn power_cuts_with_sync() {
         let acts = [Step, Step, Step, Step, Step, Finish(2), Step, Step, Finish(2)];
         watch(method, "sync=yes", 2, &acts).survives_power_cuts(12);
         watch(method, "sync=yes;index=each", 2, &acts[3..]).survives_power_cuts(12);
+        watch(method, "sync=yes;index_ahead=0", 3, &acts[2..]).survives_power_cuts(12);
     }
 }
 

@@ -23,13 +23,22 @@ const RANKS: u32 = 5;
 ///
 /// - `moments`: per rank, when it dies, counted from the beginning of its close.
 fn lose(method: &str, buffer: Option<u64>, moments: impl Fn(u32) -> Option<Moment> + Sync) -> (Place, Vec<Result<()>>) {
+    lose_with(method, "", buffer, moments)
+}
+
+fn lose_with(
+    method: &str,
+    parameters: &str,
+    buffer: Option<u64>,
+    moments: impl Fn(u32) -> Option<Moment> + Sync,
+) -> (Place, Vec<Result<()>>) {
     let memory: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
     let machine = Machine::new(RANKS).timeout(Duration::from_secs(20));
     let outcomes = machine.run(|own| {
         let life = Life::of(own);
         let place = Place::over(Arc::new(life.store(memory.clone())));
         let comm = life.communicator();
-        let session = place.session(&heat(method, ""), &comm);
+        let session = place.session(&heat(method, parameters), &comm);
         session.set_buffer_limit(buffer);
         write_heat(&session, "x.bp", Mode::Write, &comm, 0);
         write_heat(&session, "x.bp", Mode::Append, &comm, 1);
@@ -148,6 +157,26 @@ fn a_step_that_was_indexed_before_the_loss_is_not_indexed_twice() {
         check(&place, &outcomes, &[0], &[0], &format!("{method}, rank 0 dies before the last call"));
     }
     assert!(whole > 0);
+}
+
+#[test]
+fn whoever_dies_after_its_fragment_went_ahead_is_left_out_all_the_same() {
+    for method in ["MPI", "POSIX", "MPI_SCHEDULED"] {
+        // Storage targets one for each rank: nobody waits for a turn, so that outcomes are the only messages.
+        for more in ["index_ahead=0", "index_ahead=0;index_fan_in=2", "index_ahead=0;index=each"] {
+            let parameters =
+                if method == "MPI_SCHEDULED" { format!("{more};num_files=5;targets=5") } else { more.into() };
+            for lost in 0..RANKS {
+                // In the middle of its write; and, where it has written, before it says so. Rank 0 then has staged the index.
+                for moment in [Moment::Write, Moment::Message(0)] {
+                    let what = format!("{method}, {parameters}, rank {lost} dies, {moment:?}");
+                    let dies = |rank| (rank == lost).then_some(moment);
+                    let (place, outcomes) = lose_with(method, &parameters, None, dies);
+                    check(&place, &outcomes, &[lost], &[lost], &what);
+                }
+            }
+        }
+    }
 }
 
 #[test]

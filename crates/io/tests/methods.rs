@@ -11,29 +11,29 @@ const NEEDED: &[(&str, &str)] = &[("TRIGGER", "command=true;log=no")];
 
 /// Parameters that change who writes what where; each method runs without any, too.
 const PARAMETERS: &[(&str, &[&str])] = &[
-    ("POSIX", &["direct=1;index=each", "sync=yes;index_fan_in=2"]),
-    ("MPI", &["direct=1000;index=each;index_fan_in=2", "spill_copy=512;sync=yes"]),
+    ("POSIX", &["direct=1;index=each;index_ahead=0", "sync=yes;index_fan_in=2;index_ahead=0"]),
+    ("MPI", &["direct=1000;index=each;index_fan_in=2;index_ahead=0", "spill_copy=512;sync=yes;index_ahead=0"]),
     (
         "MPI_COLLECTIVE",
         &[
             "aggregators=1;stripe=700;buffer=8k",
-            "aggregators=3;stripe=64;spill_copy=512;index_fan_in=2",
+            "aggregators=3;stripe=64;spill_copy=512;index_fan_in=2;index_ahead=0",
             "aggregators=64;stripe=1M",
         ],
     ),
     (
         "MPI_AGGREGATE",
         &[
-            "pattern=simple;aggregators=2;chunk=300",
+            "pattern=simple;aggregators=2;chunk=300;index_ahead=0",
             "pattern=brigade",
-            "pattern=brigade;aggregators=2;chunk=64",
+            "pattern=brigade;aggregators=2;chunk=64;index_ahead=0",
             "aggregators=1;chunk=64k;index=each",
         ],
     ),
     (
         "MPI_SCHEDULED",
         &[
-            "num_files=2;targets=1;writers_per_target=1",
+            "num_files=2;targets=1;writers_per_target=1;index_ahead=0",
             "num_files=1;spill_copy=512",
             "num_files=1000;targets=3;writers_per_target=0;index=each",
         ],

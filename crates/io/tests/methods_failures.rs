@@ -31,6 +31,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Every method that writes files, as it comes and with parameters that make other ranks write.
 fn ways() -> Vec<(&'static str, &'static str)> {
     let further = [
+        ("MPI", "index_ahead=0"),
+        ("POSIX", "index_ahead=0;index_fan_in=2"),
+        ("MPI_COLLECTIVE", "aggregators=3;stripe=256;buffer=8k;index_ahead=0"),
+        ("MPI_AGGREGATE", "aggregators=2;chunk=300;index_ahead=0"),
+        ("MPI_SCHEDULED", "num_files=2;targets=1;writers_per_target=1;index_ahead=0"),
         ("MPI_COLLECTIVE", "aggregators=3;stripe=256;buffer=8k"),
         ("MPI_AGGREGATE", "aggregators=2;chunk=300"),
         ("MPI_AGGREGATE", "pattern=brigade;aggregators=2;chunk=300"),

@@ -465,6 +465,17 @@ impl<'a> Pack<'a> {
         self.front + self.records + attributes.len() as u64 + trailer::length(self.blocks.len())
     }
 
+    /// Bytes of the group that are not in storage yet.
+    pub fn unwritten(&self) -> u64 {
+        self.length().saturating_sub(self.stored())
+    }
+
+    /// The index of this group when it lies at `place`, as the calls that write it return it; nothing is written.
+    pub fn fragment(&mut self, place: Extent, header: &Header, writer: Writer) -> Result<Index> {
+        self.settle_deferred();
+        self.finish(place, header, writer).map(|(_, _, fragment)| fragment)
+    }
+
     /// Writes the group to `place` of `object`: one write where nothing went through before; otherwise what is left
     /// and then the front, whose lengths are known only now. A place longer than the group is filled with zeros.
     ///

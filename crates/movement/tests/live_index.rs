@@ -138,3 +138,39 @@ fn a_loaded_index_goes_on_as_the_one_that_was_kept() {
     LiveIndex::load(&*object(&loaded), false).unwrap().finish(&*object(&loaded), false).unwrap();
     assert_eq!(bytes(&kept), bytes(&loaded));
 }
+
+/// The same file twice, five steps long: by commits, and staged and sealed. What `each` says decides what is written.
+#[test]
+fn what_is_staged_is_seen_when_it_is_sealed_and_is_the_same_to_the_byte() {
+    for (each, subfiles) in [(false, false), (true, false), (false, true), (true, true)] {
+        let (at_once, in_two) = (Memory::new(), Memory::new());
+        let (mut live, mut staging) = (LiveIndex::new(subfiles), LiveIndex::new(subfiles));
+        let mut end = if subfiles { 0 } else { 300 };
+        for time in 1..=5 {
+            let next = || step("g", "v", time, ElementType::F64, Level::Full);
+            let seen = |file: &[u8]| Live::find(file).map_or(0, |live| live.step_count());
+            let what = format!("each {each}, subfiles {subfiles}, time {time}");
+            live.commit(&*object(&at_once), next(), end, 300, 1, each).unwrap();
+            let object = object(&in_two);
+            // Somebody fails, and nothing stays of it.
+            let before = bytes(&in_two);
+            let staged = staging.stage(&*object, next(), end + 7, 300, 1, each).unwrap();
+            assert!(bytes(&in_two).len() > before.len(), "{what}");
+            assert_eq!(seen(&bytes(&in_two)), time - 1, "{what}");
+            staging.drop_staged(&*object, staged).unwrap();
+            let mut left = bytes(&in_two);
+            assert!(left.split_off(before.len()).iter().all(|byte| *byte == 0), "{what}");
+            assert_eq!(left, before, "{what}");
+            // Then all is well.
+            let staged = staging.stage(&*object, next(), end, 300, 1, each).unwrap();
+            assert_eq!(seen(&bytes(&in_two)), time - 1, "{what}");
+            staging.seal(&*object, staged).unwrap();
+            assert_eq!(bytes(&in_two), bytes(&at_once), "{what}");
+            assert_eq!((staging.end(), staging.last_time()), (live.end(), time), "{what}");
+            end = live.end() + if subfiles { 0 } else { 300 };
+        }
+        live.finish(&*object(&at_once), false).unwrap();
+        staging.finish(&*object(&in_two), false).unwrap();
+        assert_eq!(bytes(&in_two), bytes(&at_once));
+    }
+}

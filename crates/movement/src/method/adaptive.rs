@@ -3,7 +3,7 @@
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | every rank its own process group; rank 0 decides where and when, and writes the index |
+//! | who writes   | every rank its own process group; rank 0 decides where and when, and writes the index when all have written: before that it is not known where the last groups will lie |
 //! | when         | inside `close`, when rank 0 says so: at most `writers_per_target` ranks at a time at each target |
 //! | where        | subfile `<name>.dir/<name>.K` of a storage target K: at first K = rank modulo `num_files`; a target that has nothing left to do takes groups that wait for a slower one; the index in `<name>` says where each went |
 //! | what moves   | sizes to rank 0 (one gather); an order and a report per write, one order more per rank; index fragments up a tree, outcomes (reductions); no data |
@@ -319,7 +319,7 @@ impl Method for Adaptive {
         let how = open.metadata.index.commit(self.indexing, false);
         let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack };
         let (first, state) = match self.write_all(comm, &mut part, &mut files) {
-            Ok(state) => (part.commit(comm, &mut files, how), state),
+            Ok(state) => (part.commit(comm, &mut files, how, None), state),
             Err(lost) => (Err(lost), None),
         };
         let outcome = step_commit::finish(comm, first, &mut part, &mut files, how);

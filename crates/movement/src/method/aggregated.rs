@@ -4,7 +4,7 @@
 //! |--------------|--------|
 //! | who writes   | one rank of each set; `aggregators` is the number of sets, by default one per node and at least one for 64 ranks. Sets are filled from one node first |
 //! | when         | inside `close`; the writer's own large blocks inside `write` |
-//! | where        | `<name>.dir/<name>.<set>`, the writer's group first, the others' behind it in the set's order; the index in `<name>`, by rank 0 |
+//! | where        | `<name>.dir/<name>.<set>`, the writer's group first, the others' behind it in the set's order; the index in `<name>`, by rank 0, while other sets still write if ranks have much to write ([`crate::parts::step_commit`]) |
 //! | what moves   | process groups to the writer, in pieces, straight (`pattern=simple`) or along the chain of the set (`pattern=brigade`); index fragments up a tree to rank 0, outcomes (reductions) |
 //! | memory       | a rank's own group within the buffer limit, and at most one chunk (`chunk`) more, however many ranks a set has. A rank that passes its group on and has no room left spills to `<name>.spill.<rank>` until close |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks passes an empty process group |
@@ -20,15 +20,15 @@
 //! their index in one place; a rank that dies takes nobody's data with it but its own.
 
 use super::{
-    Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameter,
-    Parameters, SPILL_COPY, SYNC, not_open,
+    Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened,
+    Parameter, Parameters, SPILL_COPY, SYNC, not_open,
 };
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::node_memory::NodeMemory;
 use crate::parts::nodes;
 use crate::parts::passing::{self, Collect, Pattern};
 use crate::parts::spill::Spill;
-use crate::parts::step_commit::{self, Files, IndexKeeper, Part, Written};
+use crate::parts::step_commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
 use crate::parts::subfile_output::SubfileOutput;
 use crate::parts::subfiles::subfile;
 use crate::plan::sets::{Sets, by_node};
@@ -47,6 +47,7 @@ pub const KIND: MethodKind = MethodKind {
         SYNC,
         INDEX,
         INDEX_FAN_IN,
+        INDEX_AHEAD,
         DIRECT,
         AGGREGATORS,
         NUM_AGGREGATORS,
@@ -236,13 +237,18 @@ impl Method for Aggregated {
         let how = open.output.metadata.index.commit(self.indexing, false);
         let mut files =
             Closing { open: &mut open, ranks: comm.size(), spill_copy: self.spill_copy, header, pack, place: None };
-        let mut end = None;
+        let (end, ahead);
         if files.open.role.writes {
-            end = files.collect(comm, whole, self.pattern, self.piece as u64, self.sync, &mut part);
-        } else if let Some(written) = files.pass(comm, whole, self.piece).transpose() {
-            part.wrote(written);
+            (end, ahead) = files.collect(comm, whole, self.pattern, self.piece as u64, &mut part, how);
+        } else {
+            let passed;
+            (passed, ahead) = files.pass(comm, whole, self.piece, &part, how);
+            end = None;
+            if let Some(written) = passed.transpose() {
+                part.wrote(written);
+            }
         }
-        let first = part.commit(comm, &mut files, how);
+        let first = part.commit(comm, &mut files, how, ahead);
         if first.is_ok() {
             // All have met since anybody put anything there.
             let memory = files.open.memory.take();
@@ -272,18 +278,27 @@ impl Closing<'_, '_> {
         Writer { rank: output.rank(), ranks: self.ranks, run: output.metadata.index.run, file_index: number }
     }
 
-    /// On a rank that does not write. `whole`: it has a group.
-    fn pass(&mut self, comm: &dyn Communicator, whole: bool, piece: usize) -> Result<Option<Written>> {
+    /// On a rank that does not write. `whole`: it has a group. Its index fragment may go ahead, once its place is known.
+    fn pass<'c>(
+        &mut self,
+        comm: &'c dyn Communicator,
+        whole: bool,
+        piece: usize,
+        part: &Part,
+        how: Commit,
+    ) -> (Result<Option<Written>>, Option<Ahead<'c>>) {
         let writer = self.writer(self.open.role.set);
         let to = self.open.role.members[0];
         let (rank, spill_copy) = (self.open.output.rank(), self.spill_copy);
         let (spill, header) = (self.open.spill.object(), self.header);
         let length = whole.then(|| self.pack.length());
         let (pack, memory) = (&mut *self.pack, self.open.memory.as_ref());
-        passing::pass(comm, to, length, piece, memory, &mut self.place, &mut |place, sink| {
+        let mut ahead = None;
+        let passed = passing::pass(comm, to, length, piece, memory, &mut self.place, &mut |place, sink| {
+            ahead = part.ahead(comm, how, place, place.length, || pack.fragment(place, header, writer));
             pack.pour(spill, place, header, writer, spill_copy, sink)
-        })
-        .map_err(|e| e.at_rank(rank))
+        });
+        (passed.map_err(|e| e.at_rank(rank)), ahead)
     }
 
     /// Leaves zeros of a group that was to lie there in the writer's file.
@@ -302,16 +317,17 @@ impl Closing<'_, '_> {
         Ok(())
     }
 
-    /// On a rank that writes: its own group, then the others'. Returns where the subfile ends.
-    fn collect(
+    /// On a rank that writes: its own group, then the others'. Returns where the subfile ends; its index fragment may go
+    /// ahead.
+    fn collect<'c>(
         &mut self,
-        comm: &dyn Communicator,
+        comm: &'c dyn Communicator,
         whole: bool,
         pattern: Pattern,
         piece: u64,
-        sync: bool,
         part: &mut Part,
-    ) -> Option<u64> {
+        how: Commit,
+    ) -> (Option<u64>, Option<Ahead<'c>>) {
         let writer = self.writer(self.open.role.set);
         let (rank, passers) = (self.open.output.rank(), &self.open.role.members[1..]);
         let (own, start) = match self.open.output.start() {
@@ -324,14 +340,15 @@ impl Closing<'_, '_> {
                         .run(Some(failed), None);
                 }
                 part.fail(e);
-                return None;
+                return (None, None);
             }
         };
         let at = |e: Error| e.at_rank(rank).in_object(own.path.clone());
         let extent = Extent::new(start, part.size());
-        let mut written = None;
-        let mut failed = None;
+        let (mut written, mut failed, mut ahead) = (None, None, None);
         if whole {
+            let unwritten = self.pack.unwritten();
+            ahead = part.ahead(comm, how, extent, unwritten, || self.pack.fragment(extent, self.header, writer));
             match self.pack.write(&*own.object, extent, self.header, writer) {
                 Ok(fragment) => written = Some(Written { fragment, extent }),
                 Err(e) => failed = Some(e),
@@ -339,6 +356,7 @@ impl Closing<'_, '_> {
         }
         let free = written.as_ref().map_or(start, |w| w.extent.offset + w.extent.length);
         let sync_own = || self.open.output.sync_own();
+        let sync = self.open.output.metadata.index.sync;
         let sync: Option<&dyn Fn() -> Result<()>> = if sync { Some(&sync_own) } else { None };
         let memory = self.open.memory.as_ref().map(|memory| (memory, piece));
         let collect = Collect { comm, passers, pattern, object: &*own.object, start: free, memory };
@@ -359,7 +377,7 @@ impl Closing<'_, '_> {
                 }
             }
         }
-        Some(collected.end)
+        (Some(collected.end), ahead)
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | aggregators, each the stripes of its domain: `aggregators` ranks spread evenly, by default the first rank of each node |
+//! | who writes   | aggregators, each the stripes of its domain: `aggregators` ranks spread evenly, by default the first rank of each node; rank 0 the index, while others still write if much is written ([`crate::parts::step_commit`]) |
 //! | when         | inside `close`, in rounds: half of an aggregator's buffer is written while the other half fills |
 //! | where        | one file; rank r behind the groups of ranks 0 to r-1, the index behind all; only the ends of the output share a stripe with others |
 //! | what moves   | each byte once, to its aggregator: by message, or put into its memory by ranks on its node ([`crate::parts::node_memory`]); an aggregator's own bytes not at all; a few short messages per rank |
@@ -21,15 +21,15 @@
 //! Differs: aggregators ask for what they have room for, so that memory is bounded however uneven the ranks are.
 
 use super::{
-    Closed, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, SPILL_COPY,
-    SYNC, not_open,
+    Closed, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters,
+    SPILL_COPY, SYNC, not_open,
 };
 use crate::pack::{Pack, Reach};
 use crate::parts::exchange::{Exchange, Exchanged};
 use crate::parts::node_memory::NodeMemory;
 use crate::parts::nodes;
 use crate::parts::shared_file::{Closing, SharedFile};
-use crate::parts::step_commit::{self, Part, Written};
+use crate::parts::step_commit::{self, Ahead, Commit, Part, Written};
 use crate::plan;
 use crate::plan::domains::{self, Domains};
 use thalweg_bp::process_group::Header;
@@ -49,7 +49,18 @@ pub const KIND: MethodKind = MethodKind {
     names: &["MPI_COLLECTIVE", "MPI_CIO"],
     id: 6,
     about: "aggregators write whole stripes of one shared file",
-    parameters: &[SYNC, INDEX, INDEX_FAN_IN, AGGREGATORS, STRIPE, BUFFER, SPILL_COPY, NUM_AGGREGATORS, STRIPE_SIZE],
+    parameters: &[
+        SYNC,
+        INDEX,
+        INDEX_FAN_IN,
+        INDEX_AHEAD,
+        AGGREGATORS,
+        STRIPE,
+        BUFFER,
+        SPILL_COPY,
+        NUM_AGGREGATORS,
+        STRIPE_SIZE,
+    ],
     make,
 };
 
@@ -154,8 +165,8 @@ impl Method for Collective {
         let mut part = Part::new(open.file.index.rank, comm.size(), pack.length(), failed);
         let how = open.file.index.commit(self.indexing, false);
         let mut files = Closing { file: &mut open.file, ranks: comm.size(), header, pack };
-        let exchanged = self.exchange(comm, &open.aggregators, open.memory.as_ref(), &mut part, &mut files);
-        let first = exchanged.and_then(|()| part.commit(comm, &mut files, how));
+        let exchanged = self.exchange(comm, &open.aggregators, open.memory.as_ref(), &mut part, &mut files, how);
+        let first = exchanged.and_then(|ahead| part.commit(comm, &mut files, how, ahead));
         if first.is_ok() {
             // All have met since anybody put anything there.
             nodes::keep(&files.file.index.kept, comm, open.memory);
@@ -168,48 +179,56 @@ impl Method for Collective {
 }
 
 impl Collective {
-    /// Collective: finds the places, and moves all groups there.
+    /// Collective: finds the places, and moves all groups there. This rank's index fragment may go ahead.
     ///
     /// # Errors
     /// A lost rank; what else goes wrong is told to `part`.
-    fn exchange(
+    fn exchange<'c>(
         &self,
-        comm: &dyn Communicator,
+        comm: &'c dyn Communicator,
         aggregators: &[u32],
         memory: Option<&NodeMemory>,
         part: &mut Part,
         files: &mut Closing<'_, '_>,
-    ) -> Result<()> {
+        how: Commit,
+    ) -> Result<Option<Ahead<'c>>> {
         let (base, rank, size) = (files.file.index.base, files.file.index.rank, part.size());
         let before = comm.exclusive_scan(size)?;
         let all = comm.all_reduce(&[before.saturating_add(size)], Reduce::Max)?[0];
         // Where the output leaves the range of offsets, that is so for all.
         if let Err(e) = plan::shared(rank, base, 0, all) {
             part.fail(e);
-            return Ok(());
+            return Ok(None);
         }
         let place = Extent::new(base + before, size);
         let writer = files.file.writer(files.ranks);
-        let is_aggregator = aggregators.contains(&rank);
+        let domains = Domains::new(Extent::new(base, all), self.stripe, aggregators.len() as u32);
+        let aggregator = aggregators.iter().position(|a| *a == rank);
+        let domain = aggregator.and_then(|number| domains.number_of(number as u32));
+        // An aggregator tells what became of its own group when it has written those of others, too.
+        let unwritten = domain.map_or(0, |number| domains.domain(number).length).max(size);
         let mut fragment = None;
         let mut group = None;
         let laid = match size {
             0 => None,
             _ => Some(files.pack.lay(files.file.spilled(), place, files.header, writer)),
         };
-        let mut unlaid = None;
+        let (mut unlaid, mut ahead) = (None, None);
         match laid {
-            Some(Ok((laid, index))) => (group, fragment) = (Some(laid), Some(index)),
+            Some(Ok((laid, index))) => {
+                ahead = part.ahead(comm, how, place, unwritten, || Ok(index.clone()));
+                (group, fragment) = (Some(laid), Some(index));
+            }
             Some(Err(e)) => unlaid = Some(e),
             None => {}
         }
         let exchange = Exchange {
             comm,
-            domains: Domains::new(Extent::new(base, all), self.stripe, aggregators.len() as u32),
+            domains,
             aggregators,
             place,
             group: group.as_ref(),
-            object: if is_aggregator { Some(files.file.opened()?) } else { None },
+            object: if aggregator.is_some() { Some(files.file.opened()?) } else { None },
             window: self.buffer / 2,
             piece: PIECE.min(self.buffer / 2),
             memory,
@@ -227,7 +246,7 @@ impl Collective {
             // It has failed before.
             (None, Ok(()), None) => {}
         }
-        Ok(())
+        Ok(ahead)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | every rank its own process group; rank 0 the index |
+//! | who writes   | every rank its own process group; rank 0 the index, while ranks still write that have much to write ([`crate::parts::step_commit`]) |
 //! | when         | inside `close` |
 //! | where        | one file; rank r behind the groups of ranks 0 to r-1, the index behind all |
 //! | what moves   | a size (one scan), index fragments up a tree to rank 0, the outcome (one reduction); no data |
@@ -13,15 +13,16 @@
 //! Opens are serialised, one rank after the other, so that a metadata server sees one at a time.
 //!
 //! Per rank and output: one open, one write (more where blocks spilled), one receive and at most `index_fan_in` of index fragments, one send of these, one scan, three
-//! reductions, no broadcast (one where a file keeps other statistics than asked for). Large outputs of a size known from the
+//! reductions, no broadcast (one where a file keeps other statistics than asked for). From `index_ahead` bytes on a rank sends its
+//! fragment before it writes, and a short message when it has; rank 0 then writes the index in two writes. Large outputs of a size known from the
 //! last one: a scan at open, a fourth reduction instead of the one at close, one write per block written at once.
 //!
 //! Sources: Lofstead et al., SAND2009-7763, the MPI method; CUG 2009, serialised opens.
 //! Differs: places come from a scan inside `close`, or at open from what the last output was like.
 
 use super::{
-    Closed, DIRECT, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameters, SPILL_COPY,
-    SYNC, not_open,
+    Closed, DIRECT, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameters,
+    SPILL_COPY, SYNC, not_open,
 };
 use crate::pack::{Pack, Reach};
 use crate::parts::shared_file::{Closing, SharedFile};
@@ -38,7 +39,7 @@ pub const KIND: MethodKind = MethodKind {
     names: &["MPI"],
     id: 0,
     about: "every rank writes its part of one shared file",
-    parameters: &[SYNC, INDEX, INDEX_FAN_IN, DIRECT, SPILL_COPY],
+    parameters: &[SYNC, INDEX, INDEX_FAN_IN, INDEX_AHEAD, DIRECT, SPILL_COPY],
     make,
 };
 
@@ -135,11 +136,15 @@ impl Method for Independent {
         };
         let first = match place {
             Ok(place) => {
+                let mut ahead = None;
                 match place {
-                    Ok(extent) => part.write(extent, &mut files),
+                    Ok(extent) => {
+                        ahead = part.ahead(comm, how, extent, files.unwritten(), || files.fragment(extent));
+                        part.write(extent, &mut files);
+                    }
                     Err(e) => part.fail(e),
                 }
-                part.commit(comm, &mut files, how)
+                part.commit(comm, &mut files, how, ahead)
             }
             Err(lost) => {
                 // What lies in a slot already stays there, where the others know of it.

@@ -256,7 +256,8 @@ impl Parameters {
                 return Err(Error::new(ErrorKind::Config, format!("parameter index={other}: expected each or auto")));
             }
         };
-        Ok(Indexing { each, fan_in: self.at_least(INDEX_FAN_IN.key, 1)?.unwrap_or(tree::FAN_IN) })
+        let fan_in = self.at_least(INDEX_FAN_IN.key, 1)?.unwrap_or(tree::FAN_IN);
+        Ok(Indexing { each, fan_in, ahead: self.bytes(INDEX_AHEAD.key, 4 << 20)? })
     }
 }
 
@@ -267,6 +268,8 @@ pub struct Indexing {
     pub each: bool,
     /// Ranks from which one rank takes index fragments at most.
     pub fan_in: u32,
+    /// Bytes that a rank has still to write from which on its index fragment goes ahead of them.
+    pub ahead: u64,
 }
 
 /// `sync`, known to every method that writes files.
@@ -281,6 +284,11 @@ pub const INDEX: Parameter = Parameter {
 pub const INDEX_FAN_IN: Parameter = Parameter {
     key: "index_fan_in",
     about: "ranks from which one rank takes index entries at most, on their way up a tree to rank 0; default 64",
+};
+/// `index_ahead`, known to methods under which a rank knows before it writes where its process group will lie.
+pub const INDEX_AHEAD: Parameter = Parameter {
+    key: "index_ahead",
+    about: "bytes to write at close from which a rank's index entries go ahead of them, so that the index is written meanwhile; default 4 MiB",
 };
 /// `direct`, known to methods that may write blocks before close.
 pub const DIRECT: Parameter = Parameter {

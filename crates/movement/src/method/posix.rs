@@ -2,7 +2,7 @@
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | every rank its own subfile; rank 0 also the index |
+//! | who writes   | every rank its own subfile; rank 0 also the index, while ranks still write that have much to write ([`crate::parts::step_commit`]) |
 //! | when         | blocks of at least `direct` bytes inside `write`, the rest inside `close` |
 //! | where        | `<name>.dir/<name>.<rank>`; the index in `<name>` |
 //! | what moves   | index fragments up a tree to rank 0, outcomes (three reductions, one of them before the method is asked); no data |
@@ -12,18 +12,21 @@
 //!
 //! Per rank and output: one open (rank 0: two), one write per contiguous piece (one where nothing went at once), no
 //! receive but for index fragments (at most `index_fan_in`), one send of them, three reductions, no broadcast (one where a file keeps other statistics than asked for).
+//! A rank with `index_ahead` bytes or more to write sends its fragment before it does, and a short message when it has; rank 0 then writes the
+//! index in two writes.
 //!
 //! Sources: Lofstead et al., SAND2009-7763, the POSIX method; Bent et al., PLFS, SC 2009 (a log per writer).
 //! Differs: the index is merged at every output, and no rank waits for another before its data is written.
 
 use super::{
-    Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameter,
-    Parameters, SYNC, not_open,
+    Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened,
+    Parameter, Parameters, SYNC, not_open,
 };
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::step_commit::{self, Files, IndexKeeper, Part, Written};
 use crate::parts::subfile_output::SubfileOutput;
 use crate::plan;
+use thalweg_bp::index::Index;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
 use thalweg_layout::WriteObject;
@@ -34,7 +37,7 @@ pub const KIND: MethodKind = MethodKind {
     names: &["POSIX", "POSIX1"],
     id: 2,
     about: "a file per rank and a merged index",
-    parameters: &[SYNC, INDEX, INDEX_FAN_IN, DIRECT, HAVE_METADATA, LOCAL_FS],
+    parameters: &[SYNC, INDEX, INDEX_FAN_IN, INDEX_AHEAD, DIRECT, HAVE_METADATA, LOCAL_FS],
     make,
 };
 
@@ -89,12 +92,17 @@ impl Method for Posix {
         let mut part = Part::new(open.rank(), comm.size(), pack.length(), failed);
         let how = open.metadata.index.commit(self.indexing, false);
         let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack };
+        let mut ahead = None;
         match files.open.start().map(|(_, start)| start) {
-            Ok(start) => part.write(plan::own(files.open.rank(), start, part.size()).extent, &mut files),
+            Ok(start) => {
+                let extent = plan::own(files.open.rank(), start, part.size()).extent;
+                ahead = part.ahead(comm, how, extent, files.pack.unwritten(), || files.fragment(extent));
+                part.write(extent, &mut files);
+            }
             Err(e) => part.fail(e),
         }
         let end = part.extent().and_then(Extent::end);
-        let first = part.commit(comm, &mut files, how);
+        let first = part.commit(comm, &mut files, how, ahead);
         let outcome = step_commit::finish(comm, first, &mut part, &mut files, how)
             .map(|bytes| Closed { bytes })
             .map_err(|e| e.in_group(header.group.clone()).in_object(open.path().to_string()));
@@ -110,15 +118,24 @@ struct Closing<'c, 'a> {
     pack: &'c mut Pack<'a>,
 }
 
+impl Closing<'_, '_> {
+    fn writer(&self) -> Result<Writer> {
+        let (own, _) = self.open.start()?;
+        let (rank, run) = (self.open.rank(), self.open.metadata.index.run);
+        Ok(Writer { rank, ranks: self.ranks, run, file_index: own.number })
+    }
+
+    /// The index of the process group when it lies there; nothing is written.
+    fn fragment(&mut self, extent: Extent) -> Result<Index> {
+        let writer = self.writer()?;
+        self.pack.fragment(extent, self.header, writer)
+    }
+}
+
 impl Files for Closing<'_, '_> {
     fn write(&mut self, extent: Extent) -> Result<Written> {
         let (own, _) = self.open.start()?;
-        let writer = Writer {
-            rank: self.open.rank(),
-            ranks: self.ranks,
-            run: self.open.metadata.index.run,
-            file_index: own.number,
-        };
+        let writer = self.writer()?;
         let fragment = self
             .pack
             .write(&*own.object, extent, self.header, writer)

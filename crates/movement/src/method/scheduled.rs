@@ -2,7 +2,7 @@
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | every rank its process group; rank 0 also the index |
+//! | who writes   | every rank its process group; rank 0 also the index, while ranks still write that have much to write: their index fragments go to it before their turn comes ([`crate::parts::step_commit`]) |
 //! | when         | inside `close`, when the rank `writers_per_target` places before it at the same target has written |
 //! | where        | rank r in subfile `<name>.dir/<name>.K`, K = r modulo `num_files`, at a stripe's boundary; the index in `<name>` |
 //! | what moves   | a token per open and per turn, the largest size (one reduction), index fragments up a tree to rank 0, outcomes (two reductions; one more with the ends of the files where they are extended), the number of targets (one broadcast, unless `targets` says it); no data |
@@ -21,14 +21,14 @@
 //! Differs: turns end by a message, not by a clock; the index is merged at every output.
 
 use super::{
-    Closed, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters,
-    SPILL_COPY, SYNC, not_open,
+    Closed, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest, Opened, Parameter,
+    Parameters, SPILL_COPY, SYNC, not_open,
 };
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::agreement::agree;
 use crate::parts::serial_open::in_turns;
 use crate::parts::spill::Spill;
-use crate::parts::step_commit::{self, Commit, Files, IndexKeeper, Part, Written};
+use crate::parts::step_commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
 use crate::parts::subfiles::{Metadata, begin, subfile, subfile_folder};
 use crate::parts::targets;
 use crate::parts::writing_turn::Turn;
@@ -36,6 +36,7 @@ use crate::plan::stripes::Striped;
 use crate::plan::turns;
 use std::io::IoSlice;
 use thalweg_bp::hole;
+use thalweg_bp::index::Index;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
@@ -50,6 +51,7 @@ pub const KIND: MethodKind = MethodKind {
         SYNC,
         INDEX,
         INDEX_FAN_IN,
+        INDEX_AHEAD,
         NUM_FILES,
         TARGETS,
         WRITERS,
@@ -237,8 +239,8 @@ impl Method for Scheduled {
         let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack, stripe: None };
         let first = match largest {
             Ok(largest) => {
-                files.scheduled(comm, &mut part, largest[0], self.writers_per_target);
-                part.commit(comm, &mut files, how)
+                let ahead = files.scheduled(comm, &mut part, largest[0], self.writers_per_target, how);
+                part.commit(comm, &mut files, how, ahead)
             }
             Err(lost) => Err(lost),
         };
@@ -263,19 +265,33 @@ struct Closing<'c, 'a> {
 }
 
 impl Closing<'_, '_> {
-    /// Writes this rank's part to its stripe, when it is its turn.
-    fn scheduled(&mut self, comm: &dyn Communicator, part: &mut Part, largest: u64, writers_per_target: u32) {
+    /// Writes this rank's part to its stripe, when it is its turn. Its place is known before.
+    fn scheduled<'c>(
+        &mut self,
+        comm: &'c dyn Communicator,
+        part: &mut Part,
+        largest: u64,
+        writers_per_target: u32,
+        how: Commit,
+    ) -> Option<Ahead<'c>> {
         let (rank, base) = (self.open.rank(), self.open.base());
         let known = self.open.files;
         let striped = match Striped::new(known.ranks, known.files, known.targets, largest) {
             Ok(striped) => striped,
             // All ranks find it so.
-            Err(e) => return part.fail(e),
+            Err(e) => {
+                part.fail(e);
+                return None;
+            }
         };
         self.stripe = striped.stripe_of(rank, base);
-        let index = &self.open.metadata.index;
-        let turn = Turn::wait(comm, &striped, writers_per_target, index.run, index.time_index);
-        match striped.place(rank, base, part.size(), 0) {
+        let place = striped.place(rank, base, part.size(), 0);
+        let ahead = place
+            .as_ref()
+            .ok()
+            .and_then(|place| part.ahead(comm, how, place.extent, self.pack.length(), || self.fragment(place.extent)));
+        let turn = Turn::wait(comm, &striped, writers_per_target, how.run, how.time_index);
+        match place {
             Ok(place) => part.write(place.extent, self),
             Err(e) => part.fail(e),
         }
@@ -284,14 +300,24 @@ impl Closing<'_, '_> {
             let _ = self.open.mark_holes(stripe, stripe.offset);
         }
         drop(turn);
+        ahead
+    }
+
+    fn writer(&self) -> Writer {
+        let (rank, run) = (self.open.rank(), self.open.metadata.index.run);
+        Writer { rank, ranks: self.ranks, run, file_index: self.open.file }
+    }
+
+    /// The index of the process group when it lies there; nothing is written.
+    fn fragment(&mut self, extent: Extent) -> Result<Index> {
+        let writer = self.writer();
+        self.pack.fragment(extent, self.header, writer)
     }
 }
 
 impl Files for Closing<'_, '_> {
     fn write(&mut self, extent: Extent) -> Result<Written> {
-        let open = &*self.open;
-        let (rank, run) = (open.rank(), open.metadata.index.run);
-        let writer = Writer { rank, ranks: self.ranks, run, file_index: open.file };
+        let (open, writer) = (&*self.open, self.writer());
         let mut write = || {
             let fragment = open.spill.write(self.pack, &*open.object, extent, self.header, writer)?;
             if let Some(stripe) = self.stripe {
@@ -299,7 +325,7 @@ impl Files for Closing<'_, '_> {
             }
             Ok(fragment)
         };
-        let fragment = write().map_err(|e: Error| e.at_rank(rank).in_object(open.file_path.clone()))?;
+        let fragment = write().map_err(|e: Error| e.at_rank(open.rank()).in_object(open.file_path.clone()))?;
         open.metadata.sync_subfile(&open.file_path, &*open.object)?;
         Ok(Written { fragment, extent })
     }

@@ -11,6 +11,10 @@
 //!
 //! So a million small outputs cost the same each: indexes that double cost twice the last one in all.
 //!
+//! Either is valid by its last bytes alone, the footer or the tail of the record. So it can be written in two: what comes
+//! before these is *staged* while data are still on their way to storage, and the last bytes *seal* it when they are there.
+//! Until then every reader sees the file as it was, and what was staged can be dropped.
+//!
 //! Steps are dropped (a restart from an earlier one) by writing a full index of the others behind everything, then one
 //! where the first dropped step began, and cutting the file off behind that. The first says that it is on the way, so
 //! that whoever writes or recovers the file next ends what a kill has left. A metadata file needs the first alone.
@@ -19,8 +23,10 @@
 //! leave half of them; the index may start a few bytes behind the data for that.
 
 use super::levels::{self, ArrayLevel};
+use std::borrow::Cow;
 use std::io::IoSlice;
 use thalweg_bp::extension::{self, Tag};
+use thalweg_bp::footer::FOOTER;
 use thalweg_bp::index::{Entry, Index};
 use thalweg_bp::live::Live;
 use thalweg_bp::shorten;
@@ -85,6 +91,29 @@ pub struct LiveIndex {
     touched: bool,
     /// Steps were dropped from the entries and not yet from the file: where the first of them starts.
     dropped: Option<u64>,
+}
+
+/// What is told of an output beside its entries, as [`LiveIndex::commit`] says.
+#[derive(Clone, Copy)]
+struct Output {
+    data_end: u64,
+    data: u64,
+    run: u64,
+    each: bool,
+}
+
+/// The entries of an output in the file, but for the last bytes, which make them valid. In memory they are not yet counted.
+#[derive(Debug)]
+#[must_use = "what is staged is sealed or dropped"]
+pub struct Staged {
+    /// Where they lie, the last bytes included.
+    extent: Extent,
+    /// These.
+    seal: Vec<u8>,
+    /// Bytes of process groups.
+    data: u64,
+    /// Entries of a step record; those of a full index are with the others already.
+    record: Option<Index>,
 }
 
 /// Whether a full index follows an output.
@@ -295,22 +324,90 @@ impl LiveIndex {
         run: u64,
         each: bool,
     ) -> Result<()> {
+        let staged = self.put(object, step, Output { data_end, data, run, each }, true)?;
+        self.count(staged)
+    }
+
+    /// As [`LiveIndex::commit`], but that nobody sees the output before [`LiveIndex::seal`]: the same bytes, but the last.
+    /// Data may still be on their way to anywhere before `data_end`. Until it is sealed or dropped nothing else is asked of this.
+    pub fn stage(
+        &mut self,
+        object: &dyn WriteObject,
+        step: Index,
+        data_end: u64,
+        data: u64,
+        run: u64,
+        each: bool,
+    ) -> Result<Staged> {
+        self.put(object, step, Output { data_end, data, run, each }, false)
+    }
+
+    /// Makes the output readable: one write of less than a sector. The data must be there.
+    ///
+    /// On failure as [`LiveIndex::commit`].
+    pub fn seal(&mut self, object: &dyn WriteObject, staged: Staged) -> Result<()> {
+        let at = staged.extent.offset + staged.extent.length - staged.seal.len() as u64;
+        object.write_at(at, &[IoSlice::new(&staged.seal)])?;
+        self.count(staged)
+    }
+
+    /// Takes back what was staged: this is what it was before, and the file ends where the staged bytes began, or before.
+    ///
+    /// On failure as [`LiveIndex::commit`].
+    /// # Cost
+    /// A full index is read again.
+    pub fn drop_staged(&mut self, object: &dyn WriteObject, staged: Staged) -> Result<()> {
+        if staged.record.is_none() {
+            self.index = match self.end {
+                0 => Index::default(),
+                end => LiveIndex::load_up_to(object, self.subfiles, end)?.index,
+            };
+        }
+        if object.length()? > staged.extent.offset {
+            object.truncate(staged.extent.offset)?;
+        }
+        Ok(())
+    }
+
+    /// Writes an output's entries: `whole`, or without the bytes that make them valid.
+    fn put(&mut self, object: &dyn WriteObject, step: Index, output: Output, whole: bool) -> Result<Staged> {
+        let Output { data_end, data, run, each } = output;
+        let sets = self.index.sets() + step.sets();
+        let next = self.index.length() + step.length();
+        let data_bytes = self.data_bytes + data;
+        if each || self.end == 0 || full_index_is_due(sets, self.sets_then, self.full_bytes, next, data_bytes) {
+            self.index.append_fragment(&step.to_fragment())?;
+            return self.put_full(object, data_end, data, whole);
+        }
+        let mut record = step_record::encode(&step, data_end, self.end, run, self.step_records + 1);
+        let extent = Extent::new(data_end, record.len() as u64);
+        let seal = if whole { Vec::new() } else { record.split_off(record.len() - step_record::TAIL as usize) };
+        object.write_at(data_end, &[IoSlice::new(&record)])?;
+        Ok(Staged { extent, seal, data, record: Some(step) })
+    }
+
+    /// Counts what was written as the last thing in the file.
+    fn count(&mut self, staged: Staged) -> Result<()> {
+        let Staged { extent, data, record, .. } = staged;
         self.touched = true;
         self.finished = false;
         self.data_bytes += data;
-        let sets = self.index.sets() + step.sets();
-        let next = self.index.length() + step.length();
-        if each || self.end == 0 || full_index_is_due(sets, self.sets_then, self.full_bytes, next, self.data_bytes) {
-            self.index.append_fragment(&step.to_fragment())?;
-            return self.write_full(object, data_end);
-        }
-        let record = step_record::encode(&step, data_end, self.end, run, self.step_records + 1);
-        object.write_at(data_end, &[IoSlice::new(&record)])?;
-        self.step_records += 1;
         self.retire_last_full();
-        self.retire(Extent::new(data_end, record.len() as u64));
-        self.end = data_end + record.len() as u64;
-        self.index.append_fragment(&step.to_fragment())
+        self.end = extent.offset + extent.length;
+        match record {
+            Some(step) => {
+                self.step_records += 1;
+                self.retire(extent);
+                self.index.append_fragment(&step.to_fragment())
+            }
+            None => {
+                self.last_full = Some(extent);
+                self.full_bytes += extent.length;
+                self.sets_then = self.index.sets();
+                self.step_records = 0;
+                Ok(())
+            }
+        }
     }
 
     fn retire_last_full(&mut self) {
@@ -329,7 +426,12 @@ impl LiveIndex {
     }
 
     fn write_full(&mut self, object: &dyn WriteObject, at: u64) -> Result<()> {
-        self.retire_last_full();
+        let full = self.put_full(object, at, 0, true)?;
+        self.count(full)
+    }
+
+    /// Writes all entries at `at` or a little behind: `whole`, or without the footer.
+    fn put_full(&self, object: &dyn WriteObject, at: u64, data: u64, whole: bool) -> Result<Staged> {
         let mut at = at;
         let mut encoded = self.index.encode(at, self.subfiles, false)?;
         let in_sector = extension::state_offset(encoded.extension) % SECTOR;
@@ -337,16 +439,14 @@ impl LiveIndex {
             at += SECTOR - in_sector;
             encoded = self.index.encode(at, self.subfiles, false)?;
         }
+        let extent = Extent::new(at, encoded.length);
+        let footer = if whole { None } else { encoded.pieces.pop() };
+        let seal = footer.map_or_else(Vec::new, Cow::into_owned);
+        debug_assert!(whole || seal.len() as u64 == FOOTER);
         let pieces: Vec<IoSlice<'_>> =
             encoded.pieces.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)).collect();
         object.write_at(at, &pieces)?;
-        self.last_full = Some(Extent::new(at, encoded.length));
-        self.full_bytes += encoded.length;
-        self.end = at + encoded.length;
-        self.sets_then = self.index.sets();
-        self.step_records = 0;
-        self.finished = false;
-        Ok(())
+        Ok(Staged { extent, seal, data, record: None })
     }
 
     /// Closes the file for good: a full index where the last output left a step record, the end mark, and the space

@@ -8,6 +8,7 @@ use super::step_commit::{Files, IndexFile, IndexKeeper, Written};
 use crate::method::{OpenRequest, Opened, not_open};
 use crate::pack::{self, Pack, Writer};
 use thalweg_bp::characteristic::SINGLE_FILE;
+use thalweg_bp::index::Index;
 use thalweg_bp::process_group::Header;
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
 use thalweg_types::{Extent, Result};
@@ -150,6 +151,19 @@ pub struct Closing<'c, 'a> {
     pub header: &'c Header,
     /// The process group.
     pub pack: &'c mut Pack<'a>,
+}
+
+impl Closing<'_, '_> {
+    /// Bytes of the process group that are not in the file yet.
+    pub fn unwritten(&self) -> u64 {
+        if self.file.spilled().is_some() { self.pack.length() } else { self.pack.unwritten() }
+    }
+
+    /// The index of the process group when it lies there; nothing is written.
+    pub fn fragment(&mut self, extent: Extent) -> Result<Index> {
+        let writer = self.file.writer(self.ranks);
+        self.pack.fragment(extent, self.header, writer)
+    }
 }
 
 impl Files for Closing<'_, '_> {

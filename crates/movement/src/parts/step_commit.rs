@@ -3,19 +3,22 @@
 //! | question | answer |
 //! |---|---|
 //! | what moves | each rank's fragment (about 100 bytes per block) to its parent in the tree, which joins it to its own and passes them on: [`super::tree_gather`] |
-//! | calls | one message from each rank but rank 0, from at most `fan_in` to one rank; one reduction |
-//! | when | a rank sends when it and those it brings along have written, so that joining goes on while others still write; the index is written when all have |
+//! | calls | one message from each rank but rank 0, from at most `fan_in` to one rank; a second, short one from those that tell ahead and those between them and rank 0; one reduction |
+//! | when | a rank sends when it and those it brings along have written, so that joining goes on while others still write |
+//! | ahead | a rank that brings nobody along and has `index_ahead` bytes or more to write sends its fragment first ([`Part::ahead`]), marked so, then writes, then sends what became of it. Those that join for others, and rank 0, write their own data before they join: nobody's data wait for anybody's fragment |
+//! | when is the index written | where all have written before their fragments came: at once. Else rank 0 *stages* it while others still write, all but the last bytes ([`LiveIndex::stage`]), and *seals* it when it has heard that all have written: until then no reader sees the step, and a crash leaves the file as before |
 //! | what is joined | in the order of ranks: the index is the same to the byte as if one rank had joined all fragments |
-//! | on failure | a rank without fragment is named in the extension section, the step is partial, the others' blocks are indexed |
+//! | on failure | a rank without fragment is named in the extension section, the step is partial, the others' blocks are indexed. Where a rank told ahead and then failed, what was staged is dropped, and fragments come once more, each by itself |
 //! | where fragments do not fit each other, or the file | once more, each by itself, so that those that fit are indexed; only then, as joined ones cannot be told apart |
 //! | where a rank is lost | those left gather, place what is not written yet behind what is, and commit among themselves, as often as ranks are lost; the lowest of them keeps the index. Nothing but the lost ranks' own groups is lost with them: every rank has its fragment until the outcome is known |
 
 use super::agreement::exchange;
-use super::live_index::{LiveIndex, fits};
+use super::live_index::{LiveIndex, Staged, fits};
 use super::tree_gather::{self, Call};
 use crate::method::Indexing;
-use crate::plan;
+use crate::plan::{self, tree};
 use crate::profile::{Phase, span};
+use std::ops::Range;
 use thalweg_bp::extension::Tag;
 use thalweg_bp::index::Index;
 use thalweg_bp::wire::{Cursor, Put};
@@ -25,6 +28,8 @@ use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
 /// Tag of fragments on their way; in the library's half of the tags.
 pub const TAG: u32 = (1 << 14) + 0x30;
+/// Tag of what became of process groups whose fragments went ahead of them.
+pub const OUTCOMES: u32 = (1 << 14) + 0x32;
 
 /// What a rank wrote.
 pub struct Written {
@@ -80,6 +85,12 @@ pub struct Commit {
     pub slots: bool,
 }
 
+impl Commit {
+    fn call(&self, tag: u32, attempt: u32) -> Call {
+        Call { tag, run: self.run, time_index: self.time_index, attempt }
+    }
+}
+
 /// One rank's part in the end of an output, over as many attempts as ranks are lost.
 pub struct Part {
     /// This rank among all that opened the output.
@@ -94,6 +105,12 @@ pub struct Part {
     index_failed: Option<Error>,
     /// On the rank that keeps the index, once the step is in it: process groups and bytes.
     indexed: Option<(u64, u64)>,
+}
+
+/// A fragment that is on its way, or was taken, while its process group is still to be written.
+#[must_use = "the others wait to hear what became of the process group"]
+pub struct Ahead<'c> {
+    sent: Result<Option<Box<dyn Request + 'c>>>,
 }
 
 /// A rank that is left, as it tells the others.
@@ -155,6 +172,15 @@ impl Part {
         self.written = Some(Err(e));
     }
 
+    /// Why this rank's process group is not there.
+    fn unwritten(&self) -> Option<ErrorKind> {
+        match &self.written {
+            Some(Ok(_)) => None,
+            Some(Err(e)) => Some(e.kind()),
+            None => Some(ErrorKind::PeerLost),
+        }
+    }
+
     fn failed(&self) -> Option<ErrorKind> {
         match (&self.written, &self.index_failed) {
             (None, _) => Some(ErrorKind::PeerLost),
@@ -173,30 +199,61 @@ impl Part {
     }
 
     fn message(&self) -> Vec<u8> {
-        let mut message = Vec::new();
         match &self.written {
-            Some(Ok(w)) => {
-                message.put_u8(0);
-                message.put_u64(w.extent.offset);
-                message.put_u64(w.extent.length);
-                message.put(&w.fragment.to_fragment());
-            }
-            Some(Err(e)) => message.put_u8(e.kind().code()),
-            None => message.put_u8(ErrorKind::PeerLost.code()),
+            Some(Ok(w)) => whole_message(w.extent, &w.fragment),
+            Some(Err(e)) => vec![e.kind().code()],
+            None => vec![ErrorKind::PeerLost.code()],
         }
-        message
+    }
+
+    /// Sends this rank's fragment before its process group is written, where that is worth it: it brings nobody along, and
+    /// has much to write. What is handed back goes to [`Part::commit`], which tells what became of the group.
+    ///
+    /// - `extent`: where it will lie; `unwritten`: bytes of it that are still to be written; `fragment`: makes its index.
+    pub fn ahead<'c>(
+        &self,
+        comm: &'c dyn Communicator,
+        how: Commit,
+        extent: Extent,
+        unwritten: u64,
+        fragment: impl FnOnce() -> Result<Index>,
+    ) -> Option<Ahead<'c>> {
+        if self.written.is_some() || unwritten < how.indexing.ahead {
+            return None;
+        }
+        let place = tree::node(comm.rank(), comm.size(), how.indexing.fan_in);
+        if place.parent.is_none() || !place.children.is_empty() {
+            return None;
+        }
+        let _indexing = span(Phase::Index, 0);
+        // What goes wrong here goes wrong again when the group is written, and is told then.
+        let fragment = fragment().ok()?;
+        let mut said = Said::nothing(false);
+        said.gathered.add(comm.rank(), whole_message(extent, &fragment));
+        said.follows.push(comm.rank());
+        let nobody = |_: &mut Said, _, _: &[u8]| ();
+        let sent = tree_gather::gather_at(comm, &[], place.parent, how.call(TAG, 0), &mut said, nobody, |s| s.encode());
+        Some(Ahead { sent })
     }
 
     /// Collective: commits among all that opened the output. To be handed to [`finish`].
     ///
+    /// - `ahead`: what [`Part::ahead`] has sent.
+    ///
     /// # Errors
     /// That of a collective call: a lost rank.
-    pub fn commit(&mut self, comm: &dyn Communicator, files: &mut dyn Files, how: Commit) -> Result<Result<u64>> {
+    pub fn commit(
+        &mut self,
+        comm: &dyn Communicator,
+        files: &mut dyn Files,
+        how: Commit,
+        ahead: Option<Ahead<'_>>,
+    ) -> Result<Result<u64>> {
         if self.written.is_none() {
             // To say so now could end in an index without this rank, where all others were heard before they noticed.
             return Err(Error::new(ErrorKind::PeerLost, "the rank that was to write this process group was lost"));
         }
-        self.commit_among(comm, None, files, how)
+        self.commit_among(comm, None, files, how, ahead)
     }
 
     /// - `left`: by rank of `comm`, those that are left where ranks were lost.
@@ -206,20 +263,30 @@ impl Part {
         left: Option<&[Left]>,
         files: &mut dyn Files,
         how: Commit,
+        mut ahead: Option<Ahead<'_>>,
     ) -> Result<Result<u64>> {
         let _indexing = span(Phase::Index, 0);
         let done = left.is_some_and(|left| left.iter().any(|l| l.indexed));
         let mut apart = false;
         let (verdict, told) = loop {
             let mut again = false;
-            // On its way until the parent takes it, which then comes to the exchange too: one wait is enough.
-            let mut sent = None;
+            // On their way until the parent takes them, which then comes to the exchange too: one wait is enough.
+            let mut sent = (None, None);
             if !done {
-                let gathered;
-                (gathered, sent) = self.gather(comm, how, apart)?;
-                if comm.rank() == 0 {
-                    again = self.index(files, gathered, left, how, apart);
-                }
+                let said;
+                (said, sent.0) = self.gather(comm, how, apart, ahead.take())?;
+                let (follow, gathered) = said.split();
+                let made = if comm.rank() == 0 {
+                    self.index(files, gathered, left, how, (apart, follow.is_some()))
+                } else {
+                    Made::Ended
+                };
+                let outcomes = self.outcomes(comm, how, follow);
+                let failed = outcomes.map(|(failed, request)| {
+                    sent.1 = request;
+                    failed
+                });
+                again = self.settle(files, made, failed, how)?;
             }
             let (whole, bytes) = self.indexed.unwrap_or_default();
             let (verdict, told) = exchange(comm, self.rank, self.failed(), &[whole, bytes, u64::from(again)])?;
@@ -244,56 +311,113 @@ impl Part {
         Ok(outcome.map(|()| told[1]).map_err(|e| e.at_step(step).safe(safe)))
     }
 
-    /// Fragments of all ranks, on rank 0; of those it brings along on the others, and what is under way to the parent.
+    /// What all ranks say, on rank 0; those it brings along on the others, and what is under way to the parent.
     fn gather<'c>(
         &self,
         comm: &'c dyn Communicator,
         how: Commit,
         apart: bool,
-    ) -> Result<(Gathered, Option<Box<dyn Request + 'c>>)> {
-        let (rank, own) = (comm.rank(), self.message());
-        let mut gathered = if apart { Gathered::Apart(Vec::new()) } else { Gathered::Joined(Box::default()) };
-        gathered.add(rank, own);
-        let call = Call { tag: TAG, run: how.run, time_index: how.time_index, attempt: u32::from(apart) };
-        let fan_in = how.indexing.fan_in;
-        let join = |gathered: &mut Gathered, _, bytes: &[u8]| gathered.join(bytes);
-        let sent = tree_gather::gather(comm, fan_in, call, &mut gathered, join, |gathered| gathered.encode())?;
-        Ok((gathered, sent))
+        ahead: Option<Ahead<'c>>,
+    ) -> Result<(Said, Option<Box<dyn Request + 'c>>)> {
+        let mut said = Said::nothing(apart);
+        if let Some(ahead) = ahead {
+            said.follows.push(comm.rank());
+            return ahead.sent.map(|sent| (said, sent));
+        }
+        said.gathered.add(comm.rank(), self.message());
+        let call = how.call(TAG, u32::from(apart));
+        let sent = tree_gather::gather(comm, how.indexing.fan_in, call, &mut said, Said::join, |said| said.encode())?;
+        Ok((said, sent))
     }
 
-    /// On the rank that keeps the index: adds what was gathered. Returns whether fragments are wanted each by itself, which
-    /// is no failure the first time.
+    /// Waits for what became of the process groups whose fragments came ahead of them, and passes it on. Returns those
+    /// that were not written, and what is under way to the parent.
+    fn outcomes<'c>(
+        &self,
+        comm: &'c dyn Communicator,
+        how: Commit,
+        follow: Option<Follow>,
+    ) -> Result<(Vec<(u32, u8)>, Option<Box<dyn Request + 'c>>)> {
+        let mut failed = Vec::new();
+        let Some(Follow { ranks, awaited }) = follow else { return Ok((failed, None)) };
+        if let (true, Some(kind)) = (ranks.contains(&comm.rank()), self.unwritten()) {
+            failed.push((comm.rank(), kind.code()));
+        }
+        let parent = tree::node(comm.rank(), comm.size(), how.indexing.fan_in).parent;
+        let call = how.call(OUTCOMES, 0);
+        let sent =
+            tree_gather::gather_at(comm, &awaited, parent, call, &mut failed, join_failed, |f| encode_failed(f))?;
+        Ok((failed, sent))
+    }
+
+    /// On the rank that keeps the index: adds what was gathered.
+    ///
+    /// - `apart`: fragments came each by itself, so that some may not fit; `follows`: some ranks are still to write.
     fn index(
         &mut self,
         files: &mut dyn Files,
         gathered: Gathered,
         left: Option<&[Left]>,
         how: Commit,
-        apart: bool,
-    ) -> bool {
-        match self.add_step(files, gathered, left, how) {
-            Ok(Some(indexed)) => self.indexed = Some(indexed),
+        (apart, follows): (bool, bool),
+    ) -> Made {
+        match self.add_step(files, gathered, left, how, follows) {
+            Ok(Some(made)) => made,
             Ok(None) => {
                 self.index_failed = apart.then(|| Error::new(ErrorKind::Corrupt, "what ranks wrote arrived damaged"));
-                return !apart;
+                if apart { Made::Ended } else { Made::Again }
             }
-            Err(e) => {
-                files.keeper().forget_index();
-                self.index_failed = Some(e);
-            }
+            Err(e) => self.cannot_index(files, e),
         }
-        false
     }
 
-    /// Adds the fragments as one step. Returns how many ranks were whole and the bytes they wrote; `None`, and nothing done,
-    /// where fragments that were joined do not fit.
+    fn cannot_index(&mut self, files: &mut dyn Files, e: Error) -> Made {
+        files.keeper().forget_index();
+        self.index_failed = Some(e);
+        Made::Ended
+    }
+
+    /// Seals what was staged, now that it is known what became of all process groups, or drops it. Returns whether fragments
+    /// are wanted each by itself, which is no failure the first time.
+    ///
+    /// - `failed`: ranks that did not write, or why they cannot be known.
+    fn settle(
+        &mut self,
+        files: &mut dyn Files,
+        made: Made,
+        failed: Result<Vec<(u32, u8)>>,
+        how: Commit,
+    ) -> Result<bool> {
+        let (staged, added) = match made {
+            Made::Ended => return failed.map(|_| false),
+            Made::Again => return failed.map(|_| true),
+            Made::Staged(staged, added) => (staged, added),
+        };
+        if failed.as_ref().is_ok_and(Vec::is_empty) {
+            match end_step(files, Some(staged), &added, how) {
+                Ok(()) => self.indexed = Some((added.whole, added.bytes)),
+                Err(e) => drop(self.cannot_index(files, e)),
+            }
+            return Ok(false);
+        }
+        let dropped = files.keeper().index().and_then(|IndexFile { live, object }| live.drop_staged(object, staged));
+        if let Err(e) = dropped {
+            tracing::warn!("an index that was begun stays behind the end of the file: {e}");
+            files.keeper().forget_index();
+        }
+        failed.map(|_| true)
+    }
+
+    /// Adds the fragments as one step, or stages it where some ranks are still to write. `None`, and nothing done, where
+    /// fragments that were joined do not fit.
     fn add_step(
         &mut self,
         files: &mut dyn Files,
         gathered: Gathered,
         left: Option<&[Left]>,
         how: Commit,
-    ) -> Result<Option<(u64, u64)>> {
+        follows: bool,
+    ) -> Result<Option<Made>> {
         let IndexFile { live, object } = files.keeper().index()?;
         let mut merged = match gathered {
             Gathered::Joined(merged) if live.check(&merged.step).is_ok() => *merged,
@@ -329,14 +453,49 @@ impl Part {
             partial.put_u32(0);
         }
         let data_end = if how.shared { merged.end.max(live.end()) } else { live.end() };
-        live.commit(object, merged.step, data_end, merged.bytes, how.run, how.indexing.each)?;
-        if !missing.is_empty() || (how.slots && object.length()? > live.end()) {
-            // What a failed rank left behind the index would hide it.
-            object.truncate(live.end())?;
+        let added = Added { whole: merged.whole, bytes: merged.bytes, partial: !missing.is_empty() };
+        if follows {
+            let staged = live.stage(object, merged.step, data_end, merged.bytes, how.run, how.indexing.each)?;
+            return Ok(Some(Made::Staged(staged, added)));
         }
-        files.keeper().sync_index()?;
-        Ok(Some((merged.whole, merged.bytes)))
+        live.commit(object, merged.step, data_end, merged.bytes, how.run, how.indexing.each)?;
+        end_step(files, None, &added, how)?;
+        self.indexed = Some((added.whole, added.bytes));
+        Ok(Some(Made::Ended))
     }
+}
+
+/// What rank 0 has made of what was gathered.
+enum Made {
+    /// The step is in the index, or why it is not is known.
+    Ended,
+    /// Nothing: fragments are wanted each by itself.
+    Again,
+    /// The index of the step, which is not valid yet.
+    Staged(Staged, Added),
+}
+
+/// A step that is added.
+struct Added {
+    /// Ranks that wrote.
+    whole: u64,
+    /// Bytes of these.
+    bytes: u64,
+    /// There are others.
+    partial: bool,
+}
+
+/// Makes a step valid that was staged, if it was, and lasting.
+fn end_step(files: &mut dyn Files, staged: Option<Staged>, added: &Added, how: Commit) -> Result<()> {
+    let IndexFile { live, object } = files.keeper().index()?;
+    if let Some(staged) = staged {
+        live.seal(object, staged)?;
+    }
+    if added.partial || (how.slots && object.length()? > live.end()) {
+        // What a failed rank left behind the index would hide it.
+        object.truncate(live.end())?;
+    }
+    files.keeper().sync_index()
 }
 
 /// Collective: ends an output whose first attempt to commit is `first`. Where ranks were lost, those left commit the
@@ -398,7 +557,7 @@ fn among_survivors(
             Err(e) => part.fail(e),
         }
     }
-    part.commit_among(comm, Some(&left), files, how)
+    part.commit_among(comm, Some(&left), files, how, None)
 }
 
 fn is_lost(left: &[Left], rank: u32) -> bool {
@@ -479,6 +638,15 @@ impl Merged {
     }
 }
 
+/// What a rank says that wrote, or will.
+fn whole_message(extent: Extent, fragment: &Index) -> Vec<u8> {
+    let mut message = vec![0];
+    message.put_u64(extent.offset);
+    message.put_u64(extent.length);
+    message.put(&fragment.to_fragment());
+    message
+}
+
 /// What a rank says first: where its process group lies, or the number of its error's kind.
 fn read_outcome(c: &mut Cursor<'_>) -> Result<std::result::Result<Extent, u8>> {
     Ok(match c.u8("outcome")? {
@@ -488,6 +656,88 @@ fn read_outcome(c: &mut Cursor<'_>) -> Result<std::result::Result<Extent, u8>> {
 }
 
 /// What a rank and those it brings along say, on the way up.
+#[derive(Debug)]
+struct Said {
+    /// Their parts.
+    gathered: Gathered,
+    /// Those of them that are still to write: what becomes of theirs follows.
+    follows: Vec<u32>,
+    /// The children that bring such.
+    awaited: Vec<Range<u32>>,
+}
+
+/// Ranks whose outcomes follow, and the children that bring them.
+struct Follow {
+    ranks: Vec<u32>,
+    awaited: Vec<Range<u32>>,
+}
+
+impl Said {
+    fn nothing(apart: bool) -> Said {
+        let gathered = if apart { Gathered::Apart(Vec::new()) } else { Gathered::Joined(Box::default()) };
+        Said { gathered, follows: Vec::new(), awaited: Vec::new() }
+    }
+
+    fn split(self) -> (Option<Follow>, Gathered) {
+        let Said { gathered, follows: ranks, awaited } = self;
+        ((!ranks.is_empty()).then_some(Follow { ranks, awaited }), gathered)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.put_u32(self.follows.len() as u32);
+        self.follows.iter().for_each(|rank| out.put_u32(*rank));
+        out.put(&self.gathered.encode());
+        out
+    }
+
+    /// Adds what a child says.
+    fn join(&mut self, child: Range<u32>, bytes: &[u8]) {
+        let mut c = Cursor::new(bytes, ByteOrder::NATIVE, 0);
+        let before = self.follows.len();
+        let mut read = || {
+            for _ in 0..c.u32("ranks that follow")? {
+                self.follows.push(c.u32("ranks that follow")?);
+            }
+            Ok::<usize, Error>(c.position())
+        };
+        match read() {
+            Ok(at) => self.gathered.join(&bytes[at..]),
+            Err(_) => {
+                self.follows.truncate(before);
+                self.gathered = Gathered::Clash;
+            }
+        }
+        if self.follows.len() > before {
+            self.awaited.push(child);
+        }
+    }
+}
+
+/// Ranks that did not write, and the numbers of their errors' kinds, one behind the other.
+fn encode_failed(failed: &[(u32, u8)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (rank, kind) in failed {
+        out.put_u32(*rank);
+        out.put_u8(*kind);
+    }
+    out
+}
+
+/// Adds what became of the ranks that a child brings along.
+fn join_failed(failed: &mut Vec<(u32, u8)>, child: Range<u32>, bytes: &[u8]) {
+    let mut c = Cursor::new(bytes, ByteOrder::NATIVE, 0);
+    while c.left() > 0 {
+        let one = c.u32("outcome").and_then(|rank| Ok((rank, c.u8("outcome")?)));
+        let Ok(one) = one else {
+            failed.push((child.start, ErrorKind::Corrupt.code()));
+            break;
+        };
+        failed.push(one);
+    }
+}
+
+/// The parts of a rank and of those it brings along.
 #[derive(Debug)]
 enum Gathered {
     /// As one index.

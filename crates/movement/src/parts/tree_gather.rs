@@ -4,6 +4,7 @@
 //! |---|---|
 //! | what moves | each rank sends one message, to its parent, when it has heard its children; a leaf at once, whatever the others do |
 //! | calls | no collective one |
+//! | in two parts | what is known before a rank's work is done may go first, and what became of the work later, from those ranks alone that said so: [`gather_at`] |
 //! | on failure | a rank that hears nothing from a child returns `PeerLost` or `Timeout`; those above it then hear nothing from it. What those left do next is theirs: everyone still has what it gave |
 
 use crate::plan::tree;
@@ -51,21 +52,35 @@ pub fn gather<'c, S>(
     fan_in: u32,
     call: Call,
     state: &mut S,
-    mut join: impl FnMut(&mut S, Range<u32>, &[u8]),
+    join: impl FnMut(&mut S, Range<u32>, &[u8]),
     say: impl FnOnce(&mut S) -> Vec<u8>,
 ) -> Result<Option<Box<dyn Request + 'c>>> {
     let place = tree::node(comm.rank(), comm.size(), fan_in);
+    gather_at(comm, &place.children, place.parent, call, state, join, say)
+}
+
+/// As [`gather`], where not all have something to say: this rank hears these of its children, and sends to `parent` where
+/// that is one. Whoever sends and whoever hears it know that from a gathering before.
+pub fn gather_at<'c, S>(
+    comm: &'c dyn Communicator,
+    children: &[Range<u32>],
+    parent: Option<u32>,
+    call: Call,
+    state: &mut S,
+    mut join: impl FnMut(&mut S, Range<u32>, &[u8]),
+    say: impl FnOnce(&mut S) -> Vec<u8>,
+) -> Result<Option<Box<dyn Request + 'c>>> {
     let head = call.head();
-    for child in place.children {
+    for child in children {
         let bytes = loop {
             let message = comm.receive(Some(child.start), call.tag)?;
             if message.bytes.starts_with(&head) {
                 break message.bytes;
             }
         };
-        join(state, child, &bytes[HEAD..]);
+        join(state, child.clone(), &bytes[HEAD..]);
     }
-    let Some(parent) = place.parent else { return Ok(None) };
+    let Some(parent) = parent else { return Ok(None) };
     let mut message = head.to_vec();
     message.extend_from_slice(&say(state));
     comm.start_send(parent, call.tag, message).map(Some)
