@@ -132,6 +132,27 @@ for layout in container container3 direct; do
 done
 try "the checkpoint is whole" "$thalweg" layout check /mnt/thalweg/container/checkpoint
 
+# Four processes append lines to one file at once, each line with an open of its own.
+lines() { local k; for k in 1 2 3 4; do for ((i = 0; i < 25; i++)); do echo "process $k line $i"; done; done; }
+appended() { # appended FILE: every line once, and those of a process in order
+    local k
+    "$thalweg" run -- cat "$1" >"$work/appended" && diff <(sort "$work/appended") <(lines | sort)
+    for k in 1 2 3 4; do diff <(grep "^process $k " "$work/appended") <(lines | grep "^process $k "); done
+}
+for layout in container container3 direct; do
+    pids=()
+    for k in 1 2 3 4; do
+        # shellcheck disable=SC2016  # the inner shell expands it
+        "$thalweg" run -- sh -c 'i=0; while [ $i -lt 25 ]; do echo "process $2 line $i" >>"$1"; i=$((i + 1)); done' _ "/mnt/thalweg/$layout/lines" $k >>"$work/log" 2>&1 &
+        pids+=($!)
+    done
+    status=0
+    for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+    try "four processes append to one file ($layout)" [ $status == 0 ]
+    try "every line is there ($layout)" appended "/mnt/thalweg/$layout/lines"
+done
+try "the file of lines is whole" "$thalweg" layout check /mnt/thalweg/container/lines
+
 refuses() { local status=0; "$thalweg" run -- "$work/static" /mnt/thalweg/direct >"$work/told" 2>&1 || status=$?; [[ $status == 3 ]] && grep -q "linked statically" "$work/told"; }
 if [[ -x $work/static ]]; then try "a static program is refused, and why is said" refuses; fi
 ends() { local status=0; "$thalweg" run -- bash -c 'exit 41' || status=$?; [[ $status == 41 ]]; }

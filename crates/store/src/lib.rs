@@ -237,6 +237,16 @@ pub trait WriteObject: Send + Sync {
     /// nothing written, for any `offset` but the present end where the store lacks [`Capability::write_at`]. After any
     /// other failure such a store's object is lost, and `close` says so.
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()>;
+    /// Writes all pieces behind the end; returns the new end. Two calls on one object may meet: whoever has several threads
+    /// append keeps them apart, but on a layout whose page says otherwise.
+    ///
+    /// # Errors
+    /// As [`WriteObject::write_at`].
+    fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
+        let end = self.length()?;
+        self.write_at(end, pieces)?;
+        Ok(end + pieces::total(pieces))
+    }
     /// Finds space for a run of bytes about to be written, which makes large writes faster and a full store known
     /// before they begin. The length and what is read stay as they are. Where the store cannot, nothing happens.
     ///

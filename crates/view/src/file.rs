@@ -128,9 +128,7 @@ impl OpenFile {
             Name::Is(name) => turn(name),
             Name::Gone(about) => turn(&about.identity),
         };
-        let end = object.length()?;
-        object.write_at(end, pieces)?;
-        Ok(end + pieces.iter().map(|piece| piece.len() as u64).sum::<u64>())
+        object.append(pieces)
     }
 
     /// Bytes now.

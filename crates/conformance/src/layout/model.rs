@@ -484,7 +484,11 @@ impl World {
                 if end != self.inodes[inode].bytes.len() as u64 {
                     return Err(format!("the length is {end} and not {}", self.inodes[inode].bytes.len()));
                 }
-                self.handles[h].object.write_at(end, &[IoSlice::new(&bytes)]).map_err(|e| format!("write: {e}"))?;
+                let behind =
+                    self.handles[h].object.append(&[IoSlice::new(&bytes)]).map_err(|e| format!("append: {e}"))?;
+                if behind != end + bytes.len() as u64 {
+                    return Err(format!("the end behind {} bytes appended at {end} is {behind}", bytes.len()));
+                }
                 self.write(inode, end, &bytes);
             }
             What::Cut { handle, to } => {

@@ -17,7 +17,7 @@ use thalweg_layout::{Attributes, Change, Kind, OpenWrite, SetXattr, Space, Stat}
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// What both sides must speak.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the longest head.
 pub const LONGEST_HEAD: usize = 64 << 10;
 /// Bytes of the longest body.
@@ -136,6 +136,8 @@ pub enum Request {
     Close(u64),
     /// Ends a handle, as if its process had died.
     Drop(u64),
+    /// Of a handle: the bytes are the body; the answer is the new end.
+    Append(u64),
 }
 
 /// What is answered.

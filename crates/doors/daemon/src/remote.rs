@@ -279,6 +279,30 @@ impl WriteObject for Open {
         send(at, &now)
     }
 
+    /// Pieces of up to [`LONGEST_PIECE`] bytes lie together.
+    fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
+        let (session, handle) = self.at()?;
+        let mut end = None;
+        let mut now: Vec<IoSlice<'_>> = Vec::new();
+        let mut gathered = 0;
+        let send = |now: &[IoSlice<'_>]| {
+            let (reply, ()) = self.link.call_in(&session, &Request::Append(handle), now, nothing)?;
+            reply.number()
+        };
+        for piece in pieces.iter().flat_map(|piece| piece.chunks(LONGEST_PIECE)) {
+            if gathered + piece.len() > LONGEST_PIECE {
+                end = Some(send(&now)?);
+                (gathered, now) = (0, Vec::new());
+            }
+            now.push(IoSlice::new(piece));
+            gathered += piece.len();
+        }
+        match end {
+            Some(end) if now.is_empty() => Ok(end),
+            _ => send(&now),
+        }
+    }
+
     fn reserve(&self, offset: u64, length: u64) -> Result<()> {
         self.done(|handle| Request::Reserve(handle, offset, length))
     }

@@ -147,6 +147,9 @@ impl Session {
             Request::Write(handle, offset) => {
                 done(self.handle(handle)?.writing(|object| object.write_at(offset, &[IoSlice::new(body)]))?)
             }
+            Request::Append(handle) => {
+                Reply::Number(self.handle(handle)?.writing(|object| object.append(&[IoSlice::new(body)]))?)
+            }
             Request::Length(handle) => Reply::Number(self.handle(handle)?.length()?),
             Request::Cut(handle, length) => done(self.handle(handle)?.writing(|object| object.truncate(length))?),
             Request::Reserve(handle, offset, length) => {

@@ -6,6 +6,9 @@
 //! same number: then the writer's number decides, and `check` tells of it.
 //!
 //! The order of records is that of (clock, cuts before writes, writer, session, segment, place in its data log).
+//!
+//! An append goes where the file ends at its place in this order. It takes a clock of its own, above all that its process knows,
+//! unless it follows an append of the same handle and nothing is newer: so what was seen before it lies before it.
 
 /// What a session wrote, as far as the length of the file needs it. Clocks count from 1; 0 is "never".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,9 +25,15 @@ pub struct Summary {
     pub cut_length: u64,
     /// Bytes written, all of them.
     pub bytes: u64,
+    /// Where the file ended, as its process saw it, when the session's first append came; `None` where none
+    /// did, [`Summary::UNSEEN`] behind a cut, and where nobody remembers. `end` counts from it.
+    pub base: Option<u64>,
 }
 
 impl Summary {
+    /// No length of a file.
+    pub const UNSEEN: u64 = u64::MAX;
+
     /// Adds a write that ends at byte `end`.
     pub fn write(&mut self, clock: u64, end: u64, bytes: u64) {
         if self.first == 0 {
@@ -35,10 +44,18 @@ impl Summary {
         self.bytes += bytes;
     }
 
+    /// Adds an append to a file that its process saw end at byte `from`.
+    pub fn append(&mut self, clock: u64, from: u64, bytes: u64) {
+        self.base = self.base.or(Some(from));
+        self.write(clock, from.saturating_add(bytes), bytes);
+    }
+
     /// Adds a cut. Writes of the same clock come after it, wherever they are in the log.
     pub fn cut(&mut self, clock: u64, length: u64) {
         if self.first < clock {
             (self.first, self.last, self.end) = (0, 0, 0);
+            // What was appended before the cut still tells where it was placed.
+            self.base = self.base.map(|_| Summary::UNSEEN);
         }
         (self.cut_clock, self.cut_length) = (clock, length);
     }
@@ -49,18 +66,33 @@ impl Summary {
     }
 }
 
-/// How long a file is; `None` where a session wrote both before and behind another's cut, so that only the index knows.
+/// How long a file is; `None` where a session wrote both before and behind another's cut, or appended without having seen
+/// all that comes before, so that only the index knows.
 ///
 /// - `sessions`: writer, session, what it wrote.
 pub fn length(sessions: impl Iterator<Item = (u32, u64, Summary)> + Clone) -> Option<u64> {
     let cuts = sessions.clone().filter(|(_, _, s)| s.cut_clock > 0);
     let last = cuts.max_by_key(|(writer, session, s)| (s.cut_clock, *writer, *session));
     let (cut, mut length) = last.map_or((0, 0), |(_, _, s)| (s.cut_clock, s.cut_length));
-    for (_, _, s) in sessions {
-        if s.first >= cut {
-            length = length.max(s.end);
-        } else if s.last >= cut {
+    let behind = sessions.filter(|(_, _, s)| s.last > 0 && s.last >= cut);
+    if behind.clone().any(|(_, _, s)| s.first < cut) {
+        return None;
+    }
+    if behind.clone().all(|(_, _, s)| s.base.is_none()) {
+        return Some(behind.fold(length, |length, (_, _, s)| length.max(s.end)));
+    }
+    // An append counts from what its process saw: that has to be all that comes before, and nothing may come between.
+    let mut behind: Vec<_> = behind.collect();
+    behind.sort_unstable_by_key(|(writer, session, s)| (s.first, *writer, *session));
+    let (mut last, mut last_append) = (0, 0);
+    for (_, _, s) in behind {
+        if s.first <= if s.base.is_some() { last } else { last_append } || s.base.is_some_and(|base| base != length) {
             return None;
+        }
+        length = length.max(s.end);
+        last = last.max(s.last);
+        if s.base.is_some() {
+            last_append = s.last;
         }
     }
     Some(length)
@@ -83,5 +115,33 @@ mod tests {
         a.write(2, 100, 1);
         assert_eq!(length([(0, 1, a), (0, 2, b)].into_iter()), None, "only the index knows where each write ends");
         assert_eq!(length(std::iter::empty()), Some(0));
+    }
+
+    #[test]
+    fn appends_that_saw_all_before_them_tell_the_length_and_others_do_not() {
+        let appended = |clock, from, bytes| {
+            let mut s = Summary::default();
+            s.append(clock, from, bytes);
+            s
+        };
+        let (a, b, unseen) = (appended(1, 0, 10), appended(2, 10, 5), appended(2, 0, 7));
+        assert_eq!(length([(0, 1, a), (0, 2, b)].into_iter()), Some(15));
+        assert_eq!(length([(9, 1, a), (0, 2, b)].into_iter()), Some(15), "whatever the writers' numbers");
+        assert_eq!(length([(0, 1, a), (0, 2, unseen)].into_iter()), None, "it did not see the one before");
+        assert_eq!(length([(0, 1, a), (0, 2, b), (0, 3, unseen)].into_iter()), None, "two at one clock");
+        let mut long = appended(1, 0, 10);
+        long.append(3, 10, 10);
+        assert_eq!(length([(0, 1, long), (0, 2, b)].into_iter()), None, "one lies between two appends of the other");
+        let mut written = Summary::default();
+        written.write(2, 100, 1);
+        assert_eq!(length([(0, 1, long), (0, 2, written)].into_iter()), None);
+        written.last = 4;
+        written.first = 4;
+        assert_eq!(length([(0, 1, long), (0, 2, written)].into_iter()), Some(100));
+        let mut cut = Summary::default();
+        cut.cut(4, 3);
+        assert_eq!(length([(0, 1, long), (0, 2, cut)].into_iter()), Some(3));
+        assert_eq!(length([(0, 1, long), (0, 2, cut), (0, 3, appended(5, 3, 4))].into_iter()), Some(7));
+        assert_eq!(length([(0, 1, appended(1, Summary::UNSEEN, 4))].into_iter()), None);
     }
 }

@@ -4,6 +4,7 @@
 //! |----------|--------|
 //! | handles of one process | see each other's writes at once, in the order they were made where they give one writer's number; of different numbers (ranks as threads) the greater wins until one syncs |
 //! | other processes | are looked at when a handle is opened, and by `sync` |
+//! | appends | come after all that this process knows, whichever of its handles wrote it, and before all that it writes later |
 //! | the index | is loaded by the first read and kept up with this process' writes; a process that only writes holds none |
 //! | locks    | a handle's session, then this state; never a session from within the state |
 
@@ -32,6 +33,8 @@ pub struct File {
     state: Mutex<State>,
     /// Held by who loads the index, so that it is loaded once.
     loading: Mutex<()>,
+    /// Held by who appends: one after the other, each behind what the one before added.
+    appending: Mutex<()>,
     readers: Mutex<Readers>,
 }
 
@@ -57,6 +60,10 @@ struct State {
     used: u64,
     /// Clock of the last cut by a handle of this process: all later writes of this process come after it.
     floor: u64,
+    /// The session that wrote last, where that was an append; and the clock of the last append.
+    appender: (Option<u64>, u64),
+    /// Where the last append's data log and clock begin in the file.
+    tail: Option<(Source, u64, u64)>,
     /// Which handle of a writer's number wrote last.
     last: HashMap<u32, u64>,
     length: u64,
@@ -100,26 +107,64 @@ impl State {
         }
     }
 
+    /// A handle writes from here on.
+    fn begins(&mut self, session: &Arc<Session>, log: &mut Log) {
+        log.time = now();
+        self.local.entry(session.home.session).or_insert_with(|| Local {
+            session: session.clone(),
+            summary: clock::Summary::default(),
+            published: 0,
+            written: 0,
+        });
+    }
+
     fn note(&mut self, source: &Source, entry: Entry) {
         if let Some(recorded) = &mut self.recorded {
             recorded.push((source.clone(), entry));
         }
         if let Some(index) = &mut self.index {
-            index.add(source, &entry);
+            if !index.add(source, &entry) {
+                // Calls met: what came first by the clock moves what was appended. The logs tell.
+                (self.index, self.by_index) = (None, true);
+                return;
+            }
             self.length = index.length;
+            if let Entry::Run(run) = entry
+                && run.appended
+            {
+                self.tail = index.base(source, run.clock).map(|base| (source.clone(), run.clock, base));
+            }
             return;
         }
         match entry {
             Entry::Cut { clock, length, .. } => (self.cut, self.length) = (clock, length),
-            Entry::Run(run) if run.clock >= self.cut => self.length = self.length.max(run.bounds().1),
-            Entry::Run(_) => {}
+            Entry::Run(run) if run.appended => {
+                let known = self.tail.as_ref().filter(|(of, clock, _)| (of, *clock) == (source, run.clock));
+                let base = known.map_or(self.length, |(_, _, base)| *base);
+                self.tail = Some((source.clone(), run.clock, base));
+                self.length = self.length.max(base.saturating_add(run.bounds().1));
+            }
+            Entry::Run(run) => {
+                let end = run.bounds().1;
+                self.by_index |= self.tail.as_ref().is_some_and(|(_, clock, base)| run.clock <= *clock && end > *base);
+                if run.clock >= self.cut {
+                    self.length = self.length.max(end);
+                }
+            }
         }
     }
 }
 
 impl File {
     pub fn new(place: Arc<Place>, options: Arc<Options>) -> File {
-        File { place, options, state: Mutex::default(), loading: Mutex::default(), readers: Mutex::default() }
+        File {
+            place,
+            options,
+            state: Mutex::default(),
+            loading: Mutex::default(),
+            appending: Mutex::default(),
+            readers: Mutex::default(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -222,8 +267,15 @@ impl File {
                     return Err(e);
                 }
             };
-            recorded.iter().for_each(|(source, entry)| index.add(source, entry));
+            if !recorded.iter().all(|(source, entry)| index.add(source, entry)) {
+                // Calls met, and the views of handles were taken between them.
+                continue;
+            }
             state.length = index.length;
+            state.tail = state.tail.take().and_then(|(source, clock, _)| {
+                let base = index.base(&source, clock)?;
+                Some((source, clock, base))
+            });
             state.unclean = unclean;
             state.index = Some(index);
             return Ok(());
@@ -374,18 +426,60 @@ impl File {
         let id = session.home.session;
         let mut state = self.state();
         let before = state.last.insert(session.home.writer, id);
-        if before.is_some_and(|before| before != id) {
+        // An append stays behind all that came before it.
+        if before.is_some_and(|before| before != id) || log.clock <= state.appender.1 {
             state.used = state.used.max(log.clock) + 1;
             log.clock = state.used;
         }
         log.clock = log.clock.max(state.floor);
-        log.time = now();
-        state.local.entry(id).or_insert_with(|| Local {
-            session: session.clone(),
-            summary: clock::Summary::default(),
-            published: 0,
-            written: 0,
-        });
+        state.appender.0 = None;
+        state.begins(session, log);
+    }
+
+    /// Gives a handle its turn to append: behind all that this process knows. Returns where the file ends; `None` where only the
+    /// index knows.
+    fn turn_to_append(&self, session: &Arc<Session>, log: &mut Log) -> Option<u64> {
+        let id = session.home.session;
+        let mut state = self.state();
+        if state.index.is_none() && state.by_index {
+            return None;
+        }
+        // What was found in the log of a writer that has not published is seen, too.
+        let newer = state.appender.0 != Some(id)
+            || state.used > log.clock
+            || state.published(id) >= log.clock
+            || state.index.as_ref().is_some_and(|index| index.has_after(&session.source(log), log.clock));
+        if newer {
+            let known = state.index.as_ref().map_or(0, Merged::clock_of_last);
+            state.used = state.used.max(log.clock).max(state.published(0)).max(known) + 1;
+            log.clock = state.used;
+        }
+        state.appender = (Some(id), log.clock);
+        state.last.insert(session.home.writer, id);
+        state.begins(session, log);
+        Some(state.length)
+    }
+
+    /// Adds bytes behind the end; returns the new end, as this process sees it.
+    fn append(&self, session: &Arc<Session>, pieces: &[IoSlice<'_>]) -> Result<u64> {
+        let total = pieces::total(pieces);
+        let _turn = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
+        if total == 0 {
+            return self.length();
+        }
+        loop {
+            let end = self.length()?.checked_add(total);
+            if end.is_none_or(|end| end > MOST) {
+                return Err(Error::new(ErrorKind::OutOfBounds, "cannot append: file offsets end at 2^63 - 1"));
+            }
+            let mut log = session.lock();
+            let Some(seen) = self.turn_to_append(session, &mut log) else { continue };
+            session.start(&mut log)?;
+            let mut told = Vec::new();
+            let outcome = session.append(&mut log, seen, pieces, |source, entry| told.push((source.clone(), entry)));
+            self.tell(session, &log, &told);
+            return outcome.map(|()| seen + total);
+        }
     }
 
     fn tell(&self, session: &Session, log: &Log, told: &[(Source, Entry)]) {
@@ -447,6 +541,7 @@ impl File {
             state.used = state.used.max(state.published(0)).max(log.clock) + 1;
             log.clock = state.used;
             state.floor = state.used;
+            state.appender.0 = None;
         }
         let told = session.bare(&mut log, Kind::Cut, length, 0)?;
         self.tell(session, &log, &[told]);
@@ -711,6 +806,10 @@ impl Writer {
 impl WriteObject for Writer {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         self.named(self.file.write(&self.session, offset, pieces))
+    }
+
+    fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
+        self.named(self.file.append(&self.session, pieces))
     }
 
     fn length(&self) -> Result<u64> {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! o-SESSION-WRITER-STORE-FOLDER-CRC                                            a session that began
-//! p-SESSION-WRITER-STORE-FOLDER-VERSION-SEGMENTS-DATA-INDEX-FIRST-LAST-END-CUTCLOCK-CUTLENGTH-BYTES-TIME-CRC   published so far
+//! p-SESSION-WRITER-STORE-FOLDER-VERSION-SEGMENTS-DATA-INDEX-FIRST-LAST-END-CUTCLOCK-CUTLENGTH-BYTES-TIME[-BASE]-CRC   published so far
 //! c-... the same fields                                                         closed
 //! ```
 //!
@@ -89,7 +89,7 @@ pub fn published_name(home: Home, p: &Published) -> String {
         s.bytes,
         p.time,
     ];
-    for field in fields {
+    for field in fields.into_iter().chain(s.base) {
         let _ = write!(name, "-{field:x}");
     }
     with_crc(name)
@@ -145,7 +145,7 @@ fn said(kind: u8, name: &str) -> Option<Said> {
     if kind == b'o' {
         return fields.next().is_none().then_some(Said::Open(home));
     }
-    let published = Published {
+    let mut published = Published {
         version: next()?,
         closed: kind == b'c',
         segments: u32::try_from(next()?).ok()?,
@@ -158,9 +158,14 @@ fn said(kind: u8, name: &str) -> Option<Said> {
             cut_clock: next()?,
             cut_length: next()?,
             bytes: next()?,
+            base: None,
         },
         time: next()?,
     };
+    // Of a session that appended.
+    if let Some(base) = fields.next() {
+        published.summary.base = Some(base?);
+    }
     fields.next().is_none().then_some(Said::Published(home, published))
 }
 
@@ -191,7 +196,8 @@ mod tests {
 
     fn sample() -> (Home, Published) {
         let home = Home { session: 7, writer: u32::MAX, store: 2, folder: 15 };
-        let summary = Summary { first: 3, last: 4, end: u64::MAX >> 1, cut_clock: 2, cut_length: 9, bytes: 1 << 40 };
+        let summary =
+            Summary { first: 3, last: 4, end: u64::MAX >> 1, cut_clock: 2, cut_length: 9, bytes: 1 << 40, base: None };
         let p =
             Published { version: u64::MAX, closed: true, segments: 1, data: 5, index: 6, summary, time: u64::MAX >> 1 };
         (home, p)
@@ -202,7 +208,9 @@ mod tests {
         let (home, p) = sample();
         assert_eq!(parse(&open_name(home)).unwrap(), Said::Open(home));
         assert_eq!(parse(&published_name(home, &p)).unwrap(), Said::Published(home, p));
-        assert!(published_name(home, &p).len() < 230, "{}", published_name(home, &p).len());
+        let appended = Published { summary: Summary { base: Some(u64::MAX), ..p.summary }, ..p };
+        assert_eq!(parse(&published_name(home, &appended)).unwrap(), Said::Published(home, appended));
+        assert!(published_name(home, &appended).len() < 230, "{}", published_name(home, &appended).len());
     }
 
     #[test]

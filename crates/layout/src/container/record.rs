@@ -19,10 +19,10 @@
 //! | byte | size | field |
 //! |------|------|-------|
 //! | 0 | 4 | `TWRC` |
-//! | 4 | 1 | kind: 1 write, 2 hole, 3 cut, 4 end of the log |
+//! | 4 | 1 | kind: 1 write, 2 hole, 3 cut, 4 end of the log, 5 append |
 //! | 5 | 3 | 0 |
 //! | 8 | 8 | clock |
-//! | 16 | 8 | offset in the logical file; of a cut the new length |
+//! | 16 | 8 | offset in the logical file; of a cut the new length; of an append how many bytes this segment appended before at this clock |
 //! | 24 | 8 | length: of the payload; of a hole, which has none, how many bytes |
 //! | 32 | 8 | where this header is in the log |
 //! | 40 | 4 | CRC-32C of the payload |
@@ -111,6 +111,8 @@ pub enum Kind {
     Cut,
     /// The log was closed.
     End,
+    /// Bytes behind the end of the file, wherever that is in the order of all records.
+    Append,
 }
 
 /// A record's header.
@@ -120,7 +122,8 @@ pub struct Record {
     pub kind: Kind,
     /// When, by the container's clock.
     pub clock: u64,
-    /// Where in the logical file; of a cut the new length.
+    /// Where in the logical file; of a cut the new length; of an append behind how many bytes that this segment appended before
+    /// at this clock.
     pub offset: u64,
     /// How many bytes; 0 for cuts.
     pub length: u64,
@@ -140,6 +143,7 @@ impl Record {
             Kind::Hole => 2,
             Kind::Cut => 3,
             Kind::End => 4,
+            Kind::Append => 5,
         };
         out[8..16].copy_from_slice(&self.clock.to_le_bytes());
         out[16..24].copy_from_slice(&self.offset.to_le_bytes());
@@ -168,7 +172,11 @@ impl Record {
             2 => Kind::Hole,
             3 => Kind::Cut,
             4 => Kind::End,
-            kind => return Err(corrupt(&format!("a record of kind {kind}, which is not known"))),
+            5 => Kind::Append,
+            kind => {
+                let what = format!("a record of kind {kind}, which this release does not know");
+                return Err(bad(ErrorKind::Unsupported, what).at_byte(at));
+            }
         };
         let record = Record {
             kind,
@@ -192,7 +200,7 @@ impl Record {
 
     /// Bytes behind the header.
     pub fn payload(&self) -> u64 {
-        if self.kind == Kind::Write { self.length } else { 0 }
+        if matches!(self.kind, Kind::Write | Kind::Append) { self.length } else { 0 }
     }
 }
 
@@ -203,17 +211,29 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_come_back(container: u128, session: u64, writer: u32, number: u32, kind in 0..4usize, clock: u64,
+        fn headers_come_back(container: u128, session: u64, writer: u32, number: u32, kind in 0..5usize, clock: u64,
                              offset in 0..1u64 << 62, length in 0..1u64 << 40, at in 0..1u64 << 50, crc: u32) {
             let segment = Segment { container, session, writer, number };
             for log in [Log::Data, Log::Index] {
                 prop_assert_eq!(Segment::decode(log, &segment.encode(log)).unwrap(), segment);
             }
             prop_assert!(Segment::decode(Log::Index, &segment.encode(Log::Data)).is_err());
-            let kind = [Kind::Write, Kind::Hole, Kind::Cut, Kind::End][kind];
+            let kind = [Kind::Write, Kind::Hole, Kind::Cut, Kind::End, Kind::Append][kind];
             let record = Record { kind, clock, offset, length, at, crc };
             prop_assert_eq!(Record::decode(&record.encode(), at).unwrap(), record);
             prop_assert!(Record::decode(&record.encode(), at + 1).is_err());
+        }
+
+        #[test]
+        fn a_record_of_a_later_release_is_refused_and_not_taken_for_damage(kind in 6..=255u8) {
+            let mut bytes = Record { kind: Kind::Write, clock: 1, offset: 2, length: 3, at: 64, crc: 5 }.encode();
+            bytes[4] = kind;
+            let crc = crc32c(&bytes[..44]);
+            bytes[44..].copy_from_slice(&crc.to_le_bytes());
+            let refused = Record::decode(&bytes, 64).unwrap_err();
+            prop_assert_eq!(refused.kind(), ErrorKind::Unsupported);
+            let words = format!("kind {kind}");
+            prop_assert!(refused.to_string().contains(&words));
         }
 
         #[test]

@@ -114,9 +114,10 @@ pub fn index_log(
     }
 }
 
-/// Whether an error says that bytes are not what they should be, rather than that they cannot be read.
+/// Whether an error says that bytes are not what they should be, rather than that they cannot be read, or that a later release
+/// wrote them.
 fn is_damage(e: &Error) -> bool {
-    matches!(e.kind(), ErrorKind::Torn | ErrorKind::Corrupt | ErrorKind::Unsupported)
+    matches!(e.kind(), ErrorKind::Torn | ErrorKind::Corrupt)
 }
 
 /// How a scan of a data log ended.
@@ -202,7 +203,7 @@ fn check_payload(window: &mut Window<'_>, record: &Record) -> Result<()> {
         crc.update(window.take(at, run)?);
         (at, left) = (at + run, left - run);
     }
-    match record.kind != Kind::Write || crc.finish() == record.crc {
+    match record.payload() == 0 || crc.finish() == record.crc {
         true => Ok(()),
         false => {
             Err(Error::new(ErrorKind::Corrupt, "the bytes of a record do not match their checksum").at_byte(record.at))
@@ -215,6 +216,10 @@ pub fn entry_of(record: &Record) -> Option<Entry> {
     match record.kind {
         Kind::Write if record.length > 0 => {
             Some(Entry::Run(Run::one(record.clock, record.offset, record.length, record.at + RECORD_HEADER)))
+        }
+        Kind::Append if record.length > 0 => {
+            let run = Run::one(record.clock, record.offset, record.length, record.at + RECORD_HEADER);
+            Some(Entry::Run(Run { appended: true, ..run }))
         }
         Kind::Hole if record.length > 0 => {
             Some(Entry::Run(Run { hole: true, ..Run::one(record.clock, record.offset, record.length, record.at) }))

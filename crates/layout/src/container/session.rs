@@ -76,6 +76,8 @@ pub struct Log {
     pub time: u64,
     /// Lengths of the data and index log of the last segment that was closed.
     before: (u64, u64),
+    /// A clock, and how many bytes were appended at it to this segment.
+    appended: (u64, u64),
 }
 
 /// A record at the end of the buffer that may still grow.
@@ -122,6 +124,7 @@ impl Session {
             others: Vec::new(),
             time: 0,
             before: (0, 0),
+            appended: (0, 0),
         };
         Session { home, place, about, buffer, longest: longest.max(1 << 20), log: Mutex::new(log) }
     }
@@ -175,12 +178,41 @@ impl Session {
         let (mut rest, mut at, mut left) = (Rest::new(pieces), offset, total);
         while left > 0 {
             let run = left.min(MOST_RECORD).min(self.longest - SEGMENT_HEADER - 2 * RECORD_HEADER);
-            let place = self.record(log, at, &rest.next(usize::MAX, run), run).map_err(|e| e.at_byte(at))?;
+            let written = self.record(log, Some(at), &rest.next(usize::MAX, run), run).map_err(|e| e.at_byte(at))?;
             log.summary.write(log.clock, at + run, run);
-            tell(&self.source(log), Entry::Run(Run::one(log.clock, at, run, place)));
+            tell(&self.source(log), Entry::Run(written));
             rest = rest.after(run);
             (at, left) = (at + run, left - run);
         }
+        self.hand_on(log)
+    }
+
+    /// Adds bytes behind the end of the logical file, wherever that is by the order of all records. Its clock must be one at
+    /// which this session has written nothing else.
+    ///
+    /// - `seen`: where the file ends as this process sees it.
+    pub fn append(
+        &self,
+        log: &mut Log,
+        seen: u64,
+        pieces: &[IoSlice<'_>],
+        mut tell: impl FnMut(&Source, Entry),
+    ) -> Result<()> {
+        let (mut rest, mut at, mut left) = (Rest::new(pieces), seen, pieces::total(pieces));
+        while left > 0 {
+            let run = left.min(MOST_RECORD).min(self.longest - SEGMENT_HEADER - 2 * RECORD_HEADER);
+            let written = self.record(log, None, &rest.next(usize::MAX, run), run).map_err(|e| e.at_byte(at))?;
+            log.appended = (log.clock, written.start + run);
+            log.summary.append(log.clock, at, run);
+            tell(&self.source(log), Entry::Run(written));
+            rest = rest.after(run);
+            (at, left) = (at + run, left - run);
+        }
+        self.hand_on(log)
+    }
+
+    /// Writes entries to the index log where they are many.
+    fn hand_on(&self, log: &mut Log) -> Result<()> {
         if log.recorder.count() >= MOST_ENTRIES {
             self.flush(log)?;
             self.write_blocks(log)?;
@@ -188,12 +220,21 @@ impl Session {
         Ok(())
     }
 
-    /// One record, or more of the last one. Returns where the payload is in the data log.
-    fn record(&self, log: &mut Log, offset: u64, pieces: &[IoSlice<'_>], total: u64) -> Result<u64> {
+    /// One record, or more of the last one. Returns what was written, as an entry of its own.
+    ///
+    /// - `at`: where in the logical file; `None` for bytes that are appended.
+    fn record(&self, log: &mut Log, at: Option<u64>, pieces: &[IoSlice<'_>], total: u64) -> Result<Run> {
         log.dirty = true;
+        let kind = if at.is_some() { Kind::Write } else { Kind::Append };
+        let offset = at.unwrap_or_else(|| log.behind());
+        let entry = |clock: u64, offset: u64, place: u64| Run {
+            appended: kind == Kind::Append,
+            ..Run::one(clock, offset, total, place)
+        };
         let room = self.buffer.saturating_sub(log.buffer.len()) as u64;
         if let Some(open) = &mut log.open {
-            let goes_on = open.record.offset + open.record.length == offset && open.record.clock == log.clock;
+            let goes_on = open.record.offset + open.record.length == offset
+                && (open.record.clock, open.record.kind) == (log.clock, kind);
             if goes_on && total <= room && log.end + log.buffer.len() as u64 + total + RECORD_HEADER <= self.longest {
                 let place = log.end + log.buffer.len() as u64;
                 for piece in pieces {
@@ -201,7 +242,7 @@ impl Session {
                     log.buffer.extend_from_slice(piece);
                 }
                 open.record.length += total;
-                return Ok(place);
+                return Ok(entry(log.clock, offset, place));
             }
         }
         log.seal();
@@ -209,15 +250,17 @@ impl Session {
             self.roll(log)?;
         }
         self.head(log);
+        // In a new segment nothing was appended before.
+        let offset = at.unwrap_or_else(|| log.behind());
         let at = log.end + log.buffer.len() as u64;
-        let mut record = Record { kind: Kind::Write, clock: log.clock, offset, length: total, at, crc: 0 };
+        let mut record = Record { kind, clock: log.clock, offset, length: total, at, crc: 0 };
         let mut crc = Crc32c::new();
         pieces.iter().for_each(|piece| crc.update(piece));
         if RECORD_HEADER + total <= room {
             log.buffer.extend_from_slice(&record.encode());
             pieces.iter().for_each(|piece| log.buffer.extend_from_slice(piece));
             log.open = Some(OpenRecord { record, crc });
-            return Ok(at + RECORD_HEADER);
+            return Ok(entry(log.clock, offset, at + RECORD_HEADER));
         }
         // More than there is room for: from the caller's memory, behind what is waiting, in one operation.
         record.crc = crc.finish();
@@ -231,8 +274,9 @@ impl Session {
             return Err(e);
         }
         log.end += waiting.len() as u64 + RECORD_HEADER + total;
-        log.recorder.add(Run::one(log.clock, offset, total, at + RECORD_HEADER));
-        Ok(at + RECORD_HEADER)
+        let written = entry(log.clock, offset, at + RECORD_HEADER);
+        log.recorder.add(written);
+        Ok(written)
     }
 
     /// A cut or a hole, without bytes.
@@ -357,8 +401,7 @@ impl Session {
         self.flush(log)?;
         self.write_blocks(log)?;
         self.close_logs(log)?;
-        log.segment += 1;
-        (log.end, log.seen, log.index_end, log.covered) = (0, 0, 0, SEGMENT_HEADER);
+        log.next_segment();
         Ok(())
     }
 
@@ -401,9 +444,8 @@ impl Session {
         let mut segments = log.segment + u32::from(something);
         if something && (closing || visible == Visible::AtClose) {
             self.close_logs(log)?;
-            log.segment += 1;
+            log.next_segment();
             segments = log.segment;
-            (log.end, log.seen, log.index_end, log.covered) = (0, 0, 0, SEGMENT_HEADER);
         }
         let store = self.place.first();
         if durable {
@@ -511,6 +553,17 @@ impl Session {
 }
 
 impl Log {
+    /// How many bytes this segment appended before, at this clock.
+    fn behind(&self) -> u64 {
+        if self.appended.0 == self.clock { self.appended.1 } else { 0 }
+    }
+
+    fn next_segment(&mut self) {
+        self.segment += 1;
+        (self.end, self.seen, self.index_end, self.covered) = (0, 0, 0, SEGMENT_HEADER);
+        self.appended = (0, 0);
+    }
+
     /// Ends the record at the end of the buffer.
     fn seal(&mut self) {
         let Some(mut open) = self.open.take() else { return };
@@ -518,6 +571,7 @@ impl Log {
         let from = (open.record.at - self.end) as usize;
         self.buffer[from..from + RECORD_HEADER as usize].copy_from_slice(&open.record.encode());
         let record = &open.record;
-        self.recorder.add(Run::one(record.clock, record.offset, record.length, record.at + RECORD_HEADER));
+        let run = Run::one(record.clock, record.offset, record.length, record.at + RECORD_HEADER);
+        self.recorder.add(Run { appended: record.kind == Kind::Append, ..run });
     }
 }

@@ -360,8 +360,13 @@ impl Container {
         let mut bytes = Vec::new();
         while at < length {
             let stop = length.min(at + WINDOW);
-            let pieces: Vec<Piece> = file.with_index(|index| index.resolve(at, stop))?;
+            let (pieces, appended): (Vec<Piece>, bool) =
+                file.with_index(|index| Ok((index.resolve(at, stop)?, index.has_appended())))?;
             for piece in pieces.iter().filter(|p| !p.hole) {
+                // Appends of the last clock lie elsewhere once the cut is seen, until their log is gone: nothing of them shows.
+                if appended && piece.start > end {
+                    session.bare(&mut log, Kind::Hole, end, piece.start - end)?;
+                }
                 bytes.resize((piece.end - piece.start) as usize, 0);
                 if file.read(piece.start, &mut bytes)? != bytes.len() {
                     return Err(Error::new(ErrorKind::Io, "the file was cut while it was compacted"));
@@ -634,7 +639,8 @@ impl Sum {
                         };
                         let start = at(run.start, run.outer.stride, run.inner.stride);
                         let log = at(run.log, run.outer.log_stride, run.inner.log_stride);
-                        self.add(run.clock, start, run.length, log, u64::from(run.hole));
+                        let kind = u64::from(run.hole) + 4 * u64::from(run.appended);
+                        self.add(run.clock, start, run.length, log, kind);
                     }
                 }
             }
@@ -721,8 +727,10 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
                 Ok(())
             })?;
             for record in damaged {
-                let words =
-                    format!("bytes {}..{} of the file are damaged", record.offset, record.offset + record.length);
+                let words = match record.kind {
+                    Kind::Append => format!("{} bytes that were appended are damaged", record.length),
+                    _ => format!("bytes {}..{} of the file are damaged", record.offset, record.offset + record.length),
+                };
                 report.add(Trouble::Data, format!("{shown} at byte {}", record.at), words);
             }
             whole = scanned.whole >= end || (data == u64::MAX && scanned.ended);
@@ -810,6 +818,7 @@ fn rebuild(place: &Place, mark: &Mark) -> Result<String> {
             }
             match record.kind {
                 Kind::Write => summary.write(record.clock, record.offset + record.length, record.length),
+                Kind::Append => summary.append(record.clock, Summary::UNSEEN, record.length),
                 Kind::Hole => summary.write(record.clock, record.offset + record.length, 0),
                 Kind::Cut => summary.cut(record.clock, record.offset),
                 Kind::End => {}

@@ -1,5 +1,6 @@
 //! The container layout: its promises over many stores, and what happens when something is lost.
 
+mod appends;
 mod conformance;
 mod failures;
 mod index;

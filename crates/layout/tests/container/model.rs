@@ -86,7 +86,8 @@ impl World {
                     let bytes = self.bytes(*length);
                     let end = self.handle(k).length().unwrap();
                     assert_eq!(end, self.model.len() as u64, "where the file ends for an append");
-                    write(self.handle(k), end, &bytes);
+                    let behind = self.handle(k).append(&[std::io::IoSlice::new(&bytes)]).unwrap();
+                    assert_eq!(behind, end + bytes.len() as u64);
                     self.put(end, &bytes);
                 }
                 What::Truncate { to } => {

@@ -22,6 +22,7 @@
 //! | 2 | run of runs | as 1; stride, stride in the log, count of the runs |
 //! | 3 | hole | as 0; the place is that of its header |
 //! | 4 | cut | new length, place of its header, clock; no differences |
+//! | 5, 6, 7 | as 0, 1, 2, of appended records | as 0, 1, 2; offsets count from where the file ended when the first of their clock and data log came |
 
 use super::run::{Level, Run};
 use crate::container::record::{MOST, RECORD_HEADER};
@@ -30,6 +31,8 @@ use thalweg_types::{ErrorKind, Result};
 
 /// Bytes of a block's header.
 pub const BLOCK_HEADER: u64 = 48;
+/// Added to the kind of a record or run that was appended.
+const APPENDED: u8 = 5;
 /// Longest block that is written, and read.
 pub const MOST_BYTES: u64 = 16 << 20;
 
@@ -81,7 +84,7 @@ pub fn encode(session: u64, from: u64, to: u64, entries: &[Entry]) -> Vec<u8> {
                     (_, 1) => 1,
                     _ => 2,
                 };
-                out.push(if run.hole { 3 } else { levels });
+                out.push(if run.hole { 3 } else { levels + if run.appended { APPENDED } else { 0 } });
                 for (value, base) in [
                     (run.start, expected.start),
                     (run.length, expected.length),
@@ -160,6 +163,7 @@ pub fn decode(head: &Head, bytes: &[u8], mut tell: impl FnMut(Entry) -> Result<(
         let mut run = Run::one(0, difference(expected.start)?, difference(expected.length)?, difference(expected.log)?);
         run.clock = difference(expected.clock)?;
         run.hole = kind == 3;
+        run.appended = kind >= APPENDED;
         let mut level = || {
             Ok::<Level, thalweg_types::Error>(Level {
                 stride: c.signed("stride")?,
@@ -168,10 +172,13 @@ pub fn decode(head: &Head, bytes: &[u8], mut tell: impl FnMut(Entry) -> Result<(
             })
         };
         match kind {
-            0 | 3 => {}
-            1 => run.inner = level()?,
-            2 => (run.inner, run.outer) = (level()?, level()?),
-            _ => return Err(bad(ErrorKind::Corrupt, format!("an index entry of kind {kind}, which is not known"))),
+            0 | 3 | 5 => {}
+            1 | 6 => run.inner = level()?,
+            2 | 7 => (run.inner, run.outer) = (level()?, level()?),
+            _ => {
+                let what = format!("an index entry of kind {kind}, which this release does not know");
+                return Err(bad(ErrorKind::Unsupported, what));
+            }
         }
         if !run.is_sound(head.to) {
             return Err(bad(ErrorKind::Corrupt, "an index entry beyond what its block covers"));
@@ -217,15 +224,16 @@ mod tests {
     }
 
     fn entry() -> impl Strategy<Value = Entry> {
-        let run = (1..9u64, 10_000..1u64 << 40, 1..40u64, 112..1u64 << 30, level(), level(), any::<bool>());
+        let run = (1..9u64, 10_000..1u64 << 40, 1..40u64, 112..1u64 << 30, level(), level(), 0..3u8);
         prop_oneof![
-            run.prop_map(|(clock, start, length, log, inner, outer, hole)| {
+            run.prop_map(|(clock, start, length, log, inner, outer, kind)| {
+                let (hole, appended) = (kind == 1, kind == 2);
                 let (inner, outer) = match (hole, inner.count, outer.count) {
                     (true, ..) => (Level::ONE, Level::ONE),
                     (_, 1, _) => (outer, inner),
                     _ => (inner, outer),
                 };
-                Entry::Run(Run { clock, start, length, log, hole, inner, outer })
+                Entry::Run(Run { clock, start, length, log, hole, appended, inner, outer })
             }),
             (1..9u64, 0..1u64 << 50, 64..1u64 << 30).prop_map(|(clock, length, log)| Entry::Cut { clock, length, log }),
         ]

@@ -59,7 +59,7 @@ impl Fold {
 }
 
 fn same_record(open: &Run, next: &Run) -> bool {
-    (open.length, open.clock, open.hole) == (next.length, next.clock, next.hole)
+    (open.length, open.clock, open.hole, open.appended) == (next.length, next.clock, next.hole, next.appended)
 }
 
 fn same_run(open: &Run, next: &Run) -> bool {

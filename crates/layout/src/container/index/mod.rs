@@ -15,8 +15,9 @@
 //! | `pattern` | runs, about 20 to 40 bytes each, however many records | 129 bytes a run, 24.5 a record that fits none |
 //! | `distributed` | as `pattern` | in a file on local disk; its cache, a few MiB, in memory |
 
-use super::clock;
+use super::{clock, record};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod block;
@@ -200,6 +201,15 @@ pub struct Strand {
     pub source: u32,
     /// The clock.
     pub clock: u64,
+    /// What was appended, which is moved as a whole to where the file ends when its turn comes.
+    pub appended: bool,
+}
+
+/// Where a strand is in the order of all records: clock, writer, session, segment.
+type Turn = (u64, u32, u64, u32);
+
+fn turn(clock: u64, source: &Source) -> Turn {
+    (clock, source.writer, source.session, source.segment)
 }
 
 /// A new length of the file.
@@ -248,6 +258,10 @@ pub struct Merged {
     overlay: BTreeMap<u64, Piece>,
     found: HashMap<Source, u32>,
     found_strands: HashMap<Strand, u32>,
+    /// Where the strands of appended records begin in the file.
+    bases: BTreeMap<Turn, u64>,
+    /// The last turn there was.
+    last: Turn,
     /// How long the file is.
     pub length: u64,
 }
@@ -260,8 +274,32 @@ impl Merged {
         (strand.clock, source.writer, source.session, source.segment, piece.log)
     }
 
-    /// Adds what was written to a data log since the index was loaded.
-    pub fn add(&mut self, source: &Source, entry: &Entry) {
+    /// Adds what was written to a data log since the index was loaded. `false`, and the index is of no use any more, where it
+    /// moves an append that is there already, or comes before what is there and was appended.
+    pub fn add(&mut self, source: &Source, entry: &Entry) -> bool {
+        let turn = match entry {
+            Entry::Cut { clock, .. } => (*clock, 0, 0, 0),
+            Entry::Run(run) => turn(run.clock, source),
+        };
+        let base = match entry {
+            Entry::Run(run) if run.appended => match self.bases.get(&turn) {
+                Some(base) => *base,
+                None if turn < self.last => return false,
+                None => {
+                    self.bases.insert(turn, self.length);
+                    self.length
+                }
+            },
+            _ => 0,
+        };
+        if let Entry::Run(run) = entry {
+            let from = if run.appended { Bound::Excluded(turn) } else { Bound::Included(turn) };
+            let next = self.bases.range((from, Bound::Unbounded)).next();
+            if next.is_some_and(|(_, next)| base.saturating_add(run.bounds().1) > *next) {
+                return false;
+            }
+        }
+        self.last = self.last.max(turn);
         let source = self.source(source);
         match entry {
             Entry::Cut { clock, length, log } => {
@@ -278,8 +316,8 @@ impl Merged {
                 }
             }
             Entry::Run(run) => {
-                let strand = self.strand(Strand { source, clock: run.clock });
-                let run = run.normal();
+                let strand = self.strand(Strand { source, clock: run.clock, appended: run.appended });
+                let run = moved(run, base).normal();
                 let mut pieces = Vec::new();
                 run.meeting(0, u64::MAX, |start, log| {
                     pieces.push(Piece { start, end: start + run.length, log, strand, hole: run.hole });
@@ -293,6 +331,27 @@ impl Merged {
                 }
             }
         }
+        true
+    }
+
+    /// Where what a data log appended at a clock begins in the file.
+    pub fn base(&self, source: &Source, clock: u64) -> Option<u64> {
+        self.bases.get(&turn(clock, source)).copied()
+    }
+
+    /// Highest clock in it, published or found in the log of who has not.
+    pub fn clock_of_last(&self) -> u64 {
+        self.last.0
+    }
+
+    /// Whether something in it comes after what a data log holds of a clock.
+    pub fn has_after(&self, source: &Source, clock: u64) -> bool {
+        self.last > turn(clock, source)
+    }
+
+    /// Whether something was appended.
+    pub fn has_appended(&self) -> bool {
+        !self.bases.is_empty()
     }
 
     fn source(&mut self, source: &Source) -> u32 {
@@ -421,6 +480,8 @@ pub struct Build {
     found: HashMap<Source, u32>,
     found_strands: HashMap<Strand, u32>,
     cut_list: Vec<Cut>,
+    /// What was appended, by strand: where it lies is known once all is there.
+    appended: Vec<(u32, Run)>,
     loader: Box<dyn Loader>,
 }
 
@@ -434,6 +495,7 @@ impl Build {
             found: HashMap::new(),
             found_strands: HashMap::new(),
             cut_list: Vec::new(),
+            appended: Vec::new(),
             loader,
         }
     }
@@ -457,7 +519,7 @@ impl Build {
                 Ok(())
             }
             Entry::Run(run) => {
-                let strand = Strand { source, clock: run.clock };
+                let strand = Strand { source, clock: run.clock, appended: run.appended };
                 let number = match self.found_strands.get(&strand) {
                     Some(found) => *found,
                     None => {
@@ -470,6 +532,10 @@ impl Build {
                 };
                 let end = &mut self.ends[number as usize];
                 *end = (*end).max(run.bounds().1);
+                if run.appended {
+                    self.appended.push((number, *run));
+                    return Ok(());
+                }
                 self.loader.add(number, run)
             }
         }
@@ -491,6 +557,20 @@ impl Build {
             }
         }
         self.cut_list.sort_unstable_by_key(order);
+        let mut bases = BTreeMap::new();
+        if !self.appended.is_empty() {
+            length = self.settle(&mut bases);
+            for (strand, run) in std::mem::take(&mut self.appended) {
+                let of = self.strands[strand as usize];
+                let base = bases.get(&turn(of.clock, &self.sources[of.source as usize])).copied().unwrap_or(0);
+                if base.saturating_add(run.bounds().1) > record::MOST {
+                    return Err(Error::new(ErrorKind::Corrupt, "appended bytes beyond the largest offset"));
+                }
+                self.loader.add(strand, &moved(&run, base))?;
+            }
+        }
+        let turns = self.strands.iter().map(|s| turn(s.clock, &self.sources[s.source as usize]));
+        let last = turns.chain(self.cut_list.last().map(|cut| (cut.clock, 0, 0, 0))).max().unwrap_or_default();
         let body = self.loader.finish(&self.strands, &cuts)?;
         Ok(Merged {
             sources: self.sources,
@@ -501,9 +581,38 @@ impl Build {
             overlay: BTreeMap::new(),
             found: self.found,
             found_strands: self.found_strands,
+            bases,
+            last,
             length,
         })
     }
+
+    /// Finds where each strand of appended records begins: all strands and cuts, sorted, in their turns. Returns how long the
+    /// file is.
+    fn settle(&self, bases: &mut BTreeMap<Turn, u64>) -> u64 {
+        let mut strands: Vec<_> = self.strands.iter().zip(&self.ends).collect();
+        let turn_of = |s: &Strand| turn(s.clock, &self.sources[s.source as usize]);
+        strands.sort_unstable_by_key(|(s, _)| (turn_of(s), s.appended));
+        let mut cuts = self.cut_list.iter().peekable();
+        let mut length = 0;
+        for (strand, end) in strands {
+            while let Some(cut) = cuts.next_if(|cut| cut.clock <= strand.clock) {
+                length = cut.length;
+            }
+            if strand.appended {
+                bases.insert(turn_of(strand), length);
+                length = length.saturating_add(*end);
+            } else {
+                length = length.max(*end);
+            }
+        }
+        cuts.last().map_or(length, |cut| cut.length)
+    }
+}
+
+/// Appended records where they lie in the file.
+pub(super) fn moved(run: &Run, base: u64) -> Run {
+    Run { start: run.start.saturating_add(base), appended: false, ..*run }
 }
 
 /// The clock that a file is at, by the last of its sessions.

@@ -40,6 +40,8 @@ pub struct Run {
     pub log: u64,
     /// The records are holes: zeros without bytes in the log.
     pub hole: bool,
+    /// The records were appended: `start` counts from where the file ended when the first of their strand came.
+    pub appended: bool,
     /// The nearer repetition.
     pub inner: Level,
     /// The wider one.
@@ -49,7 +51,7 @@ pub struct Run {
 impl Run {
     /// One record.
     pub fn one(clock: u64, start: u64, length: u64, log: u64) -> Run {
-        Run { clock, start, length, log, hole: false, inner: Level::ONE, outer: Level::ONE }
+        Run { clock, start, length, log, hole: false, appended: false, inner: Level::ONE, outer: Level::ONE }
     }
 
     /// How many records.
