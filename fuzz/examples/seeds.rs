@@ -208,7 +208,8 @@ fn container(seeds: &mut Seeds) {
         add(kind, name, &[&block[..44], &block[48..]].concat());
     }
     let source = Source { writer: 3, session: 7, segment: 0, store: 1, folder: 2 };
-    let index = Fragment { logs: vec![(source, 4000, entries.to_vec())] };
+    let mut index = Fragment::default();
+    index.add(&source, |tell| entries.iter().try_for_each(|entry| tell(*entry)).map(|()| 4000)).expect("nothing fails");
     add(5, "fragment", &without_crc(index.encode()));
     add(5, "snapshot", &without_crc(Snapshot { container: 9, covers: vec!["c-1".into()], index }.encode()));
 }

@@ -91,7 +91,7 @@ fn decoders(kind: u8, bytes: &[u8]) {
             }
         }
         5 => {
-            let _ = Fragment::decode(&sealed(bytes));
+            let _ = Fragment::decode(&sealed(bytes)).and_then(|fragment| fragment.each(|_, _| Ok(())));
             let _ = Opening::decode(&sealed(bytes));
             let _ = Snapshot::decode(&sealed(bytes));
         }

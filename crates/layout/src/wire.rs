@@ -53,6 +53,11 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
+    /// All that is left.
+    pub fn rest(self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
     fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
         let mut out = [0; N];
         out.copy_from_slice(self.take(N, what)?);

@@ -10,6 +10,7 @@
 //! | [`method`] | the methods, one file each |
 //! | [`profile`] | what each rank did in an output, when, and for whom it waited |
 //! | [`events`] | what the program says it is doing between its writes |
+//! | [`together`] | a file that all ranks open together to read it, its index shared |
 #![forbid(unsafe_code)]
 
 pub mod buffer;
@@ -19,6 +20,7 @@ pub mod pack;
 pub mod parts;
 pub mod plan;
 pub mod profile;
+pub mod together;
 pub mod transformed;
 
 pub use buffer::BufferPool;

@@ -176,7 +176,6 @@ impl File {
         loop {
             let closes = self.state().closes;
             let names = self.place.first().list(&self.place.marks()).map_err(|e| self.gone(e))?;
-            let mut others = marks::read(&names)?;
             let known = {
                 let state = self.state();
                 state.looked && state.seen == names
@@ -186,36 +185,63 @@ impl File {
                 let stamp = format!("{}/stamp", self.place.folder());
                 self.place.first().stat(&stamp).map_err(|e| self.gone(e))?;
             }
-            let mut state = self.state();
-            if state.closes != closes {
-                // A handle was closed meanwhile: the list may tell half of it.
-                continue;
-            }
-            others.retain(|m| !state.local.contains_key(&m.home.session));
-            let beside = names.iter().filter(|n| matches!(marks::parse(n), Ok(marks::Said::Other)));
-            state.beside = beside.cloned().collect();
-            state.seen = names;
-            if state.looked && others == state.others {
+            if self.learn(names, closes)? {
                 return Ok(());
             }
-            let new = others.iter().any(|m| !state.others.contains(m));
-            let gone = state.others.iter().any(|m| !others.iter().any(|o| o.home.session == m.home.session));
-            if new || gone {
-                state.index = None;
-            }
-            state.looked = true;
-            state.others = others;
-            state.used = state.used.max(highest(state.others.iter().filter_map(|m| m.published.map(|p| p.summary))));
-            if state.index.is_none() {
-                state.measure();
-            }
-            return Ok(());
         }
+    }
+
+    /// Takes what another rank saw just now, where nothing is known here yet; else looks.
+    pub fn see(&self, names: &[String]) -> Result<()> {
+        let closes = {
+            let state = self.state();
+            if state.looked && state.seen == names {
+                return Ok(());
+            }
+            (!state.looked).then_some(state.closes)
+        };
+        match closes {
+            Some(closes) if self.learn(names.to_vec(), closes)? => Ok(()),
+            _ => self.look(),
+        }
+    }
+
+    /// Takes a list of marks; whether it tells all, which it does not where a handle was closed since the count was `closes`.
+    fn learn(&self, names: Vec<String>, closes: u64) -> Result<bool> {
+        let mut others = marks::read(&names)?;
+        let mut state = self.state();
+        if state.closes != closes {
+            return Ok(false);
+        }
+        others.retain(|m| !state.local.contains_key(&m.home.session));
+        let beside = names.iter().filter(|n| matches!(marks::parse(n), Ok(marks::Said::Other)));
+        state.beside = beside.cloned().collect();
+        state.seen = names;
+        if state.looked && others == state.others {
+            return Ok(true);
+        }
+        let new = others.iter().any(|m| !state.others.contains(m));
+        let gone = state.others.iter().any(|m| !others.iter().any(|o| o.home.session == m.home.session));
+        if new || gone {
+            state.index = None;
+        }
+        state.looked = true;
+        state.others = others;
+        state.used = state.used.max(highest(state.others.iter().filter_map(|m| m.published.map(|p| p.summary))));
+        if state.index.is_none() {
+            state.measure();
+        }
+        Ok(true)
     }
 
     /// Names beside the marks of sessions, as of the last look: attributes, snapshots.
     pub fn beside(&self) -> Vec<String> {
         self.state().beside.clone()
+    }
+
+    /// Names in the folder of marks, as of the last look.
+    pub fn seen(&self) -> Vec<String> {
+        self.state().seen.clone()
     }
 
     fn gone(&self, e: Error) -> Error {
@@ -350,16 +376,27 @@ impl File {
         if count == 0 {
             return unclean.map_or(Ok(0), |unclean| Err(unclean.error(offset)));
         }
-        let mut at = offset;
-        let end = offset + count as u64;
-        let gap = |from: u64, to: u64, out: &mut [u8]| match &unclean {
+        self.fill(offset, &mut out[..count], &pieces, unclean.as_ref())?;
+        Ok(count)
+    }
+
+    /// Fills memory from byte `offset` on: pieces from where they lie, zeros between them, unless somebody may have written there.
+    pub fn fill(
+        &self,
+        offset: u64,
+        out: &mut [u8],
+        pieces: &[(Piece, Source)],
+        unclean: Option<&Unclean>,
+    ) -> Result<()> {
+        let (mut at, end) = (offset, offset + out.len() as u64);
+        let gap = |from: u64, to: u64, out: &mut [u8]| match unclean {
             Some(unclean) if from < to => Err(unclean.error(from)),
             _ => {
                 out[(from - offset) as usize..(to - offset) as usize].fill(0);
                 Ok(())
             }
         };
-        for (piece, source) in &pieces {
+        for (piece, source) in pieces {
             gap(at, piece.start, out)?;
             let part = &mut out[(piece.start - offset) as usize..(piece.end - offset) as usize];
             match piece.hole {
@@ -368,8 +405,7 @@ impl File {
             }
             at = piece.end;
         }
-        gap(at, end, out)?;
-        Ok(count)
+        gap(at, end, out)
     }
 
     fn read_log(&self, source: &Source, at: u64, out: &mut [u8]) -> Result<()> {

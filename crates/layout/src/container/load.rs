@@ -175,40 +175,60 @@ fn snapshot(place: &Place, marks: &[Mark], beside: &[String]) -> Option<Fragment
     // A damaged one is no loss: the index logs say the same.
     let bytes = place.first().read_all(&format!("{}/{name}", place.marks())).ok()?;
     let snapshot = Snapshot::decode(&bytes).ok()?;
+    snapshot.index.each(|_, _| Ok(())).ok()?;
     (snapshot.container == place.stamp.container && snapshot.covers == covers).then_some(snapshot.index)
 }
 
 /// The index of what was gathered elsewhere.
-pub fn joined(place: &Place, options: &Options, fragment: &Fragment, part: Part) -> Result<Merged> {
-    let mut build = builder(place, options, part)?;
+pub fn joined(place: &Place, options: &Options, fragment: &Fragment) -> Result<Merged> {
+    let mut build = builder(place, options, Part::ALL)?;
     add_fragment(fragment, &mut build)?;
     build.finish()
 }
 
-fn add_fragment(fragment: &Fragment, build: &mut Build) -> Result<()> {
-    for (source, _, entries) in &fragment.logs {
-        let number = build.source(source);
-        entries.iter().try_for_each(|entry| build.add(number, entry))?;
-    }
-    Ok(())
+/// Adds what a fragment says.
+pub fn add_fragment(fragment: &Fragment, build: &mut Build) -> Result<()> {
+    // Entries of one log come one behind the other.
+    let mut last: Option<(Source, u32)> = None;
+    fragment.each(|source, entry| {
+        let number = match &last {
+            Some((of, number)) if of == source => *number,
+            _ => {
+                let number = build.source(source);
+                last = Some((source.clone(), number));
+                number
+            }
+        };
+        build.add(number, &entry)
+    })
 }
 
 /// What the index logs of these sessions say; all of them are closed.
 pub fn gathered(place: &Place, marks: &[Mark]) -> Result<Fragment> {
+    let mut fragment = Fragment::default();
+    each_segment(place, marks, |source, index, data| {
+        fragment.add(source, |tell| segment(place, source, index, data, tell))
+    })?;
+    Ok(fragment)
+}
+
+/// Tells the entries that the index logs of these sessions hold, as they are read; all of them are closed.
+pub fn told(place: &Place, marks: &[Mark], mut tell: impl FnMut(&Source, Entry) -> Result<()>) -> Result<()> {
+    each_segment(place, marks, |source, index, data| {
+        segment(place, source, index, data, |entry| tell(source, entry)).map(|_| ())
+    })
+}
+
+/// Calls for every segment of these sessions, with how much of its index log and data log is published.
+///
+/// # Errors
+/// What is not known of a session that has not closed.
+fn each_segment(place: &Place, marks: &[Mark], mut call: impl FnMut(&Source, u64, u64) -> Result<()>) -> Result<()> {
     let (logs, unclean) = logs(place, marks)?;
     if let Some(unclean) = unclean.first() {
         return Err(unclean.error(0));
     }
-    let mut fragment = Fragment::default();
-    for (source, index, data) in &logs.segments {
-        let mut entries = Vec::new();
-        let to = entries_of(place, source, *index, *data, |entry| {
-            entries.push(entry);
-            Ok(())
-        })?;
-        fragment.logs.push((source.clone(), to, entries));
-    }
-    Ok(fragment)
+    logs.segments.iter().try_for_each(|(source, index, data)| call(source, *index, *data))
 }
 
 /// The index of all that the marks tell of, and of what local sessions hold.
@@ -290,15 +310,25 @@ fn has_room(place: &Place, source: &Source, run: &Run) -> Result<()> {
 /// Adds what a segment's index log says, or else what its data log does.
 fn add_segment(place: &Place, source: &Source, index: u64, data: u64, build: &mut Build) -> Result<()> {
     let number = build.source(source);
-    let add = |entry: Entry| {
+    segment(place, source, index, data, |entry| build.add(number, &entry)).map(|_| ())
+}
+
+/// As [`entries_of`], of which no made-up counts are told.
+fn segment(
+    place: &Place,
+    source: &Source,
+    index: u64,
+    data: u64,
+    mut tell: impl FnMut(Entry) -> Result<()>,
+) -> Result<u64> {
+    entries_of(place, source, index, data, |entry| {
         if let Entry::Run(run) = &entry
             && run.records() > BELIEVED
         {
             has_room(place, source, run)?;
         }
-        build.add(number, &entry)
-    };
-    entries_of(place, source, index, data, add).map(|_| ())
+        tell(entry)
+    })
 }
 
 /// Tells the entries of a segment as published: those of its index log and, where that is missing or damaged from some block on,

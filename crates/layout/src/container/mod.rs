@@ -24,6 +24,7 @@
 //! | [`attributes`] | mode, owner, times, extended attributes |
 //! | [`snapshot`] | the index of a whole container in one object |
 //! | [`parallel`] | opening a file by many ranks, each reading some of the index logs |
+//! | [`part`] | a file of which a rank holds a part of the index |
 //! | [`tools`] | map, flatten, compact, check, repair |
 //!
 //! Sources: Bent et al., SC 2009 (PLFS: a log for each writer); Cranor, Polte, Gibson, PDSW 2013 (containers over stores).
@@ -52,6 +53,7 @@ pub mod index;
 mod load;
 pub mod marks;
 pub mod parallel;
+pub mod part;
 mod place;
 pub mod record;
 mod scan;
@@ -424,7 +426,7 @@ fn of_folder(folder: &str) -> String {
 }
 
 /// Where a link at `path` leads.
-fn beside(path: &str, target: &str) -> Result<String> {
+pub(crate) fn beside(path: &str, target: &str) -> Result<String> {
     if target.starts_with('/') {
         let what = "follow a link to an absolute name, which a layout cannot know,";
         return Err(errno::failure(Errno::NOENT, what, path));

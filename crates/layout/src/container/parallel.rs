@@ -1,17 +1,31 @@
-//! Opening a file by many ranks: each reads some of the index logs, the parts travel up a tree, the whole comes back down.
-//! Who reads what and who sends to whom is a pure plan; moving the bytes is the caller's.
+//! Opening a file by many ranks, each reading some of the index logs. What is here is told and taken by one rank; moving bytes
+//! between ranks is the caller's (`thalweg_movement::together`).
 //!
-//! 1. One rank asks [`Container::opening`](crate::Container::opening), and all get its bytes: which sessions there are, seen at one moment.
-//! 2. Each rank reads its share: [`Container::read_share`](crate::Container::read_share).
-//! 3. Along [`tree`], each rank sends what it has to the one above, which adds it: [`Fragment::join`].
-//! 4. The first rank's bytes go to all, and each opens: [`Container::open_joined`](crate::Container::open_joined). No index log was read twice.
+//! 1. One rank asks [`Container::opening`], and all get its bytes: the file's stamp and which sessions there are, seen at one moment.
+//! 2. Each rank reads its share of the index logs, [`Opening::shares`].
+//! 3. Of `flat` and `pattern`: each rank gathers its share ([`Container::read_share`]); fragments are joined on their way to one rank
+//!    ([`Fragment::join`]), whose bytes go to all, and each opens: [`Container::open_joined`].
+//! 4. Of `distributed`: each entry that a rank reads ([`Container::tell_share`]) goes to the ranks that own the ranges it meets, and each
+//!    opens with what it got: [`Container::open_part`]. No rank holds all of it. Where records were appended, which ranges they meet
+//!    is known once all ranks have told how far each clock of each log reaches ([`Reach`], [`Bases`]).
 //!
-//! Without it every rank reads every index log: 10,000 ranks times 10,000 logs.
+//! No index log is read twice, and only one rank lists marks. Without it every rank reads every index log: 10,000 ranks times 10,000 logs.
+//!
+//! Sources: Bent et al., SC 2009 (PLFS: ranks read some of the index each and exchange it).
 
-use super::index::Source;
 use super::index::block::{self, BLOCK_HEADER, Entry};
+use super::index::distributed::Part;
+use super::index::run::Run;
+use super::index::tables::Gather;
+use super::index::{Build, Merged, Module, Source, moved};
 use super::marks::{self, Mark};
+use super::part::PartBuilder;
+use super::record::{MOST, SEGMENT_HEADER};
+use super::stamp::Stamp;
 use super::wire::{Cursor, bad, put_counted, put_varint, seal, sealed};
+use super::{Container, Reader, load};
+use std::collections::BTreeMap;
+use thalweg_store::ReadObject;
 use thalweg_types::{ErrorKind, Result};
 
 /// Entries in a block of a fragment.
@@ -20,7 +34,9 @@ const MOST_ENTRIES: usize = 1 << 16;
 /// What one rank saw of a container, for all to read the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opening {
-    /// Names of the marks.
+    /// The file's stamp.
+    pub stamp: Stamp,
+    /// Names in the folder of marks.
     pub names: Vec<String>,
 }
 
@@ -28,6 +44,7 @@ impl Opening {
     /// For sending.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = b"TWOPENIN".to_vec();
+        put_counted(&mut out, &self.stamp.encode());
         put_varint(&mut out, self.names.len() as u64);
         self.names.iter().for_each(|name| put_counted(&mut out, name.as_bytes()));
         seal(&mut out);
@@ -40,9 +57,26 @@ impl Opening {
         if c.take(8, "opening")? != b"TWOPENIN" {
             return Err(bad(ErrorKind::Corrupt, "this is no opening of a container").at_byte(0));
         }
+        let stamp = Stamp::decode(c.counted("stamp")?)?;
         let count = c.varint("names")?;
         let names = (0..count).map(|_| c.text("name")).collect::<Result<_>>()?;
-        Ok(Opening { names })
+        Ok(Opening { stamp, names })
+    }
+
+    /// The container's index module.
+    pub fn module(&self) -> Module {
+        self.stamp.module
+    }
+
+    /// Whether all that was written is published: then index logs tell everything, and ranks can share them. Otherwise some data logs
+    /// are looked through as well, and what they hold depends on the moment: such a file is opened by each rank alone.
+    ///
+    /// Nor is a file of `distributed` that was appended to: where appends lie is known to who has all of the index.
+    pub fn is_settled(&self) -> Result<bool> {
+        let marks = self.marks()?;
+        let placed = self.module() != Module::Distributed
+            || !marks.iter().any(|m| m.published.is_some_and(|p| p.summary.base.is_some()));
+        Ok(placed && marks.iter().all(|m| m.closed() || m.open.is_none()))
     }
 
     pub(super) fn marks(&self) -> Result<Vec<Mark>> {
@@ -73,78 +107,276 @@ pub fn share(lengths: &[u64], ranks: usize) -> Vec<Vec<usize>> {
     shares
 }
 
-/// Rounds of messages (from, to) that bring everything to rank 0; nobody receives from more than `fan - 1` others in a round.
-pub fn tree(ranks: usize, fan: usize) -> Vec<Vec<(usize, usize)>> {
-    let (fan, mut step, mut rounds) = (fan.max(2), 1, Vec::new());
-    while step < ranks {
-        let reach = step.saturating_mul(fan);
-        let senders = (0..ranks).step_by(step).filter(|rank| rank % reach != 0);
-        rounds.push(senders.map(|rank| (rank, rank - rank % reach)).collect());
-        step = reach;
-    }
-    rounds
+/// What index logs say, gathered: held as it is sent and stored, about 7 bytes a record.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Fragment {
+    /// Data logs in it.
+    logs: u64,
+    /// Each of them, one behind the other.
+    body: Vec<u8>,
 }
 
-/// What index logs say, gathered.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Fragment {
-    /// Each data log, how far of it is covered, and what it holds.
-    pub logs: Vec<(Source, u64, Vec<Entry>)>,
-}
+const MAGIC: &[u8] = b"TWFRAGMT";
 
 impl Fragment {
+    /// Adds a data log.
+    ///
+    /// - `fill`: hands the entries in, and returns how far of the log they cover.
+    ///
+    /// # Errors
+    /// Those of `fill`; nothing is added then.
+    pub fn add(
+        &mut self,
+        source: &Source,
+        fill: impl FnOnce(&mut dyn FnMut(Entry) -> Result<()>) -> Result<u64>,
+    ) -> Result<()> {
+        let (mut open, mut blocks, mut count) = (Vec::new(), Vec::new(), 0);
+        let mut end_block = |open: &mut Vec<Entry>| {
+            let to = open.iter().map(Entry::log_end).max().unwrap_or(SEGMENT_HEADER);
+            put_counted(&mut blocks, &block::encode(source.session, SEGMENT_HEADER, to, open));
+            count += 1;
+            open.clear();
+        };
+        let to = fill(&mut |entry| {
+            open.push(entry);
+            if open.len() == MOST_ENTRIES {
+                end_block(&mut open);
+            }
+            Ok(())
+        })?;
+        if !open.is_empty() {
+            end_block(&mut open);
+        }
+        for v in [u64::from(source.writer), source.session, u64::from(source.segment)] {
+            put_varint(&mut self.body, v);
+        }
+        self.body.extend_from_slice(&[source.store, source.folder]);
+        put_varint(&mut self.body, count);
+        self.body.append(&mut blocks);
+        put_varint(&mut self.body, to);
+        self.logs += 1;
+        Ok(())
+    }
+
     /// Adds another's.
-    pub fn join(&mut self, other: Fragment) {
-        self.logs.extend(other.logs);
+    pub fn join(&mut self, mut other: Fragment) {
+        self.logs += other.logs;
+        self.body.append(&mut other.body);
     }
 
-    /// For sending, and for snapshots.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = b"TWFRAGMT".to_vec();
-        put_varint(&mut out, self.logs.len() as u64);
-        for (source, to, entries) in &self.logs {
-            for v in [u64::from(source.writer), source.session, u64::from(source.segment)] {
-                put_varint(&mut out, v);
-            }
-            out.extend_from_slice(&[source.store, source.folder]);
-            put_varint(&mut out, entries.chunks(MOST_ENTRIES).len() as u64);
-            for run in entries.chunks(MOST_ENTRIES) {
-                put_counted(&mut out, &block::encode(source.session, 64, *to, run));
-            }
-            put_varint(&mut out, *to);
-        }
-        seal(&mut out);
-        out
-    }
-
-    /// What was sent.
-    pub fn decode(bytes: &[u8]) -> Result<Fragment> {
-        let mut c = Cursor::new(sealed(bytes, "fragment of an index")?);
-        if c.take(8, "fragment of an index")? != b"TWFRAGMT" {
-            return Err(bad(ErrorKind::Corrupt, "this is no fragment of an index").at_byte(0));
-        }
-        let mut fragment = Fragment::default();
-        for _ in 0..c.varint("logs")? {
+    /// Tells all entries, each with its data log.
+    ///
+    /// # Errors
+    /// `Corrupt` where its bytes make no sense, which are looked at here first; those of `tell`.
+    pub fn each(&self, mut tell: impl FnMut(&Source, Entry) -> Result<()>) -> Result<()> {
+        let mut c = Cursor::new(&self.body);
+        for _ in 0..self.logs {
             let narrow = |v: u64| u32::try_from(v).map_err(|_| bad(ErrorKind::Corrupt, "a number beyond 32 bits"));
             let writer = narrow(c.varint("writer")?)?;
             let (session, segment) = (c.varint("session")?, narrow(c.varint("segment")?)?);
             let source = Source { writer, session, segment, store: c.u8("store")?, folder: c.u8("folder")? };
-            let mut entries = Vec::new();
             for _ in 0..c.varint("blocks")? {
                 let bytes = c.counted("block")?;
                 let head = block::decode_head(bytes)?;
-                block::decode(&head, bytes.get(BLOCK_HEADER as usize..).unwrap_or_default(), |entry| {
-                    entries.push(entry);
-                    Ok(())
-                })?;
+                let entries = bytes.get(BLOCK_HEADER as usize..).unwrap_or_default();
+                block::decode(&head, entries, |entry| tell(&source, entry))?;
             }
-            fragment.logs.push((source, c.varint("end")?, entries));
+            c.varint("end")?;
         }
         match c.is_empty() {
-            true => Ok(fragment),
+            true => Ok(()),
             false => Err(bad(ErrorKind::Corrupt, "bytes behind a fragment of an index")),
         }
     }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        self.body.capacity()
+    }
+
+    /// For sending, and for snapshots.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.body.len() + 24);
+        out.extend_from_slice(MAGIC);
+        put_varint(&mut out, self.logs);
+        out.extend_from_slice(&self.body);
+        seal(&mut out);
+        out
+    }
+
+    /// What was sent. Its checksum is compared; what it says is looked at by [`each`](Fragment::each).
+    pub fn decode(bytes: &[u8]) -> Result<Fragment> {
+        let what = "fragment of an index";
+        let inside = sealed(bytes, what)?;
+        let mut c = Cursor::new(inside);
+        if c.take(8, what)? != MAGIC {
+            return Err(bad(ErrorKind::Corrupt, "this is no fragment of an index").at_byte(0));
+        }
+        let logs = c.varint("logs")?;
+        Ok(Fragment { logs, body: c.rest().to_vec() })
+    }
+}
+
+/// Entries of data logs, as they come.
+#[derive(Debug, Default)]
+pub struct Pile {
+    logs: Vec<(Source, Vec<Entry>)>,
+    count: usize,
+}
+
+impl Pile {
+    /// Adds one; how many there are.
+    pub fn add(&mut self, source: &Source, entry: Entry) -> usize {
+        match self.logs.last_mut() {
+            Some((of, entries)) if of == source => entries.push(entry),
+            _ => self.logs.push((source.clone(), vec![entry])),
+        }
+        self.count += 1;
+        self.count
+    }
+
+    /// All of them, and none is left.
+    pub fn take(&mut self) -> Fragment {
+        let mut fragment = Fragment::default();
+        for (source, entries) in self.logs.drain(..) {
+            // Filling it fails nowhere.
+            let _ = fragment.add(&source, |tell| entries.into_iter().try_for_each(tell).map(|()| 0));
+        }
+        self.count = 0;
+        fragment
+    }
+}
+
+/// How far the records of each clock in each data log reach, and all cuts: from what all ranks know follows where each appended record
+/// lies. 40 bytes for each clock of a log.
+#[derive(Debug, Default)]
+pub struct Reach {
+    /// By data log, clock, and whether they were appended.
+    ends: BTreeMap<(Source, u64, bool), u64>,
+    cuts: Pile,
+    appended: bool,
+}
+
+impl Reach {
+    /// Takes note of an entry.
+    pub fn note(&mut self, source: &Source, entry: &Entry) {
+        match entry {
+            Entry::Cut { .. } => {
+                self.cuts.add(source, *entry);
+            }
+            Entry::Run(run) => {
+                let end = self.ends.entry((source.clone(), run.clock, run.appended)).or_default();
+                *end = (*end).max(run.bounds().1);
+                self.appended |= run.appended;
+            }
+        }
+    }
+
+    /// Whether anything was appended.
+    pub fn has_appended(&self) -> bool {
+        self.appended
+    }
+
+    /// For sending: of each clock one record as long as all reach, or a hole where nothing was appended.
+    pub fn take(&mut self) -> Fragment {
+        let mut fragment = self.cuts.take();
+        let mut pile = Pile::default();
+        for ((source, clock, appended), end) in std::mem::take(&mut self.ends) {
+            let run = Run::one(clock, 0, end, 2 * SEGMENT_HEADER);
+            pile.add(&source, Entry::Run(Run { hole: !appended, appended, ..run }));
+        }
+        fragment.join(pile.take());
+        fragment
+    }
+}
+
+/// Where appended records begin in the file.
+pub struct Bases(Merged);
+
+impl Bases {
+    /// From what all ranks sent ([`Reach`]).
+    pub fn of(all: &Fragment) -> Result<Bases> {
+        let mut build = Build::new(Box::new(Gather::default()));
+        load::add_fragment(all, &mut build)?;
+        build.finish().map(Bases)
+    }
+
+    /// How long the file is.
+    pub fn length(&self) -> u64 {
+        self.0.length
+    }
+
+    /// Appended records where they lie.
+    ///
+    /// # Errors
+    /// `Corrupt` where they lie beyond the largest offset, or are of a log that nobody told of.
+    pub fn place(&self, source: &Source, run: &Run) -> Result<Run> {
+        let base = self.0.base(source, run.clock);
+        let base = base.filter(|base| base.checked_add(run.bounds().1).is_some_and(|end| end <= MOST));
+        let what = "appended bytes beyond the largest offset, or of a log that is not known";
+        base.map(|base| moved(run, base)).ok_or_else(|| bad(ErrorKind::Corrupt, what))
+    }
+}
+
+impl Container {
+    /// What one rank sees of a file, for all to open it together.
+    pub fn opening(&self, path: &str) -> Result<Opening> {
+        let file = self.look(&self.inside(path, "open")?)?;
+        Ok(Opening { stamp: file.place.stamp.clone(), names: file.seen() })
+    }
+
+    /// Reads the index logs of some sessions of an opening, by their number in it.
+    ///
+    /// # Errors
+    /// `NotReady` or `Torn` where a session has not closed ([`Opening::is_settled`]); what is wrong with a log, by its name.
+    pub fn read_share(&self, path: &str, opening: &Opening, sessions: &[usize]) -> Result<Fragment> {
+        let file = self.file(opening.stamp.clone());
+        load::gathered(&file.place, &chosen(opening, sessions)?).map_err(|e| named(e, path))
+    }
+
+    /// As [`read_share`](Container::read_share), each entry told as it is read, in the order of its log; a log of many entries is in memory
+    /// a block at a time.
+    ///
+    /// # Errors
+    /// Those, and those of `tell`.
+    pub fn tell_share(
+        &self,
+        path: &str,
+        opening: &Opening,
+        sessions: &[usize],
+        tell: impl FnMut(&Source, Entry) -> Result<()>,
+    ) -> Result<()> {
+        let file = self.file(opening.stamp.clone());
+        load::told(&file.place, &chosen(opening, sessions)?, tell).map_err(|e| named(e, path))
+    }
+
+    /// Opens a file with an index that ranks gathered; where something newer is known here meanwhile, with its own.
+    pub fn open_joined(&self, path: &str, opening: &Opening, all: &Fragment) -> Result<Box<dyn ReadObject>> {
+        let path = self.inside(path, "open")?;
+        let file = self.file(opening.stamp.clone());
+        file.see(&opening.names)?;
+        let index = load::joined(&file.place, &self.options, all)?;
+        file.take_index(&opening.marks()?, index);
+        Ok(Box::new(Reader { file, path }))
+    }
+
+    /// Opens a file with a part of its index, which [`PartBuilder`] takes.
+    pub fn open_part(&self, path: &str, opening: &Opening, part: Part) -> Result<PartBuilder> {
+        let path = self.inside(path, "open")?;
+        let file = self.file(opening.stamp.clone());
+        let build = load::builder(&file.place, &self.options, part)?;
+        Ok(PartBuilder::new(file, path, opening.marks()?, part, build, self.options.index_cache))
+    }
+}
+
+fn named(e: thalweg_types::Error, path: &str) -> thalweg_types::Error {
+    // A log's own name says more.
+    if e.place().object.is_some() { e } else { e.in_object(path) }
+}
+
+fn chosen(opening: &Opening, sessions: &[usize]) -> Result<Vec<Mark>> {
+    let marks = opening.marks()?;
+    Ok(sessions.iter().filter_map(|k| marks.get(*k).cloned()).collect())
 }
 
 #[cfg(test)]
@@ -166,27 +398,25 @@ mod tests {
         }
 
         #[test]
-        fn the_tree_brings_everything_to_the_first(ranks in 1..700usize, fan in 2..20usize) {
-            let mut has: Vec<Vec<usize>> = (0..ranks).map(|rank| vec![rank]).collect();
-            let rounds = tree(ranks, fan);
-            for round in &rounds {
-                let mut received = vec![0; ranks];
-                for (from, to) in round {
-                    prop_assert!(!has[*from].is_empty(), "who has sent once sends nothing more");
-                    let moved = std::mem::take(&mut has[*from]);
-                    has[*to].extend(moved);
-                    received[*to] += 1;
-                }
-                prop_assert!(received.iter().all(|n| *n < fan));
-            }
-            has[0].sort_unstable();
-            prop_assert_eq!(&has[0], &(0..ranks).collect::<Vec<_>>());
-            prop_assert!(fan.pow(rounds.len() as u32) < ranks * fan, "no round too many");
+        fn no_bytes_make_a_fragment_by_chance(bytes: Vec<u8>) {
+            prop_assert!(Fragment::decode(&bytes).is_err() && Opening::decode(&bytes).is_err());
         }
 
         #[test]
-        fn no_bytes_make_a_fragment_by_chance(bytes: Vec<u8>) {
-            prop_assert!(Fragment::decode(&bytes).is_err() && Opening::decode(&bytes).is_err());
+        fn fragments_say_the_same_joined_and_sent(counts in prop::collection::vec(0..5u64, 0..6), many in any::<bool>()) {
+            let (mut joined, mut expected) = (Fragment::default(), Vec::new());
+            for (writer, count) in counts.into_iter().enumerate() {
+                let count = if many { count * (MOST_ENTRIES as u64 - 1) / 2 } else { count };
+                let source = Source { writer: writer as u32, session: 7, segment: 1, store: 2, folder: 3 };
+                let entries: Vec<Entry> = (0..count).map(|i| Entry::Run(Run::one(1, i * 9, 5, 112 + i * 53))).collect();
+                let mut one = Fragment::default();
+                one.add(&source, |tell| entries.iter().try_for_each(|e| tell(*e)).map(|()| 112 + count * 53)).unwrap();
+                joined.join(Fragment::decode(&one.encode()).unwrap());
+                expected.extend(entries.into_iter().map(|e| (source.clone(), e)));
+            }
+            let mut told = Vec::new();
+            Fragment::decode(&joined.encode()).unwrap().each(|source, e| { told.push((source.clone(), e)); Ok(()) }).unwrap();
+            prop_assert!(told == expected);
         }
     }
 }

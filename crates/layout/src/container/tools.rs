@@ -14,11 +14,9 @@
 use super::clock::Summary;
 use super::file::{self, File};
 use super::index::block::{self, Entry};
-use super::index::distributed::Part;
 use super::index::{Piece, Source};
 use super::load::{self, Alive};
 use super::marks::{self, Mark, Published};
-use super::parallel::{Fragment, Opening};
 use super::place::{HIDDEN, Place, now, put_new, remove_if_there};
 use super::record::{Kind, Log as Which, Record, SEGMENT_HEADER, Segment};
 use super::session::Session;
@@ -384,38 +382,6 @@ impl Container {
         session.bare(&mut log, Kind::Cut, 0, 0)?;
         session.publish(&mut log, true, true)?;
         Ok(copied)
-    }
-
-    /// What one rank sees of a file, for all to open it together. See [`parallel`](super::parallel).
-    pub fn opening(&self, path: &str) -> Result<Opening> {
-        let (file, _) = self.opened(path, "open")?;
-        let mut names = Vec::new();
-        for mark in file.marks() {
-            names.extend(mark.published.map(|p| marks::published_name(mark.home, &p)));
-            names.extend(mark.open);
-        }
-        Ok(Opening { names })
-    }
-
-    /// Reads the index logs of some sessions of an opening, by their number in it.
-    ///
-    /// # Errors
-    /// `NotReady` or `Torn` where a session has not closed: such a file is opened by each rank alone.
-    pub fn read_share(&self, path: &str, opening: &Opening, sessions: &[usize]) -> Result<Fragment> {
-        let path = self.inside(path, "open")?;
-        let (_, stamp) = self.follow(&path)?;
-        let file = self.file(stamp);
-        let marks = opening.marks()?;
-        let mine: Vec<Mark> = sessions.iter().filter_map(|k| marks.get(*k).cloned()).collect();
-        load::gathered(&file.place, &mine).map_err(|e| e.in_object(path))
-    }
-
-    /// Opens a file with an index that ranks gathered; where something newer is published meanwhile, with its own.
-    pub fn open_joined(&self, path: &str, opening: &Opening, all: &Fragment) -> Result<Box<dyn ReadObject>> {
-        let (file, path) = self.opened(path, "open")?;
-        let index = load::joined(&file.place, &self.options, all, Part::ALL)?;
-        file.take_index(&opening.marks()?, index);
-        Ok(Box::new(Reader { file, path }))
     }
 
     /// Reads and checks all of a container.

@@ -2,7 +2,7 @@
 
 use super::{Module, Options, open, over, pattern, process, put, read, write};
 use std::sync::Arc;
-use thalweg_layout::container::parallel::{Fragment, Opening, tree};
+use thalweg_layout::container::parallel::{Fragment, Opening};
 use thalweg_layout::{Container, Layout, OpenWrite};
 use thalweg_store::wrap::Counting;
 use thalweg_store::{Memory, Store};
@@ -88,18 +88,11 @@ fn ranks_that_open_together_read_each_index_log_once() {
         let layouts: Vec<_> = (0..ranks).map(|_| over(&shared)).collect();
         let opening = Opening::decode(&layouts[0].opening("file").unwrap().encode()).unwrap();
         let shares = opening.shares(ranks).unwrap();
-        let mut held: Vec<Option<Fragment>> = layouts
-            .iter()
-            .zip(&shares)
-            .map(|(l, share)| Some(l.read_share("file", &opening, share).unwrap()))
-            .collect();
-        for round in tree(ranks, 3) {
-            for (from, to) in round {
-                let sent = held[from].take().unwrap().encode();
-                held[to].as_mut().unwrap().join(Fragment::decode(&sent).unwrap());
-            }
+        let mut all = Fragment::default();
+        for (layout, share) in layouts.iter().zip(&shares) {
+            let sent = layout.read_share("file", &opening, share).unwrap().encode();
+            all.join(Fragment::decode(&sent).unwrap());
         }
-        let all = held[0].take().unwrap();
         let files: Vec<_> = layouts.iter().map(|l| l.open_joined("file", &opening, &all).unwrap()).collect();
         let counted = store.take();
         let index = |name: &&String| name.ends_with(".index");

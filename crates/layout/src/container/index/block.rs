@@ -52,6 +52,16 @@ pub enum Entry {
     },
 }
 
+impl Entry {
+    /// End of the shortest data log that has room for it.
+    pub fn log_end(&self) -> u64 {
+        match self {
+            Entry::Run(run) => run.log_end(),
+            Entry::Cut { log, .. } => log + RECORD_HEADER,
+        }
+    }
+}
+
 /// A block's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {

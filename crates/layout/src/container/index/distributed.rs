@@ -48,6 +48,12 @@ impl Part {
         byte / RANGE % of.max(1)
     }
 
+    /// Which of `of` parts hold what lies in bytes `start..end`.
+    pub fn owners(start: u64, end: u64, of: u64) -> impl Iterator<Item = u64> {
+        let (first, last, of) = (start / RANGE, (end.max(start + 1) - 1) / RANGE, of.max(1));
+        (0..(last - first + 1).min(of)).map(move |k| (first + k) % of)
+    }
+
     fn meets(&self, start: u64, end: u64) -> bool {
         let (first, last) = (start / RANGE, (end.max(start + 1) - 1) / RANGE);
         self.of <= 1 || last - first + 1 >= self.of || (first..=last).any(|range| range % self.of == self.number)

@@ -65,6 +65,14 @@ impl Run {
         (low as u64, (high + i128::from(self.length)) as u64)
     }
 
+    /// End of the shortest data log that has room for all records: behind the last one, and behind as many as there are.
+    pub fn log_end(&self) -> u64 {
+        let (_, high) = bounds(self.log, [self.inner.log_span(), self.outer.log_span()]);
+        let (payload, header) = if self.hole { (0, RECORD_HEADER) } else { (self.length, 0) };
+        let room = i128::from(self.records()) * i128::from(payload + RECORD_HEADER);
+        (high + i128::from(payload + header)).max(room).clamp(0, i128::from(MOST / 4)) as u64
+    }
+
     /// Whether all records lie within files and within `log_end` bytes of a data log, where they have room.
     pub fn is_sound(&self, log_end: u64) -> bool {
         if self.length == 0 || self.inner.count == 0 || self.outer.count == 0 {

@@ -1,0 +1,281 @@
+//! A file of which a rank holds a part of the index: what ranks that open a file together have, where its index module is
+//! `distributed`.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | which part | the ranges of the file that [`Part`] says; entries of index logs come from whoever read them ([`PartBuilder::add`]) |
+//! | the others' ranges | are asked of their owners: [`PartFile::answer`] there, [`PartFile::learn`] here. Nothing here waits for another rank |
+//! | read alone | what is owned or was learned; else `NotReady`, which names the owner |
+//! | memory | of the own part as a single process that reads the file: `index_cache`. Of what was learned about 100 bytes a piece, until [`PartFile::trim`] |
+//! | what is seen | the file as it was opened. What was removed since (compacted, emptied) is `NotReady`: open it again |
+
+use super::file::File;
+use super::index::block::Entry;
+use super::index::distributed::{Part, RANGE};
+use super::index::run::Run;
+use super::index::tables::Gather;
+use super::index::{Build, Merged, Module, Piece, Source};
+use super::marks::Mark;
+use super::parallel::Fragment;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thalweg_store::ReadObject;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Bytes of the file that are looked through at first for an answer; more where they hold little.
+const FIRST_STEP: u64 = 256 << 10;
+
+/// Takes entries of index logs into a part.
+pub struct PartBuilder {
+    file: Arc<File>,
+    path: String,
+    marks: Vec<Mark>,
+    part: Part,
+    build: Build,
+    cache: usize,
+}
+
+impl PartBuilder {
+    pub(super) fn new(
+        file: Arc<File>,
+        path: String,
+        marks: Vec<Mark>,
+        part: Part,
+        build: Build,
+        cache: usize,
+    ) -> PartBuilder {
+        PartBuilder { file, path, marks, part, build, cache }
+    }
+
+    /// Adds an entry that meets a range of this part; cuts go to every part. In any order.
+    pub fn add(&mut self, source: &Source, entry: &Entry) -> Result<()> {
+        let number = self.build.source(source);
+        self.build.add(number, entry)
+    }
+
+    /// The file, and how long it is as far as this part knows: the greatest of what all parts know is its length, which
+    /// [`PartFile::is_long`] is told.
+    pub fn finish(self) -> Result<PartFile> {
+        let PartBuilder { file, path, marks, part, build, cache } = self;
+        let (own, asked) = (build.finish()?, Mutex::new(Asked::new()?));
+        Ok(PartFile { file, path, marks, part, own, asked, cache })
+    }
+}
+
+/// What was learned of others.
+struct Asked {
+    index: Merged,
+    /// Ranges of which all is known: first byte, end.
+    ranges: BTreeMap<u64, u64>,
+}
+
+impl Asked {
+    fn new() -> Result<Asked> {
+        Ok(Asked { index: Build::new(Box::new(Gather::default())).finish()?, ranges: BTreeMap::new() })
+    }
+
+    fn knows(&self, from: u64, to: u64) -> bool {
+        self.ranges.range(..=from).next_back().is_some_and(|(_, end)| *end >= to)
+    }
+
+    fn add_range(&mut self, mut from: u64, mut to: u64) {
+        while let Some((start, end)) =
+            self.ranges.range(..=to).next_back().map(|(s, e)| (*s, *e)).filter(|(_, end)| *end >= from)
+        {
+            self.ranges.remove(&start);
+            (from, to) = (from.min(start), to.max(end));
+        }
+        self.ranges.insert(from, to);
+    }
+}
+
+/// Bytes that one rank knows about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Section {
+    /// Which rank.
+    pub owner: u64,
+    /// First byte.
+    pub from: u64,
+    /// End.
+    pub to: u64,
+}
+
+/// See the module's page.
+pub struct PartFile {
+    file: Arc<File>,
+    path: String,
+    marks: Vec<Mark>,
+    part: Part,
+    own: Merged,
+    asked: Mutex<Asked>,
+    cache: usize,
+}
+
+impl PartFile {
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long the file is.
+    pub fn bytes(&self) -> u64 {
+        self.own.length
+    }
+
+    /// Tells how long the file is.
+    pub fn is_long(&mut self, bytes: u64) {
+        self.own.length = bytes;
+    }
+
+    /// Bytes `from..to`, as far as the file goes, by who knows about them.
+    pub fn sections(&self, from: u64, to: u64) -> impl Iterator<Item = Section> + use<> {
+        let (mut at, end, of) = (from, to.min(self.own.length), self.part.of);
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let to = if of <= 1 { end } else { end.min((at / RANGE + 1).saturating_mul(RANGE)) };
+            let section = Section { owner: Part::owner(at, of), from: at, to };
+            at = to;
+            Some(section)
+        })
+    }
+
+    /// Whether where these bytes lie is known here: owned, or learned.
+    pub fn knows(&self, section: &Section) -> bool {
+        section.owner == self.part.number || self.asked().knows(section.from, section.to)
+    }
+
+    /// Where bytes `from..to`, which are of this part, lie: as far as `most` pieces reach, or a few more. Returns how far that is.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where another part has them: an asker that counts parts otherwise.
+    pub fn answer(&self, from: u64, to: u64, most: usize) -> Result<(u64, Fragment)> {
+        if from < to && self.sections(from, to).any(|section| section.owner != self.part.number) {
+            let what = format!("part {} of {} is asked for what others hold", self.part.number, self.part.of);
+            return Err(Error::new(ErrorKind::InvalidArgument, what).at_byte(from));
+        }
+        let end = to.min(self.own.length);
+        let (mut at, mut step, mut pieces) = (from, FIRST_STEP, Vec::<Piece>::new());
+        while at < end && pieces.len() < most {
+            let stop = end.min(at.saturating_add(step));
+            let found = self.own.resolve(at, stop)?;
+            if found.len() < most / 4 {
+                step = step.saturating_mul(2);
+            }
+            for piece in found {
+                match pieces.last_mut().filter(|last| goes_on(last, &piece)) {
+                    Some(last) => last.end = piece.end,
+                    None => pieces.push(piece),
+                }
+            }
+            at = stop;
+        }
+        let upto = if at < end { at } else { to };
+        // As they lie in their logs, where distances are regular if anywhere.
+        pieces.sort_unstable_by_key(|p| (p.strand, p.log));
+        let mut fragment = Fragment::default();
+        for of_one in pieces.chunk_by(|a, b| self.own.source_of(a) == self.own.source_of(b)) {
+            fragment.add(self.own.source_of(&of_one[0]), |tell| {
+                let mut recorder = Module::Distributed.recorder();
+                for p in of_one {
+                    let run = Run { hole: p.hole, ..Run::one(self.own.clock(p), p.start, p.end - p.start, p.log) };
+                    match p.hole {
+                        true => tell(Entry::Run(run))?,
+                        false => recorder.add(run),
+                    }
+                }
+                recorder.take().into_iter().try_for_each(&mut *tell)?;
+                Ok(of_one.last().map_or(0, |p| p.log))
+            })?;
+        }
+        Ok((upto, fragment))
+    }
+
+    /// Takes what an owner says of bytes `from..to`.
+    pub fn learn(&self, from: u64, to: u64, answer: &Fragment) -> Result<()> {
+        let mut asked = self.asked();
+        answer.each(|source, entry| match asked.index.add(source, &entry) {
+            true => Ok(()),
+            // Owners know where it lies.
+            false => Err(Error::new(ErrorKind::Corrupt, "an answer tells of appended records")),
+        })?;
+        asked.add_range(from, to);
+        Ok(())
+    }
+
+    /// Forgets what was learned, where that takes more memory than `index_cache`.
+    pub fn trim(&self) -> Result<()> {
+        let mut asked = self.asked();
+        if asked.index.memory() > self.cache {
+            *asked = Asked::new()?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of memory held: of the own part, of what was learned.
+    pub fn memory(&self) -> (usize, usize) {
+        (self.own.memory(), self.asked().index.memory())
+    }
+
+    /// Entries held of the own part.
+    pub fn entries(&self) -> u64 {
+        self.own.entries()
+    }
+
+    fn pieces(&self, from: u64, to: u64) -> Result<Vec<(Piece, Source)>> {
+        let mut out = Vec::new();
+        for section in self.sections(from, to) {
+            let mut put = |index: &Merged| {
+                let found = index.resolve(section.from, section.to)?;
+                out.extend(found.into_iter().map(|p| (p, index.source_of(&p).clone())));
+                Ok::<(), Error>(())
+            };
+            if section.owner == self.part.number {
+                put(&self.own)?;
+                continue;
+            }
+            let asked = self.asked();
+            if !asked.knows(section.from, section.to) {
+                let what = format!(
+                    "where these bytes lie is known to rank {} of {}, which has not been asked: read them together, or look them up together before",
+                    section.owner, self.part.of
+                );
+                return Err(Error::new(ErrorKind::NotReady, what).at_byte(section.from).safe("the file's bytes"));
+            }
+            put(&asked.index)?;
+        }
+        Ok(out)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let there = usize::try_from(self.own.length.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let count = there.min(out.len());
+        let pieces = self.pieces(offset, offset.saturating_add(count as u64))?;
+        match self.file.fill(offset, &mut out[..count], &pieces, None) {
+            Err(e) if matches!(e.kind(), ErrorKind::Io | ErrorKind::Torn) && self.is_stale() => {
+                let what = "the file was compacted, emptied or removed since it was opened: open it again";
+                Err(Error::new(ErrorKind::NotReady, what).caused_by(e))
+            }
+            outcome => outcome.map(|()| count),
+        }
+    }
+
+    fn is_stale(&self) -> bool {
+        self.file.look().is_err() || self.file.marks() != self.marks
+    }
+}
+
+fn goes_on(last: &Piece, piece: &Piece) -> bool {
+    let log = if last.hole { last.log } else { last.log + (last.end - last.start) };
+    (last.end, last.strand, last.hole, log) == (piece.start, piece.strand, piece.hole, piece.log)
+}
+
+impl ReadObject for PartFile {
+    fn length(&self) -> Result<u64> {
+        Ok(self.bytes())
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.read(offset, out).map_err(|e| if e.place().object.is_some() { e } else { e.in_object(self.path.clone()) })
+    }
+}
