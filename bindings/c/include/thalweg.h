@@ -412,6 +412,10 @@ int thalweg_file_open(thalweg_file **file, const char *path, int flags, uint32_t
 /* Reads from byte `offset` as much as there is; `*got` says how much. Where `got` is NULL, fewer bytes are THALWEG_TORN. */
 int thalweg_file_read(thalweg_file *file, void *data, uint64_t bytes, uint64_t offset, uint64_t *got);
 
+/* Collective where ranks opened the file together (thalweg_file_open_mpi), else as thalweg_file_read: every rank calls it, each with memory
+ * and an offset of its own, and 0 bytes where it needs none. All ranks get the same status, but for THALWEG_TORN where `got` is NULL. */
+int thalweg_file_read_all(thalweg_file *file, void *data, uint64_t bytes, uint64_t offset, uint64_t *got);
+
 /* Writes all bytes from byte `offset`; a gap before them reads as zeros. */
 int thalweg_file_write(thalweg_file *file, const void *data, uint64_t bytes, uint64_t offset);
 
@@ -483,6 +487,11 @@ int thalweg_reader_open_mpi(thalweg_reader **reader, const char *path, MPI_Comm 
 
 /* All ranks are at the same step, thalweg_reader_advance is collective. */
 int thalweg_reader_follow_mpi(thalweg_reader **reader, const char *path, double timeout, MPI_Comm comm);
+
+/* Opens a file for reading, all ranks together: the index of a `container` is then read once, not by every rank. What any of them closed before
+ * is seen. Where the index is `distributed` each rank holds a part of it: thalweg_file_read_all reads anything, and thalweg_file_read, which
+ * each rank calls alone, is THALWEG_NOT_READY for bytes that another rank knows of and that were not read together before. */
+int thalweg_file_open_mpi(thalweg_file **file, const char *path, MPI_Comm comm);
 
 #ifdef __cplusplus
 }

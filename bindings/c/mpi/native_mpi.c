@@ -16,6 +16,7 @@ int thalweg_core_output_open(thalweg_output **output, thalweg_session *session, 
 int thalweg_core_reader_open(thalweg_reader **reader, const char *path, const struct ThalwegMpiTable *table, void *comm);
 int thalweg_core_reader_follow(thalweg_reader **reader, const char *path, double timeout,
                                const struct ThalwegMpiTable *table, void *comm);
+int thalweg_core_file_open(thalweg_file **file, const char *path, const struct ThalwegMpiTable *table, void *comm);
 
 #ifdef _NOMPI
 #define TABLE NULL
@@ -60,4 +61,9 @@ int thalweg_reader_open_mpi(thalweg_reader **reader, const char *path, MPI_Comm 
 int thalweg_reader_follow_mpi(thalweg_reader **reader, const char *path, double timeout, MPI_Comm comm)
 {
     return thalweg_core_reader_follow(reader, path, timeout, TABLE, wrap(comm));
+}
+
+int thalweg_file_open_mpi(thalweg_file **file, const char *path, MPI_Comm comm)
+{
+    return thalweg_core_file_open(file, path, TABLE, wrap(comm));
 }

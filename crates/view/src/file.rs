@@ -67,6 +67,15 @@ impl OpenFile {
         Ok(OpenFile { layout: layout.clone(), access, object, name: Mutex::new(Name::Is(name.to_string())) })
     }
 
+    /// A file that was opened in another way, to be read.
+    ///
+    /// - `name`: in the layout.
+    pub fn reading(layout: &Arc<dyn Layout>, name: &str, object: Box<dyn ReadObject>) -> OpenFile {
+        let access = Access { read: true, ..Access::default() };
+        let name = Mutex::new(Name::Is(name.to_string()));
+        OpenFile { layout: layout.clone(), access, object: Object::Read(object), name }
+    }
+
     /// What it was opened for.
     pub fn access(&self) -> Access {
         self.access

@@ -1,12 +1,16 @@
 //! Files by their bytes, through the mounts of the process: what a code calls that writes no BP.
 
 use super::failure::{keep_number, status};
-use super::{checked, handle, place, pointer, take_back, text, wrong};
+use super::{checked, communicator, handle, place, pointer, take_back, text, wrong};
 use std::ffi::{c_char, c_int, c_void};
 use std::io::IoSlice;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_comm_mpi::ThalwegMpiTable;
 use thalweg_io::places::mounts;
-use thalweg_layout::{Kind, WriterId, errno};
+use thalweg_layout::{Kind, Layout, ReadObject, WriterId, errno};
+use thalweg_movement::plan::tree::FAN_IN;
+use thalweg_movement::together::Together;
 use thalweg_types::{ErrorKind, Result};
 use thalweg_view::{Access, OpenFile, about};
 
@@ -17,7 +21,24 @@ const EXCLUSIVE: c_int = 8;
 const TRUNCATE: c_int = 16;
 
 /// `thalweg_file`. Any thread may call it at any time: the file sorts that out.
-type NativeFile = OpenFile;
+struct NativeFile {
+    file: OpenFile,
+    /// Of a file that ranks opened together.
+    together: Option<Arc<Together>>,
+}
+
+/// What ranks opened together, as a file reads it.
+struct Shared(Arc<Together>);
+
+impl ReadObject for Shared {
+    fn length(&self) -> Result<u64> {
+        self.0.length()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.0.read_at(offset, out)
+    }
+}
 
 /// `thalweg_file_about`.
 #[repr(C)]
@@ -64,9 +85,41 @@ unsafe extern "C" fn thalweg_file_open(
         };
         let layout = mounts::of_process()?;
         let at = layout.place(path)?;
-        let opened = OpenFile::open(at.layout, &at.name, access, None, WriterId(writer))?;
-        *place = Box::into_raw(Box::new(opened));
+        let file = OpenFile::open(at.layout, &at.name, access, None, WriterId(writer))?;
+        *place = Box::into_raw(Box::new(NativeFile { file, together: None }));
         Ok(())
+    })
+}
+
+/// # Safety
+/// See [`super::super`]; `table` and `comm` as in `MpiCommunicator::from_raw`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_core_file_open(
+    file: *mut *mut NativeFile,
+    path: *const c_char,
+    table: *const ThalwegMpiTable,
+    comm: *mut c_void,
+) -> c_int {
+    on_files(|| {
+        // SAFETY: from C.
+        let (comm, asked) = unsafe {
+            let comm = communicator(table, comm)?;
+            (comm, place(file, "place for the file").and_then(|p| Ok((p, text(path, "the path")?))))
+        };
+        let found = asked.and_then(|(place, path)| {
+            let layout = mounts::of_process()?;
+            let at = layout.place(path)?;
+            Ok((place, at.layout.clone(), at.name))
+        });
+        match found {
+            Ok((place, layout, name)) => {
+                let together = Arc::new(Together::open(comm, Ok((&*layout, &name)), FAN_IN)?);
+                let file = OpenFile::reading(&layout, &name, Box::new(Shared(together.clone())));
+                *place = Box::into_raw(Box::new(NativeFile { file, together: Some(together) }));
+                Ok(())
+            }
+            Err(e) => Together::open(comm, Err(e), FAN_IN).map(|_| ()),
+        }
     })
 }
 
@@ -81,19 +134,53 @@ unsafe extern "C" fn thalweg_file_read(
     on_files(|| {
         // SAFETY: from C.
         let (file, out) = unsafe { (handle(file, "file")?, checked(pointer::bytes_mut(data, bytes, "the memory"))?) };
-        let count = file.read_at(offset, out)?;
+        let count = file.file.read_at(offset, out)?;
         // SAFETY: from C.
-        match unsafe { got.as_mut() } {
-            Some(got) => *got = count as u64,
-            // Who does not ask how many bytes there are wants all of them.
-            None if count < out.len() => {
-                return Err(thalweg_types::Error::new(ErrorKind::Torn, "the file ends before the bytes asked for")
-                    .at_byte(offset.saturating_add(count as u64)));
-            }
-            None => {}
-        }
-        Ok(())
+        unsafe { tell(got, count, out.len(), offset) }
     })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_file_read_all(
+    file: *const NativeFile,
+    data: *mut c_void,
+    bytes: u64,
+    offset: u64,
+    got: *mut u64,
+) -> c_int {
+    on_files(|| {
+        // SAFETY: from C.
+        let (file, out) = unsafe { (handle(file, "file")?, checked(pointer::bytes_mut(data, bytes, "the memory"))) };
+        let count = match (&file.together, out) {
+            (None, out) => out.and_then(|out| Ok((file.file.read_at(offset, out)?, out.len())))?,
+            (Some(together), Ok(out)) => (together.read_all(offset, out)?, out.len()),
+            (Some(together), Err(e)) => {
+                // The others wait for this rank.
+                together.read_all(offset, &mut [])?;
+                return Err(e);
+            }
+        };
+        // SAFETY: from C.
+        unsafe { tell(got, count.0, count.1, offset) }
+    })
+}
+
+/// Says how much was read.
+///
+/// # Safety
+/// Null, or memory for a number.
+unsafe fn tell(got: *mut u64, count: usize, wanted: usize, offset: u64) -> Result<()> {
+    // SAFETY: as the caller promises.
+    match unsafe { got.as_mut() } {
+        Some(got) => *got = count as u64,
+        // Who does not ask how many bytes there are wants all of them.
+        None if count < wanted => {
+            return Err(thalweg_types::Error::new(ErrorKind::Torn, "the file ends before the bytes asked for")
+                .at_byte(offset.saturating_add(count as u64)));
+        }
+        None => {}
+    }
+    Ok(())
 }
 
 #[unsafe(no_mangle)]
@@ -106,7 +193,7 @@ unsafe extern "C" fn thalweg_file_write(
     on_files(|| {
         // SAFETY: from C.
         let (file, data) = unsafe { (handle(file, "file")?, checked(pointer::bytes(data, bytes, "the memory"))?) };
-        file.write_at(offset, &[IoSlice::new(data)])
+        file.file.write_at(offset, &[IoSlice::new(data)])
     })
 }
 
@@ -115,7 +202,7 @@ unsafe extern "C" fn thalweg_file_length(file: *const NativeFile, length: *mut u
     on_files(|| {
         // SAFETY: from C.
         let (file, length) = unsafe { (handle(file, "file")?, checked(pointer::out(length, "the length"))?) };
-        *length = file.length()?;
+        *length = file.file.length()?;
         Ok(())
     })
 }
@@ -123,19 +210,19 @@ unsafe extern "C" fn thalweg_file_length(file: *const NativeFile, length: *mut u
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_file_truncate(file: *const NativeFile, length: u64) -> c_int {
     // SAFETY: from C.
-    on_files(|| unsafe { handle(file, "file")? }.truncate(length))
+    on_files(|| unsafe { handle(file, "file")? }.file.truncate(length))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_file_sync(file: *const NativeFile) -> c_int {
     // SAFETY: from C.
-    on_files(|| unsafe { handle(file, "file")? }.sync())
+    on_files(|| unsafe { handle(file, "file")? }.file.sync())
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_file_close(file: *mut NativeFile) -> c_int {
     // SAFETY: from C.
-    on_files(|| unsafe { take_back(file, "file")? }.close())
+    on_files(|| unsafe { take_back(file, "file")? }.file.close())
 }
 
 #[unsafe(no_mangle)]
@@ -180,7 +267,7 @@ unsafe extern "C" fn thalweg_file_unlink(path: *const c_char) -> c_int {
         // SAFETY: from C.
         let path = unsafe { text(path, "the path")? };
         let layout = mounts::of_process()?;
-        thalweg_layout::Layout::remove(&*layout, path)
+        Layout::remove(&*layout, path)
     })
 }
 
@@ -190,7 +277,7 @@ unsafe extern "C" fn thalweg_file_rename(from: *const c_char, to: *const c_char)
         // SAFETY: from C.
         let (from, to) = unsafe { (text(from, "the old path")?, text(to, "the new path")?) };
         let layout = mounts::of_process()?;
-        thalweg_layout::Layout::rename(&*layout, from, to)
+        Layout::rename(&*layout, from, to)
     })
 }
 
@@ -200,6 +287,6 @@ unsafe extern "C" fn thalweg_file_make_folder(path: *const c_char) -> c_int {
         // SAFETY: from C.
         let path = unsafe { text(path, "the path")? };
         let layout = mounts::of_process()?;
-        thalweg_layout::Layout::make_folder(&*layout, path)
+        Layout::make_folder(&*layout, path)
     })
 }
