@@ -39,6 +39,8 @@ mount flat flat 1
 mount flat3 flat 3
 mount small_file small_file 1
 mount direct direct 1
+mkdir "$work/counted"
+printf '[[mount]]\npath = "/mnt/thalweg/counted"\nlayout = "small_file"\nstore = "posix:%s"\ncounts = "%s"\n\n' "$work/counted" "$work/counts" >>"$THALWEG_MOUNTS"
 layouts=(container container3 flat flat3 small_file direct)
 
 # Each body runs in a folder of its own, which holds a copy of some sources: once plainly, once through each mount.
@@ -152,6 +154,31 @@ for layout in container container3 direct; do
     try "every line is there ($layout)" appended "/mnt/thalweg/$layout/lines"
 done
 try "the file of lines is whole" "$thalweg" layout check /mnt/thalweg/container/lines
+
+# Small files made one after the other: the store is asked about names a few times for all of them.
+few_names() { # few_names COUNTS COMMAND...: that makes 300 files
+    "${@:2}" && [[ $(cat "$1"/* | awk '$1 ~ /^(OpenWrite|OpenRead|Stat|List|Rename|Remove|MakeFolder|SyncFolder|Attributes|Failed)$/ { sum += $2 } END { print sum }') -le 60 ]]
+}
+try "small files are made without a question for each" few_names "$work/counts" "$thalweg" run -- "$work/calls" small /mnt/thalweg/counted/many 300
+
+# A store far away is reached through the daemon, whose own table says here that it lies on this machine.
+for layout in small_file container; do
+    mkdir "$work/served.$layout"
+    printf '[[mount]]\npath = "/mnt/served/%s"\nlayout = "%s"\nstore = "posix:%s"\ncounts = "%s"\n\n' $layout $layout "$work/served.$layout" "$work/counts.$layout" >>"$work/daemon.toml"
+    printf '[[mount]]\npath = "/mnt/served/%s"\nlayout = "%s"\nstore = "hdfs://127.0.0.1:1/x"\n\n' $layout $layout >>"$work/served.toml"
+done
+mkdir -m 700 "$work/daemon"
+export THALWEG_DAEMON=$work/daemon/socket
+THALWEG_MOUNTS=$work/daemon.toml "$thalweg" mount --socket-only --foreground >>"$work/log" 2>&1 &
+daemon=$!
+trap 'kill "$daemon" 2>/dev/null || true' EXIT
+for ((tries = 0; tries < 100; tries++)); do [[ ! -S $THALWEG_DAEMON ]] || break; sleep 0.1; done
+served() { THALWEG_MOUNTS=$work/served.toml timeout 60 "$thalweg" run -- "$work/calls" "$@"; }
+try "small files are made without a question for each through the daemon" few_names "$work/counts.small_file" served small /mnt/served/small_file/many 300
+status=0
+served numbers /mnt/served/container >"$work/calls.served" 2>>"$work/log" || status=$?
+sed -E "s/^((not )?ok .*)\$/\1 (through the daemon)/" "$work/calls.served"
+if grep -q '^not ok ' "$work/calls.served"; then failed=1; elif [[ $status != 0 ]]; then echo "not ok every number through the daemon" && failed=1; fi
 
 refuses() { local status=0; "$thalweg" run -- "$work/static" /mnt/thalweg/direct >"$work/told" 2>&1 || status=$?; [[ $status == 3 ]] && grep -q "linked statically" "$work/told"; }
 if [[ -x $work/static ]]; then try "a static program is refused, and why is said" refuses; fi

@@ -1,4 +1,5 @@
-/* Calls on files through a door: calls FOLDER; calls strided|shifted FILE RANK RANKS UNIT ROUNDS. Prints lines "ok X", "not ok X". */
+/* Calls on files through a door: calls FOLDER; calls numbers FOLDER; calls small FOLDER COUNT; calls strided|shifted FILE RANK RANKS UNIT
+ * ROUNDS. Prints lines "ok X", "not ok X". */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -142,6 +144,43 @@ static void descriptors(void)
     waitpid(child, &status, 0);
     check(!status, "for another process too");
     check(!flock(fd, LOCK_EX | LOCK_NB) && !close(fd), "flock");
+}
+
+/* Programs that count on the lowest free number, or close and replace whatever they find: what the door has open for itself stays. */
+static void numbers(int lowest)
+{
+    char bytes[8];
+    check(put("n", "numbers") && holds("n", "numbers"), "a file, before numbers are closed");
+    int fd = open(at("n"), O_RDWR);
+    check(fd == lowest, "an open gets the lowest free number, whatever the door has open");
+    for (int n = lowest; n < 4096; n++)
+        if (n != fd) close(n);
+    check(pread(fd, bytes, 8, 0) == 7 && holds("n", "numbers"), "all numbers closed one by one");
+    check(!close_range((unsigned)fd + 1, ~0U, 0) && pread(fd, bytes, 8, 0) == 7 && put("n", "numberS"), "close_range of all");
+    closefrom(fd + 1);
+    check(pread(fd, bytes, 8, 0) == 7 && !memcmp(bytes, "numberS", 7) && holds("n", "numberS"), "closefrom");
+    struct rlimit most;
+    int null = open("/dev/null", O_RDONLY), refused = 0;
+    getrlimit(RLIMIT_NOFILE, &most);
+    for (int n = null + 1; n < 1 << 16 && (rlim_t)n < most.rlim_cur; n++) refused += dup2(null, n) != n;
+    check(pread(fd, bytes, 8, 0) == 7 && refused < 64, "another descriptor put in the place of every number");
+    closefrom(null);
+    check(pread(fd, bytes, 8, 0) == 7 && holds("n", "numberS") && !close(fd) && !unlink(at("n")), "and goes on");
+}
+
+/* Small files, one after the other. */
+static int small(const char *folder, int count)
+{
+    char path[4200], bytes[1024];
+    memset(bytes, 7, sizeof bytes);
+    int good = !mkdir(folder, 0755);
+    for (int i = 0; good && i < count; i++) {
+        snprintf(path, sizeof path, "%s/file.%d", folder, i);
+        int fd = open(path, O_WRONLY | O_CREAT, 0644);
+        good = fd >= 0 && write(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes && !close(fd);
+    }
+    if (!good) perror(path);
+    return !good;
 }
 
 static void maps(void)
@@ -342,11 +381,17 @@ static int records(char **argument, int writes)
 
 int main(int count, char **argument)
 {
+    int lowest = open("/dev/null", O_RDONLY);
+    close(lowest);
     if (count == 7) return records(argument, !strcmp(argument[1], "strided"));
-    if (count != 2) return 2;
+    if (count == 4 && !strcmp(argument[1], "small")) return small(argument[2], atoi(argument[3]));
+    int numbers_alone = count == 3 && !strcmp(argument[1], "numbers");
+    if (count != 2 && !numbers_alone) return 2;
     umask(0022);
-    snprintf(where, sizeof where, "%s/calls", argument[1]);
+    snprintf(where, sizeof where, "%s/%s", argument[count - 1], numbers_alone ? "numbers" : "calls");
     check(!mkdir(where, 0755), "a folder for it");
+    numbers(lowest);
+    if (numbers_alone) return failed;
     transfers();
     descriptors();
     maps();

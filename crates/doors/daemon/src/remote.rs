@@ -7,6 +7,7 @@ use crate::channel::Channel;
 use crate::message::{self, LONGEST_PIECE, Reply, Request, VERSION};
 use rustix::io::Errno;
 use std::io::IoSlice;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +28,7 @@ struct Link {
     prefix: String,
     about: Mutex<String>,
     session: Mutex<Option<Arc<Session>>>,
+    place: fn(OwnedFd) -> OwnedFd,
 }
 
 struct Session {
@@ -49,11 +51,22 @@ impl Remote {
     /// # Errors
     /// `NotReady` where no daemon serves the socket: names the command that starts one. What the daemon says.
     pub fn connect(socket: &Path, prefix: &str) -> Result<Remote> {
+        Remote::connect_with(socket, prefix, |connection| connection)
+    }
+
+    /// As [`Remote::connect`], inside a program that expects the lowest free number of each open and closes what it finds.
+    ///
+    /// - `place`: is given each connection that is made, and gives back the descriptor to use from then on.
+    ///
+    /// # Errors
+    /// As [`Remote::connect`].
+    pub fn connect_with(socket: &Path, prefix: &str, place: fn(OwnedFd) -> OwnedFd) -> Result<Remote> {
         let link = Arc::new(Link {
             socket: socket.to_path_buf(),
             prefix: prefix.to_string(),
             about: Mutex::default(),
             session: Mutex::default(),
+            place,
         });
         link.session()?;
         Ok(Remote { link })
@@ -86,6 +99,7 @@ impl Link {
 
     fn greet(&self, session: Option<u128>) -> Result<(Channel, u128)> {
         let channel = Channel::connect(&self.socket).map_err(|e| self.nobody(e))?;
+        let channel = Channel((self.place)(channel.0));
         let ours = rustix::process::geteuid().as_raw();
         let peer = channel.peer().map_err(|e| self.nobody(e))?;
         if peer != ours && peer != 0 {

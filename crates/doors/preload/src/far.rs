@@ -15,7 +15,7 @@ pub fn layout(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
 }
 
 fn remote(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
-    match Remote::connect(&thalweg_daemon::default_socket(), &entry.path) {
+    match Remote::connect_with(&thalweg_daemon::default_socket(), &entry.path, crate::private::keep) {
         Ok(remote) => Ok(Arc::new(remote)),
         Err(e) => Err(e.to_string()),
     }

@@ -7,6 +7,7 @@
 //! | files that a layout lays down as they are (`direct`, `flat` on POSIX) | are opened as such: the program has the system's own descriptor, and everything works |
 //! | other files | have a [`placeholder`]; all calls on it are ours |
 //! | stores on other machines | are reached through the daemon ([`far`]) |
+//! | descriptors that the door needs itself | lie high, where the program's calls pass them over ([`private`]) |
 //! | what runs in the program | what it calls, in its own threads; no thread, no signal, no runtime of ours |
 //! | errors | `errno`; where a number says too little, a line on standard error, once |
 //!
@@ -16,6 +17,7 @@
 //! | [`world`] | mounts, where a path leads, the current folder |
 //! | [`paths`] | the comparison that every path goes through |
 //! | [`table`] | which descriptors are ours, and what they stand for |
+//! | [`numbers`] | sets of descriptors |
 //! | [`open`] | a file or folder that is open |
 //! | [`placeholder`] | the descriptors |
 //! | [`private`] | descriptors of the stores, kept out of the program's way |
@@ -32,6 +34,7 @@ mod border;
 mod far;
 mod hooks;
 mod lock;
+mod numbers;
 mod open;
 mod paths;
 mod placeholder;

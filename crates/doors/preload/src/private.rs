@@ -1,22 +1,24 @@
-//! Descriptors of our own: those of the stores' files.
+//! Descriptors of our own: those of the stores' files, and of the connections to the daemon.
 //!
 //! They lie high above those of the program, which expects the lowest free number of each open and may close or replace
 //! whatever it finds; its calls never reach them.
 
+use crate::numbers::Numbers;
 use rustix::fs::OFlags;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 const MOST: usize = 1 << 16;
-static OURS: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
+static OURS: Numbers<{ MOST / 64 }> = Numbers::new();
 
 /// Whether a descriptor is one of our own.
 #[inline]
 pub fn is(fd: RawFd) -> bool {
-    match OURS.get(fd as usize / 64) {
-        Some(word) => word.load(Ordering::Relaxed) & (1 << (fd as usize % 64)) != 0,
-        None => false,
-    }
+    OURS.has(fd)
+}
+
+/// All of them, the lowest first.
+pub fn all() -> impl Iterator<Item = RawFd> {
+    OURS.all()
 }
 
 /// Where they begin: in the upper part of what the system lets a process have.
@@ -44,29 +46,26 @@ pub fn take(fd: RawFd) -> RawFd {
     fd
 }
 
+/// As [`take`], for a connection to the daemon.
+#[allow(unsafe_code)]
+pub fn keep(fd: OwnedFd) -> OwnedFd {
+    // SAFETY: the number is given up here, and nobody else has the one that comes back.
+    unsafe { OwnedFd::from_raw_fd(take(fd.into_raw_fd())) }
+}
+
 /// Notes a descriptor as one of our own.
 pub fn mark(fd: RawFd) {
-    if let Some(word) = OURS.get(fd as usize / 64) {
-        word.fetch_or(1 << (fd as usize % 64), Ordering::Relaxed);
-    }
+    OURS.add(fd);
 }
 
 /// Our own code closes one.
 pub fn forget(fd: RawFd) {
-    if let Some(word) = OURS.get(fd as usize / 64) {
-        word.fetch_and(!(1 << (fd as usize % 64)), Ordering::Relaxed);
-    }
+    OURS.take(fd);
 }
 
 /// Closes all, in a child that does not use them: what the parent holds with them ends with the parent.
 pub fn close_all() {
-    for (at, word) in OURS.iter().enumerate() {
-        let mut bits = word.swap(0, Ordering::Relaxed);
-        while bits != 0 {
-            crate::open::close_raw((at * 64) as RawFd + bits.trailing_zeros() as RawFd);
-            bits &= bits - 1;
-        }
-    }
+    OURS.all().filter(|fd| OURS.take(*fd)).for_each(crate::open::close_raw);
 }
 
 /// Whether flags of an open are those of our own code, which never hands a descriptor on.

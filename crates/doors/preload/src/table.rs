@@ -1,27 +1,30 @@
 //! Which descriptors are ours: one bit for each, read without a lock, and what the set ones stand for.
 
 use crate::border::{Fail, Outcome};
+use crate::numbers::Numbers;
 use crate::open::Open;
 use crate::placeholder::{self, Kind};
 use crate::world::{World, current_world};
 use std::collections::HashMap;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
 /// Descriptors beyond this are never ours.
 const MOST: usize = 1 << 20;
 
-static OURS: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
+static OURS: Numbers<{ MOST / 64 }> = Numbers::new();
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether a descriptor is ours.
 #[inline]
 pub fn is_ours(fd: RawFd) -> bool {
-    match OURS.get(fd as usize / 64) {
-        Some(word) => word.load(Ordering::Relaxed) & (1 << (fd as usize % 64)) != 0,
-        None => false,
-    }
+    OURS.has(fd)
+}
+
+/// All that are, the lowest first.
+pub fn numbers() -> impl Iterator<Item = RawFd> {
+    OURS.all()
 }
 
 /// Whether any is.
@@ -42,12 +45,9 @@ impl Table {
 }
 
 fn mark(fd: RawFd, ours: bool) {
-    let Some(word) = OURS.get(fd as usize / 64) else { return };
-    let bit = 1 << (fd as usize % 64);
-    let before = if ours { word.fetch_or(bit, Ordering::Relaxed) } else { word.fetch_and(!bit, Ordering::Relaxed) };
-    match (before & bit != 0, ours) {
-        (false, true) => drop(COUNT.fetch_add(1, Ordering::Relaxed)),
-        (true, false) => drop(COUNT.fetch_sub(1, Ordering::Relaxed)),
+    match ours {
+        true if OURS.add(fd) => drop(COUNT.fetch_add(1, Ordering::Relaxed)),
+        false if OURS.take(fd) => drop(COUNT.fetch_sub(1, Ordering::Relaxed)),
         _ => {}
     }
 }

@@ -224,16 +224,10 @@ pub fn end(fd: RawFd) -> c_int {
 
 /// Closes a run of descriptors: ours one by one, around those that are not the program's.
 fn between(world: &World, first: c_uint, last: c_uint, real: impl Fn(c_uint, c_uint) -> c_int) -> c_int {
-    let all = {
-        let _inside = crate::border::Inside::new();
-        let mut all = crate::placeholder::descriptors();
-        all.retain(|fd| {
-            (first..=last).contains(&(*fd as c_uint))
-                && (is_ours(*fd) || private::is(*fd) || world.current_fd() == Some(*fd))
-        });
-        all.sort_unstable();
-        all
-    };
+    // Without asking the system, which needs a descriptor for its answer.
+    let mut all: Vec<RawFd> = table::numbers().chain(private::all()).chain(world.current_fd()).collect();
+    all.retain(|fd| (first..=last).contains(&(*fd as c_uint)));
+    all.sort_unstable();
     let mut from = first;
     for fd in all {
         if fd as c_uint > from && real(from, fd as c_uint - 1) < 0 {

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // hooks
 
 use crate::border::{Fail, Outcome, enter_or, memory_mut, tell};
+use crate::open::Open;
 use crate::real::hooks;
 use crate::table::{is_ours, need};
 use crate::world::world;
@@ -30,7 +31,8 @@ hooks! {
                 return Err(Errno::NODEV.into());
             }
             let kept = flags & !(libc::MAP_TYPE | libc::MAP_SHARED_VALIDATE);
-            if shared { copied_shared(&open, at, length, protection, kept, offset, real) } else { copied(&open, at, length, protection, kept, offset, real) }
+            let wanted = Wanted { at, length, protection, kept, offset, real };
+            if shared { wanted.shared(&open) } else { wanted.private(&open) }
         })
     }
 }
@@ -41,65 +43,62 @@ fn failed() -> Fail {
     Fail(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::ENOMEM))
 }
 
-/// Private: memory of the process, filled.
-#[allow(clippy::too_many_arguments)]
-fn copied(
-    open: &crate::open::Open,
+/// The map that a program asks for.
+struct Wanted {
     at: *mut c_void,
     length: size_t,
     protection: c_int,
+    /// Its flags, but for whether it is private or shared.
     kept: c_int,
     offset: off_t,
+    /// The C library's function.
     real: Mmap,
-) -> Outcome<*mut c_void> {
-    let flags = kept | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: what the program asked for, but from no file.
-    let memory = unsafe { real(at, length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-    if memory == libc::MAP_FAILED {
-        return Err(failed());
-    }
-    // SAFETY: just mapped, so long.
-    let filled = unsafe { memory_mut(memory, length) }.and_then(|out| open.read_at(offset, &mut [out]));
-    // SAFETY: as above.
-    if filled.is_err() || unsafe { libc::mprotect(memory, length, protection) } != 0 {
-        let fail = filled.err().unwrap_or_else(failed);
-        // SAFETY: as above.
-        unsafe { libc::munmap(memory, length) };
-        return Err(fail);
-    }
-    Ok(memory)
 }
 
-/// Shared: a memory file that can't be written, so that a later `mprotect` for writing fails too.
-#[allow(clippy::too_many_arguments)]
-fn copied_shared(
-    open: &crate::open::Open,
-    at: *mut c_void,
-    length: size_t,
-    protection: c_int,
-    kept: c_int,
-    offset: off_t,
-    real: Mmap,
-) -> Outcome<*mut c_void> {
-    let file = rustix::fs::memfd_create("thalweg map", MemfdFlags::CLOEXEC)?;
-    rustix::fs::ftruncate(&file, length as u64)?;
-    let mut buffer = vec![0; length.min(1 << 20)];
-    let mut done = 0;
-    while done < length {
-        let part = buffer.len().min(length - done);
-        let got = open.read_at(offset + done as off_t, &mut [&mut buffer[..part]])?;
-        let mut written = 0;
-        while written < got {
-            written += rustix::io::pwrite(&file, &buffer[written..got], (done + written) as u64)?;
+impl Wanted {
+    /// Private: memory of the process, filled.
+    fn private(&self, open: &Open) -> Outcome<*mut c_void> {
+        let flags = self.kept | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: what the program asked for, but from no file.
+        let memory = unsafe { (self.real)(self.at, self.length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if memory == libc::MAP_FAILED {
+            return Err(failed());
         }
-        done += got;
-        if got < part {
-            break;
+        // SAFETY: just mapped, so long.
+        let filled = unsafe { memory_mut(memory, self.length) }.and_then(|out| open.read_at(self.offset, &mut [out]));
+        // SAFETY: as above.
+        if filled.is_err() || unsafe { libc::mprotect(memory, self.length, self.protection) } != 0 {
+            let fail = filled.err().unwrap_or_else(failed);
+            // SAFETY: as above.
+            unsafe { libc::munmap(memory, self.length) };
+            return Err(fail);
         }
+        Ok(memory)
     }
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let readable = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    // SAFETY: what the program asked for, of a file with the same bytes.
-    let memory = unsafe { real(at, length, protection, kept | libc::MAP_SHARED, readable.as_raw_fd(), 0) };
-    if memory == libc::MAP_FAILED { Err(failed()) } else { Ok(memory) }
+
+    /// Shared: a memory file that can't be written, so that a later `mprotect` for writing fails too.
+    fn shared(&self, open: &Open) -> Outcome<*mut c_void> {
+        let file = rustix::fs::memfd_create("thalweg map", MemfdFlags::CLOEXEC)?;
+        rustix::fs::ftruncate(&file, self.length as u64)?;
+        let mut buffer = vec![0; self.length.min(1 << 20)];
+        let mut done = 0;
+        while done < self.length {
+            let part = buffer.len().min(self.length - done);
+            let got = open.read_at(self.offset + done as off_t, &mut [&mut buffer[..part]])?;
+            let mut written = 0;
+            while written < got {
+                written += rustix::io::pwrite(&file, &buffer[written..got], (done + written) as u64)?;
+            }
+            done += got;
+            if got < part {
+                break;
+            }
+        }
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let readable = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let flags = self.kept | libc::MAP_SHARED;
+        // SAFETY: what the program asked for, of a file with the same bytes.
+        let memory = unsafe { (self.real)(self.at, self.length, self.protection, flags, readable.as_raw_fd(), 0) };
+        if memory == libc::MAP_FAILED { Err(failed()) } else { Ok(memory) }
+    }
 }

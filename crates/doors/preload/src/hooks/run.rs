@@ -137,7 +137,7 @@ unsafe fn program(path: *const c_char) -> Program {
 /// The functions with arguments one behind the other: what is on its way stays where it is, in registers and on the stack.
 macro_rules! listed {
     ($($name:ident)+) => { $(
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name() {
@@ -149,6 +149,7 @@ macro_rules! listed {
                 before_exec();
                 REAL.get()
             }
+            #[cfg(target_arch = "x86_64")]
             core::arch::naked_asm!(
                 "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
                 "call {before}",
@@ -156,21 +157,8 @@ macro_rules! listed {
                 "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
                 "jmp r11",
                 before = sym before,
-            )
-        }
-
-        #[cfg(target_arch = "aarch64")]
-        #[unsafe(naked)]
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name() {
-            extern "C" fn before() -> usize {
-                static REAL: crate::real::Real = match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => crate::real::Real::new(name),
-                    Err(_) => panic!(),
-                };
-                before_exec();
-                REAL.get()
-            }
+            );
+            #[cfg(target_arch = "aarch64")]
             core::arch::naked_asm!(
                 "stp x0, x1, [sp, #-80]!", "stp x2, x3, [sp, #16]", "stp x4, x5, [sp, #32]", "stp x6, x7, [sp, #48]", "str x30, [sp, #64]",
                 "bl {before}",
@@ -178,7 +166,7 @@ macro_rules! listed {
                 "ldp x2, x3, [sp, #16]", "ldp x4, x5, [sp, #32]", "ldp x6, x7, [sp, #48]", "ldr x30, [sp, #64]", "ldp x0, x1, [sp], #80",
                 "br x16",
                 before = sym before,
-            )
+            );
         }
     )+ };
 }
