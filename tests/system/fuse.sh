@@ -80,6 +80,7 @@ table flat-3 flat 3
 table container container 1
 table container-3 container 3
 table small_file small_file 1
+table counted small_file 1 "counts = \"$work/counts\""
 printf '[[mount]]\npath = "/memory"\nlayout = "direct"\nstore = "memory:fuse"\n' >>"$THALWEG_MOUNTS"
 mkdir -p "$work/at/memory" "$work/at/all"
 up() { "$thalweg" mount "$work/at/$1" --path "/$1" "${@:2}"; }
@@ -358,6 +359,22 @@ close_tells() {
     down container-3
 }
 try "a file that was closed is seen by others" close_tells
+
+asked() { # operations on names that the store was asked for so far; what failed was one too
+    cat "$work/counts"/* | awk '$1 ~ /^(OpenWrite|OpenRead|Stat|List|Rename|Remove|MakeFolder|SyncFolder|Attributes|Failed)$/ { sum += $2 } END { print sum }'
+}
+few_names() {
+    local point=$work/at/counted before
+    # What is told of a folder holds as long as the test takes.
+    up counted --timeout 3600
+    mkdir "$point/d" && printf 'first' >"$point/d/first"
+    before=$(asked)
+    python3 -c 'import sys; [open(f"{sys.argv[1]}/d/file.{n}", "xb").write(b"x" * 1024) for n in range(300)]' "$point"
+    (($(asked) - before <= 30))
+    [[ $(find "$point/d" -type f -size 1k | wc -l) == 301 ]]
+    down counted
+}
+try "small files are made without a question to the store for each" few_names
 
 all_of_them() {
     "$thalweg" mount "$work/at/all" --path all
