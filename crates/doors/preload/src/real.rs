@@ -48,7 +48,6 @@ macro_rules! hooks {
     };
     (@one $name:ident ($($arg:ident: $ty:ty),*) $ret:ty, $real:ident $body:block) => {
         #[unsafe(no_mangle)]
-        #[allow(clippy::too_many_arguments)]
         unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
             static REAL: $crate::real::Real = {
                 let name = concat!(stringify!($name), "\0");
