@@ -174,6 +174,18 @@ fn extended_attributes_come_back(layout: &dyn Layout) {
         assert_eq!(layout.xattr_list("file").unwrap(), ["user.comment"]);
         let again = layout.xattr_set("file", "user.comment", b"", SetXattr::New).unwrap_err();
         assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+        let gone = layout.xattr_set("file", "user.gone", b"", SetXattr::Existing).unwrap_err();
+        let number = errno::Errno::from_raw_os_error(errno::of(&gone));
+        assert!([errno::Errno::NODATA, errno::Errno::NOENT].contains(&number), "{gone}");
+        layout.rename("file", "moved").unwrap();
+        assert_eq!(
+            layout.xattr_get("moved", "user.comment").unwrap(),
+            Some(b"text".to_vec()),
+            "a rename takes it along"
+        );
+        make(layout, "file", b"");
+        assert_eq!(layout.xattr_list("file").unwrap(), [""; 0], "a file that is made anew has none");
+        layout.rename("moved", "file").unwrap();
         layout.xattr_remove("file", "user.comment").unwrap();
         assert_eq!(layout.xattr_get("file", "user.comment").unwrap(), None);
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::small_file::Settings;
-use thalweg_layout::{Layout, OpenWrite, SmallFile, WriterId};
+use thalweg_layout::{Kind, Layout, OpenWrite, SetXattr, SmallFile, WriterId};
 use thalweg_store::wrap::Forgetful;
 use thalweg_store::{Posix, Store};
 use thalweg_types::ErrorKind;
@@ -49,7 +49,7 @@ fn put(layout: &SmallFile, name: &str, seed: u64, sync: bool) {
     file.close().unwrap();
 }
 
-/// Not a test of its own: puts, renames and removes a dozen names until it is killed.
+/// Not a test of its own: puts, renames, links, marks and removes a dozen names until it is killed.
 #[test]
 fn the_one_who_is_killed() {
     let Ok(told) = std::env::var(CHILD) else { return };
@@ -62,8 +62,9 @@ fn the_one_who_is_killed() {
     loop {
         seed += 1;
         let (name, other) = (name_of(random.u64(0..12)), name_of(random.u64(0..12)));
-        let there = layout.stat(&name).is_ok();
-        match random.u8(0..10) {
+        let kind = layout.attributes(&name).ok().map(|about| about.kind);
+        let there = kind.is_some();
+        match random.u8(0..12) {
             0 if there => {
                 say(format!("will remove {name}"));
                 layout.remove(&name).unwrap();
@@ -72,6 +73,16 @@ fn the_one_who_is_killed() {
                 say(format!("will rename {name} {other}"));
                 layout.rename(&name, &other).unwrap();
             }
+            4 if !there => {
+                say(format!("will link {name} {seed}"));
+                layout.make_link(&format!("to {seed}"), &name).unwrap();
+            }
+            5 | 6 if kind == Some(Kind::File) => {
+                say(format!("will mark {name} {seed}"));
+                layout.xattr_set(&name, MARK, seed.to_string().as_bytes(), SetXattr::Any).unwrap();
+            }
+            // What would be put through a link lands elsewhere.
+            _ if kind == Some(Kind::Link) => continue,
             kind => {
                 say(format!("will put {name} {seed}"));
                 put(&layout, &name, seed, kind == 3);
@@ -81,7 +92,10 @@ fn the_one_who_is_killed() {
     }
 }
 
-type Files = BTreeMap<String, Vec<u8>>;
+const MARK: &str = "user.mark";
+
+/// Bytes, or where a link leads, and an extended attribute.
+type Files = BTreeMap<String, (Vec<u8>, String)>;
 
 /// All files, each read to its end and held against its checksum.
 fn content(layout: &SmallFile, words: &str) -> Files {
@@ -90,10 +104,16 @@ fn content(layout: &SmallFile, words: &str) -> Files {
         let Ok(names) = layout.list(folder) else { continue };
         for name in names.into_iter().filter(|name| name != "folder") {
             let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            if let Ok(target) = layout.read_link(&name) {
+                all.insert(name, (target.into_bytes(), String::new()));
+                continue;
+            }
+            let mark =
+                layout.xattr_get(&name, MARK).unwrap_or_else(|e| panic!("{words}: {name}: {e}")).unwrap_or_default();
             let file = layout.open_read(&name).unwrap_or_else(|e| panic!("{words}: {name} is listed: {e}"));
             let mut bytes = vec![0; file.length().unwrap() as usize];
             file.read_exact_at(0, &mut bytes).unwrap_or_else(|e| panic!("{words}: {name}: {e}"));
-            all.insert(name, bytes);
+            all.insert(name, (bytes, String::from_utf8(mark).unwrap()));
         }
         let report = layout.check(folder, true).unwrap();
         assert!(report.damaged.is_empty(), "{words}: {report:?}");
@@ -110,7 +130,9 @@ fn fits(seen: &Files, before: &Files, operation: &[&str]) -> bool {
         // A file that grew out of the log is written in its place, piece by piece.
         let begun = operation[1] == "put"
             && operation[2] == name
-            && is.zip(will).is_some_and(|(is, will)| will.starts_with(is) && (is.is_empty() || will.len() > 20_000));
+            && is.zip(will).is_some_and(|((is, mark), (will, meant))| {
+                mark == meant && will.starts_with(is) && (is.is_empty() || will.len() > 20_000)
+            });
         if !(is == was || is == will || begun) {
             return false;
         }
@@ -121,7 +143,11 @@ fn fits(seen: &Files, before: &Files, operation: &[&str]) -> bool {
 fn after(before: &Files, operation: &[&str]) -> Files {
     let mut next = before.clone();
     match operation {
-        [_, "put", name, seed] => drop(next.insert(name.to_string(), bytes_of(seed.parse().unwrap()))),
+        [_, "put", name, seed] => next.entry(name.to_string()).or_default().0 = bytes_of(seed.parse().unwrap()),
+        [_, "mark", name, seed] => next.entry(name.to_string()).or_default().1 = seed.to_string(),
+        [_, "link", name, seed] => {
+            drop(next.insert(name.to_string(), (format!("to {seed}").into_bytes(), String::new())))
+        }
         [_, "rename", from, to] => {
             let bytes = next.remove(*from).unwrap();
             next.insert(to.to_string(), bytes);
@@ -166,7 +192,7 @@ fn kills(count: u64) {
         let layout = at(scratch.path());
         let seen = content(&layout, &words);
         let good = under_way.as_ref().map_or(seen == model, |operation| fits(&seen, &model, operation));
-        let short = |files: &Files| files.iter().map(|(n, b)| (n.clone(), b.len())).collect::<Vec<_>>();
+        let short = |files: &Files| files.iter().map(|(n, (b, m))| (n.clone(), b.len(), m.clone())).collect::<Vec<_>>();
         assert!(good, "{words}:\n is {:?}\n was {:?}", short(&seen), short(&model));
         model = seen;
         for folder in ["", "folder"].into_iter().filter(|f| layout.stat(f).is_ok()) {

@@ -113,7 +113,7 @@ impl Node {
                 let name = own(&self.folder(), *number);
                 Ok(self.folder().store.stat(&name)?.length)
             }
-            Bytes::Recorded(Content::Gone) => Ok(0),
+            Bytes::Recorded(Content::Gone | Content::Link) => Ok(0),
         }
     }
 
@@ -148,7 +148,7 @@ impl Node {
                     false => Bytes::OwnRead(number, self.folder().store.open_read(&name)?),
                 }
             }
-            Content::Here { .. } | Content::Gone => Bytes::Memory(Vec::new()),
+            Content::Here { .. } | Content::Gone | Content::Link => Bytes::Memory(Vec::new()),
         };
         Ok(())
     }
@@ -240,7 +240,12 @@ impl Node {
         let name = self.name();
         let mut kept = inner.names.get(&name).and_then(|entry| entry.kept).unwrap_or_else(|| first_kept(written));
         (kept.mtime, kept.ctime) = (written, written);
-        Change { name, stamp: None, content: Some(content), kept: Some(kept) }
+        // New, and not recorded yet.
+        let more = match inner.names.get(&name).is_some_and(|entry| entry.more.is_none()) {
+            true => inner.nothing_more(&name),
+            false => None,
+        };
+        Change { content: Some(content), kept: Some(kept), more, ..Change::of(&name) }
     }
 
     pub fn truncate(&self, length: u64) -> Result<()> {

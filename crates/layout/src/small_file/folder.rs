@@ -1,7 +1,7 @@
 //! What is known of one folder: its names, put together from all logs, and the log this process writes.
 
 use super::log::{self, Ended, Position, Writer};
-use super::record::{Change, Content, Head, Kept, Stamp};
+use super::record::{Change, Content, Head, Kept, More, Stamp};
 use super::{HIDDEN, Node, Settings, fresh};
 use crate::errno;
 use rustix::io::Errno;
@@ -16,13 +16,15 @@ use thalweg_types::{Error, ErrorKind, Result};
 const REMOVED: [u8; 8] = [0xff; 8];
 
 /// A name, as far as the logs tell.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Entry {
     pub content: Content,
     /// When `content` was recorded.
     pub stamp: Stamp,
     pub kept: Option<Kept>,
     kept_stamp: Stamp,
+    pub more: Option<Arc<More>>,
+    more_stamp: Stamp,
 }
 
 /// A log of another process, or one that was closed.
@@ -318,7 +320,7 @@ impl Folder {
         if !self.store.capability().write_at {
             return self.record(inner, vec![change], &[]);
         }
-        let intent = Change { name: name.to_string(), stamp: None, content: None, kept: None };
+        let intent = Change::of(name);
         for _ in 0..500 {
             if inner.file(name).is_some() {
                 return Err(errno::failure(Errno::EXIST, "make", name));
@@ -489,7 +491,7 @@ impl Folder {
             .names
             .iter()
             .filter(|(_, e)| matches!(e.content, Content::Here { .. }))
-            .map(|(n, e)| (n.clone(), *e))
+            .map(|(n, e)| (n.clone(), e.clone()))
             .collect();
         inner.known.clear();
         inner.names = unrecorded.into_iter().collect();
@@ -498,8 +500,21 @@ impl Folder {
 }
 
 impl Entry {
+    const NONE: Entry = Entry {
+        content: Content::Gone,
+        stamp: Stamp { clock: 0, log: 0 },
+        kept: None,
+        kept_stamp: Stamp { clock: 0, log: 0 },
+        more: None,
+        more_stamp: Stamp { clock: 0, log: 0 },
+    };
+
     pub fn kept_stamp(&self) -> Stamp {
         self.kept_stamp
+    }
+
+    pub fn more_stamp(&self) -> Stamp {
+        self.more_stamp
     }
 }
 
@@ -511,14 +526,34 @@ impl Inner {
 
     /// A file that is made but not recorded yet: known to this process alone.
     pub fn pretend(&mut self, name: &str, kept: Kept) {
-        let entry = self.names.entry(name.to_string()).or_insert(Entry {
-            content: Content::Gone,
-            stamp: Stamp::default(),
-            kept: None,
-            kept_stamp: Stamp::default(),
-        });
+        let entry = self.names.entry(name.to_string()).or_insert(Entry::NONE);
         entry.content = Content::Here { length: 0, crc: 0 };
-        entry.kept = Some(kept);
+        (entry.kept, entry.more) = (Some(kept), None);
+    }
+
+    /// What a name that is made new has to record, so that what another file of this name had is not its own.
+    pub fn nothing_more(&self, name: &str) -> Option<More> {
+        let recorded = self.names.get(name).is_some_and(|entry| entry.more_stamp != Stamp::default());
+        recorded.then(More::default)
+    }
+
+    /// Where a symbolic link leads: another name of the layout; `None` where this is no link.
+    ///
+    /// # Errors
+    /// `NotFound` for one that leads out of the layout.
+    pub fn leads(&self, name: &str) -> Result<Option<String>> {
+        match self.target(name)? {
+            Some(target) => crate::container::beside(&below(&self.path, name), &target).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// What a symbolic link holds; `None` where this is no link.
+    pub fn target(&self, name: &str) -> Result<Option<String>> {
+        let Some(entry) = self.file(name).filter(|entry| entry.content == Content::Link) else { return Ok(None) };
+        let target = entry.more.as_ref().and_then(|more| more.target.clone());
+        let lost = || Error::new(ErrorKind::Corrupt, "a symbolic link of which nobody recorded where it leads");
+        target.ok_or_else(|| lost().in_object(name)).map(Some)
     }
 
     pub fn is_writing(&self) -> bool {
@@ -556,7 +591,7 @@ fn follow(store: &Arc<dyn Store>, inner: &mut Inner) -> Result<()> {
 fn take(names: &mut BTreeMap<String, Entry>, clock: &mut u64, log: u64, at: u64, head: Head) {
     let Head::Changes { clock: recorded, changes } = head else { return };
     *clock = (*clock).max(recorded);
-    for change in changes.into_iter().filter(|c| c.content.is_some() || c.kept.is_some()) {
+    for change in changes.into_iter().filter(|c| c.content.is_some() || c.kept.is_some() || c.more.is_some()) {
         let stamp = change.stamp.unwrap_or(Stamp { clock: recorded, log });
         *clock = (*clock).max(stamp.clock);
         // A copy that compaction made has the stamp of what it copied, and replaces it.
@@ -566,12 +601,7 @@ fn take(names: &mut BTreeMap<String, Entry>, clock: &mut u64, log: u64, at: u64,
             Content::Here { length, crc } => Content::There { log, offset: at, length, crc },
             other => other,
         });
-        let entry = names.entry(change.name).or_insert(Entry {
-            content: Content::Gone,
-            stamp: Stamp::default(),
-            kept: None,
-            kept_stamp: Stamp::default(),
-        });
+        let entry = names.entry(change.name).or_insert(Entry::NONE);
         if let Some(content) = content
             && newer(stamp, entry.stamp)
         {
@@ -580,13 +610,18 @@ fn take(names: &mut BTreeMap<String, Entry>, clock: &mut u64, log: u64, at: u64,
         if change.kept.is_some() && newer(stamp, entry.kept_stamp) {
             (entry.kept, entry.kept_stamp) = (change.kept, stamp);
         }
+        if let Some(more) = change.more
+            && newer(stamp, entry.more_stamp)
+        {
+            (entry.more, entry.more_stamp) = (Some(Arc::new(more)), stamp);
+        }
     }
 }
 
 /// The name that a record is an intent about: one change that changes nothing.
 fn intent(changes: &[Change]) -> Option<String> {
     match changes {
-        [Change { name, stamp: None, content: None, kept: None }] => Some(name.clone()),
+        [Change { name, stamp: None, content: None, kept: None, more: None }] => Some(name.clone()),
         _ => None,
     }
 }

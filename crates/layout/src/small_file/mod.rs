@@ -15,18 +15,19 @@
 //! | a crash  | what was closed and synced is there; a record is there wholly or not at all; bytes that fail their checksum are an error, never zeros |
 //! | memory   | about 200 bytes per name of the folders in use; open files' bytes |
 //! | times of a folder | those of the last record in it, whatever it was about, or what a program set since |
-//! | links    | neither symbolic ones nor second names |
+//! | links    | symbolic ones are records; no second names |
+//! | extended attributes | records; 64 KiB a value and 256 KiB a file at most. Those of folders are the store's |
 //! | space    | of removed and rewritten files comes back by `thalweg layout compact` |
 //!
 //! Bytes: `docs/format/small_file.md`. Source: the small-file container of Cranor, Polte, Gibson, PDSW 2013. Differs: every
 //! record names its file, so that what concerns one file changes only that one, and a lost name log loses nothing.
 
 use crate::{
-    Attributes, Change as AttributeChange, Kind, Layout, OpenWrite, ReadObject, Space, Stat, WriteObject, WriterId,
-    errno,
+    Attributes, Change as AttributeChange, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject,
+    WriterId, errno,
 };
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -41,13 +42,19 @@ mod upkeep;
 
 use file::{Node, OpenToRead, OpenToWrite, first_kept};
 use folder::{Folder, Inner, below, hidden};
-use record::{Change, Content, Kept};
+use record::{Change, Content, Kept, LONGEST_XATTR, MOST_XATTRS, More};
 pub use upkeep::{Compacted, Report};
 
 /// Name of the hidden folder in each folder.
 pub const HIDDEN: &str = ".thalweg-small";
 /// Folders whose logs a process keeps open.
 const MOST_FOLDERS: usize = 256;
+/// Bytes of the longest name in a folder, as on the system's filesystems; also of an extended attribute's.
+const LONGEST_NAME: usize = 255;
+/// Bytes of the longest name that a symbolic link holds.
+const LONGEST_TARGET: usize = 4095;
+/// Links followed before one is taken for a circle.
+const MOST_LINKS: usize = 40;
 
 /// Parameters of the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +86,14 @@ fn fresh() -> u64 {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)).max(1)
     })
+}
+
+/// Where a name leads.
+enum Led<T> {
+    /// To this.
+    Here(T),
+    /// It is a symbolic link: to this name.
+    On(String),
 }
 
 /// Small files packed into logs. See the module's page.
@@ -149,6 +164,12 @@ impl SmallFile {
             return Err(errno::failure(Errno::NOENT, "use a name that the layout keeps for itself", path));
         }
         let (above, last) = (name::folder_of(&plain), name::last_part(&plain));
+        if last.is_empty() {
+            return Err(errno::failure(Errno::ISDIR, "use the root folder as a file", path));
+        }
+        if last.len() > LONGEST_NAME {
+            return Err(errno::failure(Errno::NAMETOOLONG, "use a name of more than 255 bytes", path));
+        }
         let known = self.map().contains_key(above);
         // The name that was asked for, not only that of an object below.
         let told = |e: Error| match e.place().object.as_deref().is_none_or(|o| o == path) {
@@ -158,7 +179,15 @@ impl SmallFile {
         match self.folder(above).and_then(|folder| call(&folder, last)) {
             Err(e) if known && e.kind() == ErrorKind::NotFound && !self.stays(above)? => {
                 self.map().remove(above);
-                self.folder(above).and_then(|folder| call(&folder, last)).map_err(told)
+                let above = self.through_links(above).map_err(told)?;
+                self.folder(&above).and_then(|folder| call(&folder, last)).map_err(told)
+            }
+            Err(e) if !known && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => {
+                match self.through_links(above) {
+                    Ok(led) if led != above => self.folder(&led).and_then(|folder| call(&folder, last)).map_err(told),
+                    Err(links) if errno::of(&links) == Errno::LOOP.raw_os_error() => Err(told(links)),
+                    _ => Err(told(e)),
+                }
             }
             other => other.map_err(told),
         }
@@ -190,6 +219,95 @@ impl SmallFile {
             true => Ok(true),
             false => self.is_there(folder),
         }
+    }
+
+    /// The folder that a name leads to when the symbolic links on its way are followed.
+    fn through_links(&self, folder: &str) -> Result<String> {
+        let mut rest: VecDeque<String> = folder.split('/').filter(|p| !p.is_empty()).map(str::to_string).collect();
+        let (mut so_far, mut links) = (String::new(), 0);
+        while let Some(part) = rest.pop_front() {
+            match self.folder(&so_far)?.fresh()?.target(&part)? {
+                None => so_far = below(&so_far, &part),
+                Some(_) if links == MOST_LINKS => return Err(errno::failure(Errno::LOOP, "follow links", folder)),
+                Some(target) => {
+                    links += 1;
+                    let led = crate::container::beside(&below(&so_far, &part), &target)?;
+                    let led = led.split('/').filter(|p| !p.is_empty()).map(str::to_string);
+                    rest = led.chain(rest).collect();
+                    so_far = String::new();
+                }
+            }
+        }
+        Ok(so_far)
+    }
+
+    /// A name with the links on the way to it followed, for calls that hand it to the store.
+    fn plain(&self, path: &str) -> Result<String> {
+        let plain = name::relative(path)?.into_owned();
+        let above = name::folder_of(&plain);
+        if above.is_empty() || self.map().contains_key(above) || self.is_there(above)? {
+            return Ok(plain);
+        }
+        // Where nothing leads there, the call itself says what is wrong.
+        let led = self.through_links(above).unwrap_or_else(|_| above.to_string());
+        Ok(below(&led, name::last_part(&plain)))
+    }
+
+    /// Calls with a name and, as long as that is a symbolic link, with what it leads to.
+    fn led<T>(&self, path: &str, mut call: impl FnMut(&str) -> Result<Led<T>>) -> Result<T> {
+        let mut at = path.to_string();
+        for _ in 0..=MOST_LINKS {
+            match call(&at)? {
+                Led::Here(found) => return Ok(found),
+                Led::On(next) => at = next,
+            }
+        }
+        Err(errno::failure(Errno::LOOP, "follow links", path))
+    }
+
+    /// Changes the extended attributes of a file of the logs; `None` where the name is none: a folder, or what lay there before.
+    fn change_xattrs(&self, path: &str, what: &str, change: impl Fn(&mut More) -> Result<()>) -> Result<Option<()>> {
+        self.at(path, |folder, last| {
+            self.flushed(folder, last)?;
+            let mut inner = folder.fresh()?;
+            let Some(entry) = inner.file(last).cloned() else {
+                return match folder.real(&mut inner, last)? {
+                    Some(_) => Ok(None),
+                    None => Err(errno::failure(Errno::NOENT, what, path)),
+                };
+            };
+            if entry.content == Content::Link {
+                return Err(errno::failure(Errno::PERM, "set extended attributes of a symbolic link", path));
+            }
+            let mut more = entry.more.map_or_else(More::default, |more| (*more).clone());
+            change(&mut more)?;
+            if more.bytes() > MOST_XATTRS {
+                return Err(errno::failure(Errno::NOSPC, "keep more than 256 KiB of extended attributes", path));
+            }
+            let now = SystemTime::now();
+            let kept = Kept { ctime: now, ..entry.kept.unwrap_or_else(|| first_kept(now)) };
+            let change = Change { kept: Some(kept), more: Some(more), ..Change::of(last) };
+            folder.record(&mut inner, vec![change], &[])?;
+            drop(inner);
+            self.publish(folder).map(Some)
+        })
+    }
+
+    /// The extended attributes of a file of the logs, and where it leads; `None` as in [`SmallFile::change_xattrs`].
+    fn more(&self, path: &str) -> Result<Option<Arc<More>>> {
+        if name::relative(path)?.is_empty() {
+            return Ok(None);
+        }
+        self.at(path, |folder, last| {
+            let mut inner = folder.fresh()?;
+            match inner.file(last) {
+                Some(entry) => Ok(Some(entry.more.clone().unwrap_or_default())),
+                None => match folder.real(&mut inner, last)? {
+                    Some(_) => Ok(None),
+                    None => Err(errno::failure(Errno::NOENT, "look at extended attributes", path)),
+                },
+            }
+        })
     }
 
     fn is_there(&self, folder: &str) -> Result<bool> {
@@ -242,18 +360,15 @@ impl SmallFile {
         self.at(to, |target, last| {
             self.flushed(target, last)?;
             // The folder's bytes are read before any lock is held over both.
-            let moved = source.lock().file(from).map(|entry| (entry.content, entry.kept));
-            let Some((content, kept)) = moved else {
+            let moved = source.lock().file(from).map(|entry| (entry.content, entry.kept, entry.more.clone()));
+            let Some((content, kept, more)) = moved else {
                 return Err(errno::failure(Errno::NOENT, "rename", from));
             };
             let kept = kept.unwrap_or_else(|| first_kept(SystemTime::now()));
             let kept = Kept { ctime: SystemTime::now(), ..kept };
-            let change = |name: &str, content, kept| Change {
-                name: name.to_string(),
-                stamp: None,
-                content: Some(content),
-                kept,
-            };
+            let more = more.map(|more| (*more).clone());
+            let change =
+                |name: &str, content, kept, more| Change { content: Some(content), kept, more, ..Change::of(name) };
             let mut inner = target.fresh()?;
             match target.real(&mut inner, last)? {
                 Some(true) => return Err(errno::failure(Errno::ISDIR, "rename a file over a folder", to)),
@@ -264,11 +379,13 @@ impl SmallFile {
                 None => {}
             }
             let replaced = inner.file(last).map_or(Content::Gone, |entry| entry.content);
+            // What the replaced file had is not the moved one's.
+            let more = more.or_else(|| inner.nothing_more(last));
             if Arc::ptr_eq(source, target) {
                 if inner.file(from).map(|e| e.content) != Some(content) {
                     return Err(errno::failure(Errno::BUSY, "rename a file that another process changes", from));
                 }
-                let changes = vec![change(from, Content::Gone, None), change(last, content, Some(kept))];
+                let changes = vec![change(from, Content::Gone, None, None), change(last, content, Some(kept), more)];
                 target.record(&mut inner, changes, &[])?;
                 Self::let_go(target, &mut inner, last, replaced)?;
                 if let Some(node) = inner.open.remove(from) {
@@ -300,7 +417,13 @@ impl SmallFile {
                     if let Some(node) = &node {
                         node.renumber(given);
                     }
-                    target.record(&mut inner, vec![change(last, Content::Own { number: given }, Some(kept))], &[])?;
+                    let own = Content::Own { number: given };
+                    target.record(&mut inner, vec![change(last, own, Some(kept), more)], &[])?;
+                    Self::let_go(target, &mut inner, last, replaced)?;
+                }
+                Content::Link => {
+                    let mut inner = target.fresh()?;
+                    target.record(&mut inner, vec![change(last, Content::Link, Some(kept), more)], &[])?;
                     Self::let_go(target, &mut inner, last, replaced)?;
                 }
                 _ => {
@@ -310,13 +433,13 @@ impl SmallFile {
                     };
                     let here = Content::Here { length: bytes.len() as u32, crc: crate::wire::crc32c(&bytes) };
                     let mut inner = target.fresh()?;
-                    target.record(&mut inner, vec![change(last, here, Some(kept))], &bytes)?;
+                    target.record(&mut inner, vec![change(last, here, Some(kept), more)], &bytes)?;
                     Self::let_go(target, &mut inner, last, replaced)?;
                 }
             }
             // The new name is there before the old one goes.
             let mut inner = source.fresh()?;
-            source.record(&mut inner, vec![change(from, Content::Gone, None)], &[])?;
+            source.record(&mut inner, vec![change(from, Content::Gone, None, None)], &[])?;
             inner.open.remove(from);
             if let (true, Content::Own { number }) = (twice, content) {
                 self.store.remove(&format!("{}{}", hidden(&inner.path), log::own_name(number)))?;
@@ -413,6 +536,27 @@ impl SmallFile {
         Ok(())
     }
 
+    /// What is known of a name, or where it leads.
+    fn stat_one(&self, path: &str) -> Result<Led<Stat>> {
+        self.at(path, |folder, last| {
+            let mut inner = folder.fresh()?;
+            if let Some(next) = inner.leads(last)? {
+                return Ok(Led::On(next));
+            }
+            let Some(entry) = inner.file(last).cloned() else {
+                return match folder.real(&mut inner, last)? {
+                    Some(_) => self.store.stat(&below(&inner.path, last)).map(Led::Here),
+                    None => Err(errno::failure(Errno::NOENT, "stat", path)),
+                };
+            };
+            let node = inner.open.get(last).and_then(|n| n.upgrade());
+            let node = node.unwrap_or_else(|| Arc::new(Node::new(folder.clone(), last, entry.content, false)));
+            drop(inner);
+            let identity = entry.kept.map_or(0, |kept| kept.identity);
+            Ok(Led::Here(Stat { length: node.length()?, is_folder: false, identity }))
+        })
+    }
+
     fn is_folder(&self, path: &str) -> Result<bool> {
         if name::relative(path)?.is_empty() {
             return Ok(true);
@@ -449,41 +593,52 @@ impl Layout for SmallFile {
         if name::relative(path)?.is_empty() {
             return Err(errno::failure(Errno::ISDIR, "open a folder for writing", path));
         }
-        self.until_held(path, |folder, last| {
-            let mut inner = if how == OpenWrite::Replace { folder.fresh_enough()? } else { folder.fresh()? };
-            let exists = inner.file(last).is_some();
-            if !exists && let Some(is_folder) = folder.real(&mut inner, last)? {
-                return match is_folder {
-                    true => Err(errno::failure(Errno::ISDIR, "open a folder for writing", path)),
-                    // What lay there before stays an object of its own.
-                    false => self.store.open_write(&below(&inner.path, last), how).map(Some),
-                };
-            }
-            match how {
-                OpenWrite::New if exists => return Err(errno::failure(Errno::EXIST, "make", path)),
-                OpenWrite::Existing if !exists => return Err(errno::failure(Errno::NOENT, "open", path)),
-                _ => {}
-            }
-            if !exists {
-                let kept = first_kept(SystemTime::now());
-                match how {
-                    OpenWrite::New => {
-                        let content = Some(Content::Here { length: 0, crc: 0 });
-                        let change = Change { name: last.to_string(), stamp: None, content, kept: Some(kept) };
-                        folder.record_new(&mut inner, last, change)?;
-                    }
-                    _ => inner.pretend(last, kept),
+        self.led(path, |path| {
+            self.until_held(path, |folder, last| {
+                let mut inner = if how == OpenWrite::Replace { folder.fresh_enough()? } else { folder.fresh()? };
+                let exists = inner.file(last).is_some();
+                // A link is a name that is taken, wherever it leads.
+                if how != OpenWrite::New
+                    && let Some(next) = inner.leads(last)?
+                {
+                    return Ok(Some(Led::On(next)));
                 }
-            }
-            let node = Self::open_node(folder, &mut inner, last, !exists && how != OpenWrite::New);
-            drop(inner);
-            if !Self::held(&node, true)? {
-                return Ok(None);
-            }
-            if exists && how == OpenWrite::Replace {
-                node.empty()?;
-            }
-            Ok(Some(Box::new(OpenToWrite(node)) as Box<dyn WriteObject>))
+                if !exists && let Some(is_folder) = folder.real(&mut inner, last)? {
+                    return match is_folder {
+                        true => Err(errno::failure(Errno::ISDIR, "open a folder for writing", path)),
+                        // What lay there before stays an object of its own.
+                        false => {
+                            self.store.open_write(&below(&inner.path, last), how).map(|object| Some(Led::Here(object)))
+                        }
+                    };
+                }
+                match how {
+                    OpenWrite::New if exists => return Err(errno::failure(Errno::EXIST, "make", path)),
+                    OpenWrite::Existing if !exists => return Err(errno::failure(Errno::NOENT, "open", path)),
+                    _ => {}
+                }
+                if !exists {
+                    let kept = first_kept(SystemTime::now());
+                    match how {
+                        OpenWrite::New => {
+                            let content = Some(Content::Here { length: 0, crc: 0 });
+                            let more = inner.nothing_more(last);
+                            let change = Change { content, kept: Some(kept), more, ..Change::of(last) };
+                            folder.record_new(&mut inner, last, change)?;
+                        }
+                        _ => inner.pretend(last, kept),
+                    }
+                }
+                let node = Self::open_node(folder, &mut inner, last, !exists && how != OpenWrite::New);
+                drop(inner);
+                if !Self::held(&node, true)? {
+                    return Ok(None);
+                }
+                if exists && how == OpenWrite::Replace {
+                    node.empty()?;
+                }
+                Ok(Some(Led::Here(Box::new(OpenToWrite(node)) as Box<dyn WriteObject>)))
+            })
         })
     }
 
@@ -491,18 +646,26 @@ impl Layout for SmallFile {
         if name::relative(path)?.is_empty() {
             return Err(errno::failure(Errno::ISDIR, "read a folder", path));
         }
-        self.until_held(path, |folder, last| {
-            let mut inner = folder.fresh()?;
-            if inner.file(last).is_some() {
-                let node = Self::open_node(folder, &mut inner, last, false);
-                drop(inner);
-                return Ok(Self::held(&node, false)?.then(|| Box::new(OpenToRead(node)) as Box<dyn ReadObject>));
-            }
-            match folder.real(&mut inner, last)? {
-                Some(true) => Err(errno::failure(Errno::ISDIR, "read a folder", path)),
-                Some(false) => self.store.open_read(&below(&inner.path, last)).map(Some),
-                None => Err(errno::failure(Errno::NOENT, "open", path)),
-            }
+        self.led(path, |path| {
+            self.until_held(path, |folder, last| {
+                let mut inner = folder.fresh()?;
+                if let Some(next) = inner.leads(last)? {
+                    return Ok(Some(Led::On(next)));
+                }
+                if inner.file(last).is_some() {
+                    let node = Self::open_node(folder, &mut inner, last, false);
+                    drop(inner);
+                    let held = Self::held(&node, false)?;
+                    return Ok(held.then(|| Led::Here(Box::new(OpenToRead(node)) as Box<dyn ReadObject>)));
+                }
+                match folder.real(&mut inner, last)? {
+                    Some(true) => Err(errno::failure(Errno::ISDIR, "read a folder", path)),
+                    Some(false) => {
+                        self.store.open_read(&below(&inner.path, last)).map(|object| Some(Led::Here(object)))
+                    }
+                    None => Err(errno::failure(Errno::NOENT, "open", path)),
+                }
+            })
         })
     }
 
@@ -510,19 +673,9 @@ impl Layout for SmallFile {
         if name::relative(path)?.is_empty() {
             return self.store.stat("");
         }
-        self.at(path, |folder, last| {
-            let mut inner = folder.fresh()?;
-            let Some(entry) = inner.file(last).copied() else {
-                return match folder.real(&mut inner, last)? {
-                    Some(_) => self.store.stat(&below(&inner.path, last)),
-                    None => Err(errno::failure(Errno::NOENT, "stat", path)),
-                };
-            };
-            let node = inner.open.get(last).and_then(|n| n.upgrade());
-            let node = node.unwrap_or_else(|| Arc::new(Node::new(folder.clone(), last, entry.content, false)));
-            drop(inner);
-            let identity = entry.kept.map_or(0, |kept| kept.identity);
-            Ok(Stat { length: node.length()?, is_folder: false, identity })
+        self.led(path, |path| match path {
+            "" => self.store.stat("").map(Led::Here),
+            path => self.stat_one(path),
         })
     }
 
@@ -541,7 +694,7 @@ impl Layout for SmallFile {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        let (from, to) = (name::relative(from)?.into_owned(), name::relative(to)?.into_owned());
+        let (from, to) = (self.plain(from)?, self.plain(to)?);
         if from.is_empty() || to.is_empty() {
             return Err(errno::failure(Errno::BUSY, "rename the root folder", &from));
         }
@@ -566,7 +719,7 @@ impl Layout for SmallFile {
                 self.store.rename(&from, &to)?;
                 inner.real.insert(last.to_string(), Some(false));
                 if let Some(old) = inner.file(last).map(|e| e.content) {
-                    let gone = Change { name: last.to_string(), stamp: None, content: Some(Content::Gone), kept: None };
+                    let gone = Change { content: Some(Content::Gone), ..Change::of(last) };
                     folder.record(&mut inner, vec![gone], &[])?;
                     Self::let_go(folder, &mut inner, last, old)?;
                 }
@@ -576,14 +729,14 @@ impl Layout for SmallFile {
     }
 
     fn remove(&self, path: &str) -> Result<()> {
-        let plain = name::relative(path)?.into_owned();
+        let plain = self.plain(path)?;
         if plain.is_empty() {
             return Err(Error::new(ErrorKind::InvalidArgument, "cannot remove the root folder"));
         }
         self.at(path, |folder, last| {
             let mut inner = folder.fresh()?;
             if let Some(old) = inner.file(last).map(|e| e.content) {
-                let gone = Change { name: last.to_string(), stamp: None, content: Some(Content::Gone), kept: None };
+                let gone = Change { content: Some(Content::Gone), ..Change::of(last) };
                 folder.record(&mut inner, vec![gone], &[])?;
                 Self::let_go(folder, &mut inner, last, old)?;
                 drop(inner);
@@ -610,7 +763,7 @@ impl Layout for SmallFile {
     }
 
     fn make_folder(&self, path: &str) -> Result<()> {
-        let plain = name::relative(path)?.into_owned();
+        let plain = self.plain(path)?;
         let ends: Vec<usize> = plain.match_indices('/').map(|(at, _)| at).chain([plain.len()]).collect();
         for end in ends {
             let part = &plain[..end];
@@ -635,7 +788,7 @@ impl Layout for SmallFile {
     }
 
     fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
-        let plain = name::relative(path)?.into_owned();
+        let plain = self.plain(path)?;
         if plain.is_empty() {
             return Err(errno::failure(Errno::EXIST, "make folder", path));
         }
@@ -669,20 +822,30 @@ impl Layout for SmallFile {
     }
 
     fn attributes(&self, path: &str) -> Result<Attributes> {
-        let plain = name::relative(path)?.into_owned();
-        let about = self.stat(path)?;
+        let plain = self.plain(path)?;
+        let about = match plain.is_empty() {
+            true => self.store.stat("")?,
+            false => match self.stat_one(&plain)? {
+                Led::Here(about) => about,
+                Led::On(_) => Stat { length: 0, is_folder: false, identity: 0 },
+            },
+        };
         if !plain.is_empty() {
-            let kept = self.at(path, |folder, last| {
+            let kept = self.at(&plain, |folder, last| {
                 let inner = folder.lock();
                 let Some(entry) = inner.file(last) else { return Ok(None) };
                 let kept = entry.kept.unwrap_or_else(|| first_kept(UNIX_EPOCH));
+                if let Some(target) = inner.target(last)? {
+                    return Ok(Some(Attributes { kind: Kind::Link, ..kept.attributes(target.len() as u64) }));
+                }
                 let node = inner.open.get(last).and_then(|node| node.upgrade());
                 drop(inner);
                 let written = node.and_then(|node| node.written());
-                Ok(Some(Kept { mtime: written.unwrap_or(kept.mtime), ctime: written.unwrap_or(kept.ctime), ..kept }))
+                let kept = Kept { mtime: written.unwrap_or(kept.mtime), ctime: written.unwrap_or(kept.ctime), ..kept };
+                Ok(Some(kept.attributes(about.length)))
             })?;
             if let Some(kept) = kept {
-                return Ok(kept.attributes(about.length));
+                return Ok(kept);
             }
         }
         if self.store.capability().modes {
@@ -711,19 +874,22 @@ impl Layout for SmallFile {
     }
 
     fn set_attributes(&self, path: &str, change: &AttributeChange) -> Result<()> {
-        let plain = name::relative(path)?.into_owned();
+        let plain = self.plain(path)?;
         if plain.is_empty() {
             return self.store.set_attributes("", change);
         }
         self.at(path, |folder, last| {
             self.flushed(folder, last)?;
             let mut inner = folder.fresh()?;
-            let Some(entry) = inner.file(last).copied() else {
+            let Some(entry) = inner.file(last).cloned() else {
                 return match folder.real(&mut inner, last)? {
                     Some(_) => self.store.set_attributes(&plain, change),
                     None => Err(errno::failure(Errno::NOENT, "change attributes", path)),
                 };
             };
+            if entry.content == Content::Link && change.mode.is_some() {
+                return Err(errno::failure(Errno::OPNOTSUPP, "change the mode of a symbolic link", path));
+            }
             let now = SystemTime::now();
             let mut kept = entry.kept.unwrap_or_else(|| first_kept(now));
             if change.uid.is_some() || change.gid.is_some() {
@@ -738,7 +904,7 @@ impl Layout for SmallFile {
             kept.atime = change.atime.unwrap_or(kept.atime);
             kept.mtime = change.mtime.unwrap_or(kept.mtime);
             kept.ctime = now;
-            let change = Change { name: last.to_string(), stamp: None, content: None, kept: Some(kept) };
+            let change = Change { kept: Some(kept), ..Change::of(last) };
             folder.record(&mut inner, vec![change], &[])?;
             drop(inner);
             self.publish(folder)
@@ -752,8 +918,115 @@ impl Layout for SmallFile {
     }
 
     fn space(&self, path: &str) -> Result<Space> {
-        let folder = if self.is_folder(path)? { path } else { name::folder_of(path) };
+        let plain = self.plain(path)?;
+        let folder = if self.is_folder(&plain)? { &plain } else { name::folder_of(&plain) };
         self.store.space(folder)
+    }
+
+    fn make_link(&self, target: &str, path: &str) -> Result<()> {
+        if target.is_empty() {
+            return Err(errno::failure(Errno::NOENT, "make a link that leads nowhere", path));
+        }
+        if target.len() > LONGEST_TARGET {
+            return Err(errno::failure(Errno::NAMETOOLONG, "make a link to a name of more than 4095 bytes", path));
+        }
+        if name::relative(path)?.is_empty() {
+            return Err(errno::failure(Errno::EXIST, "make a link", path));
+        }
+        self.at(path, |folder, last| {
+            let mut inner = folder.fresh()?;
+            if folder.real(&mut inner, last)?.is_some() {
+                return Err(errno::failure(Errno::EXIST, "make a link", path));
+            }
+            if inner.file(last).is_some() {
+                return Err(errno::failure(Errno::EXIST, "make a link", path));
+            }
+            let kept = Kept { mode: 0o777, ..first_kept(SystemTime::now()) };
+            let more = More { target: Some(target.to_string()), ..More::default() };
+            let content = Some(Content::Link);
+            let change = Change { content, kept: Some(kept), more: Some(more), ..Change::of(last) };
+            folder.record_new(&mut inner, last, change)?;
+            drop(inner);
+            self.publish(folder)
+        })
+    }
+
+    fn read_link(&self, path: &str) -> Result<String> {
+        let no_link = || errno::failure(Errno::INVAL, "read a link", path);
+        let plain = self.plain(path)?;
+        if plain.is_empty() {
+            return Err(no_link());
+        }
+        self.at(&plain, |folder, last| {
+            let mut inner = folder.fresh()?;
+            if let Some(target) = inner.target(last)? {
+                return Ok(target);
+            }
+            match inner.file(last).is_some() {
+                true => Err(no_link()),
+                false => match folder.real(&mut inner, last)? {
+                    // What lay there before may be a link of the store's own.
+                    Some(false) if self.store.capability().attributes => self.store.read_link(&plain),
+                    Some(_) => Err(no_link()),
+                    None => Err(errno::failure(Errno::NOENT, "read a link", path)),
+                },
+            }
+        })
+    }
+
+    fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
+        match self.more(path)? {
+            Some(more) => Ok(more.xattrs.get(key).cloned()),
+            None => self.store.xattr(&self.plain(path)?, key),
+        }
+    }
+
+    fn xattr_set(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
+        let refused = |number| Err(errno::failure(number, "set an extended attribute", path));
+        if key.is_empty() || key.len() > LONGEST_NAME {
+            return refused(Errno::RANGE);
+        }
+        if value.len() > LONGEST_XATTR {
+            return refused(Errno::TOOBIG);
+        }
+        let of_log = match name::relative(path)?.is_empty() {
+            true => None,
+            false => self.change_xattrs(path, "set an extended attribute", |more| {
+                match (how, more.xattrs.contains_key(key)) {
+                    (SetXattr::New, true) => return refused(Errno::EXIST),
+                    (SetXattr::Existing, false) => return refused(Errno::NODATA),
+                    _ => {}
+                }
+                more.xattrs.insert(key.to_string(), value.to_vec());
+                Ok(())
+            })?,
+        };
+        match of_log {
+            Some(()) => Ok(()),
+            None => self.store.set_xattr(&self.plain(path)?, key, value, how),
+        }
+    }
+
+    fn xattr_list(&self, path: &str) -> Result<Vec<String>> {
+        match self.more(path)? {
+            Some(more) => Ok(more.xattrs.keys().cloned().collect()),
+            None => self.store.list_xattrs(&self.plain(path)?),
+        }
+    }
+
+    fn xattr_remove(&self, path: &str, key: &str) -> Result<()> {
+        let what = "remove an extended attribute";
+        let of_log = match name::relative(path)?.is_empty() {
+            true => None,
+            false => self.change_xattrs(path, what, |more| match more.xattrs.remove(key) {
+                Some(_) => Ok(()),
+                None => Err(errno::failure(Errno::NODATA, what, path)),
+            })?,
+        };
+        match of_log {
+            Some(()) => Ok(()),
+            None => self.store.remove_xattr(&self.plain(path)?, key),
+        }
     }
 
     /// Of what lay there before, and is no file of the logs.

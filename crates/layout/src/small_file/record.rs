@@ -2,6 +2,7 @@
 
 use crate::wire::{self, Cursor};
 use crate::{Attributes, Kind};
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -9,13 +10,18 @@ const LOG_MAGIC: &[u8; 8] = b"THWSMLOG";
 const NAMES_MAGIC: &[u8; 8] = b"THWSMNAM";
 const RECORD_MAGIC: [u8; 4] = *b"TSFR";
 const BLOCK_MAGIC: [u8; 4] = *b"TSFN";
-const VERSION: u32 = 1;
+/// Of logs that are written. Those of version 1 hold neither links nor extended attributes.
+const VERSION: u32 = 2;
 /// Bytes that a log or a name log begins with.
 pub const HEADER: u64 = 24;
 /// Bytes of a record before its head, and those behind it.
 pub const FIXED: u64 = 12;
 /// Longest head that is believed: names and numbers.
 pub const LONGEST_HEAD: u32 = 1 << 20;
+/// Bytes of the longest value of an extended attribute.
+pub const LONGEST_XATTR: usize = 64 << 10;
+/// Bytes of all extended attributes of a file, names and values.
+pub const MOST_XATTRS: usize = 256 << 10;
 /// Longest body of a block that is believed.
 pub const LONGEST_BLOCK: u32 = 64 << 20;
 
@@ -56,6 +62,8 @@ pub enum Content {
         /// Its number.
         number: u64,
     },
+    /// No bytes: a symbolic link, which leads where [`More`] says.
+    Link,
 }
 
 /// What is kept of a file beside its bytes.
@@ -95,6 +103,41 @@ impl Kept {
     }
 }
 
+/// What few files have.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct More {
+    /// Where a symbolic link leads.
+    pub target: Option<String>,
+    /// Extended attributes.
+    pub xattrs: BTreeMap<String, Vec<u8>>,
+}
+
+impl More {
+    /// Bytes of all extended attributes.
+    pub fn bytes(&self) -> usize {
+        self.xattrs.iter().map(|(key, value)| key.len() + value.len()).sum()
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        wire::put_counted(out, self.target.as_deref().unwrap_or_default().as_bytes());
+        wire::put_varint(out, self.xattrs.len() as u64);
+        for (key, value) in &self.xattrs {
+            wire::put_counted(out, key.as_bytes());
+            wire::put_counted(out, value);
+        }
+    }
+
+    fn decode(cursor: &mut Cursor<'_>) -> Result<More> {
+        let target = Some(cursor.text("target of a link")?).filter(|target| !target.is_empty());
+        let mut xattrs = BTreeMap::new();
+        for _ in 0..cursor.varint("number of extended attributes")? {
+            let key = cursor.text("extended attribute")?;
+            xattrs.insert(key, cursor.counted("extended attribute")?.to_vec());
+        }
+        Ok(More { target, xattrs })
+    }
+}
+
 /// What became of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
@@ -106,6 +149,15 @@ pub struct Change {
     pub content: Option<Content>,
     /// What is kept of it from now on; `None` where that stays.
     pub kept: Option<Kept>,
+    /// Where it leads and its extended attributes from now on; `None` where they stay.
+    pub more: Option<More>,
+}
+
+impl Change {
+    /// Of this name nothing changes.
+    pub fn of(name: &str) -> Change {
+        Change { name: name.to_string(), stamp: None, content: None, kept: None, more: None }
+    }
 }
 
 /// The head of a record.
@@ -142,8 +194,10 @@ pub fn read_header(bytes: &[u8], names: bool) -> Result<u64> {
         return Err(Error::new(ErrorKind::Corrupt, format!("this is no {what} of small files")).at_byte(0));
     }
     match cursor.u32(what)? {
-        VERSION => cursor.u64(what),
-        later => Err(Error::new(ErrorKind::Unsupported, format!("a {what} of version {later}, known is {VERSION}"))),
+        1..=VERSION => cursor.u64(what),
+        later => {
+            Err(Error::new(ErrorKind::Unsupported, format!("a {what} of version {later}, known are 1 to {VERSION}")))
+        }
     }
 }
 
@@ -184,7 +238,10 @@ impl Head {
             wire::put_counted(out, change.name.as_bytes());
             let flag = |on: bool, bit: u8| if on { bit } else { 0 };
             out.push(
-                flag(change.content.is_some(), 1) | flag(change.kept.is_some(), 2) | flag(change.stamp.is_some(), 4),
+                flag(change.content.is_some(), 1)
+                    | flag(change.kept.is_some(), 2)
+                    | flag(change.stamp.is_some(), 4)
+                    | flag(change.more.is_some(), 8),
             );
             if let Some(stamp) = change.stamp {
                 wire::put_varint(out, stamp.clock);
@@ -209,6 +266,7 @@ impl Head {
                     out.push(3);
                     out.extend(number.to_le_bytes());
                 }
+                Some(Content::Link) => out.push(4),
             }
             if let Some(kept) = &change.kept {
                 wire::put_varint(out, u64::from(kept.mode));
@@ -218,6 +276,9 @@ impl Head {
                 put_time(out, kept.mtime);
                 put_time(out, kept.ctime);
                 out.extend(kept.identity.to_le_bytes());
+            }
+            if let Some(more) = &change.more {
+                more.put(out);
             }
         }
     }
@@ -271,7 +332,7 @@ fn change(cursor: &mut Cursor<'_>) -> Result<Change> {
         return Err(corrupt("a name that no file has"));
     }
     let flags = cursor.u8("flags")?;
-    if flags & !7 != 0 {
+    if flags & !15 != 0 {
         return Err(corrupt("flags that are not known"));
     }
     let stamp = match flags & 4 {
@@ -291,6 +352,7 @@ fn change(cursor: &mut Cursor<'_>) -> Result<Change> {
                 crc: cursor.u32("checksum")?,
             },
             3 => Content::Own { number: cursor.u64("number")? },
+            4 => Content::Link,
             _ => return Err(corrupt("content of a kind that is not known")),
         }),
     };
@@ -312,7 +374,11 @@ fn change(cursor: &mut Cursor<'_>) -> Result<Change> {
             })
         }
     };
-    Ok(Change { name, stamp, content, kept })
+    let more = match flags & 8 {
+        0 => None,
+        _ => Some(More::decode(cursor)?),
+    };
+    Ok(Change { name, stamp, content, kept, more })
 }
 
 /// Puts a record behind `out`; returns where its head lies in it.
@@ -438,13 +504,20 @@ mod tests {
             (any::<u64>(), any::<u64>(), any::<u32>(), any::<u32>())
                 .prop_map(|(log, offset, length, crc)| Content::There { log, offset, length, crc }),
             any::<u64>().prop_map(|number| Content::Own { number }),
+            Just(Content::Link),
         ]
+    }
+
+    fn any_more() -> impl Strategy<Value = More> {
+        let xattrs = prop::collection::btree_map("user[.][a-z]{1,9}", prop::collection::vec(any::<u8>(), 0..40), 0..4);
+        (prop::option::of("[a-z./]{1,20}"), xattrs).prop_map(|(target, xattrs)| More { target, xattrs })
     }
 
     fn any_change() -> impl Strategy<Value = Change> {
         let stamp = prop::option::of((any::<u64>(), any::<u64>()).prop_map(|(clock, log)| Stamp { clock, log }));
-        ("[a-zé. -]{3,20}", stamp, prop::option::of(any_content()), prop::option::of(any_kept()))
-            .prop_map(|(name, stamp, content, kept)| Change { name, stamp, content, kept })
+        let (content, kept) = (prop::option::of(any_content()), prop::option::of(any_kept()));
+        ("[a-zé. -]{3,20}", stamp, content, kept, prop::option::of(any_more()))
+            .prop_map(|(name, stamp, content, kept, more)| Change { name, stamp, content, kept, more })
     }
 
     fn any_record() -> impl Strategy<Value = (Head, Vec<u8>)> {
@@ -513,5 +586,15 @@ mod tests {
         assert_eq!(read_header(&header(7, true), true).unwrap(), 7);
         assert_eq!(read_header(&header(7, true), false).unwrap_err().kind(), ErrorKind::Corrupt);
         assert_eq!(read_header(&header(7, true)[..10], true).unwrap_err().kind(), ErrorKind::Corrupt);
+        let of_version = |version: u32| {
+            let mut bytes = header(7, false)[..20].to_vec();
+            bytes[8..12].copy_from_slice(&version.to_le_bytes());
+            wire::seal(&mut bytes);
+            bytes
+        };
+        assert_eq!(read_header(&of_version(1), false).unwrap(), 7, "what was written before links were");
+        let later = read_header(&of_version(3), false).unwrap_err();
+        assert_eq!(later.kind(), ErrorKind::Unsupported);
+        assert!(later.to_string().contains("version 3"), "{later}");
     }
 }

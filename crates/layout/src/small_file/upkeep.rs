@@ -3,7 +3,7 @@
 use super::SmallFile;
 use super::folder::{Folder, hidden};
 use super::log::{self, Ended, Writer};
-use super::record::{Change, Content, Head, Stamp};
+use super::record::{Change, Content, Head, More, Stamp};
 use std::collections::BTreeSet;
 use thalweg_store::name;
 use thalweg_types::{ErrorKind, Result};
@@ -127,7 +127,7 @@ impl SmallFile {
         if old.is_empty() {
             return Ok(done);
         }
-        let entries: Vec<_> = inner.names.iter().map(|(n, e)| (n.clone(), *e)).collect();
+        let entries: Vec<_> = inner.names.iter().map(|(n, e)| (n.clone(), e.clone())).collect();
         drop(inner);
         let mut writer = Writer::new(self.store.clone(), place.trim_end_matches('/'))?;
         let copied = entries.into_iter().try_for_each(|(name, entry)| {
@@ -149,7 +149,7 @@ impl SmallFile {
                     other => Some(other),
                 };
                 if content.is_some() {
-                    changes.push(Change { name: name.clone(), stamp: Some(entry.stamp), content, kept: None });
+                    changes.push(Change { stamp: Some(entry.stamp), content, ..Change::of(&name) });
                 }
             }
             if entry.content != Content::Gone
@@ -157,7 +157,16 @@ impl SmallFile {
                 && entry.kept.is_some()
                 && entry.kept_stamp() != Stamp::default()
             {
-                changes.push(Change { name, stamp: Some(entry.kept_stamp()), content: None, kept: entry.kept });
+                changes.push(Change { stamp: Some(entry.kept_stamp()), kept: entry.kept, ..Change::of(&name) });
+            }
+            // That there is nothing more has to be said as long as older logs stay that say otherwise.
+            let more = entry.more.as_ref().filter(|more| !single || ***more != More::default());
+            if let Some(more) = more
+                && entry.content != Content::Gone
+                && needed(entry.more_stamp().log)
+            {
+                let more = Some((**more).clone());
+                changes.push(Change { stamp: Some(entry.more_stamp()), more, ..Change::of(&name) });
             }
             match changes.is_empty() {
                 true => Ok(()),
