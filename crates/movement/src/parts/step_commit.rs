@@ -107,10 +107,13 @@ pub struct Part {
     indexed: Option<(u64, u64)>,
 }
 
+/// What is under way to the parent.
+type Sent<'c> = Option<Box<dyn Request + 'c>>;
+
 /// A fragment that is on its way, or was taken, while its process group is still to be written.
 #[must_use = "the others wait to hear what became of the process group"]
 pub struct Ahead<'c> {
-    sent: Result<Option<Box<dyn Request + 'c>>>,
+    sent: Result<Sent<'c>>,
 }
 
 /// A rank that is left, as it tells the others.
@@ -318,7 +321,7 @@ impl Part {
         how: Commit,
         apart: bool,
         ahead: Option<Ahead<'c>>,
-    ) -> Result<(Said, Option<Box<dyn Request + 'c>>)> {
+    ) -> Result<(Said, Sent<'c>)> {
         let mut said = Said::nothing(apart);
         if let Some(ahead) = ahead {
             said.follows.push(comm.rank());
@@ -337,7 +340,7 @@ impl Part {
         comm: &'c dyn Communicator,
         how: Commit,
         follow: Option<Follow>,
-    ) -> Result<(Vec<(u32, u8)>, Option<Box<dyn Request + 'c>>)> {
+    ) -> Result<(Vec<(u32, u8)>, Sent<'c>)> {
         let mut failed = Vec::new();
         let Some(Follow { ranks, awaited }) = follow else { return Ok((failed, None)) };
         if let (true, Some(kind)) = (ranks.contains(&comm.rank()), self.unwritten()) {
@@ -391,7 +394,7 @@ impl Part {
         let (staged, added) = match made {
             Made::Ended => return failed.map(|_| false),
             Made::Again => return failed.map(|_| true),
-            Made::Staged(staged, added) => (staged, added),
+            Made::Staged(staged, added) => (*staged, added),
         };
         if failed.as_ref().is_ok_and(Vec::is_empty) {
             match end_step(files, Some(staged), &added, how) {
@@ -456,7 +459,7 @@ impl Part {
         let added = Added { whole: merged.whole, bytes: merged.bytes, partial: !missing.is_empty() };
         if follows {
             let staged = live.stage(object, merged.step, data_end, merged.bytes, how.run, how.indexing.each)?;
-            return Ok(Some(Made::Staged(staged, added)));
+            return Ok(Some(Made::Staged(Box::new(staged), added)));
         }
         live.commit(object, merged.step, data_end, merged.bytes, how.run, how.indexing.each)?;
         end_step(files, None, &added, how)?;
@@ -472,7 +475,7 @@ enum Made {
     /// Nothing: fragments are wanted each by itself.
     Again,
     /// The index of the step, which is not valid yet.
-    Staged(Staged, Added),
+    Staged(Box<Staged>, Added),
 }
 
 /// A step that is added.
