@@ -1,6 +1,6 @@
 /* Files that ranks open together:
  *
- *   together write PATH STRIDE UNIT ROUNDS   each rank writes records of UNIT bytes, STRIDE bytes from one rank's to the next one's
+ *   together write PATH STRIDE UNIT ROUNDS   each rank writes records of UNIT bytes, STRIDE bytes from one to the next rank's
  *   together read PATH STRIDE UNIT ROUNDS    all open it together, each reads what the next rank wrote
  *   together open PATH                       all open it together, and no more
  *   together fail PATH                       all try; each says what it got
@@ -83,7 +83,8 @@ static void fails(const char *path)
     MPI_Allreduce(&status, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     check(status && least == most && !file, "all fail with one status");
     const thalweg_error *error = thalweg_last_error();
-    check(strstr(error->what, "has lost a") && error->object && strstr(error->object, ".data"), "each is told what is lost, and where");
+    check(strstr(error->what, "has lost a") && error->object && strstr(error->object, ".data"),
+          "each is told what is lost, and where");
 }
 
 int main(int argc, char **argv)

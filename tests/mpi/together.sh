@@ -17,13 +17,16 @@ with_libraries
 export THALWEG_MOUNTS=$work/mounts.toml
 for index in flat pattern distributed; do
     mkdir -p "$work/$index.0" "$work/$index.1"
-    printf '[[mount]]\npath = "/together/%s"\nlayout = "container"\nstores = ["posix:%s", "posix:%s"]\nindex = "%s"\ncounts = "%s"\n\n' \
-        $index "$work/$index.0" "$work/$index.1" $index "$work/counts/$index" >>"$THALWEG_MOUNTS"
+    printf '[[mount]]\npath = "/together/%s"\nlayout = "container"\nstores = ["posix:%s", "posix:%s"]\n' \
+        $index "$work/$index.0" "$work/$index.1" >>"$THALWEG_MOUNTS"
+    printf 'index = "%s"\ncounts = "%s"\n\n' $index "$work/counts/$index" >>"$THALWEG_MOUNTS"
 done
 
-# index_logs INDEX: how many objects all processes opened to read since counts were forgotten, but for the name's stamp, which one rank
-# reads, and the identities of both stores, which every rank does.
-index_logs() { cat "$work/counts/$1"/* | awk -v ranks="$MPI_RANKS" '$1 == "OpenRead" { sum += $2 } END { print sum - 1 - 2 * ranks }'; }
+# index_logs INDEX: how many objects all processes opened to read since counts were forgotten, but for the name's stamp, which
+# one rank reads, and the identities of both stores, which every rank does.
+index_logs() {
+    cat "$work/counts/$1"/* | awk -v ranks="$MPI_RANKS" '$1 == "OpenRead" { sum += $2 } END { print sum - 1 - 2 * ranks }'
+}
 once() { # once INDEX: of two sessions of each writer
     [[ $(index_logs "$1") == $((2 * MPI_RANKS)) ]]
 }

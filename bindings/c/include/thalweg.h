@@ -488,9 +488,10 @@ int thalweg_reader_open_mpi(thalweg_reader **reader, const char *path, MPI_Comm 
 /* All ranks are at the same step, thalweg_reader_advance is collective. */
 int thalweg_reader_follow_mpi(thalweg_reader **reader, const char *path, double timeout, MPI_Comm comm);
 
-/* Opens a file for reading, all ranks together: the index of a `container` is then read once, not by every rank. What any of them closed before
- * is seen. Where the index is `distributed` each rank holds a part of it: thalweg_file_read_all reads anything, and thalweg_file_read, which
- * each rank calls alone, is THALWEG_NOT_READY for bytes that another rank knows of and that were not read together before. */
+/* Opens a file for reading, all ranks together: the index of a `container` is then read once, not by every rank. What any of them closed
+ * before is seen. Where the index is `distributed` each rank holds a part of it: thalweg_file_read_all reads anything, and
+ * thalweg_file_read, which each rank calls alone, is THALWEG_NOT_READY for bytes that another rank knows of and that were not read
+ * together before. All ranks close it. */
 int thalweg_file_open_mpi(thalweg_file **file, const char *path, MPI_Comm comm);
 
 #ifdef __cplusplus

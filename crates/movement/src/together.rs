@@ -9,12 +9,14 @@
 //! | appended records | lie where all that came before them ends: dealt once all ranks have told how far each clock of each log reaches |
 //! | asking an owner | only together: [`Together::look_up_all`], [`Together::read_all`]. What was learned stays as long as it fits `index_cache` |
 //! | reading alone | any time, with `flat` and `pattern`; with `distributed` what this rank owns or has learned, else `NotReady` |
-//! | memory | `flat`, `pattern`: the index, and while opening what is sent of it, about 7 bytes a record, twice; `distributed`: `index_cache`, and while opening up to [`MOST_ENTRIES`] entries sent and as many received (from more than 64 ranks [`LEAST_ENTRIES`] each), about 60 bytes for each clock of each log, and about 7 for each appended record or run of its share |
+//! | memory, `flat`, `pattern` | the index; while opening also what all index logs take, twice |
+//! | memory, `distributed` | `index_cache`; while opening also [`MOST_ENTRIES`] entries to send and as many received (of more than 64 ranks [`LEAST_ENTRIES`] each), 60 bytes for each clock of each log, what the index logs of this rank's share take of appended records |
 //! | files of other layouts, files that are being written | are opened by each rank alone; all calls work |
 //! | on failure | all ranks return the same error: the lowest failing rank's, with its place and cause; the others add who reported it |
 //!
-//! Sources: Bent et al., SC 2009 (ranks share the reading of the index); Greenberg, Bent, Grider, HotStorage 2015 (MDHIM: ranges of one
-//! index, each with an owner). Differs: owners are asked in exchanges that all ranks take part in, so no rank needs a thread that serves.
+//! Sources: Bent et al., SC 2009 (ranks share the reading of the index); Greenberg, Bent, Grider, HotStorage 2015 (MDHIM:
+//! ranges of one index, each with an owner). Differs: owners are asked in exchanges that all ranks take part in, so no rank
+//! needs a thread that serves.
 
 use crate::parts::agreement::agree;
 use crate::parts::tree_gather::{self, Call};
@@ -30,8 +32,8 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 /// Of the messages up the tree.
 const TAG: u32 = (1 << 14) + 0x70;
-/// Entries that a rank gathers for the others before it sends them: about 6 MiB. Shared out evenly, but at least [`LEAST_ENTRIES`] for
-/// each rank, so that a rank receives as many in an exchange.
+/// Entries that a rank gathers for the others before it sends them: about 6 MiB. Shared out evenly, but at least
+/// [`LEAST_ENTRIES`] for each rank, so that a rank receives as many in an exchange.
 pub const MOST_ENTRIES: usize = 1 << 16;
 /// Entries gathered for one rank at least.
 pub const LEAST_ENTRIES: usize = 1 << 10;
@@ -60,8 +62,8 @@ impl Together {
     /// # Errors
     /// On all ranks the lowest failing one's: what an open says, a log that cannot be read, a lost rank.
     /// # Cost
-    /// Rank 0: as an open, without index logs. Every rank: its share of the index logs; three reductions, a broadcast, and what the
-    /// module asks for.
+    /// Rank 0: as an open, without index logs. Every rank: its share of the index logs; three reductions, a broadcast, and what
+    /// the module asks for.
     pub fn open(comm: Box<dyn Communicator>, at: Result<(&dyn Layout, &str)>, fan_in: u32) -> Result<Together> {
         let file = open(&*comm, at, fan_in)?;
         Ok(Together { comm: Mutex::new(comm), file })
@@ -89,13 +91,14 @@ impl Together {
     ///
     /// - `ranges`: first byte and end. What goes beyond the end of the file does not matter.
     ///
-    /// What earlier calls learned is forgotten first, where it takes more memory than `index_cache`; what this one does is kept however
-    /// much that is: about 100 bytes a piece.
+    /// What earlier calls learned is forgotten first, where it takes more memory than `index_cache`; what this one does is kept
+    /// however much that is: about 100 bytes a piece.
     ///
     /// # Errors
     /// On all ranks the lowest failing one's.
     /// # Cost
-    /// Two exchanges of all with all for as many ranges of 64 MiB as there are ranks, or [`MOST_PIECES`] pieces; one more, and a reduction.
+    /// Two exchanges of all with all for as many ranges of 64 MiB as there are ranks, or [`MOST_PIECES`] pieces; one more, and
+    /// a reduction.
     pub fn look_up_all(&self, ranges: &[(u64, u64)]) -> Result<()> {
         let comm = self.comm();
         let doing = "look up where bytes lie";
@@ -111,8 +114,8 @@ impl Together {
     /// # Errors
     /// On all ranks the lowest failing one's.
     /// # Cost
-    /// With `flat` and `pattern` a reduction, and what a read alone costs. With `distributed` what [`look_up_all`](Together::look_up_all)
-    /// costs; memory for [`MOST_PIECES`] pieces and `index_cache`.
+    /// With `flat` and `pattern` a reduction, and what a read alone costs. With `distributed` what
+    /// [`look_up_all`](Together::look_up_all) costs; memory for [`MOST_PIECES`] pieces and `index_cache`.
     pub fn read_all(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         let comm = self.comm();
         let doing = "read the file";
@@ -173,8 +176,8 @@ fn apart<T>(outcome: Result<T>) -> (Option<T>, Result<()>) {
     }
 }
 
-/// Collective: every rank's outcome becomes that of all: where one failed, the lowest failing rank's error, place and cause included; else
-/// the greatest of the numbers that each gave.
+/// Collective: every rank's outcome becomes that of all: where one failed, the lowest failing rank's error, place and cause
+/// included; else the greatest of the numbers that each gave.
 fn agreed(comm: &dyn Communicator, own: Result<()>, doing: &str, numbers: &[u64]) -> Result<Vec<u64>> {
     if comm.size() == 1 {
         return own.map(|()| numbers.to_vec());
@@ -277,7 +280,8 @@ fn open(comm: &dyn Communicator, at: Result<(&dyn Layout, &str)>, fan_in: u32) -
     let (at, own) = apart(at);
     let doing = at.map_or_else(|| "open the file".to_string(), |(_, name)| format!("open {name}"));
     let container = at.and_then(|(layout, _)| layout.concrete()).and_then(|any| any.downcast_ref::<Container>());
-    // From here on all ranks are in this call, and what they closed before is published. Mount tables may differ from node to node.
+    // From here on all ranks are in this call, and what they closed before is published. Mount tables may differ from node to
+    // node.
     let others = agreed(comm, own, &doing, &[u64::from(container.is_none())])?;
     let Some((layout, name)) = at else { return Err(Error::new(ErrorKind::InvalidArgument, "no file is named")) };
     let shared = match container.filter(|_| others == [0]) {

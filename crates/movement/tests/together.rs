@@ -1,4 +1,5 @@
-//! Ranks that open a file together: what they read is what one process reads, each index log is read once, and failures reach all.
+//! Ranks that open a file together: what they read is what one process reads, each index log is read once, and failures reach
+//! all.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

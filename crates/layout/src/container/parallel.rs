@@ -1,15 +1,17 @@
 //! Opening a file by many ranks, each reading some of the index logs. What is here is told and taken by one rank; moving bytes
 //! between ranks is the caller's (`thalweg_movement::together`).
 //!
-//! 1. One rank asks [`Container::opening`], and all get its bytes: the file's stamp and which sessions there are, seen at one moment.
+//! 1. One rank asks [`Container::opening`], and all get its bytes: the file's stamp and which sessions there are, seen at one
+//!    moment.
 //! 2. Each rank reads its share of the index logs, [`Opening::shares`].
-//! 3. Of `flat` and `pattern`: each rank gathers its share ([`Container::read_share`]); fragments are joined on their way to one rank
-//!    ([`Fragment::join`]), whose bytes go to all, and each opens: [`Container::open_joined`].
-//! 4. Of `distributed`: each entry that a rank reads ([`Container::tell_share`]) goes to the ranks that own the ranges it meets, and each
-//!    opens with what it got: [`Container::open_part`]. No rank holds all of it. Where records were appended, which ranges they meet
-//!    is known once all ranks have told how far each clock of each log reaches ([`Reach`], [`Bases`]).
+//! 3. Of `flat` and `pattern`: each rank gathers its share ([`Container::read_share`]); fragments are joined on their way to one
+//!    rank ([`Fragment::join`]), whose bytes go to all, and each opens: [`Container::open_joined`].
+//! 4. Of `distributed`: each entry that a rank reads ([`Container::tell_share`]) goes to the ranks that own the ranges it meets,
+//!    and each opens with what it got: [`Container::open_part`]. No rank holds all of it. Where records were appended, which ranges
+//!    they meet is known once all ranks have told how far each clock of each log reaches ([`Reach`], [`Bases`]).
 //!
-//! No index log is read twice, and only one rank lists marks. Without it every rank reads every index log: 10,000 ranks times 10,000 logs.
+//! No index log is read twice, and only one rank lists marks. Without it every rank reads every index log: 10,000 ranks times
+//! 10,000 logs.
 //!
 //! Sources: Bent et al., SC 2009 (PLFS: ranks read some of the index each and exchange it).
 
@@ -68,8 +70,9 @@ impl Opening {
         self.stamp.module
     }
 
-    /// Whether all that was written is published: then index logs tell everything, and ranks can share them. Otherwise some data logs
-    /// are looked through as well, and what they hold depends on the moment: such a file is opened by each rank alone.
+    /// Whether all that was written is published: then index logs tell everything, and ranks can share them. Otherwise some
+    /// data logs are looked through as well, and what they hold depends on the moment: such a file is opened by each rank
+    /// alone.
     ///
     /// Nor is a file of `distributed` that was appended to: where appends lie is known to who has all of the index.
     pub fn is_settled(&self) -> Result<bool> {
@@ -247,8 +250,8 @@ impl Pile {
     }
 }
 
-/// How far the records of each clock in each data log reach, and all cuts: from what all ranks know follows where each appended record
-/// lies. 40 bytes for each clock of a log.
+/// How far the records of each clock in each data log reach, and all cuts: from what all ranks know follows where each appended
+/// record lies. 40 bytes for each clock of a log.
 #[derive(Debug, Default)]
 pub struct Reach {
     /// By data log, clock, and whether they were appended.
@@ -334,8 +337,8 @@ impl Container {
         load::gathered(&file.place, &chosen(opening, sessions)?).map_err(|e| named(e, path))
     }
 
-    /// As [`read_share`](Container::read_share), each entry told as it is read, in the order of its log; a log of many entries is in memory
-    /// a block at a time.
+    /// As [`read_share`](Container::read_share), each entry told as it is read, in the order of its log; a log of many entries
+    /// is in memory a block at a time.
     ///
     /// # Errors
     /// Those, and those of `tell`.

@@ -145,7 +145,8 @@ impl PartFile {
         section.owner == self.part.number || self.asked().knows(section.from, section.to)
     }
 
-    /// Where bytes `from..to`, which are of this part, lie: as far as `most` pieces reach, or a few more. Returns how far that is.
+    /// Where bytes `from..to`, which are of this part, lie: as far as `most` pieces reach, or a few more. Returns how far that
+    /// is.
     ///
     /// # Errors
     /// `InvalidArgument` where another part has them: an asker that counts parts otherwise.

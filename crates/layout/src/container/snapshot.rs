@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn snapshots_come_back_and_a_changed_byte_is_noticed() {
         let source = Source { writer: 3, session: 7, segment: 0, store: 1, folder: 2 };
-        let entries = vec![Entry::Run(Run::one(1, 100, 50, 112)), Entry::Cut { clock: 2, length: 120, log: 162 }];
+        let entries = [Entry::Run(Run::one(1, 100, 50, 112)), Entry::Cut { clock: 2, length: 120, log: 162 }];
         let mut index = Fragment::default();
         index.add(&source, |tell| entries.iter().try_for_each(|entry| tell(*entry)).map(|()| 300)).unwrap();
         let snapshot = Snapshot { container: 5, covers: vec!["c-1".into(), "c-2".into()], index };
