@@ -1,4 +1,5 @@
-//! Index modules of `container`: a file of many records is made, and opened in a process of its own.
+//! Index modules of `container`: a file of many records is made, and opened in a process of its own: by one, and by ranks
+//! together.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,12 +7,17 @@ use std::sync::Arc;
 use std::time::Instant;
 use thalweg_benches::contender::Measurements;
 use thalweg_benches::{Failure, memory};
+use thalweg_comm::{Communicator, threads};
 use thalweg_layout::container::{Options, index::Module};
 use thalweg_layout::{Container, Layout, OpenWrite, WriterId, write_all_at};
+use thalweg_movement::plan::tree::FAN_IN;
+use thalweg_movement::together::Together;
 use thalweg_store::Posix;
 
 /// Writers of the file.
 const WRITERS: u64 = 4;
+/// Ranks that open it together: threads of one process.
+pub const RANKS: u32 = 4;
 /// Bytes of the file for each record.
 const SLOT: u64 = 64;
 
@@ -69,7 +75,9 @@ pub fn measure(all: &mut Measurements, folder: &str, records: u64, rounds: u32) 
             let program = std::env::current_exe()?;
             let records = records.to_string();
             let kind = if regular { "strided" } else { "irregular" };
-            all.run(Command::new(program).args(["--open", &folder, module.name(), kind, &records]))?;
+            for how in ["--open", "--open-together"] {
+                all.run(Command::new(&program).args([how, &folder, module.name(), kind, &records]))?;
+            }
         }
         std::fs::remove_dir_all(&folder)?;
     }
@@ -118,5 +126,45 @@ pub fn open(arguments: &[String]) -> Result<(), Failure> {
         get(k.wrapping_mul(0x9e37_79b9_7f4a_7c15) % records)?;
     }
     println!("value index/{name}/find {}", began.elapsed().as_secs_f64() / 1000.0);
+    Ok(())
+}
+
+/// What another process does: its ranks open the file together, each with a container of its own, and hold what they hold.
+pub fn open_together(arguments: &[String]) -> Result<(), Failure> {
+    let [folder, module, kind, records] = arguments else { return Err("FOLDER MODULE KIND RECORDS".into()) };
+    let (module, regular, records) = (Module::from_name(module)?, kind == "strided", records.parse::<u64>()?);
+    let name = word((module, regular));
+    let before = memory::resident();
+    let said = |e: &dyn std::fmt::Display| e.to_string();
+    let ranks = threads::run(RANKS, |comm| -> Result<_, String> {
+        let rank = u64::from(comm.rank());
+        let layout = container(folder, module).map_err(|e| said(&e))?;
+        let began = Instant::now();
+        let file = Together::open(Box::new(comm), Ok((&layout, "file")), FAN_IN).map_err(|e| said(&e))?;
+        let opened = began.elapsed().as_secs_f64();
+        let began = Instant::now();
+        for k in 0..100u64 {
+            let number = (k * u64::from(RANKS) + rank).wrapping_mul(0x9e37_79b9_7f4a_7c15) % records;
+            let ((at, length), mut bytes) = (record(number, regular), [0; SLOT as usize]);
+            file.read_all(number * SLOT + at, &mut bytes[..length]).map_err(|e| said(&e))?;
+            if !bytes[..length].iter().all(|b| *b == 7) {
+                return Err(format!("record {number} reads as something else"));
+            }
+        }
+        let find = began.elapsed().as_secs_f64() / 100.0;
+        let held = match file.memory() {
+            Some((own, _)) => own,
+            None => layout.about("file").map_err(|e| said(&e))?.memory,
+        };
+        Ok((file, layout, opened, find, held))
+    });
+    let ranks = ranks.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let resident = memory::resident().saturating_sub(before);
+    let most = |of: fn(&(Together, Container, f64, f64, usize)) -> f64| ranks.iter().map(of).fold(0.0, f64::max);
+    println!("value together/{name}/open {}", most(|r| r.2));
+    println!("value together/{name}/find {}", most(|r| r.3));
+    println!("value together/{name}/held {}", most(|r| r.4 as f64));
+    println!("value together/{name}/memory {resident}");
+    println!("value together/{name}/peak {}", memory::peak().saturating_sub(before));
     Ok(())
 }

@@ -234,6 +234,10 @@ fn main() -> Result<ExitCode, Failure> {
         index::open(&arguments[1..])?;
         return Ok(ExitCode::SUCCESS);
     }
+    if arguments.first().is_some_and(|first| first == "--open-together") {
+        index::open_together(&arguments[1..])?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let options = Options::from_arguments()?;
     let folder = folder("layouts")?;
     for left in ["stores", "counts", "index"] {
@@ -323,6 +327,28 @@ fn report(all: &Measurements, folder: &str, records: u64, options: Options) -> R
         ]);
     }
     report.table(modules);
+    let mut together = Table::new([
+        "opened by 4 ranks together",
+        "open ms",
+        "index of one rank MiB",
+        "memory of all MiB",
+        "peak of all MiB",
+        "read together us",
+    ]);
+    for case in index::CASES {
+        let word = index::word(case);
+        let cell = |what: &str, factor: f64| number(all.median(&format!("together/{word}/{what}")) * factor);
+        let mib = 1.0 / 1048576.0;
+        together.row([
+            word.replace('/', ", "),
+            cell("open", 1e3),
+            cell("held", mib),
+            cell("memory", mib),
+            cell("peak", mib),
+            cell("find", 1e6),
+        ]);
+    }
+    report.table(together);
 
     let each = |name: &str, count: f64| all.median(name) / count * 1e6;
     let (_, million) = small_size(options);
