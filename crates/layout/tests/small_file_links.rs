@@ -141,8 +141,11 @@ fn extended_attributes_are_set_and_refused_as_the_manual_pages_say() {
     assert_eq!(read(&layout, "file"), b"bytes");
 }
 
+/// Name, where it leads, extended attributes.
+type Seen = (String, Option<String>, Vec<(String, Vec<u8>)>);
+
 /// What a program sees of the files of a folder beside their bytes.
-fn seen(layout: &SmallFile, folder: &str) -> Vec<(String, Option<String>, Vec<(String, Vec<u8>)>)> {
+fn seen(layout: &SmallFile, folder: &str) -> Vec<Seen> {
     let names = layout.list(folder).unwrap();
     let each = names.into_iter().filter(|name| name != "inner").map(|name| {
         let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };

@@ -8,7 +8,7 @@
 //! | overlaps | the later write wins by a logical clock ([`clock`]); wall clocks order nothing |
 //! | promises | close-to-open between processes, POSIX within one: `docs/consistency.md` |
 //! | a name   | is a small object, the stamp; renames and removals touch no log |
-//! | cost     | a writer session: three marks, one folder, two logs; a write: a copy into the buffer |
+//! | cost     | an open: one list of the marks, whose names grow with the sessions that wrote; none where it makes the file, none for a write and none for a close, one for each sync. A writer session: three marks, one folder, two logs; a write: a copy into the buffer |
 //! | memory   | a handle that writes: its buffer; a file that is read: its index ([`index`]) |
 //! | a writer that dies | is noticed: what it synced is read, what is missing is an error and never zeros; [`repair`](crate::Container::repair) accepts what is there |
 //!
@@ -309,9 +309,8 @@ impl Container {
                     }
                     match self.make(path, torn) {
                         Ok(stamp) => {
-                            let file = self.file(stamp);
-                            file.look()?;
-                            return Ok((file, true));
+                            // Nobody has written to it yet: there is nothing to look at.
+                            return Ok((self.file(stamp), true));
                         }
                         // Perhaps a link that leads to a name that is free.
                         Err(e) if e.kind() == ErrorKind::AlreadyExists && how != OpenWrite::New => {

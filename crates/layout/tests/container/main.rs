@@ -2,6 +2,7 @@
 
 mod appends;
 mod conformance;
+mod costs;
 mod failures;
 mod index;
 mod kill;
