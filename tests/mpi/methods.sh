@@ -45,11 +45,11 @@ mapfile -t methods < <(
 )
 [[ ${#methods[@]} -ge 5 ]] || { echo "not ok methods are found: ${methods[*]}" && exit 1; }
 further=(
-    'MPI index=each;sync=yes'
-    'MPI_COLLECTIVE aggregators=2;stripe=64k;buffer=256k'
-    'MPI_AGGREGATE pattern=simple;aggregators=2;chunk=64k'
+    'MPI index=each;sync=yes;index_ahead=0'
+    'MPI_COLLECTIVE aggregators=2;stripe=64k;buffer=256k;index_ahead=0'
+    'MPI_AGGREGATE pattern=simple;aggregators=2;chunk=64k;index_ahead=0'
     'MPI_AGGREGATE pattern=brigade;aggregators=2;chunk=64k'
-    'MPI_SCHEDULED num_files=2;targets=1;writers_per_target=1'
+    'MPI_SCHEDULED num_files=2;targets=1;writers_per_target=1;index_ahead=0'
 )
 names=()
 for way in "${methods[@]}" "${further[@]}"; do
