@@ -4,7 +4,7 @@
 //! |----------|--------|
 //! | who opens | every rank calls [`Together::open`]; rank 0 looks at the file when all are there, so all that any of them had closed is seen |
 //! | who reads which index log | each is read by one rank, index bytes spread evenly |
-//! | `flat`, `pattern` | fragments travel up a tree ([`tree_gather`](crate::parts::tree_gather)), joined on the way; the whole is broadcast, and each rank holds it |
+//! | `flat`, `pattern` | fragments travel up a tree ([`tree_gather`]), joined on the way; the whole is broadcast, and each rank holds it |
 //! | `distributed` | entries go straight to the ranks that own the ranges of the file that they meet, 64 MiB each in turn; no rank ever holds all of them |
 //! | appended records | lie where all that came before them ends: dealt once all ranks have told how far each clock of each log reaches |
 //! | asking an owner | only together: [`Together::look_up_all`], [`Together::read_all`]. What was learned stays as long as it fits `index_cache` |
