@@ -65,8 +65,9 @@ try() { # try NAME COMMAND...: one check
     if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1; fi
 }
 
-# calls FOLDER: all operations that the counts of a folder tell of; what failed was an operation too. But for `stat`: how often the
-# four look at names depends on which of them opens first.
+# calls FOLDER: all operations that the counts of a folder tell of; what failed was an operation too. But for `stat`: who looks at a
+# container and finds other writers than at the last look asks whether its stamp is still there. Through the daemon the four share
+# what was seen last, so that it depends on who comes between whom: 4 to 7 times of some 120 operations at each unit, in four runs.
 calls() {
     cat "$1"/* | awk '$1 !~ /^(store|BytesRead|BytesWritten|Stat)$/ { sum += $2 } END { print sum }'
 }
