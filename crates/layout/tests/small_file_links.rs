@@ -107,7 +107,13 @@ fn links_that_cannot_be_are_refused_as_the_manual_pages_say() {
     layout.make_link("../out", "out").unwrap();
     fails(layout.open_read("whole"), Errno::NOENT);
     fails(layout.open_read("out"), Errno::NOENT);
-    assert_eq!(layout.read_link("whole").unwrap(), "/abs");
+    for (link, target) in [("whole", "/abs"), ("out", "../out")] {
+        assert_eq!(layout.read_link(link).unwrap(), target);
+        let about = layout.attributes(link).unwrap();
+        assert_eq!((about.kind, about.length), (Kind::Link, target.len() as u64), "doors follow it");
+    }
+    layout.rename("out", "moved").unwrap();
+    layout.remove("moved").unwrap();
     fails(layout.set_attributes("link", &Change { mode: Some(0o600), ..Change::default() }), Errno::OPNOTSUPP);
     fails(layout.xattr_set("link", "user.k", b"v", SetXattr::Any), Errno::PERM);
     assert_eq!(layout.xattr_list("link").unwrap(), [""; 0]);

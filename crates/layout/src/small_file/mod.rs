@@ -537,10 +537,12 @@ impl SmallFile {
     }
 
     /// What is known of a name, or where it leads.
-    fn stat_one(&self, path: &str) -> Result<Led<Stat>> {
+    ///
+    /// - `follow`: to another name of the layout; otherwise whatever the link holds.
+    fn stat_one(&self, path: &str, follow: bool) -> Result<Led<Stat>> {
         self.at(path, |folder, last| {
             let mut inner = folder.fresh()?;
-            if let Some(next) = inner.leads(last)? {
+            if let Some(next) = if follow { inner.leads(last)? } else { inner.target(last)? } {
                 return Ok(Led::On(next));
             }
             let Some(entry) = inner.file(last).cloned() else {
@@ -675,7 +677,7 @@ impl Layout for SmallFile {
         }
         self.led(path, |path| match path {
             "" => self.store.stat("").map(Led::Here),
-            path => self.stat_one(path),
+            path => self.stat_one(path, true),
         })
     }
 
@@ -825,7 +827,7 @@ impl Layout for SmallFile {
         let plain = self.plain(path)?;
         let about = match plain.is_empty() {
             true => self.store.stat("")?,
-            false => match self.stat_one(&plain)? {
+            false => match self.stat_one(&plain, false)? {
                 Led::Here(about) => about,
                 Led::On(_) => Stat { length: 0, is_folder: false, identity: 0 },
             },
