@@ -288,7 +288,7 @@ pub const INDEX_FAN_IN: Parameter = Parameter {
 /// `index_ahead`, known to methods under which a rank knows before it writes where its process group will lie.
 pub const INDEX_AHEAD: Parameter = Parameter {
     key: "index_ahead",
-    about: "bytes to write at close from which a rank's index entries go ahead of them, so that the index is written meanwhile; default 4 MiB",
+    about: "bytes to write at close from which index entries go ahead of them: the index is written meanwhile; default 4 MiB",
 };
 /// `direct`, known to methods that may write blocks before close.
 pub const DIRECT: Parameter = Parameter {
