@@ -2,7 +2,7 @@
 # How a script says what it has checked, and runs programs with the MPI at hand. Sourced in the root of the repository, with
 # `work` set: the script's folder, which is made anew. MPI chooses the MPI, PREFIX a place where the libraries are installed.
 #
-# A check is one line, "ok NAME" or "not ok NAME"; `failed` is 1 where one was not ok.
+# A check is one line, "ok NAME" or "not ok NAME"; `failed` is 1 where one was not ok. ONLY=WORD tries those whose names hold it.
 # shellcheck disable=SC2034  # read by who sources this
 MPI=${MPI:-openmpi}
 MPICC=${MPICC:-mpicc.$MPI}
@@ -31,6 +31,7 @@ say() { # say STATUS NAME
 try() {
     local name=$1 status
     shift
+    [[ $name == *"${ONLY:-}"* ]] || return 0
     : >"$work/stderr.log"
     # Not behind ||: there a failure in the middle of a function goes unseen.
     set +e

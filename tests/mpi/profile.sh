@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Profiles over real MPI, on 4 ranks: every rank is in each, clocks are aligned, the rank that comes late is named.
+# shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 work=$PWD/build/profile/${MPI:-openmpi}

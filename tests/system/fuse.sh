@@ -3,7 +3,7 @@
 # times and errors call by call (fuse/names.py); the exerciser (exercise.c) over 1 and 3 stores; a daemon that is killed, a
 # program that is killed, mounts that are taken away while files are open.
 #
-#   LONG=1 exercises with 10 seeds of 20,000 operations; FUSE_ONLY=WORD runs the checks whose names hold it
+#   LONG=1 exercises with 10 seeds of 20,000 operations; ONLY=WORD runs the checks whose names hold it
 # shellcheck disable=SC2317  # functions are called by name, through try
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -24,8 +24,8 @@ build_all
 
 # Elsewhere than below the sources: programs look upwards for repositories and settings.
 work=$(mktemp -d "${TMPDIR:-/tmp}/thalweg-fuse.XXXXXX")
+source tests/checks.sh
 chmod 755 "$work"
-failed=0
 # shellcheck disable=SC2154  # of build.sh
 cleanup() {
     local point
@@ -36,21 +36,6 @@ cleanup() {
     rm -rf "$work"
 }
 trap cleanup EXIT
-
-try() { # try NAME COMMAND...: one check
-    local name=$1 status=0
-    shift
-    [[ $name == *"${FUSE_ONLY:-}"* ]] || return 0
-    # Not behind ||: there a failure in the middle would go unseen.
-    set +e
-    (
-        set -e
-        "$@"
-    ) >"$work/log" 2>&1
-    status=$?
-    set -e
-    if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1 && tail -n 30 "$work/log" | sed 's/^/  /'; fi
-}
 
 soon() { # soon COMMAND...: within 20 seconds
     local k

@@ -11,15 +11,13 @@ source scripts/machine.sh
 # shellcheck disable=SC2154  # of machine.sh and build.sh
 [[ ${CI:-} != true ]] || wants "${server_packages[@]}"
 work=$PWD/build/n1
-rm -rf "$work"
-mkdir -p "$work"
+source tests/checks.sh
 unset HADOOP_CONF_DIR HADOOP_HOME
 cleanup() {
     [[ -z ${daemon:-} ]] || kill "$daemon" 2>/dev/null || true
     scripts/servers/hdfs.sh stop "$work/hdfs"
 }
 trap cleanup EXIT
-failed=0
 
 for command in java curl; do
     command -v $command >/dev/null || { echo "skipped: N to 1 on HDFS: there is no $command" && exit 0; }
@@ -56,13 +54,6 @@ together() { # together COMMAND FILE UNIT ROUNDS: four processes of "${program[@
     done
     for pid in "${pids[@]}"; do wait "$pid" || status=1; done
     ! grep -h '^not ok' "$work"/said.* >&2 && return "$status"
-}
-
-try() { # try NAME COMMAND...: one check
-    local name=$1 status=0
-    shift
-    "$@" || status=$?
-    if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1; fi
 }
 
 # calls FOLDER: all operations that the counts of a folder tell of; what failed was an operation too. But for `stat`: who looks at a

@@ -7,16 +7,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 source scripts/build.sh
 build_all
 work=$PWD/build/preload
-rm -rf "$work"
-mkdir -p "$work"
-failed=0
-
-try() { # try NAME COMMAND...: one check
-    local name=$1 status=0
-    shift
-    "$@" >>"$work/log" 2>&1 || status=$?
-    if [[ $status == 0 ]]; then echo "ok $name"; else echo "not ok $name" && failed=1; fi
-}
+source tests/checks.sh
 
 cc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror tests/system/preload/calls.c -o "$work/calls" -pthread
 cc -std=c11 -D_GNU_SOURCE -O1 -g tests/system/exercise.c -o "$work/exercise"
@@ -109,12 +100,8 @@ for layout in "${layouts[@]}"; do
     try "the exerciser finds no difference on $layout" timeout 300 "$thalweg" run -- "$work/exercise" "${without[@]}" -s 7 -n "$operations" "/mnt/thalweg/$layout/exercised"
 done
 
-for layout in container flat3 small_file direct; do
-    status=0
-    timeout 60 "$thalweg" run -- "$work/calls" "/mnt/thalweg/$layout" >"$work/calls.$layout" 2>>"$work/log" || status=$?
-    sed -E "s/^((not )?ok .*)\$/\1 ($layout)/" "$work/calls.$layout"
-    if grep -q '^not ok ' "$work/calls.$layout"; then failed=1; elif [[ $status != 0 ]]; then echo "not ok every call on $layout" && failed=1; fi
-done
+called() { timeout 60 "$thalweg" run -- "$work/calls" "$@" 2>>"$work/log"; }
+for layout in container flat3 small_file direct; do many "$layout" called "/mnt/thalweg/$layout"; done
 mkdir -p "$work/bare"
 try "the same calls on a plain folder" "$work/calls" "$work/bare"
 
@@ -175,10 +162,8 @@ trap 'kill "$daemon" 2>/dev/null || true' EXIT
 for ((tries = 0; tries < 100; tries++)); do [[ ! -S $THALWEG_DAEMON ]] || break; sleep 0.1; done
 served() { THALWEG_MOUNTS=$work/served.toml timeout 60 "$thalweg" run -- "$work/calls" "$@"; }
 try "small files are made without a question for each through the daemon" few_names "$work/counts.small_file" served small /mnt/served/small_file/many 300
-status=0
-served numbers /mnt/served/container >"$work/calls.served" 2>>"$work/log" || status=$?
-sed -E "s/^((not )?ok .*)\$/\1 (through the daemon)/" "$work/calls.served"
-if grep -q '^not ok ' "$work/calls.served"; then failed=1; elif [[ $status != 0 ]]; then echo "not ok every number through the daemon" && failed=1; fi
+numbers() { served numbers /mnt/served/container 2>>"$work/log"; }
+many "through the daemon" numbers
 
 refuses() { local status=0; "$thalweg" run -- "$work/static" /mnt/thalweg/direct >"$work/told" 2>&1 || status=$?; [[ $status == 3 ]] && grep -q "linked statically" "$work/told"; }
 if [[ -x $work/static ]]; then try "a static program is refused, and why is said" refuses; fi

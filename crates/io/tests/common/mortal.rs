@@ -143,11 +143,8 @@ impl thalweg_comm::around::Watch for Mortality {
     fn begins(&self, call: Call) {
         use Collective::{Duplicate, SharedWindow, Split, SplitByNode};
         match call {
-            Call::Receive { from, tag: step_commit::TAG } => {
-                if self.rank == 0 && from == Some(1) {
-                    self.life.call();
-                }
-            }
+            Call::Receive { from: Some(1), tag: step_commit::TAG } if self.rank == 0 => self.life.call(),
+            Call::Receive { tag: step_commit::TAG, .. } => {}
             Call::Collective { what: Duplicate | Split | SplitByNode | SharedWindow, .. } => {}
             Call::Send { tag: step_commit::TAG, .. } | Call::Collective { .. } => self.life.call(),
             Call::Send { .. } | Call::Receive { .. } => self.life.message(),
