@@ -334,7 +334,7 @@ impl Method for Adaptive {
             index.kept.drains().set_ends(&open.file_key, index.run, None);
         }
         let path = index.path.clone();
-        index.closed(part.is_indexed());
+        open.metadata.closed(part.is_indexed());
         outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(path))
     }
 }

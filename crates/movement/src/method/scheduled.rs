@@ -250,7 +250,7 @@ impl Method for Scheduled {
             open.metadata.keep_end(&open.file_path, end);
         }
         let path = open.metadata.index.path.clone();
-        open.metadata.index.closed(part.is_indexed());
+        open.metadata.closed(part.is_indexed());
         outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(path))
     }
 }

@@ -30,7 +30,7 @@ pub struct First {
     /// This process has kept the index since it wrote it: nobody else has touched the file.
     pub known: bool,
     /// It is taken for a file of this output alone.
-    pub single: bool,
+    single: bool,
 }
 
 /// What rank 0 does first: makes the file that holds the index or finds its live end.
@@ -42,16 +42,14 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
     if request.mode == Mode::Write {
         request.kept.forget(request.layout, request.path);
         let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;
-        let single = !subfiles && request.kept.begins(request.group, request.layout, request.path);
+        let single = request.kept.begins(request.group, request.layout, request.path);
         if !single {
             request.kept.hold(request.layout, request.path, &*object);
         }
         let live = LiveIndex::new(subfiles);
         return Ok((object, First { live, run: request.run, levels: Vec::new(), in_use, known: false, single }));
     }
-    if !subfiles {
-        request.kept.goes_on(request.group);
-    }
+    request.kept.goes_on(request.group);
     let kept = request.kept.take(request.layout, request.path);
     let known = kept.is_some();
     let object = request.layout.open_write(request.path, request.mode.how(), writer)?;
@@ -105,6 +103,8 @@ pub struct OpenIndex {
     /// Bytes may lie behind the index before the output is closed: one that is dropped has to be looked at again.
     pub written_early: bool,
     subfiles: bool,
+    /// On rank 0: it is taken for a file of this output alone, and closed for good with it. More can be added all the same.
+    single: bool,
     live: Option<LiveIndex>,
     /// On rank 0.
     in_use: Option<InUse>,
@@ -148,6 +148,7 @@ impl OpenIndex {
             sync,
             written_early: false,
             subfiles,
+            single: false,
             live: None,
             in_use: None,
         };
@@ -155,6 +156,7 @@ impl OpenIndex {
         if let Some(first) = first {
             own_levels = first.levels;
             (open.run, open.live, open.in_use) = (first.run, Some(first.live), Some(first.in_use));
+            open.single = first.single;
         }
         let named = |e: Error| e.in_object(request.path);
         // On failure the file is as it was: the drop of `open` keeps its index.
@@ -206,20 +208,19 @@ impl OpenIndex {
         self.layout.sync_folder(folder_of(&self.path))
     }
 
-    /// The output is closed, and the file for good with it. `false`, and nothing done, where that fails.
-    pub fn finished(&mut self, object: &dyn WriteObject) -> bool {
-        let sync = self.sync;
-        let done = self.live.as_mut().is_some_and(|live| live.finish(object, sync).is_ok());
-        if done {
-            (self.live, self.in_use) = (None, None);
-        }
-        done
-    }
-
-    /// The output is closed.
+    /// The output is closed, and with it the file for good where it is taken for one of a single output.
     ///
-    /// - `indexed`: its step is in the index, as [`super::step_commit::Part::is_indexed`] says.
-    pub fn closed(&mut self, indexed: bool) {
+    /// - `indexed`: its step is in the index, as [`super::step_commit::Part::is_indexed`] says; `object`: the file that holds
+    ///   the index, where this rank has it open.
+    pub fn closed(&mut self, indexed: bool, object: Option<&dyn WriteObject>) {
+        let sync = self.sync;
+        if let (true, Some(object), Some(live)) = (self.single && indexed, object, &mut self.live)
+            && live.finish(object, sync).is_ok()
+        {
+            // Nothing is kept of it.
+            (self.live, self.in_use) = (None, None);
+            return;
+        }
         match self.live.take() {
             Some(live) if indexed => self.keep(Some(live)),
             _ if self.in_use.is_some() => self.keep(None),

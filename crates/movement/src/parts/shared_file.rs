@@ -21,8 +21,6 @@ pub struct SharedFile {
     object: Option<Box<dyn WriteObject>>,
     spill: Spill,
     spill_copy: usize,
-    /// On rank 0: it is taken for a file of this output alone, and closed for good with it. More can be added all the same.
-    single: bool,
 }
 
 impl SharedFile {
@@ -54,12 +52,11 @@ impl SharedFile {
             Ok(object) => (object, Ok(())),
             Err(e) => (None, Err(e)),
         };
-        let single = first.as_ref().is_some_and(|f| f.single);
         let (index, opened, told) = OpenIndex::agree(request, (false, sync), outcome, first, told, |live, _| {
             object.as_deref().map_or(Ok(()), |object| live.shorten(object, sync))
         })?;
         let spill = Spill::new(request.layout, request.path, rank, spill_copy);
-        Ok((SharedFile { index, object, spill, spill_copy, single }, opened, told))
+        Ok((SharedFile { index, object, spill, spill_copy }, opened, told))
     }
 
     /// The file; opened now on a rank that has not done so before.
@@ -116,13 +113,8 @@ impl SharedFile {
 
     /// Ends the output. `indexed`: the step is in this rank's index.
     pub fn close(mut self, indexed: bool) {
-        let SharedFile { index, object, single, .. } = &mut self;
-        if let (true, Some(object)) = (*single && indexed, object)
-            && index.finished(&**object)
-        {
-            return;
-        }
-        index.closed(indexed);
+        let SharedFile { index, object, .. } = &mut self;
+        index.closed(indexed, object.as_deref());
     }
 }
 

@@ -135,7 +135,7 @@ impl SubfileOutput {
     /// - `end`: of this rank's subfile; `None` where the next output is to look.
     pub fn closed(mut self, part: &Part, end: Option<u64>) {
         self.keep_end(end);
-        self.metadata.index.closed(part.is_indexed());
+        self.metadata.closed(part.is_indexed());
         self.closed = true;
     }
 }

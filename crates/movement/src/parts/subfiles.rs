@@ -145,6 +145,13 @@ impl Metadata {
         Ok((Metadata { index, object }, opened, told))
     }
 
+    /// The output is closed.
+    ///
+    /// - `indexed`: its step is in this rank's index.
+    pub fn closed(&mut self, indexed: bool) {
+        self.index.closed(indexed, self.object.as_deref());
+    }
+
     /// Where this output begins in a subfile; what an output that never closed left there is cut off.
     pub fn start_in(&self, path: &str, object: &dyn WriteObject) -> Result<u64> {
         let mode = self.index.mode;
