@@ -82,11 +82,12 @@ impl Bench {
 
     /// N to 1, all places in turns.
     fn strided(&mut self) -> Result<(), Failure> {
-        let rounds = self.options.size(3, 1);
+        // HDFS takes long; the others differ more from one round to the next.
+        let (rounds, far_rounds) = self.options.size((7, 3), (1, 1));
         for round in 0..rounds {
             for (place, _, layouts) in PLACES {
-                let far = place.starts_with("hdfs");
-                if far && self.hdfs.is_none() {
+                let far = is_hdfs(place);
+                if far && (self.hdfs.is_none() || round >= far_rounds) {
                     continue;
                 }
                 let mib = bytes_of(place, self.options);
@@ -206,21 +207,18 @@ impl Bench {
     }
 }
 
+fn is_hdfs(place: &str) -> bool {
+    place.starts_with("hdfs")
+}
+
 /// MiB of each rank, N to 1; not at a multiple of the buffer, where heads of records would decide.
 fn bytes_of(place: &str, options: Options) -> u64 {
-    let usual = if place.starts_with("hdfs") {
-        31
-    } else if place == "posix" {
-        63
-    } else {
-        15
-    };
-    options.size(usual, 3)
+    options.size(if is_hdfs(place) { 31 } else { 63 }, 3)
 }
 
 /// Rounds, and small files made in each.
 fn small_size(options: Options) -> (usize, f64) {
-    options.size((5, 200_000.0), (1, 5_000.0))
+    options.size((3, 200_000.0), (1, 5_000.0))
 }
 
 /// MiB through each door, small files through each door.
@@ -294,7 +292,7 @@ fn report(all: &Measurements, folder: &str, records: u64, options: Options) -> R
             let head = || std::iter::once(format!("{shown}: {layout}"));
             written.row(head().chain(UNITS.map(|(unit, bytes)| rate(unit, bytes, "write"))));
             read.row(head().chain(UNITS.map(|(unit, bytes)| rate(unit, bytes, "read"))));
-            if place.starts_with("hdfs") {
+            if is_hdfs(place) {
                 calls.row(head().chain(UNITS.map(|(unit, _)| number(all.median(&of(place, layout, unit, "calls"))))));
             }
         }
@@ -374,7 +372,7 @@ fn report(all: &Measurements, folder: &str, records: u64, options: Options) -> R
 }
 
 fn targets(report: &mut Report, all: &Measurements, (packed, bare): (f64, f64), slow: f64) {
-    for (place, shown, _) in PLACES.iter().filter(|(place, ..)| place.starts_with("hdfs")) {
+    for (place, shown, _) in PLACES.iter().filter(|(place, ..)| is_hdfs(place)) {
         let spread = |what: &str| {
             let medians = UNITS.map(|(unit, _)| all.median(&of(place, "container", unit, what)));
             medians.iter().copied().fold(f64::NAN, f64::max) / medians.iter().copied().fold(f64::NAN, f64::min)
