@@ -19,9 +19,15 @@ fn is_finished(place: &Place, path: &str) -> bool {
 
 #[test]
 fn files_of_one_output_are_closed_for_good_and_not_held() {
+    for method in ["MPI", "MPI_COLLECTIVE", "POSIX", "MPI_SCHEDULED", "MPI_AGGREGATE", "ADAPTIVE"] {
+        are_closed_for_good(method);
+    }
+}
+
+fn are_closed_for_good(method: &str) {
     let place = Place::memory();
     place.run(RANKS, |comm| {
-        let session = place.session(&heat("MPI", ""), &comm);
+        let session = place.session(&heat(method, ""), &comm);
         write_heat(&session, "0.bp", Mode::Write, &comm, 0);
         if thalweg_comm::Communicator::rank(&comm) == 0 {
             // A second one may follow in the same file: nobody knows yet.
@@ -31,20 +37,20 @@ fn files_of_one_output_are_closed_for_good_and_not_held() {
             write_heat(&session, name, Mode::Write, &comm, 0);
             if thalweg_comm::Communicator::rank(&comm) == 0 {
                 for path in ["0.bp", name] {
-                    assert!(!is_held(&place, path) && is_finished(&place, path), "{path}");
+                    assert!(!is_held(&place, path) && is_finished(&place, path), "{method}: {path}");
                 }
             }
         }
         write_heat(&session, "2.bp", Mode::Append, &comm, 1);
         if thalweg_comm::Communicator::rank(&comm) == 0 {
-            assert!(is_held(&place, "2.bp"), "it goes on");
+            assert!(is_held(&place, "2.bp"), "{method}: it goes on");
         }
         session.finalize().unwrap();
     });
     assert!(!is_held(&place, "2.bp") && is_finished(&place, "2.bp"));
     for (path, steps) in [("0.bp", 1), ("1.bp", 1), ("2.bp", 2)] {
         for step in 0..steps {
-            assert_eq!(read_heat(&place.layout, path, step), all_of_t(RANKS, step), "{path}");
+            assert_eq!(read_heat(&place.layout, path, step), all_of_t(RANKS, step), "{method}: {path}");
         }
         assert!(verify(&*place.layout, path).unwrap().is_clean());
     }
