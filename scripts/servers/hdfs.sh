@@ -11,6 +11,8 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 version=3.4.3
 jars=$PWD/build/servers/hdfs-$version
+# shellcheck source-path=SCRIPTDIR/../..
+source scripts/servers/ports.sh
 
 fetch() {
     [[ -f $jars/complete ]] && return
@@ -42,15 +44,6 @@ properties() {
     echo '</configuration>'
 }
 
-# free_ports N: ports that nobody listens on, one per line.
-free_ports() {
-    python3 - "$1" <<'END'
-import socket, sys
-taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
-print(*(s.getsockname()[1] for s in taken), sep="\n")
-END
-}
-
 # run NAME CONFIGURATION CLASS: starts a server and keeps its process id.
 run() {
     setsid java --add-opens java.base/java.lang=ALL-UNNAMED -Xms32m -Xmx256m -XX:+UseSerialGC \
@@ -59,10 +52,32 @@ run() {
     echo $! >"$state/processes/$1"
 }
 
+# start FOLDER N: tries once more, with other ports, where somebody else took one before its server did.
 start() {
     fetch
+    local tries
+    for tries in 1 2 3; do
+        attempt "$1" "$2" && return
+        stop "$1"
+        grep -qs BindException "$1"/logs/*.log || break
+        echo "hdfs.sh: a port was taken before its server listened; try $tries of 3" >&2
+    done
+    tail -n 20 "$1"/logs/*.log >&2
+    echo "hdfs.sh: the servers are not ready" >&2
+    return 1
+}
+
+# alive: all that run began still runs.
+alive() {
+    local file
+    for file in "$state"/processes/*; do
+        kill -0 "$(<"$file")" 2>/dev/null || return
+    done
+}
+
+attempt() {
     state=$1
-    local nodes=${2:-2} node ports common
+    local nodes=$2 node ports common
     rm -rf "$state"
     # The web faces want folders of their pages; empty ones do.
     mkdir -p "$state"/{logs,processes,name/webapps/{hdfs,datanode,static}}
@@ -119,12 +134,9 @@ END
         if [[ $answer == *"\"NumLiveDataNodes\" : $nodes"* && $answer == *'"FSState" : "Operational"'* ]]; then
             return
         fi
-        kill -0 "$(<"$state/processes/name-node")" 2>/dev/null || break
+        alive || return
         sleep 0.1
     done
-    tail -n 20 "$state"/logs/*.log >&2
-    stop "$state"
-    echo "hdfs.sh: the name node is not ready" >&2
     return 1
 }
 

@@ -11,6 +11,8 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 version=v1.8.0
 server=$PWD/build/servers/versitygw-$version/versitygw
+# shellcheck source-path=SCRIPTDIR/../..
+source scripts/servers/ports.sh
 
 fetch() {
     [[ -x $server ]] && return
@@ -25,7 +27,7 @@ start() {
     rm -rf "$state"
     mkdir -p "$state/objects/bucket"
     state=$(cd "$state" && pwd)
-    port=$(python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
+    port=$(free_ports 1)
     # Made for this run, so that a test which finds them in a message knows where they came from.
     local key=thalweg-test-key secret
     secret=secret-$RANDOM$RANDOM$RANDOM
