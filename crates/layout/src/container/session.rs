@@ -269,11 +269,11 @@ impl Session {
         let mut all = vec![IoSlice::new(&waiting), IoSlice::new(&head)];
         all.extend(pieces.iter().map(|piece| IoSlice::new(piece)));
         let written = self.put(log, &all);
-        if let Err(e) = written {
-            log.buffer = waiting;
-            return Err(e);
-        }
-        log.end += waiting.len() as u64 + RECORD_HEADER + total;
+        // Its memory is kept: pages that the system gives anew cost as much as the copy into them.
+        log.buffer = waiting;
+        written?;
+        log.end += log.buffer.len() as u64 + RECORD_HEADER + total;
+        log.buffer.clear();
         let written = entry(log.clock, offset, at + RECORD_HEADER);
         log.recorder.add(written);
         Ok(written)
