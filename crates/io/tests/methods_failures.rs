@@ -267,7 +267,7 @@ fn a_disk_that_is_full() {
 }
 
 #[test]
-fn an_open_that_fails_on_one_rank_changes_nothing() {
+fn an_open_that_fails_on_one_rank_changes_nothing_or_costs_its_own_part_alone() {
     for way in ways() {
         for failing in 0..RANKS {
             for which in [Asked::OpenWrite, Asked::Read, Asked::OpenRead, Asked::Stat] {
@@ -291,7 +291,18 @@ fn an_open_that_fails_on_one_rank_changes_nothing() {
                 } else {
                     // It was met at close, or not at all.
                     assert!(told == 0 || told == RANKS as usize, "{}", run.what);
-                    run.judge(ErrorKind::PermissionDenied);
+                    let missing = run.judge(ErrorKind::PermissionDenied);
+                    if failing > 0 {
+                        assert!(missing.is_subset(&may_lose(way.0, way.1, failing)), "{}: {missing:?}", run.what);
+                    }
+                    if (way.0, which, failing > 0) == ("POSIX", Asked::OpenWrite, true) {
+                        assert_eq!(
+                            missing,
+                            BTreeSet::from([failing]),
+                            "nobody waits for another's subfile: {}",
+                            run.what
+                        );
+                    }
                 }
             }
         }

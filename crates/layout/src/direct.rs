@@ -68,6 +68,10 @@ impl Layout for Direct {
         self.store.make_folder(path)
     }
 
+    fn make_new_folder(&self, path: &str) -> Result<bool> {
+        self.store.make_new_folder(path)
+    }
+
     fn sync_folder(&self, folder: &str) -> Result<()> {
         self.store.sync_folder(folder)
     }

@@ -60,6 +60,11 @@ pub trait Layout: Send + Sync {
     fn remove(&self, path: &str) -> Result<()>;
     /// Makes a folder and those above it.
     fn make_folder(&self, path: &str) -> Result<()>;
+    /// As [`Layout::make_folder`]. Returns whether this has made it, so that nothing older lies in it; `false` also where that
+    /// is not known.
+    fn make_new_folder(&self, path: &str) -> Result<bool> {
+        self.make_folder(path).map(|()| false)
+    }
     /// Makes the names inside a folder durable.
     fn sync_folder(&self, folder: &str) -> Result<()>;
     /// Makes one folder: `AlreadyExists` where the name is taken, `NotFound` where the folder above is not there.

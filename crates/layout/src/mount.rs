@@ -228,6 +228,11 @@ impl Layout for Mounts {
         place.layout.make_folder(&place.name)
     }
 
+    fn make_new_folder(&self, path: &str) -> Result<bool> {
+        let place = self.place(path)?;
+        place.layout.make_new_folder(&place.name)
+    }
+
     fn sync_folder(&self, folder: &str) -> Result<()> {
         let place = self.place(folder)?;
         place.layout.sync_folder(&place.name)

@@ -87,6 +87,11 @@ pub trait Store: Send + Sync {
     fn remove(&self, name: &str) -> Result<()>;
     /// Makes a folder and those above it; one that is there already is no error, an object is (`AlreadyExists`).
     fn make_folder(&self, name: &str) -> Result<()>;
+    /// As [`Store::make_folder`]. Returns whether this has made it, so that nothing older lies in it; `false` also where that
+    /// is not known.
+    fn make_new_folder(&self, name: &str) -> Result<bool> {
+        self.make_folder(name).map(|()| false)
+    }
     /// Makes the names inside a folder durable (creations, renames, removals).
     fn sync_folder(&self, folder: &str) -> Result<()>;
     /// How many storage targets the bytes of objects in a folder are spread over; `None` where that is not known.

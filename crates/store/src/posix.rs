@@ -170,6 +170,14 @@ impl Store for Posix {
         fs::create_dir_all(&path).map_err(|e| failed("make folder", &path, e))
     }
 
+    fn make_new_folder(&self, name: &str) -> Result<bool> {
+        match fs::create_dir(self.path(name)?) {
+            Ok(()) => Ok(true),
+            // Where folders above are missing somebody else may make this one meanwhile.
+            Err(_) => self.make_folder(name).map(|()| false),
+        }
+    }
+
     fn sync_folder(&self, folder: &str) -> Result<()> {
         let path = self.path(folder)?;
         let opened = rustix::fs::open(

@@ -267,7 +267,6 @@ impl Method for Adaptive {
         let mut first = None;
         let mut open = || {
             if rank == 0 {
-                request.layout.make_folder(&subfile_folder(request.path))?;
                 first = Some(begin(request, files, self.sync).map_err(named)?);
             }
             self.make_files(request, files)

@@ -29,7 +29,7 @@ use crate::parts::nodes;
 use crate::parts::passing::{self, Collect, Pattern};
 use crate::parts::spill::Spill;
 use crate::parts::step_commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
-use crate::parts::subfile_output::SubfileOutput;
+use crate::parts::subfile_output::{SubfileOutput, When};
 use crate::parts::subfiles::subfile;
 use crate::plan::sets::{Sets, by_node};
 use std::io::IoSlice;
@@ -205,7 +205,7 @@ impl Method for Aggregated {
         let (nodes, memory) = asked.map_err(|e| e.in_object(request.path))?;
         let role = role(rank, &nodes, self.aggregators);
         let number = role.writes.then_some(role.set);
-        let (output, opened) = SubfileOutput::open(request, role.sets, number, self.sync)?;
+        let (output, opened) = SubfileOutput::open(request, role.sets, number, When::Together, self.sync)?;
         let spill = Spill::new(request.layout, request.path, request.comm.rank(), self.spill_copy);
         self.open = Some(Open { output, role, memory, spill });
         Ok(opened)

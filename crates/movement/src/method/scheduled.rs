@@ -29,7 +29,7 @@ use crate::parts::agreement::agree;
 use crate::parts::serial_open::in_turns;
 use crate::parts::spill::Spill;
 use crate::parts::step_commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
-use crate::parts::subfiles::{Metadata, begin, subfile, subfile_folder};
+use crate::parts::subfiles::{Metadata, begin, subfile};
 use crate::parts::targets;
 use crate::parts::writing_turn::Turn;
 use crate::plan::stripes::Striped;
@@ -190,7 +190,6 @@ impl Method for Scheduled {
         let (before, after) = (turns::opens_after(&files, rank), turns::opens_before(&files, rank));
         let object = in_turns(request.comm, before, &after, || {
             if rank == 0 {
-                request.layout.make_folder(&subfile_folder(request.path))?;
                 first = Some(begin(request, files.files, self.sync).map_err(|e| e.in_object(request.path))?);
             }
             let how =

@@ -20,7 +20,8 @@
 //! that whoever writes or recovers the file next ends what a kill has left. A metadata file needs the first alone.
 //!
 //! Closing for good changes 8 bytes in place, the end mark. They never straddle two sectors, so that no power cut can
-//! leave half of them; the index may start a few bytes behind the data for that.
+//! leave half of them; the index may start a few bytes behind the data for that. The index of a file that is taken for one
+//! of a single output bears the mark from the beginning ([`LiveIndex::ends_with_next`]).
 
 use super::levels::{self, ArrayLevel};
 use std::borrow::Cow;
@@ -87,6 +88,8 @@ pub struct LiveIndex {
     dead: Vec<Extent>,
     step_records: u32,
     finished: bool,
+    /// A full index is taken for the last one.
+    last: bool,
     /// Whether `finish` has anything to do.
     touched: bool,
     /// Steps were dropped from the entries and not yet from the file: where the first of them starts.
@@ -138,9 +141,16 @@ impl LiveIndex {
             dead: Vec::new(),
             step_records: 0,
             finished: false,
+            last: false,
             touched: false,
             dropped: None,
         }
+    }
+
+    /// The next full index is taken for the last one: it bears the end mark when it is written, and [`LiveIndex::finish`] has
+    /// nothing left to do. More can be added all the same.
+    pub fn ends_with_next(&mut self) {
+        self.last = true;
     }
 
     /// Of a file that is there: the last good end is found, what lies behind it is cut off.
@@ -201,6 +211,7 @@ impl LiveIndex {
             dead: Vec::new(),
             step_records: live.step_records.len() as u32,
             finished,
+            last: false,
             // A foreign index that nothing was added to stays as it is.
             touched: !finished && (ours || !is_last),
             dropped: live.dropped_from(),
@@ -390,7 +401,7 @@ impl LiveIndex {
     fn count(&mut self, staged: Staged) -> Result<()> {
         let Staged { extent, data, record, .. } = staged;
         self.touched = true;
-        self.finished = false;
+        self.finished = self.last && record.is_none();
         self.data_bytes += data;
         self.retire_last_full();
         self.end = extent.offset + extent.length;
@@ -433,11 +444,11 @@ impl LiveIndex {
     /// Writes all entries at `at` or a little behind: `whole`, or without the footer.
     fn put_full(&self, object: &dyn WriteObject, at: u64, data: u64, whole: bool) -> Result<Staged> {
         let mut at = at;
-        let mut encoded = self.index.encode(at, self.subfiles, false)?;
+        let mut encoded = self.index.encode(at, self.subfiles, self.last)?;
         let in_sector = extension::state_offset(encoded.extension) % SECTOR;
         if in_sector > SECTOR - extension::FINISHED.len() as u64 {
             at += SECTOR - in_sector;
-            encoded = self.index.encode(at, self.subfiles, false)?;
+            encoded = self.index.encode(at, self.subfiles, self.last)?;
         }
         let extent = Extent::new(at, encoded.length);
         let footer = if whole { None } else { encoded.pieces.pop() };

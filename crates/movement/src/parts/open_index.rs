@@ -186,11 +186,15 @@ impl OpenIndex {
         if self.live.is_none() {
             self.kept.hold(&self.layout, &self.path, object);
         }
-        let live = match self.live.take() {
+        let mut live = match self.live.take() {
             Some(live) => live,
             None if self.base == 0 => LiveIndex::new(self.subfiles),
             None => LiveIndex::load_up_to(object, self.subfiles, self.base)?,
         };
+        if self.single && !self.sync {
+            // Where it is to be durable the mark follows the index, as it says that the index is there.
+            live.ends_with_next();
+        }
         Ok(IndexFile { live: self.live.insert(live), object })
     }
 

@@ -3,6 +3,7 @@
 //! | question | answer |
 //! |---|---|
 //! | who opens what | each writer its subfile, rank 0 also the metadata file |
+//! | when | rank 0 before the ranks agree that the output is open. The others before that too ([`When::Together`]), so that a subfile that cannot be opened is told by the open; or behind it ([`When::Apart`]): nobody waits for anybody's subfile, one that cannot be opened is told by the first write to it, and at close to all |
 //! | calls | one reduction; one more where steps are dropped, a broadcast where the file keeps other statistics |
 //! | where a subfile's data start | behind its last closed step; what lies behind that is cut off |
 
@@ -29,7 +30,26 @@ pub struct SubfileOutput {
     /// The file that holds the index, and what it is open for.
     pub metadata: Metadata,
     own: Option<Own>,
+    /// Why it is not open.
+    unopened: Option<Error>,
     closed: bool,
+}
+
+/// When ranks open their subfiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Before all agree that the output is open.
+    Together,
+    /// Behind that, each for itself.
+    Apart,
+}
+
+/// What was opened, and the outcome.
+fn apart<T>(opened: Result<Option<T>>) -> (Option<T>, Result<()>) {
+    match opened {
+        Ok(opened) => (opened, Ok(())),
+        Err(e) => (None, Err(e)),
+    }
 }
 
 impl SubfileOutput {
@@ -43,36 +63,36 @@ impl SubfileOutput {
         request: &OpenRequest<'_>,
         files: u32,
         number: Option<u32>,
+        when: When,
         sync: bool,
     ) -> Result<(SubfileOutput, Opened)> {
         let rank = request.comm.rank();
         let own_path = number.map(|number| subfile(request.path, number));
-        let mut first = None;
-        let mut open = || {
-            if rank == 0 {
-                request.layout.make_folder(&subfile_folder(request.path))?;
-                first = Some(begin(request, files, sync).map_err(|e| e.in_object(request.path))?);
-            }
+        let open_own = || {
             let (Some(path), Some(number)) = (&own_path, number) else { return Ok(None) };
             let open = || request.layout.open_write(path, how(request.mode), WriterId(number));
-            match open() {
+            let opened = match open() {
                 // Most often rank 0 has made the folder by now.
                 Err(e) if e.kind() == ErrorKind::NotFound => {
-                    request.layout.make_folder(&subfile_folder(request.path))?;
-                    open().map(Some)
+                    request.layout.make_folder(&subfile_folder(request.path)).and_then(|()| open())
                 }
-                opened => opened.map(Some),
-            }
+                opened => opened,
+            };
+            opened.map(Some).map_err(|e| e.at_rank(rank).in_object(path.clone()))
         };
-        let opened = open().map_err(|e: Error| {
-            let path = own_path.clone().unwrap_or_else(|| request.path.to_string());
-            e.at_rank(rank).in_object(path)
-        });
-        let (object, outcome) = match opened {
-            Ok(object) => (object, Ok(())),
-            Err(e) => (None, Err(e)),
-        };
+        let first = if rank == 0 { begin(request, files, sync).map(Some) } else { Ok(None) };
+        let (first, mut outcome) = apart(first.map_err(|e: Error| e.at_rank(rank).in_object(request.path)));
+        let mut object = None;
+        if when == When::Together && outcome.is_ok() {
+            (object, outcome) = apart(open_own());
+        }
         let (metadata, opened, _) = Metadata::agree(request, files, sync, outcome, first, &[])?;
+        let mut unopened = None;
+        if when == When::Apart {
+            let outcome;
+            (object, outcome) = apart(open_own());
+            unopened = outcome.err();
+        }
         let own = match (number, own_path, object) {
             (Some(number), Some(path), Some(object)) => {
                 // A failure here is told by the first write, and to all at close, where ranks meet again.
@@ -81,7 +101,7 @@ impl SubfileOutput {
             }
             _ => None,
         };
-        Ok((SubfileOutput { metadata, own, closed: false }, opened))
+        Ok((SubfileOutput { metadata, own, unopened, closed: false }, opened))
     }
 
     /// This rank among all that opened the output.
@@ -99,15 +119,17 @@ impl SubfileOutput {
         self.own.as_ref()
     }
 
-    /// This rank's subfile, and where this output starts in it. A failure to find that is told with twice: to the one
-    /// who writes, and at close to all.
+    /// This rank's subfile, and where this output starts in it. A failure to open it or to find that is told twice: to the
+    /// one who writes, and at close to all.
     pub fn start(&self) -> Result<(&Own, u64)> {
-        let own = self.own.as_ref().ok_or_else(not_open)?;
-        match &own.start {
-            Ok(start) => Ok((own, *start)),
-            Err(e) => Err(Error::new(e.kind(), format!("the end of the subfile cannot be found: {e}"))
-                .at_rank(self.rank())
-                .in_object(own.path.clone())),
+        let again = |e: &Error, what: &str| Error::new(e.kind(), format!("{what}: {e}")).at_rank(self.rank());
+        match (&self.own, &self.unopened) {
+            (Some(own), _) => match &own.start {
+                Ok(start) => Ok((own, *start)),
+                Err(e) => Err(again(e, "the end of the subfile cannot be found").in_object(own.path.clone())),
+            },
+            (None, Some(e)) => Err(again(e, "the subfile could not be opened")),
+            (None, None) => Err(not_open()),
         }
     }
 

@@ -28,13 +28,16 @@ pub fn how(mode: Mode) -> OpenWrite {
     if mode == Mode::Write { OpenWrite::Replace } else { OpenWrite::Any }
 }
 
-/// What rank 0 does with the file that holds the index.
+/// What rank 0 does with the folder of subfiles and the file that holds the index.
 ///
 /// - `files`: how many subfiles this output writes; those of higher numbers are removed, or end with a closed step.
 pub fn begin(request: &OpenRequest<'_>, files: u32, sync: bool) -> Result<(Box<dyn WriteObject>, First)> {
+    let is_new = request.layout.make_new_folder(&subfile_folder(request.path))?;
     let (object, first) = open_index::begin(request, true)?;
     if request.mode == Mode::Write {
-        remove_stale(request, files)?;
+        if !is_new {
+            remove_stale(request, files)?;
+        }
     } else if !first.known && first.live.end() > 0 && !first.live.is_dropping() {
         cut_leftovers(request, files, next_time(request.mode, first.live.last_time()), sync)?;
     }

@@ -60,6 +60,11 @@ impl Layout for Recorded {
         self.inner.make_folder(path)
     }
 
+    fn make_new_folder(&self, path: &str) -> Result<bool> {
+        let _running = self.recorder.span(Phase::Open);
+        self.inner.make_new_folder(path)
+    }
+
     fn sync_folder(&self, folder: &str) -> Result<()> {
         let _running = self.recorder.span(Phase::Sync);
         self.inner.sync_folder(folder)

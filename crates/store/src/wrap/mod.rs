@@ -192,6 +192,10 @@ impl<W: Watch + 'static> Store for Around<W> {
         self.ask(Asked::MakeFolder, name, || self.inner.make_folder(name))
     }
 
+    fn make_new_folder(&self, name: &str) -> Result<bool> {
+        self.ask(Asked::MakeFolder, name, || self.inner.make_new_folder(name))
+    }
+
     fn sync_folder(&self, folder: &str) -> Result<()> {
         self.ask(Asked::SyncFolder, folder, || self.inner.sync_folder(folder))
     }

@@ -149,6 +149,10 @@ impl Store for Retry {
         self.again.run(|| self.inner.make_folder(name))
     }
 
+    fn make_new_folder(&self, name: &str) -> Result<bool> {
+        self.again.run(|| self.inner.make_new_folder(name))
+    }
+
     fn sync_folder(&self, folder: &str) -> Result<()> {
         self.inner.sync_folder(folder)
     }
