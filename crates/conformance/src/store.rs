@@ -497,6 +497,17 @@ fn folders(room: &Room<'_>) {
     assert_eq!(store.list(&room.name("b")).unwrap(), ["c", "x"]);
     assert_eq!(store.list(&room.name("b/c/d")).unwrap(), [""; 0]);
     assert!(store.stat(&room.name("b/c")).unwrap().is_folder);
+    for name in ["new", "b/new"] {
+        store.make_new_folder(&room.name(name)).unwrap();
+        assert_eq!(store.list(&room.name(name)).unwrap(), [""; 0]);
+        store.write_all(&room.name(&format!("{name}/older")), b"").unwrap();
+        assert!(
+            !store.make_new_folder(&room.name(name)).unwrap(),
+            "a folder that was there is not taken for a new one"
+        );
+        store.remove(&room.name(&format!("{name}/older"))).unwrap();
+        store.remove(&room.name(name)).unwrap();
+    }
     fails(store.remove(&room.name("b/c")), ErrorKind::InvalidArgument, "c");
     assert_eq!(store.list(&room.name("b/c")).unwrap(), ["d", "y"]);
     store.remove(&room.name("b/c/d")).unwrap();

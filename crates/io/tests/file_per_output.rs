@@ -55,3 +55,24 @@ fn are_closed_for_good(method: &str) {
         assert!(verify(&*place.layout, path).unwrap().is_clean());
     }
 }
+
+#[test]
+fn a_smaller_run_leaves_no_subfiles_of_a_larger_one() {
+    let folder = std::env::temp_dir().join(format!("thalweg-smaller-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for (method, parameters) in [("POSIX", ""), ("MPI_AGGREGATE", "aggregators=5"), ("MPI_SCHEDULED", "num_files=5")] {
+        for place in [Place::memory(), Place::over(std::sync::Arc::new(thalweg_store::Posix::at(&folder).unwrap()))] {
+            for ranks in [5, 2] {
+                place.run(ranks, |comm| {
+                    let session = place.session(&heat(method, parameters), &comm);
+                    write_heat(&session, "x.bp", Mode::Write, &comm, 0);
+                    session.finalize().unwrap();
+                });
+                let there = place.layout.list("x.bp.dir").unwrap().len();
+                assert_eq!(there, ranks as usize, "{method}");
+            }
+            assert_eq!(read_heat(&place.layout, "x.bp", 0), all_of_t(2, 0), "{method}");
+        }
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
