@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -118,19 +119,24 @@ static inline void check_output(const World *w, const Load *load, const Contende
     free(back);
 }
 
-/* Lets the contenders take turns, another one first at each step. Step 0 is not measured: it finds no buffer and no page
+/* Lets the contenders take turns, each in a folder of its own, another one first at each step. Step 0 is not measured: it finds no buffer and no page
  * warm. With CHECK its outputs are read back and compared. */
 static inline void take_turns(World *w, char **argv, const Contender *all, int n)
 {
     const char *folder = argv[1], *label = argv[2];
     int check = atoi(argv[3]);
+    for (int i = 0; i < n && w->rank == 0; i++) {
+        char own[2048];
+        snprintf(own, sizeof own, "%s/%s", folder, all[i].name);
+        if (mkdir(own, 0755) && errno != EEXIST) stop(w, own, strerror(errno));
+    }
     for (int l = 0; l < w->count; l++) {
         const Load *load = &w->loads[l];
         for (int step = 0; step <= load->steps; step++) {
             for (int i = 0; i < n; i++) {
                 const Contender *c = &all[(i + step) % n];
                 char path[2048];
-                snprintf(path, sizeof path, "%s/%s.out", folder, c->name);
+                snprintf(path, sizeof path, "%s/%s/%s.out", folder, c->name, c->name);
                 remove_output(w, path);
                 w->data[step] += 1.0; /* every step is another one */
                 MPI_Barrier(w->comm);
