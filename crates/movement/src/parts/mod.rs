@@ -7,6 +7,7 @@
 //! | [`live_index`] | the index of a file that is being extended: when a full one is written, when a step record |
 //! | [`open_index`] | the index of a file that is open for an output |
 //! | [`step_commit`] | the end of an output: fragments up a tree to rank 0, the index, the outcome to all |
+//! | `gathered` | what ranks say of their process groups on the way up, as bytes |
 //! | [`tree_gather`] | what every rank has to say travels to rank 0 up a tree, joined on the way |
 //! | [`levels`] | all blocks of a variable in a file record the same statistics |
 //! | [`slot`] | places in a shared file given at open, from what the last output was like |
@@ -33,6 +34,7 @@ pub mod drains;
 pub mod errands;
 pub mod exchange;
 pub mod flight;
+mod gathered;
 pub mod kept;
 pub mod levels;
 pub mod live_index;
