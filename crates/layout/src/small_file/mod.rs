@@ -27,7 +27,7 @@ use crate::{
     WriterId, errno,
 };
 use rustix::io::Errno;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -37,11 +37,14 @@ use thalweg_types::{Error, ErrorKind, Result};
 mod file;
 mod folder;
 mod log;
+mod names;
 pub mod record;
+mod rename;
 mod upkeep;
 
 use file::{Node, OpenToRead, OpenToWrite, first_kept};
 use folder::{Folder, Inner, below, hidden};
+use names::Led;
 use record::{Change, Content, Kept, LONGEST_XATTR, MOST_XATTRS, More};
 pub use upkeep::{Compacted, Report};
 
@@ -53,9 +56,6 @@ const MOST_FOLDERS: usize = 256;
 const LONGEST_NAME: usize = 255;
 /// Bytes of the longest name that a symbolic link holds.
 const LONGEST_TARGET: usize = 4095;
-/// Links followed before one is taken for a circle.
-const MOST_LINKS: usize = 40;
-
 /// Parameters of the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
@@ -86,14 +86,6 @@ fn fresh() -> u64 {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)).max(1)
     })
-}
-
-/// Where a name leads.
-enum Led<T> {
-    /// To this.
-    Here(T),
-    /// It is a symbolic link: to this name.
-    On(String),
 }
 
 /// Small files packed into logs. See the module's page.
@@ -156,115 +148,6 @@ impl SmallFile {
         Ok(map.entry(path.to_string()).or_insert(opened).clone())
     }
 
-    /// Calls with the folder that a name lies in and the last part of the name; once more where the folder that was known is
-    /// gone by now.
-    fn at<T>(&self, path: &str, mut call: impl FnMut(&Arc<Folder>, &str) -> Result<T>) -> Result<T> {
-        let plain = name::relative(path)?;
-        if plain.split('/').any(|part| part == HIDDEN) {
-            return Err(errno::failure(Errno::NOENT, "use a name that the layout keeps for itself", path));
-        }
-        let (above, last) = (name::folder_of(&plain), name::last_part(&plain));
-        if last.is_empty() {
-            return Err(errno::failure(Errno::ISDIR, "use the root folder as a file", path));
-        }
-        if last.len() > LONGEST_NAME {
-            return Err(errno::failure(Errno::NAMETOOLONG, "use a name of more than 255 bytes", path));
-        }
-        let known = self.map().contains_key(above);
-        // The name that was asked for, not only that of an object below.
-        let told = |e: Error| match e.place().object.as_deref().is_none_or(|o| o == path) {
-            true => e.in_object(path),
-            false => Error::new(e.kind(), "cannot do this with a small file").caused_by(e).in_object(path),
-        };
-        match self.folder(above).and_then(|folder| call(&folder, last)) {
-            Err(e) if known && e.kind() == ErrorKind::NotFound && !self.stays(above)? => {
-                self.map().remove(above);
-                let above = self.through_links(above).map_err(told)?;
-                self.folder(&above).and_then(|folder| call(&folder, last)).map_err(told)
-            }
-            Err(e) if !known && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => {
-                match self.through_links(above) {
-                    Ok(led) if led != above => self.folder(&led).and_then(|folder| call(&folder, last)).map_err(told),
-                    Err(links) if errno::of(&links) == Errno::LOOP.raw_os_error() => Err(told(links)),
-                    _ => Err(told(e)),
-                }
-            }
-            other => other.map_err(told),
-        }
-    }
-
-    /// Whether the bytes of a file stay at hand; not where another file took its name before they could be.
-    fn held(node: &Node, to_write: bool) -> Result<bool> {
-        match node.take_hold(to_write) {
-            Err(e) if e.kind() == ErrorKind::NotFound && !node.is_linked() => Ok(false),
-            other => other.map(|()| true),
-        }
-    }
-
-    /// As [`SmallFile::at`], again where a file went while it was opened.
-    fn until_held<T>(&self, path: &str, mut call: impl FnMut(&Arc<Folder>, &str) -> Result<Option<T>>) -> Result<T> {
-        for _ in 0..1000 {
-            if let Some(opened) = self.at(path, &mut call)? {
-                return Ok(opened);
-            }
-        }
-        Err(errno::failure(Errno::BUSY, "open a file that others replace all the time", path))
-    }
-
-    /// Whether a folder that is known is still there. Who removes it or gives it another name rings its bell: as long as that is
-    /// silent, the store is not asked.
-    fn stays(&self, folder: &str) -> Result<bool> {
-        let known = self.map().get(folder).cloned();
-        match known.is_some_and(|known| known.is_silent()) {
-            true => Ok(true),
-            false => self.is_there(folder),
-        }
-    }
-
-    /// The folder that a name leads to when the symbolic links on its way are followed.
-    fn through_links(&self, folder: &str) -> Result<String> {
-        let mut rest: VecDeque<String> = folder.split('/').filter(|p| !p.is_empty()).map(str::to_string).collect();
-        let (mut so_far, mut links) = (String::new(), 0);
-        while let Some(part) = rest.pop_front() {
-            match self.folder(&so_far)?.fresh()?.target(&part)? {
-                None => so_far = below(&so_far, &part),
-                Some(_) if links == MOST_LINKS => return Err(errno::failure(Errno::LOOP, "follow links", folder)),
-                Some(target) => {
-                    links += 1;
-                    let led = crate::container::beside(&below(&so_far, &part), &target)?;
-                    let led = led.split('/').filter(|p| !p.is_empty()).map(str::to_string);
-                    rest = led.chain(rest).collect();
-                    so_far = String::new();
-                }
-            }
-        }
-        Ok(so_far)
-    }
-
-    /// A name with the links on the way to it followed, for calls that hand it to the store.
-    fn plain(&self, path: &str) -> Result<String> {
-        let plain = name::relative(path)?.into_owned();
-        let above = name::folder_of(&plain);
-        if above.is_empty() || self.map().contains_key(above) || self.is_there(above)? {
-            return Ok(plain);
-        }
-        // Where nothing leads there, the call itself says what is wrong.
-        let led = self.through_links(above).unwrap_or_else(|_| above.to_string());
-        Ok(below(&led, name::last_part(&plain)))
-    }
-
-    /// Calls with a name and, as long as that is a symbolic link, with what it leads to.
-    fn led<T>(&self, path: &str, mut call: impl FnMut(&str) -> Result<Led<T>>) -> Result<T> {
-        let mut at = path.to_string();
-        for _ in 0..=MOST_LINKS {
-            match call(&at)? {
-                Led::Here(found) => return Ok(found),
-                Led::On(next) => at = next,
-            }
-        }
-        Err(errno::failure(Errno::LOOP, "follow links", path))
-    }
-
     /// Changes the extended attributes of a file of the logs; `None` where the name is none: a folder, or what lay there before.
     fn change_xattrs(&self, path: &str, what: &str, change: impl Fn(&mut More) -> Result<()>) -> Result<Option<()>> {
         self.at(path, |folder, last| {
@@ -310,11 +193,11 @@ impl SmallFile {
         })
     }
 
-    fn is_there(&self, folder: &str) -> Result<bool> {
-        match self.store.stat(folder) {
-            Ok(about) => Ok(about.is_folder),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(e),
+    /// Whether the bytes of a file stay at hand; not where another file took its name before they could be.
+    fn held(node: &Node, to_write: bool) -> Result<bool> {
+        match node.take_hold(to_write) {
+            Err(e) if e.kind() == ErrorKind::NotFound && !node.is_linked() => Ok(false),
+            other => other.map(|()| true),
         }
     }
 
@@ -355,183 +238,10 @@ impl SmallFile {
         Ok(())
     }
 
-    fn rename_file(&self, source: &Arc<Folder>, from: &str, to: &str) -> Result<()> {
-        self.flushed(source, from)?;
-        self.at(to, |target, last| {
-            self.flushed(target, last)?;
-            // The folder's bytes are read before any lock is held over both.
-            let moved = source.lock().file(from).map(|entry| (entry.content, entry.kept, entry.more.clone()));
-            let Some((content, kept, more)) = moved else {
-                return Err(errno::failure(Errno::NOENT, "rename", from));
-            };
-            let kept = kept.unwrap_or_else(|| first_kept(SystemTime::now()));
-            let kept = Kept { ctime: SystemTime::now(), ..kept };
-            let more = more.map(|more| (*more).clone());
-            let change =
-                |name: &str, content, kept, more| Change { content: Some(content), kept, more, ..Change::of(name) };
-            let mut inner = target.fresh()?;
-            match target.real(&mut inner, last)? {
-                Some(true) => return Err(errno::failure(Errno::ISDIR, "rename a file over a folder", to)),
-                Some(false) => {
-                    self.store.remove(&below(&inner.path, last))?;
-                    inner.real.remove(last);
-                }
-                None => {}
-            }
-            let replaced = inner.file(last).map_or(Content::Gone, |entry| entry.content);
-            // What the replaced file had is not the moved one's.
-            let more = more.or_else(|| inner.nothing_more(last));
-            if Arc::ptr_eq(source, target) {
-                if inner.file(from).map(|e| e.content) != Some(content) {
-                    return Err(errno::failure(Errno::BUSY, "rename a file that another process changes", from));
-                }
-                let changes = vec![change(from, Content::Gone, None, None), change(last, content, Some(kept), more)];
-                target.record(&mut inner, changes, &[])?;
-                Self::let_go(target, &mut inner, last, replaced)?;
-                if let Some(node) = inner.open.remove(from) {
-                    if let Some(node) = node.upgrade() {
-                        node.rename(target, last);
-                    }
-                    inner.open.insert(last.to_string(), node);
-                }
-                return Ok(());
-            }
-            drop(inner);
-            let node = source.lock().open.get(from).and_then(|n| n.upgrade());
-            if let Some(node) = &node {
-                node.gather()?;
-            }
-            // Under both names while it moves, so that a death in between loses it under neither.
-            let twice = self.store.capability().attributes;
-            match content {
-                Content::Own { number } => {
-                    let mut inner = target.fresh()?;
-                    target.record(&mut inner, Vec::new(), &[])?;
-                    let given = if twice { fresh() } else { number };
-                    let old = format!("{}{}", hidden(&source.lock().path), log::own_name(number));
-                    let new = format!("{}{}", hidden(&inner.path), log::own_name(given));
-                    match twice {
-                        true => self.store.make_hard_link(&old, &new)?,
-                        false => self.store.rename(&old, &new)?,
-                    }
-                    if let Some(node) = &node {
-                        node.renumber(given);
-                    }
-                    let own = Content::Own { number: given };
-                    target.record(&mut inner, vec![change(last, own, Some(kept), more)], &[])?;
-                    Self::let_go(target, &mut inner, last, replaced)?;
-                }
-                Content::Link => {
-                    let mut inner = target.fresh()?;
-                    target.record(&mut inner, vec![change(last, Content::Link, Some(kept), more)], &[])?;
-                    Self::let_go(target, &mut inner, last, replaced)?;
-                }
-                _ => {
-                    let bytes = match content {
-                        Content::There { log, offset, length, crc } => source.bytes(log, offset, length, crc)?,
-                        _ => Vec::new(),
-                    };
-                    let here = Content::Here { length: bytes.len() as u32, crc: crate::wire::crc32c(&bytes) };
-                    let mut inner = target.fresh()?;
-                    target.record(&mut inner, vec![change(last, here, Some(kept), more)], &bytes)?;
-                    Self::let_go(target, &mut inner, last, replaced)?;
-                }
-            }
-            // The new name is there before the old one goes.
-            let mut inner = source.fresh()?;
-            source.record(&mut inner, vec![change(from, Content::Gone, None, None)], &[])?;
-            inner.open.remove(from);
-            if let (true, Content::Own { number }) = (twice, content) {
-                self.store.remove(&format!("{}{}", hidden(&inner.path), log::own_name(number)))?;
-            }
-            drop(inner);
-            if let Some(node) = node {
-                node.rename(target, last);
-                target.lock().open.insert(last.to_string(), Arc::downgrade(&node));
-            }
-            self.publish(source)?;
-            self.publish(target)
-        })
-    }
-
     /// After a change of names: seen by others, as a close is.
     fn publish(&self, folder: &Folder) -> Result<()> {
         if !self.store.capability().write_at && self.settings.publish_at_close {
             return folder.retire(&mut folder.lock());
-        }
-        Ok(())
-    }
-
-    fn rename_folder(&self, from: &str, to: &str) -> Result<()> {
-        if to == from {
-            return Ok(());
-        }
-        if to.starts_with(&format!("{from}/")) {
-            return Err(errno::failure(Errno::INVAL, "rename a folder into itself", from));
-        }
-        if !self.store.capability().rename_folder {
-            let what = format!("store {} renames no folders", self.store.describe());
-            return Err(Error::new(ErrorKind::Unsupported, what).in_object(from));
-        }
-        // What the new name stands for now.
-        let replaced = self.at(to, |folder, last| {
-            let mut inner = folder.fresh()?;
-            if inner.file(last).is_some() || folder.real(&mut inner, last)? == Some(false) {
-                return Err(errno::failure(Errno::NOTDIR, "rename a folder over a file", to));
-            }
-            folder.real(&mut inner, last)
-        })?;
-        if replaced.is_some() {
-            self.folder(to)?.clear()?;
-            self.map().remove(to);
-        }
-        self.store.rename(from, to)?;
-        // Folders in use go on under their new names.
-        let below = format!("{from}/");
-        let mut map = self.map();
-        let moved: Vec<String> = map.keys().filter(|p| *p == from || p.starts_with(&below)).cloned().collect();
-        // Other processes may use any of them under its old name.
-        if self.store.capability().write_at {
-            self.ring_below(to)?;
-        }
-        for path in moved {
-            if let Some(folder) = map.remove(&path) {
-                let new = format!("{to}{}", &path[from.len()..]);
-                let mut inner = folder.lock();
-                inner.path = new.clone();
-                match folder.ring(&mut inner) {
-                    // It was known here, and another process had moved it away before.
-                    Err(e) if e.kind() == ErrorKind::NotFound => continue,
-                    rung => rung?,
-                }
-                drop(inner);
-                map.insert(new, folder);
-            }
-        }
-        drop(map);
-        for (path, there) in [(from, None), (to, Some(Some(true)))] {
-            self.at(path, |folder, last| {
-                let mut inner = folder.lock();
-                match there {
-                    Some(kind) => inner.real.insert(last.to_string(), kind),
-                    None => inner.real.remove(last),
-                };
-                folder.ring(&mut inner)
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Tells other processes that a folder and those in it have other names now.
-    fn ring_below(&self, folder: &str) -> Result<()> {
-        Folder::ring_of(&*self.store, folder)?;
-        for name in self.store.list(folder)?.iter().filter(|name| *name != HIDDEN) {
-            let path = below(folder, name);
-            match self.store.stat(&path) {
-                Ok(about) if about.is_folder => self.ring_below(&path)?,
-                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
         }
         Ok(())
     }
@@ -556,22 +266,6 @@ impl SmallFile {
             drop(inner);
             let identity = entry.kept.map_or(0, |kept| kept.identity);
             Ok(Led::Here(Stat { length: node.length()?, is_folder: false, identity }))
-        })
-    }
-
-    fn is_folder(&self, path: &str) -> Result<bool> {
-        if name::relative(path)?.is_empty() {
-            return Ok(true);
-        }
-        self.at(path, |folder, last| {
-            let mut inner = folder.fresh()?;
-            if inner.file(last).is_some() {
-                return Ok(false);
-            }
-            match folder.real(&mut inner, last)? {
-                Some(is_folder) => Ok(is_folder),
-                None => Err(errno::failure(Errno::NOENT, "find", path)),
-            }
         })
     }
 }

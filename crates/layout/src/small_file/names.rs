@@ -1,0 +1,158 @@
+//! Where a name leads: to a folder and a name in it, over symbolic links, with folders that are known asked for nothing as long as they stay.
+//!
+//! | question | answer |
+//! |---|---|
+//! | which folder is meant | the one that was read under this name before; where its bell rings or a call finds it gone, the one that lies there now |
+//! | links on the way | followed only where a folder is not found, so that names without links cost nothing |
+//! | a circle of links | `ELOOP` after 40 |
+
+use super::folder::{Folder, below};
+use super::{HIDDEN, LONGEST_NAME, SmallFile};
+use crate::errno;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use thalweg_store::name;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Links followed before one is taken for a circle.
+const MOST_LINKS: usize = 40;
+
+/// Where a name leads.
+pub(super) enum Led<T> {
+    /// To this.
+    Here(T),
+    /// It is a symbolic link: to this name.
+    On(String),
+}
+
+impl SmallFile {
+    /// Calls with the folder that a name lies in and the last part of the name; once more where the folder that was known is
+    /// gone by now.
+    pub(super) fn at<T>(&self, path: &str, mut call: impl FnMut(&Arc<Folder>, &str) -> Result<T>) -> Result<T> {
+        let plain = name::relative(path)?;
+        if plain.split('/').any(|part| part == HIDDEN) {
+            return Err(errno::failure(Errno::NOENT, "use a name that the layout keeps for itself", path));
+        }
+        let (above, last) = (name::folder_of(&plain), name::last_part(&plain));
+        if last.is_empty() {
+            return Err(errno::failure(Errno::ISDIR, "use the root folder as a file", path));
+        }
+        if last.len() > LONGEST_NAME {
+            return Err(errno::failure(Errno::NAMETOOLONG, "use a name of more than 255 bytes", path));
+        }
+        let known = self.map().contains_key(above);
+        // The name that was asked for, not only that of an object below.
+        let told = |e: Error| match e.place().object.as_deref().is_none_or(|o| o == path) {
+            true => e.in_object(path),
+            false => Error::new(e.kind(), "cannot do this with a small file").caused_by(e).in_object(path),
+        };
+        match self.folder(above).and_then(|folder| call(&folder, last)) {
+            Err(e) if known && e.kind() == ErrorKind::NotFound && !self.stays(above)? => {
+                self.map().remove(above);
+                let above = self.through_links(above).map_err(told)?;
+                self.folder(&above).and_then(|folder| call(&folder, last)).map_err(told)
+            }
+            Err(e) if !known && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => {
+                match self.through_links(above) {
+                    Ok(led) if led != above => self.folder(&led).and_then(|folder| call(&folder, last)).map_err(told),
+                    Err(links) if errno::of(&links) == Errno::LOOP.raw_os_error() => Err(told(links)),
+                    _ => Err(told(e)),
+                }
+            }
+            other => other.map_err(told),
+        }
+    }
+
+    /// As [`SmallFile::at`], again where a file went while it was opened.
+    pub(super) fn until_held<T>(
+        &self,
+        path: &str,
+        mut call: impl FnMut(&Arc<Folder>, &str) -> Result<Option<T>>,
+    ) -> Result<T> {
+        for _ in 0..1000 {
+            if let Some(opened) = self.at(path, &mut call)? {
+                return Ok(opened);
+            }
+        }
+        Err(errno::failure(Errno::BUSY, "open a file that others replace all the time", path))
+    }
+
+    /// Whether a folder that is known is still there. Who removes it or gives it another name rings its bell: as long as that is
+    /// silent, the store is not asked.
+    pub(super) fn stays(&self, folder: &str) -> Result<bool> {
+        let known = self.map().get(folder).cloned();
+        match known.is_some_and(|known| known.is_silent()) {
+            true => Ok(true),
+            false => self.is_there(folder),
+        }
+    }
+
+    /// The folder that a name leads to when the symbolic links on its way are followed.
+    pub(super) fn through_links(&self, folder: &str) -> Result<String> {
+        let mut rest: VecDeque<String> = folder.split('/').filter(|p| !p.is_empty()).map(str::to_string).collect();
+        let (mut so_far, mut links) = (String::new(), 0);
+        while let Some(part) = rest.pop_front() {
+            match self.folder(&so_far)?.fresh()?.target(&part)? {
+                None => so_far = below(&so_far, &part),
+                Some(_) if links == MOST_LINKS => return Err(errno::failure(Errno::LOOP, "follow links", folder)),
+                Some(target) => {
+                    links += 1;
+                    let led = crate::container::beside(&below(&so_far, &part), &target)?;
+                    let led = led.split('/').filter(|p| !p.is_empty()).map(str::to_string);
+                    rest = led.chain(rest).collect();
+                    so_far = String::new();
+                }
+            }
+        }
+        Ok(so_far)
+    }
+
+    /// A name with the links on the way to it followed, for calls that hand it to the store.
+    pub(super) fn plain(&self, path: &str) -> Result<String> {
+        let plain = name::relative(path)?.into_owned();
+        let above = name::folder_of(&plain);
+        if above.is_empty() || self.map().contains_key(above) || self.is_there(above)? {
+            return Ok(plain);
+        }
+        // Where nothing leads there, the call itself says what is wrong.
+        let led = self.through_links(above).unwrap_or_else(|_| above.to_string());
+        Ok(below(&led, name::last_part(&plain)))
+    }
+
+    /// Calls with a name and, as long as that is a symbolic link, with what it leads to.
+    pub(super) fn led<T>(&self, path: &str, mut call: impl FnMut(&str) -> Result<Led<T>>) -> Result<T> {
+        let mut at = path.to_string();
+        for _ in 0..=MOST_LINKS {
+            match call(&at)? {
+                Led::Here(found) => return Ok(found),
+                Led::On(next) => at = next,
+            }
+        }
+        Err(errno::failure(Errno::LOOP, "follow links", path))
+    }
+
+    pub(super) fn is_there(&self, folder: &str) -> Result<bool> {
+        match self.store.stat(folder) {
+            Ok(about) => Ok(about.is_folder),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    pub(super) fn is_folder(&self, path: &str) -> Result<bool> {
+        if name::relative(path)?.is_empty() {
+            return Ok(true);
+        }
+        self.at(path, |folder, last| {
+            let mut inner = folder.fresh()?;
+            if inner.file(last).is_some() {
+                return Ok(false);
+            }
+            match folder.real(&mut inner, last)? {
+                Some(is_folder) => Ok(is_folder),
+                None => Err(errno::failure(Errno::NOENT, "find", path)),
+            }
+        })
+    }
+}

@@ -1,0 +1,192 @@
+//! New names for files and folders of the layout.
+//!
+//! | question | answer |
+//! |---|---|
+//! | within a folder | one record, both names at once |
+//! | into another folder | recorded there before it goes here: under both names while it moves, so that a death in between loses it under neither |
+//! | a folder | the store's own rename; those that were in use below it go on under their new names, and other processes are rung |
+
+use super::file::first_kept;
+use super::folder::{Folder, below, hidden};
+use super::record::{Change, Content, Kept};
+use super::{HIDDEN, SmallFile, fresh, log};
+use crate::errno;
+use rustix::io::Errno;
+use std::sync::Arc;
+use std::time::SystemTime;
+use thalweg_types::{Error, ErrorKind, Result};
+
+impl SmallFile {
+    pub(super) fn rename_file(&self, source: &Arc<Folder>, from: &str, to: &str) -> Result<()> {
+        self.flushed(source, from)?;
+        self.at(to, |target, last| {
+            self.flushed(target, last)?;
+            // The folder's bytes are read before any lock is held over both.
+            let moved = source.lock().file(from).map(|entry| (entry.content, entry.kept, entry.more.clone()));
+            let Some((content, kept, more)) = moved else {
+                return Err(errno::failure(Errno::NOENT, "rename", from));
+            };
+            let kept = kept.unwrap_or_else(|| first_kept(SystemTime::now()));
+            let kept = Kept { ctime: SystemTime::now(), ..kept };
+            let more = more.map(|more| (*more).clone());
+            let change =
+                |name: &str, content, kept, more| Change { content: Some(content), kept, more, ..Change::of(name) };
+            let mut inner = target.fresh()?;
+            match target.real(&mut inner, last)? {
+                Some(true) => return Err(errno::failure(Errno::ISDIR, "rename a file over a folder", to)),
+                Some(false) => {
+                    self.store.remove(&below(&inner.path, last))?;
+                    inner.real.remove(last);
+                }
+                None => {}
+            }
+            let replaced = inner.file(last).map_or(Content::Gone, |entry| entry.content);
+            // What the replaced file had is not the moved one's.
+            let more = more.or_else(|| inner.nothing_more(last));
+            if Arc::ptr_eq(source, target) {
+                if inner.file(from).map(|e| e.content) != Some(content) {
+                    return Err(errno::failure(Errno::BUSY, "rename a file that another process changes", from));
+                }
+                let changes = vec![change(from, Content::Gone, None, None), change(last, content, Some(kept), more)];
+                target.record(&mut inner, changes, &[])?;
+                Self::let_go(target, &mut inner, last, replaced)?;
+                if let Some(node) = inner.open.remove(from) {
+                    if let Some(node) = node.upgrade() {
+                        node.rename(target, last);
+                    }
+                    inner.open.insert(last.to_string(), node);
+                }
+                return Ok(());
+            }
+            drop(inner);
+            let node = source.lock().open.get(from).and_then(|n| n.upgrade());
+            if let Some(node) = &node {
+                node.gather()?;
+            }
+            // Under both names while it moves, so that a death in between loses it under neither.
+            let twice = self.store.capability().attributes;
+            match content {
+                Content::Own { number } => {
+                    let mut inner = target.fresh()?;
+                    target.record(&mut inner, Vec::new(), &[])?;
+                    let given = if twice { fresh() } else { number };
+                    let old = format!("{}{}", hidden(&source.lock().path), log::own_name(number));
+                    let new = format!("{}{}", hidden(&inner.path), log::own_name(given));
+                    match twice {
+                        true => self.store.make_hard_link(&old, &new)?,
+                        false => self.store.rename(&old, &new)?,
+                    }
+                    if let Some(node) = &node {
+                        node.renumber(given);
+                    }
+                    let own = Content::Own { number: given };
+                    target.record(&mut inner, vec![change(last, own, Some(kept), more)], &[])?;
+                    Self::let_go(target, &mut inner, last, replaced)?;
+                }
+                Content::Link => {
+                    let mut inner = target.fresh()?;
+                    target.record(&mut inner, vec![change(last, Content::Link, Some(kept), more)], &[])?;
+                    Self::let_go(target, &mut inner, last, replaced)?;
+                }
+                _ => {
+                    let bytes = match content {
+                        Content::There { log, offset, length, crc } => source.bytes(log, offset, length, crc)?,
+                        _ => Vec::new(),
+                    };
+                    let here = Content::Here { length: bytes.len() as u32, crc: crate::wire::crc32c(&bytes) };
+                    let mut inner = target.fresh()?;
+                    target.record(&mut inner, vec![change(last, here, Some(kept), more)], &bytes)?;
+                    Self::let_go(target, &mut inner, last, replaced)?;
+                }
+            }
+            // The new name is there before the old one goes.
+            let mut inner = source.fresh()?;
+            source.record(&mut inner, vec![change(from, Content::Gone, None, None)], &[])?;
+            inner.open.remove(from);
+            if let (true, Content::Own { number }) = (twice, content) {
+                self.store.remove(&format!("{}{}", hidden(&inner.path), log::own_name(number)))?;
+            }
+            drop(inner);
+            if let Some(node) = node {
+                node.rename(target, last);
+                target.lock().open.insert(last.to_string(), Arc::downgrade(&node));
+            }
+            self.publish(source)?;
+            self.publish(target)
+        })
+    }
+
+    pub(super) fn rename_folder(&self, from: &str, to: &str) -> Result<()> {
+        if to == from {
+            return Ok(());
+        }
+        if to.starts_with(&format!("{from}/")) {
+            return Err(errno::failure(Errno::INVAL, "rename a folder into itself", from));
+        }
+        if !self.store.capability().rename_folder {
+            let what = format!("store {} renames no folders", self.store.describe());
+            return Err(Error::new(ErrorKind::Unsupported, what).in_object(from));
+        }
+        // What the new name stands for now.
+        let replaced = self.at(to, |folder, last| {
+            let mut inner = folder.fresh()?;
+            if inner.file(last).is_some() || folder.real(&mut inner, last)? == Some(false) {
+                return Err(errno::failure(Errno::NOTDIR, "rename a folder over a file", to));
+            }
+            folder.real(&mut inner, last)
+        })?;
+        if replaced.is_some() {
+            self.folder(to)?.clear()?;
+            self.map().remove(to);
+        }
+        self.store.rename(from, to)?;
+        // Folders in use go on under their new names.
+        let below = format!("{from}/");
+        let mut map = self.map();
+        let moved: Vec<String> = map.keys().filter(|p| *p == from || p.starts_with(&below)).cloned().collect();
+        // Other processes may use any of them under its old name.
+        if self.store.capability().write_at {
+            self.ring_below(to)?;
+        }
+        for path in moved {
+            if let Some(folder) = map.remove(&path) {
+                let new = format!("{to}{}", &path[from.len()..]);
+                let mut inner = folder.lock();
+                inner.path = new.clone();
+                match folder.ring(&mut inner) {
+                    // It was known here, and another process had moved it away before.
+                    Err(e) if e.kind() == ErrorKind::NotFound => continue,
+                    rung => rung?,
+                }
+                drop(inner);
+                map.insert(new, folder);
+            }
+        }
+        drop(map);
+        for (path, there) in [(from, None), (to, Some(Some(true)))] {
+            self.at(path, |folder, last| {
+                let mut inner = folder.lock();
+                match there {
+                    Some(kind) => inner.real.insert(last.to_string(), kind),
+                    None => inner.real.remove(last),
+                };
+                folder.ring(&mut inner)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Tells other processes that a folder and those in it have other names now.
+    pub(super) fn ring_below(&self, folder: &str) -> Result<()> {
+        Folder::ring_of(&*self.store, folder)?;
+        for name in self.store.list(folder)?.iter().filter(|name| *name != HIDDEN) {
+            let path = below(folder, name);
+            match self.store.stat(&path) {
+                Ok(about) if about.is_folder => self.ring_below(&path)?,
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
