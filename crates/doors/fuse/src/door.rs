@@ -7,11 +7,9 @@ use crate::held::Held;
 use crate::nodes::{Nodes, Number, ROOT, Seen};
 use crate::open::Open;
 use crate::settings::{Cache, Settings};
-use fuser::{BackingId, Errno, FileAttr, FileType, INodeNo};
-use rustix::fs::{FallocateFlags, SeekFrom};
+use fuser::{Errno, FileAttr, FileType, INodeNo};
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +18,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_layout::errno::{self, Call};
 use thalweg_layout::{Attributes, Change, Kind, Layout, OpenWrite, SetXattr, Space, WriterId};
 use thalweg_types::{Error, ErrorKind};
-use thalweg_view::{Access, OpenFile};
+
+mod files;
+
+use files::Shared;
 
 pub type Result<T> = std::result::Result<T, Errno>;
 
@@ -46,16 +47,6 @@ pub struct Asker {
 pub struct Entry {
     pub attributes: FileAttr,
     pub generation: u64,
-}
-
-/// What all handles of a file share.
-#[derive(Default)]
-struct Shared {
-    handles: Vec<u64>,
-    /// The file below, where it is one of this machine.
-    file: Option<Arc<File>>,
-    /// `Some` once the first handle was answered for: all others must be like it.
-    backing: Option<Option<Arc<BackingId>>>,
 }
 
 /// A mount, as the kernel sees it.
@@ -540,170 +531,6 @@ impl Door {
             moved.into_iter().for_each(|ino| self.changed(ino));
         }
         Ok(())
-    }
-
-    fn handle(&self, fh: u64) -> Result<Arc<Open>> {
-        let handles = self.handles.read().unwrap_or_else(PoisonError::into_inner);
-        handles.get(&fh).cloned().ok_or(Errno::EBADF)
-    }
-
-    fn keep_open(&self, open: Open, path: &str) -> u64 {
-        let (fh, ino) = (self.next.fetch_add(1, Ordering::Relaxed), open.ino);
-        self.handles.write().unwrap_or_else(PoisonError::into_inner).insert(fh, Arc::new(open));
-        let mut all = locked(&self.shared);
-        let shared = all.entry(ino).or_default();
-        shared.handles.push(fh);
-        if shared.file.is_none() && self.plain {
-            let file = self.layout.plain_file(path).and_then(|plain| File::open(plain).ok());
-            shared.file = file.filter(|file| file.metadata().is_ok_and(|about| about.is_file())).map(Arc::new);
-        }
-        fh
-    }
-
-    /// The kernel's own way to the file below, where it may have one; the same for all handles of a file.
-    pub fn backing(
-        &self,
-        ino: u64,
-        register: impl FnOnce(&File) -> std::io::Result<BackingId>,
-    ) -> Option<Arc<BackingId>> {
-        let mut all = locked(&self.shared);
-        let shared = all.get_mut(&ino)?;
-        if let Some(known) = &shared.backing {
-            return known.clone();
-        }
-        let may = |file: &File| file.metadata().is_ok_and(|about| about.mode() & (SUID | SGID) == 0);
-        let file = shared.file.as_ref().filter(|_| self.passthrough.load(Ordering::Relaxed)).filter(|file| may(file));
-        let backing = file.and_then(|file| match register(file) {
-            Ok(backing) => Some(Arc::new(backing)),
-            Err(_) => {
-                // This filesystem or this process may not: not tried again.
-                self.passthrough.store(false, Ordering::Relaxed);
-                None
-            }
-        });
-        shared.backing = Some(backing.clone());
-        backing
-    }
-
-    fn open_file(&self, path: &str, access: Access) -> thalweg_types::Result<OpenFile> {
-        OpenFile::open(&self.layout, path, access, None, self.writer)
-    }
-
-    pub fn open(&self, ino: u64, writing: bool) -> Result<u64> {
-        let _names = self.use_names();
-        let path = self.path(ino)?;
-        // The kernel looks after who may read; it reads for itself where a page is written in part.
-        let file = self.open_file(&path, Access { write: writing, ..Access::READ }).map_err(number)?;
-        Ok(self.keep_open(Open::new(ino, file), &path))
-    }
-
-    pub fn create(&self, folder: u64, name: &OsStr, mode: u32, flags: i32, asker: Asker) -> Result<(Entry, u64)> {
-        let name = text(name)?;
-        let _names = self.use_names();
-        let path = self.below(folder, name)?;
-        let there = Access { write: true, ..Access::READ };
-        let (file, made) = match self.open_file(&path, Access { create: true, exclusive: true, ..there }) {
-            Ok(file) => (file, true),
-            // Made by others since the kernel looked.
-            Err(e) if e.kind() == ErrorKind::AlreadyExists && flags & O_EXCL == 0 => {
-                (self.open_file(&path, there).map_err(number)?, false)
-            }
-            Err(e) => return Err(number(e)),
-        };
-        let about = match made {
-            true => self.dress(folder, &path, Some(mode), asker)?,
-            false => self.about(&path).map_err(number)?,
-        };
-        if !made && flags & O_TRUNC != 0 {
-            file.truncate(0).map_err(number)?;
-        }
-        let entry = self.entry(folder, name, &about);
-        let fh = self.keep_open(Open::new(entry.attributes.ino.0, file), &path);
-        Ok((entry, fh))
-    }
-
-    pub fn read(&self, fh: u64, offset: u64, out: &mut [u8]) -> Result<usize> {
-        self.handle(fh)?.read_at(offset, out).map_err(number)
-    }
-
-    pub fn write(&self, fh: u64, offset: u64, bytes: &[u8], flags: i32, privilege_goes: bool) -> Result<()> {
-        let handle = self.handle(fh)?;
-        handle.write_at(offset, bytes).map_err(number)?;
-        if flags & O_SYNC != 0 {
-            handle.sync().map_err(number)?;
-        }
-        if privilege_goes {
-            let _names = self.use_names();
-            self.drop_privilege(handle.ino)?;
-        }
-        Ok(())
-    }
-
-    /// At a `close(2)`.
-    pub fn flush(&self, fh: u64) -> Result<()> {
-        match self.plain {
-            true => Ok(()),
-            false => self.handle(fh)?.publish().map_err(number),
-        }
-    }
-
-    pub fn sync(&self, fh: u64) -> Result<()> {
-        self.handle(fh)?.sync().map_err(number)
-    }
-
-    pub fn release(&self, fh: u64) -> Result<()> {
-        let handle = self.handles.write().unwrap_or_else(PoisonError::into_inner).remove(&fh);
-        let handle = handle.ok_or(Errno::EBADF)?;
-        let mut all = locked(&self.shared);
-        let last = all.get_mut(&handle.ino).map(|shared| {
-            shared.handles.retain(|known| *known != fh);
-            shared.handles.is_empty()
-        });
-        let gone = if last == Some(true) { all.remove(&handle.ino) } else { None };
-        drop(all);
-        drop(gone);
-        handle.close().map_err(number)
-    }
-
-    /// Closes every handle; the first failure.
-    pub fn close_all(&self) -> thalweg_types::Result<()> {
-        let handles: Vec<Arc<Open>> =
-            self.handles.write().unwrap_or_else(PoisonError::into_inner).drain().map(|(_, handle)| handle).collect();
-        let mut outcome = Ok(());
-        for handle in handles {
-            // All are closed, whatever the first one says.
-            let closed = handle.close();
-            outcome = outcome.and(closed);
-        }
-        outcome
-    }
-
-    pub fn allocate(&self, fh: u64, offset: u64, length: u64, mode: i32) -> Result<()> {
-        let handle = self.handle(fh)?;
-        let file = locked(&self.shared).get(&handle.ino).and_then(|shared| shared.file.clone());
-        // Elsewhere nothing could be promised.
-        let file = file.ok_or(Errno::EOPNOTSUPP)?;
-        let again = OpenOptions::new().write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        let again = again.map_err(|_| Errno::EOPNOTSUPP)?;
-        let mode = FallocateFlags::from_bits(mode as u32).ok_or(Errno::EOPNOTSUPP)?;
-        rustix::fs::fallocate(&again, mode, offset, length).map_err(|e| Errno::from_i32(e.raw_os_error()))
-    }
-
-    /// The next data or hole.
-    pub fn seek(&self, fh: u64, offset: u64, hole: bool) -> Result<u64> {
-        let handle = self.handle(fh)?;
-        let file = locked(&self.shared).get(&handle.ino).and_then(|shared| shared.file.clone());
-        let Some(file) = file else {
-            // All of it is data.
-            let length = handle.length().map_err(number)?;
-            return match (offset < length, hole) {
-                (false, _) => Err(Errno::ENXIO),
-                (true, true) => Ok(length),
-                (true, false) => Ok(offset),
-            };
-        };
-        let to = if hole { SeekFrom::Hole(offset) } else { SeekFrom::Data(offset) };
-        rustix::fs::seek(&*file, to).map_err(|e| Errno::from_i32(e.raw_os_error()))
     }
 
     pub fn open_folder(&self, ino: u64) -> Result<u64> {
