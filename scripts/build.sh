@@ -21,7 +21,8 @@ thalweg=$built/thalweg # the command
 build_all() {
     [[ -z ${BUILT:-} ]] || return 0
     local options=(--workspace --lib --bins --examples)
-    [[ $BUILD == dev ]] || options+=(--release)
+    # Benches are built by ./dev bench: each of them takes half a minute to link.
+    [[ $BUILD == dev ]] || options+=(--release --exclude thalweg-benches)
     # Build scripts of libraries run again where it differs, and all that stands on them is built again.
     env -u PKG_CONFIG_PATH cargo build --quiet "${options[@]}"
 }
