@@ -82,8 +82,7 @@ impl Bench {
 
     /// N to 1, all places in turns.
     fn strided(&mut self) -> Result<(), Failure> {
-        // HDFS takes long; the others differ more from one round to the next.
-        let (rounds, far_rounds) = self.options.size((7, 3), (1, 1));
+        let (rounds, far_rounds) = strided_rounds(self.options);
         for round in 0..rounds {
             for (place, _, layouts) in PLACES {
                 let far = is_hdfs(place);
@@ -207,6 +206,11 @@ impl Bench {
     }
 }
 
+/// Rounds of N to 1, and those on HDFS: it takes long, and the others differ more from one round to the next.
+fn strided_rounds(options: Options) -> (usize, usize) {
+    options.size((7, 3), (1, 1))
+}
+
 fn is_hdfs(place: &str) -> bool {
     place.starts_with("hdfs")
 }
@@ -268,10 +272,10 @@ fn of(place: &str, layout: &str, unit: &str, what: &str) -> String {
 }
 
 fn report(all: &Measurements, folder: &str, records: u64, options: Options) -> Result<ExitCode, Failure> {
-    let rounds = options.size(3, 1);
+    let (rounds, far_rounds) = strided_rounds(options);
     let about = format!(
         "N to 1: {RANKS} processes write records in turn into one file and read what another wrote, MB/s from before the first open until after \
-         the last close, {rounds} rounds; caches are dropped before reading. \"A lock costs 2 ms\": a process that writes to an object which another \
+         the last close, {rounds} rounds (HDFS {far_rounds}); caches are dropped before reading. \"A lock costs 2 ms\": a process that writes to an object which another \
          wrote last waits so long, as on parallel filesystems. Store calls: those of all processes while writing. Index: {records} records of \
          4 writers, {} bytes apart or at irregular distances, opened in a process of its own. Small files have 1000 bytes. Nobody calls fsync.",
         64

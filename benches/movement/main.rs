@@ -130,7 +130,8 @@ fn main() -> Result<ExitCode, Failure> {
 
     let about = format!(
         "{RANKS} ranks; one array with so much per rank, or {CHIMERA} arrays per rank (a load like Chimera's). Milliseconds from before the \
-         first rank's open until after the last rank's close, {rounds} rounds (of outputs above 1 MiB a rank at most {ROUNDS}); files are removed after each output. Nobody calls fsync. \
+         first rank's open until after the last rank's close, {rounds} rounds (of outputs above 1 MiB a rank at most {ROUNDS}); files are removed \
+         after each output. Nobody calls fsync. \
          MPI_AGGREGATE has {WRITERS} writers here as there. Every contender's output was read back and compared once per load."
     );
     let mut report = Report::new("movement", about, &files);

@@ -119,8 +119,8 @@ static inline void check_output(const World *w, const Load *load, const Contende
     free(back);
 }
 
-/* Lets the contenders take turns, each in a folder of its own, another one first at each step. Step 0 is not measured: it finds no buffer and no page
- * warm. With CHECK its outputs are read back and compared. */
+/* Lets the contenders take turns, each in a folder of its own, another one first at each step. Step 0 is not measured: it
+ * finds no buffer and no page warm. With CHECK its outputs are read back and compared. */
 static inline void take_turns(World *w, char **argv, const Contender *all, int n)
 {
     const char *folder = argv[1], *label = argv[2];

@@ -76,7 +76,8 @@ const MOST_LINKS: usize = 40;
 pub struct Options {
     /// Index module of new containers; others keep theirs. Default `pattern`.
     pub module: Module,
-    /// Bytes that a handle gathers before it writes them. Default 2 MiB: more made writing slower and less even (RESULTS.md, layouts).
+    /// Bytes that a handle gathers before it writes them. Default 2 MiB: more made writing slower and less even
+    /// (RESULTS.md, layouts).
     pub buffer: usize,
     /// Folders of logs on each store, of new containers. Default 16.
     pub folders: u8,

@@ -19,8 +19,8 @@
 //! Differs: the index is merged at every output, and no rank waits for another before its data is written.
 
 use super::{
-    Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened,
-    Parameter, Parameters, SYNC, not_open,
+    Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest,
+    Opened, Parameter, Parameters, SYNC, not_open,
 };
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::step_commit::{self, Files, IndexKeeper, Part, Written};
@@ -67,7 +67,9 @@ impl Method for Posix {
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let (rank, ranks) = (request.comm.rank(), request.comm.size());
-        let (open, opened) = SubfileOutput::open(request, ranks, Some(rank), When::Apart, self.sync)?;
+        // Steps are dropped only where every rank can go on.
+        let when = if matches!(request.mode, Mode::AppendAfter(_)) { When::Together } else { When::Apart };
+        let (open, opened) = SubfileOutput::open(request, ranks, Some(rank), when, self.sync)?;
         self.open = Some(open);
         Ok(opened)
     }

@@ -1,5 +1,5 @@
-//! What ranks say of their process groups on the way up the tree, as bytes: where each lies and the index of it, joined with those of the ranks
-//! below; who is still to write; and afterwards what became of these.
+//! What ranks say of their process groups on the way up the tree, as bytes: where each lies and the index of it, joined with
+//! those of the ranks below; who is still to write; and afterwards what became of these.
 //!
 //! | question | answer |
 //! |---|---|

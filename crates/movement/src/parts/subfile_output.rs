@@ -128,7 +128,10 @@ impl SubfileOutput {
                 Ok(start) => Ok((own, *start)),
                 Err(e) => Err(again(e, "the end of the subfile cannot be found").in_object(own.path.clone())),
             },
-            (None, Some(e)) => Err(again(e, "the subfile could not be opened")),
+            (None, Some(e)) => {
+                let path = e.place().object.clone().unwrap_or_else(|| self.path().to_string());
+                Err(again(e, "the subfile could not be opened").in_object(path))
+            }
             (None, None) => Err(not_open()),
         }
     }
