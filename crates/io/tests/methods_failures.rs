@@ -310,6 +310,32 @@ fn an_open_that_fails_on_one_rank_changes_nothing_or_costs_its_own_part_alone() 
 }
 
 #[test]
+fn a_restart_that_one_rank_cannot_open_drops_no_steps() {
+    for failing in 0..RANKS {
+        let memory: Arc<dyn Store> = Arc::new(Memory::new());
+        let outcomes = Machine::new(RANKS).timeout(PATIENCE).run(|comm: ThreadCommunicator| {
+            let store = own_store(memory.clone(), comm.rank());
+            let session = Place::over(store.clone()).session(&heat("POSIX", ""), &comm);
+            for step in 0..3 {
+                write_heat(&session, "x.bp", if step == 0 { Mode::Write } else { Mode::Append }, &comm, step);
+            }
+            comm.barrier().unwrap();
+            if comm.rank() == failing {
+                store.fail(Fault::of(Asked::OpenWrite).times(1).with(ErrorKind::PermissionDenied));
+            }
+            let opened = session.open("heat", "x.bp", Mode::AppendAfter(0), comm.duplicate().unwrap()).map(drop);
+            store.heal();
+            opened
+        });
+        all_failed_alike(&outcomes, &[failing], ErrorKind::PermissionDenied);
+        let layout = Place::over(memory).layout;
+        for step in 0..3 {
+            assert_eq!(read_heat(&layout, "x.bp", step), all_of_t(RANKS, step), "rank {failing}");
+        }
+    }
+}
+
+#[test]
 fn a_rank_that_gives_up_costs_its_own_part_alone() {
     for (method, parameters) in ways() {
         for failing in 0..RANKS {
