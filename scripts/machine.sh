@@ -6,6 +6,7 @@
 # CMake and libclang build zfp's library and what calls it.
 build_tools=(build-essential gfortran python3 pkg-config ca-certificates curl cmake libclang-dev)
 memory_packages=(valgrind) # tests of what C programs leave behind
+fault_packages=(strace)    # lets system calls fail
 openmpi_packages=(openmpi-bin libopenmpi-dev)
 mpich_packages=(mpich libmpich-dev)
 cpp_packages=(clang cmake valgrind)

@@ -20,7 +20,7 @@ while [[ $# -gt 0 ]]; do
 done
 
 needs "${build_tools[@]}"
-wants "${memory_packages[@]}"
+wants "${memory_packages[@]}" "${fault_packages[@]}"
 wants "${foreign_packages[@]}"
 use_mpi "$mpi"
 needs_rust

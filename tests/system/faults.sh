@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Each system call of an output by every method, and of operations on files of every layout, fails once; tests/system/faults.rs
+# says what must hold then. One rank, and for LONG=1 also three (threads).
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+work=$PWD/build/faults
+source tests/checks.sh
+source scripts/build.sh
+build_all
+
+if ! strace -qq -o "$work/strace.log" true 2>"$work/stderr.log"; then
+    echo "skipped: a failure of each system call: strace cannot trace here ($(head -n 1 "$work/stderr.log"))"
+    exit 0
+fi
+many "methods" "$built/examples/faults" judge bp "$work" 1
+many "layouts" "$built/examples/faults" judge file "$work"
+if [[ ${LONG:-0} != 0 ]]; then
+    mkdir -p "$work/three"
+    many "methods, 3 ranks" "$built/examples/faults" judge bp "$work/three" 3
+fi
+exit "$failed"
