@@ -45,29 +45,43 @@ try() {
     [[ $status == 0 ]] || tail -q -n 30 "$work/check.log" "$work/stderr.log" | cut -c1-300 | sed 's/^/  /'
 }
 
-# many NAME COMMAND...: a program that prints such lines of its own, at least one; their names get ours added.
+# many NAME COMMAND...: a program that prints such lines of its own, at least one; their names get ours added. What a failed one
+# printed beside them is shown.
 many() {
     local name=$1 status=0 log
     shift
     log=$(mktemp -p "$work" many.XXXXXX)
-    "$@" >"$log" || status=$?
+    : >"$work/stderr.log"
+    "$@" >"$log" 2>"$log.err" || status=$?
     sed -E "s/^((not )?ok .*)\$/\1 ($name)/" "$log"
     if grep -q '^not ok ' "$log"; then
         failed=1
     elif [[ $status != 0 ]]; then
-        say 1 "the program ends well ($name)"
+        say 1 "the program ends well, not with $status ($name)"
     elif ! grep -q '^ok ' "$log"; then
         say 1 "the program checks something ($name)"
+    else
+        return 0
     fi
+    tail -q -n 30 "$log.err" "$work/stderr.log" | cut -c1-300 | sed 's/^/  /'
+}
+
+# limited SECONDS COMMAND...: a limit for hangs, generous, as the machine may be busy; it says so where it strikes.
+limited() {
+    local seconds=$1 status=0 began=$SECONDS
+    shift
+    timeout "$seconds" "$@" || status=$?
+    [[ $status != 124 ]] || echo "stopped after $((SECONDS - began)) s, the limit for hangs: $*" >&2
+    return "$status"
 }
 
 # In $work; what they say on the error stream is kept for who looks for a failure's cause.
 run() { # run RANKS PROGRAM...
     local ranks=$1
     shift
-    (cd "$work" && timeout 120 "${mpiexec[@]}" -n "$ranks" "$@" 2>>stderr.log)
+    (cd "$work" && limited 900 "${mpiexec[@]}" -n "$ranks" "$@" 2>>stderr.log)
 }
-alone() { (cd "$work" && timeout 300 "$@" 2>>stderr.log); } # alone PROGRAM...
+alone() { (cd "$work" && limited 900 "$@" 2>>stderr.log); } # alone PROGRAM...
 
 # What programs are compiled against, in $prefix.
 with_libraries() {

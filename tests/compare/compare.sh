@@ -68,7 +68,7 @@ between() {
 mine() { grep -Eav '__adios__|^mesh structure .* is not supported' || true; }
 
 dump() { # dump PROGRAM FILE MODE
-    (cd "$work" && timeout 60 "./$1" "$2" "$3" 2>>stderr.log) | mine || true
+    (cd "$work" && limited 600 "./$1" "$2" "$3" 2>>stderr.log) | mine || true
 }
 
 cases=(global local strings bound complex empty paths groups steps blocks meshes links squeezed transforms joined far_mesh)

@@ -128,7 +128,7 @@ done
 dies() { # dies NAME VICTIM
     local status=0
     rm -rf "$work/$1".bp*
-    timeout 60 "${mpiexec[@]}" -n 3 "$work/methods" die "$work" "$1" "$2" >"$work/said.txt" 2>&1 || status=$?
+    limited 600 "${mpiexec[@]}" -n 3 "$work/methods" die "$work" "$1" "$2" >"$work/said.txt" 2>&1 || status=$?
     # 124: nobody ended them.
     [[ $status != 0 && $status != 124 ]] || return 1
     [[ $(grep '^closed' "$work/said.txt") == $'closed 0\nclosed 1\nclosed 2' ]]
@@ -154,7 +154,7 @@ fi
 # A disk that fills: all ranks are told so by the same close, what was closed before is there, and more once there is room.
 fills() { # fills NAME
     local status=0
-    timeout 60 "${mpiexec[@]}" -n 3 "$work/methods" fill "$work" "$1" >"$work/said.txt" 2>&1 || status=$?
+    limited 600 "${mpiexec[@]}" -n 3 "$work/methods" fill "$work" "$1" >"$work/said.txt" 2>&1 || status=$?
     cat "$work/said.txt"
     [[ $status == 0 ]] || return 1
     [[ $(grep -c '^step' "$work/said.txt") == 3 && $(grep '^step' "$work/said.txt" | sort -u | wc -l) == 1 ]] || return 1

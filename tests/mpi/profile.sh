@@ -26,7 +26,7 @@ profiled() {
   <method group="g" method="$1">$2</method>
 </adios-config>
 XML
-    THALWEG_PROFILE=1 timeout 120 "${mpiexec[@]}" -n 4 "$work/profile" "$work/$1.xml" "$output" &&
+    THALWEG_PROFILE=1 limited 900 "${mpiexec[@]}" -n 4 "$work/profile" "$work/$1.xml" "$output" &&
         "$thalweg" profile "$output" --svg "$output.svg" --chrome "$output.trace" --json >"$output.json" &&
         python3 - "$output.json" <<'PYTHON'
 import json, sys

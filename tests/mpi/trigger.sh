@@ -29,7 +29,7 @@ sed -e 's/METHOD/POSIX/' -e 's/PARAMETERS/index_fan_in=1/' -e "s|</adios-config>
 
 writes() { # writes RANKS: five steps, in two sessions
     rm -rf "$work"/both.bp* "$work"/{doc,ls}.* "$work/log" "$work/hangs"
-    timeout 120 "${mpiexec[@]}" -n "$1" "$work/methods" write "$work" both
+    limited 900 "${mpiexec[@]}" -n "$1" "$work/methods" write "$work" both
 }
 once() { # once: each step has run one command, whose listing has that step
     local step

@@ -63,7 +63,7 @@ many "compacted" alone "$work/files" shifted "/mnt/of container/checkpoint" 2 4 
 try "stat tells of it" "$thalweg" layout stat "/mnt/of container/checkpoint"
 
 mkdir "$work/bare"
-small() { timeout 300 "$work/files" small "/mnt/of small_file" "$work/bare" 20000 1000 2>"$work/times"; }
+small() { limited 900 "$work/files" small "/mnt/of small_file" "$work/bare" 20000 1000 2>"$work/times"; }
 try "small files are made" small
 tail -n 1 "$work/times" >&2
 faster() { local times; times=$(tail -n 1 "$work/times" | sed -E 's/.*: ([0-9]+)\..* times faster/\1/') && ((times >= 1)); }

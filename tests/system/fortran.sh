@@ -117,7 +117,7 @@ simulate() { # simulate FOLDER LANGUAGE RANKS OPTION...
     shift 3
     [[ $language == fortran ]] && program=gray-scott-fortran xml=$examples/gray-scott/fortran/gray-scott.xml
     mkdir -p "$folder"
-    (cd "$folder" && timeout 120 "${mpiexec[@]}" -n "$ranks" "../$program" --config "$xml" --size 20 --plotgap 20 --checkpoint 20 \
+    (cd "$folder" && limited 900 "${mpiexec[@]}" -n "$ranks" "../$program" --config "$xml" --size 20 --plotgap 20 --checkpoint 20 \
         "$@" 2>>"$work/stderr.log" | sed -n 's/^fingerprint of the final state: //p')
 }
 c=$(simulate c c 3 --steps 40)

@@ -9,7 +9,7 @@ source tests/checks.sh
 sources=$PWD/tests/system/gen
 mkdir -p "$work/c" "$work/fortran"
 within() { # within FOLDER RANKS PROGRAM...
-    (cd "$work/$1" && timeout 120 "${mpiexec[@]}" -n "${@:2}")
+    (cd "$work/$1" && limited 900 "${mpiexec[@]}" -n "${@:2}")
 }
 
 source scripts/build.sh

@@ -72,7 +72,7 @@ whole() { "$thalweg" layout check "$1" && "$thalweg" layout flatten "$1" "$work/
 for name in "${mounts[@]}"; do
     for ((k = 0; k < seeds; k++)); do
         try "$operations operations on $name (LAYOUTS_SEED=$((seed + k)))" \
-            timeout 600 "$work/exercise_calls" -s $((seed + k)) -n "$operations" -k "$work/wanted" "/mnt/$name/file"
+            limited 1800 "$work/exercise_calls" -s $((seed + k)) -n "$operations" -k "$work/wanted" "/mnt/$name/file"
         rm -f "$work/flattened"
         if [[ $name == container* || $name == tiered ]]; then
             try "the file that they leave is whole ($name)" whole "/mnt/$name/file" "$work/wanted"
@@ -89,7 +89,7 @@ for store in hdfs s3; do
     mount "sequential-$store" container "sequential:$store"
     for ((k = 0; k < seeds; k++)); do
         try "$operations operations on a store like $store (LAYOUTS_SEED=$((seed + k)))" \
-            timeout 600 "$work/exercise_calls" -s $((seed + k)) -n "$operations" "/mnt/sequential-$store/file"
+            limited 1800 "$work/exercise_calls" -s $((seed + k)) -n "$operations" "/mnt/sequential-$store/file"
     done
 done
 rm -rf "$work/stores"

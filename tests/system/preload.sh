@@ -84,7 +84,7 @@ for name in "${!bodies[@]}"; do
     bash -c "$body" _ "$PLAIN/run.$name" "${bodies[$name]}" >"$work/expected.$name" 2>&1 || echo "fails plainly too" >>"$work/expected.$name"
 done
 same() { # same NAME LAYOUT
-    timeout 60 "$thalweg" run -- bash -c "$body" _ "/mnt/thalweg/$2/run.$1" "${bodies[$1]}" >"$work/got.$1.$2" 2>&1 || echo "fails plainly too" >>"$work/got.$1.$2"
+    limited 600 "$thalweg" run -- bash -c "$body" _ "/mnt/thalweg/$2/run.$1" "${bodies[$1]}" >"$work/got.$1.$2" 2>&1 || echo "fails plainly too" >>"$work/got.$1.$2"
     diff "$work/expected.$1" "$work/got.$1.$2"
 }
 for layout in container flat3 small_file direct; do
@@ -97,10 +97,10 @@ for layout in "${layouts[@]}"; do
     # A file of several stores that is renamed to another's is copied: who has it open goes on with the old bytes.
     without=()
     [[ $layout != flat3 ]] || without=(-x r)
-    try "the exerciser finds no difference on $layout" timeout 300 "$thalweg" run -- "$work/exercise" "${without[@]}" -s 7 -n "$operations" "/mnt/thalweg/$layout/exercised"
+    try "the exerciser finds no difference on $layout" limited 1800 "$thalweg" run -- "$work/exercise" "${without[@]}" -s 7 -n "$operations" "/mnt/thalweg/$layout/exercised"
 done
 
-called() { timeout 60 "$thalweg" run -- "$work/calls" "$@" 2>>"$work/log"; }
+called() { limited 600 "$thalweg" run -- "$work/calls" "$@" 2>>"$work/log"; }
 for layout in container flat3 small_file direct; do many "$layout" called "/mnt/thalweg/$layout"; done
 mkdir -p "$work/bare"
 try "the same calls on a plain folder" "$work/calls" "$work/bare"
@@ -160,7 +160,7 @@ THALWEG_MOUNTS=$work/daemon.toml "$thalweg" mount --socket-only --foreground >>"
 daemon=$!
 trap 'kill "$daemon" 2>/dev/null || true' EXIT
 for ((tries = 0; tries < 100; tries++)); do [[ ! -S $THALWEG_DAEMON ]] || break; sleep 0.1; done
-served() { THALWEG_MOUNTS=$work/served.toml timeout 60 "$thalweg" run -- "$work/calls" "$@"; }
+served() { THALWEG_MOUNTS=$work/served.toml limited 600 "$thalweg" run -- "$work/calls" "$@"; }
 try "small files are made without a question for each through the daemon" few_names "$work/counts.small_file" served small /mnt/served/small_file/many 300
 numbers() { served numbers /mnt/served/container 2>>"$work/log"; }
 many "through the daemon" numbers
