@@ -4,6 +4,8 @@
 //!   faults file PATH OPERATION                           one operation on a file; OPERATIONS below
 //!   faults judge bp FOLDER [RANKS [METHOD]]              sweeps over the methods
 //!   faults judge file FOLDER [LAYOUT]                    sweeps over the layouts
+//!   faults check FOLDER METHOD PARAMETERS RANKS FIRST success|failure
+//!                                                        FOLDER/x.bp after step FIRST was written by another program
 //!
 //! The worker (`bp`, `file`) says `ready PID`, waits for a line, works, and says with its exit code what became of it: 0 success,
 //! 100 + the kind of the error where all ranks had the same, 3 where ranks had different ones, 101 a panic. The judge attaches `strace`
@@ -105,6 +107,14 @@ fn main() {
             let layout = mounts::layout();
             wait_for_a_line();
             leave(vec![layout.and_then(|layout| operate(&*layout, path, operation))]);
+        }
+        ["check", folder, method, parameters, ranks, first, end] => {
+            let end = if *end == "success" { End::Success } else { End::Failed(ErrorKind::Io) };
+            let kept = check_bp(Path::new(folder), method, parameters, number(ranks) as u32, number(first), end);
+            if let Err(e) = kept {
+                eprintln!("{e}");
+                std::process::exit(1);
+            }
         }
         ["judge", "bp", folder, rest @ ..] => {
             let ranks = rest.first().map_or(1, |n| number(n) as u32);
@@ -223,13 +233,7 @@ enum End {
 type Fault<'f> = Option<(&'f str, &'f str, u64)>;
 
 /// Runs a worker; its system calls of the name that fails, or all on files, are in `log` afterwards.
-fn run(
-    arguments: &[&str],
-    mounts: Option<&Path>,
-    fault: Fault<'_>,
-    log: &Path,
-    follow: bool,
-) -> Outcome<(End, String)> {
+fn run(arguments: &[&str], mounts: Option<&Path>, fault: Fault<'_>, log: &Path) -> Outcome<(End, String)> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env("THALWEG_MOUNTS", mounts.map_or("", |m| m.to_str().unwrap_or_default()));

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Each system call that one of three MPI ranks makes on the files of an output fails once, by every method: all ranks return,
+# with one error or none, and what tests/system/faults.rs promises holds. Takes ten minutes, so it is run for LONG=1.
+# shellcheck disable=SC2317  # functions are called by name, through try
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+[[ ${LONG:-0} != 0 ]] || exit 0
+work=$PWD/build/mpi-faults/${MPI:-openmpi}
+source tests/checks.sh
+source scripts/build.sh
+with_libraries
+build_all
+if ! strace -qq -o "$work/strace.log" true 2>"$work/stderr.log"; then
+    echo "skipped: a failure of each system call under MPI: strace cannot trace here ($(head -n 1 "$work/stderr.log"))"
+    exit 0
+fi
+# shellcheck disable=SC2046  # several flags
+"$MPICC" -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror $(pkg-config --cflags "thalweg-$MPI") tests/mpi/faults.c \
+    -o "$work/faults" $(pkg-config --libs "thalweg-$MPI")
+
+# What the rank with the number $VICTIM runs under: CALL, ERROR and K say what fails, PATHS on which files.
+cat >"$work/rank.sh" <<'RANK'
+#!/usr/bin/env bash
+if [[ ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-}} != "$VICTIM" ]]; then exec "$@"; fi
+options=(-f -qq -o "$LOG" -e "trace=$CALL" -e "inject=$CALL:error=$ERROR:when=$K")
+for path in $PATHS; do options+=(-P "$path"); done
+exec strace "${options[@]}" "$@"
+RANK
+chmod +x "$work/rank.sh"
+
+calls=(openat/EIO openat/ENOSPC read/EIO pread64/EIO preadv2/EIO pwrite64/ENOSPC pwritev/ENOSPC pwritev2/ENOSPC fsync/EIO
+    fdatasync/EIO close/EIO unlink/EIO unlinkat/EIO mkdir/ENOSPC mkdirat/ENOSPC ftruncate/EIO fallocate/ENOSPC
+    getdents64/EIO fstat/EIO newfstatat/EIO statx/EIO renameat/EIO renameat2/EIO flock/EIO fcntl/EIO)
+
+sweep() { # sweep METHOD PARAMETERS FIRST
+    local method=$1 parameters=$2 first=$3 folder=$work/run before=$work/before end said k pair injected faults=0 failed=0
+    cat >"$work/config.xml" <<XML
+<adios-config host-language="C"><adios-group name="g">
+  <var name="n" type="integer"/><var name="ranks" type="integer"/><var name="rank" type="integer"/>
+  <global-bounds dimensions="ranks,n" offsets="rank,0"><var name="t" type="double" dimensions="1,n"/></global-bounds>
+</adios-group><method group="g" method="$method">$parameters</method></adios-config>
+XML
+    rm -rf "$before" && mkdir "$before"
+    [[ $first == 0 ]] || limited 600 "${mpiexec[@]}" -n 3 "$work/faults" "$work/config.xml" "$before/x.bp" 0 "$first"
+    PATHS="$folder/x.bp $folder/x.bp.dir"
+    for k in 0 1 2; do PATHS+=" $folder/x.bp.dir/x.bp.$k $folder/x.bp.spill.$k"; done
+    export PATHS LOG=$work/strace.log VICTIM CALL ERROR K
+    for VICTIM in 0 1; do
+        for pair in "${calls[@]}"; do
+            CALL=${pair%/*} ERROR=${pair#*/} K=0
+            while :; do
+                K=$((K + 1))
+                rm -rf "$folder" "$LOG"
+                cp -a "$before" "$folder"
+                said=$(limited 300 "${mpiexec[@]}" -n 3 "$work/rank.sh" "$work/faults" "$work/config.xml" "$folder/x.bp" "$first" 1 2>"$work/stderr.log") ||
+                    { echo "rank $VICTIM, $CALL $K $ERROR: the program ends badly: $said" && return 1; }
+                injected=$(grep -c INJECTED "$LOG" || true)
+                [[ $injected -gt 0 ]] || break
+                faults=$((faults + 1))
+                [[ $(wc -l <<<"$said") == 3 && $(cut -d: -f2 <<<"$said" | sort -u | wc -l) == 1 ]] ||
+                    { echo "rank $VICTIM, $CALL $K $ERROR: ranks differ: $said" && return 1; }
+                end=success
+                [[ $said == *": 0"* ]] || { end=failure && failed=$((failed + 1)); }
+                "$built/examples/faults" check "$folder" "$method" "$parameters" 3 "$first" "$end" ||
+                    { echo "rank $VICTIM, $CALL $K $ERROR, $end: what is left is wrong" && return 1; }
+            done
+        done
+    done
+    echo "$faults failing system calls, $failed told as errors"
+    [[ $faults -gt 10 ]]
+}
+for how in 'MPI' 'POSIX' 'MPI_COLLECTIVE aggregators=2' 'MPI_SCHEDULED num_files=2' 'MPI_AGGREGATE pattern=simple;aggregators=2' \
+    'MPI_AGGREGATE pattern=brigade;aggregators=1' 'ADAPTIVE num_files=2'; do
+    read -r method parameters <<<"$how"
+    for first in 0 2; do
+        try "$method $parameters: each system call on the files of step $first fails once" sweep "$method" "$parameters" "$first"
+        tail -n 1 "$work/check.log" | sed 's/^/  /'
+    done
+done
+exit "$failed"
