@@ -134,12 +134,18 @@ static void strided(const char *name, const char *path, uint64_t unit, uint64_t 
     if (rank != 0) MPI_Barrier(MPI_COMM_WORLD);
     File file = make(path);
     if (rank == 0) MPI_Barrier(MPI_COMM_WORLD);
+    double opened = now();
     for (uint64_t round = 0; round < rounds; round++) {
         uint64_t number = round * (uint64_t)ranks + (uint64_t)rank;
         put(file, record(data, number), unit, number * unit);
     }
+    double filled = now();
     end(file);
-    say(name, "write", now() - start);
+    double closed = now();
+    say(name, "write", closed - start);
+    say(name, "write-open", opened - start);
+    say(name, "write-fill", filled - opened);
+    say(name, "write-close", closed - filled);
     drop_caches();
     start = now();
     file = look(path);

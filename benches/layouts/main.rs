@@ -26,6 +26,10 @@ const PLACES: [(&str, &str, &[&str]); 5] = [
     ("hdfs1", "HDFS, replication 1", &["container"]),
     ("hdfs3", "HDFS, replication 3", &["container"]),
 ];
+/// What writing N to 1 is made of: the name of the measurement, as it is shown. On HDFS with one copy, opening and closing take longer
+/// than the writes between them, so that rates of the whole compare replications wrongly.
+const PHASES: [(&str, &str); 3] =
+    [("write-open", "all opens"), ("write-fill", "all writes"), ("write-close", "all closes")];
 /// Ways to a file: name, as it is shown.
 const DOORS: [(&str, &str); 4] =
     [("bare", "bare filesystem"), ("calls", "thalweg_file_"), ("preload", "preload"), ("fuse", "FUSE")];
@@ -286,6 +290,7 @@ fn report(all: &Measurements, folder: &str, records: u64, options: Options) -> R
     let heads = ["read by another, MB/s of the median"].into_iter().chain(UNITS.map(|(unit, _)| unit));
     let mut read = Table::with_heads(heads);
     let mut calls = Table::with_heads(["store calls to write"].into_iter().chain(UNITS.map(|(unit, _)| unit)));
+    let mut phases = Table::with_heads(["written on HDFS, s"].into_iter().chain(UNITS.map(|(unit, _)| unit)));
     for (place, shown, layouts) in PLACES {
         let mib = bytes_of(place, options);
         for layout in layouts {
@@ -298,12 +303,17 @@ fn report(all: &Measurements, folder: &str, records: u64, options: Options) -> R
             read.row(head().chain(UNITS.map(|(unit, bytes)| rate(unit, bytes, "read"))));
             if is_hdfs(place) {
                 calls.row(head().chain(UNITS.map(|(unit, _)| number(all.median(&of(place, layout, unit, "calls"))))));
+                for (what, phase) in PHASES {
+                    let head = std::iter::once(format!("{shown}: {phase}"));
+                    phases.row(head.chain(UNITS.map(|(unit, _)| number(all.median(&of(place, layout, unit, what))))));
+                }
             }
         }
     }
     report.table(written);
     report.table(read);
     report.table(calls);
+    report.table(phases);
 
     let mut modules = Table::new([
         "index module, records",
