@@ -177,13 +177,20 @@ impl Case {
         let next = how.step().max(steps);
         Machine::new(ranks).timeout(PATIENCE).run(|comm| {
             let session = self.place.session(&heat(way.0, way.1), &comm);
-            write_heat(&session, NAME, Mode::Append, &comm, steps);
+            // A new file of which nothing was closed is begun anew.
+            let mode = if steps == 0 { Mode::Write } else { Mode::Append };
+            write_heat(&session, NAME, mode, &comm, steps);
             session.finalize().unwrap();
         });
         assert_eq!(read_heat(layout, NAME, steps), all_of_t(ranks, steps), "{what}: the step behind");
         assert!(before(&contents(layout, NAME).unwrap(), steps) == now, "{what}: the next output changed something");
         let report = verify(&**layout, NAME).unwrap();
-        let known = |kind| matches!(kind, FindingKind::Partial | FindingKind::Gap);
+        let known = |kind| match kind {
+            FindingKind::Partial | FindingKind::Gap => true,
+            // An update writes the same blocks again; one that failed may leave groups in subfiles that no index lists.
+            FindingKind::Overlap | FindingKind::IndexDiffers => how == How::Update,
+            _ => false,
+        };
         let found: Vec<_> = report.findings.iter().filter(|f| !known(f.kind) || f.step < Some(how.safe())).collect();
         assert!(found.is_empty(), "{what}: step {next}: {found:?}");
         done
