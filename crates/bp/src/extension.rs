@@ -16,7 +16,8 @@
 //! | -12 | 4 | CRC-32C of the section without the state and what follows here |
 //! | -8 | 8 | magic `TWEXTEND` |
 //!
-//! The state is outside the checksum, so that closing a file for good changes 8 bytes in place.
+//! The state is outside the checksum, so that closing a file for good changes 8 bytes in place. Where each byte is that of
+//! one state or the other, a write of the mark has failed half way: more steps may come.
 
 use crate::checksum::{Crc32c, crc32c};
 use crate::source::{self, Source};
@@ -273,7 +274,8 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
     let mut c = Cursor::new(&tail, order, at);
     let finished = match <&[u8; 8]>::try_from(c.take(8, "extension section")?) {
         Ok(FINISHED) => true,
-        Ok(FOLLOWED) => false,
+        // A write of the mark that failed half way leaves some bytes of each: not closed for good.
+        Ok(state) if state.iter().zip(FINISHED.iter().zip(FOLLOWED)).all(|(s, (a, b))| s == a || s == b) => false,
         _ => return Err(c.fail(ErrorKind::Corrupt, "the state of an extension section is damaged")),
     };
     let extent = Extent::new(c.u64("extension section")?, c.u64("extension section")?);

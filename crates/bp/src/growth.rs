@@ -4,7 +4,8 @@
 //! that is known. While an output is written the source ends with anything; then the records between are found from
 //! that end forwards, from one length to the next, without reading what lies in the process groups.
 //!
-//! Nothing is taken for an end that does not check, and no record that does not lead back.
+//! Nothing is taken for an end that does not check, and no record that does not lead back. Bytes that are being written look
+//! damaged, which is no failure here; a read that fails is.
 
 use crate::extension;
 use crate::live::Base;
@@ -65,7 +66,7 @@ pub fn ending_at(source: &(impl Source + ?Sized), end: u64, known: u64) -> Resul
             )
             .at_byte(at));
         }
-        match whole(step_record::before(source, at, ByteOrder::NATIVE))?.flatten() {
+        match source::unless_damaged(step_record::before(source, at, ByteOrder::NATIVE))?.flatten() {
             Some(record) if record.extent.offset < at => {
                 at = record.previous;
                 records.push(record);
@@ -73,22 +74,13 @@ pub fn ending_at(source: &(impl Source + ?Sized), end: u64, known: u64) -> Resul
             }
             _ => {}
         }
-        match whole(Base::ending_at(source, at))?.flatten() {
+        match source::unless_damaged(Base::ending_at(source, at))?.flatten() {
             Some(base) => break Some(base),
             None => return Ok(None),
         }
     };
     records.reverse();
     Ok(Some(Growth { base, records, end }))
-}
-
-/// Bytes that are being written look damaged: no error here.
-fn whole<T>(result: Result<T>) -> Result<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Torn | ErrorKind::OutOfBounds) => Ok(None),
-        Err(e) => Err(e),
-    }
 }
 
 /// Ends of records and indexes behind `known`, as their heads say, as far as whole things lie behind each other.
@@ -100,7 +92,7 @@ fn ends(source: &(impl Source + ?Sized), known: u64) -> Result<Vec<u64>> {
         if source.length() - at < LOOK {
             break;
         }
-        let head: [u8; LOOK as usize] = match whole(source::array(source, at))? {
+        let head: [u8; LOOK as usize] = match source::unless_damaged(source::array(source, at))? {
             Some(head) => head,
             None => break,
         };

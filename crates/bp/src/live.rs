@@ -212,7 +212,7 @@ impl Base {
         let (mut at, mut buffer) = (self.footer.process_groups, vec![0; 1 << 18]);
         while at < self.end {
             let n = (self.end - at).min(buffer.len() as u64) as usize;
-            source.read(at, &mut buffer[..n])?;
+            source::fill(source, at, &mut buffer[..n])?;
             crc.update(&buffer[..n]);
             at += n as u64;
         }
@@ -270,7 +270,8 @@ impl Live {
     /// Finds what is live.
     ///
     /// # Errors
-    /// `Torn` where no index and no step record checks, with the reason of the last that did not.
+    /// `Torn` where no index and no step record checks, with the reason of the last that did not. A read that fails ends the
+    /// search with its error: bytes that could not be read are not taken for damaged ones.
     pub fn find(source: &(impl Source + ?Sized)) -> Result<Live> {
         let length = source.length();
         let source = Metered::new(source);
@@ -285,7 +286,8 @@ impl Live {
                     return Ok(live);
                 }
                 Ok(None) => {}
-                Err(e) if e.kind() == ErrorKind::Unsupported => return Err(e),
+                // An older end would hide closed steps, which are then written over.
+                Err(e) if !source::is_damage(&e) => return Err(e),
                 Err(e) => {
                     reason.get_or_insert(e);
                 }
@@ -404,7 +406,7 @@ fn follow<S: Source + ?Sized>(
 
 fn anchor_at(source: &(impl Source + ?Sized), end: u64) -> Result<Option<Anchor>> {
     for order in [ByteOrder::Little, ByteOrder::Big] {
-        if let Ok(Some(record)) = step_record::before(source, end, order) {
+        if let Some(record) = source::unless_damaged(step_record::before(source, end, order))?.flatten() {
             return Ok(Some(Anchor::Step(record, order)));
         }
     }
@@ -447,7 +449,7 @@ impl<'a, S: Source> Ends<'a, S> {
             let start = stop.saturating_sub(STRETCH);
             let reach = stop.saturating_add(OVERLAP).min(length);
             self.buffer.resize((reach - start) as usize, 0);
-            self.source.read(start, &mut self.buffer)?;
+            source::fill(self.source, start, &mut self.buffer)?;
             let tags = memmem::find_iter(&self.buffer, b"ADIOS-BP v").map(|i| (i, FOOTER));
             let steps = memmem::find_iter(&self.buffer, step_record::END).map(|i| (i, step_record::END.len() as u64));
             // Where a mark starts decides to which stretch it belongs.

@@ -80,6 +80,7 @@ pub fn scan(source: &(impl Source + ?Sized), order: ByteOrder) -> Result<Scan> {
                 at += found.extent.length;
                 scan.groups.push(found);
             }
+            Err(e) if !source::is_damage(&e) => return Err(e),
             Err(reason) => {
                 search.wasted += source.read_so_far() - before;
                 let Some(next) = search.next(at + 1)? else {
@@ -115,8 +116,9 @@ fn known_length(
     short.copy_from_slice(&head[..step_record::HEAD as usize]);
     let records = if let Some(length) = extension::length_from_head(&head, order) {
         let section = Cursor::new(&head[16..], order, at).u64("extension section")?;
-        match at.checked_add(section).map(|end| extension::before(source, end, order)) {
-            Some(Ok(Some(found)))
+        let found = at.checked_add(section).map(|end| source::unless_damaged(extension::before(source, end, order)));
+        match found.transpose()?.flatten().flatten() {
+            Some(found)
                 if found.extent == Extent::new(at, section)
                     && section.checked_add(found.index_length) == Some(length)
                     && length <= left =>
@@ -126,11 +128,15 @@ fn known_length(
             _ => None,
         }
     } else if let Some(length) = step_record::length_from_head(&short, order).filter(|l| *l <= left) {
-        match step_record::before(source, at + length, order) {
-            Ok(Some(found)) if found.extent == Extent::new(at, length) => {
+        match source::unless_damaged(step_record::before(source, at + length, order))?.flatten() {
+            Some(found) if found.extent == Extent::new(at, length) => {
                 let mut step = Index::default();
-                let whole = step_record::append(source, &found, order, &mut step).is_ok();
-                Some((length, if whole { step.records } else { Records::default() }))
+                let whole = match step_record::append(source, &found, order, &mut step) {
+                    // Of the other byte order.
+                    Err(e) if e.kind() == ErrorKind::Unsupported => None,
+                    outcome => source::unless_damaged(outcome)?,
+                };
+                Some((length, if whole.is_some() { step.records } else { Records::default() }))
             }
             _ => None,
         }
@@ -181,7 +187,7 @@ impl<'a, S: Source + ?Sized> Search<'a, S> {
         while let Some((place, which)) = self.next_magic(at)?.filter(|_| self.wasted <= self.source.patience()) {
             let before = self.source.read_so_far();
             let start = match which {
-                0 => group_of_trailer(self.source, place, self.order).filter(|start| *start >= from),
+                0 => group_of_trailer(self.source, place, self.order)?.filter(|start| *start >= from),
                 _ => known_length(self.source, place, self.order, &mut |_| ())?.map(|_| place),
             };
             if start.is_some() {
@@ -203,7 +209,7 @@ impl<'a, S: Source + ?Sized> Search<'a, S> {
             if at < self.start || at + OVERLAP >= reach {
                 let n = (end - at).min(STRETCH + OVERLAP);
                 self.window.resize(n as usize, 0);
-                self.source.read(at, &mut self.window)?;
+                source::fill(self.source, at, &mut self.window)?;
                 self.start = at;
                 self.hits = [(at, false); MAGICS.len()];
             }
@@ -228,13 +234,15 @@ impl<'a, S: Source + ?Sized> Search<'a, S> {
 }
 
 /// Where the group lies whose trailer starts at `at`, if its trailer checks.
-fn group_of_trailer(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) -> Option<u64> {
-    let head: [u8; 56] = source::array(source, at).ok()?;
-    let mut c = Cursor::new(&head[48..], order, at);
-    let blocks = c.u32("trailer").ok()? as usize;
-    let bytes = source::bytes(source, at, trailer::length(blocks), "trailer").ok()?;
-    let trailer = Trailer::decode(&bytes, order, at).ok()?;
-    (trailer.group.end() == at.checked_add(bytes.len() as u64)).then_some(trailer.group.offset)
+fn group_of_trailer(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) -> Result<Option<u64>> {
+    let trailer = || {
+        let head: [u8; 56] = source::array(source, at)?;
+        let blocks = Cursor::new(&head[48..], order, at).u32("trailer")? as usize;
+        let bytes = source::bytes(source, at, trailer::length(blocks), "trailer")?;
+        let trailer = Trailer::decode(&bytes, order, at)?;
+        Ok((trailer.group.end() == at.checked_add(bytes.len() as u64)).then_some(trailer.group.offset))
+    };
+    Ok(source::unless_damaged(trailer())?.flatten())
 }
 
 /// Bytes of a file around the record that is being read: many short records are read at once, and payloads are not.
@@ -339,12 +347,36 @@ pub fn group_at(source: &(impl Source + ?Sized), at: u64, order: ByteOrder) -> R
 }
 
 /// The trailer of the group that starts at byte `start`; `None` where no group with a trailer does.
-pub fn trailer_at(source: &(impl Source + ?Sized), start: u64, order: ByteOrder) -> Option<Trailer> {
-    let first: [u8; 8] = source::array(source, start).ok()?;
-    let length = Cursor::new(&first, order, start).u64("process group").ok()?;
-    let group = Extent::new(start, length);
-    group.end().filter(|end| *end <= source.length())?;
-    trailer_of(source, group, order).ok().flatten()
+///
+/// # Errors
+/// Where the bytes could not be read.
+pub fn trailer_at(source: &(impl Source + ?Sized), start: u64, order: ByteOrder) -> Result<Option<Trailer>> {
+    let trailer = || {
+        let first: [u8; 8] = source::array(source, start)?;
+        let length = Cursor::new(&first, order, start).u64("process group")?;
+        let group = Extent::new(start, length);
+        match group.end() {
+            Some(end) if end <= source.length() => trailer_of(source, group, order),
+            _ => Ok(None),
+        }
+    };
+    Ok(source::unless_damaged(trailer())?.flatten())
+}
+
+/// The trailer of the group that ends at byte `end`; `None` where no group with a trailer does.
+///
+/// # Errors
+/// Where the bytes could not be read.
+pub fn trailer_before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Result<Option<Trailer>> {
+    let trailer = || {
+        let Some(last) = end.checked_sub(8) else { return Ok(None) };
+        let last: [u8; 8] = source::array(source, last)?;
+        let length = Trailer::length_from_end(&last, order);
+        let Some((length, at)) = length.and_then(|l| Some((l, end.checked_sub(l)?))) else { return Ok(None) };
+        let trailer = Trailer::decode(&source::bytes(source, at, length, "trailer")?, order, at)?;
+        Ok((trailer.group.end() == Some(end)).then_some(trailer))
+    };
+    Ok(source::unless_damaged(trailer())?.flatten())
 }
 
 /// The trailer of a group; `None` where it has none.
@@ -418,7 +450,7 @@ fn for_each_piece(
     let mut done = 0;
     while done < extent.length {
         let n = (extent.length - done).min(buffer.len() as u64) as usize;
-        source.read(extent.offset + done, &mut buffer[..n])?;
+        source::fill(source, extent.offset + done, &mut buffer[..n])?;
         then(&buffer[..n]);
         done += n as u64;
     }

@@ -1,4 +1,9 @@
 //! Where bytes are read from: anything with a length that gives bytes at an offset. No file is known here.
+//!
+//! Decoders read through [`fill`], [`bytes`] and [`array`], which keep two sorts of failure apart. *Damage*: the bytes are
+//! there and are not what they should be, or name a place behind the last one; whoever looks for an older end goes on
+//! looking ([`unless_damaged`]). *A failed read*: nothing is known about the bytes, and nothing may be concluded from it; it
+//! ends whatever was looking.
 
 use std::cell::Cell;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -7,8 +12,51 @@ use thalweg_types::{Error, ErrorKind, Result};
 pub trait Source {
     /// How many there are.
     fn length(&self) -> u64;
-    /// Fills `out` from `offset`; `Torn` where the bytes end before.
+    /// Fills `out` from `offset`; `Torn` where the bytes end before. Decoders call [`fill`].
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()>;
+}
+
+/// Whether a failure says that bytes are damaged, rather than that they could not be read.
+pub fn is_damage(error: &Error) -> bool {
+    use ErrorKind::{Corrupt, InvalidArgument, OutOfBounds, Torn};
+    matches!(error.kind(), Corrupt | Torn | OutOfBounds | InvalidArgument)
+}
+
+/// `None` where bytes are damaged.
+///
+/// # Errors
+/// Where they could not be read.
+pub fn unless_damaged<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(e) if is_damage(&e) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Fills `out` from `offset`.
+///
+/// # Errors
+/// `Torn` where `out` reaches behind [`Source::length`], which is damage. Whatever the source fails with is none: a kind
+/// that decoders use of bytes (also `Unsupported`) becomes `Io`, and so does the end of a file that was cut meanwhile.
+pub fn fill(source: &(impl Source + ?Sized), offset: u64, out: &mut [u8]) -> Result<()> {
+    if offset.checked_add(out.len() as u64).is_none_or(|end| end > source.length()) {
+        return Err(Error::new(ErrorKind::Torn, format!("{} bytes are not there", out.len())).at_byte(offset));
+    }
+    source.read(offset, out).map_err(|e| {
+        if !is_damage(&e) && e.kind() != ErrorKind::Unsupported {
+            return e;
+        }
+        let what = match e.kind() {
+            ErrorKind::Torn => "the file is shorter than when it was opened: it was cut meanwhile",
+            _ => "the bytes cannot be read",
+        };
+        let mut error = Error::new(ErrorKind::Io, what).at_byte(e.place().byte.unwrap_or(offset));
+        if let Some(object) = &e.place().object {
+            error = error.in_object(object.clone());
+        }
+        error.caused_by(e)
+    })
 }
 
 impl Source for [u8] {
@@ -45,17 +93,19 @@ pub fn bytes(source: &(impl Source + ?Sized), offset: u64, length: u64, what: &s
         )
         .at_byte(offset));
     }
-    let length =
-        usize::try_from(length).map_err(|_| Error::new(ErrorKind::NoMemory, format!("{what} has {length} bytes")))?;
-    let mut out = vec![0; length];
-    source.read(offset, &mut out)?;
+    let too_long = || Error::new(ErrorKind::NoMemory, format!("cannot hold {length} bytes of {what}")).at_byte(offset);
+    let wanted = usize::try_from(length).map_err(|_| too_long())?;
+    let mut out = Vec::new();
+    out.try_reserve_exact(wanted).map_err(|_| too_long())?;
+    out.resize(wanted, 0);
+    fill(source, offset, &mut out)?;
     Ok(out)
 }
 
 /// The `N` bytes at `offset`.
 pub fn array<const N: usize>(source: &(impl Source + ?Sized), offset: u64) -> Result<[u8; N]> {
     let mut out = [0; N];
-    source.read(offset, &mut out)?;
+    fill(source, offset, &mut out)?;
     Ok(out)
 }
 

@@ -272,15 +272,17 @@ fn open_growing(layout: &Arc<dyn Layout>, path: &str, file: Object, search: bool
     let length = file.length();
     let mut end = length;
     if !search && length > SHORT {
-        match growth::since(&file, 0).map_err(|e| e.in_object(path))? {
-            Some(growth) => end = growth.end,
-            None => return Ok(None),
+        match growth::since(&file, 0) {
+            Ok(Some(growth)) => end = growth.end,
+            Ok(None) => return Ok(None),
+            Err(_) if file.was_cut() => return Ok(None),
+            Err(e) => return Err(e.in_object(path)),
         }
     }
-    match Reader::open_up_to(layout.clone(), path, file, end) {
+    match Reader::open_up_to(layout.clone(), path, file.clone(), end) {
         Ok(reader) if reader.status().steps > 0 => Ok(Some(reader)),
         Ok(_) => Ok(None),
-        Err(e) if e.kind() == ErrorKind::Torn => Ok(None),
+        Err(e) if e.kind() == ErrorKind::Torn || file.was_cut() => Ok(None),
         Err(e) => Err(e),
     }
 }

@@ -29,6 +29,11 @@ impl Object {
         Ok(Object { length, ..self.clone() })
     }
 
+    /// Whether it is shorter by now: what could not be read was not there any more.
+    pub fn was_cut(&self) -> bool {
+        self.now().is_ok_and(|now| now.length < self.length)
+    }
+
     /// The same object, looked at again where it was shorter than `end` when it was opened.
     pub fn reaching(self, end: u64) -> Result<Object> {
         if end <= self.length { Ok(self) } else { self.now() }

@@ -155,13 +155,20 @@ impl Reader {
     /// An output that was cut off, or that is being written, is not seen; [`Status::torn_bytes`] says how much there is.
     ///
     /// # Errors
-    /// `NotFound`; `Torn` where no index and no step record in the file checks: see [`crate::recover()`].
+    /// `NotFound`; `Torn` where no index and no step record in the file checks: see [`crate::recover()`]. Where bytes cannot be
+    /// read, that failure: fewer steps are never shown instead.
     /// # Cost
     /// For files of ours that were closed for good, two reads and as much memory as there are names.
     pub fn open(layout: Arc<dyn Layout>, path: &str) -> Result<Reader> {
-        let file = Object::open(&*layout, path)?;
-        let length = file.length();
-        Reader::open_up_to(layout, path, file, length)
+        let mut file = Object::open(&*layout, path)?;
+        loop {
+            match Reader::open_up_to(layout.clone(), path, file.clone(), file.length()) {
+                // A writer has cut off an interrupted output just now: what it was going to be read for lies in front. Every
+                // round finds a shorter file.
+                Err(_) if file.was_cut() => file = file.now()?,
+                outcome => return outcome,
+            }
+        }
     }
 
     /// As [`Reader::open`], where the last end is known to lie at byte `end` or before.

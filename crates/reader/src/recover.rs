@@ -73,7 +73,8 @@ impl Recovery {
 /// Recovers a file, or a metadata file and its subfiles.
 ///
 /// # Errors
-/// `NotFound` where there is neither file nor subfile; `Torn` where no whole step is in it, which is then left as it is;
+/// `NotFound` where there is neither file nor subfile; `Torn` where no whole step is in it, which is then left as it is; where
+/// bytes cannot be read, that failure, before anything was changed;
 /// `Unsupported` for files of the other byte order.
 pub fn recover(layout: &dyn Layout, path: &str, options: Options) -> Result<Recovery> {
     let numbers = object::subfiles(layout, path)?;
@@ -123,8 +124,10 @@ impl Run<'_> {
         let mut done = Recovery { steps: u64::from(live.step_count()), ..Recovery::default() };
         // Opening a file that was closed for good trusts its mark; here every byte of the index counts.
         if let Some(Err(e)) = live.base.as_ref().map(|b| b.check_bytes(file)) {
-            let trial = Run { options: Options { dry_run: true, ..self.options }, ..*self };
-            if trial.rebuild(Some(file), numbers, None).is_ok_and(|r| r.steps >= done.steps && r.dropped.is_empty()) {
+            if !source::is_damage(&e) {
+                return Err(e.in_object(self.path).safe("nothing was changed"));
+            }
+            if self.trial(file, numbers)?.is_some_and(|r| r.steps >= done.steps && r.dropped.is_empty()) {
                 return self.rebuild(Some(file), numbers, None);
             }
             return Err(e.in_object(self.path).safe("nothing was changed; steps that still read can be copied"));
@@ -132,12 +135,11 @@ impl Run<'_> {
         let subfiles = live.base.as_ref().map_or(!numbers.is_empty(), |b| b.footer.subfiles);
         let ours = !live.step_records.is_empty() || live.base.as_ref().is_some_and(|b| b.extension.is_some());
         if ours && live.torn > 0 && holds_an_index(file, live.end)? {
-            let trial = Run { options: Options { dry_run: true, ..self.options }, ..*self };
             let mut index = live.load(file).map_err(|e| e.in_object(self.path))?;
             // What is closed is a further step, or an update of the last one.
             let known = (done.steps, Some(index.process_group_count()));
             let more = |r: Recovery| (r.steps, r.process_groups) > known && r.dropped.is_empty();
-            if trial.rebuild(Some(file), numbers, None).is_ok_and(more) {
+            if self.trial(file, numbers)?.is_some_and(more) {
                 return self.rebuild(Some(file), numbers, None);
             }
             let damaged = index.records.list(Tag::Damaged);
@@ -188,6 +190,18 @@ impl Run<'_> {
         Ok(done)
     }
 
+    /// What making an index from the process groups would give; `None` where it cannot be made from them.
+    ///
+    /// # Errors
+    /// Where the file could not be read: then nothing is known.
+    fn trial(&self, file: &Object, numbers: &[u32]) -> Result<Option<Recovery>> {
+        let trial = Run { options: Options { dry_run: true, ..self.options }, ..*self };
+        match trial.rebuild(Some(file), numbers, None) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
+            outcome => source::unless_damaged(outcome),
+        }
+    }
+
     fn change(&self, act: impl FnOnce(&dyn WriteObject) -> Result<()>) -> Result<()> {
         if self.options.dry_run {
             return Ok(());
@@ -224,7 +238,7 @@ impl Run<'_> {
         for k in numbers {
             let path = object::subfile(self.path, *k);
             let object = Object::open(self.layout, &path)?;
-            if foreign_end(&object).is_some() {
+            if foreign_end(&object)?.is_some() {
                 continue;
             }
             let scan = scan::scan(&object, ByteOrder::NATIVE).map_err(|e| e.in_object(&*path))?;
@@ -357,12 +371,12 @@ impl Run<'_> {
     }
 
     fn scan(&self, object: Object, file_index: u32) -> Result<Scanned> {
-        let end = foreign_end(&object);
+        let end = foreign_end(&object)?;
         let view = Before { source: &object, end: end.unwrap_or(object.length()) };
         let scan = scan::scan(&view, ByteOrder::NATIVE).map_err(|e| e.in_object(&*object.path))?;
         if scan.groups.is_empty() {
             let other = if ByteOrder::NATIVE == ByteOrder::Little { ByteOrder::Big } else { ByteOrder::Little };
-            if scan::group_at(&view, 0, other).is_ok() {
+            if source::unless_damaged(scan::group_at(&view, 0, other))?.is_some() {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
                     "written in the other byte order: recover it on a machine of that order",
@@ -404,11 +418,9 @@ fn holds_an_index(file: &Object, from: u64) -> Result<bool> {
 }
 
 /// Where the process groups of an object end that ends with another library's own index.
-fn foreign_end(object: &Object) -> Option<u64> {
-    match Base::ending_at(object, object.length()) {
-        Ok(Some(base)) if base.extension.is_none() => Some(base.footer.process_groups),
-        _ => None,
-    }
+fn foreign_end(object: &Object) -> Result<Option<u64>> {
+    let base = source::unless_damaged(Base::ending_at(object, object.length())).map_err(|e| e.in_object(&*object.path))?;
+    Ok(base.flatten().filter(|b| b.extension.is_none()).map(|b| b.footer.process_groups))
 }
 
 struct Chosen<'a> {

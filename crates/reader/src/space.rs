@@ -105,7 +105,7 @@ pub fn space(layout: &dyn Layout, path: &str) -> Result<Space> {
     let mut groups_known = true;
     if let Some(base) = base.filter(|b| b.extension.is_none()) {
         let mut tag = [0; 11];
-        file.read(base.end - FOOTER, &mut tag)?;
+        source::fill(&file, base.end - FOOTER, &mut tag)?;
         groups_known = !tag.starts_with(b"ADIOS-BP v2");
     }
     let looked_at = |object: &Object, end: u64| match groups_known {
@@ -127,7 +127,7 @@ pub fn space(layout: &dyn Layout, path: &str) -> Result<Space> {
     for k in if subfiles { object::subfiles(layout, path)? } else { Vec::new() } {
         let object = Object::open(layout, &object::subfile(path, k))?;
         // The subfiles of ADIOS 1.13 end with an index of their own, which readers don't use.
-        let own = Base::ending_at(&object, object.length()).ok().flatten();
+        let own = source::unless_damaged(Base::ending_at(&object, object.length()))?.flatten();
         let end =
             own.map_or(object.length(), |b| b.extension.as_ref().map_or(b.footer.process_groups, |e| e.extent.offset));
         parts.push(finish(looked_at(&object, end)?, &object, 0));
@@ -147,8 +147,8 @@ fn part(object: &Object, end: u64, steps: u32, order: ByteOrder) -> Result<Part>
         part.bytes.framing += group.extent.length - values;
     }
     for Extent { offset, length } in scan.dead {
-        let record = source::array(object, offset);
-        if record.is_ok_and(|r| hole::length(&r, offset, order).is_some() && !hole::is_dead(&r, order)) {
+        let record = source::unless_damaged(source::array(object, offset))?;
+        if record.is_some_and(|r| hole::length(&r, offset, order).is_some() && !hole::is_dead(&r, order)) {
             part.holes += 1;
             part.bytes.holes += length;
         }

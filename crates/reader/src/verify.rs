@@ -25,7 +25,7 @@ use thalweg_bp::index::{self, Head, ProcessGroupEntry};
 use thalweg_bp::live::{Base, Live, for_each_set};
 use thalweg_bp::scan::{self, Found};
 use thalweg_bp::shape::{LOCAL_VALUE, Shape};
-use thalweg_bp::source::{self, Metered, Source};
+use thalweg_bp::source::{self, Metered, Source, is_damage};
 use thalweg_bp::wire::Cursor;
 use thalweg_layout::Layout;
 use thalweg_types::bounding_box::elements;
@@ -168,10 +168,6 @@ pub(crate) fn index_extents(live: &Live) -> Vec<Extent> {
     own
 }
 
-fn is_damage(e: &Error) -> bool {
-    matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Torn | ErrorKind::OutOfBounds)
-}
-
 impl Report {
     /// Whether nothing was found.
     pub fn is_clean(&self) -> bool {
@@ -287,7 +283,7 @@ impl<'a> Check<'a> {
         let mut tag = [0; 11];
         let by_adios2 = match &live.base {
             Some(base) if !ours => {
-                file.read(base.end - FOOTER, &mut tag)?;
+                source::fill(&file, base.end - FOOTER, &mut tag)?;
                 tag.starts_with(b"ADIOS-BP v2")
             }
             _ => false,
@@ -416,7 +412,7 @@ impl<'a> Check<'a> {
         for k in object::subfiles(self.layout, self.path)? {
             let object = Object::open(self.layout, &object::subfile(self.path, k))?;
             self.lengths.insert(k, Some(object.length()));
-            let own = Base::ending_at(&object, object.length()).ok().flatten();
+            let own = source::unless_damaged(Base::ending_at(&object, object.length()))?.flatten();
             let end = own
                 .map_or(object.length(), |b| b.extension.as_ref().map_or(b.footer.process_groups, |e| e.extent.offset));
             let name = object.path.to_string();
@@ -439,11 +435,14 @@ impl<'a> Check<'a> {
                 offsets.sort_unstable();
                 offsets.dedup();
                 let metered = Metered::new(&view);
-                let groups = offsets.iter().map_while(|o| {
+                for offset in offsets {
                     // Groups inside each other are no file's, but an attempt to waste time.
-                    (metered.read_so_far() <= metered.patience()).then(|| scan::group_at(&metered, *o, self.order).ok())
-                });
-                scan.groups.extend(groups.flatten());
+                    if metered.read_so_far() > metered.patience() {
+                        break;
+                    }
+                    let group = source::unless_damaged(scan::group_at(&metered, offset, self.order));
+                    scan.groups.extend(group.map_err(|e| e.in_object(&*path))?);
+                }
             }
             let words = match self.subfiles {
                 true => "no process group from here on: an output that was cut off, or damage",
@@ -634,7 +633,10 @@ impl<'a> Check<'a> {
         for ((group, time, offset, _), rank) in lost {
             let reason = match self.subfiles || metered.read_so_far() > metered.patience() {
                 true => None,
-                false => scan::group_at(&metered, offset, self.order).err(),
+                false => match scan::group_at(&metered, offset, self.order) {
+                    Err(e) if !is_damage(&e) => return Err(e.in_object(self.path)),
+                    other => other.err(),
+                },
             };
             let why = reason.as_ref().map_or(String::new(), |e| format!(": {}", e.what()));
             let kind = if reason.is_some() { FindingKind::Structure } else { FindingKind::IndexDiffers };

@@ -9,7 +9,6 @@ use crate::method::{Mode, OpenRequest, Opened, file_name, folder_of};
 use thalweg_bp::footer::{Footer, MINIFOOTER};
 use thalweg_bp::scan;
 use thalweg_bp::source::{self, Source};
-use thalweg_bp::trailer::Trailer;
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
 use thalweg_types::{ByteOrder, Result};
 
@@ -88,7 +87,7 @@ pub fn closed_end(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Resu
         Mode::Update => time > time_index,
     };
     while end > 0 {
-        let Some(trailer) = trailer_before(&source, end) else { break };
+        let Some(trailer) = scan::trailer_before(&source, end, ByteOrder::NATIVE)? else { break };
         if !leftover(trailer.time_index) {
             return Ok(end);
         }
@@ -106,15 +105,6 @@ pub fn closed_end(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Resu
     }
     let scan = scan::scan(&source, ByteOrder::NATIVE)?;
     Ok(scan.groups.iter().filter(|g| !leftover(g.header.time_index)).filter_map(|g| g.extent.end()).max().unwrap_or(0))
-}
-
-fn trailer_before(source: &AsSource<'_>, end: u64) -> Option<Trailer> {
-    let last: [u8; 8] = source::array(source, end.checked_sub(8)?).ok()?;
-    let length = Trailer::length_from_end(&last, ByteOrder::NATIVE)?;
-    let at = end.checked_sub(length)?;
-    let bytes = source::bytes(source, at, length, "trailer").ok()?;
-    let trailer = Trailer::decode(&bytes, ByteOrder::NATIVE, at).ok()?;
-    (trailer.group.end() == Some(end)).then_some(trailer)
 }
 
 /// The metadata file of an output that is open.

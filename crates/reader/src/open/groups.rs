@@ -124,7 +124,7 @@ impl Reader {
             let mut last = None;
             let places = before.iter().rev().map(|g| g.1).filter(|at| last.replace(*at) != Some(*at));
             for at in own.into_iter().chain(places) {
-                let told = self.told(&groups, &object, k, at);
+                let told = self.told(&groups, &object, k, at)?;
                 if let Some(t) = told.filter(|t| t.step == block.step && t.end > block.record_offset) {
                     return Ok(Some(t.rank));
                 }
@@ -134,12 +134,12 @@ impl Reader {
     }
 
     /// What the group at byte `at` of subfile `k` says of itself.
-    fn told(&self, groups: &Groups, object: &Object, k: u32, at: u64) -> Option<Told> {
+    fn told(&self, groups: &Groups, object: &Object, k: u32, at: u64) -> Result<Option<Told>> {
         let known = || groups.told.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(told) = known().get(&(k, at)) {
-            return Some(*told);
+            return Ok(Some(*told));
         }
-        let trailer = scan::trailer_at(object, at, self.0.status.order);
+        let trailer = scan::trailer_at(object, at, self.0.status.order)?;
         let told = trailer.and_then(|t| {
             Some(Told { step: u64::from(t.time_index).checked_sub(1)?, end: t.group.end()?, rank: t.rank })
         });
@@ -147,7 +147,7 @@ impl Reader {
         if let Some(told) = told {
             known().insert((k, at), told);
         }
-        told
+        Ok(told)
     }
 
     /// Whether a group's dimensions are stored fastest first: what its first process group says, or the file's first
@@ -195,7 +195,7 @@ impl Reader {
             while seen < count {
                 let n = (stop - at).min(WINDOW as u64);
                 window.resize(n as usize, 0);
-                inner.file.read(at, &mut window)?;
+                source::fill(&inner.file, at, &mut window)?;
                 let mut c = Cursor::new(&window, f.order, at);
                 let mut good = 0;
                 while seen < count {

@@ -54,7 +54,12 @@ impl Reader {
         if file.length() < known || !(self.0.known_end_is_there(&file)? || self.0.known_end_is_there(&file)?) {
             return Err(place(self.0.lost()));
         }
-        let Some(growth) = growth::since(&file, known).map_err(place)? else {
+        let growth = match growth::since(&file, known) {
+            // An interrupted output was cut off just now: nothing is new.
+            Err(_) if file.was_cut() => return Ok(false),
+            growth => growth.map_err(place)?,
+        };
+        let Some(growth) = growth else {
             let finished = file.length() == known && self.is_marked(&file)?;
             let torn = file.length() - known;
             if !finished && self.0.live.torn == torn {

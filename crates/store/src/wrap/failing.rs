@@ -1,6 +1,7 @@
 //! A store that fails when a test wants it to.
 //!
-//! - [`Fault`]: fails the chosen operations, by what is asked, name and number; a write may stop half way.
+//! - [`Fault`]: fails the chosen operations, by what is asked, name and number; a write may stop half way, and an operation may
+//!   panic. [`Failing::failed`] counts them: a sweep fails the first operation, then the second, until none is left.
 //! - [`Failing::space`]: a disk that fills. Growth of objects uses space up; what fits of a write is written, the
 //!   rest fails with `NoSpace`. Cutting an open object gives space back; removals and holes do not.
 //!
@@ -26,12 +27,13 @@ pub type Failing = Around<Fail>;
 /// Which operations fail, and how.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    asked: Asked,
+    asked: Option<Asked>,
     name: String,
     skip: u64,
     times: u64,
     kind: ErrorKind,
     written: Written,
+    panics: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +46,20 @@ enum Written {
 impl Fault {
     /// All operations of this sort fail, with `Io`, nothing of a write being written.
     pub fn of(asked: Asked) -> Fault {
-        Fault { asked, name: String::new(), skip: 0, times: u64::MAX, kind: ErrorKind::Io, written: Written::Nothing }
+        Fault { asked: Some(asked), ..Fault::any() }
+    }
+
+    /// As [`Fault::of`], operations of every sort.
+    pub fn any() -> Fault {
+        Fault {
+            asked: None,
+            name: String::new(),
+            skip: 0,
+            times: u64::MAX,
+            kind: ErrorKind::Io,
+            written: Written::Nothing,
+            panics: false,
+        }
     }
 
     /// Only for objects whose name contains this.
@@ -67,6 +82,11 @@ impl Fault {
         Fault { kind, ..self }
     }
 
+    /// They panic instead, before anything is done.
+    pub fn panics(self) -> Fault {
+        Fault { panics: true, ..self }
+    }
+
     /// The first half of a write is written.
     pub fn half_way(self) -> Fault {
         Fault { written: Written::Half, ..self }
@@ -85,6 +105,8 @@ pub struct Fail(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     faults: Vec<Fault>,
+    /// Operations that faults have failed, and the last of them.
+    failed: (u64, Option<(Asked, String)>),
     /// Bytes by which objects may still grow; no limit where `None`.
     space: Option<u64>,
     /// Writes let through but not done: object, first byte, end. What they will grow is spoken for.
@@ -113,6 +135,12 @@ impl Around<Fail> {
         self.watch.lock().space = bytes;
     }
 
+    /// How many operations faults have failed since the last [`Failing::heal`], and the last one: what was asked, and of which
+    /// object.
+    pub fn failed(&self) -> (u64, Option<(Asked, String)>) {
+        self.watch.lock().failed.clone()
+    }
+
     /// Forgets all faults and limits.
     pub fn heal(&self) {
         *self.watch.lock() = State::default();
@@ -128,7 +156,7 @@ impl Watch for Fail {
         let mut state = self.lock();
         let mut due: Option<&Fault> = None;
         for fault in &mut state.faults {
-            if fault.asked != operation.asked || !operation.name.contains(&fault.name) {
+            if fault.asked.is_some_and(|asked| asked != operation.asked) || !operation.name.contains(&fault.name) {
                 continue;
             }
             if fault.skip > 0 {
@@ -138,7 +166,13 @@ impl Watch for Fail {
                 due = due.or(Some(fault));
             }
         }
+        let due = due.cloned();
         if let Some(fault) = due {
+            state.failed = (state.failed.0 + 1, Some((operation.asked, operation.name.to_string())));
+            if fault.panics {
+                drop(state);
+                panic!("{:?} of {} was made to panic", operation.asked, operation.name);
+            }
             let written = match fault.written {
                 Written::Nothing => 0,
                 Written::Half => operation.bytes / 2,
