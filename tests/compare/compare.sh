@@ -34,6 +34,8 @@ alike() {
         blocks) drop='process=[0-9]+' ;;
         # There the mesh that lies on one variable has points of no variable, and as many spaces as happens.
         meshes) drop='nspaces=.*' ;;
+        # A block without any extent begins at 1 in our files, which ADIOS 1.13 shows.
+        empty) drop='start=[01x]+ count=0(x0)*$' ;;
         # The statistics of complex values that adios2 would misread are in our extension section, which ADIOS 1.13 does
         # not read, and the mean is there, too.
         complex) drop=' (min|max|avg|std)=[^ ]*' ;;
@@ -52,7 +54,7 @@ between() {
     local drop='^$'
     case $1 in
         # A block without an element lies nowhere; we say so by zeros.
-        empty) drop='start=[0-9x]+ count=0x2' ;;
+        empty) drop='start=[0-9x]+ count=(0x2|0|0x0)$' ;;
         # There an attribute of a variable's value is 0, here the value.
         bound) drop='(^  attr .*)|(^ .* attr .*)' ;;
         complex) drop='= (null|[(]).*' ;;
