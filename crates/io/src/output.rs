@@ -100,7 +100,7 @@ impl<'a> Output<'a> {
                     format!("group \"{group_name}\" has no method; NULL writes nothing"),
                 ));
             }
-            is_wanted = choices.iter().any(|c| registry::is_profiled(c).unwrap_or(false));
+            is_wanted = choices.iter().any(registry::is_profiled);
             registry::check_together(&choices)?;
             let made: Result<Vec<_>> =
                 choices.iter().map(|c| registry::make(c).map(|(kind, m)| (c.clone(), kind, m))).collect();
@@ -388,7 +388,7 @@ impl<'a> Output<'a> {
             return Ok(known.clone());
         }
         let parsed = match lock(&self.group).builder.group().variables.get(at) {
-            Some(variable) => transform::of(variable).map_err(|e| e.in_group(self.group_name.clone()))?,
+            Some(variable) => transform::chosen(variable).map_err(|e| e.in_group(self.group_name.clone()))?.spec,
             None => None,
         };
         let parsed = parsed.map(Arc::new);
