@@ -13,9 +13,11 @@ plain=${2:-}
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 compat=$prefix/compat
 mkdir -p "$compat"/{bin,lib,include}
+# What an earlier version left.
+find "$compat/include" "$compat/lib" -type l -delete
 install -m 755 bindings/c/package/adios_config "$compat/bin/adios_config"
 
-for header in "$prefix"/include/thalweg/*.h; do
+for header in "$prefix"/include/thalweg/{adios*,mpidummy}.h; do
     ln -sfn "../../include/thalweg/$(basename "$header")" "$compat/include/$(basename "$header")"
 done
 

@@ -73,6 +73,28 @@ dump() { # dump PROGRAM FILE MODE
     (cd "$work" && timeout 60 "./$1" "$2" "$3" 2>>stderr.log) | mine || true
 }
 
+# Whatever a header of the reference declares and its library has, ours has; and what bare Fortran calls link to, but those whose
+# arguments have no type without a module.
+theirs() { nm -g --defined-only /usr/lib/"$(cc -print-multiarch)"/adios/openmpi/lib/"$1".a 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u; }
+ours() { nm -D --defined-only "$prefix"/lib/libthalweg-{core,"$MPI",fortran-"$MPI"}.so | awk 'NF == 3 { print $3 }' | sort -u; }
+has_every_function() {
+    {
+        cat /usr/include/adios*.h | grep -oE '\badios_[A-Za-z0-9_]+ *\(' | tr -d ' (' | sort -u
+        awk '$1 == "#define" && $2 ~ /^adios_/ { print $3 }' /usr/include/adios_read_v1_defs.h
+        # In no header, and linked to all the same.
+        printf '%s\n' adios_get_type_size adios_type_to_string_int
+    } | sort -u | comm -12 - <(theirs libadios) >"$work/functions.txt"
+    [[ $(wc -l <"$work/functions.txt") -gt 100 ]] && ! comm -23 "$work/functions.txt" <(ours) | grep .
+}
+try "every function of the reference's headers is there" has_every_function
+has_every_bare_call() {
+    for library in libadiosf libadiosreadf; do theirs "$library"; done | grep -E '^adios_[a-z0-9_]*_$' | grep -v '_f2c_$' |
+        grep -vxE 'adios_(define_attribute_byvalue(_string(_array)?)?|get_statistics(_char)?|query_read_boundingbox)_' |
+        sort -u >"$work/bare.txt"
+    [[ $(wc -l <"$work/bare.txt") -gt 100 ]] && ! comm -23 "$work/bare.txt" <(ours) | grep .
+}
+try "every bare call of the reference's Fortran libraries is there" has_every_bare_call
+
 cases=(global local strings bound complex empty paths groups steps blocks meshes links squeezed transforms joined far_mesh)
 for ranks in 1 3 4; do
     for case in "${cases[@]}"; do

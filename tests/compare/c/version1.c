@@ -41,7 +41,8 @@ static void variable(ADIOS_GROUP *gp, int i)
         printf("  var %s: error %d\n", name, adios_errno);
         return;
     }
-    printf("  var %s: grpid=%d varid=%d,%d type=%s ndim=%d timedim=%d dims=", name, v->grpid, v->varid, same->varid,
+    /* Not the number of the group, which there is 0. */
+    printf("  var %s: varid=%d,%d type=%s ndim=%d timedim=%d dims=", name, v->varid, same->varid,
            adios_type_to_string(v->type), v->ndim, v->timedim);
     uint64_t elements = 1, start[16] = {0}, some[16] = {0}, count[16];
     for (int d = 0; d < v->ndim; d++) {
