@@ -129,9 +129,9 @@ for mpi in openmpi mpich; do
     compiler=mpicc.$mpi
     # Where only plain mpicc is there, it may be this one.
     command -v "$compiler" >/dev/null || { [[ $plain == "$mpi" ]] && compiler=mpicc; } || continue
-    thin "$mpi" "$compiler" "$here/mpi/adios_mpi.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$shim/shim.c"
+    thin "$mpi" "$compiler" "$here/mpi/adios_mpi.c" "$here/mpi/read_v1.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$shim/shim.c"
 done
-thin nompi cc "$here/mpi/adios_mpi.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$here/mpi/nompi.c"
+thin nompi cc "$here/mpi/adios_mpi.c" "$here/mpi/read_v1.c" "$here/mpi/fortran_mpi.c" "$here/mpi/native_mpi.c" "$here/mpi/nompi.c"
 if [[ -n $plain ]]; then
     config '' "$plain" ''
 else
@@ -152,3 +152,4 @@ fill thalweg-config "$prefix/bin/thalweg-config" 755
 fill thalwegConfig.cmake "$lib/cmake/thalweg/thalwegConfig.cmake"
 fill thalwegConfigVersion.cmake "$lib/cmake/thalweg/thalwegConfigVersion.cmake"
 bindings/fortran/install.sh "$prefix"
+bindings/c/compat.sh "$prefix" "$plain"

@@ -38,6 +38,10 @@ try "programs with texts, selections and mistakes compile" \
 many "alone" alone ./kinds
 many "alone" alone ./behaviours
 
+try "bare calls of kinds compile" \
+    compile gfortran thalweg-fortran-nompi bare "$sources/bare.f90" -fallow-argument-mismatch -w
+many "bare" alone ./bare
+
 # What numbers the modules name are those of the headers.
 cat "$prefix"/include/thalweg/adios_{error,types}.h | sed -nE 's/^ *((err_|adios_)[a-z_]+) = (-?[0-9]+),?.*/\1 \3/p' |
     sort -u >"$work/headers.txt"

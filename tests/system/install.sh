@@ -107,4 +107,38 @@ if command -v adios_config >/dev/null; then
 else
     echo "skipped: thalweg-config beside adios_config: it is not here"
 fi
+
+# What was written for ADIOS 1.x looks for adios_config, adios.h and libadios.
+compat=$prefix/compat
+old() { # old FOLDER COMPILER ARGUMENT...: a project with a FindADIOS.cmake of its own
+    cmake -S "$here/adios1" -B "$work/$1" -D ADIOS_DIR="$compat" -D CMAKE_C_COMPILER="$2" "${@:3}" && cmake --build "$work/$1"
+}
+alone_runs() { (cd "$work" && env -u LD_LIBRARY_PATH "./$1/old" MPI "$1.bp" 2); }
+try "a FindADIOS.cmake finds the library without MPI" old old-s cc -D parts=sequential
+try "and the program runs" alone_runs old-s
+try "a FindADIOS.cmake finds the static library without MPI" old old-static cc -D parts=sequential -D ADIOS_USE_STATIC_LIBS=ON
+try "and the program runs alone" alone_runs old-static
+try "which needs none of ours" needs_none "$work/old-static/old"
+by_adios_config() { # by_adios_config COMPILER OPTION...: as a configure --with-adios=DIR does
+    "$1" -std=c11 -D_GNU_SOURCE $("$compat/bin/adios_config" "${@:2}" -c) tests/system/c/heat_noxml.c -o "$work/by-config" $("$compat/bin/adios_config" "${@:2}" -l)
+}
+try "adios_config -s, without MPI" by_adios_config cc -s
+alone_by_config() { (cd "$work" && ./by-config MPI by-config.bp 2); }
+try "and the program runs, too" alone_by_config
+if [[ -e $compat/lib/libadios.so && $plain -gt 0 && $MPI == openmpi ]]; then
+    try "a FindADIOS.cmake finds the library of mpicc" old old-mpi mpicc
+    try "and the program runs on ranks" run "$ranks" ./old-mpi/old MPI old-mpi.bp 2
+    try "adios_config for mpicc" by_adios_config mpicc
+    try "adios_config -r for mpicc" by_adios_config mpicc -r
+    old_fortran() {
+        mpif90 $("$compat/bin/adios_config" -f -c) examples/heat/heat.f90 -o "$work/old-f" $("$compat/bin/adios_config" -f -l) &&
+            run 1 ./old-f heat.xml old-f.bp
+    }
+    try "adios_config -f for mpif90" old_fortran
+fi
+as_reference() {
+    [[ $("$compat/bin/adios_config" -v) == 1.13.1 && $("$compat/bin/adios_config" -d) == "$compat" ]] && ! "$compat/bin/adios_config" -x &&
+        [[ -z $(find "$prefix/lib" "$prefix/bin" "$prefix/include" -name '*adios*' ! -path "$prefix/include/thalweg/*") ]]
+}
+try "adios_config answers for ADIOS 1.13.1, and nothing of that name lies outside compat" as_reference
 exit "$failed"

@@ -3,7 +3,7 @@
 #define THALWEG_ADIOS_READ_EXT_H
 
 #ifdef ADIOS_USE_READ_API_1
-#error "version 1 of the read interface is not offered"
+#error "adios_read_ext.h extends version 2 of the read interface"
 #endif
 
 #include <stdint.h>

@@ -1,10 +1,11 @@
 //! Failures as C programs see them: a number of `ADIOS_ERRCODES` and a text.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io::Write;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use thalweg_types::{Error, ErrorKind};
 
 /// Numbers of `adios_error.h` that we use.
@@ -148,6 +149,17 @@ impl Failure {
         Failure::new(number::INVALID_ARGUMENT, text)
     }
 
+    /// Whether it is worth a line: after an open that failed each call that follows fails for its handle, by the hundred.
+    fn is_news(&self) -> bool {
+        static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+        const KEPT: usize = 64;
+        if self.number != number::INVALID_FILE_POINTER {
+            return true;
+        }
+        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+        told.len() >= KEPT || told.insert(self.text.clone())
+    }
+
     /// Makes it the program's last error, and says so on the standard error stream of the rank where it happened, as
     /// many programs look at no return value. `THALWEG_ERRORS=quiet` leaves that line out, and so does
     /// `adios_read_init_method` with `quiet`.
@@ -157,7 +169,7 @@ impl Failure {
         LAST.with_borrow_mut(|last| *last = CString::new(text).unwrap_or_default());
         static SAID: OnceLock<bool> = OnceLock::new();
         let quiet = *SAID.get_or_init(|| std::env::var("THALWEG_ERRORS").is_ok_and(|v| v == "quiet"));
-        if !self.elsewhere && !quiet && !QUIET.load(Ordering::Relaxed) {
+        if !self.elsewhere && !quiet && !QUIET.load(Ordering::Relaxed) && self.is_news() {
             // In one piece, as several ranks share the stream; where it is closed there is nobody to tell.
             let _ = std::io::stderr().write_all(format!("thalweg: {}\n", self.text).as_bytes());
         }
@@ -221,6 +233,15 @@ mod tests {
                 assert!(doing.number(kind) < 0, "{doing:?} {kind:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_handle_of_no_file_is_told_once_and_other_failures_each_time() {
+        let of = |number, text: &str| Failure::new(number, text).is_news();
+        assert!(of(number::INVALID_FILE_POINTER, "77 is no open file"));
+        assert!((0..300).all(|_| !of(number::INVALID_FILE_POINTER, "77 is no open file")));
+        assert!(of(number::INVALID_FILE_POINTER, "78 is no open file"));
+        assert!((0..3).all(|_| of(number::WRITE_ERROR, "no space left")));
     }
 
     #[test]

@@ -17,7 +17,6 @@ pub type SharedGroup = Arc<Mutex<DeclaredGroup>>;
 type SharedFile = Arc<Mutex<Option<File>>>;
 
 struct Declared {
-    name: String,
     group: SharedGroup,
     /// How often its variables were deleted.
     generation: u16,
@@ -122,18 +121,22 @@ pub fn set_buffer_limit(bytes: u64) {
 /// Declares a group and returns its handle.
 ///
 /// # Errors
-/// A bad name, or one that is declared already.
+/// A bad name.
 pub fn declare(name: &str, time_index: &str, statistics: Statistics) -> Outcome<i64> {
     let session = session()?;
     let failed = |e: Error| Doing::Group.failed(e.in_group(name));
     let mut builder = GroupBuilder::new(name).map_err(failed)?;
     builder.set_time_index(time_index).map_err(failed)?;
     builder.set_statistics(statistics);
-    let group = session.declare(builder).map_err(failed)?;
+    let (group, is_second) = session.declare_beside(builder);
+    if is_second {
+        session
+            .warn(&format!("group \"{name}\" is declared again: outputs go on with the first one until that is freed"));
+    }
     with(|p| {
         let handle = handle::group(p.groups.len())
             .ok_or_else(|| Failure::new(number::INVALID_GROUP, "no more groups can be declared"))?;
-        p.groups.push(Some(Declared { name: name.to_string(), group, generation: 0, early: Vec::new() }));
+        p.groups.push(Some(Declared { group, generation: 0, early: Vec::new() }));
         Ok(handle)
     })
 }
@@ -185,7 +188,7 @@ pub fn kept_for_mesh(handle: i64, mesh: &str) -> Outcome<Vec<EarlyMesh>> {
 /// `err_invalid_group`.
 pub fn forget(handle: i64) -> Outcome<()> {
     if let Some(group) = declared(handle, Option::take)? {
-        session()?.forget(&group.name);
+        session()?.forget_one(&group.group);
     }
     Ok(())
 }

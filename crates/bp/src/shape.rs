@@ -46,6 +46,28 @@ impl Shape {
         self.global.first() == Some(&LOCAL_VALUE)
     }
 
+    /// Whether every local and global extent is 0: a block without an element of an array that has none either, or of a
+    /// local array. Alone it does not tell which.
+    pub fn is_nothing(&self) -> bool {
+        self.rank() > 0 && self.local.iter().chain(&self.global).all(|n| *n == 0)
+    }
+
+    /// Gives a block without an element the offsets that readers expect.
+    ///
+    /// Where the extent is 0 the offset is 0: ADIOS 1.13 takes an empty block inside a box for one that meets the box, and
+    /// reads 2^64 bytes. A block that [is nothing](Self::is_nothing) begins at 1 in its first dimension: adios2 takes a shape of zeros
+    /// alone for a single value, and reads 0 for the blocks that follow. ADIOS 1.13 reads both alike.
+    pub fn place_nothing(&mut self) {
+        for (offset, local) in self.offset.iter_mut().zip(&self.local) {
+            if *local == 0 {
+                *offset = 0;
+            }
+        }
+        if self.is_nothing() {
+            self.offset[0] = 1;
+        }
+    }
+
     /// Elements of the block; `None` on overflow.
     pub fn elements(&self) -> Option<u64> {
         thalweg_types::bounding_box::elements(&self.local)
@@ -95,6 +117,20 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_without_an_element_lies_where_readers_expect_it() {
+        let placed = |mut shape: Shape| {
+            shape.place_nothing();
+            shape.offset
+        };
+        assert_eq!(placed(Shape::local([0])), [1]);
+        assert_eq!(placed(Shape::global([0, 0], [0, 0], [0, 0])), [1, 0]);
+        assert_eq!(placed(Shape::local([3, 0])), [0, 0]);
+        assert_eq!(placed(Shape::global([0, 2], [7, 2], [5, 0])), [0, 0]);
+        assert_eq!(placed(Shape::global([1, 2], [7, 2], [5, 0])), [5, 0]);
+        assert_eq!(placed(Shape::default()), []);
+    }
 
     #[test]
     fn a_time_dimension_goes_and_others_stay() {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use thalweg_bp::process_group::Header;
 use thalweg_bp::rows::Rows;
-use thalweg_bp::shape::{JOINED, Shape};
+use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::{LONGEST_STRING, check_str16};
 use thalweg_comm::Communicator;
@@ -100,7 +100,7 @@ impl<'a> Output<'a> {
                     format!("group \"{group_name}\" has no method; NULL writes nothing"),
                 ));
             }
-            is_wanted = choices.iter().any(|c| registry::is_profiled(c).unwrap_or(false));
+            is_wanted = choices.iter().any(registry::is_profiled);
             registry::check_together(&choices)?;
             let made: Result<Vec<_>> =
                 choices.iter().map(|c| registry::make(c).map(|(kind, m)| (c.clone(), kind, m))).collect();
@@ -360,7 +360,7 @@ impl<'a> Output<'a> {
     }
 
     fn put(&mut self, at: usize, data: &[u8], memory: Option<&MemoryBox>) -> Result<()> {
-        let Some((spec, rows)) = self.spec(at, data, memory)? else { return Ok(()) };
+        let (spec, rows) = self.spec(at, data, memory)?;
         self.put_block(at, spec, rows)
     }
 
@@ -388,7 +388,7 @@ impl<'a> Output<'a> {
             return Ok(known.clone());
         }
         let parsed = match lock(&self.group).builder.group().variables.get(at) {
-            Some(variable) => transform::of(variable).map_err(|e| e.in_group(self.group_name.clone()))?,
+            Some(variable) => transform::chosen(variable).map_err(|e| e.in_group(self.group_name.clone()))?.spec,
             None => None,
         };
         let parsed = parsed.map(Arc::new);
@@ -427,7 +427,7 @@ impl<'a> Output<'a> {
     fn put_deferred(&mut self, at: usize, data: &'a [u8], memory: Option<&MemoryBox>) -> Result<()> {
         // A copy of less than a page costs less than a piece of its own in the write.
         const SMALL: usize = 4096;
-        let Some((spec, rows)) = self.spec(at, data, memory)? else { return Ok(()) };
+        let (spec, rows) = self.spec(at, data, memory)?;
         self.check_usable()?;
         let _here = self.working();
         if spec.shape.is_none() || self.transform_of(at, &spec)?.is_some() {
@@ -484,14 +484,8 @@ impl<'a> Output<'a> {
         go().map_err(|e| self.broken(e.in_variable(&*name)))
     }
 
-    /// What will be written for the variable at a position, and where its bytes are; `None` for a block that holds
-    /// nothing and that no reader understands.
-    fn spec<'d>(
-        &mut self,
-        at: usize,
-        data: &'d [u8],
-        memory: Option<&MemoryBox>,
-    ) -> Result<Option<(BlockSpec, Rows<'d>)>> {
+    /// What will be written for the variable at a position, and where its bytes are.
+    fn spec<'d>(&mut self, at: usize, data: &'d [u8], memory: Option<&MemoryBox>) -> Result<(BlockSpec, Rows<'d>)> {
         let declared = Arc::clone(&self.group);
         let mut declared = lock(&declared);
         let moved = match (self.paths.get(&at).or(self.path.as_ref()), declared.builder.group().variables.get(at)) {
@@ -510,7 +504,7 @@ impl<'a> Output<'a> {
             None => resolve::shape(variable, &mut resolve::lookup(group, &self.scalars)).map_err(place)?,
         };
         if let Some(shape) = &mut shape {
-            begin_nothing_at_zero(shape);
+            shape.place_nothing();
         }
         let expected = resolve::block_bytes(variable, shape.as_ref().map(|s| s.local.as_slice())).map_err(place)?;
         let mut rows = Rows::from(data);
@@ -522,9 +516,6 @@ impl<'a> Output<'a> {
         {
             let what = format!("{} bytes were given, its dimensions need {expected}", data.len());
             return Err(place(Error::new(ErrorKind::InvalidArgument, what)));
-        }
-        if shape.as_ref().is_some_and(is_nothing) {
-            return Ok(None);
         }
         let mut value = None;
         if shape.is_none() {
@@ -553,7 +544,7 @@ impl<'a> Output<'a> {
             value,
             transform: None,
         };
-        Ok(Some((spec, rows)))
+        Ok((spec, rows))
     }
 
     /// The group's attributes whose values this rank knows, as rank 0 writes them.
@@ -735,24 +726,6 @@ fn arrays_of(group: &Mutex<DeclaredGroup>) -> Vec<ArrayLevel> {
             }
         })
         .collect()
-}
-
-/// A local array whose extents are all 0, which no reader understands, or a block that adds nothing to a joined array.
-fn is_nothing(shape: &Shape) -> bool {
-    match shape.global.contains(&JOINED) {
-        true => shape.local.contains(&0),
-        false => !shape.is_global() && shape.local.iter().all(|n| *n == 0),
-    }
-}
-
-/// Where a block has no extent it begins at 0: ADIOS 1.13 takes an empty block inside a box for one that meets it, and
-/// reads 2^64 bytes.
-fn begin_nothing_at_zero(shape: &mut Shape) {
-    for (offset, local) in shape.offset.iter_mut().zip(&shape.local) {
-        if *local == 0 {
-            *offset = 0;
-        }
-    }
 }
 
 /// Where the attributes are remembered that a method's file holds already.

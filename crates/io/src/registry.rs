@@ -3,7 +3,7 @@
 //! An explicit list, as objects that register themselves are dropped by linkers when a C or Fortran code links us
 //! statically.
 
-use thalweg_movement::method::{self, MethodKind, Parameter, Parameters};
+use thalweg_movement::method::{self, MethodKind, Parameter, Parameters, STRICT};
 use thalweg_movement::{Method, profile};
 use thalweg_schema::report::Problem;
 use thalweg_schema::{MethodChoice, Report, Schema};
@@ -22,7 +22,7 @@ pub const METHODS: &[MethodKind] = &[
 ];
 
 /// Parameters that every method takes, as they are not the method's business.
-pub const COMMON: &[Parameter] = &[profile::PARAMETER];
+pub const COMMON: &[Parameter] = &[profile::PARAMETER, STRICT];
 
 /// The method of this name, in any letter case.
 pub fn find(name: &str) -> Option<&'static MethodKind> {
@@ -34,40 +34,142 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     METHODS.iter().flat_map(|kind| kind.names.iter().copied())
 }
 
-/// Makes the method a schema chose, its parameters checked.
+/// What is wrong with a parameter, and what follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// Which of the method's parameters; `None`: the method itself.
+    pub parameter: Option<usize>,
+    /// What is wrong.
+    pub problem: Problem,
+    /// What follows.
+    pub weight: Weight,
+}
+
+/// What follows from a remark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// A parameter of ADIOS 1.x: nothing.
+    NoEffect,
+    /// The parameter is left out, its default counts; where the method is [strict](is_strict), it is refused.
+    LeftOut,
+    /// The method cannot be made.
+    Refused,
+}
+
+/// A method as chosen, with what is wrong about the choice.
+pub struct Examined {
+    /// Its kind; `None` for an unknown one.
+    pub kind: Option<&'static MethodKind>,
+    /// The parameters that count.
+    pub parameters: Parameters,
+    /// In the order of the parameters.
+    pub remarks: Vec<Remark>,
+}
+
+/// Whether mistakes that could be left out of account are errors: `strict=yes` among the parameters, or `THALWEG_STRICT=1`.
+pub fn is_strict(choice: &MethodChoice) -> bool {
+    strict_by_environment() || Parameters(choice.parameters.clone()).flag(STRICT.key, false).unwrap_or(false)
+}
+
+/// Whether `THALWEG_STRICT` asks for errors where a mistake in a description could be left out of account.
+pub fn strict_by_environment() -> bool {
+    const NAME: &str = "THALWEG_STRICT";
+    let Some(value) = std::env::var_os(NAME) else { return false };
+    let value = value.to_string_lossy().trim().to_string();
+    // A word that makes no sense was meant to ask for something.
+    !value.is_empty() && Parameters(vec![(NAME.into(), value)]).flag(NAME, false).unwrap_or(true)
+}
+
+/// Makes the method a schema chose; parameters that make no sense are left out unless the choice is [strict](is_strict).
 ///
 /// # Errors
-/// `Config` naming an unknown method or parameter and the nearest known one.
+/// `Config` naming an unknown method and the nearest known one; where it is strict, parameters likewise.
 pub fn make(choice: &MethodChoice) -> Result<(&'static MethodKind, Box<dyn Method>)> {
-    let kind = check(choice).map_err(|(_, problem)| Error::from(problem))?;
-    let made = (kind.make)(&Parameters(choice.parameters.clone()))?;
+    let examined = examine(choice);
+    if let Some(remark) = examined.refusal(choice) {
+        return Err(Error::from(remark.problem.clone()));
+    }
+    let kind = examined.kind.ok_or_else(|| Error::from(Problem::unknown("method", &choice.method, names())))?;
+    let made = (kind.make)(&examined.parameters)?;
     Ok((kind, made))
 }
 
-/// The kind of a method, or which parameter (`None`: the method itself) is wrong and how.
-fn check(choice: &MethodChoice) -> std::result::Result<&'static MethodKind, (Option<usize>, Problem)> {
-    let kind = find(&choice.method).ok_or_else(|| (None, Problem::unknown("method", &choice.method, names())))?;
+/// What is left out of account of a choice that [`make`] accepts, in words.
+///
+/// # Errors
+/// As [`make`].
+pub fn check(choice: &MethodChoice) -> Result<Vec<String>> {
+    make(choice)?;
+    let method = &choice.method;
+    let left_out = examine(choice).remarks.into_iter().filter(|r| r.weight == Weight::LeftOut);
+    Ok(left_out
+        .map(|r| format!("group \"{}\", method {method}: {}; it is left out", choice.group, r.problem))
+        .collect())
+}
+
+impl Examined {
+    /// The remark that refuses the method.
+    pub fn refusal(&self, choice: &MethodChoice) -> Option<&Remark> {
+        let strict = is_strict(choice);
+        let refuses = |r: &&Remark| r.weight == Weight::Refused || (strict && r.weight == Weight::LeftOut);
+        self.remarks.iter().find(refuses)
+    }
+}
+
+/// Looks at a method's name and parameters.
+pub fn examine(choice: &MethodChoice) -> Examined {
+    let mut remarks = Vec::new();
+    let Some(kind) = find(&choice.method) else {
+        let problem = Problem::unknown("method", &choice.method, names());
+        remarks.push(Remark { parameter: None, problem, weight: Weight::Refused });
+        return Examined { kind: None, parameters: Parameters(Vec::new()), remarks };
+    };
+    let mut kept: Vec<usize> = Vec::new();
     for (i, (key, _)) in choice.parameters.iter().enumerate() {
         let known = kind.parameters.iter().chain(COMMON).map(|p| p.key);
-        if !known.clone().any(|k| k.eq_ignore_ascii_case(key)) {
+        if known.clone().any(|k| k.eq_ignore_ascii_case(key)) {
+            kept.push(i);
+        } else if method::is_of_adios1(key) {
+            let problem =
+                Problem::new(format!("parameter {key:?} of ADIOS 1.x changes nothing in method {}", kind.names[0]));
+            remarks.push(Remark { parameter: Some(i), problem, weight: Weight::NoEffect });
+        } else {
             let what = format!("parameter of method {}", kind.names[0]);
-            return Err((Some(i), Problem::unknown(&what, key, known)));
+            let problem = Problem::unknown(&what, key, known);
+            remarks.push(Remark { parameter: Some(i), problem, weight: Weight::LeftOut });
         }
     }
-    let made = (kind.make)(&Parameters(choice.parameters.clone()));
-    if let Err(e) = made.map(drop).and_then(|()| is_profiled(choice).map(drop)) {
-        let at = choice.parameters.iter().position(|(key, _)| e.what().contains(key.as_str()));
-        return Err((at, Problem::new(e.what().to_string())));
+    let of = |kept: &[usize]| Parameters(kept.iter().map(|i| choice.parameters[*i].clone()).collect());
+    let said = |kept: &[usize]| {
+        let parameters = of(kept);
+        let made = (kind.make)(&parameters).map(drop);
+        let common = || COMMON.iter().try_for_each(|p| parameters.flag(p.key, false).map(drop));
+        made.and_then(|()| common()).err().map(|e| e.what().to_string())
+    };
+    while let Some(what) = said(&kept) {
+        // The one without which something else is said, or nothing; of two that contradict each other the later one.
+        let without =
+            |at: usize| kept.iter().copied().enumerate().filter(|(i, _)| *i != at).map(|(_, p)| p).collect::<Vec<_>>();
+        let blamed = (0..kept.len()).rev().find(|at| said(&without(*at)).as_ref() != Some(&what));
+        let problem = Problem::new(what);
+        match blamed {
+            Some(at) => {
+                remarks.push(Remark { parameter: Some(kept[at]), problem, weight: Weight::LeftOut });
+                kept.remove(at);
+            }
+            None => {
+                remarks.push(Remark { parameter: None, problem, weight: Weight::Refused });
+                break;
+            }
+        }
     }
-    Ok(kind)
+    remarks.sort_by_key(|r| r.parameter);
+    Examined { kind: Some(kind), parameters: of(&kept), remarks }
 }
 
 /// Whether a method wants a profile of its outputs.
-///
-/// # Errors
-/// `Config` where the parameter is neither yes nor no.
-pub fn is_profiled(choice: &MethodChoice) -> Result<bool> {
-    Parameters(choice.parameters.clone()).flag(profile::PARAMETER.key, false)
+pub fn is_profiled(choice: &MethodChoice) -> bool {
+    Parameters(choice.parameters.clone()).flag(profile::PARAMETER.key, false).unwrap_or(false)
 }
 
 /// Whether a method writes files.
@@ -99,13 +201,33 @@ fn clash<'c>(choices: impl Iterator<Item = &'c MethodChoice> + Clone) -> Option<
     None
 }
 
-/// Adds to a document's report what only the tables of methods and of transforms know.
+/// Adds to a document's report what only the tables of methods and of transforms know: every mistake is an error.
 pub fn lint(schema: &Schema, report: &mut Report) {
-    crate::transform::lint(schema, report);
+    look(schema, report, true);
+}
+
+/// As [`lint`], for a program that is to run: what can be left out of account is a warning, unless [strictness](is_strict) is
+/// asked for. The first report is of what refuses the document or was left out; parameters of ADIOS 1.x are not told.
+pub(crate) fn look_to_run(schema: &Schema, report: &mut Report) {
+    look(schema, report, false);
+}
+
+fn look(schema: &Schema, report: &mut Report, lint: bool) {
+    crate::transform::look(schema, report, lint);
     for choice in &schema.methods {
-        if let (Err((at, problem)), Some(source)) = (check(choice), &choice.source) {
-            let span = at.and_then(|i| source.parameters.get(i)).unwrap_or(&source.method);
-            report.error(*span, problem);
+        let Some(source) = &choice.source else { continue };
+        let strict = lint || is_strict(choice);
+        for Remark { parameter, problem, weight } in examine(choice).remarks {
+            let span = *parameter.and_then(|i| source.parameters.get(i)).unwrap_or(&source.method);
+            match weight {
+                Weight::NoEffect if lint => report.warning(span, problem),
+                Weight::NoEffect => {}
+                Weight::LeftOut if !strict => {
+                    let what = format!("{}; it is left out", problem.what);
+                    report.warning(span, Problem { what, ..problem });
+                }
+                Weight::LeftOut | Weight::Refused => report.error(span, problem),
+            }
         }
     }
     if let Some((choice, problem)) = clash(schema.methods.iter())
@@ -115,19 +237,20 @@ pub fn lint(schema: &Schema, report: &mut Report) {
     }
 }
 
-/// Checks methods of a schema that no document describes.
+/// Checks methods and transforms of a schema. Returns, in words, what is left out of account.
 ///
 /// # Errors
-/// `Config` as in [`make`], and what [`crate::transform::of`] says of a variable.
-pub fn check_all(schema: &Schema) -> Result<()> {
-    schema
-        .methods
-        .iter()
-        .try_for_each(|choice| check(choice).map(|_| ()).map_err(|(_, problem)| Error::from(problem)))?;
+/// `Config` as in [`make`], and what [`crate::transform::of`] says of a variable where that is strict.
+pub fn check_all(schema: &Schema) -> Result<Vec<String>> {
+    let mut left_out = Vec::new();
+    for choice in &schema.methods {
+        left_out.extend(check(choice)?);
+    }
     for group in &schema.groups {
         for variable in &group.variables {
-            crate::transform::of(variable).map_err(|e| e.in_group(group.name.clone()))?;
+            let chosen = crate::transform::chosen(variable).map_err(|e| e.in_group(group.name.clone()))?;
+            left_out.extend(chosen.instead.map(|problem| format!("group \"{}\": {problem}", group.name)));
         }
     }
-    Ok(())
+    Ok(left_out)
 }

@@ -3,7 +3,7 @@
 use crate::input::Input;
 use crate::output::Output;
 use crate::places::mounts;
-use crate::registry;
+use crate::{registry, warnings};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -49,6 +49,7 @@ pub struct Session {
     pub(crate) shared: Arc<Shared>,
     groups: Mutex<Vec<(String, Arc<Mutex<DeclaredGroup>>)>>,
     buffer: Mutex<Option<Buffer>>,
+    rank: u32,
     /// One thread at a time; calls that are collective over it are rare.
     comm: Mutex<Box<dyn Communicator>>,
 }
@@ -68,10 +69,16 @@ impl Session {
     pub fn from_xml(text: &str, file_name: &str, comm: Box<dyn Communicator>) -> Result<Session> {
         let schema = thalweg_schema::xml::parse(text, file_name).map_err(all_of).and_then(|schema| {
             let mut report = thalweg_schema::Report::new(file_name, text);
-            registry::lint(&schema, &mut report);
-            if report.errors() > 0 { Err(all_of(report)) } else { Ok(schema) }
+            registry::look_to_run(&schema, &mut report);
+            if report.errors() > 0 {
+                return Err(all_of(report));
+            }
+            if report.warnings() > 0 && comm.rank() == 0 {
+                warnings::tell_once(&report.render(false));
+            }
+            Ok(schema)
         });
-        Session::agreed(schema, comm)
+        Session::agreed(schema, comm, true)
     }
 
     /// As [`Session::from_xml`], the document in a file. Every rank reads it.
@@ -79,23 +86,24 @@ impl Session {
         match std::fs::read(path) {
             Ok(bytes) => match thalweg_schema::xml::decode(&bytes, path) {
                 Ok(text) => Session::from_xml(&text, path, comm),
-                Err(report) => Session::agreed(Err(all_of(report)), comm),
+                Err(report) => Session::agreed(Err(all_of(report)), comm, true),
             },
-            Err(e) => Session::agreed(Err(Error::io("cannot read the configuration", e).in_object(path)), comm),
+            Err(e) => Session::agreed(Err(Error::io("cannot read the configuration", e).in_object(path)), comm, true),
         }
     }
 
     /// Collective: a session without any group; they are declared from code.
     pub fn without_xml(comm: Box<dyn Communicator>) -> Result<Session> {
-        Session::agreed(Ok(Schema::default()), comm)
+        Session::agreed(Ok(Schema::default()), comm, true)
     }
 
     /// Collective: a session of this schema.
     pub fn from_schema(schema: Schema, comm: Box<dyn Communicator>) -> Result<Session> {
-        Session::agreed(Ok(schema), comm)
+        Session::agreed(Ok(schema), comm, false)
     }
 
-    fn agreed(schema: Result<Schema>, comm: Box<dyn Communicator>) -> Result<Session> {
+    /// `told`: what is left out of account has been told already.
+    fn agreed(schema: Result<Schema>, comm: Box<dyn Communicator>, told: bool) -> Result<Session> {
         let checked = schema.and_then(|schema| {
             registry::check_all(&schema)?;
             Ok((schema, mounts::layout()?))
@@ -106,12 +114,19 @@ impl Session {
         };
         agree(&*comm, outcome, "read the configuration", &[])?;
         let (schema, layout) = checked.ok_or_else(|| Error::new(ErrorKind::Config, "no configuration"))?;
-        Session::with_layout(schema, layout, comm)
+        Session::begin(schema, layout, comm, told)
     }
 
     /// A session whose files lie on a layout of the caller's.
     pub fn with_layout(schema: Schema, layout: Arc<dyn Layout>, comm: Box<dyn Communicator>) -> Result<Session> {
-        registry::check_all(&schema)?;
+        Session::begin(schema, layout, comm, false)
+    }
+
+    fn begin(schema: Schema, layout: Arc<dyn Layout>, comm: Box<dyn Communicator>, told: bool) -> Result<Session> {
+        let left_out = registry::check_all(&schema)?;
+        if !told && comm.rank() == 0 {
+            left_out.iter().for_each(|text| warnings::tell_once(text));
+        }
         let profiled = profiled_by_environment()?;
         let Schema { host_language, groups, methods, buffer } = schema;
         let groups = groups
@@ -133,6 +148,7 @@ impl Session {
             }),
             groups: Mutex::new(groups),
             buffer: Mutex::new(Some(buffer)),
+            rank: comm.rank(),
             comm: Mutex::new(comm),
         };
         if buffer.allocate == AllocateTime::Now {
@@ -192,6 +208,29 @@ impl Session {
         let group = Arc::new(Mutex::new(DeclaredGroup { builder, methods: Vec::new() }));
         groups.push((name, group.clone()));
         Ok(group)
+    }
+
+    /// As [`Session::declare`], also beside one of that name, as in ADIOS 1.x: outputs find the one declared first, and this one
+    /// when that is [forgotten](Session::forget_one). Returns whether there was one.
+    pub fn declare_beside(&self, builder: GroupBuilder) -> (Arc<Mutex<DeclaredGroup>>, bool) {
+        let name = builder.group().name.clone();
+        let mut groups = lock(&self.groups);
+        let is_second = groups.iter().any(|(n, _)| *n == name);
+        let group = Arc::new(Mutex::new(DeclaredGroup { builder, methods: Vec::new() }));
+        groups.push((name, group.clone()));
+        (group, is_second)
+    }
+
+    /// Forgets this group, and no other of its name.
+    pub fn forget_one(&self, group: &Arc<Mutex<DeclaredGroup>>) {
+        lock(&self.groups).retain(|(_, g)| !Arc::ptr_eq(g, group));
+    }
+
+    /// Tells once, on rank 0, what was left out of account of a description.
+    pub fn warn(&self, text: &str) {
+        if self.rank == 0 {
+            warnings::tell_once(text);
+        }
     }
 
     /// Forgets a group.

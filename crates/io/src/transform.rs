@@ -2,14 +2,67 @@
 
 use thalweg_schema::report::Problem;
 use thalweg_schema::{Dimension, Report, Schema, Statistics, Variable};
-use thalweg_transform::{Spec, find};
+use thalweg_transform::{Spec, find, is_of_adios1};
 use thalweg_types::Result;
 
-/// The name in files of a variable's transform; empty for none.
-pub fn name(variable: &Variable) -> &str {
+/// The name in files of the transform that a variable's blocks go through; empty for none.
+pub fn name(variable: &Variable) -> &'static str {
+    if variable.transform.is_none() {
+        return "";
+    }
+    chosen(variable).ok().and_then(|c| c.spec).map_or("", |spec| spec.name())
+}
+
+/// Whether a transform's text names one of ours or of ADIOS 1.x's, built in or not.
+pub fn is_known(text: &str) -> bool {
+    let name = text.split(':').next().unwrap_or("").trim();
+    name.is_empty() || name.eq_ignore_ascii_case("none") || find(name).is_some() || is_of_adios1(name)
+}
+
+/// What becomes of the transform that a variable names.
+pub struct Chosen {
+    /// What its blocks go through; `None` for nothing.
+    pub spec: Option<Spec>,
+    /// Why that is not as described, and what is done instead.
+    pub instead: Option<Problem>,
+}
+
+/// The transform of a variable's blocks when they are written. One that is not built in, does not take such blocks or has no
+/// sound parameters costs nobody the variable: it is written with the transform's default where nothing is lost by it, else as it is.
+///
+/// # Errors
+/// Where `THALWEG_STRICT` is set: as [`of`].
+pub fn chosen(variable: &Variable) -> Result<Chosen> {
+    let error = match of(variable) {
+        Ok(spec) => return Ok(Chosen { spec, instead: None }),
+        Err(e) if crate::registry::strict_by_environment() => return Err(e),
+        Err(e) => e,
+    };
     let text = variable.transform.as_deref().unwrap_or("");
     let name = text.split(':').next().unwrap_or("").trim();
-    find(name).map_or("", |codec| codec.name())
+    let default = match find(name) {
+        Some(codec) if codec.keeps_every_bit() => {
+            of(&Variable { transform: Some(name.to_string()), ..variable.clone() }).ok().flatten()
+        }
+        _ => None,
+    };
+    let full = variable.full_name();
+    let instead = match &default {
+        Some(_) => format!("variable {full:?} goes through {name} with its default"),
+        None => format!("variable {full:?} is written untransformed"),
+    };
+    let problem = Problem { what: format!("{}: {instead}", error.what()), ..problem(variable, &error) };
+    Ok(Chosen { spec: default, instead: Some(problem) })
+}
+
+/// What is wrong, with the nearest name of a transform.
+fn problem(variable: &Variable, error: &thalweg_types::Error) -> Problem {
+    let name = variable.transform.as_deref().unwrap_or("").split(':').next().unwrap_or("").trim();
+    let problem = Problem::new(error.what().to_string());
+    match find(name) {
+        Some(_) => problem,
+        None => problem.nearest_to(name, thalweg_transform::names()),
+    }
 }
 
 /// The transform of a variable's blocks; `None` for none, and for single values and texts, which have none.
@@ -28,13 +81,21 @@ pub fn of(variable: &Variable) -> Result<Option<Spec>> {
     Ok(Some(spec))
 }
 
-/// Adds to a document's report what is wrong with its transforms, and who will read them.
-pub(crate) fn lint(schema: &Schema, report: &mut Report) {
+/// Adds to a document's report what is wrong with its transforms. `lint`: every mistake is an error, and who will read the
+/// variables is told; else mistakes are warnings where the variable is written all the same.
+pub(crate) fn look(schema: &Schema, report: &mut Report, lint: bool) {
     let variables = schema.groups.iter().flat_map(|g| g.variables.iter().map(move |v| (g, v)));
     for (group, variable) in variables {
         let Some(place) = variable.transform_place.0 else { continue };
+        if !lint {
+            match chosen(variable) {
+                Ok(Chosen { instead, .. }) => instead.into_iter().for_each(|p| report.warning(place, p)),
+                Err(e) => report.error(place, problem(variable, &e)),
+            }
+            continue;
+        }
         match of(variable) {
-            Err(e) => report.error(place, Problem::new(e.what().to_string())),
+            Err(e) => report.error(place, problem(variable, &e)),
             Ok(None) if variable.transform.is_some() => {
                 let what = "single values and texts are not transformed, but written as they are";
                 report.warning(place, Problem::new(what));

@@ -138,8 +138,10 @@ fn a_block_without_elements_adds_nothing() {
     });
     let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
     assert_eq!(reader.shape("/b/columns", 0).unwrap(), [3, 2]);
-    assert_eq!(reader.blocks("/b/columns", 0).unwrap().len(), 1);
-    assert_eq!(reader.variable("/b/columns").unwrap().steps, [0]);
+    let places = reader.blocks("/b/columns", 0).unwrap().into_iter().map(|b| (b.offset, b.count));
+    assert!(places.eq([(vec![0, 0], vec![3, 0]), (vec![0, 0], vec![3, 2]), (vec![0, 0], vec![3, 0])]));
+    assert_eq!(reader.shape("/b/columns", 1).unwrap(), [3, 0]);
+    assert_eq!(reader.variable("/b/columns").unwrap().steps, [0, 1]);
 }
 
 #[test]

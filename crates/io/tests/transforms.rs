@@ -313,8 +313,8 @@ fn a_wrong_transform_is_named_with_its_place() {
         if let Some(schema) = &schema {
             thalweg_io::registry::lint(schema, &mut report);
         }
-        let refused = Session::from_xml(&xml, "t.xml", Box::new(Alone::new())).is_err();
-        assert_eq!(refused, report.errors() > 0, "{transform}");
+        // The variable is written all the same.
+        Session::from_xml(&xml, "t.xml", Box::new(Alone::new())).unwrap();
         (report.errors(), report.render(false))
     };
     let (errors, text) = said("zlib:12", "double", "n");

@@ -247,6 +247,7 @@ impl<'a> Pack<'a> {
         let placed = &mut self.blocks[block];
         let Some(shape) = &mut placed.spec.shape else { return };
         (shape.offset[dimension], shape.global[dimension]) = (offset, extent);
+        shape.place_nothing();
         // Else the head is made later.
         if let Some(digest) = placed.digest.take() {
             let record = placed.record;

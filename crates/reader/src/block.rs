@@ -66,6 +66,8 @@ pub(crate) struct How {
     pub fortran: bool,
     /// File indexes name subfiles.
     pub subfiles: bool,
+    /// What the variable is: a block without an element does not always tell.
+    pub kind: Kind,
 }
 
 impl How {
@@ -97,8 +99,12 @@ impl How {
             Some(t) => (Some(t.shape), Some(t.uid)),
             None => (set.shape.filter(|s| s.rank() > 0), None),
         };
-        let kind = kind_of(original.as_ref());
+        let is_nothing = original.as_ref().is_some_and(Shape::is_nothing);
+        let kind = if is_nothing && self.kind == Kind::Global { Kind::Global } else { kind_of(original.as_ref()) };
         let mut shape = original.unwrap_or_default().without_time(self.fortran);
+        if is_nothing {
+            shape.offset.fill(0);
+        }
         if self.fortran {
             shape = shape.reversed();
         }

@@ -548,11 +548,12 @@ impl Reader {
         let facts = sets.facts()?;
         let group = &inner.variables.heads[number].group;
         let fortran = facts.is_some_and(|f| f.rank > 1) && self.fortran(group)?;
+        let kind = facts.map_or(Kind::Scalar, |f| f.kind);
         Ok(Known {
             number,
-            how: How { element, fortran, subfiles: inner.status.subfiles },
+            how: How { element, fortran, subfiles: inner.status.subfiles, kind },
             original: facts.map_or(element, |f| f.original),
-            kind: facts.map_or(Kind::Scalar, |f| f.kind),
+            kind,
             transform: facts.and_then(|f| f.transform.clone()),
             sets,
         })

@@ -146,6 +146,7 @@ impl Sets {
     pub fn extend(&mut self, entry: &Entry) -> Result<usize> {
         let before = self.weight();
         let known = self.places.len();
+        self.facts = OnceLock::new();
         self.add(Segment { bytes: entry.sets.clone(), start: 0, order: ByteOrder::NATIVE, base: 0 }, entry.count)?;
         if known > 0 && !self.places[known - 1..].is_sorted_by_key(|p| p.time) {
             self.places.sort_by_key(|p| p.time);
@@ -179,9 +180,20 @@ impl Sets {
         let Some(element) = self.element.filter(|_| self.len() > 0) else { return Ok(None) };
         let first = self.get(0)?;
         let shape = first.transform.as_ref().map(|t| &t.shape).or(first.shape.as_ref());
+        let mut kind = kind_of(shape);
+        // An array without an element is global where a later block says so.
+        let is_nothing = |shape: Option<&Shape>| shape.is_some_and(Shape::is_nothing);
+        for number in 1..if is_nothing(shape) { self.len() } else { 1 } {
+            let set = self.get(number)?;
+            let shape = set.transform.as_ref().map(|t| &t.shape).or(set.shape.as_ref());
+            if !is_nothing(shape) {
+                kind = kind_of(shape);
+                break;
+            }
+        }
         let facts = Facts {
             original: first.transform.as_ref().map_or(element, |t| t.element),
-            kind: kind_of(shape),
+            kind,
             rank: shape.map_or(0, |s| s.clone().without_time(false).rank()),
             transform: first.transform.as_ref().map(|t| t.uid.clone()),
         };

@@ -551,7 +551,7 @@ pub const TRANSFORMS: &[&str] = &[
 ];
 
 /// A transform with parameters (`zlib:5`); `None` for no transform.
-pub(crate) fn check_transform(text: &str) -> std::result::Result<Option<String>, Problem> {
+fn check_transform(text: &str) -> std::result::Result<Option<String>, Problem> {
     let text = text.trim();
     let name = text.split(':').next().unwrap_or("").trim();
     if name.is_empty() || name.eq_ignore_ascii_case("none") {

@@ -22,7 +22,7 @@ mod fields;
 pub mod spec;
 
 pub use codec::{CODECS, Codec, Encode, Parameter, find};
-pub use spec::{Given, Spec};
+pub use spec::{Given, Spec, is_of_adios1};
 
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result};
 
@@ -116,6 +116,11 @@ pub fn encode_into(spec: &Spec, block: &Block<'_>, bytes: &[u8], out: &mut Vec<u
         }
         (None, None) => Err(Error::new(ErrorKind::Io, format!("{} cannot encode this block", spec.name()))),
     }
+}
+
+/// Names of the transforms that are built in.
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+    CODECS.iter().map(|c| c.name())
 }
 
 /// Undoes a transform.

@@ -27,11 +27,7 @@ impl Spec {
         }
         let Some(codec) = find(name) else {
             let known = CODECS.iter().map(|c| c.name()).collect::<Vec<_>>().join(", ");
-            let kind = if FOREIGN.iter().any(|f| f.eq_ignore_ascii_case(name)) {
-                ErrorKind::Unsupported
-            } else {
-                ErrorKind::Config
-            };
+            let kind = if is_of_adios1(name) { ErrorKind::Unsupported } else { ErrorKind::Config };
             return Err(Error::new(kind, format!("transform {name:?} is not built in; {known} are")));
         };
         let items = items.split(',').map(str::trim).filter(|i| !i.is_empty());
@@ -92,6 +88,11 @@ impl Spec {
     pub fn raw(&self, block: &Block<'_>) -> Option<Vec<u8>> {
         self.encoder.raw(block)
     }
+}
+
+/// Whether ADIOS 1.13 can be built with a transform of this name that is not built in here.
+pub fn is_of_adios1(name: &str) -> bool {
+    FOREIGN.iter().any(|f| f.eq_ignore_ascii_case(name))
 }
 
 /// Transforms that ADIOS 1.13 can be built with and we are not.

@@ -111,9 +111,17 @@ static void of_local(void)
     for (int k = 0; k < v->sum_nblocks; k++) fprintf(out, " %d", (int)v->blockinfo[k].count[0]);
     fprintf(out, "\n");
     adios_free_varinfo(v);
-    if (size == 1) { /* of one block, a box means what it says */
+    { /* a box is of the first block of each step */
         const uint64_t start[2] = {1, 1}, count[2] = {1, 2};
         float part[3] = {0};
+        int64_t row[3] = {0};
+        for (int step = 0; step < 2; step++) {
+            s = adios_selection_boundingbox(1, start + 1, start + 1);
+            adios_schedule_read(file, s, "own", step, 1, row + step);
+            adios_perform_reads(file, 1);
+            adios_selection_delete(s);
+        }
+        fprintf(out, "a box of the first blocks: %d %d\n", (int)row[0], (int)row[1]);
         s = adios_selection_boundingbox(2, start, count);
         adios_schedule_read(file, s, "same", 0, 1, part);
         adios_perform_reads(file, 1);

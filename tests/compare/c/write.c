@@ -137,7 +137,7 @@ static void complex(void)
     adios_close(f);
 }
 
-/* Each second rank has no element. */
+/* Each second rank has no element; of local arrays none has any, or the first has none, or the others; of a global array none. */
 static void empty(void)
 {
     int64_t g = group_of("empty", adios_stat_full);
@@ -145,6 +145,14 @@ static void empty(void)
     adios_define_var(g, "N", "", adios_integer, "", "", "");
     adios_define_var(g, "o", "", adios_integer, "", "", "");
     adios_define_var(g, "v", "", adios_short, "n,2", "N,2", "o,0");
+    adios_define_var(g, "own", "", adios_short, "n", "", "");
+    adios_define_var(g, "none", "", adios_double, "0", "", "");
+    adios_define_var(g, "square", "", adios_double, "z,z", "", "");
+    adios_define_var(g, "later", "", adios_short, "m", "", "");
+    adios_define_var(g, "gone", "", adios_short, "z", "z", "z");
+    adios_define_var(g, "z", "", adios_integer, "", "", "");
+    adios_define_var(g, "m", "", adios_integer, "", "", "");
+    int z = 0, m = rank == 0 ? 0 : 4;
     int n = rank % 2 ? 0 : 3, N = 3 * ((size + 1) / 2), o = 3 * ((rank + 1) / 2);
     short v[6];
     for (int k = 0; k < 6; k++) v[k] = (short)(10 * rank + k);
@@ -153,7 +161,14 @@ static void empty(void)
         adios_write(f, "n", &n);
         adios_write(f, "N", &N);
         adios_write(f, "o", &o);
+        adios_write(f, "z", &z);
+        adios_write(f, "m", &m);
         adios_write(f, "v", v);
+        adios_write(f, "own", v);
+        adios_write(f, "none", v);
+        adios_write(f, "square", v);
+        adios_write(f, "later", v);
+        adios_write(f, "gone", v);
         adios_close(f);
     }
 }

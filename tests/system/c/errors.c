@@ -84,12 +84,25 @@ static void declaring(MPI_Comm comm)
     int64_t group = 0, again = 7, scalar, array, fd;
     double values[2] = {1, 2};
     check(comm, !adios_declare_group(&group, "code", "", adios_stat_default) && group != 0, "a group is declared");
-    check(comm, adios_declare_group(&again, "code", "", adios_stat_default) == err_invalid_group && again == 0,
-          "a group is declared once");
+    check(comm, !adios_declare_group(&again, "code", "", adios_stat_default) && again != group &&
+                    adios_define_var(again, "other", "", adios_integer, "", "", "") && !adios_free_group(again),
+          "a second group of a name is another one");
     check(comm, adios_select_method(group, "MIP", "", "") == err_invalid_write_method && says("\"MPI\""),
           "an unknown method fails and names the nearest");
+    setenv("THALWEG_STRICT", "1", 1);
     check(comm, adios_select_method(group, "MPI", "snyc=yes", "") == err_invalid_write_method && says("\"sync\""),
-          "an unknown parameter fails and names the nearest");
+          "an unknown parameter fails where that is asked for, and names the nearest");
+    check(comm, adios_select_method(group, "MPI", "verbose=2;color=1", "") == 0, "parameters of ADIOS 1.x never fail");
+    check(comm, !adios_delete_vardefs(group) && !adios_free_group(group) &&
+                    !adios_declare_group(&group, "code", "", adios_stat_default), "a freed group is declared anew");
+    unsetenv("THALWEG_STRICT");
+    int64_t spoiled = 0;
+    check(comm, !adios_declare_group(&spoiled, "spoiled", "", adios_stat_default) &&
+                    !adios_select_method(spoiled, "MPI", "snyc=yes;verbose=2;index=often", ""),
+          "an unknown parameter or value is left out");
+    scalar = adios_define_var(spoiled, "a", "", adios_double, "4", "", "");
+    check(comm, !adios_set_transform(scalar, "szip") && !adios_set_transform(scalar, "zfp"),
+          "transforms of ADIOS 1.x are taken, or left out");
     scalar = adios_define_var(group, "n", "", adios_integer, NULL, NULL, NULL);
     array = adios_define_var(group, "a", "", adios_double, "n", "", "");
     check(comm, scalar && array && scalar != array, "variables are defined");

@@ -77,9 +77,15 @@ pub unsafe extern "C" fn adios_select_method(
         let tried = || {
             let mut alone = GroupBuilder::new(&builder.group().name)?;
             choose(&mut alone)?;
-            alone.methods().iter().try_for_each(|choice| registry::make(choice).map(drop))
+            let left_out: thalweg_types::Result<Vec<Vec<String>>> =
+                alone.methods().iter().map(registry::check).collect();
+            left_out
         };
-        tried().and_then(|()| choose(builder)).map_err(|e| Doing::Method.failed(e))
+        let left_out = tried().map_err(|e| Doing::Method.failed(e))?;
+        choose(builder).map_err(|e| Doing::Method.failed(e))?;
+        let session = process::session()?;
+        left_out.iter().flatten().for_each(|text| session.warn(text));
+        Ok(())
     })
 }
 
@@ -156,8 +162,9 @@ pub extern "C" fn adios_expected_var_size(variable: i64) -> u64 {
     })
 }
 
-/// Chooses a transform. One that is not built in, does not take such variables or has a bad parameter fails and leaves the
-/// variable as it was.
+/// Chooses a transform. An unknown one fails and leaves the variable as it was. One of ADIOS 1.x that is not built in, does not
+/// take such variables or has a bad parameter is left out of account, which is told on the standard error stream: the
+/// variable is written all the same. Where `THALWEG_STRICT` is set these fail like an unknown one.
 ///
 /// # Safety
 /// See [`super`].
@@ -171,11 +178,21 @@ pub unsafe extern "C" fn adios_set_transform(variable: i64, transform: *const c_
         let before = builder.group().variables.get(position).and_then(|v| v.transform.clone()).unwrap_or_default();
         builder.set_transform(position, transform).map_err(|e| Doing::Transform.failed(e))?;
         let Some(variable) = builder.group().variables.get(position) else { return Ok(()) };
-        if let Err(e) = thalweg_io::transform::of(variable) {
-            builder.set_transform(position, &before).map_err(|e| Doing::Transform.failed(e))?;
-            return Err(Doing::Transform.failed(e));
+        let chosen = match thalweg_io::transform::of(variable) {
+            Err(e) if !thalweg_io::transform::is_known(transform) => Err(e),
+            _ => thalweg_io::transform::chosen(variable),
+        };
+        match chosen {
+            Ok(chosen) => {
+                let session = process::session()?;
+                chosen.instead.iter().for_each(|problem| session.warn(&problem.to_string()));
+                Ok(())
+            }
+            Err(e) => {
+                builder.set_transform(position, &before).map_err(|e| Doing::Transform.failed(e))?;
+                Err(Doing::Transform.failed(e))
+            }
         }
-        Ok(())
     })
 }
 

@@ -141,10 +141,16 @@ impl ReadFile {
     /// A damaged index entry.
     pub fn known_of_blocks(&self, info: &Info) -> Outcome<Vec<Known>> {
         let mut all = Vec::with_capacity(info.all_blocks() as usize);
+        let mut has_elements = false;
         self.each_block(info, &mut |block| {
+            has_elements |= block.elements() > 0;
             all.push(of_block(info.element, block));
             Ok(())
         })?;
+        if !has_elements {
+            // Nothing is known, not even zeros; ADIOS 1.13 says so, too.
+            all.iter_mut().for_each(|known| *known = Known::default());
+        }
         Ok(all)
     }
 

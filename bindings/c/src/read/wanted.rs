@@ -3,7 +3,7 @@
 //! | asked for | of a global array | of a local array | of a scalar |
 //! |---|---|---|---|
 //! | no selection | a box of the shape of the variable's first step; what other steps do not cover stays | the first block, where it is as large as in the first step | the value |
-//! | box | that box | the same box in each block, later blocks over earlier | |
+//! | box | that box | that box of the first block, as in ADIOS 1.x | |
 //! | points | those points; within a container, relative to it; of one dimension, offsets in its row-major order | as in a box at 0 | |
 //! | block | by its number in each step, or over all steps; or a range of its elements | the same | the value that rank wrote |
 //! | automatic | this rank's share of the blocks, one behind the other | the same | the value |
@@ -92,13 +92,6 @@ pub enum Way {
     Cut {
         /// The box fetched.
         from: BoundingBox,
-        /// The box asked for.
-        to: BoundingBox,
-    },
-    /// The same of several blocks, later ones over earlier ones.
-    Overlay {
-        /// Their numbers, and each as a box.
-        blocks: Vec<(u64, BoundingBox)>,
         /// The box asked for.
         to: BoundingBox,
     },
@@ -276,6 +269,11 @@ impl ReadFile {
         self.reader().blocks(&info.name, step).map_err(|e| Doing::Read.failed(self.place(e)))
     }
 
+    fn first_block(&self, info: &Info, step: u64) -> Outcome<thalweg_reader::Block> {
+        let block = self.reader().block_of_step(&info.name, step, 0).map_err(|e| Doing::Read.failed(self.place(e)))?;
+        block.ok_or_else(|| bounds(info, step, "no block"))
+    }
+
     /// The blocks of a step that automatic selections give this rank.
     fn share(&self, info: &Info, step: u64) -> Outcome<std::ops::Range<u64>> {
         let n = info.steps.iter().position(|s| *s == step).map_or(0, |i| info.blocks[i]);
@@ -306,8 +304,7 @@ impl ReadFile {
         let local = info.kind == Kind::Local;
         match part {
             Part::All if local => {
-                let first = self.blocks(info, step)?.into_iter().next();
-                let first = first.ok_or_else(|| bounds(info, step, "no block"))?;
+                let first = self.first_block(info, step)?;
                 if first.count != info.shape {
                     let text = format!(
                         "the first block is {:?}, in the variable's first step it was {:?}: choose it by a block selection",
@@ -336,21 +333,16 @@ impl ReadFile {
             }
             Part::Box(wanted) if local => {
                 let length = bytes_of(info, elements(info, &wanted.count)?)?;
-                let mut largest = vec![0; wanted.count.len()];
-                let mut over = Vec::new();
-                for block in self.blocks(info, step)? {
-                    largest = largest.iter().zip(&block.count).map(|(a, b)| *a.max(b)).collect();
-                    let whole = BoundingBox::whole(&block.count);
-                    if whole.count.len() == wanted.count.len() && whole.intersect(wanted).is_some() {
-                        over.push((block.number, whole));
-                    }
-                }
-                if !wanted.fits(&largest) {
-                    let text = format!("a box at {:?} of {:?}, no block is that large", wanted.offset, wanted.count);
+                let first = self.first_block(info, step)?;
+                if !wanted.fits(&first.count) {
+                    let text = format!(
+                        "a box at {:?} of {:?} leaves the first block, which is {:?}: choose another by a block selection",
+                        wanted.offset, wanted.count, first.count
+                    );
                     return Err(bounds(info, step, text));
                 }
-                let way = Way::Overlay { blocks: over, to: wanted.clone() };
-                Ok(vec![Read { step, selection: Selection::All, length, way }])
+                let way = Way::Cut { from: BoundingBox::whole(&first.count), to: wanted.clone() };
+                Ok(vec![Read { step, selection: Selection::Block(0), length, way }])
             }
             Part::Box(wanted) => {
                 let length = bytes_of(info, elements(info, &wanted.count)?)?;
@@ -439,9 +431,8 @@ impl ReadFile {
                 (block.as_box(), Some(number))
             }
             _ if local => {
-                let last = self.blocks(info, step)?.into_iter().last();
-                let last = last.ok_or_else(|| bounds(info, step, "no block"))?;
-                (BoundingBox::whole(&last.count), Some(last.number))
+                let first = self.first_block(info, step)?;
+                (BoundingBox::whole(&first.count), Some(0))
             }
             _ => {
                 let shape = self.reader().shape(&info.name, step).map_err(|e| Doing::Read.failed(self.place(e)))?;
@@ -467,14 +458,13 @@ impl ReadFile {
             return Ok(vec![Read { step, selection: Selection::Block(number), length, way: Way::Pick(at) }]);
         }
         if local {
-            let last = self.blocks(info, step)?.into_iter().last();
-            let last = last.ok_or_else(|| bounds(info, step, "no block"))?;
+            let first = self.first_block(info, step)?;
             let mut at = Vec::with_capacity(n);
             for p in &points {
                 let p: Vec<u64> = p.iter().zip(&within.offset).map(|(p, o)| p.saturating_add(*o)).collect();
-                at.push(Some(row_major(&last.count, &p).ok_or_else(|| leaves(&p))?));
+                at.push(Some(row_major(&first.count, &p).ok_or_else(|| leaves(&p))?));
             }
-            return Ok(vec![Read { step, selection: Selection::Block(last.number), length, way: Way::Pick(at) }]);
+            return Ok(vec![Read { step, selection: Selection::Block(0), length, way: Way::Pick(at) }]);
         }
         for point in &mut points {
             point.iter_mut().zip(&within.offset).for_each(|(p, o)| *p = p.saturating_add(*o));
@@ -491,12 +481,6 @@ impl ReadFile {
             let fetched = self.reader().read_to_vec(&info.name, read.step, selection);
             fetched.map_err(|e| Doing::Read.failed(self.place(e)))
         };
-        if let Way::Overlay { blocks, to } = &read.way {
-            for (number, from) in blocks {
-                copy_box(from, &fetch(&Selection::Block(*number))?, to, out, info.element.size() as usize);
-            }
-            return Ok(());
-        }
         let fetched = fetch(&read.selection)?;
         place(&read.way, &fetched, info.element, out);
         Ok(())
@@ -532,7 +516,6 @@ fn place(way: &Way, fetched: &[u8], element: ElementType, out: &mut [u8]) {
             let n = out.len().min(fetched.len());
             out[..n].copy_from_slice(&fetched[..n]);
         }
-        Way::Overlay { .. } => {}
         Way::Cut { from, to } => copy_box(from, fetched, to, out, size),
         Way::Pick(at) => {
             for (to, at) in out.chunks_exact_mut(size.max(1)).zip(at) {

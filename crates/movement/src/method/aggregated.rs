@@ -86,7 +86,7 @@ const AGGREGATION_TYPE: Parameter =
     Parameter { key: "aggregation_type", about: "as in ADIOS 1.x: 1 for pattern=simple, 2 for pattern=brigade" };
 const COLOR: Parameter = Parameter {
     key: "color",
-    about: "refused: in ADIOS 1.x it put ranks into sets; here nodes and the number of aggregators do",
+    about: "as in ADIOS 1.x, where it put ranks into sets; accepted, changes nothing: nodes and the number of aggregators do",
 };
 
 const fn hint(key: &'static str) -> Parameter {
@@ -99,10 +99,6 @@ const MOST_PER_WRITER: u32 = 64;
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     let config = |what: String| Error::new(ErrorKind::Config, what);
     parameters.have_metadata_file()?;
-    if parameters.get("color").is_some() {
-        let what = "color: sets of ranks are made from nodes and the number of aggregators";
-        return Err(Error::new(ErrorKind::Unsupported, what));
-    }
     let aggregators = match (parameters.at_least("aggregators", 1)?, parameters.at_least("num_aggregators", 1)?) {
         (Some(a), Some(b)) if a != b => {
             return Err(config(format!("parameters aggregators={a} and num_aggregators={b}: they are the same thing")));

@@ -155,6 +155,79 @@ pub struct Parameter {
     pub about: &'static str,
 }
 
+/// Parameters of ADIOS 1.x's methods that mean nothing here, by method: programs and documents give them, to whichever method.
+pub const OF_ADIOS1: &[(&str, &[&str])] = &[
+    (
+        "every method",
+        &[
+            "verbose",
+            "verbosity",
+            "quiet",
+            "debug",
+            "abort_on_error",
+            "show_hidden_attrs",
+            "max_chunk_size",
+            "poll_interval",
+        ],
+    ),
+    ("MPI", &["romio_ds_read", "romio_ds_write", "ind_wr_buffer_size"]),
+    ("POSIX", &["have_metadata_file", "local-fs"]),
+    (
+        "MPI_LUSTRE",
+        &[
+            "stripe_count",
+            "stripe_size",
+            "stripe_offset",
+            "block_size",
+            "striping_unit",
+            "romio_ds_read",
+            "romio_ds_write",
+            "ind_wr_buffer_size",
+        ],
+    ),
+    (
+        "MPI_AGGREGATE",
+        &[
+            "num_aggregators",
+            "num_ost",
+            "aggregation_type",
+            "color",
+            "striping",
+            "stripe_count",
+            "stripe_size",
+            "threading",
+            "random_offset",
+            "osts_to_skip",
+            "have_metadata_file",
+            "local-fs",
+            "merging_pgs",
+            "max_storage_targets",
+        ],
+    ),
+    (
+        "MPI_STAGGER",
+        &[
+            "max_storage_targets",
+            "files_number",
+            "max_io_count",
+            "min_stripe_count",
+            "max_stripe_count",
+            "start_ost",
+            "stagger",
+        ],
+    ),
+    ("VAR_MERGE", &["chunk_size", "io_method", "io_parameters"]),
+    ("PHDF5, NC4", &["cb_align", "romio_cb_write", "romio_ds_write"]),
+    ("DATASPACES, DIMES", &["app_id", "lock_type", "check_read_status", "max_versions", "num_clients", "num_servers"]),
+    ("FLEXPATH", &["queue_size", "max_procs", "writer_control", "cm_transport"]),
+    ("ICEE", &["cm_host", "cm_port", "cm_attr", "is_passive", "max_client", "num_parallel"]),
+];
+
+/// Whether a parameter means something to a method of ADIOS 1.x.
+pub fn is_of_adios1(key: &str) -> bool {
+    OF_ADIOS1.iter().any(|(_, keys)| keys.iter().any(|k| k.eq_ignore_ascii_case(key)))
+}
+
 /// Id of methods that store nothing: process groups do not name them.
 pub const STORES_NOTHING: u8 = 254;
 
@@ -300,6 +373,11 @@ pub const DIRECT: Parameter = Parameter {
 pub const SPILL_COPY: Parameter = Parameter {
     key: "spill_copy",
     about: "bytes copied at a time from the spill file at close, where the buffer was too small; default 64 KiB",
+};
+/// `strict`, known to every method.
+pub const STRICT: Parameter = Parameter {
+    key: "strict",
+    about: "yes: an unknown parameter or a value that makes no sense refuses the method; default no: a warning, and the default",
 };
 /// `have_metadata_file`, known to methods that write subfiles.
 pub const HAVE_METADATA: Parameter = Parameter {

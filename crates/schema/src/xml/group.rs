@@ -4,7 +4,7 @@ use super::Reader;
 use super::given::{Found, Given, Spellings};
 use super::mesh::time_marks;
 use crate::attribute::parse_type;
-use crate::declare::{attribute_from, check_centering, check_transform, check_variable_type};
+use crate::declare::{attribute_from, check_centering, check_variable_type};
 use crate::dimension::{Dimension, Extents, Scope, check_agreement, mark_dimensions};
 use crate::model::*;
 use crate::name::{check_name, check_path};
@@ -228,7 +228,10 @@ impl<'a> Reader<'a> {
         variable.copy_on_write = self.yes_or_no(&given, "copy-on-write", true);
         variable.statistics = self.statistics(&given);
         if let Some(found) = given.get("transform") {
-            variable.transform = self.check(found.span, check_transform(found.value)).flatten();
+            // Which transforms there are is known later, and one that is not known costs no document.
+            let name = found.value.split(':').next().unwrap_or("").trim();
+            let is_none = name.is_empty() || name.eq_ignore_ascii_case("none");
+            variable.transform = (!is_none).then(|| found.value.trim().to_string());
             variable.transform_place = Place(Some(found.span));
         }
         variable.mesh = given.text("mesh");

@@ -49,6 +49,11 @@ pub trait Codec: Sync + Debug {
         true
     }
 
+    /// Whether every value comes back as it was, whatever the parameters.
+    fn keeps_every_bit(&self) -> bool {
+        true
+    }
+
     /// Takes its parameters.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! `zfp:accuracy=X`, `zfp:precision=N` or `zfp:rate=X`: numbers rounded, then compressed; `real` and `double` arrays of one
-//! to three dimensions.
+//! to three dimensions. `zfp` alone is `zfp:precision=64`: every bit there is.
 //!
 //! Metadata, 532 bytes: u64 bytes of the block, u64 stored bytes, u32 mode (0 accuracy, 1 precision, 2 rate), the mode's
 //! value as text in 256 bytes, the variable's name in 256 bytes, both filled up with zeros.
@@ -34,12 +34,18 @@ impl Codec for Zfp {
         ]
     }
 
+    fn keeps_every_bit(&self) -> bool {
+        false
+    }
+
     fn configure(&self, given: &mut Given) -> Result<Box<dyn Encode>> {
         let (accuracy, precision, rate) = (given.text("accuracy")?, given.text("precision")?, given.text("rate")?);
         let (code, text) = match (accuracy, precision, rate) {
             (Some(text), None, None) => (0, text),
             (None, Some(text), None) => (1, text),
             (None, None, Some(text)) => (2, text),
+            // All bits that there are: what zfp's own arithmetic rounds, and nothing on purpose.
+            (None, None, None) => (1, "64".to_string()),
             _ => return Err(given.wrong("expected one of accuracy=X, precision=N and rate=X")),
         };
         let mode = Mode::read(code, &text).ok_or_else(|| {
