@@ -4,6 +4,8 @@
 //!   faults file PATH OPERATION                           one operation on a file; OPERATIONS below
 //!   faults judge bp FOLDER [RANKS [METHOD]]              sweeps over the methods
 //!   faults judge file FOLDER [LAYOUT]                    sweeps over the layouts
+//!   faults judge preload FOLDER THALWEG [LAYOUT]         sweeps over programs under `thalweg run`; THALWEG is the command
+//!   faults judge fuse FOLDER THALWEG [LAYOUT]            sweeps over the process behind `thalweg mount`
 //!   faults check FOLDER METHOD PARAMETERS RANKS FIRST success|failure
 //!                                                        FOLDER/x.bp after step FIRST was written by another program
 //!
@@ -11,6 +13,10 @@
 //! 100 + the kind of the error where all ranks had the same, 3 where ranks had different ones, 101 a panic. The judge attaches `strace`
 //! to it between the two, which lets the k-th call of one kind of each thread fail with an error (`EIO`, `ENOSPC`), for every k
 //! that there is.
+//!
+//! Through the doors the operations are those of `cp`, `dd`, `mv`, `rm`, `truncate`, `chmod` and `mkdir`, and the outcome is their exit
+//! code: any but 0 is an error. Under preload every call from the program's start fails once, so the loader's too; behind FUSE
+//! those of the process that serves the mount.
 //!
 //! | promise | how it is checked |
 //! |---|---|
@@ -120,7 +126,16 @@ fn main() {
             let ranks = rest.first().map_or(1, |n| number(n) as u32);
             judge(&mut sweeps_bp(Path::new(folder), ranks, rest.get(1).copied()));
         }
-        ["judge", "file", folder, rest @ ..] => judge(&mut sweeps_file(Path::new(folder), rest.first().copied())),
+        ["judge", "file", folder, rest @ ..] => {
+            judge(&mut sweeps_file(Path::new(folder), rest.first().copied(), &|_| Launch::Itself));
+        }
+        ["judge", door @ ("preload" | "fuse"), folder, thalweg, rest @ ..] => {
+            let launch = |folder: &Path| match *door {
+                "preload" => Launch::Preload { thalweg: thalweg.to_string() },
+                _ => Launch::Fuse { thalweg: thalweg.to_string(), at: folder.with_extension("at") },
+            };
+            judge(&mut sweeps_file(Path::new(folder), rest.first().copied(), &launch));
+        }
         _ => panic!("faults bp | file | judge: see the first page of tests/system/faults.rs"),
     }
 }
@@ -232,6 +247,123 @@ enum End {
 /// A fault: the k-th call of this name fails so. `None`: nothing fails.
 type Fault<'f> = Option<(&'f str, &'f str, u64)>;
 
+/// What runs under `strace`, and what says how it ended.
+enum Launch {
+    /// This program as a worker.
+    Itself,
+    /// A program of the system with the preload door.
+    Preload { thalweg: String },
+    /// The process that serves a mount; a program of the system works on it.
+    Fuse { thalweg: String, at: PathBuf },
+}
+
+/// A program of the system that does an operation on a file.
+fn tool(operation: &str, path: &str, new: &Path) -> Vec<String> {
+    let new = new.display();
+    let words: &[&str] = match operation {
+        "create" | "replace" => &["cp", &format!("{new}"), path],
+        "append" => &["dd", "status=none", "oflag=append", "conv=notrunc", &format!("if={new}"), &format!("of={path}")],
+        "rename" => &["mv", path, &format!("{path}.renamed")],
+        "remove" => &["rm", path],
+        "truncate" => &["truncate", "-s", "11", path],
+        "chmod" => &["chmod", "600", path],
+        "mkdir" => &["mkdir", path],
+        _ => panic!("unknown operation {operation}"),
+    };
+    words.iter().map(|word| word.to_string()).collect()
+}
+
+/// What lets a call fail, or counts all where nothing fails.
+fn options(fault: Fault<'_>, log: &Path) -> Vec<String> {
+    let mut options: Vec<String> = ["-f", "-qq", "-o"].map(str::to_string).to_vec();
+    options.push(log.display().to_string());
+    match fault {
+        Some((call, error, k)) => {
+            options.extend(["-e".into(), format!("trace={call}")]);
+            options.extend(["-e".into(), format!("inject={call}:error={error}:when={k}")]);
+        }
+        None => options.extend(["-e".into(), "trace=file,desc".into()]),
+    }
+    options
+}
+
+/// How a program of the system ended.
+fn ended(status: std::process::ExitStatus) -> End {
+    match status.code() {
+        Some(0) => End::Success,
+        // `timeout`, which kills it then.
+        Some(124 | 137) => End::TimeOut,
+        Some(_) => End::Failed(ErrorKind::Io),
+        None => End::Signal,
+    }
+}
+
+/// The preload door: the program under `strace` from its start.
+fn run_preloaded(
+    thalweg: &str,
+    words: &[String],
+    mounts: &Path,
+    fault: Fault<'_>,
+    log: &Path,
+) -> Outcome<(End, String)> {
+    let told = Command::new(thalweg).args(["run", "--", "env"]).env("THALWEG_MOUNTS", mounts).output()?;
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let mut command = Command::new("timeout");
+    command.args(["-k", "1", &PATIENCE.as_secs().to_string(), "strace"]).args(options(fault, log));
+    for line in told.lines().filter(|l| l.starts_with("LD_PRELOAD=") || l.starts_with("THALWEG_")) {
+        command.args(["-E", line]);
+    }
+    let output = command.args(words).output()?;
+    Ok((ended(output.status), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// The FUSE door: `strace` is attached to the process behind the mount, then the program works there.
+fn run_mounted(
+    (thalweg, at): (&str, &Path),
+    words: &[String],
+    mounts: &Path,
+    fault: Fault<'_>,
+    log: &Path,
+) -> Outcome<(End, String)> {
+    std::fs::create_dir_all(at)?;
+    let door = || -> Command {
+        let mut command = Command::new(thalweg);
+        command.env("THALWEG_MOUNTS", mounts).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    };
+    let mut server = door().args(["mount", "--foreground", "--path", "/faults"]).arg(at).spawn()?;
+    let began = Instant::now();
+    while !std::fs::read_to_string("/proc/mounts")?.contains(at.to_str().unwrap_or_default()) {
+        if began.elapsed() > PATIENCE || server.try_wait()?.is_some() {
+            return Err("it is not mounted".into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let pid = server.id().to_string();
+    let mut strace = Command::new("strace");
+    let mut strace = strace.args(options(fault, log)).args(["-p", &pid]).stderr(Stdio::piped()).spawn()?;
+    let attached = wait_for_tracer(&pid, &mut strace);
+    let words: Vec<String> = words.iter().map(|w| w.replace("/faults", at.to_str().unwrap_or_default())).collect();
+    let worked = Command::new("timeout").args(["-k", "1", &PATIENCE.as_secs().to_string()]).args(&words).output();
+    let unmounted = door().arg("unmount").arg(at).output();
+    let gone = wait(&mut server);
+    let _ = wait(&mut strace);
+    attached?;
+    let (worked, unmounted) = (worked?, unmounted?);
+    let mut said = String::from_utf8_lossy(&worked.stderr).into_owned();
+    said += &String::from_utf8_lossy(&unmounted.stderr);
+    if !unmounted.status.success() {
+        // It says so, and the folder is free for the next.
+        let _ = Command::new("umount").arg("-l").arg(at).stderr(Stdio::null()).status();
+    }
+    Ok(match (ended(worked.status), gone?) {
+        (_, end @ (End::Signal | End::TimeOut | End::Other(_))) => (end, format!("the server: {said}")),
+        // What was accepted may be refused when the mount goes, aloud.
+        (End::Success, _) if !unmounted.status.success() => (End::Failed(ErrorKind::Io), said),
+        (end, _) => (end, said),
+    })
+}
+
 /// Runs a worker; its system calls of the name that fails, or all on files, are in `log` afterwards.
 fn run(arguments: &[&str], mounts: Option<&Path>, fault: Fault<'_>, log: &Path) -> Outcome<(End, String)> {
     let mut command = Command::new(std::env::current_exe()?);
@@ -242,13 +374,7 @@ fn run(arguments: &[&str], mounts: Option<&Path>, fault: Fault<'_>, log: &Path) 
     BufReader::new(worker.stdout.take().ok_or("no output")?).read_line(&mut line)?;
     let pid = line.trim().strip_prefix("ready ").ok_or_else(|| format!("the worker says {line:?}"))?.to_string();
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-qq", "-p", &pid, "-o"]).arg(log);
-    match fault {
-        Some((call, error, k)) => {
-            strace.args(["-e", &format!("trace={call}"), "-e", &format!("inject={call}:error={error}:when={k}")])
-        }
-        None => strace.args(["-e", "trace=file,desc"]),
-    };
+    strace.args(options(fault, log)).args(["-p", &pid]);
     let mut strace = strace.stderr(Stdio::piped()).spawn()?;
     wait_for_tracer(&pid, &mut strace)?;
     writeln!(worker.stdin.take().ok_or("no input")?)?;
@@ -320,6 +446,7 @@ fn counts(log: &Path) -> Outcome<BTreeMap<String, u64>> {
 struct Sweep<'s> {
     name: String,
     folder: PathBuf,
+    launch: Launch,
     worker: Vec<String>,
     mounts: Option<PathBuf>,
     /// Puts the folder into the state before.
@@ -353,7 +480,14 @@ impl Sweep<'_> {
         let log = self.folder.with_extension("strace");
         let mounts = self.mounts.as_deref();
         (self.prepare)()?;
-        let (end, words) = run(&worker, mounts, None, &log)?;
+        let run = |fault: Fault<'_>| match (&self.launch, mounts) {
+            (Launch::Preload { thalweg }, Some(mounts)) => run_preloaded(thalweg, &self.worker, mounts, fault, &log),
+            (Launch::Fuse { thalweg, at }, Some(mounts)) => {
+                run_mounted((thalweg, at), &self.worker, mounts, fault, &log)
+            }
+            _ => run(&worker, mounts, fault, &log),
+        };
+        let (end, words) = run(None)?;
         if end != End::Success {
             return Err(format!("fails without a fault: {end:?} {words}").into());
         }
@@ -363,7 +497,7 @@ impl Sweep<'_> {
         for (call, error) in CALLS {
             for k in 1..=counts.get(*call).copied().unwrap_or(0) {
                 (self.prepare)()?;
-                let (end, words) = run(&worker, mounts, Some((call, error, k)), &log)?;
+                let (end, words) = run(Some((call, error, k)))?;
                 faults += 1;
                 let words = words.lines().next().unwrap_or_default().to_string();
                 match end {
@@ -436,6 +570,7 @@ fn sweeps_bp(folder: &Path, ranks: u32, only: Option<&str>) -> Vec<Sweep<'static
                 sweeps.push(Sweep {
                     name,
                     folder: work,
+                    launch: Launch::Itself,
                     worker,
                     mounts: None,
                     prepare: Box::new(prepare),
@@ -506,8 +641,11 @@ const LAYOUTS: &[(&str, &str)] = &[
     ("tiered", "layout = \"container\"\nstore = \"tiered:posix:@/a=>posix:@/b\"\n"),
 ];
 
-fn sweeps_file(folder: &Path, only: Option<&str>) -> Vec<Sweep<'static>> {
+fn sweeps_file(folder: &Path, only: Option<&str>, launch: &dyn Fn(&Path) -> Launch) -> Vec<Sweep<'static>> {
     let mut sweeps = Vec::new();
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(folder.join("new"), NEW))
+        .unwrap_or_else(|e| panic!("{e}"));
     for (layout, table) in LAYOUTS.iter().filter(|(name, _)| only.is_none_or(|o| o == *name)) {
         for (operation, there) in OPERATIONS {
             let work = folder.join(format!("{layout}-{operation}"));
@@ -540,10 +678,16 @@ fn sweeps_file(folder: &Path, only: Option<&str>) -> Vec<Sweep<'static>> {
                 let mounts = mounts.clone();
                 move |end: End| check_file(&mounts, operation, *there, end)
             };
+            let launch = launch(&work);
+            let worker = match &launch {
+                Launch::Itself => ["file", "/faults/d/x", operation].map(str::to_string).to_vec(),
+                _ => tool(operation, "/faults/d/x", &folder.join("new")),
+            };
             sweeps.push(Sweep {
                 name: format!("{layout}, {operation}"),
                 folder: work,
-                worker: ["file", "/faults/d/x", operation].map(str::to_string).to_vec(),
+                launch,
+                worker,
                 mounts: Some(mounts),
                 prepare: Box::new(prepare),
                 check: Box::new(check),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Each system call of an output by every method, and of operations on files of every layout, fails once; tests/system/faults.rs
-# says what must hold then. One rank, and for LONG=1 also three (threads).
+# Each system call of an output by every method, from one rank and from three, and of operations on files of every layout, fails
+# once; for LONG=1 also those behind the doors. tests/system/faults.rs says what must hold then.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 work=$PWD/build/faults
@@ -12,10 +12,11 @@ if ! strace -qq -o "$work/strace.log" true 2>"$work/stderr.log"; then
     echo "skipped: a failure of each system call: strace cannot trace here ($(head -n 1 "$work/stderr.log"))"
     exit 0
 fi
-many "methods" "$built/examples/faults" judge bp "$work" 1
-many "layouts" "$built/examples/faults" judge file "$work"
+many "methods" "$built/examples/faults" judge bp "$work/one" 1
+many "methods, 3 ranks" "$built/examples/faults" judge bp "$work/three" 3
+many "layouts" "$built/examples/faults" judge file "$work/layouts"
 if [[ ${LONG:-0} != 0 ]]; then
-    mkdir -p "$work/three"
-    many "methods, 3 ranks" "$built/examples/faults" judge bp "$work/three" 3
+    many "preload" "$built/examples/faults" judge preload "$work/preload" "$thalweg"
+    many "FUSE" "$built/examples/faults" judge fuse "$work/fuse" "$thalweg"
 fi
 exit "$failed"
