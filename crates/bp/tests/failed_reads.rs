@@ -110,8 +110,7 @@ fn a_failed_read_ends_every_search_or_changes_nothing_that_it_finds() {
             for kind in [Io, NotFound, PermissionDenied, Corrupt, Torn, OutOfBounds, InvalidArgument, Unsupported] {
                 for once in [true, false] {
                     for k in 0.. {
-                        let file =
-                            Failing { bytes: &bytes, left: Cell::new(k), once, kind, fired: Cell::new(false) };
+                        let file = Failing { bytes: &bytes, left: Cell::new(k), once, kind, fired: Cell::new(false) };
                         let found = look(&file);
                         if !file.fired.get() {
                             break;

@@ -230,7 +230,9 @@ fn sweep_all(fault: &Fault) {
             for how in How::ALL {
                 let (all, well) = sweep(*way, ranks, how, fault, &mut counts);
                 assert!(all > 5, "{way:?}, {ranks} ranks, {how:?}: hardly anything was asked of the store");
-                println!("{way:?}, {ranks} ranks, {how:?}: {all} operations failed, {well} outputs went well all the same");
+                println!(
+                    "{way:?}, {ranks} ranks, {how:?}: {all} operations failed, {well} outputs went well all the same"
+                );
             }
         }
     }

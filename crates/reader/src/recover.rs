@@ -419,7 +419,8 @@ fn holds_an_index(file: &Object, from: u64) -> Result<bool> {
 
 /// Where the process groups of an object end that ends with another library's own index.
 fn foreign_end(object: &Object) -> Result<Option<u64>> {
-    let base = source::unless_damaged(Base::ending_at(object, object.length())).map_err(|e| e.in_object(&*object.path))?;
+    let base =
+        source::unless_damaged(Base::ending_at(object, object.length())).map_err(|e| e.in_object(&*object.path))?;
     Ok(base.flatten().filter(|b| b.extension.is_none()).map(|b| b.footer.process_groups))
 }
 
