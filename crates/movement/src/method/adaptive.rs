@@ -33,6 +33,7 @@ use crate::pack::{Pack, Reach, WORTH_RESERVING, Writer};
 use crate::parts::agreement::agree;
 use crate::parts::desk::{Asks, Decides, Desk, Order, Report};
 use crate::parts::flight::{self, Flight, Task};
+use crate::parts::guarded::caught;
 use crate::parts::kept::name_of;
 use crate::parts::spill::Spill;
 use crate::parts::step_commit::{self, Files, IndexKeeper, Part, Written};
@@ -193,7 +194,8 @@ impl Adaptive {
         for file in (open.metadata.index.rank..open.files).step_by(request.comm.size() as usize) {
             let path = subfile(request.path, file);
             let Some(object) = open.objects.get(&file) else { continue };
-            match open.metadata.start_in(file, &path, &**object, new.contains(&file)) {
+            let is_new = new.contains(&file);
+            match caught("find the end of a subfile", || open.metadata.start_in(file, &path, &**object, is_new)) {
                 Ok(base) => {
                     request.kept.set_least(&path, base);
                     bases[file as usize] = base;
@@ -301,7 +303,7 @@ impl Method for Adaptive {
             }
             self.make_files(request, files, told[1] > 0)
         };
-        let (Made { objects, new }, outcome) = match open() {
+        let (Made { objects, new }, outcome) = match caught("open", &mut open) {
             Ok(made) => (made, Ok(())),
             Err(e) => (Made::default(), Err(e)),
         };

@@ -26,6 +26,7 @@ use super::{
 };
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::agreement::agree;
+use crate::parts::guarded::caught;
 use crate::parts::serial_open::in_turns;
 use crate::parts::spill::Spill;
 use crate::parts::step_commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
@@ -135,7 +136,8 @@ impl Open {
         }
         let mut outcome = Ok(());
         if self.leads() {
-            match self.metadata.start_in(self.file, &self.file_path, &*self.object, self.made) {
+            let start = || self.metadata.start_in(self.file, &self.file_path, &*self.object, self.made);
+            match caught("find the end of a subfile", start) {
                 Ok(base) => self.bases[self.file as usize] = base,
                 Err(e) => outcome = Err(e.at_rank(self.rank()).in_object(self.file_path.clone())),
             }

@@ -8,6 +8,7 @@
 
 use super::drains::{self, Drains};
 use super::errands::Errands;
+use super::guarded::caught;
 use super::live_index::LiveIndex;
 use super::node_memory::Memories;
 use super::nodes::Nodes;
@@ -247,6 +248,7 @@ impl Kept {
         lock(&self.ends).clear();
         lock(&self.closed).clear();
         let before = lock(&self.failed).take().map_or(Ok(()), Err);
+        let finish = |kept| caught("close a file for good", || finish(kept));
         let outcome = files.into_iter().map(finish).fold(before, Result::and);
         // Only now: a follower that sees no hold must find the mark.
         lock(&self.holds).clear();

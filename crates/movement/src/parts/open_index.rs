@@ -9,6 +9,7 @@
 //! Shared by the methods that write one file and those that write subfiles beside it.
 
 use super::agreement::agree;
+use super::guarded::caught;
 use super::kept::{File, InUse, Kept};
 use super::levels::{self, ArrayLevel};
 use super::live_index::LiveIndex;
@@ -179,7 +180,9 @@ impl OpenIndex {
             if open.live.is_some() {
                 open.kept.set_closed_steps(&open.layout, &open.path, open.time_index - 1);
             }
-            let dropped = open.live.as_mut().map_or(Ok(()), |live| drop_steps(live, open.time_index));
+            let time_index = open.time_index;
+            let dropped =
+                caught("drop later steps", || open.live.as_mut().map_or(Ok(()), |live| drop_steps(live, time_index)));
             let end = open.live.as_ref().map_or(0, LiveIndex::end);
             open.base = agree(request.comm, dropped, "drop later steps", &[end]).map_err(named)?[0];
         }

@@ -7,6 +7,7 @@
 //! | calls | one reduction; one more where steps are dropped, a broadcast where the file keeps other statistics |
 //! | where a subfile's data start | behind its last closed step; what lies behind that is cut off |
 
+use super::guarded::caught;
 use super::step_commit::Part;
 use super::subfiles::{Early, Metadata, begin, open_own, subfile, subfile_folder};
 use crate::method::{OpenRequest, Opened, not_open};
@@ -80,7 +81,10 @@ impl SubfileOutput {
             };
             opened.map(Some).map_err(|e| e.at_rank(rank).in_object(path.clone()))
         };
-        let first = if rank == 0 { begin(request, files, sync).map(Some) } else { Ok(None) };
+        let first = match rank {
+            0 => caught("find the index", || begin(request, files, sync)).map(Some),
+            _ => Ok(None),
+        };
         let (first, mut outcome) = apart(first.map_err(|e: Error| e.at_rank(rank).in_object(request.path)));
         let mut object = None;
         if when == When::Together && outcome.is_ok() {
@@ -103,7 +107,7 @@ impl SubfileOutput {
         let own = match (number, own_path, object) {
             (Some(number), Some(path), Some((object, made))) => {
                 // A failure here is told by the first write, and to all at close, where ranks meet again.
-                let start = metadata.start_in(number, &path, &*object, made);
+                let start = caught("find the end of a subfile", || metadata.start_in(number, &path, &*object, made));
                 Some(Own { number, path, object, start })
             }
             _ => None,
