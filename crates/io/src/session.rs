@@ -12,6 +12,7 @@ use thalweg_layout::Layout;
 use thalweg_movement::events::{Event, Events};
 use thalweg_movement::method::Parameters;
 use thalweg_movement::parts::agreement::agree;
+use thalweg_movement::parts::guarded::Guarded;
 use thalweg_movement::parts::kept::Kept;
 use thalweg_movement::{BufferPool, Mode, buffer};
 use thalweg_schema::{AllocateTime, Buffer, BufferLimit, GroupBuilder, HostLanguage, MethodChoice, Schema};
@@ -127,6 +128,7 @@ impl Session {
         if !told && comm.rank() == 0 {
             left_out.iter().for_each(|text| warnings::tell_once(text));
         }
+        let layout: Arc<dyn Layout> = Arc::new(Guarded::new(layout));
         let profiled = profiled_by_environment()?;
         let Schema { host_language, groups, methods, buffer } = schema;
         let groups = groups

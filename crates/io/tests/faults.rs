@@ -250,6 +250,11 @@ fn any_operation_fails_once_with_a_kind_that_damaged_bytes_have() {
 }
 
 #[test]
+fn any_operation_panics_once() {
+    sweep_all(&Fault::any().times(1).panics());
+}
+
+#[test]
 fn from_any_operation_on_all_fail() {
     sweep_all(&Fault::any());
 }

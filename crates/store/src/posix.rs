@@ -133,9 +133,18 @@ impl Store for Posix {
     /// Names that are no UTF-8 are left out: this trait could not open them.
     fn list(&self, folder: &str) -> Result<Vec<String>> {
         let path = self.path(folder)?;
+        // The standard library's own iterator panics where a folder cannot be closed.
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+        let opened = rustix::fs::open(&path, flags, rustix::fs::Mode::empty());
+        let opened = opened.map_err(|e| failed("list", &path, e.into()))?;
+        let entries = rustix::fs::Dir::read_from(&opened).map_err(|e| failed("list", &path, e.into()))?;
         let mut names = Vec::new();
-        for entry in fs::read_dir(&path).map_err(|e| failed("list", &path, e))? {
-            names.extend(entry.map_err(|e| failed("list", &path, e))?.file_name().into_string().ok());
+        for entry in entries {
+            let entry = entry.map_err(|e| failed("list", &path, e.into()))?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.extend(String::from_utf8(name.to_vec()).ok());
+            }
         }
         names.sort_unstable();
         Ok(names)

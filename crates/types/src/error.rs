@@ -232,6 +232,14 @@ impl Error {
         self
     }
 
+    /// The same failure to be told a second time: all but the cause, which is told in words.
+    pub fn again(&self) -> Error {
+        let Inner { kind, what, place, safe, reported_by, source } = &*self.0;
+        let what = source.as_ref().map_or(what.clone(), |source| format!("{what}: {source}"));
+        let (place, safe) = (place.clone(), safe.clone());
+        Error(Box::new(Inner { kind: *kind, what, place, safe, reported_by: *reported_by, source: None }))
+    }
+
     /// The kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

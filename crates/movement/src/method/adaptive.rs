@@ -33,13 +33,14 @@ use crate::pack::{Pack, Reach, WORTH_RESERVING, Writer};
 use crate::parts::agreement::agree;
 use crate::parts::desk::{Asks, Decides, Desk, Order, Report};
 use crate::parts::flight::{self, Flight, Task};
+use crate::parts::guarded::caught;
 use crate::parts::kept::name_of;
 use crate::parts::spill::Spill;
 use crate::parts::step_commit::{self, Files, IndexKeeper, Part, Written};
-use crate::parts::subfiles::{Metadata, begin, subfile, subfile_folder};
+use crate::parts::subfiles::{Early, Metadata, begin, check_known, open_own, subfile, subfile_folder};
 use crate::parts::targets;
 use crate::plan::adaptive::{Late, Params, State};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_bp::hole;
@@ -123,6 +124,14 @@ struct Open {
     targets_key: String,
 }
 
+/// Subfiles that a rank has opened for all.
+#[derive(Default)]
+struct Made {
+    objects: HashMap<u32, Arc<dyn WriteObject>>,
+    /// Those that were not there.
+    new: HashSet<u32>,
+}
+
 impl Open {
     fn object(&mut self, file: u32) -> Result<Arc<dyn WriteObject>> {
         if let Some(object) = self.objects.get(&file) {
@@ -144,30 +153,53 @@ impl Open {
 
 impl Adaptive {
     /// Collective: makes the subfiles, or finds those that are there.
-    fn make_files(&self, request: &OpenRequest<'_>, files: u32) -> Result<HashMap<u32, Arc<dyn WriteObject>>> {
+    ///
+    /// - `known`: rank 0 knows where each ends.
+    fn make_files(&self, request: &OpenRequest<'_>, files: u32, known: bool) -> Result<Made> {
         let (rank, ranks) = (request.comm.rank(), request.comm.size());
-        let mut objects: HashMap<u32, Arc<dyn WriteObject>> = HashMap::new();
+        let mut made = Made::default();
         for file in (rank..files).step_by(ranks as usize) {
-            if objects.is_empty() {
+            if made.objects.is_empty() {
                 request.layout.make_folder(&subfile_folder(request.path))?;
             }
             let path = subfile(request.path, file);
-            let how = if request.mode == Mode::Write { targets::place(request, file, &path) } else { OpenWrite::Any };
-            let object = request.layout.open_write(&path, how, WriterId(rank));
-            objects.insert(file, Arc::from(object.map_err(|e| e.at_rank(rank).in_object(path))?));
+            let opened = match request.mode {
+                Mode::Write => {
+                    let how = targets::place(request, file, &path);
+                    request.layout.open_write(&path, how, WriterId(rank)).map(|object| (object, false))
+                }
+                mode => open_own(&**request.layout, &path, mode, rank),
+            };
+            let checked = opened.and_then(|(object, is_new)| {
+                match (known, request.mode) {
+                    (true, Mode::Append) => check_known(request, &path, &*object, is_new)?,
+                    (_, Mode::Write) => request.kept.set_least(&path, 0),
+                    _ => {}
+                }
+                Ok((object, is_new))
+            });
+            let (object, is_new) = checked.map_err(|e| e.at_rank(rank).in_object(path))?;
+            made.objects.insert(file, Arc::from(object));
+            if is_new {
+                made.new.insert(file);
+            }
         }
-        Ok(objects)
+        Ok(made)
     }
 
     /// Collective: where this output begins in each subfile, as the files say.
-    fn find_bases(request: &OpenRequest<'_>, open: &Open) -> Result<Vec<u64>> {
+    fn find_bases(request: &OpenRequest<'_>, open: &Open, new: &HashSet<u32>) -> Result<Vec<u64>> {
         let mut bases = vec![0; open.files as usize];
         let mut outcome = Ok(());
         for file in (open.metadata.index.rank..open.files).step_by(request.comm.size() as usize) {
             let path = subfile(request.path, file);
             let Some(object) = open.objects.get(&file) else { continue };
-            match open.metadata.start_in(&path, &**object) {
-                Ok(base) => bases[file as usize] = base,
+            let is_new = new.contains(&file);
+            match caught("find the end of a subfile", || open.metadata.start_in(file, &path, &**object, is_new)) {
+                Ok(base) => {
+                    request.kept.set_least(&path, base);
+                    bases[file as usize] = base;
+                }
                 Err(e) => outcome = Err(e.at_rank(open.metadata.index.rank).in_object(path)),
             }
         }
@@ -269,19 +301,30 @@ impl Method for Adaptive {
             if rank == 0 {
                 first = Some(begin(request, files, self.sync).map_err(named)?);
             }
-            self.make_files(request, files)
+            self.make_files(request, files, told[1] > 0)
         };
-        let (objects, outcome) = match open() {
-            Ok(objects) => (objects, Ok(())),
-            Err(e) => (HashMap::new(), Err(e)),
+        let (Made { objects, new }, outcome) = match caught("open", &mut open) {
+            Ok(made) => (made, Ok(())),
+            Err(e) => (Made::default(), Err(e)),
         };
-        let known = first.as_ref().filter(|(_, first)| request.mode == Mode::Append && first.known);
-        let known = known.and_then(|(_, first)| {
+        let known = first.as_ref().map(|begun| &begun.first).filter(|f| request.mode == Mode::Append && f.known);
+        let known = known.and_then(|first| {
             let kept = request.kept.drains().ends(&file_key, files as usize);
             kept.filter(|(run, _)| *run == first.run).map(|(_, ends)| ends)
         });
         let told = [u64::from(known.is_some())];
-        let (metadata, opened, told) = Metadata::agree(request, files, self.sync, outcome, first, &told)?;
+        let paths: HashMap<u32, String> = objects.keys().map(|file| (*file, subfile(request.path, *file))).collect();
+        let early: Vec<Early<'_>> = objects
+            .iter()
+            .map(|(file, object)| Early {
+                number: *file,
+                path: &paths[file],
+                object: &**object,
+                made: new.contains(file),
+            })
+            .collect();
+        let (metadata, opened, told) = Metadata::agree(request, (files, self.sync), outcome, first, &told, &early)?;
+        drop(early);
         let mut open = Open {
             metadata,
             files,
@@ -295,7 +338,11 @@ impl Method for Adaptive {
             if late && !waits {
                 Self::wait_for_late(request, &open.file_key).map_err(named)?;
             }
-            open.bases = Self::find_bases(request, &open).map_err(named)?;
+            let found = Self::find_bases(request, &open, &new);
+            if found.is_err() {
+                open.metadata.compare_again();
+            }
+            open.bases = found.map_err(named)?;
         }
         self.open = Some(open);
         Ok(opened)

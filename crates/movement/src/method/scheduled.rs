@@ -26,10 +26,11 @@ use super::{
 };
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::agreement::agree;
+use crate::parts::guarded::caught;
 use crate::parts::serial_open::in_turns;
 use crate::parts::spill::Spill;
 use crate::parts::step_commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
-use crate::parts::subfiles::{Metadata, begin, subfile};
+use crate::parts::subfiles::{Early, Metadata, begin, open_own, subfile};
 use crate::parts::targets;
 use crate::parts::writing_turn::Turn;
 use crate::plan::stripes::Striped;
@@ -106,6 +107,8 @@ struct Open {
     /// The subfile this rank shares.
     file: u32,
     object: Box<dyn WriteObject>,
+    /// It was not there.
+    made: bool,
     file_path: String,
     metadata: Metadata,
     /// Files and targets; stripes are known at close.
@@ -133,12 +136,17 @@ impl Open {
         }
         let mut outcome = Ok(());
         if self.leads() {
-            match self.metadata.start_in(&self.file_path, &*self.object) {
+            let start = || self.metadata.start_in(self.file, &self.file_path, &*self.object, self.made);
+            match caught("find the end of a subfile", start) {
                 Ok(base) => self.bases[self.file as usize] = base,
                 Err(e) => outcome = Err(e.at_rank(self.rank()).in_object(self.file_path.clone())),
             }
         }
-        self.bases = agree(comm, outcome, "find the ends of the subfiles", &self.bases)?;
+        let found = agree(comm, outcome, "find the ends of the subfiles", &self.bases);
+        if found.is_err() {
+            self.metadata.compare_again();
+        }
+        self.bases = found?;
         Ok(())
     }
 
@@ -181,29 +189,35 @@ impl Method for Scheduled {
         let files = Striped::new(ranks, self.files.unwrap_or(targets), targets, 1)?;
         let file = files.file(rank);
         let file_path = subfile(request.path, file);
-        let how = match (files.place_in_file(rank), request.mode) {
-            (0, Mode::Write) => OpenWrite::Replace,
-            (0, _) => OpenWrite::Any,
-            _ => OpenWrite::Existing,
-        };
+        let leads = files.place_in_file(rank) == 0;
         let mut first = None;
         let (before, after) = (turns::opens_after(&files, rank), turns::opens_before(&files, rank));
         let object = in_turns(request.comm, before, &after, || {
             if rank == 0 {
                 first = Some(begin(request, files.files, self.sync).map_err(|e| e.in_object(request.path))?);
             }
-            let how =
-                if how == OpenWrite::Replace { targets::place(request, files.target(file), &file_path) } else { how };
-            request.layout.open_write(&file_path, how, WriterId(rank))
+            let open = |how| request.layout.open_write(&file_path, how, WriterId(rank));
+            match (leads, request.mode) {
+                (true, Mode::Write) => Ok((open(targets::place(request, files.target(file), &file_path))?, false)),
+                (true, mode) => open_own(&**request.layout, &file_path, mode, rank),
+                (false, _) => Ok((open(OpenWrite::Existing)?, false)),
+            }
         });
         let (object, outcome) = match object {
             Ok(object) => (Some(object), Ok(())),
             Err(e) => (None, Err(e.at_rank(rank).in_object(file_path.clone()))),
         };
-        let (metadata, opened, _) = Metadata::agree(request, files.files, self.sync, outcome, first, &[])?;
+        let early = object.as_ref().filter(|_| leads);
+        let early =
+            early.map(|(object, made)| Early { number: file, path: &file_path, object: &**object, made: *made });
+        let both = (files.files, self.sync);
+        let (metadata, opened, _) = Metadata::agree(request, both, outcome, first, &[], early.as_slice())?;
+        drop(early);
+        let (object, made) = object.ok_or_else(not_open)?;
         let mut open = Open {
             file,
-            object: object.ok_or_else(not_open)?,
+            object,
+            made,
             file_path,
             metadata,
             files,

@@ -8,6 +8,7 @@
 
 use super::drains::{self, Drains};
 use super::errands::Errands;
+use super::guarded::caught;
 use super::live_index::LiveIndex;
 use super::node_memory::Memories;
 use super::nodes::Nodes;
@@ -29,8 +30,8 @@ struct KeptFile {
     index: Option<LiveIndex>,
     subfiles: bool,
     sync: bool,
-    /// What the file was when this was kept.
-    stat: Stat,
+    /// What the file was when this was kept; `None` where that could not be told: it is read again.
+    stat: Option<Stat>,
     run: u64,
 }
 
@@ -65,8 +66,10 @@ pub struct File<'f> {
 #[derive(Default)]
 pub struct Kept {
     files: Mutex<Vec<KeptFile>>,
-    ends: Mutex<HashMap<String, u64>>,
+    ends: Mutex<HashMap<String, End>>,
     in_use: Arc<Mutex<HashSet<String>>>,
+    /// How many steps outputs of this process have closed in a file, by name: those that are kept and those that no longer are.
+    closed: Mutex<HashMap<String, u32>>,
     sizes: Mutex<Sizes>,
     nodes: Mutex<Nodes>,
     memories: Mutex<Memories>,
@@ -79,6 +82,15 @@ pub struct Kept {
     /// Why a file that was kept too long could not be closed for good; told at the end.
     failed: Mutex<Option<Error>>,
     errands: Errands,
+}
+
+/// What is known of the end of a subfile.
+#[derive(Default, Clone, Copy)]
+struct End {
+    /// Where it ends, unless an output failed or is open.
+    exact: Option<u64>,
+    /// Bytes of closed steps at least.
+    least: u64,
 }
 
 /// A file that is open for an output, until this is dropped.
@@ -127,7 +139,7 @@ impl Kept {
             let place = files.iter().position(|f| f.is(layout, path))?;
             files.remove(place)
         };
-        let same = layout.stat(path).is_ok_and(|now| now == kept.stat);
+        let same = kept.stat.is_some() && layout.stat(path).ok() == kept.stat;
         if !same {
             // Somebody else's file by now, or none.
             lock(&self.holds).remove(&name_of(layout, path));
@@ -169,6 +181,7 @@ impl Kept {
             lock(&self.failed).get_or_insert(e);
         }
         lock(&self.holds).remove(&name_of(layout, &before));
+        lock(&self.closed).remove(&name_of(layout, &before));
         true
     }
 
@@ -181,13 +194,25 @@ impl Kept {
     pub fn forget(&self, layout: &Arc<dyn Layout>, path: &str) {
         lock(&self.files).retain(|f| !f.is(layout, path));
         lock(&self.holds).remove(&name_of(layout, path));
+        lock(&self.closed).remove(&name_of(layout, path));
+    }
+
+    /// How many steps of a file outputs of this process have closed at least.
+    pub fn closed_steps(&self, layout: &Arc<dyn Layout>, path: &str) -> u32 {
+        lock(&self.closed).get(&name_of(layout, path)).copied().unwrap_or(0)
+    }
+
+    /// Remembers it.
+    pub fn set_closed_steps(&self, layout: &Arc<dyn Layout>, path: &str, steps: u32) {
+        lock(&self.closed).insert(name_of(layout, path), steps);
     }
 
     /// Keeps the state of a file; without an index where it is in doubt after a failure, to be loaded again. Where too
     /// many are kept, the oldest is closed for good.
     pub fn keep(&self, file: File<'_>, index: Option<LiveIndex>, run: u64) {
-        // Without it the next open reads the file.
-        let Ok(stat) = file.layout.stat(file.path) else { return };
+        let stat = file.layout.stat(file.path).ok();
+        // What the file is now is not known: it is read again.
+        let index = index.filter(|_| stat.is_some());
         let oldest = {
             let mut files = lock(&self.files);
             files.retain(|f| !f.is(file.layout, file.path));
@@ -221,7 +246,9 @@ impl Kept {
     pub fn finish(&self) -> Result<()> {
         let files = std::mem::take(&mut *lock(&self.files));
         lock(&self.ends).clear();
+        lock(&self.closed).clear();
         let before = lock(&self.failed).take().map_or(Ok(()), Err);
+        let finish = |kept| caught("close a file for good", || finish(kept));
         let outcome = files.into_iter().map(finish).fold(before, Result::and);
         // Only now: a follower that sees no hold must find the mark.
         lock(&self.holds).clear();
@@ -261,23 +288,44 @@ impl Kept {
 
     /// The end of a subfile this process wrote last.
     pub fn end_of(&self, path: &str) -> Option<u64> {
-        lock(&self.ends).get(path).copied()
+        lock(&self.ends).get(path)?.exact
     }
 
-    /// Remembers it, or forgets it.
+    /// Remembers it; `None` where the next output is to look.
     pub fn set_end(&self, path: &str, end: Option<u64>) {
         let mut ends = lock(&self.ends);
-        match end {
-            Some(end) => ends.insert(path.to_string(), end),
-            None => ends.remove(path),
-        };
+        let known = ends.entry(path.to_string()).or_default();
+        known.exact = end;
+        known.least = end.unwrap_or(known.least);
+    }
+
+    /// Remembers that closed steps of a subfile end at byte `end` or behind it.
+    pub fn set_least(&self, path: &str, end: u64) {
+        lock(&self.ends).entry(path.to_string()).or_default().least = end;
+    }
+
+    /// Whether a subfile that ends at `end` holds all that this process knows to be closed.
+    ///
+    /// # Errors
+    /// `Torn` where somebody has cut it.
+    pub fn is_longer(&self, path: &str, end: u64) -> Result<()> {
+        let least = lock(&self.ends).get(path).map_or(0, |known| known.least);
+        if end >= least {
+            return Ok(());
+        }
+        let what = format!("the subfile was cut under this process: closed steps reached to byte {least}");
+        Err(Error::new(ErrorKind::Torn, what).at_byte(end).safe("nothing was changed"))
     }
 }
 
 /// Closes one file for good, unless somebody else has touched it.
 fn finish(kept: KeptFile) -> Result<()> {
-    if kept.layout.stat(&kept.path).ok().as_ref() != Some(&kept.stat) {
-        return Ok(());
+    match (kept.layout.stat(&kept.path), &kept.stat) {
+        (Ok(now), Some(then)) if now != *then => return Ok(()),
+        (Ok(_), _) => {}
+        // The program may have moved it.
+        (Err(e), _) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        (Err(e), _) => return Err(e.in_object(kept.path)),
     }
     let close = || {
         let object = kept.layout.open_write(&kept.path, OpenWrite::Existing, WriterId(0))?;

@@ -159,8 +159,17 @@ impl LiveIndex {
     /// `Torn` where no end of it checks; `Unsupported` for a file of the other byte order, or where payloads lie in
     /// subfiles and `subfiles` says otherwise.
     pub fn load(object: &dyn WriteObject, subfiles: bool) -> Result<LiveIndex> {
+        LiveIndex::load_with(object, subfiles, 0)
+    }
+
+    /// As [`LiveIndex::load`], of a file that is known to hold `steps` closed steps at least.
+    ///
+    /// # Errors
+    /// Also `Torn` where it holds fewer; nothing is cut off then.
+    pub fn load_with(object: &dyn WriteObject, subfiles: bool, steps: u32) -> Result<LiveIndex> {
         let source = AsSource::new(object)?;
         let mut live = LiveIndex::load_from(&source, subfiles)?;
+        live.check_steps(steps)?;
         if source.length > live.end {
             tracing::warn!(
                 torn = source.length - live.end,
@@ -174,6 +183,23 @@ impl LiveIndex {
             live.shorten(object, false)?;
         }
         Ok(live)
+    }
+
+    /// Whether it has as many steps as are known to be closed.
+    ///
+    /// # Errors
+    /// `Torn` where it has fewer.
+    pub fn check_steps(&self, closed: u32) -> Result<()> {
+        if self.last_time() >= closed {
+            return Ok(());
+        }
+        let there = match self.last_time() {
+            0 => "none of them is in it any more".to_string(),
+            1 => "only step 0 is in it any more".to_string(),
+            n => format!("only steps 0..={} are in it any more", n - 1),
+        };
+        let what = format!("the file was cut or replaced: this process has closed steps 0..={}, {there}", closed - 1);
+        Err(Error::new(ErrorKind::Torn, what).safe("nothing was changed"))
     }
 
     fn load_from(source: &AsSource<'_>, subfiles: bool) -> Result<LiveIndex> {

@@ -3,6 +3,7 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`agreement`] | all ranks learn the same outcome in one reduction |
+//! | [`guarded`] | panics of a store, or of a step that a rank takes alone, become failures |
 //! | [`serial_open`] | ranks open a file one after the other, a token passed on |
 //! | [`live_index`] | the index of a file that is being extended: when a full one is written, when a step record |
 //! | [`open_index`] | the index of a file that is open for an output |
@@ -35,6 +36,7 @@ pub mod errands;
 pub mod exchange;
 pub mod flight;
 mod gathered;
+pub mod guarded;
 pub mod kept;
 pub mod levels;
 pub mod live_index;

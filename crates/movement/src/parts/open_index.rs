@@ -9,6 +9,7 @@
 //! Shared by the methods that write one file and those that write subfiles beside it.
 
 use super::agreement::agree;
+use super::guarded::caught;
 use super::kept::{File, InUse, Kept};
 use super::levels::{self, ArrayLevel};
 use super::live_index::LiveIndex;
@@ -16,7 +17,7 @@ use super::step_commit::{Commit, IndexFile};
 use crate::method::{Indexing, Mode, OpenRequest, Opened, folder_of};
 use std::sync::Arc;
 use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
-use thalweg_types::{Error, Result};
+use thalweg_types::{Error, ErrorKind, Result};
 
 /// What rank 0 finds out first.
 pub struct First {
@@ -52,13 +53,25 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
     request.kept.goes_on(request.group);
     let kept = request.kept.take(request.layout, request.path);
     let known = kept.is_some();
-    let object = request.layout.open_write(request.path, request.mode.how(), writer)?;
+    let closed = request.kept.closed_steps(request.layout, request.path);
+    let how = if closed > 0 { OpenWrite::Existing } else { request.mode.how() };
+    let object = request.layout.open_write(request.path, how, writer).map_err(|e| match (e.kind(), closed) {
+        (ErrorKind::NotFound, 1..) => {
+            let what = format!(
+                "the file was removed or renamed: this process has closed steps 0..={} of it; mode \"w\" begins a new one",
+                closed - 1
+            );
+            Error::new(ErrorKind::NotFound, what).caused_by(e)
+        }
+        _ => e,
+    })?;
     request.kept.hold(request.layout, request.path, &*object);
     let (mut live, run) = match kept {
         Some(kept) => (kept.index, kept.run),
         None if object.length()? == 0 => (LiveIndex::new(subfiles), request.run),
-        None => (LiveIndex::load(&*object, subfiles)?, request.run),
+        None => (LiveIndex::load_with(&*object, subfiles, closed)?, request.run),
     };
+    live.check_steps(closed)?;
     if let Mode::AppendAfter(step) = request.mode {
         live.drop_after(step)?;
     }
@@ -164,7 +177,12 @@ impl OpenIndex {
         let flags = agreed[3];
         (open.base, open.time_index, open.run) = (agreed[0], agreed[1] as u32, agreed[2]);
         if flags & DROPS > 0 {
-            let dropped = open.live.as_mut().map_or(Ok(()), |live| drop_steps(live, open.time_index));
+            if open.live.is_some() {
+                open.kept.set_closed_steps(&open.layout, &open.path, open.time_index - 1);
+            }
+            let time_index = open.time_index;
+            let dropped =
+                caught("drop later steps", || open.live.as_mut().map_or(Ok(()), |live| drop_steps(live, time_index)));
             let end = open.live.as_ref().map_or(0, LiveIndex::end);
             open.base = agree(request.comm, dropped, "drop later steps", &[end]).map_err(named)?[0];
         }
@@ -235,6 +253,9 @@ impl OpenIndex {
 
     /// Keeps the index for the next output; `None` where the file has to say it again.
     fn keep(&self, live: Option<LiveIndex>) {
+        if let Some(live) = &live {
+            self.kept.set_closed_steps(&self.layout, &self.path, live.last_time());
+        }
         let file = File { layout: &self.layout, path: &self.path, subfiles: self.subfiles, sync: self.sync };
         self.kept.keep(file, live, self.run);
     }

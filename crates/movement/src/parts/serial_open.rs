@@ -5,6 +5,7 @@
 //!
 //! Source: Lofstead et al., "Petascale IO Using The Adaptable IO System", CUG 2009, section on opens.
 
+use super::guarded::caught;
 use thalweg_comm::Communicator;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -34,7 +35,7 @@ pub fn in_turns<T>(
     let token = before.map_or(Ok(0), |before| comm.receive(Some(before), TAG).map(|m| read_token(&m.bytes)));
     let result = match token {
         Err(lost) => Err(lost),
-        Ok(0) => open(),
+        Ok(0) => caught("open", open),
         Ok(failed) => {
             let by = (failed >> 8) as u32;
             Err(Error::reported(ErrorKind::from_code(failed as u8), by, "cannot open").at_rank(rank))

@@ -14,6 +14,7 @@
 
 use super::agreement::exchange;
 use super::gathered::{Follow, Gathered, Said, encode_failed, join_failed, merge_fitting, whole_message};
+use super::guarded::caught;
 use super::live_index::{LiveIndex, Staged};
 use super::tree_gather::{self, Call};
 use crate::method::Indexing;
@@ -156,7 +157,7 @@ impl Part {
     /// Writes the process group, unless this rank has failed or written it already.
     pub fn write(&mut self, extent: Extent, files: &mut dyn Files) {
         if self.written.is_none() {
-            self.written = Some(files.write(extent));
+            self.written = Some(caught("write the process group", || files.write(extent)));
         }
     }
 
@@ -364,7 +365,8 @@ impl Part {
         how: Commit,
         (apart, follows): (bool, bool),
     ) -> Made {
-        match self.add_step(files, gathered, left, how, follows) {
+        let added = caught("write the index", || self.add_step(files, gathered, left, how, follows));
+        match added {
             Ok(Some(made)) => made,
             Ok(None) => {
                 self.index_failed = apart.then(|| Error::new(ErrorKind::Corrupt, "what ranks wrote arrived damaged"));
@@ -397,13 +399,15 @@ impl Part {
             Made::Staged(staged, added) => (*staged, added),
         };
         if failed.as_ref().is_ok_and(Vec::is_empty) {
-            match end_step(files, Some(staged), &added, how) {
+            match caught("write the index", || end_step(files, Some(staged), &added, how)) {
                 Ok(()) => self.indexed = Some((added.whole, added.bytes)),
                 Err(e) => drop(self.cannot_index(files, e)),
             }
             return Ok(false);
         }
-        let dropped = files.keeper().index().and_then(|IndexFile { live, object }| live.drop_staged(object, staged));
+        let dropped = caught("take back the index", || {
+            files.keeper().index().and_then(|IndexFile { live, object }| live.drop_staged(object, staged))
+        });
         if let Err(e) = dropped {
             tracing::warn!("an index that was begun stays behind the end of the file: {e}");
             files.keeper().forget_index();

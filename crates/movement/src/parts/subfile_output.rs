@@ -7,10 +7,11 @@
 //! | calls | one reduction; one more where steps are dropped, a broadcast where the file keeps other statistics |
 //! | where a subfile's data start | behind its last closed step; what lies behind that is cut off |
 
+use super::guarded::caught;
 use super::step_commit::Part;
-use super::subfiles::{Metadata, begin, how, subfile, subfile_folder};
+use super::subfiles::{Early, Metadata, begin, open_own, subfile, subfile_folder};
 use crate::method::{OpenRequest, Opened, not_open};
-use thalweg_layout::{WriteObject, WriterId};
+use thalweg_layout::WriteObject;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// A subfile that is open for writing.
@@ -68,9 +69,9 @@ impl SubfileOutput {
     ) -> Result<(SubfileOutput, Opened)> {
         let rank = request.comm.rank();
         let own_path = number.map(|number| subfile(request.path, number));
-        let open_own = || {
+        let open_subfile = || {
             let (Some(path), Some(number)) = (&own_path, number) else { return Ok(None) };
-            let open = || request.layout.open_write(path, how(request.mode), WriterId(number));
+            let open = || open_own(&**request.layout, path, request.mode, number);
             let opened = match open() {
                 // Most often rank 0 has made the folder by now.
                 Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -80,27 +81,42 @@ impl SubfileOutput {
             };
             opened.map(Some).map_err(|e| e.at_rank(rank).in_object(path.clone()))
         };
-        let first = if rank == 0 { begin(request, files, sync).map(Some) } else { Ok(None) };
+        let first = match rank {
+            0 => caught("find the index", || begin(request, files, sync)).map(Some),
+            _ => Ok(None),
+        };
         let (first, mut outcome) = apart(first.map_err(|e: Error| e.at_rank(rank).in_object(request.path)));
         let mut object = None;
         if when == When::Together && outcome.is_ok() {
-            (object, outcome) = apart(open_own());
+            (object, outcome) = apart(open_subfile());
         }
-        let (metadata, opened, _) = Metadata::agree(request, files, sync, outcome, first, &[])?;
+        let early: Vec<Early<'_>> = match (number, &own_path, &object) {
+            (Some(number), Some(path), Some((object, made))) => {
+                vec![Early { number, path, object: &**object, made: *made }]
+            }
+            _ => Vec::new(),
+        };
+        let (mut metadata, opened, _) = Metadata::agree(request, (files, sync), outcome, first, &[], &early)?;
+        drop(early);
         let mut unopened = None;
         if when == When::Apart {
             let outcome;
-            (object, outcome) = apart(open_own());
+            (object, outcome) = apart(open_subfile());
             unopened = outcome.err();
         }
         let own = match (number, own_path, object) {
-            (Some(number), Some(path), Some(object)) => {
+            (Some(number), Some(path), Some((object, made))) => {
                 // A failure here is told by the first write, and to all at close, where ranks meet again.
-                let start = metadata.start_in(&path, &*object);
+                let start = caught("find the end of a subfile", || metadata.start_in(number, &path, &*object, made));
                 Some(Own { number, path, object, start })
             }
             _ => None,
         };
+        let found = match own.as_ref().map(|own| &own.start) {
+            Some(Err(e)) => Err(e.again().at_rank(rank)),
+            _ => Ok(()),
+        };
+        metadata.agree_on_subfiles(request.comm, found)?;
         Ok((SubfileOutput { metadata, own, unopened, closed: false }, opened))
     }
 

@@ -1,16 +1,28 @@
 //! Subfiles beside a metadata file: their names, what rank 0 does when an output opens, where the closed steps of one end.
 //!
 //! Shared by the methods that write `<name>.dir/<name>.<number>` and keep the index in `<name>`.
+//!
+//! A process that extends a file it has not seen before compares the index with every subfile before anything is written
+//! or cut: rank 0 tells all where the data end that the index lists in each ([`Listed`]), and whoever extends a subfile
+//! finds whole process groups at least up to there. A subfile that is missing, emptied or cut fails the open on all ranks.
+//! A process that has extended the file before knows how long each subfile was.
 
+use super::agreement::agree;
 use super::live_index::{AsSource, LiveIndex};
 use super::open_index::{self, First, OpenIndex, next_time};
 use super::step_commit::{IndexFile, IndexKeeper};
 use crate::method::{Mode, OpenRequest, Opened, file_name, folder_of};
+use std::collections::BTreeMap;
+use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_bp::footer::{Footer, MINIFOOTER};
+use thalweg_bp::index::Index;
+use thalweg_bp::live;
 use thalweg_bp::scan;
 use thalweg_bp::source::{self, Source};
-use thalweg_layout::{OpenWrite, WriteObject, WriterId};
-use thalweg_types::{ByteOrder, Result};
+use thalweg_bp::wire::{Cursor, Put};
+use thalweg_comm::Communicator;
+use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
+use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
 /// The folder of subfiles.
 pub fn subfile_folder(path: &str) -> String {
@@ -22,25 +34,189 @@ pub fn subfile(path: &str, number: u32) -> String {
     format!("{path}.dir/{}.{number}", file_name(path))
 }
 
-/// How a subfile is opened by the one who may make it.
-pub fn how(mode: Mode) -> OpenWrite {
-    if mode == Mode::Write { OpenWrite::Replace } else { OpenWrite::Any }
+/// Opens a subfile that may be new. Returns also whether it was made now, where the mode is to extend what is there.
+pub fn open_own(layout: &dyn Layout, path: &str, mode: Mode, number: u32) -> Result<(Box<dyn WriteObject>, bool)> {
+    let open = |how| layout.open_write(path, how, WriterId(number));
+    if mode == Mode::Write {
+        return Ok((open(OpenWrite::Replace)?, false));
+    }
+    match open(OpenWrite::Existing) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok((open(OpenWrite::Any)?, true)),
+        opened => Ok((opened?, false)),
+    }
+}
+
+/// Checks a subfile whose end this process knows without looking: it was there, and did not become shorter.
+///
+/// # Errors
+/// `NotFound`, `Torn`: nothing was changed.
+pub fn check_known(request: &OpenRequest<'_>, path: &str, object: &dyn WriteObject, made: bool) -> Result<()> {
+    if made {
+        // Best effort: an empty file says no less than none.
+        let _ = request.layout.remove(path);
+        let what = "the subfile is missing: it was removed since this process wrote to it";
+        return Err(Error::new(ErrorKind::NotFound, what).safe("nothing was changed"));
+    }
+    let length = object.length()?;
+    request.kept.is_longer(path, length)?;
+    request.kept.set_least(path, length);
+    Ok(())
+}
+
+/// What the index lists of a subfile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listed {
+    /// The last byte at which a payload or attribute begins: the subfile has a whole process group around it.
+    reach: u64,
+    /// First and last time index with data in it.
+    times: (u32, u32),
+}
+
+/// What an index lists, by number of the subfile.
+pub type AllListed = BTreeMap<u32, Listed>;
+
+/// What an index lists of each subfile.
+fn listed(index: &Index) -> Result<AllListed> {
+    let mut all = AllListed::new();
+    for entry in index.variables.entries().iter().chain(index.attributes.entries()) {
+        live::for_each_set(&mut Cursor::new(&entry.sets, ByteOrder::NATIVE, 0), entry.code, entry.count, |set| {
+            if set.file_index == SINGLE_FILE {
+                return Ok(());
+            }
+            let own = Listed { reach: set.payload_offset, times: (set.time_index, set.time_index) };
+            let known = all.entry(set.file_index).or_insert(own);
+            known.reach = known.reach.max(own.reach);
+            known.times = (known.times.0.min(own.times.0), known.times.1.max(own.times.1));
+            Ok(())
+        })?;
+    }
+    Ok(all)
+}
+
+impl Listed {
+    fn steps(&self) -> String {
+        let (first, last) = (self.times.0.saturating_sub(1), self.times.1.saturating_sub(1));
+        if first == last { format!("step {first}") } else { format!("steps {first} to {last}") }
+    }
+
+    /// Whether a subfile whose whole process groups end at `end` holds what is listed.
+    ///
+    /// # Errors
+    /// `NotFound` where the subfile was missing (`made`), `Torn` where it is too short.
+    fn check(&self, end: u64, made: bool) -> Result<()> {
+        if end > self.reach {
+            return Ok(());
+        }
+        let error = match (made, end) {
+            (true, _) => {
+                Error::new(ErrorKind::NotFound, format!("the subfile is missing: it held data of {}", self.steps()))
+            }
+            (_, 0) => {
+                Error::new(ErrorKind::Torn, format!("the subfile holds nothing: it held data of {}", self.steps()))
+            }
+            (_, end) => {
+                let what = format!(
+                    "the subfile holds no whole process group behind byte {end}; the index lists data of {} in it",
+                    self.steps()
+                );
+                Error::new(ErrorKind::Torn, what).at_byte(end)
+            }
+        };
+        Err(error
+            .safe("nothing was changed; what the other subfiles hold can be read, `thalweg verify` names what is lost"))
+    }
+}
+
+/// Collective: what rank 0 knows is listed, on all ranks.
+fn tell(comm: &dyn Communicator, own: Option<&AllListed>) -> Result<AllListed> {
+    let mut bytes = Vec::new();
+    for (number, l) in own.into_iter().flatten() {
+        [*number, l.times.0, l.times.1].into_iter().for_each(|n| bytes.put_u32(n));
+        bytes.put_u64(l.reach);
+    }
+    comm.broadcast(0, &mut bytes)?;
+    let mut c = Cursor::new(&bytes, ByteOrder::NATIVE, 0);
+    let mut all = AllListed::new();
+    while c.left() > 0 {
+        let (number, times) = (c.u32("subfile")?, (c.u32("subfile")?, c.u32("subfile")?));
+        all.insert(number, Listed { reach: c.u64("subfile")?, times });
+    }
+    Ok(all)
 }
 
 /// What rank 0 does with the folder of subfiles and the file that holds the index.
 ///
 /// - `files`: how many subfiles this output writes; those of higher numbers are removed, or end with a closed step.
-pub fn begin(request: &OpenRequest<'_>, files: u32, sync: bool) -> Result<(Box<dyn WriteObject>, First)> {
+pub fn begin(request: &OpenRequest<'_>, files: u32, sync: bool) -> Result<Begun> {
     let is_new = request.layout.make_new_folder(&subfile_folder(request.path))?;
-    let (object, first) = open_index::begin(request, true)?;
+    let begun = open_index::begin(request, true);
+    if begun.is_err() && is_new {
+        // Best effort: an empty folder says no less than none.
+        let _ = request.layout.remove(&subfile_folder(request.path));
+    }
+    let (object, first) = begun?;
+    let mut all = None;
     if request.mode == Mode::Write {
         if !is_new {
             remove_stale(request, files)?;
         }
-    } else if !first.known && first.live.end() > 0 && !first.live.is_dropping() {
-        cut_leftovers(request, files, next_time(request.mode, first.live.last_time()), sync)?;
+    } else if first.live.end() == 0 {
+        if !is_new {
+            check_orphans(request)?;
+        }
+    } else if !first.known {
+        let time_index = next_time(request.mode, first.live.last_time());
+        let known = listed(first.live.index())?;
+        check_others(request, files, time_index, &known)?;
+        all = Some(known);
+        if !first.live.is_dropping() {
+            cut_leftovers(request, files, time_index, sync)?;
+        }
     }
-    Ok((object, first))
+    Ok(Begun { object, first, listed: all })
+}
+
+/// What rank 0 finds out first.
+pub struct Begun {
+    /// The metadata file.
+    object: Box<dyn WriteObject>,
+    /// What it holds.
+    pub first: First,
+    /// What is listed of subfiles, where this process has not extended the file before.
+    listed: Option<AllListed>,
+}
+
+/// An index that lists nothing, beside subfiles that hold several steps, was lost: to begin anew would cut them all off.
+fn check_orphans(request: &OpenRequest<'_>) -> Result<()> {
+    for (_, path) in others(request, 0)? {
+        let object = request.layout.open_write(&path, OpenWrite::Existing, WriterId(0))?;
+        let source = AsSource::new(&*object)?;
+        let last =
+            scan::trailer_before(&source, source.length(), ByteOrder::NATIVE).map_err(|e| e.in_object(&*path))?;
+        if let Some(trailer) = last.filter(|t| t.time_index > 1) {
+            let what = format!(
+                "the file holds no index, and {path} holds data up to step {}: `thalweg recover` makes the index again",
+                trailer.time_index - 1
+            );
+            let error = Error::new(ErrorKind::Torn, what).in_object(request.path);
+            return Err(error.safe("nothing was changed; the subfiles hold the steps"));
+        }
+    }
+    Ok(())
+}
+
+/// Compares the subfiles that this output does not write with what is listed.
+fn check_others(request: &OpenRequest<'_>, files: u32, time_index: u32, all: &AllListed) -> Result<()> {
+    for (number, listed) in all.range(files..) {
+        let path = subfile(request.path, *number);
+        let check = || match request.layout.open_write(&path, OpenWrite::Existing, WriterId(*number)) {
+            Ok(object) => listed.check(closed_end(&*object, request.mode, time_index)?, false),
+            Err(e) if e.kind() == ErrorKind::NotFound => listed.check(0, true),
+            Err(e) => Err(e),
+        };
+        check().map_err(|e| e.in_object(&*path))?;
+    }
+    Ok(())
 }
 
 /// Subfiles that this output does not write: those of an earlier, larger run.
@@ -107,35 +283,113 @@ pub fn closed_end(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Resu
     Ok(scan.groups.iter().filter(|g| !leftover(g.header.time_index)).filter_map(|g| g.extent.end()).max().unwrap_or(0))
 }
 
+/// A subfile that a rank has opened before all agree that the output is open.
+pub struct Early<'o> {
+    /// Its number.
+    pub number: u32,
+    /// Its path.
+    pub path: &'o str,
+    /// The file.
+    pub object: &'o dyn WriteObject,
+    /// It was not there.
+    pub made: bool,
+}
+
 /// The metadata file of an output that is open.
 pub struct Metadata {
     /// What it is open for.
     pub index: OpenIndex,
     /// On rank 0, and on whoever keeps the index after it is lost.
     object: Option<Box<dyn WriteObject>>,
+    /// What is listed of subfiles; `None` where this process knows them.
+    listed: Option<AllListed>,
 }
 
 impl Metadata {
     /// Collective: as [`OpenIndex::agree`].
     ///
     /// - `outcome`: what this rank has opened so far; `first`: on rank 0, what [`begin`] found; `files` as there.
-    /// - `told`: numbers of rank 0 that all are to know.
+    /// - `told`: numbers of rank 0 that all are to know. `early`: where steps are dropped, the subfiles of this rank, which are
+    ///   compared with the index before; those that were made are removed again where the open fails.
     pub fn agree(
         request: &OpenRequest<'_>,
-        files: u32,
-        sync: bool,
+        (files, sync): (u32, bool),
         outcome: Result<()>,
-        first: Option<(Box<dyn WriteObject>, First)>,
+        first: Option<Begun>,
         told: &[u64],
+        early: &[Early<'_>],
     ) -> Result<(Metadata, Opened, Vec<u64>)> {
-        let (object, first) = first.unzip();
+        let agreed = Metadata::agreed(request, (files, sync), outcome, first, told, early);
+        if agreed.is_err() {
+            for made in early.iter().filter(|e| e.made) {
+                // Best effort: an empty file says no less than none.
+                let _ = request.layout.remove(made.path);
+            }
+        }
+        agreed
+    }
+
+    fn agreed(
+        request: &OpenRequest<'_>,
+        (files, sync): (u32, bool),
+        outcome: Result<()>,
+        first: Option<Begun>,
+        told: &[u64],
+        early: &[Early<'_>],
+    ) -> Result<(Metadata, Opened, Vec<u64>)> {
+        let (mut object, mut own, mut begun) = (None, None, None);
+        if let Some(first) = first {
+            (object, begun, own) = (Some(first.object), Some(first.first), first.listed);
+        }
+        let first = begun;
+        let (mut outcome, mut before) = (outcome, None);
+        if let Mode::AppendAfter(step) = request.mode {
+            let all = tell(request.comm, own.as_ref())?;
+            let time_index = u32::try_from(step).unwrap_or(u32::MAX).saturating_add(2);
+            outcome = outcome.and_then(|()| {
+                early.iter().try_for_each(|e| {
+                    let Some(listed) = all.get(&e.number) else { return Ok(()) };
+                    let check = || listed.check(closed_end(e.object, request.mode, time_index)?, e.made);
+                    check().map_err(|error| error.in_object(e.path))
+                })
+            });
+            before = Some(all);
+        }
+        let mut numbers = vec![u64::from(own.is_some())];
+        numbers.extend_from_slice(told);
         let drop_steps = |live: &mut LiveIndex, time_index| {
             // Subfiles are cut only when no index lists those steps any more.
             object.as_deref().map_or(Ok(()), |object| live.shorten(object, sync))?;
             cut_leftovers(request, files, time_index, sync)
         };
-        let (index, opened, told) = OpenIndex::agree(request, (true, sync), outcome, first, told, drop_steps)?;
-        Ok((Metadata { index, object }, opened, told))
+        let agreed = OpenIndex::agree(request, (true, sync), outcome, first, &numbers, drop_steps);
+        let (index, opened, mut told) = agreed?;
+        let listed = match (told.remove(0), before) {
+            (0, _) => None,
+            (_, Some(told)) => Some(told),
+            _ => Some(tell(request.comm, own.as_ref())?),
+        };
+        Ok((Metadata { index, object: object.take(), listed }, opened, told))
+    }
+
+    /// Collective: where the subfiles were compared with the index, all ranks hear what this one found.
+    ///
+    /// # Errors
+    /// The same kind on all ranks; nothing was cut or written then.
+    pub fn agree_on_subfiles(&mut self, comm: &dyn Communicator, found: Result<()>) -> Result<()> {
+        let agreed = match self.listed {
+            Some(_) => agree(comm, found, "extend the subfiles", &[]).map(drop),
+            None => return Ok(()),
+        };
+        if agreed.is_err() {
+            self.compare_again();
+        }
+        agreed
+    }
+
+    /// The next open compares the subfiles with the index again.
+    pub fn compare_again(&mut self) {
+        self.index.forget();
     }
 
     /// The output is closed.
@@ -146,16 +400,40 @@ impl Metadata {
     }
 
     /// Where this output begins in a subfile; what an output that never closed left there is cut off.
-    pub fn start_in(&self, path: &str, object: &dyn WriteObject) -> Result<u64> {
+    ///
+    /// - `made`: it was not there.
+    ///
+    /// # Errors
+    /// `NotFound` or `Torn` where it lacks data of closed steps; it is then as it was, or removed again where it was made.
+    pub fn start_in(&self, number: u32, path: &str, object: &dyn WriteObject, made: bool) -> Result<u64> {
         let mode = self.index.mode;
         if mode == Mode::Write {
             return Ok(0);
         }
+        let start = self.closed_start(number, path, object, made);
+        if start.is_err() && made {
+            // Best effort: an empty file says no less than none.
+            let _ = self.index.layout.remove(path);
+        }
+        let start = start.map_err(|e| e.in_object(path))?;
+        self.index.kept.set_least(&self.end_key(path), start);
+        Ok(start)
+    }
+
+    fn closed_start(&self, number: u32, path: &str, object: &dyn WriteObject, made: bool) -> Result<u64> {
+        let (mode, key) = (self.index.mode, self.end_key(path));
         let length = object.length()?;
-        if !matches!(mode, Mode::AppendAfter(_)) && self.index.kept.end_of(&self.end_key(path)) == Some(length) {
+        let restarts = matches!(mode, Mode::AppendAfter(_));
+        if !restarts && self.index.kept.end_of(&key) == Some(length) && !made {
             return Ok(length);
         }
         let end = closed_end(object, mode, self.index.time_index)?;
+        if let Some(listed) = self.listed.as_ref().and_then(|all| all.get(&number)) {
+            listed.check(end, made)?;
+        }
+        if !restarts {
+            self.index.kept.is_longer(&key, end)?;
+        }
         if length > end {
             object.truncate(end)?;
         }
@@ -167,8 +445,8 @@ impl Metadata {
     pub fn open_subfile(&self, number: u32) -> Result<(String, Box<dyn WriteObject>, u64)> {
         let (layout, path) = (&self.index.layout, subfile(&self.index.path, number));
         layout.make_folder(&subfile_folder(&self.index.path))?;
-        let object = layout.open_write(&path, how(self.index.mode), WriterId(number))?;
-        let start = self.start_in(&path, &*object)?;
+        let (object, made) = open_own(&**layout, &path, self.index.mode, number)?;
+        let start = self.start_in(number, &path, &*object, made)?;
         Ok((path, object, start))
     }
 

@@ -1,0 +1,276 @@
+//! A file or subfile that is removed, renamed, emptied or cut between outputs is missed: the next output fails on all
+//! ranks, makes nothing anew and changes nothing, and no step is read with the values of another.
+
+mod common;
+
+use common::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use thalweg_comm::Communicator;
+use thalweg_io::{Mode, Session};
+use thalweg_layout::{Direct, Layout, OpenWrite};
+use thalweg_reader::{RecoverOptions, recover};
+use thalweg_store::memory::Memory;
+use thalweg_store::wrap::Failing;
+use thalweg_store::{Posix, Store, StoreExt};
+use thalweg_types::{Error, ErrorKind, Result};
+
+const NAME: &str = "x.bp";
+const RANKS: u32 = 3;
+const STEPS: u64 = 3;
+
+const WITH_SUBFILES: &[(&str, &str)] = &[
+    ("POSIX", ""),
+    ("MPI_AGGREGATE", "aggregators=2;chunk=300"),
+    ("MPI_SCHEDULED", "num_files=2;targets=1;writers_per_target=1"),
+    ("ADAPTIVE", "num_files=2;chunk=8k"),
+];
+
+/// What becomes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Harm {
+    Removed,
+    Renamed,
+    Emptied,
+    /// Half of it is left.
+    Cut,
+}
+
+impl Harm {
+    const ALL: [Harm; 4] = [Harm::Removed, Harm::Renamed, Harm::Emptied, Harm::Cut];
+
+    fn does(self, store: &dyn Store, name: &str) {
+        let cut = |length| store.open_write(name, OpenWrite::Existing).unwrap().truncate(length).unwrap();
+        match self {
+            Harm::Removed => store.remove(name).unwrap(),
+            Harm::Renamed => store.rename(name, "elsewhere").unwrap(),
+            Harm::Emptied => cut(0),
+            Harm::Cut => cut(store.stat(name).unwrap().length / 2),
+        }
+    }
+}
+
+/// All objects with their bytes.
+fn objects(store: &dyn Store) -> BTreeMap<String, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let mut folders = vec![String::new()];
+    while let Some(folder) = folders.pop() {
+        for name in store.list(&folder).unwrap() {
+            let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            if store.stat(&name).unwrap().is_folder {
+                folders.push(name);
+            } else {
+                all.insert(name.clone(), store.read_all(&name).unwrap());
+            }
+        }
+    }
+    all
+}
+
+fn all_failed(outcomes: &[Result<()>], what: &str) {
+    let errors: Vec<&Error> = outcomes.iter().filter_map(|o| o.as_ref().err()).collect();
+    assert_eq!(errors.len(), outcomes.len(), "{what}: some ranks went on: {errors:?}");
+    for e in errors {
+        assert!(matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Torn), "{what}: {e}");
+        assert_eq!(e.kind(), outcomes[0].as_ref().unwrap_err().kind(), "{what}");
+    }
+}
+
+fn write_steps(session: &Session, comm: &dyn Communicator) {
+    for step in 0..STEPS {
+        write_heat(session, NAME, if step == 0 { Mode::Write } else { Mode::Append }, comm, step);
+    }
+}
+
+fn written(way: (&str, &str)) -> Place {
+    let place = Place::memory();
+    place.run(RANKS, |comm| {
+        let session = place.session(&heat(way.0, way.1), &comm);
+        write_steps(&session, &comm);
+        session.finalize().unwrap();
+    });
+    place
+}
+
+/// Whatever can still be read is what was written.
+fn nothing_is_read_wrongly(layout: &Arc<dyn Layout>, whole: &Contents, what: &str) {
+    let reader = thalweg_reader::Reader::open(layout.clone(), NAME).unwrap();
+    for ((name, step), values) in whole {
+        for (block, value) in values.iter().enumerate() {
+            let selection = thalweg_types::Selection::Block(block as u64);
+            if let Ok(read) = reader.read_to_vec(name, *step, &selection) {
+                assert!(read == *value, "{what}: {name}, step {step}, block {block} has other values");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_append_by_another_process_misses_a_subfile() {
+    for way in WITH_SUBFILES {
+        for mode in [Mode::Append, Mode::Update, Mode::AppendAfter(1)] {
+            for harm in Harm::ALL {
+                let subfiles = written(*way).store.list("x.bp.dir").unwrap();
+                for subfile in subfiles {
+                    let place = written(*way);
+                    let name = format!("x.bp.dir/{subfile}");
+                    let whole = place.store.read_all(&name).unwrap();
+                    harm.does(&*place.store, &name);
+                    let before = objects(&*place.store);
+                    let what = format!("{way:?}, {mode:?}, {name} {harm:?}");
+                    // Once more with the same session: what failed is not forgotten.
+                    let outcomes = place.run(RANKS, |comm| {
+                        let session = place.session(&heat(way.0, way.1), &comm);
+                        let first = try_heat(&session, NAME, mode, &comm, STEPS);
+                        let second = try_heat(&session, NAME, mode, &comm, STEPS);
+                        session.finalize().unwrap();
+                        (first, second)
+                    });
+                    let (first, second): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
+                    all_failed(&first, &what);
+                    all_failed(&second, &format!("{what}, the second time"));
+                    let text: String = first.iter().map(|o| o.as_ref().unwrap_err().to_string()).collect();
+                    assert!(
+                        text.contains(&name) && text.contains("step") && text.contains("still safe"),
+                        "{what}: {text}"
+                    );
+                    assert!(objects(&*place.store) == before, "{what}: something was changed: {text}");
+                    // Given back, it is extended as if nothing had been.
+                    place.store.write_all(&name, &whole).unwrap();
+                    let all = contents(&place.layout, NAME).unwrap();
+                    place.run(RANKS, |comm| {
+                        let session = place.session(&heat(way.0, way.1), &comm);
+                        write_heat(&session, NAME, Mode::Append, &comm, STEPS);
+                        session.finalize().unwrap();
+                    });
+                    assert!(super_of(&place.layout, &all), "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// All these values and more.
+fn super_of(layout: &Arc<dyn Layout>, known: &Contents) -> bool {
+    let now = contents(layout, NAME).unwrap();
+    known.iter().all(|(key, value)| now.get(key) == Some(value)) && now.len() > known.len()
+}
+
+#[test]
+fn a_running_writer_misses_its_file_or_subfile() {
+    let folder = std::env::temp_dir().join(format!("thalweg-missing-{}", std::process::id()));
+    let shared = [("MPI", ""), ("MPI_COLLECTIVE", "aggregators=2;stripe=256;buffer=8k")];
+    for way in shared.iter().chain(WITH_SUBFILES) {
+        for harm in Harm::ALL {
+            for plain in [false, true] {
+                let mut names = vec![NAME.to_string()];
+                if way.0 != "MPI" && way.0 != "MPI_COLLECTIVE" {
+                    names.extend(written(*way).store.list("x.bp.dir").unwrap().iter().map(|n| format!("x.bp.dir/{n}")));
+                }
+                for name in names {
+                    let _ = std::fs::remove_dir_all(&folder);
+                    std::fs::create_dir_all(&folder).unwrap();
+                    let store: Arc<dyn Store> =
+                        if plain { Arc::new(Posix::at(&folder).unwrap()) } else { Arc::new(Memory::new()) };
+                    let place = Place::over(store);
+                    let what = format!("{way:?}, {name} {harm:?}, files: {plain}");
+                    let whole = std::sync::Mutex::new(Contents::new());
+                    let outcomes = place.run(RANKS, |comm| {
+                        let session = place.session(&heat(way.0, way.1), &comm);
+                        write_steps(&session, &comm);
+                        comm.barrier().unwrap();
+                        if comm.rank() == 0 {
+                            *whole.lock().unwrap() = contents(&place.layout, NAME).unwrap();
+                            harm.does(&*place.store, &name);
+                        }
+                        comm.barrier().unwrap();
+                        let first = try_heat(&session, NAME, Mode::Append, &comm, STEPS);
+                        let second = try_heat(&session, NAME, Mode::Append, &comm, STEPS + 1);
+                        session.finalize().unwrap();
+                        (first, second)
+                    });
+                    let (first, second): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
+                    all_failed(&first, &what);
+                    all_failed(&second, &format!("{what}, the second time"));
+                    let there = place.store.stat(&name);
+                    if name == NAME {
+                        assert_eq!(there.is_err(), matches!(harm, Harm::Removed | Harm::Renamed), "{what}: made anew");
+                    } else {
+                        nothing_is_read_wrongly(&place.layout, &whole.into_inner().unwrap(), &what);
+                    }
+                    // A new file may be begun at any time.
+                    place.run(RANKS, |comm| {
+                        let session = place.session(&heat(way.0, way.1), &comm);
+                        write_steps(&session, &comm);
+                        session.finalize().unwrap();
+                    });
+                    assert_eq!(read_heat(&place.layout, NAME, 2), all_of_t(RANKS, 2), "{what}");
+                }
+            }
+        }
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn a_larger_run_adds_subfiles_and_a_smaller_one_leaves_some_alone() {
+    for (method, of_ranks) in [("POSIX", ""), ("MPI_AGGREGATE", "aggregators="), ("MPI_SCHEDULED", "num_files=")] {
+        let place = Place::memory();
+        for (step, ranks) in [3, 5, 2, 4].into_iter().enumerate() {
+            place.run(ranks, |comm| {
+                let parameters = if of_ranks.is_empty() { String::new() } else { format!("{of_ranks}{ranks}") };
+                let session = place.session(&heat(method, &parameters), &comm);
+                let mode = if step == 0 { Mode::Write } else { Mode::Append };
+                write_heat(&session, NAME, mode, &comm, step as u64);
+                session.finalize().unwrap();
+            });
+        }
+        for (step, ranks) in [3, 5, 2, 4].into_iter().enumerate() {
+            assert_eq!(read_heat(&place.layout, NAME, step as u64), all_of_t(ranks, step as u64), "{method}");
+        }
+    }
+}
+
+#[test]
+fn subfiles_whose_index_was_lost_are_not_begun_anew() {
+    for way in WITH_SUBFILES {
+        for harm in [Harm::Removed, Harm::Emptied] {
+            let place = written(*way);
+            let whole = contents(&place.layout, NAME).unwrap();
+            harm.does(&*place.store, NAME);
+            let data = |place: &Place| {
+                objects(&*place.store).into_iter().filter(|(n, _)| n != NAME).collect::<BTreeMap<_, _>>()
+            };
+            let before = data(&place);
+            let outcomes = place.run(RANKS, |comm| {
+                let session = place.session(&heat(way.0, way.1), &comm);
+                let outcome = try_heat(&session, NAME, Mode::Append, &comm, 0);
+                session.finalize().unwrap();
+                outcome
+            });
+            all_failed(&outcomes, &format!("{way:?} {harm:?}"));
+            assert!(words(&outcomes).contains("thalweg recover"), "{}", words(&outcomes));
+            assert!(data(&place) == before, "{way:?} {harm:?}: a subfile was changed");
+            recover(&*place.layout, NAME, RecoverOptions::default()).unwrap();
+            assert!(contents(&place.layout, NAME).unwrap() == whole, "{way:?} {harm:?}");
+        }
+    }
+}
+
+#[test]
+fn a_failing_store_is_not_a_missing_file() {
+    // `Direct` over a store that fails says so; nobody is told that a file was removed.
+    let failing = Arc::new(Failing::new(Arc::new(Memory::new())));
+    let layout: Arc<dyn Layout> = Arc::new(Direct::new(failing.clone()).unwrap());
+    let place = Place { store: failing.clone(), layout };
+    place.run(1, |comm| {
+        let session = place.session(&heat("MPI", ""), &comm);
+        write_steps(&session, &comm);
+        failing.fail(thalweg_store::wrap::Fault::any());
+        let e = try_heat(&session, NAME, Mode::Append, &comm, STEPS).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Io, "{e}");
+        failing.heal();
+        write_heat(&session, NAME, Mode::Append, &comm, STEPS);
+        session.finalize().unwrap();
+    });
+}

@@ -1,0 +1,155 @@
+//! Panics become failures: one on a rank must not leave the others waiting for it in a collective call.
+//!
+//! Two fences stand between collective calls and what may panic: all that is asked of a layout ([`Guarded`]), which is a
+//! store's code or a library's, and the steps that a rank takes alone while others wait ([`caught`]). What is caught is a
+//! failure of kind `Io` that travels like any other.
+
+use std::any::Any;
+use std::io::{IoSlice, IoSliceMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use thalweg_layout::{
+    Attributes, Change, Hold, Layout, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// What `work` returns; a panic is a failure.
+///
+/// State that `work` was changing may be half changed then: callers forget it, as after any failure.
+///
+/// # Errors
+/// `Io` with the words of the panic.
+pub fn caught<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let words = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+            (Some(words), _) => words,
+            (_, Some(words)) => words.as_str(),
+            _ => "no words",
+        };
+        Err(Error::new(ErrorKind::Io, format!("cannot {what}: the program panicked: {words}")))
+    })
+}
+
+/// A layout whose panics are failures.
+pub struct Guarded(Arc<dyn Layout>);
+
+impl Guarded {
+    /// Around `inner`.
+    pub fn new(inner: Arc<dyn Layout>) -> Guarded {
+        Guarded(inner)
+    }
+}
+
+macro_rules! passed_on {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $out:ty;)*) => {
+        $(fn $name(&self, $($argument: $type),*) -> Result<$out> {
+            caught(stringify!($name), || self.0.$name($($argument),*))
+        })*
+    };
+}
+
+impl Layout for Guarded {
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
+        let inner = caught("open for writing", || self.0.open_write(path, how, writer))?;
+        Ok(Box::new(GuardedWrite(inner)))
+    }
+
+    fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
+        let inner = caught("open", || self.0.open_read(path))?;
+        Ok(Box::new(GuardedRead(inner)))
+    }
+
+    passed_on! {
+        stat(path: &str) -> Stat;
+        list(folder: &str) -> Vec<String>;
+        rename(from: &str, to: &str) -> ();
+        remove(path: &str) -> ();
+        make_folder(path: &str) -> ();
+        make_new_folder(path: &str) -> bool;
+        sync_folder(folder: &str) -> ();
+        make_one_folder(path: &str, mode: u32) -> ();
+        attributes(path: &str) -> Attributes;
+        set_attributes(path: &str, change: &Change) -> ();
+        truncate(path: &str, length: u64) -> ();
+        make_link(target: &str, path: &str) -> ();
+        read_link(path: &str) -> String;
+        make_hard_link(from: &str, to: &str) -> ();
+        xattr_get(path: &str, key: &str) -> Option<Vec<u8>>;
+        xattr_set(path: &str, key: &str, value: &[u8], how: SetXattr) -> ();
+        xattr_list(path: &str) -> Vec<String>;
+        xattr_remove(path: &str, key: &str) -> ();
+        space(path: &str) -> Space;
+        targets(folder: &str) -> Option<u32>;
+        make_on_target(name: &str, target: u32, stripe: u64) -> bool;
+    }
+
+    fn plain_file(&self, path: &str) -> Option<PathBuf> {
+        self.0.plain_file(path)
+    }
+
+    fn concrete(&self) -> Option<&dyn Any> {
+        self.0.concrete()
+    }
+}
+
+struct GuardedWrite(Box<dyn WriteObject>);
+
+impl WriteObject for GuardedWrite {
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        caught("write", || self.0.write_at(offset, pieces))
+    }
+
+    fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
+        caught("append", || self.0.append(pieces))
+    }
+
+    passed_on! {
+        reserve(offset: u64, length: u64) -> ();
+        length() -> u64;
+        read_at(offset: u64, out: &mut [u8]) -> usize;
+        truncate(length: u64) -> ();
+        punch(offset: u64, length: u64) -> ();
+        sync() -> ();
+        publish() -> ();
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        caught("close", || self.0.close())
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        self.0.hold()
+    }
+}
+
+struct GuardedRead(Box<dyn ReadObject>);
+
+impl ReadObject for GuardedRead {
+    passed_on! {
+        length() -> u64;
+        read_at(offset: u64, out: &mut [u8]) -> usize;
+        read_exact_at(offset: u64, out: &mut [u8]) -> ();
+        life() -> Life;
+    }
+
+    fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        caught("read", || self.0.read_vectored_at(offset, pieces))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_failure_in_its_own_words() {
+        let e = caught::<()>("think", || panic!("{} things", 2)).unwrap_err();
+        assert_eq!((e.kind(), e.what()), (ErrorKind::Io, "cannot think: the program panicked: 2 things"));
+        assert_eq!(caught("think", || Ok(3)).unwrap(), 3);
+    }
+}
