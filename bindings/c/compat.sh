@@ -45,6 +45,9 @@ names() {
         script "lib$name$2.a" "libthalweg-$1.a" libthalweg-core.a
         script "lib${name}f$2.so" "libthalweg-fortran-$1.so" "libthalweg-$1.so" libthalweg-core.so
     done
+    for name in adiosf adiosreadf; do
+        script "lib$name${2}_v1.so" "libthalweg-fortran-v1-$1.so" "libthalweg-fortran-$1.so" "libthalweg-$1.so" libthalweg-core.so
+    done
     [[ ! -d $prefix/include/thalweg/fortran/$1 ]] || ln -sfn "../../include/thalweg/fortran/$1" "$compat/include/fortran$2"
 }
 [[ -z $plain ]] || names "$plain" ''

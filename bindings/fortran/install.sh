@@ -3,6 +3,7 @@
 # nothing changed. Each library is compiled with the gfortran behind its MPI's compiler, as module files are that one's.
 #
 #   lib/libthalweg-fortran-openmpi.so   one per MPI whose Fortran compiler is gfortran and here, and one for no MPI
+#   lib/libthalweg-fortran-v1-openmpi.so  version 1 of the read interface, linked in front of it
 #   include/thalweg/fortran/openmpi/    adios_write_mod.mod ...
 #   lib/pkgconfig/                      thalweg-fortran-openmpi.pc ... and thalweg-fortran.pc, as thalweg.pc
 set -euo pipefail
@@ -30,7 +31,7 @@ is_gfortran() {
 library() {
     local name=$1 compiler=$2 module source words=()
     local library=$lib/libthalweg-fortran-$name.so out=$build/$name
-    if [[ -e $library && -z $(find "$here" "$c/include" "$c/mpi/thalweg_fortran.h" -type f -newer "$library" -print -quit) ]]; then
+    if [[ -e $library && -e $lib/libthalweg-fortran-v1-$name.so && -z $(find "$here" "$c/include" "$c/mpi/thalweg_fortran.h" -type f -newer "$library" -print -quit) ]]; then
         return
     fi
     mkdir -p "$out"
@@ -54,6 +55,14 @@ library() {
     done
     install -m 755 "$out/new.so" "$library.new"
     mv "$library.new" "$library"
+    # Some names of version 1 of the read interface mean something else there: a library that is linked in front.
+    local first=$lib/libthalweg-fortran-v1-$name.so
+    gfortran "${c_flags[@]}" -c "$here/version1/read.c" -o "$out/version1.o"
+    # shellcheck disable=SC2016  # $ORIGIN is the loader's
+    gfortran -shared "$out/version1.o" -o "$out/version1.so" "-L$lib" "-lthalweg-fortran-$name" "-lthalweg-$name" -lthalweg-core \
+        -Wl,-rpath,'$ORIGIN' -Wl,-soname,"libthalweg-fortran-v1-$name.so" -Wl,--no-undefined
+    install -m 755 "$out/version1.so" "$first.new"
+    mv "$first.new" "$first"
 }
 
 # config FILE NAME: lib/pkgconfig/FILE.pc for libthalweg-fortran-NAME

@@ -41,6 +41,13 @@ many "alone" alone ./behaviours
 try "bare calls of kinds compile" \
     compile gfortran thalweg-fortran-nompi bare "$sources/bare.f90" -fallow-argument-mismatch -w
 many "bare" alone ./bare
+in_front() { # the library of version 1 comes before the others
+    # shellcheck disable=SC2046  # several flags
+    (cd "$work" && gfortran -g -O1 -w -fallow-argument-mismatch "$sources/version1.f90" -o version1 "-L$prefix/lib" -lthalweg-fortran-v1-nompi \
+        $(pkg-config --libs thalweg-fortran-nompi))
+}
+try "version 1 of the read interface compiles" in_front
+many "version 1" alone ./version1
 
 # What numbers the modules name are those of the headers.
 cat "$prefix"/include/thalweg/adios_{error,types}.h | sed -nE 's/^ *((err_|adios_)[a-z_]+) = (-?[0-9]+),?.*/\1 \3/p' |

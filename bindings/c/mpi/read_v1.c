@@ -469,3 +469,7 @@ void adios_print_groupinfo(ADIOS_GROUP *gp)
     for (int i = 0; i < gp->vars_count; i++) printf("  variable  %s\n", gp->var_namelist[i]);
     for (int i = 0; i < gp->attrs_count; i++) printf("  attribute %s\n", gp->attr_namelist[i]);
 }
+
+/* For bindings/fortran: a communicator as Fortran knows it. */
+void *thalweg_fortran_fopen_v1(const char *name, MPI_Fint comm);
+void *thalweg_fortran_fopen_v1(const char *name, MPI_Fint comm) { return adios_fopen(name, MPI_Comm_f2c(comm)); }

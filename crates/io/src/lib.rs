@@ -39,7 +39,7 @@ pub mod registry;
 pub mod resolve;
 pub mod session;
 pub mod transform;
-mod warnings;
+pub mod warnings;
 
 pub use input::Input;
 pub use output::Output;

@@ -4,10 +4,10 @@
 //! until close: nothing is copied. Close commits: when it returns, the step is readable.
 
 use crate::joined::{self, Joins};
-use crate::registry;
 use crate::resolve::{self, Scalars};
 use crate::session::{DeclaredGroup, Shared, lock};
 use crate::transform;
+use crate::{registry, warnings};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -102,6 +102,10 @@ impl<'a> Output<'a> {
             }
             is_wanted = choices.iter().any(registry::is_profiled);
             registry::check_together(&choices)?;
+            // What a document says is told when it is read, with its place.
+            for choice in choices.iter().filter(|c| c.source.is_none() && comm.rank() == 0) {
+                registry::check(choice)?.iter().for_each(|text| warnings::tell_once(text));
+            }
             let made: Result<Vec<_>> =
                 choices.iter().map(|c| registry::make(c).map(|(kind, m)| (c.clone(), kind, m))).collect();
             Ok((group, made?))

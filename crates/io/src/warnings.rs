@@ -11,7 +11,7 @@ const KEPT: usize = 4096;
 static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
 
 /// Tells a text that was not told before.
-pub(crate) fn tell_once(text: &str) {
+pub fn tell_once(text: &str) {
     if std::env::var("THALWEG_ERRORS").is_ok_and(|v| v == "quiet") {
         return;
     }

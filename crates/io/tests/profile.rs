@@ -275,7 +275,7 @@ fn calculation_between_outputs_is_shown_and_profiles_of_an_older_file_go() {
 fn profile_says_yes_or_no() {
     let place = Place::memory();
     place.run(1, |comm| {
-        let schema = thalweg_schema::xml::parse(&heat("MPI", "profile=maybe"), "test.xml").unwrap();
+        let schema = thalweg_schema::xml::parse(&heat("MPI", "strict=yes;profile=maybe"), "test.xml").unwrap();
         let e = Session::with_layout(schema, place.layout.clone(), comm.duplicate().unwrap()).err().unwrap();
         assert!(e.kind() == ErrorKind::Config && e.to_string().contains("profile=maybe"), "{e}");
     });

@@ -77,9 +77,7 @@ pub unsafe extern "C" fn adios_select_method(
         let tried = || {
             let mut alone = GroupBuilder::new(&builder.group().name)?;
             choose(&mut alone)?;
-            let left_out: thalweg_types::Result<Vec<Vec<String>>> =
-                alone.methods().iter().map(registry::check).collect();
-            left_out
+            alone.methods().iter().map(registry::check).collect::<thalweg_types::Result<Vec<_>>>()
         };
         let left_out = tried().map_err(|e| Doing::Method.failed(e))?;
         choose(builder).map_err(|e| Doing::Method.failed(e))?;

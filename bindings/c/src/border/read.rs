@@ -157,7 +157,8 @@ pub unsafe extern "C" fn thalweg_core_read_init_method(method: c_int, parameters
     status(|| {
         known_method(method)?;
         // SAFETY: from C.
-        options::set(unsafe { pointer::text_or_empty(parameters, "the parameters") }?)
+        options::set(unsafe { pointer::text_or_empty(parameters, "the parameters") }?);
+        Ok(())
     })
 }
 

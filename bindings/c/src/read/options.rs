@@ -9,9 +9,10 @@
 //!
 //! Others are for methods of ADIOS 1.13 that this library does not need, and change nothing.
 
-use crate::error::{self, Failure, Outcome};
+use crate::error;
 use std::sync::Mutex;
 use std::time::Duration;
+use thalweg_io::warnings;
 
 /// See the module's page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,28 +40,30 @@ pub fn reset() {
     error::be_quiet(false);
 }
 
-/// Reads `key=value;key=value`.
-///
-/// # Errors
-/// A value that is no number where one is needed.
-pub fn set(text: &str) -> Outcome<()> {
+/// Reads `key=value;key=value`. A value that makes no sense is left out, and told once on standard error: nothing is lost by
+/// it.
+pub fn set(text: &str) {
     let mut options = now();
     let mut quiet = None;
     for pair in text.split([';', '\n']).map(str::trim).filter(|p| !p.is_empty()) {
         let (key, value) = pair.split_once('=').map_or((pair, None), |(k, v)| (k.trim_end(), Some(v.trim())));
-        let number = || -> Outcome<u64> {
+        let number = |least: u64| -> Option<u64> {
             let value = value.unwrap_or("");
-            value.parse().map_err(|_| Failure::argument(format!("{key}: \"{value}\" is no number")))
+            let number = value.parse().ok().filter(|n| *n >= least);
+            if number.is_none() {
+                warnings::tell_once(&format!(
+                    "parameter {key}={value} for reading: expected a whole number, at least {least}; it is left out"
+                ));
+            }
+            number
         };
         match key.to_ascii_lowercase().as_str() {
             "max_chunk_size" => {
-                let mib = number()?;
-                if mib == 0 {
-                    return Err(Failure::argument("max_chunk_size: 0 MiB hold nothing"));
-                }
-                options.max_chunk = mib.saturating_mul(1 << 20);
+                options.max_chunk = number(1).map_or(options.max_chunk, |mib| mib.saturating_mul(1 << 20))
             }
-            "poll_interval" => options.poll = Duration::from_millis(number()?.clamp(1, 60_000)),
+            "poll_interval" => {
+                options.poll = number(0).map_or(options.poll, |ms| Duration::from_millis(ms.clamp(1, 60_000)));
+            }
             "show_hidden_attrs" => {
                 options.show_hidden = !value.is_some_and(|v| ["no", "false", "0"].contains(&v));
             }
@@ -73,5 +76,17 @@ pub fn set(text: &str) -> Outcome<()> {
     if let Some(quiet) = quiet {
         error::be_quiet(quiet);
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_no_sense_is_left_out_and_the_rest_counts() {
+        set("max_chunk_size=much; poll_interval=7; verbose=2; max_chunk_size=0;unheard_of");
+        assert_eq!(now(), Options { poll: Duration::from_millis(7), ..DEFAULT });
+        reset();
+        assert_eq!(now(), DEFAULT);
+    }
 }

@@ -67,7 +67,7 @@ pub fn of(candidate: &Candidate, ranks: u32) -> Vec<Candidate> {
 }
 
 fn is_taken(candidate: &Candidate) -> bool {
-    registry::make(&choice("tune", candidate)).is_ok()
+    registry::check(&choice("tune", candidate)).is_ok_and(|left_out| left_out.is_empty())
 }
 
 /// A candidate as a schema has it.

@@ -434,13 +434,12 @@ mod tests {
     #[test]
     fn parameters_of_adios_1_are_taken_or_refused_in_words() {
         let taken =
-            parameters(&[("num_aggregators", "4"), ("num_ost", "16"), ("aggregation_type", "2"), ("threading", "1")]);
+            parameters(&[("num_aggregators", "4"), ("color", "1"), ("aggregation_type", "2"), ("threading", "1")]);
         assert!(make(&taken).is_ok());
         for (wrong, says) in [
             ([("aggregators", "0")], "at least 1"),
             ([("pattern", "fast")], "simple or brigade"),
             ([("aggregation_type", "3")], "1 (simple)"),
-            ([("color", "1")], "color"),
             ([("have_metadata_file", "0")], "have_metadata_file"),
             ([("chunk", "1")], "at least 2"),
         ] {
