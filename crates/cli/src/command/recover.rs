@@ -18,8 +18,8 @@ pub fn run(arguments: &Recover, out: &mut Terminal) -> Result<Outcome, Failure> 
     }
     if !recovery.dropped.is_empty() {
         let steps = format::steps(&recovery.dropped);
-        let hint = if arguments.partial { "" } else { " (--partial keeps what is whole of them)" };
-        writeln!(out, "not kept: steps that were not closed: {steps}{hint}")?;
+        let hint = if arguments.partial { "" } else { " (--partial indexes them)" };
+        writeln!(out, "not indexed: whole process groups of steps that were not closed, which stay in the file: {steps}{hint}")?;
     }
     if recovery.steps == 0 {
         out.styled(BAD, "nothing to recover")?;
