@@ -87,11 +87,51 @@ pub fn recover(layout: &dyn Layout, path: &str, options: Options) -> Result<Reco
         Err(e) => return Err(e),
     };
     let run = Run { layout, path, options };
-    let found = file.as_ref().map(|f| Live::find(f).map_err(|e| e.in_object(path)));
-    match (found, &file) {
-        (Some(Ok(live)), Some(file)) => run.keep(file, &live, &numbers),
-        (Some(Err(e)), _) if e.kind() != ErrorKind::Torn => Err(e),
-        (reason, _) => run.rebuild(file.as_ref(), &numbers, reason.and_then(|r| r.err())),
+    let stale = run.stale_spills()?;
+    let mut done = run.file(file, &numbers)?;
+    for path in stale {
+        done.act(format!("removed {path}, which a process that was killed left"));
+        if !options.dry_run {
+            layout.remove(&path)?;
+        }
+    }
+    Ok(done)
+}
+
+impl Run<'_> {
+    fn file(&self, file: Option<Object>, numbers: &[u32]) -> Result<Recovery> {
+        let (path, run) = (self.path, self);
+        let found = file.as_ref().map(|f| Live::find(f).map_err(|e| e.in_object(path)));
+        match (found, &file) {
+            (Some(Ok(live)), Some(file)) => run.keep(file, &live, numbers),
+            (Some(Err(e)), _) if e.kind() != ErrorKind::Torn => Err(e),
+            (reason, _) => run.rebuild(file.as_ref(), numbers, reason.and_then(|r| r.err())),
+        }
+    }
+
+    /// Spill files beside the output: its writers are gone, as nobody recovers a file that is being written.
+    fn stale_spills(&self) -> Result<Vec<String>> {
+        let last = self.path.rsplit('/').next().unwrap_or(self.path);
+        let folder = match self.path.strip_suffix(last).unwrap_or("") {
+            "/" => "/",
+            other => other.trim_end_matches('/'),
+        };
+        let names = match self.layout.list(folder) {
+            Ok(names) => names,
+            // A folder that cannot be listed keeps what is in it; the file can be recovered all the same.
+            Err(e) if e.kind() != ErrorKind::Io => {
+                return Ok(Vec::new());
+            }
+            Err(e) => return Err(e),
+        };
+        let rank = |name: &&String| {
+            let rank = name.strip_prefix(last).and_then(|rest| rest.strip_prefix(".spill."));
+            rank.is_some_and(|rank| !rank.is_empty() && rank.bytes().all(|b| b.is_ascii_digit()))
+        };
+        let beside = |name: &String| self.path[..self.path.len() - last.len()].to_string() + name;
+        let mut stale: Vec<String> = names.iter().filter(rank).map(beside).collect();
+        stale.sort();
+        Ok(stale)
     }
 }
 

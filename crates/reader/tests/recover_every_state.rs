@@ -276,3 +276,22 @@ fn what_was_left_of_a_step_is_never_mixed_with_the_step_as_it_was_written_anew()
         }
     }
 }
+
+#[test]
+fn spill_files_of_processes_that_were_killed_are_removed() {
+    for path in ["a.bp", "runs/a.bp"] {
+        let file = single(&[Ending::Finished], &[], 0).remove(0).1;
+        let names: Vec<String> =
+            [".spill.0", ".spill.12", ".spill.x", ".spill.", "2.spill.0"].map(|s| format!("{path}{s}")).into();
+        let mut all: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b"spilled"[..])).collect();
+        all.push((path, &file));
+        let (memory, layout) = holding(&all);
+        let trial = recover(&*layout, path, RecoverOptions { dry_run: true, keep_partial: false }).unwrap();
+        assert!(names.iter().all(|name| memory.read_all(name).is_ok()));
+        let done = recover(&*layout, path, RecoverOptions::default()).unwrap();
+        assert_eq!((done.actions.len(), &done), (2, &trial));
+        let left: Vec<bool> = names.iter().map(|name| memory.read_all(name).is_ok()).collect();
+        assert_eq!(left, [false, false, true, true, true]);
+        assert_eq!(memory.read_all(path).unwrap(), file);
+    }
+}
