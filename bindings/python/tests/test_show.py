@@ -3,6 +3,8 @@
 import re
 from html.parser import HTMLParser
 
+import numpy as np
+
 import thalweg
 
 
@@ -65,6 +67,33 @@ def test_names_are_no_html(path):
     assert "<script>" not in html
     assert "<i>" not in html
     assert "<b>&" not in html
+
+
+def test_names_steer_no_terminal(path):
+    name = "T\x1b[31m\u202e\n\x9b2J"
+    with thalweg.Writer(path) as w:
+        w.attribute(name, name)
+        with w.step() as s:
+            s[name] = 1
+            s["text"] = name
+            s["a"] = np.arange(3.0)
+    f = thalweg.open(path)
+    schema = thalweg.Schema(name).array(name, "f8", count=(4,))
+    shown = [f, f[name], f["text"], f.attrs, f.steps, f.steps[0], f["a"].blocks()[0], schema]
+    for text in [repr(s) for s in shown] + [f._repr_html_(), f[name]._repr_html_()]:
+        assert all(c.isprintable() or c == "\n" for c in text), repr(text)
+    assert name in f
+
+
+def test_a_name_with_two_slashes_is_written_as_it_is_defined(path):
+    names = ["a//b", "//b", "a///b/c"]
+    with thalweg.Writer(path) as w:
+        with w.step() as s:
+            for i, name in enumerate(names):
+                s[name] = np.full(3, float(i))
+    f = thalweg.open(path)
+    for i, name in enumerate(names):
+        assert f[name][0].tolist() == [float(i)] * 3
 
 
 def test_a_writer_and_a_schema_show_themselves(path):

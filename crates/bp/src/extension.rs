@@ -62,6 +62,12 @@ pub enum Tag {
     /// A damaged index that recovering left in front of this one; steps that only it lists stay where they are: u64 its
     /// first byte, u64 its length.
     Damaged = 9,
+    /// Whole process groups of outputs that were never closed, which recovering left in the file and did not index: u32 time
+    /// index, u32 rank, u32 subfile, u32 0, u64 offset.
+    Left = 11,
+    /// The first time index, where it is not 1: u32. Later files of a process of ADIOS 1.x begin with the time at which they
+    /// were opened. The index writes it anew each time, it is not joined.
+    FirstTime = 12,
 }
 
 /// Records by tag.
@@ -105,7 +111,7 @@ impl Records {
     /// Joins another file's or step's lists to these.
     pub fn append(&mut self, other: &Records) {
         for (tag, bytes) in &other.0 {
-            if *tag != Tag::Directory as u32 {
+            if ![Tag::Directory, Tag::FirstTime].iter().any(|own| *own as u32 == *tag) {
                 self.0.entry(*tag).or_default().extend_from_slice(bytes);
             }
         }

@@ -225,6 +225,8 @@ pub struct Index {
     process_group_count: u64,
     last_time: u32,
     last_time_groups: u64,
+    /// 0: 1, as all files of ours begin.
+    first_time: u32,
     /// Variables.
     pub variables: Table,
     /// Attributes.
@@ -375,6 +377,16 @@ impl Index {
         self.last_time
     }
 
+    /// The time index of step 0: 1, but for files that another library began later.
+    pub fn first_time(&self) -> u32 {
+        self.first_time.max(1)
+    }
+
+    /// Says which time index is step 0, where that is not 1.
+    pub fn set_first_time(&mut self, time: u32) {
+        self.first_time = time;
+    }
+
     /// Number of sets, the measure of what an index costs.
     pub fn sets(&self) -> u64 {
         let of = |t: &Table| t.entries.iter().map(|e| e.count).sum::<u64>();
@@ -520,6 +532,11 @@ impl Index {
         // The extension section comes first, so its length must be known before the footer's offsets are.
         let mut records = self.records.clone();
         records.0.insert(Tag::Directory as u32, directory.encode());
+        if self.first_time() > 1 {
+            let mut first = Vec::new();
+            first.put_u32(self.first_time());
+            records.0.insert(Tag::FirstTime as u32, first);
+        }
         let mut body = Vec::new();
         records.encode(&mut body);
         let index_start = start + extension::HEAD + body.len() as u64 + extension::TAIL;

@@ -87,8 +87,10 @@ pub struct Base {
     pub end: u64,
     /// Extension section; `None` in foreign files.
     pub extension: Option<Extension>,
-    /// Number of steps: the last time index.
-    pub steps: u32,
+    /// The time index of step 0: 1 in files of ours. Later files of a process of ADIOS 1.x begin with another.
+    pub first_time: u32,
+    /// The last time index.
+    pub last_time: u32,
     /// Number of process groups.
     pub process_groups: u64,
     /// Entries of variables and attributes.
@@ -134,6 +136,8 @@ impl Base {
     }
 
     fn with_directory(footer: Footer, end: u64, extension: Extension, directory: Directory) -> Base {
+        let first = extension.records.get(Tag::FirstTime);
+        let first_time = Cursor::new(first, footer.order, 0).u32("").unwrap_or(1).max(1);
         let entries = directory
             .entries
             .into_iter()
@@ -148,7 +152,8 @@ impl Base {
             footer,
             end,
             extension: Some(extension),
-            steps: directory.steps,
+            first_time,
+            last_time: directory.steps,
             process_groups: directory.process_groups,
             entries,
         }
@@ -163,7 +168,8 @@ impl Base {
             "process group index",
         )?;
         let groups = crate::index::process_groups(&mut Cursor::new(&groups, footer.order, footer.process_groups))?;
-        let steps = groups.iter().map(|g| g.time_index).max().unwrap_or(0);
+        let last_time = groups.iter().map(|g| g.time_index).max().unwrap_or(0);
+        let first_time = groups.iter().map(|g| g.time_index).min().unwrap_or(1).max(1);
         let mut entries = Vec::new();
         for (is_attribute, start, stop) in
             [(false, footer.variables, footer.attributes), (true, footer.attributes, end - FOOTER)]
@@ -197,7 +203,7 @@ impl Base {
                 entries.push(EntryPlace { head, is_attribute, extent, crc: None });
             }
         }
-        Ok(Base { footer, end, extension: None, steps, process_groups: groups.len() as u64, entries })
+        Ok(Base { footer, end, extension: None, first_time, last_time, process_groups: groups.len() as u64, entries })
     }
 
     fn head_of(window: &[u8], order: ByteOrder, at: u64) -> Result<(u32, Head)> {
@@ -237,6 +243,7 @@ impl Base {
         if let Some(extension) = &self.extension {
             index.records.append(&extension.records);
         }
+        index.set_first_time(self.first_time);
         Ok(index)
     }
 
@@ -321,9 +328,27 @@ impl Live {
         Cursor::new(base.records()?.get(Tag::Dropped), base.footer.order, 0).u64("").ok()
     }
 
-    /// Number of steps.
+    /// The time index of step 0.
+    pub fn first_time(&self) -> u32 {
+        self.base.as_ref().map_or(1, |b| b.first_time)
+    }
+
+    /// The last time index; 0 for none.
+    pub fn last_time(&self) -> u32 {
+        self.steps.last_time().max(self.base.as_ref().map_or(0, |b| b.last_time))
+    }
+
+    /// Number of steps: from the first time index to the last.
     pub fn step_count(&self) -> u32 {
-        self.steps.last_time().max(self.base.as_ref().map_or(0, |b| b.steps))
+        match self.last_time() {
+            0 => 0,
+            last => last.saturating_sub(self.first_time()).saturating_add(1),
+        }
+    }
+
+    /// The step, from 0, of a time index.
+    pub fn step_of(&self, time_index: u32) -> u64 {
+        u64::from(time_index.saturating_sub(self.first_time()))
     }
 
     /// Everything joined in memory, to be extended.

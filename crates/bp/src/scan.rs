@@ -49,6 +49,9 @@ pub struct Scan {
     pub torn: Option<(u64, Error)>,
     /// Steps that were closed although process groups were missing, from the records met: (time index, rank, kind).
     pub partial: Vec<(u32, u32, u32)>,
+    /// Process groups that were never closed and that recovering left, from the records met: (time index, rank, subfile,
+    /// offset).
+    pub left: Vec<(u32, u32, u32, u64)>,
 }
 
 /// Scans a file or subfile from its first byte.
@@ -58,18 +61,23 @@ pub struct Scan {
 /// # Cost
 /// A few short reads per group, variable and attribute, and every byte that is not payload; payloads are not read.
 pub fn scan(source: &(impl Source + ?Sized), order: ByteOrder) -> Result<Scan> {
+    scan_from(source, 0, order)
+}
+
+/// As [`scan`], from byte `start` on.
+pub fn scan_from(source: &(impl Source + ?Sized), start: u64, order: ByteOrder) -> Result<Scan> {
     let source = &Metered::new(source);
     let end = source.length();
     let mut scan = Scan::default();
     let mut search = Search::new(source, order);
-    let mut partial = BTreeSet::new();
-    let mut at = 0;
+    let (mut partial, mut left) = (BTreeSet::new(), BTreeSet::new());
+    let mut at = start;
     while at < end {
         let before = source.read_so_far();
-        if let Some(length) = known_length(source, at, order, &mut |entry| {
-            if partial.insert(entry) {
-                scan.partial.push(entry);
-            }
+        if let Some(length) = known_length(source, at, order, &mut |records| {
+            let partial_here = partial_steps(records.get(Tag::Partial), order);
+            scan.partial.extend(partial_here.into_iter().filter(|entry| partial.insert(*entry)));
+            scan.left.extend(left_groups_in(records, order).into_iter().filter(|entry| left.insert(*entry)));
         })? {
             scan.dead.push(Extent::new(at, length));
             at += length;
@@ -97,12 +105,7 @@ pub fn scan(source: &(impl Source + ?Sized), order: ByteOrder) -> Result<Scan> {
 
 /// The length of the index, step record or hole that starts at `at`; its end is looked at too, as a damaged length must not
 /// lead past process groups.
-fn known_length(
-    source: &impl Source,
-    at: u64,
-    order: ByteOrder,
-    partial: &mut dyn FnMut((u32, u32, u32)),
-) -> Result<Option<u64>> {
+fn known_length(source: &impl Source, at: u64, order: ByteOrder, met: &mut dyn FnMut(&Records)) -> Result<Option<u64>> {
     let left = source.length() - at;
     if left < extension::HEAD {
         return Ok(None);
@@ -144,7 +147,7 @@ fn known_length(
         None
     };
     Ok(records.map(|(length, records)| {
-        partial_steps(records.get(Tag::Partial), order).into_iter().for_each(partial);
+        met(&records);
         length
     }))
 }
@@ -156,6 +159,24 @@ pub fn partial_steps(record: &[u8], order: ByteOrder) -> Vec<(u32, u32, u32)> {
         .filter_map(|entry| {
             let mut c = Cursor::new(entry, order, 0);
             Some((c.u32("").ok()?, c.u32("").ok()?, c.u32("").ok()?))
+        })
+        .collect()
+}
+
+/// The process groups that [`Tag::Left`] lists, in this machine's byte order: (time index, rank, subfile, offset).
+pub fn left_groups(records: &Records) -> Vec<(u32, u32, u32, u64)> {
+    left_groups_in(records, ByteOrder::NATIVE)
+}
+
+/// As [`left_groups`], in any byte order.
+pub fn left_groups_in(records: &Records, order: ByteOrder) -> Vec<(u32, u32, u32, u64)> {
+    records
+        .get(Tag::Left)
+        .chunks_exact(24)
+        .filter_map(|entry| {
+            let mut c = Cursor::new(entry, order, 0);
+            let (time, rank, subfile, _) = (c.u32("").ok()?, c.u32("").ok()?, c.u32("").ok()?, c.u32("").ok()?);
+            Some((time, rank, subfile, c.u64("").ok()?))
         })
         .collect()
 }

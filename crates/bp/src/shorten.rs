@@ -93,6 +93,7 @@ fn records_without(records: &Records, last: u32, dropped: &HashSet<Place>) -> Re
         (Tag::WideCount, About::Block(24)),
         (Tag::Partial, About::Time(16, 0)),
         (Tag::Run, About::Time(16, 8)),
+        (Tag::Left, About::Time(24, 0)),
     ] {
         let Some(list) = kept.0.get_mut(&(tag as u32)) else { continue };
         let length = match about {

@@ -134,6 +134,9 @@ pub struct Dump {
     /// Write one array as a NumPy file; steps become its first dimension
     #[arg(long, value_name = "OUT", group = "form", value_hint = ValueHint::FilePath)]
     pub npy: Option<PathBuf>,
+    /// Also print large parts of arrays that no block covers, as 0
+    #[arg(long)]
+    pub fill: bool,
 }
 
 /// Find steps and blocks by their characteristics.
@@ -197,8 +200,9 @@ pub struct Verify {
 
 /// Give a file that was cut off a good index again.
 ///
-/// Rebuilds the index from the process groups alone, up to the first torn one, and truncates what lies behind. Every
-/// step that was closed stays. Until this has run, other BP readers can't open such a file; ours can.
+/// Writes an index behind what was closed, or makes one from the process groups alone, and cuts torn bytes off. Every
+/// step that was closed stays, and every whole process group. Until this has run, other BP readers can't open such a
+/// file; ours can.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -214,7 +218,7 @@ pub struct Recover {
     /// Change nothing, say what would be done
     #[arg(long)]
     pub dry_run: bool,
-    /// Also keep the whole process groups of steps that were not closed
+    /// Also index the whole process groups of steps that were not closed, also after a run without it
     #[arg(long)]
     pub partial: bool,
 }

@@ -19,12 +19,10 @@ pub fn place(path: &Path, doing: Option<&'static str>) -> std::result::Result<(A
     let name = path.to_str().ok_or_else(|| Failure::Usage(format!("'{}' is no UTF-8 text", path.display())))?;
     let mounts = thalweg_io::places::mounts::of_process()?;
     let under_mount = mounts.place(name)?.mount.is_some();
-    let is_folder = match under_mount {
-        true => mounts.stat(name)?.is_folder,
-        false => std::fs::metadata(path).map_err(|e| Error::io(format!("cannot open '{name}'"), e))?.is_dir(),
-    };
-    if is_folder {
-        return Err(Error::new(ErrorKind::InvalidArgument, format!("'{name}' is a folder, not a file")).into());
+    match under_mount {
+        true if mounts.stat(name)?.is_folder => return Err(no_file(name, "a folder").into()),
+        true => {}
+        false => regular(path)?,
     }
     let below = thalweg_io::places::mounts::layout()?;
     let layout: Arc<dyn Layout> = match doing {
@@ -35,6 +33,30 @@ pub fn place(path: &Path, doing: Option<&'static str>) -> std::result::Result<(A
         None => below,
     };
     Ok((layout, name.to_string()))
+}
+
+fn no_file(name: &str, what: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, format!("'{name}' is {what}, not a file"))
+}
+
+/// Refuses what is there and is no regular file, before it is opened: a pipe that nobody writes would be waited for, a
+/// device read for ever.
+///
+/// # Errors
+/// `InvalidArgument` says what it is; `NotFound` and other failures of the look.
+pub fn regular(path: &Path) -> Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+    let name = path.display().to_string();
+    let kind = std::fs::metadata(path).map_err(|e| Error::io(format!("cannot open '{name}'"), e))?.file_type();
+    let what = match kind {
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_dir() => "a folder",
+        kind if kind.is_fifo() => "a named pipe",
+        kind if kind.is_socket() => "a socket",
+        kind if kind.is_char_device() || kind.is_block_device() => "a device",
+        _ => "something else",
+    };
+    Err(no_file(&name, what))
 }
 
 /// Opens a file, and says on standard error where it was cut off or lacks something.
@@ -73,7 +95,7 @@ impl Writers {
         let own_subfiles = all.iter().filter(|g| Some(g.time_index) == first).all(|g| g.offset == 0);
         let mut groups: HashMap<u64, Vec<(u64, u32)>> = HashMap::new();
         for g in all.iter() {
-            groups.entry(u64::from(g.time_index.saturating_sub(1))).or_default().push((g.offset, g.rank));
+            groups.entry(reader.step_of_time(g.time_index)).or_default().push((g.offset, g.rank));
         }
         groups.values_mut().for_each(|g| g.sort_unstable());
         Ok(Writers { groups, own_subfiles })

@@ -2,6 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use thalweg_types::printable::{printable, printable_lines};
 
 /// Where a command prints.
 pub struct Terminal {
@@ -66,22 +67,12 @@ pub const BAD: Style = AnsiColor::Red.on_default().bold();
 pub fn complain(word: &str, what: &str) {
     let style = if io::stderr().is_terminal() && colors_wanted() { BAD } else { Style::new() };
     // Where standard error is gone there is nobody left to tell.
-    let _ = writeln!(io::stderr().lock(), "{style}{word}{style:#}: {what}");
+    let _ = writeln!(io::stderr().lock(), "{style}{word}{style:#}: {}", printable_lines(what));
 }
 
-/// Text safe to print on one line: control characters become escapes, so that no name in a file can steer a terminal.
+/// Text safe to print on one line: [`thalweg_types::printable`].
 pub fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            c if c.is_control() => out.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out
+    printable(text).into_owned()
 }
 
 /// A text between double quotes, on one line.

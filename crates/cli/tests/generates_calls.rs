@@ -97,5 +97,17 @@ fn what_makes_no_calls_is_said() {
     assert_eq!((ran.code, ran.out.as_str()), (1, ""));
     assert!(ran.err.contains("NY") && !folder.join("gwrite_heat.ch").exists(), "{}", ran.err);
     assert_eq!(run_in(folder, &["gen", "none.xml"]).code, 3);
-    assert_eq!(run_in(folder, &["gen", "heat.xml", "-o", "nowhere"]).code, 3);
+    let ran = run_in(folder, &["gen", "heat.xml", "-o", "heat.xml/calls"]);
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("cannot make the folder 'heat.xml/calls'"), "{}", ran.err);
+}
+
+#[test]
+fn the_folder_for_the_calls_is_made() {
+    let folder = thalweg_conformance::scratch::Scratch::new();
+    let folder = folder.path();
+    std::fs::write(folder.join("heat.xml"), HEAT).unwrap();
+    let ran = run_in(folder, &["gen", "heat.xml", "-o", "new/calls"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(text(folder, "new/calls/gwrite_heat.ch").contains("adios_write"));
 }

@@ -214,6 +214,12 @@ impl Reader {
         &self.0.path
     }
 
+    /// The step, from 0, of a time index of the file. Files of ours count time from 1; later files of a process of
+    /// ADIOS 1.x begin with another time index, which is step 0.
+    pub fn step_of_time(&self, time_index: u32) -> u64 {
+        self.0.live.step_of(time_index)
+    }
+
     /// What the file holds.
     pub fn status(&self) -> &Status {
         &self.0.status
@@ -520,8 +526,9 @@ impl Reader {
         };
         let (base, step) = names.places[number];
         let base = base.zip(inner.live.base.as_ref()).map(|(i, b)| &b.entries[i]);
-        let sets = Sets::load(&inner.file, base, inner.order, step.map(|i| &table.entries()[i]))
-            .map_err(|e| self.name_it(e, &names.heads[number].name))?;
+        let sets =
+            Sets::load(&inner.file, base, inner.order, step.map(|i| &table.entries()[i]), inner.live.first_time())
+                .map_err(|e| self.name_it(e, &names.heads[number].name))?;
         let sets = Arc::new(sets);
         let mut kept = inner.kept.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have read them meanwhile.
@@ -746,7 +753,7 @@ fn status_of(
     for (records, order) in
         base.and_then(|b| b.records()).map(|r| (r, order)).into_iter().chain([(&live.steps.records, ByteOrder::NATIVE)])
     {
-        status.add_records(records, order);
+        status.add_records(records, order, live);
     }
     status
 }
@@ -765,12 +772,12 @@ fn has_subfiles(live: &Live) -> bool {
 
 impl Status {
     /// Takes in what the extension section or a step record says about steps.
-    fn add_records(&mut self, records: &Records, order: ByteOrder) {
+    fn add_records(&mut self, records: &Records, order: ByteOrder, live: &Live) {
         let partial = scan::partial_steps(records.get(Tag::Partial), order);
         if !partial.is_empty() {
             let mut known: HashSet<_> = self.partial.iter().copied().collect();
             let entries = partial.into_iter().map(|(time, rank, kind)| Partial {
-                step: u64::from(time.saturating_sub(1)),
+                step: live.step_of(time),
                 rank,
                 kind: ErrorKind::from_code(u8::try_from(kind).unwrap_or(0)),
             });

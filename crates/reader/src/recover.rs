@@ -1,28 +1,32 @@
 //! Recovering: after it a file ends with a full index that every reader opens. Closed steps are never lost by it.
 //!
-//! | what is found | what is done |
-//! |---|---|
-//! | the file ends with a full index | nothing; where it was to be followed, it is marked as closed for good |
-//! | a full index, torn bytes behind it | the torn bytes are cut off |
-//! | step records behind the last full index | a full index is written behind them, over torn bytes |
-//! | an index that drops steps in front of it, as a restart had begun to | those steps are cut off |
-//! | torn bytes that hold a whole, damaged index or step record | a closed step lies there: an index is made as below where that gives more steps, or more process groups; else a full index is written behind and nothing is cut |
-//! | a full index whose checksum is wrong, the file closed for good | as below |
-//! | no index and no step record that checks | the process groups are scanned, an index of the whole steps is written behind them |
-//! | a metadata file that is lost or torn | as before, from the subfiles |
+//! | what is found | what is done | with `keep_partial` |
+//! |---|---|---|
+//! | the file ends with a full index | nothing; where it was to be followed, it is marked as closed for good | process groups that an earlier recovery left are indexed |
+//! | a full index, torn bytes behind it | the torn bytes are cut off | the same |
+//! | step records behind the last full index | a full index is written behind them, over torn bytes | the same |
+//! | whole process groups of an output that was not closed behind any of these, or in subfiles | they stay and are listed ([`Tag::Left`]), a full index that does not have them is written behind; only torn bytes behind the last of them are cut off | they are indexed, and their step is marked partial where ranks are missing |
+//! | an index that drops steps in front of it, as a restart had begun to | those steps are cut off | the same |
+//! | torn bytes that hold a whole, damaged index or step record | a closed step lies there: an index is made as below where that gives more steps, or more process groups; else a full index is written behind and nothing is cut | the same, incomplete steps included |
+//! | a full index whose checksum is wrong, the file closed for good | as below | as below |
+//! | no index and no step record that checks | the process groups are scanned, an index of the whole steps is written behind them | of all steps, incomplete ones marked partial |
+//! | a metadata file that is lost or torn | as before, from the subfiles | as before |
+//!
+//! A whole process group is never cut off. A dry run gives the same [`Recovery`] and changes nothing.
 //!
 //! An index is written and synced before anything is cut, and never over bytes of a step that is kept: a recovery that is
 //! itself interrupted can be repeated.
 //!
-//! A scan keeps a step when the trailers of every rank that wrote it are there; it stops at the first step of which
-//! process groups are missing. Steps behind that one are left in the file; `keep_partial` indexes them, and the
-//! incomplete ones, marked partial. Files of ADIOS 1.13 have no trailers: every process group up to the first torn one is
+//! A scan indexes a step when the trailers of every rank that wrote it are there; it stops at the first step of which
+//! process groups are missing. That step's process groups and all behind them are left in the file; `keep_partial` indexes
+//! them, incomplete steps marked partial, also in a second recovery. Of two openings that wrote the same group of the same
+//! step, the first one incomplete or left, only the later is indexed. Files of ADIOS 1.13 have no trailers: every process group up to the first torn one is
 //! kept.
 
 use crate::decode;
 use crate::object::{self, Before, Object};
 use memchr::memmem;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::IoSlice;
 use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_bp::checksum::crc32c;
@@ -35,7 +39,7 @@ use thalweg_bp::scan::{self, Found, Scan};
 use thalweg_bp::source::{self, Source};
 use thalweg_bp::step_record;
 use thalweg_bp::trailer::{self, Trailer};
-use thalweg_bp::wire::{Put, patch_u64};
+use thalweg_bp::wire::{Cursor, Put, patch_u64};
 use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId, write_all_at};
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
@@ -55,7 +59,7 @@ pub struct Recovery {
     pub steps: u64,
     /// Process groups that are indexed afterwards, where the index was made from them.
     pub process_groups: Option<u64>,
-    /// Steps seen in the data but not indexed.
+    /// Steps of which process groups are in the file but not indexed; `keep_partial` indexes them.
     pub dropped: Vec<u64>,
     /// Whether anything was changed (would be, in a dry run).
     pub changed: bool,
@@ -84,11 +88,51 @@ pub fn recover(layout: &dyn Layout, path: &str, options: Options) -> Result<Reco
         Err(e) => return Err(e),
     };
     let run = Run { layout, path, options };
-    let found = file.as_ref().map(|f| Live::find(f).map_err(|e| e.in_object(path)));
-    match (found, &file) {
-        (Some(Ok(live)), Some(file)) => run.keep(file, &live, &numbers),
-        (Some(Err(e)), _) if e.kind() != ErrorKind::Torn => Err(e),
-        (reason, _) => run.rebuild(file.as_ref(), &numbers, reason.and_then(|r| r.err())),
+    let stale = run.stale_spills()?;
+    let mut done = run.file(file, &numbers)?;
+    for path in stale {
+        done.act(format!("removed {path}, which a process that was killed left"));
+        if !options.dry_run {
+            layout.remove(&path)?;
+        }
+    }
+    Ok(done)
+}
+
+impl Run<'_> {
+    fn file(&self, file: Option<Object>, numbers: &[u32]) -> Result<Recovery> {
+        let (path, run) = (self.path, self);
+        let found = file.as_ref().map(|f| Live::find(f).map_err(|e| e.in_object(path)));
+        match (found, &file) {
+            (Some(Ok(live)), Some(file)) => run.keep(file, &live, numbers),
+            (Some(Err(e)), _) if e.kind() != ErrorKind::Torn => Err(e),
+            (reason, _) => run.rebuild(file.as_ref(), numbers, reason.and_then(|r| r.err())),
+        }
+    }
+
+    /// Spill files beside the output: its writers are gone, as nobody recovers a file that is being written.
+    fn stale_spills(&self) -> Result<Vec<String>> {
+        let last = self.path.rsplit('/').next().unwrap_or(self.path);
+        let folder = match self.path.strip_suffix(last).unwrap_or("") {
+            "/" => "/",
+            other => other.trim_end_matches('/'),
+        };
+        let names = match self.layout.list(folder) {
+            Ok(names) => names,
+            // A folder that cannot be listed keeps what is in it; the file can be recovered all the same.
+            Err(e) if e.kind() != ErrorKind::Io => {
+                return Ok(Vec::new());
+            }
+            Err(e) => return Err(e),
+        };
+        let rank = |name: &&String| {
+            let rank = name.strip_prefix(last).and_then(|rest| rest.strip_prefix(".spill."));
+            rank.is_some_and(|rank| !rank.is_empty() && rank.bytes().all(|b| b.is_ascii_digit()))
+        };
+        let beside = |name: &String| self.path[..self.path.len() - last.len()].to_string() + name;
+        let mut stale: Vec<String> = names.iter().filter(rank).map(beside).collect();
+        stale.sort();
+        Ok(stale)
     }
 }
 
@@ -114,8 +158,36 @@ struct Scanned {
     object: Object,
     file_index: u32,
     scan: Scan,
+    /// First byte behind the last whole process group that the scan found; 0 for none. What lies before is never cut off.
+    end: u64,
     /// It ends with another library's index: nothing is cut off.
     foreign: bool,
+}
+
+/// Empty process groups of lost steps, to be written at byte `at` of an object.
+#[derive(Default)]
+struct Fillers {
+    object: usize,
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+/// A process group that is not indexed and stays, as [`Tag::Left`] lists it: time index, rank, subfile, offset.
+type LeftGroup = (u32, u32, u32, u64);
+
+fn put_left(index: &mut Index, groups: &[LeftGroup]) {
+    index.records.0.remove(&(Tag::Left as u32));
+    for (time, rank, subfile, offset) in groups {
+        let list = index.records.list(Tag::Left);
+        [*time, *rank, *subfile, 0].into_iter().for_each(|n| list.put_u32(n));
+        list.put_u64(*offset);
+    }
+}
+
+/// Steps in words: `3, 4, 7`. `first_time`: the time index of step 0.
+fn steps_of(first_time: u32, times: impl Iterator<Item = u32>) -> String {
+    let steps: BTreeSet<u32> = times.map(|t| t.saturating_sub(first_time)).collect();
+    steps.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl Run<'_> {
@@ -127,7 +199,8 @@ impl Run<'_> {
             if !source::is_damage(&e) {
                 return Err(e.in_object(self.path).safe("nothing was changed"));
             }
-            if self.trial(file, numbers)?.is_some_and(|r| r.steps >= done.steps && r.dropped.is_empty()) {
+            let as_many = |r: Recovery| r.steps >= done.steps && r.dropped.iter().all(|s| *s >= done.steps);
+            if self.trial(file, numbers)?.is_some_and(as_many) {
                 return self.rebuild(Some(file), numbers, None);
             }
             return Err(e.in_object(self.path).safe("nothing was changed; steps that still read can be copied"));
@@ -158,34 +231,185 @@ impl Run<'_> {
             self.write_index(&index, start, false, OpenWrite::Existing)?;
             return Ok(done);
         }
-        if live.step_records.is_empty() {
-            if live.torn > 0 {
-                done.act(format!("cut {} torn bytes behind the last index", live.torn));
-                self.change(|object| {
-                    object.truncate(live.end)?;
-                    object.sync()
-                })?;
-            }
-            if let Some(e) = live.base.as_ref().and_then(|b| b.extension.as_ref()).filter(|e| !e.finished) {
-                done.act("marked the file as closed for good".into());
-                self.change(|object| {
-                    write_all_at(object, extension::state_offset(e.extent), extension::FINISHED)?;
-                    object.sync()
-                })?;
-            }
-        } else {
-            let index = live.load(file).map_err(|e| e.in_object(self.path))?;
-            let over = if live.torn > 0 { format!(", over {} torn bytes", live.torn) } else { String::new() };
-            done.act(format!("wrote a full index behind {} step records{over}", live.step_records.len()));
-            self.write_index(&index, live.end, subfiles, OpenWrite::Existing)?;
+        let mut open = self.unindexed(file, live, numbers, (ours, subfiles))?;
+        let mut done = self.keep_open(file, live, open.as_mut(), subfiles, done)?;
+        if let Some(open) = &open.filter(|_| subfiles) {
+            self.trim(open, &mut done)?;
         }
-        if ours && subfiles {
-            let index = live.load(file).map_err(|e| e.in_object(self.path))?;
-            // Steps that only a damaged index lists are in the subfiles, where they stay.
-            if index.records.get(Tag::Damaged).is_empty() {
-                let offsets: Vec<u64> = index.process_groups()?.into_iter().map(|g| g.offset).collect();
-                self.trim(live.step_count(), &offsets, numbers, &mut done)?;
+        Ok(done)
+    }
+
+    /// What is in the file, or its subfiles, of an output that was not closed; `None` where it need not be looked for.
+    ///
+    /// - `ours`, `subfiles`: whether the file has our index, and subfiles.
+    fn unindexed(
+        &self,
+        file: &Object,
+        live: &Live,
+        numbers: &[u32],
+        (ours, subfiles): (bool, bool),
+    ) -> Result<Option<Unindexed>> {
+        let order = live.base.as_ref().map_or(ByteOrder::NATIVE, |b| b.footer.order);
+        if order != ByteOrder::NATIVE {
+            let groups =
+                if subfiles || live.torn == 0 { Scan::default() } else { scan::scan_from(file, live.end, order)? };
+            if groups.groups.iter().any(|g| g.trailer.is_some()) {
+                return Err(other_order().in_object(self.path));
             }
+            return Ok(None);
+        }
+        if if subfiles { !ours } else { live.torn == 0 && !self.options.keep_partial } {
+            return Ok(None);
+        }
+        let index = live.load(file).map_err(|e| e.in_object(self.path))?;
+        // Steps that only a damaged index lists are in the subfiles, where they stay.
+        if subfiles && !index.records.get(Tag::Damaged).is_empty() {
+            return Ok(None);
+        }
+        let indexed: HashSet<(u32, u32, u64)> =
+            index.process_groups()?.into_iter().map(|g| (g.time_index, g.rank, g.offset)).collect();
+        let scanned = if subfiles {
+            numbers
+                .iter()
+                .map(|k| self.scan(Object::open(self.layout, &object::subfile(self.path, *k))?, *k))
+                .collect::<Result<Vec<_>>>()?
+        } else {
+            // Behind the last group that is indexed; an earlier recovery's index may lie between.
+            let last = indexed.iter().map(|(.., offset)| *offset).max();
+            let from = last.filter(|_| self.options.keep_partial).map_or(live.end, |last| last.min(live.end));
+            let scan = scan::scan_from(file, from, order).map_err(|e| e.in_object(self.path))?;
+            vec![Scanned { end: end_of(&scan), object: file.clone(), file_index: SINGLE_FILE, scan, foreign: false }]
+        };
+        let last_time = live.last_time();
+        let partial = scan::partial_steps(index.records.get(Tag::Partial), order);
+        let last_run = index.records.get(Tag::Run).chunks_exact(16).last().map(<[u8]>::to_vec);
+        let last_run = last_run.and_then(|entry| Cursor::new(&entry, order, 0).u64("").ok());
+        let mut offsets: Vec<u64> = indexed.iter().map(|(.., offset)| *offset).collect();
+        offsets.sort_unstable();
+        let mut open = Unindexed { index, scanned, offsets };
+        for s in &mut open.scanned {
+            let is_indexed = |g: &Found| {
+                let rank = g.trailer.as_ref().map_or(0, |t| t.rank);
+                indexed.contains(&(g.header.time_index, rank, g.extent.offset))
+            };
+            let behind = s.scan.groups.iter().filter(|g| is_indexed(g)).filter_map(|g| g.extent.end()).max();
+            let behind = behind.unwrap_or(0);
+            let run = |t: &Trailer| !subfiles || Some(t.run) == last_run;
+            s.scan.groups.retain(|g| {
+                let Some(trailer) = g.trailer.as_ref().filter(|t| t.time_index == g.header.time_index) else {
+                    return false;
+                };
+                // More of the last step: not where that was closed without it, nor of an opening that another replaced.
+                let more = trailer.time_index == last_time
+                    && run(trailer)
+                    && !partial.iter().any(|(time, ..)| *time == last_time);
+                !is_indexed(g) && g.extent.offset >= behind && (trailer.time_index > last_time || more)
+            });
+        }
+        Ok(Some(open))
+    }
+
+    /// Writes the index that a file with a live end needs, and cuts torn bytes off.
+    fn keep_open(
+        &self,
+        file: &Object,
+        live: &Live,
+        open: Option<&mut Unindexed>,
+        subfiles: bool,
+        mut done: Recovery,
+    ) -> Result<Recovery> {
+        let groups = open.iter().flat_map(|o| o.scanned.iter()).map(|s| s.scan.groups.len()).sum::<usize>();
+        let records = live.base.as_ref().and_then(|b| b.records()).into_iter().chain([&live.steps.records]);
+        let listed: Vec<LeftGroup> = records.flat_map(scan::left_groups).collect();
+        let mut left = listed.clone();
+        let (mut indexed, mut end) = (0, live.end);
+        let mut index = match open.as_deref() {
+            Some(open) => open.index.clone(),
+            None if live.step_records.is_empty() => Index::default(),
+            None => live.load(file).map_err(|e| e.in_object(self.path))?,
+        };
+        let (first_time, mut filled_to) = (live.first_time(), None);
+        if let Some(open) = open.as_deref().filter(|_| groups > 0) {
+            let known = scan::partial_steps(index.records.get(Tag::Partial), ByteOrder::NATIVE);
+            let mut partial = known.clone();
+            let none = HashSet::new();
+            let chosen =
+                chosen(&open.scanned, &mut partial, &none, self.options.keep_partial, live.last_time(), first_time);
+            let at = |s: &Scanned, g: &Found| {
+                let rank = g.trailer.as_ref().map_or(0, |t| t.rank);
+                (g.header.time_index, rank, s.file_index, g.extent.offset)
+            };
+            if !subfiles {
+                end = end.max(chosen.end_of_data);
+            }
+            let all = open.scanned.iter().flat_map(|s| s.scan.groups.iter().map(move |g| at(s, g)));
+            let mut kept = HashSet::new();
+            if self.options.keep_partial {
+                kept = chosen.kept.iter().map(|i| at(&open.scanned[i.object], i.found)).collect();
+                let fillers = self.add(&mut index, &open.scanned, &chosen.kept, end)?;
+                let filled = self.fill(&open.scanned, &fillers)?;
+                end = if subfiles { end } else { end.max(filled) };
+                filled_to = (!fillers.bytes.is_empty()).then_some((fillers.object, filled));
+                put_partial(&mut index, &partial[known.len()..]);
+                indexed = kept.len();
+            }
+            left.extend(all);
+            left.retain(|group| !kept.contains(group));
+            left.sort_unstable();
+            left.dedup();
+        }
+        let (shown, last_time) = (live.last_time(), index.last_time().max(live.last_time()));
+        if indexed > 0 {
+            let times = index.process_groups()?;
+            let n = times.len() - indexed;
+            let steps = steps_of(first_time, times[n..].iter().map(|g| g.time_index));
+            let partial = scan::partial_steps(index.records.get(Tag::Partial), ByteOrder::NATIVE);
+            let partial = steps_of(first_time, partial.iter().map(|(time, ..)| *time).filter(|time| *time >= shown));
+            let marked = if partial.is_empty() { String::new() } else { format!("; marked partial: {partial}") };
+            done.act(format!("indexed {indexed} process groups that were not closed, of step {steps}{marked}"));
+            done.process_groups = Some(index.process_group_count());
+            done.steps = u64::from(index.last_time().saturating_sub(first_time)) + 1;
+        }
+        let more: Vec<LeftGroup> = left.iter().filter(|group| !listed.contains(group)).copied().collect();
+        if !more.is_empty() {
+            let steps = steps_of(first_time, more.iter().map(|(time, ..)| *time));
+            done.act(format!(
+                "left {} whole process groups of step {steps}, which was not closed, in the file, not indexed; keeping partial \
+                 steps indexes them",
+                more.len()
+            ));
+        }
+        let beyond: BTreeSet<u64> =
+            left.iter().filter(|(time, ..)| *time > last_time).map(|(time, ..)| live.step_of(*time)).collect();
+        done.dropped = beyond.into_iter().collect();
+        if indexed > 0 || !more.is_empty() || !live.step_records.is_empty() {
+            let over = file.length().saturating_sub(end.min(file.length()));
+            let over = if live.torn > 0 && over > 0 { format!(", over {over} torn bytes") } else { String::new() };
+            let behind = match live.step_records.len() {
+                0 => String::new(),
+                n => format!(" behind {n} step records"),
+            };
+            done.act(format!("wrote a full index{behind}{over}"));
+            put_left(&mut index, &left);
+            self.write_index(&index, end, subfiles, OpenWrite::Existing)?;
+            if let (Some(open), Some((i, filled))) = (open, filled_to) {
+                open.scanned[i].end = open.scanned[i].end.max(filled);
+            }
+            return Ok(done);
+        }
+        if live.torn > 0 {
+            done.act(format!("cut {} torn bytes behind the last index", live.torn));
+            self.change(|object| {
+                object.truncate(live.end)?;
+                object.sync()
+            })?;
+        }
+        if let Some(e) = live.base.as_ref().and_then(|b| b.extension.as_ref()).filter(|e| !e.finished) {
+            done.act("marked the file as closed for good".into());
+            self.change(|object| {
+                write_all_at(object, extension::state_offset(e.extent), extension::FINISHED)?;
+                object.sync()
+            })?;
         }
         Ok(done)
     }
@@ -232,22 +456,19 @@ impl Run<'_> {
         write().map_err(|e: Error| e.in_object(self.path))
     }
 
-    /// Cuts what lies behind the closed steps of subfiles. `offsets`: where indexed process groups start, whatever their
-    /// subfile; a torn place that is not behind all of them is damage, not an output cut off, and stays.
-    fn trim(&self, steps: u32, offsets: &[u64], numbers: &[u32], done: &mut Recovery) -> Result<()> {
-        for k in numbers {
-            let path = object::subfile(self.path, *k);
-            let object = Object::open(self.layout, &path)?;
-            if foreign_end(&object)?.is_some() {
-                continue;
-            }
-            let scan = scan::scan(&object, ByteOrder::NATIVE).map_err(|e| e.in_object(&*path))?;
-            let kept = scan.groups.iter().filter(|g| g.header.time_index <= steps);
-            let end = kept.filter_map(|g| g.extent.end()).max().unwrap_or(0);
-            let damaged = scan.torn.as_ref().is_some_and(|(at, _)| offsets.iter().any(|o| o >= at));
-            if end < object.length() && !damaged && end > 0 {
-                done.act(format!("cut {} bytes of no closed step off {path}", object.length() - end));
-                self.cut(&path, end)?;
+    /// Cuts what lies behind the last whole process group of each subfile. A torn place that is not behind all indexed
+    /// process groups, whatever their subfile, is damage, not an output cut off, and stays.
+    fn trim(&self, open: &Unindexed, done: &mut Recovery) -> Result<()> {
+        for s in open.scanned.iter().filter(|s| !s.foreign) {
+            let last = open.offsets.last();
+            let damaged = s.scan.torn.as_ref().is_some_and(|(at, _)| last.is_some_and(|o| o >= at));
+            if s.end > 0 && s.end < s.object.length() && !damaged {
+                done.act(format!(
+                    "cut {} bytes of no whole process group off {}",
+                    s.object.length() - s.end,
+                    s.object.path
+                ));
+                self.cut(&s.object.path, s.end)?;
             }
         }
         Ok(())
@@ -269,45 +490,106 @@ impl Run<'_> {
         }
         let subfiles = scanned.first().is_none_or(|s| s.scan.groups.is_empty()) && !numbers.is_empty();
         let mut partial: Vec<(u32, u32, u32)> = scanned.iter().flat_map(|s| s.scan.partial.clone()).collect();
+        let listed: HashSet<(u32, u64)> = scanned
+            .iter()
+            .flat_map(|s| s.scan.left.iter().map(|(_, _, subfile, offset)| (*subfile, *offset)))
+            .collect();
         if subfiles {
             scanned.clear();
             for k in numbers {
                 scanned.push(self.scan(Object::open(self.layout, &object::subfile(self.path, *k))?, *k)?);
             }
         }
-        let groups = chosen(&scanned, &mut partial, self.options.keep_partial);
+        // Files of ours count from 1, whatever is lost of them. Other libraries' say with their first group.
+        let first = scanned.iter().flat_map(|s| &s.scan.groups).min_by_key(|g| g.header.time_index);
+        let first_time = first.filter(|g| g.trailer.is_none()).map_or(1, |g| g.header.time_index.max(1));
+        let groups = chosen(&scanned, &mut partial, &listed, self.options.keep_partial, 0, first_time);
         if groups.kept.is_empty() {
-            let mut error =
-                Error::new(ErrorKind::Torn, "no whole step is in it; nothing was changed").in_object(self.path);
+            let more = match groups.left.len() {
+                0 => String::new(),
+                n => format!("; keeping partial steps indexes {n} whole process groups"),
+            };
+            let mut error = Error::new(ErrorKind::Torn, format!("no whole step is in it; nothing was changed{more}"))
+                .in_object(self.path);
             if let Some(reason) = reason {
                 error = error.caused_by(reason);
             }
             return Err(error);
         }
-        let mut done = Recovery { dropped: groups.dropped, ..Recovery::default() };
+        let mut done = Recovery { dropped: groups.dropped.clone(), ..Recovery::default() };
         let mut index = Index::default();
-        let mut runs: BTreeSet<u64> = BTreeSet::new();
-        let mut kept = groups.kept.iter().peekable();
-        let mut fillers = Vec::new();
-        let mut end = groups.end_of_data;
-        let first_time = groups.kept.first().map_or(1, |i| i.time);
-        let last_time = groups.kept.last().map_or(0, |i| i.time);
-        let lost = u64::from(last_time - first_time.min(last_time)).saturating_sub(groups.kept.len() as u64);
-        if lost > (1 << 16) + 16 * groups.kept.len() as u64 {
-            let what =
-                format!("{} process groups say they are of steps {first_time} to {last_time}", groups.kept.len());
+        let fillers = self.add(&mut index, &scanned, &groups.kept, groups.end_of_data)?;
+        let filler_of = fillers.object;
+        let last_time = index.last_time();
+        partial.retain(|(time, ..)| *time <= last_time);
+        put_partial(&mut index, &partial);
+        put_left(&mut index, &groups.left);
+        done.steps = u64::from(index.last_time().saturating_sub(first_time)) + 1;
+        index.set_first_time(first_time);
+        let n = index.process_group_count();
+        done.process_groups = Some(n);
+        done.act(format!("made an index of {n} process groups, {} steps", done.steps));
+        if !groups.left.is_empty() {
+            done.actions.push(format!(
+                "left {} whole process groups of step {} in the file, not indexed; keeping partial steps indexes them",
+                groups.left.len(),
+                steps_of(first_time, groups.left.iter().map(|(time, ..)| *time))
+            ));
+        }
+        let filled = self.fill(&scanned, &fillers)?;
+        if subfiles {
+            if !fillers.bytes.is_empty() {
+                scanned[filler_of].end = filled;
+            }
+            self.write_index(&index, 0, true, OpenWrite::Any)?;
+            for s in scanned.iter().filter(|s| !s.foreign && s.end > 0 && s.end < s.object.length()) {
+                let bytes = s.object.length() - s.end;
+                done.act(format!("cut {bytes} bytes of no whole process group off {}", s.object.path));
+                self.cut(&s.object.path, s.end)?;
+            }
+        } else {
+            let lost = file.map_or(0, Object::length).saturating_sub(groups.end_of_data);
+            if lost > 0 {
+                done.act(format!("cut {lost} bytes behind the last whole process group"));
+            }
+            self.write_index(&index, filled.max(groups.end_of_data), false, OpenWrite::Existing)?;
+        }
+        Ok(done)
+    }
+
+    /// Adds process groups to an index, in their order. Returns what is to be written behind the data of one of the objects
+    /// first: an empty process group for each step between them that has none.
+    ///
+    /// - `end`: where the data of the file end, where it has no subfiles.
+    fn add(&self, index: &mut Index, scanned: &[Scanned], items: &[Item<'_>], end: u64) -> Result<Fillers> {
+        let mut fillers = Fillers::default();
+        let (Some(first), Some(last)) = (items.first(), items.last()) else { return Ok(fillers) };
+        let of = &scanned[first.object];
+        let is_subfile = of.file_index != SINGLE_FILE;
+        (fillers.object, fillers.at) = (first.object, if is_subfile { of.end } else { end });
+        let before = index.last_time();
+        let first_time = if before > 0 && first.time > before { before + 1 } else { first.time };
+        let lost = u64::from(last.time - first_time.min(last.time)).saturating_sub(items.len() as u64);
+        if lost > (1 << 16) + 16 * items.len() as u64 {
+            let what = format!("{} process groups say they are of steps {first_time} to {}", items.len(), last.time);
             return Err(Error::new(ErrorKind::Corrupt, what).in_object(self.path));
         }
-        for time in first_time..=last_time {
+        let mut runs: BTreeSet<u64> = index
+            .records
+            .get(Tag::Run)
+            .chunks_exact(16)
+            .filter_map(|entry| Cursor::new(entry, ByteOrder::NATIVE, 0).u64("").ok())
+            .collect();
+        let mut kept = items.iter().peekable();
+        for time in first_time..=last.time {
             if kept.peek().is_some_and(|i| i.time > time) {
                 // A lost step gets an empty process group: ADIOS 1.13 breaks on files with fewer groups than steps.
-                let group = groups.kept.first().map_or(String::new(), |i| i.found.header.group.clone());
-                let header = Header { group, time_index: time, ..Header::default() };
-                let bytes = if subfiles { None } else { Some(empty_group(&header, end)) };
-                index.add_process_group(&header, 0, if subfiles { 0 } else { end });
-                if let Some(bytes) = bytes {
-                    end += bytes.len() as u64;
-                    fillers.extend(bytes);
+                let header = Header { group: first.found.header.group.clone(), time_index: time, ..Header::default() };
+                let offset = fillers.at + fillers.bytes.len() as u64;
+                // Behind another library's index nothing is written.
+                index.add_process_group(&header, 0, if of.foreign { 0 } else { offset });
+                if !of.foreign {
+                    fillers.bytes.extend(empty_group(&header, offset, of.file_index));
                 }
                 continue;
             }
@@ -333,41 +615,20 @@ impl Run<'_> {
                 }
             }
         }
-        for (time, rank, kind) in partial.iter().filter(|(time, ..)| *time <= last_time) {
-            let list = index.records.list(Tag::Partial);
-            [*time, *rank, *kind, 0].into_iter().for_each(|n| list.put_u32(n));
+        Ok(fillers)
+    }
+
+    /// Writes the empty process groups of lost steps; returns how far the data of their object reach now.
+    fn fill(&self, scanned: &[Scanned], fillers: &Fillers) -> Result<u64> {
+        let end = fillers.at + fillers.bytes.len() as u64;
+        if fillers.bytes.is_empty() || self.options.dry_run {
+            return Ok(end);
         }
-        done.steps = u64::from(index.last_time());
-        let n = index.process_group_count();
-        done.process_groups = Some(n);
-        done.act(format!("made an index of {n} process groups, {} steps", done.steps));
-        if !groups.left.is_empty() {
-            done.actions.push(format!(
-                "left whole steps behind an incomplete one in the file, not indexed: {}; keeping partial steps indexes them",
-                groups.left.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
-            ));
-        }
-        if subfiles {
-            self.write_index(&index, 0, true, OpenWrite::Any)?;
-            for (i, s) in scanned.iter().enumerate() {
-                let end = groups.ends[i];
-                if !s.foreign && end > 0 && end < s.object.length() {
-                    done.act(format!("cut {} bytes of no whole step off {}", s.object.length() - end, s.object.path));
-                    self.cut(&s.object.path, end)?;
-                }
-            }
-        } else {
-            let lost = file.map_or(0, Object::length).saturating_sub(groups.end_of_data);
-            if lost > 0 {
-                done.act(format!("cut {lost} bytes behind the last whole step"));
-            }
-            if !fillers.is_empty() && !self.options.dry_run {
-                let object = self.layout.open_write(self.path, OpenWrite::Existing, WriterId(0))?;
-                write_all_at(&*object, groups.end_of_data, &fillers).map_err(|e| e.in_object(self.path))?;
-            }
-            self.write_index(&index, end, false, OpenWrite::Existing)?;
-        }
-        Ok(done)
+        let path = &*scanned[fillers.object].object.path;
+        let object = self.layout.open_write(path, OpenWrite::Existing, WriterId(0))?;
+        let written = write_all_at(&*object, fillers.at, &fillers.bytes).and_then(|()| object.sync());
+        written.map_err(|e| e.in_object(path))?;
+        Ok(end)
     }
 
     fn scan(&self, object: Object, file_index: u32) -> Result<Scanned> {
@@ -377,15 +638,37 @@ impl Run<'_> {
         if scan.groups.is_empty() {
             let other = if ByteOrder::NATIVE == ByteOrder::Little { ByteOrder::Big } else { ByteOrder::Little };
             if source::unless_damaged(scan::group_at(&view, 0, other))?.is_some() {
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
-                    "written in the other byte order: recover it on a machine of that order",
-                )
-                .in_object(&*object.path));
+                return Err(other_order().in_object(&*object.path));
             }
         }
-        Ok(Scanned { object, file_index, scan, foreign: end.is_some() })
+        Ok(Scanned { end: end_of(&scan), object, file_index, scan, foreign: end.is_some() })
     }
+}
+
+fn other_order() -> Error {
+    Error::new(ErrorKind::Unsupported, "written in the other byte order: recover it on a machine of that order")
+}
+
+/// First byte behind the last whole process group.
+fn end_of(scan: &Scan) -> u64 {
+    scan.groups.iter().filter_map(|g| g.extent.end()).max().unwrap_or(0)
+}
+
+fn put_partial(index: &mut Index, partial: &[(u32, u32, u32)]) {
+    for (time, rank, kind) in partial {
+        let list = index.records.list(Tag::Partial);
+        [*time, *rank, *kind, 0].into_iter().for_each(|n| list.put_u32(n));
+    }
+}
+
+/// What a file with a live end holds of an output that was not closed.
+struct Unindexed {
+    /// The index of all that is closed.
+    index: Index,
+    /// The file or its subfiles, with the whole process groups of that output alone.
+    scanned: Vec<Scanned>,
+    /// Where the indexed process groups start, whatever their subfile, rising.
+    offsets: Vec<u64>,
 }
 
 /// Whether a whole index or step record lies behind byte `from`, although it does not check: one that was cut off by
@@ -429,17 +712,49 @@ struct Chosen<'a> {
     kept: Vec<Item<'a>>,
     /// Steps not indexed.
     dropped: Vec<u64>,
-    /// Those of them that are whole and stay in the file.
-    left: Vec<u64>,
-    /// Where data that stays ends: in each object, and the largest.
-    ends: Vec<u64>,
+    /// Process groups of ours that stay in the file and are not indexed.
+    left: Vec<LeftGroup>,
+    /// First byte behind the last whole process group of any object.
     end_of_data: u64,
 }
 
+/// What one opening wrote of one group in one step: time index, group, run.
+type Output<'a> = (u32, &'a str, Option<u64>);
+
+/// Whether an output that is not whole, or was left by an earlier recovery, was written anew by a later opening.
+fn superseded(key: &Output<'_>, items: &[Item<'_>], outputs: &BTreeMap<Output<'_>, Vec<Item<'_>>>) -> bool {
+    let of_step = outputs.range((key.0, key.1, None)..=(key.0, key.1, Some(u64::MAX)));
+    of_step.filter(|(other, _)| other.2 != key.2).any(|(_, later)| {
+        // The order of two openings is told by an object that both wrote to.
+        let orders = items.iter().flat_map(|i| {
+            let there = later.iter().filter(|l| l.object == i.object);
+            there.map(|l| l.found.extent.offset > i.found.extent.offset)
+        });
+        let mut shared = orders.peekable();
+        if shared.peek().is_none() { missing(later, 1).is_empty() } else { shared.all(|behind| behind) }
+    })
+}
+
+/// The ranks that are missing from an output, `most` at the most.
+fn missing(items: &[Item<'_>], most: usize) -> Vec<u32> {
+    let there: BTreeSet<u32> = items.iter().map(|i| i.rank).collect();
+    let wanted = items.iter().filter_map(|i| i.found.trailer.as_ref()).map(|t| t.ranks).max().unwrap_or(0);
+    (0..wanted).filter(|r| !there.contains(r)).take(most).collect()
+}
+
 /// Which process groups are kept. `partial` gains the ranks that are missing from what is kept.
-fn chosen<'a>(scanned: &'a [Scanned], partial: &mut Vec<(u32, u32, u32)>, keep_partial: bool) -> Chosen<'a> {
-    // What one opening wrote of one group in one step is whole or not.
-    type Output<'a> = (u32, &'a str, Option<u64>);
+///
+/// - `listed`: subfile and offset of process groups that an earlier recovery left; `closed`: the last time index that is
+///   indexed already, 0 for none: a step behind it is whole only where a scan finds no index at all; `first_time`: the time
+///   index of step 0.
+fn chosen<'a>(
+    scanned: &'a [Scanned],
+    partial: &mut Vec<(u32, u32, u32)>,
+    listed: &HashSet<(u32, u64)>,
+    keep_partial: bool,
+    closed: u32,
+    first_time: u32,
+) -> Chosen<'a> {
     let mut outputs: BTreeMap<Output<'a>, Vec<Item<'a>>> = BTreeMap::new();
     let mut written: BTreeMap<(Output<'a>, u32), u32> = BTreeMap::new();
     for (object, s) in scanned.iter().enumerate() {
@@ -455,16 +770,22 @@ fn chosen<'a>(scanned: &'a [Scanned], partial: &mut Vec<(u32, u32, u32)>, keep_p
     }
     // How many ranks there were is what a trailer says: not four thousand millions are listed for it.
     const MOST_MISSING: usize = 1 << 16;
-    let missing = |items: &[Item<'_>], most: usize| -> Vec<u32> {
-        let there: BTreeSet<u32> = items.iter().map(|i| i.rank).collect();
-        let wanted = items.iter().filter_map(|i| i.found.trailer.as_ref()).map(|t| t.ranks).max().unwrap_or(0);
-        (0..wanted).filter(|r| !there.contains(r)).take(most).collect()
-    };
     let known: BTreeSet<u32> = partial.iter().map(|(time, ..)| *time).collect();
+    let was_left = |items: &[Item<'_>]| {
+        items.iter().any(|i| listed.contains(&(scanned[i.object].file_index, i.found.extent.offset)))
+    };
+    let closed_whole = |time: u32, items: &[Item<'_>]| {
+        closed == 0 && !was_left(items) && (missing(items, 1).is_empty() || known.contains(&time))
+    };
+    let mut replaced: BTreeSet<Output<'a>> = BTreeSet::new();
     let mut times: BTreeMap<u32, bool> = BTreeMap::new();
-    for ((time, ..), items) in &outputs {
-        let whole = missing(items, 1).is_empty() || known.contains(time);
-        *times.entry(*time).or_default() |= whole;
+    for (key, items) in &outputs {
+        let whole = closed_whole(key.0, items);
+        if !whole && superseded(key, items, &outputs) {
+            replaced.insert(*key);
+        } else {
+            *times.entry(key.0).or_default() |= whole;
+        }
     }
     // Up to the first time that is not there or not whole.
     let mut last = 0;
@@ -476,27 +797,23 @@ fn chosen<'a>(scanned: &'a [Scanned], partial: &mut Vec<(u32, u32, u32)>, keep_p
     }
     let mut chosen = Chosen {
         kept: Vec::new(),
-        dropped: times.keys().filter(|t| **t > last).map(|t| u64::from(t.saturating_sub(1))).collect(),
-        left: times.iter().filter(|(t, w)| **t > last && **w).map(|(t, _)| u64::from(t.saturating_sub(1))).collect(),
-        ends: vec![0; scanned.len()],
-        end_of_data: 0,
+        dropped: times.keys().filter(|t| **t > last).map(|t| u64::from(t.saturating_sub(first_time))).collect(),
+        left: Vec::new(),
+        end_of_data: scanned.iter().map(|s| s.end).max().unwrap_or(0),
     };
-    for ((time, ..), items) in outputs {
-        let missing = missing(&items, MOST_MISSING.saturating_sub(partial.len()).max(1));
-        let whole = missing.is_empty() || known.contains(&time);
-        let keep = time <= last && (whole || keep_partial);
-        if keep || whole {
-            for i in &items {
-                let end = i.found.extent.end().unwrap_or(0);
-                chosen.ends[i.object] = chosen.ends[i.object].max(end);
-                chosen.end_of_data = chosen.end_of_data.max(end);
-            }
-        }
+    for (key, items) in outputs {
+        let time = key.0;
+        let keep = time <= last && !replaced.contains(&key) && (keep_partial || closed_whole(time, &items));
         if keep {
             if !known.contains(&time) {
+                let missing = missing(&items, MOST_MISSING.saturating_sub(partial.len()).max(1));
                 partial.extend(missing.iter().map(|r| (time, *r, u32::from(ErrorKind::Torn.code()))));
             }
             chosen.kept.extend(items);
+        } else {
+            let ours = items.iter().filter(|i| i.found.trailer.is_some());
+            let left = ours.map(|i| (i.time, i.rank, scanned[i.object].file_index, i.found.extent.offset));
+            chosen.left.extend(left);
         }
     }
     // Outputs of one step in the order they were written, each in the order of ranks.
@@ -514,7 +831,7 @@ fn chosen<'a>(scanned: &'a [Scanned], partial: &mut Vec<(u32, u32, u32)>, keep_p
 }
 
 /// A process group that holds nothing, for a step whose own are lost.
-fn empty_group(header: &Header, offset: u64) -> Vec<u8> {
+fn empty_group(header: &Header, offset: u64, file_index: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     header.encode(&mut bytes);
     for _ in 0..2 {
@@ -530,7 +847,7 @@ fn empty_group(header: &Header, offset: u64) -> Vec<u8> {
         rank: 0,
         ranks: 1,
         time_index: header.time_index,
-        file_index: SINGLE_FILE,
+        file_index,
         framing: crc32c(&bytes),
         blocks: Vec::new(),
     };

@@ -44,6 +44,8 @@ pub struct Sets {
     pub global_changes: bool,
     /// Whether another set has other local extents.
     pub local_changes: bool,
+    /// The time index of step 0.
+    first_time: u32,
     segments: Vec<Segment>,
     places: Vec<Place>,
     /// What the first set says of all; made when first asked for.
@@ -67,11 +69,14 @@ pub struct Facts {
 
 impl Sets {
     /// Reads the entry of the full index, checks it, and joins what step records add.
+    ///
+    /// - `first_time`: the time index of step 0.
     pub fn load(
         source: &(impl Source + ?Sized),
         entry: Option<&EntryPlace>,
         order: ByteOrder,
         steps: Option<&Entry>,
+        first_time: u32,
     ) -> Result<Sets> {
         let code = entry.map(|e| e.head.code).or(steps.map(|e| e.code)).unwrap_or(u8::MAX);
         let mut sets = Sets {
@@ -79,6 +84,7 @@ impl Sets {
             shape: None,
             global_changes: false,
             local_changes: false,
+            first_time,
             segments: Vec::new(),
             places: Vec::new(),
             facts: OnceLock::new(),
@@ -220,7 +226,7 @@ impl Sets {
 
     /// The step of a set.
     pub fn step(&self, number: usize) -> u64 {
-        u64::from(self.places[number].time.saturating_sub(1))
+        u64::from(self.places[number].time.saturating_sub(self.first_time))
     }
 
     /// Decodes one set.
@@ -234,7 +240,7 @@ impl Sets {
 
     /// The numbers of the sets of these steps.
     pub fn of_steps(&self, steps: Range<u64>) -> Range<usize> {
-        let step = |p: &Place| u64::from(p.time.saturating_sub(1));
+        let step = |p: &Place| u64::from(p.time.saturating_sub(self.first_time));
         let from = self.places.partition_point(|p| step(p) < steps.start);
         let to = self.places.partition_point(|p| step(p) < steps.end);
         from..to.max(from)

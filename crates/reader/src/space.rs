@@ -100,7 +100,7 @@ pub fn space(layout: &dyn Layout, path: &str) -> Result<Space> {
         Some(base) => base.footer.subfiles,
         None => !object::subfiles(layout, path)?.is_empty(),
     };
-    let steps = live.step_count();
+    let last_time = live.last_time();
     let index = index_extents(&live);
     let mut groups_known = true;
     if let Some(base) = base.filter(|b| b.extension.is_none()) {
@@ -109,7 +109,7 @@ pub fn space(layout: &dyn Layout, path: &str) -> Result<Space> {
         groups_known = !tag.starts_with(b"ADIOS-BP v2");
     }
     let looked_at = |object: &Object, end: u64| match groups_known {
-        true => part(object, end, steps, order),
+        true => part(object, end, last_time, order),
         false => Ok(Part { object: object.path.to_string(), process_groups: 0, holes: 0, bytes: Bytes::default() }),
     };
     let finish = |mut part: Part, object: &Object, index: u64| {
@@ -132,14 +132,14 @@ pub fn space(layout: &dyn Layout, path: &str) -> Result<Space> {
             own.map_or(object.length(), |b| b.extension.as_ref().map_or(b.footer.process_groups, |e| e.extent.offset));
         parts.push(finish(looked_at(&object, end)?, &object, 0));
     }
-    Ok(Space { steps: u64::from(steps), parts, groups_known })
+    Ok(Space { steps: u64::from(live.step_count()), parts, groups_known })
 }
 
 /// What a scan of the first `end` bytes tells; `dead` is what the others leave.
-fn part(object: &Object, end: u64, steps: u32, order: ByteOrder) -> Result<Part> {
+fn part(object: &Object, end: u64, last_time: u32, order: ByteOrder) -> Result<Part> {
     let scan = scan::scan(&Before { source: object, end }, order).map_err(|e| e.in_object(&*object.path))?;
     let mut part = Part { object: object.path.to_string(), process_groups: 0, holes: 0, bytes: Bytes::default() };
-    for group in scan.groups.iter().filter(|g| g.header.time_index <= steps) {
+    for group in scan.groups.iter().filter(|g| g.header.time_index <= last_time) {
         let values: u64 = group.variables.iter().map(|(_, v)| v.payload.length).sum();
         let values = values.min(group.extent.length);
         part.process_groups += 1;

@@ -16,7 +16,7 @@ use crate::object::{self, Before, Object};
 use crate::overlap;
 use crate::sets::Sets;
 use crate::variable::full_name;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use thalweg_bp::characteristic::{Characteristics, SINGLE_FILE};
 use thalweg_bp::extension::{Directory, Tag, crc_of};
@@ -262,6 +262,9 @@ struct Check<'a> {
     incomparable: bool,
     lengths: HashMap<u32, Option<u64>>,
     partial: BTreeSet<u32>,
+    /// Process groups that recovering left and that are in no index: subfile, offset. Per time index, how many were met.
+    left: HashSet<(u32, u64)>,
+    left_met: BTreeMap<u32, u64>,
 }
 
 impl<'a> Check<'a> {
@@ -275,10 +278,12 @@ impl<'a> Check<'a> {
         let records = live.base.as_ref().and_then(|b| b.records());
         let index_file = records.is_some_and(|r| !r.get(Tag::DataFile).is_empty());
         let mut partial: BTreeSet<u32> = BTreeSet::new();
+        let mut left = Vec::new();
         for (records, order) in
             records.map(|r| (r, order)).into_iter().chain([(&live.steps.records, ByteOrder::NATIVE)])
         {
             partial.extend(scan::partial_steps(records.get(Tag::Partial), order).iter().map(|(time, ..)| *time));
+            left.extend(scan::left_groups_in(records, order));
         }
         let mut tag = [0; 11];
         let by_adios2 = match &live.base {
@@ -288,7 +293,7 @@ impl<'a> Check<'a> {
             }
             _ => false,
         };
-        Ok(Check {
+        let mut check = Check {
             layout,
             path,
             file,
@@ -302,7 +307,17 @@ impl<'a> Check<'a> {
             incomparable: false,
             lengths: HashMap::new(),
             partial,
-        })
+            left: HashSet::new(),
+            left_met: BTreeMap::new(),
+        };
+        if !left.is_empty() {
+            // A later output may have written where one of them was.
+            let indexed: HashSet<(u32, u32, u64)> =
+                check.process_groups()?.into_iter().map(|g| (g.time_index, g.rank, g.offset)).collect();
+            left.retain(|(time, rank, _, offset)| !indexed.contains(&(*time, *rank, *offset)));
+            check.left = left.into_iter().map(|(_, _, subfile, offset)| (subfile, offset)).collect();
+        }
+        Ok(check)
     }
 
     fn all(&mut self, report: &mut Report) -> Result<()> {
@@ -325,6 +340,13 @@ impl<'a> Check<'a> {
         if self.groups_known {
             self.compare_groups(&seen, report)?;
         }
+        for (time, n) in &self.left_met {
+            let step = self.live.step_of(*time);
+            report.not_checked.push(format!(
+                "step {step} was not closed: {n} of its process groups are in the file, not indexed; `thalweg recover \
+                 --partial` indexes those of the last steps"
+            ));
+        }
         self.blocks(report)
     }
 
@@ -335,7 +357,7 @@ impl<'a> Check<'a> {
             let kind = ErrorKind::from_code(u8::try_from(kind).unwrap_or(0)).words();
             let words = format!("the process group of rank {rank} is missing: {kind}");
             report.add(Finding {
-                step: Some(u64::from(time.saturating_sub(1))),
+                step: Some(self.live.step_of(time)),
                 ..finding(FindingKind::Partial, self.path, words)
             });
         }
@@ -425,7 +447,7 @@ impl<'a> Check<'a> {
         let path = object.path.clone();
         let view = Before { source: &object, end };
         let mut scan = scan::scan(&view, self.order).map_err(|e| e.in_object(&*path))?;
-        let steps = self.live.step_count();
+        let last_time = self.live.last_time();
         let mut seen = Vec::new();
         if let Some((at, e)) = &scan.torn {
             // Later groups of a foreign file can't be found by a scan, but by the index.
@@ -461,8 +483,13 @@ impl<'a> Check<'a> {
         }
         for found in scan.groups.iter().filter(|g| dropped.is_none_or(|start| g.extent.offset < start)) {
             let time = found.header.time_index;
-            if time > steps {
-                let words = format!("a process group of step {}, which was not closed", time - 1);
+            if self.left.contains(&(file_index, found.extent.offset)) {
+                *self.left_met.entry(time).or_default() += 1;
+                continue;
+            }
+            if time > last_time {
+                let step = self.live.step_of(time);
+                let words = format!("a process group of step {step}, which was not closed");
                 report.add(Finding { byte: Some(found.extent.offset), ..finding(FindingKind::Torn, &path, words) });
                 continue;
             }
@@ -475,7 +502,7 @@ impl<'a> Check<'a> {
                     kind: FindingKind::Checksum,
                     object: path.to_string(),
                     byte: Some(extent.offset),
-                    step: Some(u64::from(time.saturating_sub(1))),
+                    step: Some(self.live.step_of(time)),
                     variable: Some(variable),
                     words: format!("the checksum of a payload of {} bytes is wrong", extent.length),
                 });
@@ -484,7 +511,7 @@ impl<'a> Check<'a> {
                 && (t.time_index != time || t.file_index != file_index)
             {
                 let words = format!(
-                    "the trailer is of step {} and subfile {}, the group of step {time} and subfile {file_index}",
+                    "the trailer is of time index {} and subfile {}, the group of {time} and subfile {file_index}",
                     t.time_index, t.file_index
                 );
                 report
@@ -538,7 +565,7 @@ impl<'a> Check<'a> {
                         kind: FindingKind::Structure,
                         object: object.path.to_string(),
                         byte: Some(payload.offset),
-                        step: Some(u64::from(found.header.time_index.saturating_sub(1))),
+                        step: Some(self.live.step_of(found.header.time_index)),
                         variable: Some(name),
                         words: e.what().to_string(),
                     });
@@ -615,7 +642,7 @@ impl<'a> Check<'a> {
                 if !g.take_from(&mut indexed) && !self.partial.contains(&g.time) {
                     report.add(Finding {
                         byte: Some(g.extent.offset),
-                        step: Some(u64::from(g.time.saturating_sub(1))),
+                        step: Some(self.live.step_of(g.time)),
                         ..finding(
                             FindingKind::IndexDiffers,
                             object,
@@ -643,7 +670,7 @@ impl<'a> Check<'a> {
             let words = format!("the process group of rank {rank}, group \"{group}\", is not there whole{why}");
             report.add(Finding {
                 byte: reason.and_then(|e| e.place().byte).or(Some(offset)),
-                step: Some(u64::from(time.saturating_sub(1))),
+                step: Some(self.live.step_of(time)),
                 ..finding(kind, self.path, words)
             });
         }
@@ -664,7 +691,7 @@ impl<'a> Check<'a> {
             let path = place.map(|p| p.head.path.clone()).or(entry.map(|e| e.path.clone())).unwrap_or_default();
             let code = place.map(|p| p.head.code).or(entry.map(|e| e.code)).unwrap_or_default();
             let full = full_name(&path, &name);
-            let sets = match Sets::load(&self.file, place, self.order, entry) {
+            let sets = match Sets::load(&self.file, place, self.order, entry, self.live.first_time()) {
                 Ok(sets) => sets,
                 Err(e) if is_damage(&e) => {
                     report.add_error(FindingKind::Structure, self.path, &e.in_variable(full));
@@ -720,7 +747,7 @@ impl<'a> Check<'a> {
         damaged: bool,
         report: &mut Report,
     ) -> Result<()> {
-        let step = u64::from(set.time_index.saturating_sub(1));
+        let step = self.live.step_of(set.time_index);
         let at = |kind: FindingKind, object: &str, byte: u64, words: String| Finding {
             kind,
             object: object.to_string(),
@@ -797,7 +824,7 @@ impl<'a> Check<'a> {
     /// Delayed consistency: the blocks of a global array agree on its shape, lie in it, don't overlap and cover it.
     fn steps_of(&self, full: &str, sets: &Sets, report: &mut Report) -> Result<()> {
         for step in sets.steps() {
-            let time = step as u32 + 1;
+            let time = (step as u32).saturating_add(self.live.first_time());
             let at = |kind: FindingKind, byte: Option<u64>, words: String| Finding {
                 kind,
                 object: self.path.to_string(),

@@ -63,7 +63,7 @@ fn a_metadata_file_that_is_lost_or_cut_off_anywhere_is_made_again() {
 }
 
 #[test]
-fn what_ranks_wrote_of_a_step_that_was_never_closed_is_cut_off() {
+fn what_ranks_wrote_whole_of_a_step_that_was_never_closed_stays_and_torn_bytes_are_cut_off() {
     let mut files = made(&[Ending::Full, Ending::Record], 2);
     files.step(&groups(2, 2), Ending::Open);
     let torn = files.parts[1].len() - 50;
@@ -74,6 +74,7 @@ fn what_ranks_wrote_of_a_step_that_was_never_closed_is_cut_off() {
     let done = recover(&*layout, "a.bp", RecoverOptions::default()).unwrap();
     assert_eq!((done.steps, done.actions.len()), (2, 3), "{:?}", done.actions);
     assert!(memory.read_all("a.bp.dir/a.bp.1").unwrap().len() < torn);
+    assert_eq!(memory.read_all("a.bp.dir/a.bp.0").unwrap(), files.parts[0], "rank 0's process group is whole");
     check_steps(&open(&layout, "a.bp").unwrap(), 2, 2);
     assert_eq!(verify(&*layout, "a.bp").unwrap().findings, []);
 }

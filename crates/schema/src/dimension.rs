@@ -5,7 +5,8 @@
 //! A group's names are in its [`Scope`].
 
 use crate::model::{Attribute, AttributeSource, Group, Variable};
-use crate::report::Problem;
+use crate::report::{Problem, few};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
@@ -368,6 +369,8 @@ impl Parser<'_> {
 /// the first slash, and by bare name where only one has it; the time index; `JoinedDim`.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
+    /// Names that unknown ones were compared with.
+    look_ups: Cell<usize>,
     entries: Vec<Entry>,
     /// Name in any accepted spelling, to positions in `entries`.
     names: HashMap<String, Spelling>,
@@ -476,9 +479,14 @@ impl Scope {
                 [] => {}
                 [one] => return Some(Ok(&self.entries[*one])),
                 [..] => {
-                    let all: Vec<&str> = chosen.iter().map(|at| self.entries[**at].full.as_str()).collect();
+                    const LISTED: usize = 20;
+                    let all = chosen.iter().take(LISTED).map(|at| self.entries[**at].full.as_str());
+                    let mut all = all.collect::<Vec<_>>().join(", ");
+                    if chosen.len() > LISTED {
+                        all.push_str(&format!(", ... ({} in all)", chosen.len()));
+                    }
                     return Some(Err(Problem::new(format!("name {name:?} stands for several"))
-                        .expected(format!("one of the full names {}", all.join(", ")))));
+                        .expected(format!("one of the full names {all}"))));
                 }
             }
         }
@@ -512,10 +520,13 @@ impl Scope {
                     .expected("the full name of a variable, or its bare name where only one has it")
                     .nearest_to(
                         name,
-                        self.entries
-                            .iter()
-                            .filter(|e| matches!(e.kind, EntryKind::Variable { .. }))
-                            .map(|e| e.full.as_str()),
+                        few(
+                            &self.look_ups,
+                            self.entries
+                                .iter()
+                                .filter(|e| matches!(e.kind, EntryKind::Variable { .. }))
+                                .map(|e| e.full.as_str()),
+                        ),
                     )),
             },
         }
@@ -570,7 +581,7 @@ impl Scope {
         let known = self.entries.iter().map(|e| e.full.as_str()).chain(self.time_index.as_deref());
         Problem::new(format!("unknown name {name:?} in a dimension"))
             .expected("a number, an integer scalar variable or attribute of the group, or its time index")
-            .nearest_to(name, known)
+            .nearest_to(name, few(&self.look_ups, known))
     }
 }
 

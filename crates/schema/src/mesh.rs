@@ -18,6 +18,7 @@
 use crate::dimension::Scope;
 use crate::model::{Attribute, AttributeSource, Cells, Group, Mesh, MeshKind, TimeMarks};
 use crate::report::Problem;
+use std::collections::HashSet;
 use thalweg_types::Value;
 
 /// Types of cells by name; a number of points serves, too.
@@ -219,7 +220,8 @@ pub fn mesh_attributes(group: &Group) -> Vec<Attribute> {
         }
     }
     // Where a mesh lies may have been said before it was defined.
-    out.list.retain(|a| !group.attributes.iter().any(|own| own.path.is_empty() && own.name == a.name));
+    let own: HashSet<&str> = group.attributes.iter().filter(|a| a.path.is_empty()).map(|a| a.name.as_str()).collect();
+    out.list.retain(|a| !own.contains(a.name.as_str()));
     out.list
 }
 

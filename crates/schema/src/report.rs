@@ -15,8 +15,10 @@
 //! the same report: `let report = Report::new(file, text); report.error(span, Problem::new(...))`.
 
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource};
+use std::cell::Cell;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
+use thalweg_types::printable::printable;
 use thalweg_types::{Error, ErrorKind};
 
 /// A run of bytes in a document.
@@ -110,6 +112,16 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, k)| k)
 }
 
+/// The known names that an unknown one is compared with: none any more where a document had very many compared, as each
+/// of its mistakes would cost all its names. `before` counts those compared so far.
+pub(crate) fn few<'a, I: Iterator<Item = &'a str>>(before: &Cell<usize>, known: I) -> std::iter::Take<I> {
+    const MOST: usize = 1_000_000;
+    let left = MOST.saturating_sub(before.get());
+    let named = known.size_hint().1.unwrap_or(left).min(left);
+    before.set(before.get() + named);
+    known.take(left)
+}
+
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Severity {
@@ -140,6 +152,9 @@ pub struct Finding {
     pub problem: Problem,
 }
 
+/// How many findings a report shows; it counts the others.
+pub const SHOWN_IN_FULL: usize = 100;
+
 /// All findings about one document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -155,7 +170,7 @@ impl Report {
         let mut shown = String::with_capacity(text.len());
         for c in text.chars() {
             // Nothing in a broken document may steer the terminal it is shown on; byte positions stay.
-            if c.is_control() && !matches!(c, '\n' | '\r' | '\t') {
+            if !matches!(c, '\n' | '\r' | '\t') && thalweg_types::printable::is_hidden(c) {
                 (0..c.len_utf8()).for_each(|_| shown.push('?'));
             } else {
                 shown.push(c);
@@ -230,7 +245,8 @@ impl Report {
         self.text[*start..end].trim_end_matches('\r')
     }
 
-    /// The report as text: frames and colours where `color`, plain otherwise (see the module's page). Ends with a count.
+    /// The report as text: frames and colours where `color`, plain otherwise (see the module's page). Shows the first
+    /// [`SHOWN_IN_FULL`] findings, and ends with a count of all.
     pub fn render(&self, color: bool) -> String {
         // A frame around a line of this many bytes helps nobody; such lines are cut around the finding.
         const LONGEST_FRAMED: usize = 400;
@@ -238,10 +254,11 @@ impl Report {
         let drawn = color.then(|| {
             let handler =
                 GraphicalReportHandler::new_themed(GraphicalTheme::unicode()).with_width(100).with_links(false);
-            (handler, NamedSource::new(&self.file, self.text.clone()))
+            (handler, NamedSource::new(printable(&self.file), self.text.clone()))
         });
         let mut source = None;
-        for finding in self.findings() {
+        let findings = self.findings();
+        for finding in findings.iter().take(SHOWN_IN_FULL) {
             let (line, _) = self.line_and_column(finding.span);
             match &drawn {
                 Some((handler, named)) if self.source_line(line).len() <= LONGEST_FRAMED => {
@@ -250,6 +267,9 @@ impl Report {
                 }
                 _ => self.write_plain(finding, &mut out),
             }
+        }
+        if findings.len() > SHOWN_IN_FULL {
+            let _ = writeln!(out, "... and {} more", findings.len() - SHOWN_IN_FULL);
         }
         let count = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
         match (self.errors(), self.warnings()) {
@@ -279,7 +299,7 @@ impl Report {
         let start = finding.span.offset_bytes;
         let length = finding.span.length_bytes.min(line_end.saturating_sub(start));
         let label = nearest.as_ref().map(|n| format!("nearest known name: {n:?}"));
-        let mut diagnostic = MietteDiagnostic::new(what.clone())
+        let mut diagnostic = MietteDiagnostic::new(printable(what).into_owned())
             .with_severity(severity)
             .with_label(LabeledSpan::new(label, start, length));
         if let Some(expected) = expected {
@@ -296,7 +316,13 @@ impl Report {
         const BEFORE: usize = 60;
         let Problem { what, expected, nearest } = &finding.problem;
         let (line, column) = self.line_and_column(finding.span);
-        let _ = writeln!(out, "{}:{line}:{column}: {}: {what}", self.file, finding.severity.words());
+        let _ = writeln!(
+            out,
+            "{}:{line}:{column}: {}: {}",
+            printable(&self.file),
+            finding.severity.words(),
+            printable(what)
+        );
         // Tabs become one blank each, so that the marks below stay under what they mark.
         let text: Vec<char> = self.source_line(line).chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
         let first = if text.len() <= SHOWN { 0 } else { (column - 1).saturating_sub(BEFORE) };

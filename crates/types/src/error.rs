@@ -7,6 +7,7 @@
 //!   still safe: steps 0..=3 are indexed and readable
 //! ```
 
+use crate::printable::{printable, printable_lines};
 use std::fmt;
 
 /// What sort of failure it was. Short and stable: C programs get [`ErrorKind::code`].
@@ -272,35 +273,36 @@ impl fmt::Display for Error {
         if let Some(rank) = place.rank {
             write!(f, "rank {rank}: ")?;
         }
-        f.write_str(what)?;
+        // What is said may quote names of files and of programs.
+        f.write_str(&printable_lines(what))?;
         let mut about = Vec::new();
         if let Some(group) = &place.group {
-            about.push(format!("group \"{group}\""));
+            about.push(format!("group \"{}\"", printable(group)));
         }
         if let Some(step) = place.step {
             about.push(format!("step {step}"));
         }
         if let Some(variable) = &place.variable {
-            about.push(format!("\"{variable}\""));
+            about.push(format!("\"{}\"", printable(variable)));
         }
         if !about.is_empty() {
             write!(f, " ({})", about.join(", "))?;
         }
         if let Some(object) = &place.object {
-            write!(f, " in {object}")?;
+            write!(f, " in {}", printable(object))?;
         }
         if let Some(byte) = place.byte {
             write!(f, " at byte {byte}")?;
         }
         match source {
-            Some(source) => write!(f, ": {source}")?,
+            Some(source) => write!(f, ": {}", printable_lines(&source.to_string()))?,
             None => write!(f, " [{}]", kind.words())?,
         }
         if let Some(by) = reported_by {
             write!(f, "; reported by rank {by}")?;
         }
         if let Some(safe) = safe {
-            write!(f, "\n  still safe: {safe}")?;
+            write!(f, "\n  still safe: {}", printable_lines(safe))?;
         }
         Ok(())
     }
@@ -329,6 +331,18 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("rank 16: cannot append process group (group \"restart\", step 4) in restart.bp.dir/restart.bp.2 at byte 8388608: "), "{text}");
         assert!(text.ends_with("\n  still safe: steps 0..=3 are indexed and readable"), "{text}");
+    }
+
+    #[test]
+    fn names_in_a_message_do_not_steer_the_terminal_it_is_shown_on() {
+        let error = Error::new(ErrorKind::NotFound, "cannot open 'a\u{1b}[2J'")
+            .in_group("g\u{202e}")
+            .in_variable("v\nforged: line")
+            .in_object("o\u{9b}31m")
+            .caused_by(std::io::Error::other("said \u{7}"));
+        let text = error.to_string();
+        assert!(!text.chars().any(|c| c.is_control() || c == '\u{202e}'), "{text:?}");
+        assert_eq!(error.place().variable.as_deref(), Some("v\nforged: line"), "programs get the exact name");
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod error;
 pub mod extent;
 pub mod memory_box;
 pub mod selection;
+pub mod printable;
 pub mod value;
 
 pub use bounding_box::BoundingBox;

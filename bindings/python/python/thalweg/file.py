@@ -199,7 +199,7 @@ class Step(Mapping[str, Any]):
         return list(self)
 
     def __repr__(self) -> str:
-        return f"<step {self.number} of {self.file.path!r}: {', '.join(self)}>"
+        return f"<step {self.number} of {self.file.path!r}: {', '.join(map(html.printable, self))}>"
 
     __hash__ = object.__hash__
 

@@ -40,10 +40,15 @@ def size(n: float) -> str:
     return ""
 
 
+def printable(text: str) -> str:
+    """A name or other foreign text, with escapes for what would steer a terminal or hide in a name."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def short(value: Any, most: int = 60) -> str:
     """A value on one line, cut off where it is long."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    text = " ".join(text.split())
+    text = printable(" ".join(text.split()))
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
@@ -72,9 +77,9 @@ def _rows(f: File) -> list[list[str]]:
         try:
             v = f[name]
             low, high = _bounds(v)
-            rows.append([name, v.type, v._layout(), str(len(v)), str(v.block_count), low, high])
+            rows.append([printable(name), v.type, v._layout(), str(len(v)), str(v.block_count), low, high])
         except Exception as e:  # what is damaged must not hide the rest
-            rows.append([name, "?", short(e), "", "", "", ""])
+            rows.append([printable(name), "?", short(e), "", "", "", ""])
     return rows
 
 
@@ -111,7 +116,7 @@ def note(text: str) -> str:
 
 def attributes(attrs: Mapping[str, Any]) -> str:
     """Attributes as a table."""
-    return _table(["attribute", "value"], ([name, short(attrs[name], 200)] for name in list(attrs)[:ROWS]))
+    return _table(["attribute", "value"], ([printable(name), short(attrs[name], 200)] for name in list(attrs)[:ROWS]))
 
 
 def file(f: File) -> str:
@@ -121,7 +126,7 @@ def file(f: File) -> str:
     attrs = (
         f"<details{opened}><summary>{len(f.attrs)} attributes</summary>{attributes(f.attrs)}</details>" if f.attrs else ""
     )
-    return f"<div><p><b>{escape(f.path)}</b><br/>{escape(_title(f))}</p>{_table(_HEAD, _rows(f))}{more}{attrs}</div>"
+    return f"<div><p><b>{escape(printable(f.path))}</b><br/>{escape(_title(f))}</p>{_table(_HEAD, _rows(f))}{more}{attrs}</div>"
 
 
 def variable(v: Variable) -> str:
@@ -144,4 +149,4 @@ def variable(v: Variable) -> str:
     elif v.is_text and v.steps and v.kind == "scalar":
         rows.append(["last value", short(v[-1], 200)])
     attrs = attributes(v.attrs) if v.attrs else ""
-    return f"<div><p><b>{escape(v.name)}</b> in {escape(v._file.path)}</p>{_table(['', ''], rows)}{attrs}</div>"
+    return f"<div><p><b>{escape(printable(v.name))}</b> in {escape(printable(v._file.path))}</p>{_table(['', ''], rows)}{attrs}</div>"

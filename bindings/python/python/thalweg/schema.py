@@ -130,8 +130,8 @@ class Schema:
             lists = [", ".join(map(str, e)) for e in (v.count, v.shape, v.offset)]
             place = f"  [{lists[0]}]" if v.count else ""
             place += f" of [{lists[1]}] at [{lists[2]}]" if v.shape else ""
-            lines.append(f"  {v.name}: {v.type}{place}{'  ' + v.transform if v.transform else ''}")
-        lines += [f"  {name} = {html.short(value)}" for name, value in self._attributes]
+            lines.append(f"  {html.printable(v.name)}: {v.type}{place}{'  ' + v.transform if v.transform else ''}")
+        lines += [f"  {html.printable(name)} = {html.short(value)}" for name, value in self._attributes]
         return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ use crate::format::{self, count};
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{ASIDE, GOOD, HEADING, Terminal, plain};
 use serde_json::{Value as Json, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use thalweg_query::predicate::summary::Summary;
 use thalweg_query::predicate::{Facts, Function, Predicate, Term, parse};
@@ -20,7 +20,6 @@ pub fn run(arguments: &Find, out: &mut Terminal) -> Result<Outcome, Failure> {
     let predicate = parse::parse(&arguments.expression).map_err(|mistake| Failure::Usage(mistake.to_string()))?;
     let reader = file::open(&arguments.file, Some("reading characteristics"))?;
     let asked = Asked::bind(&predicate, &reader)?;
-    let all_steps = reader.status().steps;
 
     let mut per_variable: Vec<BTreeMap<u64, Summary>> = Vec::new();
     for variable in &asked.variables {
@@ -33,7 +32,11 @@ pub fn run(arguments: &Find, out: &mut Terminal) -> Result<Outcome, Failure> {
     }
     let mut found: Vec<(u64, Answer)> = Vec::new();
     let mut seen = 0;
-    for step in 0..all_steps {
+    // Steps of which something is in the file: how many it says it has is a number that nothing bounds.
+    let groups = reader.process_groups()?;
+    let mut there: BTreeSet<u64> = groups.iter().map(|g| reader.step_of_time(g.time_index)).collect();
+    there.extend(per_variable.iter().flat_map(|steps| steps.keys()));
+    for step in there {
         seen += 1;
         let of_step: Vec<Option<&Summary>> = per_variable.iter().map(|s| s.get(&step)).collect();
         let answer = predicate.answer(&Facts { step, variables: &of_step, attributes: &asked.attributes });

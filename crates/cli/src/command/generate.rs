@@ -2,7 +2,7 @@
 
 use crate::arguments::{Gen, GenLanguage};
 use crate::outcome::{Failure, Outcome};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, plain};
 use std::io::Write;
 use thalweg_schema::calls::{self, Language};
 use thalweg_schema::{HostLanguage, Schema, xml};
@@ -23,11 +23,15 @@ pub fn run(arguments: &Gen, out: &mut Terminal) -> Result<Outcome, Failure> {
         (Some(GenLanguage::C), _) | (None, HostLanguage::C) => Language::C,
         (Some(GenLanguage::Fortran), _) | (None, HostLanguage::Fortran) => Language::Fortran,
     };
+    if !arguments.output.as_os_str().is_empty() {
+        let failed = |e| Error::io(format!("cannot make the folder '{}'", arguments.output.display()), e);
+        std::fs::create_dir_all(&arguments.output).map_err(failed)?;
+    }
     let document = arguments.config.file_name().unwrap_or_default().to_string_lossy();
     for group in chosen(&schema, &arguments.group)? {
         for include in calls::includes(group, &document, language)? {
             let path = arguments.output.join(&include.name);
-            let place = path.display();
+            let place = plain(&path.display().to_string());
             // An unchanged file keeps its time, so that `make` does nothing.
             if std::fs::read(&path).is_ok_and(|there| there == include.text.as_bytes()) {
                 writeln!(out, "{place} is as it was")?;

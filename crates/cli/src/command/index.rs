@@ -4,7 +4,7 @@ use crate::arguments::Index;
 use crate::file;
 use crate::format::count;
 use crate::outcome::{Failure, Outcome};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, plain};
 use std::io::Write;
 use thalweg_types::Error;
 
@@ -20,6 +20,7 @@ pub fn run(arguments: &Index, out: &mut Terminal) -> Result<Outcome, Failure> {
     let (layout, name) = file::place(&arguments.file, Some("reading the index"))?;
     let bytes = thalweg_reader::index_only(layout.as_ref(), &name)?;
     std::fs::write(target, &bytes).map_err(|e| Error::io(format!("cannot write '{shown}'"), e))?;
-    writeln!(out, "{shown}: the index of {}, {}", arguments.file.display(), count(bytes.len() as u64, "byte"))?;
+    let of = plain(&arguments.file.display().to_string());
+    writeln!(out, "{}: the index of {of}, {}", plain(&shown), count(bytes.len() as u64, "byte"))?;
     Ok(Outcome::Done)
 }

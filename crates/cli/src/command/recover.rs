@@ -4,7 +4,7 @@ use crate::arguments::Recover;
 use crate::file;
 use crate::format;
 use crate::outcome::{Failure, Outcome};
-use crate::terminal::{BAD, GOOD, Terminal};
+use crate::terminal::{BAD, GOOD, Terminal, plain};
 use std::io::Write;
 use thalweg_reader::RecoverOptions;
 
@@ -12,14 +12,17 @@ pub fn run(arguments: &Recover, out: &mut Terminal) -> Result<Outcome, Failure> 
     let (layout, name) = file::place(&arguments.file, Some("scanning"))?;
     let options = RecoverOptions { dry_run: arguments.dry_run, keep_partial: arguments.partial };
     let recovery = thalweg_reader::recover(layout.as_ref(), &name, options)?;
-    let shown = arguments.file.display();
+    let shown = plain(&arguments.file.display().to_string());
     for action in &recovery.actions {
-        writeln!(out, "{}{action}", if arguments.dry_run { "would: " } else { "" })?;
+        writeln!(out, "{}{}", if arguments.dry_run { "would: " } else { "" }, plain(action))?;
     }
     if !recovery.dropped.is_empty() {
         let steps = format::steps(&recovery.dropped);
-        let hint = if arguments.partial { "" } else { " (--partial keeps what is whole of them)" };
-        writeln!(out, "not kept: steps that were not closed: {steps}{hint}")?;
+        let hint = if arguments.partial { "" } else { " (--partial indexes them)" };
+        writeln!(
+            out,
+            "not indexed: whole process groups of steps that were not closed, which stay in the file: {steps}{hint}"
+        )?;
     }
     if recovery.steps == 0 {
         out.styled(BAD, "nothing to recover")?;

@@ -190,7 +190,7 @@ fn draw(name: &str, arguments: &Sim, out: &mut Terminal) -> Result<Outcome, Fail
     } else {
         write!(out, "{}", drawn.table())?;
         if let Some(path) = picture {
-            writeln!(out, "Picture: {}", path.display())?;
+            writeln!(out, "Picture: {}", plain(&path.display().to_string()))?;
         }
     }
     Ok(Outcome::Done)

@@ -35,7 +35,7 @@ pub fn run(arguments: &Verify, out: &mut Terminal) -> Result<Outcome, Failure> {
         print(&report, &arguments.file.display().to_string(), out)?;
     }
     if report.findings.iter().any(|f| f.kind == FindingKind::Torn) && !arguments.json {
-        writeln!(out, "  next: thalweg recover {}", file::shell(&arguments.file))?;
+        writeln!(out, "  next: thalweg recover {}", plain(&file::shell(&arguments.file)))?;
     }
     Ok(if sound { Outcome::Done } else { Outcome::No })
 }
@@ -65,7 +65,7 @@ fn print(report: &Report, file: &str, out: &mut Terminal) -> Result<(), Failure>
     }
     let (steps, groups) = (count(report.steps, "step"), count(report.process_groups, "process group"));
     let (blocks, bytes) = (count(report.blocks, "block"), count(report.checked_bytes, "byte"));
-    writeln!(out, ": {file}: {steps}, {groups}, {blocks}, {bytes} checked against checksums")?;
+    writeln!(out, ": {}: {steps}, {groups}, {blocks}, {bytes} checked against checksums", plain(file))?;
     Ok(())
 }
 

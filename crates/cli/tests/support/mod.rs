@@ -41,6 +41,46 @@ pub fn run_in(folder: &Path, arguments: &[&str]) -> Ran {
     command().current_dir(folder).args(arguments).output().expect("the command starts").into()
 }
 
+/// Runs in a folder; ends a command that has not ended after a minute, which is a failure.
+pub fn run_bounded(folder: &Path, arguments: &[&str]) -> Ran {
+    let (out, err) = (tempfile(), tempfile());
+    let mut child = command()
+        .current_dir(folder)
+        .args(arguments)
+        .stdin(std::process::Stdio::null())
+        .stdout(out.try_clone().unwrap())
+        .stderr(err.try_clone().unwrap())
+        .spawn()
+        .expect("the command starts");
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if std::time::Instant::now() > end {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{arguments:?} has not ended after a minute");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    let text = |mut file: std::fs::File| {
+        let mut text = String::new();
+        std::io::Seek::rewind(&mut file).unwrap();
+        std::io::Read::read_to_string(&mut file, &mut text).unwrap();
+        text
+    };
+    Ran { code: status.code().expect("ended by a signal"), out: text(out), err: text(err) }
+}
+
+/// A file without a name.
+fn tempfile() -> std::fs::File {
+    let folder = thalweg_conformance::scratch::Scratch::new();
+    let file = std::fs::File::options().read(true).write(true).create_new(true).open(folder.join("output")).unwrap();
+    std::fs::remove_file(folder.join("output")).unwrap();
+    file
+}
+
 /// Runs where the fixtures are.
 pub fn run(arguments: &[&str]) -> Ran {
     run_in(&fixtures(), arguments)

@@ -228,7 +228,7 @@ impl Trigger {
 
     /// Errands of a group go one after the other, whatever its files are called.
     fn line(&self, header: &Header) -> String {
-        format!("{}\0{}", header.group, self.rules.errand)
+        format!("{}\0{:?}", header.group, self.rules.errand)
     }
 
     /// A task without anything to hand over yet.

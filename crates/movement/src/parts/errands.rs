@@ -15,11 +15,13 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
+use thalweg_types::printable::printable;
 
 /// How much of what a command complains of is kept: the end.
 const TAIL: usize = 4096;
@@ -40,9 +42,38 @@ pub enum Errand {
 impl std::fmt::Display for Errand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Errand::Command(command) => write!(f, "command {command:?}"),
-            Errand::Post(url) => write!(f, "post to {url}"),
+            // The first word alone, and of an address neither user nor path: the rest may hold passwords and tokens.
+            Errand::Command(command) => {
+                let mut words = command.split_whitespace();
+                let first = words.find(|word| !word.contains('=')).unwrap_or("...");
+                write!(f, "command {first:?}{}", if words.next().is_some() { " ..." } else { "" })
+            }
+            Errand::Post(url) => {
+                let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+                let place = rest.split(['/', '?', '#']).next().unwrap_or("");
+                let host = place.rsplit_once('@').map_or(place, |(_, host)| host);
+                write!(f, "post to {}", printable(host))
+            }
         }
+    }
+}
+
+impl Errand {
+    /// The text whose parts may be secret.
+    fn text(&self) -> &str {
+        match self {
+            Errand::Command(text) | Errand::Post(text) => text,
+        }
+    }
+
+    /// A line of what a command or server says, without the words of the errand: a shell quotes them in its complaints, a
+    /// server its address.
+    fn without_secrets(&self, line: &str) -> String {
+        let mut words: Vec<&str> = self.text().split(|c: char| c.is_whitespace() || "\"'=&?;|<>()".contains(c)).collect();
+        // Short words are names of programs and options, and would be found everywhere.
+        words.retain(|w| w.len() >= 8 && w.bytes().any(|b| b.is_ascii_digit()) && !w.starts_with('/'));
+        words.sort_by_key(|w| std::cmp::Reverse(w.len()));
+        words.iter().fold(line.to_string(), |line, word| line.replace(word, "..."))
     }
 }
 
@@ -258,7 +289,8 @@ impl Line {
 
     /// Adds to the log: when, which output, which errand, how it ended, and what it complained of.
     fn tell(&self, task: &Task, what: &str, tail: &[u8], failed: bool) {
-        let (about, errand) = (&task.about, &self.rules.errand);
+        let (about, errand) = (printable(&task.about), &self.rules.errand);
+        let what = printable(&errand.without_secrets(what)).into_owned();
         if failed {
             tracing::warn!("{about}: {errand}: {what}");
         }
@@ -267,11 +299,12 @@ impl Line {
         let now = humantime::format_rfc3339_millis(SystemTime::now());
         let _ = writeln!(text, "{now} {about}: {errand}: {what}");
         for line in String::from_utf8_lossy(tail).lines() {
-            let _ = writeln!(text, "    {}", line.trim_end());
+            let _ = writeln!(text, "    {}", printable(&errand.without_secrets(line.trim_end())));
         }
-        let opened = OpenOptions::new().create(true).append(true).open(log);
+        // For its owner alone, whatever the umask: complaints may quote what the program was given.
+        let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(log);
         if let Err(e) = opened.and_then(|mut file: File| file.write_all(text.as_bytes())) {
-            tracing::warn!("cannot write the log {log}: {e}");
+            tracing::warn!("cannot write the log {}: {e}", printable(log));
         }
     }
 
@@ -487,8 +520,8 @@ mod tests {
         errands.finish();
         assert!(began.elapsed() < Duration::from_secs(3));
         let log = log_of(folder.path());
-        assert!(log.contains("x: command \"sleep 100\": killed, the program ended"), "{log}");
-        assert!(log.contains("y: command \"sleep 100\": not run: the program ended"), "{log}");
+        assert!(log.contains("x: command \"sleep\" ...: killed, the program ended"), "{log}");
+        assert!(log.contains("y: command \"sleep\" ...: not run: the program ended"), "{log}");
     }
 
     #[test]
@@ -545,6 +578,29 @@ mod tests {
         errands.finish();
         assert_eq!(std::fs::read_to_string(out).unwrap(), "begin\nend\n".repeat(3));
         assert!(log_of(folder.path()).ends_with("not run: it failed\n"));
+    }
+
+    #[test]
+    fn the_log_is_its_owners_alone_repeats_no_secret_and_no_name_forges_a_line() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let errands = Errands::default();
+        let forged = "x.bp\n2026-01-01T00:00:00.000Z y.bp: command \"true\": exit 0\u{1b}[2J step 3";
+        let secret = "TOKEN=abcd1234efgh no-such-program-here --password hunter2hunter2 'x' y";
+        errands.send("a", &rules(command(secret)), task(folder.path(), forged));
+        errands.send("b", &rules(command("echo hunter2hunter2 >&2; echo '\u{1b}[31m' >&2")), task(folder.path(), "z"));
+        let url = "http://user:pass1word@127.0.0.1:1/hook/s3cret-token?key=zzz99999";
+        errands.send("c", &rules(Errand::Post(url.into())), task(folder.path(), "p"));
+        errands.finish();
+        let log = log_of(folder.path());
+        for word in ["abcd1234efgh", "hunter2hunter2", "pass1word", "s3cret-token", "zzz99999"] {
+            assert!(!log.contains(word), "{word}: {log}");
+        }
+        assert!(log.contains("post to 127.0.0.1:1: ") && log.contains("command \"no-such-program-here\" ..."), "{log}");
+        assert!(!log.lines().any(|line| line.starts_with("2026-01-01T")), "{log}");
+        assert!(!log.contains('\u{1b}'), "{log}");
+        let mode = std::fs::metadata(folder.path().join("log")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A spill file: where blocks go that find no room in the buffer while the place of the process group is not known.
 //!
-//! It lies beside the output as `<name>.spill.<rank>`, made when it is first needed and removed when this is dropped; one
-//! that stays after a kill is overwritten by the next.
+//! It lies beside the output as `<name>.spill.<rank>`, made when it is first needed. On a plain filesystem its name is removed
+//! at once: the system frees it with its last handle, however the process ends. Elsewhere it is removed when this is
+//! dropped; one that stays after a kill is overwritten by the next, and removed by `thalweg recover`.
 
 use crate::pack::{Pack, Writer};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ pub struct Spill {
     path: String,
     rank: u32,
     object: Option<Box<dyn WriteObject>>,
+    /// It still has a name.
+    named: bool,
     /// Bytes copied at a time.
     step: usize,
 }
@@ -23,14 +26,20 @@ pub struct Spill {
 impl Spill {
     /// - `output`: path of the file that is written; `step`: bytes copied at a time at close.
     pub fn new(layout: &Arc<dyn Layout>, output: &str, rank: u32, step: usize) -> Spill {
-        Spill { layout: layout.clone(), path: format!("{output}.spill.{rank}"), rank, object: None, step }
+        Spill { layout: layout.clone(), path: format!("{output}.spill.{rank}"), rank, object: None, named: false, step }
     }
 
     /// The file, made if there is none yet.
     pub fn through(&mut self) -> Result<&dyn WriteObject> {
         let object = match self.object.take() {
             Some(object) => object,
-            None => self.layout.open_write(&self.path, OpenWrite::Replace, WriterId(self.rank))?,
+            None => {
+                let object = self.layout.open_write(&self.path, OpenWrite::Replace, WriterId(self.rank))?;
+                // Where that fails it is tried again at the end.
+                let plain = self.layout.plain_file(&self.path);
+                self.named = plain.is_none_or(|file| std::fs::remove_file(file).is_err());
+                object
+            }
         };
         Ok(&**self.object.insert(object))
     }
@@ -60,9 +69,46 @@ impl Spill {
 
 impl Drop for Spill {
     fn drop(&mut self) {
-        if self.object.take().is_some() {
+        if self.object.take().is_some() && self.named {
             // The output is safe without it.
             let _ = self.layout.remove(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::IoSlice;
+    use thalweg_layout::Direct;
+
+    fn begin(store: Arc<dyn thalweg_store::Store>) -> (Arc<dyn Layout>, Spill) {
+        let layout: Arc<dyn Layout> = Arc::new(Direct::new(store).unwrap());
+        let mut spill = Spill::new(&layout, "x.bp", 3, 4096);
+        spill.through().unwrap().write_at(5, &[IoSlice::new(b"values")]).unwrap();
+        (layout, spill)
+    }
+
+    #[test]
+    fn no_spill_file_has_a_name_while_it_is_written_so_that_no_kill_leaves_it() {
+        let folder = tempfile::tempdir().unwrap();
+        // What an earlier program left there.
+        std::fs::write(folder.path().join("x.bp.spill.3"), b"old").unwrap();
+        let (_, spill) = begin(Arc::new(thalweg_store::Posix::at(folder.path()).unwrap()));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        let object = spill.object().unwrap();
+        let mut back = [0; 6];
+        object.read_at(5, &mut back).unwrap();
+        assert_eq!((&back, object.length().unwrap()), (b"values", 11));
+        drop(spill);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn where_names_are_needed_the_file_goes_with_its_owner() {
+        let (layout, spill) = begin(Arc::new(thalweg_store::Memory::new()));
+        assert_eq!(layout.list("").unwrap(), ["x.bp.spill.3"]);
+        drop(spill);
+        assert_eq!(layout.list("").unwrap(), Vec::<String>::new());
     }
 }

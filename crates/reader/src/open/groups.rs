@@ -14,6 +14,8 @@ pub(super) struct Fortran {
 /// The process group index with what is needed to find a block's group in it.
 #[derive(Clone, Default)]
 pub(super) struct Groups {
+    /// The time index of step 0.
+    first_time: u32,
     entries: Arc<Vec<ProcessGroupEntry>>,
     /// Step, place in its file and rank of every group, rising.
     by_place: Vec<(u64, u64, u32)>,
@@ -36,7 +38,8 @@ struct Told {
 impl Groups {
     /// Takes in further groups. Where they are of later steps, as those of a running writer are, that costs only them.
     pub(super) fn add(&mut self, entries: Vec<ProcessGroupEntry>) {
-        let step = |g: &ProcessGroupEntry| u64::from(g.time_index.saturating_sub(1));
+        let first_time = self.first_time;
+        let step = |g: &ProcessGroupEntry| u64::from(g.time_index.saturating_sub(first_time));
         let known = self.by_place.len();
         let later = entries.iter().map(step).min() > self.by_place.last().map(|g| g.0);
         self.by_place.extend(entries.iter().map(|g| (step(g), g.offset, g.rank)));
@@ -98,7 +101,7 @@ impl Reader {
                 .map_err(|e| e.in_object(inner.path.clone()))?;
         }
         all.extend(inner.live.steps.process_groups()?);
-        let mut groups = Groups::default();
+        let mut groups = Groups { first_time: self.0.live.first_time(), ..Groups::default() };
         groups.add(all);
         Ok(inner.groups.get_or_init(|| Arc::new(groups)).clone())
     }
@@ -141,7 +144,11 @@ impl Reader {
         }
         let trailer = scan::trailer_at(object, at, self.0.status.order)?;
         let told = trailer.and_then(|t| {
-            Some(Told { step: u64::from(t.time_index).checked_sub(1)?, end: t.group.end()?, rank: t.rank })
+            Some(Told {
+                step: u64::from(t.time_index).checked_sub(u64::from(groups.first_time))?,
+                end: t.group.end()?,
+                rank: t.rank,
+            })
         });
         // What is not there yet may be there at the next look.
         if let Some(told) = told {

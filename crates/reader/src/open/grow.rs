@@ -122,7 +122,7 @@ impl Inner {
     fn replace_base(&mut self, base: Base) -> Result<()> {
         let base = Live { end: base.end, torn: 0, base: Some(base), steps: Index::default(), step_records: Vec::new() };
         let dropped = base.dropped_from().is_some_and(|start| start < self.live.end);
-        if dropped || base.step_count() < self.live.step_count() {
+        if dropped || base.last_time() < self.live.last_time() {
             return Err(self.lost());
         }
         self.order = base.base.as_ref().map_or(self.order, |b| b.footer.order);
@@ -218,7 +218,7 @@ impl Inner {
         if let Some(extra) = self.extra.get_mut() {
             extra.add(&step.records, ByteOrder::NATIVE)?;
         }
-        self.status.add_records(&step.records, ByteOrder::NATIVE);
+        self.status.add_records(&step.records, ByteOrder::NATIVE, &self.live);
         Ok(())
     }
 

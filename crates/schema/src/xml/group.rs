@@ -81,10 +81,11 @@ impl<'a> Reader<'a> {
     pub(super) fn group(&mut self, node: Node<'a, 'a>, version: Option<String>) {
         let given = self.given(node, GROUP_ATTRIBUTES);
         let mut group = Group { schema_version: version, ..Group::default() };
+        self.meshes.clear();
         if let Some(name) = self.need(&given, "name", "adios-group") {
             self.check(name.span, check_name("group", name.value));
             group.name = name.value.trim().to_string();
-            if self.schema.group(&group.name).is_some() {
+            if !self.groups.insert(group.name.clone()) {
                 let problem =
                     Problem::new(format!("group {:?} is defined already", group.name)).expected("another name");
                 self.report.error(name.span, problem);

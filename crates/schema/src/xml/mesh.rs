@@ -7,7 +7,7 @@ use crate::dimension::Scope;
 use crate::mesh;
 use crate::model::*;
 use crate::name::check_name;
-use crate::report::Problem;
+use crate::report::{Problem, few};
 use roxmltree::Node;
 use std::collections::HashMap;
 
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
         let name = self.need(&given, "name", "mesh");
         if let Some(name) = name {
             self.check(name.span, check_name("mesh", name.value));
-            if group.meshes.iter().any(|m| m.name == name.value.trim()) {
+            if !self.meshes.insert(name.value.trim().to_string()) {
                 let problem =
                     Problem::new(format!("mesh {:?} is defined already", name.value)).expected("another name");
                 self.report.error(name.span, problem);
@@ -213,8 +213,9 @@ impl<'a> Reader<'a> {
         let variable = &group.variables[pending.at];
         match (&variable.mesh, &variable.centering) {
             (Some(mesh), centering) => {
-                if !group.meshes.iter().any(|m| m.name == *mesh) {
-                    let problem = Problem::unknown("mesh", mesh, group.meshes.iter().map(|m| m.name.as_str()));
+                if !self.meshes.contains(mesh) {
+                    let known = few(&self.look_ups, group.meshes.iter().map(|m| m.name.as_str()));
+                    let problem = Problem::unknown("mesh", mesh, known);
                     self.report.error(pending.given.span("mesh"), problem);
                 } else if centering.is_none() && pending.given.get("center").is_none() {
                     let problem = Problem::new("a variable on a mesh without centering")

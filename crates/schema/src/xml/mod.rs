@@ -18,6 +18,7 @@
 //! Letter case does not count in names of elements and attributes. Every error is found in one go, except that a text that
 //! is no XML ends at the first one. Variables may be used before they are defined.
 
+mod bounds;
 mod given;
 mod group;
 mod mesh;
@@ -27,9 +28,10 @@ use crate::declare::check_version;
 use crate::method;
 use crate::model::*;
 use crate::name::check_name;
-use crate::report::{Problem, Report, SourceSpan};
+use crate::report::{Problem, Report, SourceSpan, few};
 use given::{Found, Given, Spellings};
 use roxmltree::{Document, Node};
+use std::cell::Cell;
 use std::collections::HashSet;
 
 /// Reads a document.
@@ -87,6 +89,11 @@ pub fn decode(bytes: &[u8], file_name: &str) -> Result<String, Report> {
 
 /// Reads a document; the schema is there where the report has no errors. Warnings are in the report in both cases.
 pub fn parse_with_warnings(text: &str, file_name: &str) -> (Option<Schema>, Report) {
+    if let Some((span, problem)) = bounds::check(text) {
+        let mut report = Report::new(file_name, text);
+        report.error(span, problem);
+        return (None, report);
+    }
     let error = match Document::parse(text) {
         Ok(document) => return read(&document, text, file_name),
         Err(error) => error,
@@ -121,7 +128,15 @@ pub fn parse_with_warnings(text: &str, file_name: &str) -> (Option<Schema>, Repo
 }
 
 fn read<'a>(document: &'a Document<'a>, text: &'a str, file_name: &str) -> (Option<Schema>, Report) {
-    let mut reader = Reader { text, report: Report::new(file_name, text), schema: Schema::default() };
+    let report = Report::new(file_name, text);
+    let mut reader = Reader {
+        text,
+        report,
+        schema: Schema::default(),
+        groups: HashSet::new(),
+        meshes: HashSet::new(),
+        look_ups: Cell::default(),
+    };
     reader.document(document.root_element());
     let Reader { schema, report, .. } = reader;
     ((report.errors() == 0).then_some(schema), report)
@@ -165,6 +180,12 @@ struct Reader<'a> {
     text: &'a str,
     report: Report,
     schema: Schema,
+    /// Names of the groups there are.
+    groups: HashSet<String>,
+    /// Names of the meshes of the group that is read.
+    meshes: HashSet<String>,
+    /// Names that unknown ones were compared with.
+    look_ups: Cell<usize>,
 }
 
 const METHOD_ATTRIBUTES: &[Spellings] = &[&["group"], &["method"], &["base-path"], &["priority"], &["iterations"]];
@@ -239,9 +260,10 @@ impl<'a> Reader<'a> {
             let problem = Problem::new("no group in this document").expected("<adios-group name=\"...\">");
             self.report.error(given.element, problem);
         }
+        let with_method: HashSet<String> = self.schema.methods.iter().map(|m| m.group.clone()).collect();
         for (name, node) in &children {
             let group = node.attribute("name").unwrap_or("");
-            if name == "adios-group" && !group.is_empty() && self.schema.methods_of(group).next().is_none() {
+            if name == "adios-group" && !group.is_empty() && !with_method.contains(group) {
                 let problem = Problem::new(format!("group {group:?} has no method: nothing of it will be written"))
                     .expected(format!("<method group={group:?} method=\"...\"/>"));
                 self.report.warning(self.element_span(*node), problem);
@@ -264,8 +286,9 @@ impl<'a> Reader<'a> {
     fn group_name(&mut self, given: &Given<'a>, attribute: &str, element: &str) -> Option<String> {
         let found = self.need(given, attribute, element)?;
         let name = found.value.trim();
-        if self.schema.group(name).is_none() {
-            let problem = Problem::unknown("group", name, self.schema.groups.iter().map(|g| g.name.as_str()));
+        if !self.groups.contains(name) {
+            let known = few(&self.look_ups, self.schema.groups.iter().map(|g| g.name.as_str()));
+            let problem = Problem::unknown("group", name, known);
             self.report.error(found.span, problem);
             return None;
         }

@@ -33,12 +33,13 @@ unsafe fn change<T>(group: *const NativeGroup, f: impl FnOnce(&mut GroupBuilder)
     f(builder).map_err(|e| e.in_group(name))
 }
 
-/// Path and name of a full name; `/T` lies at `/`.
+/// Path and name of a full name, which they join to again: `/T` lies at `/`. A path that ends in a slash joins without
+/// another one, so that of `a//T` has both.
 fn split(full: &str) -> (&str, &str) {
-    match full.rsplit_once('/') {
+    match full.rfind('/') {
         None => ("", full),
-        Some(("", name)) => ("/", name),
-        Some(parts) => parts,
+        Some(at) if full[..at].is_empty() || full[..at].ends_with('/') => full.split_at(at + 1),
+        Some(at) => (&full[..at], &full[at + 1..]),
     }
 }
 
@@ -489,5 +490,9 @@ mod tests {
         assert_eq!(split("/T"), ("/", "T"));
         assert_eq!(split("/T/units"), ("/T", "units"));
         assert_eq!(split("fields/T"), ("fields", "T"));
+        for full in ["T", "/T", "a/T", "/a/T", "a//T", "//T", "a///T", "a/b//c/T", "a/", "a//"] {
+            let (path, name) = split(full);
+            assert_eq!(thalweg_schema::full_name(path, name), full);
+        }
     }
 }

@@ -25,7 +25,7 @@ pub fn run(arguments: &Dump, out: &mut Terminal) -> Result<Outcome, Failure> {
         return Err(Failure::Usage(format!("--npy writes one array; {} are given", slices.len())));
     }
     let reader = file::open(&arguments.file, Some("reading"))?;
-    let parts = slices.iter().map(|s| Part::find(&reader, s)).collect::<Result<Vec<_>, _>>()?;
+    let parts = slices.iter().map(|s| Part::find(&reader, s, arguments.fill)).collect::<Result<Vec<_>, _>>()?;
     if arguments.csv {
         csv::print(&reader, &parts, out)?;
     } else if arguments.json {

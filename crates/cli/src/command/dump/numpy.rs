@@ -37,6 +37,7 @@ pub fn write(reader: &Reader, part: &Part, target: &Path, out: &mut Terminal) ->
         let _ = std::fs::remove_file(beside);
         return Err(failure);
     }
+    let shown = plain(&shown);
     writeln!(out, "{shown}: {} of shape {}", element.name(), shown_shape(&shape).replace('{', "(").replace('}', ")"))?;
     Ok(())
 }

@@ -39,6 +39,8 @@ pub struct Part {
     pub steps: Vec<u64>,
     /// Whether a range of steps was asked for, not one.
     pub keeps_steps: bool,
+    /// Whether values that no block covers are printed, however many they are.
+    fill: bool,
     /// Which blocks, for local arrays.
     block: Pick,
     /// Which indices of each dimension; dimensions left out are whole.
@@ -70,9 +72,11 @@ impl Piece {
 impl Part {
     /// Finds what a slice asks for.
     ///
+    /// - `fill`: also where it is nearly all of elements that no block covers.
+    ///
     /// # Errors
     /// `Absent` says what is not there, `Usage` what can't be a slice of this variable.
-    pub fn find(reader: &Reader, wanted: &Wanted) -> Result<Part, Failure> {
+    pub fn find(reader: &Reader, wanted: &Wanted, fill: bool) -> Result<Part, Failure> {
         let heads = reader.variables();
         let whole = Slice { name: wanted.text.clone(), picks: Vec::new() };
         let (name, slice) = match (heads.iter().find(|h| h.name == wanted.text), &wanted.slice) {
@@ -106,7 +110,7 @@ impl Part {
             )));
         }
         let block = if variable.kind == Kind::Local { picks.next().unwrap_or(Pick::ALL) } else { Pick::ALL };
-        Ok(Part { steps, keeps_steps: picked.keeps, block, dimensions: picks.collect(), variable })
+        Ok(Part { steps, keeps_steps: picked.keeps, fill, block, dimensions: picks.collect(), variable })
     }
 
     /// One value each step.
@@ -122,12 +126,16 @@ impl Part {
     /// The boxes of one step; several for local arrays.
     ///
     /// # Errors
-    /// `Absent` where a single index is not there in this step.
+    /// `Absent` where a single index is not there in this step, or where nearly nothing of a large box is in the file.
     pub fn pieces(&self, reader: &Reader, step: u64) -> Result<Vec<Piece>, Failure> {
         let name = &self.variable.name;
         if self.variable.kind != Kind::Local {
             let shape = reader.shape(name, step)?;
-            return Ok(vec![self.piece(step, None, shape)?]);
+            let piece = self.piece(step, None, shape)?;
+            if !self.fill {
+                self.check_covered(reader, &piece)?;
+            }
+            return Ok(vec![piece]);
         }
         let blocks = reader.blocks(name, step)?;
         let Some(picked) = self.block.of(blocks.len() as u64) else {
@@ -141,6 +149,34 @@ impl Part {
             .take(picked.count as usize)
             .map(|b| self.piece(step, Some(b.number), b.count.clone()))
             .collect()
+    }
+
+    /// A shape is a number that nothing bounds: what is printed is bounded by what blocks cover.
+    fn check_covered(&self, reader: &Reader, piece: &Piece) -> Result<(), Failure> {
+        /// Elements that are printed whatever covers them.
+        const FEW: u64 = 1 << 20;
+        /// How many elements are printed for each that a block covers.
+        const MOST: u64 = 16;
+        let wanted = piece.area.elements().unwrap_or(u64::MAX);
+        if self.variable.kind != Kind::Global || wanted <= FEW {
+            return Ok(());
+        }
+        let mut covered = 0u64;
+        reader.for_each_block(&self.variable.name, piece.step..piece.step + 1, &mut |block| {
+            let area = BoundingBox::new(block.offset, block.count);
+            let inside = piece.area.intersect(&area).filter(|_| area.rank() == piece.area.rank());
+            covered = covered.saturating_add(inside.and_then(|b| b.elements()).unwrap_or(0));
+            Ok(())
+        })?;
+        if covered.saturating_mul(MOST) >= wanted {
+            return Ok(());
+        }
+        let (name, step) = (plain(&self.variable.name), piece.step);
+        let what = format::range(&piece.area.offset, &piece.area.count);
+        Err(Failure::Absent(format!(
+            "'{name}', step {step}: blocks cover {covered} of the {wanted} elements of {what}; ask for the part that they \
+             cover (`thalweg ls -v` lists blocks), or for all with --fill"
+        )))
     }
 
     fn piece(&self, step: u64, block: Option<u64>, shape: Vec<u64>) -> Result<Piece, Failure> {

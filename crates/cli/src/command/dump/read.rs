@@ -26,7 +26,7 @@ pub fn for_each_stretch(reader: &Reader, part: &Part, piece: &Piece, each: &mut 
     }
     let mut uncovered = 0;
     let mut bytes = Vec::new();
-    for area in stretches(&piece.area, STRETCH / size.max(1)) {
+    for_each_box(&piece.area, STRETCH / size.max(1), &mut |area| {
         let elements = area.elements().unwrap_or(u64::MAX);
         let length = elements.checked_mul(size).and_then(|n| usize::try_from(n).ok());
         let length = length.ok_or_else(|| Error::new(ErrorKind::NoMemory, "one row is too large").in_variable(name))?;
@@ -34,8 +34,8 @@ pub fn for_each_stretch(reader: &Reader, part: &Part, piece: &Piece, each: &mut 
         bytes.resize(length, 0);
         let filled = reader.read(name, piece.step, &Selection::Box(area.clone()), &mut bytes)?;
         uncovered += elements.saturating_sub(filled);
-        each(&area, &bytes)?;
-    }
+        each(&area, &bytes)
+    })?;
     if uncovered > 0 {
         let (name, n) = (plain(name), count(uncovered, "element"));
         complain("thalweg", &format!("'{name}', step {}: no block covers {n} of this part; shown as 0", piece.step));
@@ -43,14 +43,18 @@ pub fn for_each_stretch(reader: &Reader, part: &Part, piece: &Piece, each: &mut 
     Ok(())
 }
 
-/// Boxes of at most `most` elements that make up `area` in row-major order; one row may be split, one element not.
-fn stretches(area: &BoundingBox, most: u64) -> Vec<BoundingBox> {
+/// Hands boxes of at most `most` elements that make up `area` to `each`, in row-major order; one row may be split, one
+/// element not.
+fn for_each_box(
+    area: &BoundingBox,
+    most: u64,
+    each: &mut dyn FnMut(BoundingBox) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let rank = area.rank();
     // The first dimension of which one index fits.
     let behind = |d: usize| thalweg_types::bounding_box::elements(&area.count[d + 1..]).unwrap_or(u64::MAX);
-    let Some(split) = (0..rank).find(|d| behind(*d) <= most.max(1)) else { return vec![area.clone()] };
+    let Some(split) = (0..rank).find(|d| behind(*d) <= most.max(1)) else { return each(area.clone()) };
     let at_once = (most / behind(split).max(1)).max(1);
-    let mut all = Vec::new();
     let mut index = vec![0; split];
     loop {
         let mut start = 0;
@@ -61,11 +65,11 @@ fn stretches(area: &BoundingBox, most: u64) -> Vec<BoundingBox> {
                 (one.offset[d], one.count[d]) = (area.offset[d] + i, 1);
             }
             (one.offset[split], one.count[split]) = (area.offset[split] + start, n);
-            all.push(one);
+            each(one)?;
             start += n;
         }
         // The next index of the dimensions in front, the last one fastest.
-        let Some(d) = (0..split).rev().find(|d| index[*d] + 1 < area.count[*d]) else { return all };
+        let Some(d) = (0..split).rev().find(|d| index[*d] + 1 < area.count[*d]) else { return Ok(()) };
         index[d] += 1;
         index[d + 1..].iter_mut().for_each(|i| *i = 0);
     }
@@ -138,7 +142,7 @@ mod tests {
         for most in [1, 3, 5, 7, 12, 20, 41, 60, 1000] {
             let mut index = area.offset.clone();
             let mut seen = 0;
-            for one in stretches(&area, most) {
+            for_each_box(&area, most, &mut |one| {
                 assert!(one.elements().unwrap() <= most);
                 let mut inside = one.offset.clone();
                 for _ in 0..one.elements().unwrap() {
@@ -147,7 +151,9 @@ mod tests {
                     advance(&mut index, &area);
                     seen += 1;
                 }
-            }
+                Ok(())
+            })
+            .unwrap();
             assert_eq!(seen, 60);
         }
     }

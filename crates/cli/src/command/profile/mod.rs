@@ -83,6 +83,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn read(path: &Path) -> Result<Document, Failure> {
+    crate::file::regular(path)?;
     let text = fs::read(path).map_err(|e| Error::io(format!("cannot open '{}'", path.display()), e))?;
     Document::from_json(&text).map_err(|e| Failure::File(e.in_object(path.display().to_string())))
 }
