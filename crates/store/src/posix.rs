@@ -24,7 +24,7 @@ use crate::{
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -100,9 +100,13 @@ impl Store for Posix {
     }
 
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
+        self.open_write_as(name, how, 0o666)
+    }
+
+    fn open_write_as(&self, name: &str, how: OpenWrite, mode: u32) -> Result<Box<dyn WriteObject>> {
         let path = self.path(name)?;
         let mut options = OpenOptions::new();
-        options.read(true).write(true);
+        options.read(true).write(true).mode(mode & 0o7777);
         match how {
             OpenWrite::Replace => options.create(true).truncate(true),
             OpenWrite::New => options.create_new(true),

@@ -58,3 +58,21 @@ fn space_is_taken_by_reserving_and_given_back_by_punching() {
     object.punch(0, 1 << 20).unwrap();
     assert!(taken() < 1 << 20, "punched: {}", taken());
 }
+
+#[test]
+fn an_object_has_its_mode_from_its_first_moment_on_and_wrappers_pass_it_on() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
+    use thalweg_store::wrap::{Counting, Patience, Retry};
+    let scratch = Scratch::new();
+    let posix: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
+    let counting: Arc<dyn Store> = Arc::new(Counting::new(posix.clone()));
+    let retry: Arc<dyn Store> = Arc::new(Retry::new(posix.clone(), Patience::default()));
+    for (name, store) in [("posix", posix), ("counting", counting), ("retry", retry)] {
+        let mode = || std::fs::metadata(scratch.join(name)).unwrap().permissions().mode() & 0o777;
+        drop(store.open_write_as(name, OpenWrite::New, 0o600).unwrap());
+        assert_eq!(mode(), 0o600, "{name}");
+        drop(store.open_write_as(name, OpenWrite::Any, 0o644).unwrap());
+        assert_eq!(mode(), 0o600, "{name}: what is there keeps its mode");
+    }
+}
