@@ -91,6 +91,12 @@ pub trait Store: Send + Sync {
     /// it, where [`Capability::rename_folder`] says so; `to` may be an empty folder then (`InvalidArgument` for one that
     /// is not empty, and for a folder moved into itself).
     fn rename(&self, from: &str, to: &str) -> Result<()>;
+    /// As [`Store::rename`] of an object, in one operation, to a name that is free: `AlreadyExists` where it is taken.
+    /// `Unsupported` where the store cannot.
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        let _ = to;
+        Err(unsupported(&self.describe(), "rename to a free name only", from))
+    }
     /// Removes an object or an empty folder (`InvalidArgument` for one that is not).
     fn remove(&self, name: &str) -> Result<()>;
     /// Makes a folder and those above it; one that is there already is no error, an object is (`AlreadyExists`).

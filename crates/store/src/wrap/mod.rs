@@ -189,6 +189,10 @@ impl<W: Watch + 'static> Store for Around<W> {
         self.ask(Asked::Rename, from, || self.inner.rename(from, to))
     }
 
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        self.ask(Asked::Rename, from, || self.inner.rename_new(from, to))
+    }
+
     fn remove(&self, name: &str) -> Result<()> {
         self.ask(Asked::Remove, name, || self.inner.remove(name))
     }

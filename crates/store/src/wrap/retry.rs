@@ -101,11 +101,7 @@ fn may_pass(error: &Error) -> bool {
 }
 
 impl Retry {
-    fn opened(
-        &self,
-        how: OpenWrite,
-        open: impl Fn() -> Result<Box<dyn WriteObject>>,
-    ) -> Result<Box<dyn WriteObject>> {
+    fn opened(&self, how: OpenWrite, open: impl Fn() -> Result<Box<dyn WriteObject>>) -> Result<Box<dyn WriteObject>> {
         // Without `append`, an object that the first try made could not be opened by `Any` again.
         let twice = match how {
             OpenWrite::New => false,
@@ -150,6 +146,10 @@ impl Store for Retry {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.inner.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename_new(from, to)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
