@@ -336,13 +336,13 @@ pub enum Layout {
     },
     /// Read everything against its checksums
     Check {
-        /// File of a container mount, or folder of small files
+        /// File or folder of a container mount, or folder of small files
         #[arg(value_hint = ValueHint::AnyPath)]
         path: PathBuf,
     },
     /// Mend what dead writers left, and make lost index logs again
     Repair {
-        /// File of a container mount, or folder of small files
+        /// File or folder of a container mount, or folder of small files
         #[arg(value_hint = ValueHint::AnyPath)]
         path: PathBuf,
         /// Also what writers left of whom it cannot be told whether they live

@@ -73,6 +73,14 @@ pub trait Store: Send + Sync {
     fn capability(&self) -> Capability;
     /// Opens an object for writing. Folders above it must exist (`NotFound` otherwise).
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>>;
+    /// As [`Store::open_write`]. An object that this makes has these permission bits at most from its first moment on, where
+    /// the store keeps modes ([`Capability::modes`]); one that is there keeps its own. Other stores open it as ever.
+    ///
+    /// - `mode`: permission bits; what the process withholds (umask) is taken off.
+    fn open_write_as(&self, name: &str, how: OpenWrite, mode: u32) -> Result<Box<dyn WriteObject>> {
+        let _ = mode;
+        self.open_write(name, how)
+    }
     /// Opens an object for reading.
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>>;
     /// What is known about an object or folder.
@@ -83,6 +91,12 @@ pub trait Store: Send + Sync {
     /// it, where [`Capability::rename_folder`] says so; `to` may be an empty folder then (`InvalidArgument` for one that
     /// is not empty, and for a folder moved into itself).
     fn rename(&self, from: &str, to: &str) -> Result<()>;
+    /// As [`Store::rename`] of an object, in one operation, to a name that is free: `AlreadyExists` where it is taken.
+    /// `Unsupported` where the store cannot.
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        let _ = to;
+        Err(unsupported(&self.describe(), "rename to a free name only", from))
+    }
     /// Removes an object or an empty folder (`InvalidArgument` for one that is not).
     fn remove(&self, name: &str) -> Result<()>;
     /// Makes a folder and those above it; one that is there already is no error, an object is (`AlreadyExists`).

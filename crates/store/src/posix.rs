@@ -24,7 +24,7 @@ use crate::{
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -100,9 +100,13 @@ impl Store for Posix {
     }
 
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
+        self.open_write_as(name, how, 0o666)
+    }
+
+    fn open_write_as(&self, name: &str, how: OpenWrite, mode: u32) -> Result<Box<dyn WriteObject>> {
         let path = self.path(name)?;
         let mut options = OpenOptions::new();
-        options.read(true).write(true);
+        options.read(true).write(true).mode(mode & 0o7777);
         match how {
             OpenWrite::Replace => options.create(true).truncate(true),
             OpenWrite::New => options.create_new(true),
@@ -133,19 +137,7 @@ impl Store for Posix {
     /// Names that are no UTF-8 are left out: this trait could not open them.
     fn list(&self, folder: &str) -> Result<Vec<String>> {
         let path = self.path(folder)?;
-        // The standard library's own iterator panics where a folder cannot be closed.
-        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
-        let opened = rustix::fs::open(&path, flags, rustix::fs::Mode::empty());
-        let opened = opened.map_err(|e| failed("list", &path, e.into()))?;
-        let entries = rustix::fs::Dir::read_from(&opened).map_err(|e| failed("list", &path, e.into()))?;
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|e| failed("list", &path, e.into()))?;
-            let name = entry.file_name().to_bytes();
-            if name != b"." && name != b".." {
-                names.extend(String::from_utf8(name.to_vec()).ok());
-            }
-        }
+        let mut names = names_in(&path).map_err(|e| failed("list", &path, e))?;
         names.sort_unstable();
         Ok(names)
     }
@@ -162,6 +154,21 @@ impl Store for Posix {
                 false => failed(&what, &from, e),
             }
         })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        let (from_path, to_path) = (self.path(from)?, self.path(to)?);
+        match renameat_with(CWD, &from_path, CWD, &to_path, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(()),
+            // The filesystem, or the system, does not know the flag.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                Err(crate::unsupported(&self.describe(), "rename to a free name only", from))
+            }
+            Err(e) => Err(failed(&format!("rename to {}", shown(&to_path)), &from_path, e.into())),
+        }
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -194,7 +201,14 @@ impl Store for Posix {
             rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
             rustix::fs::Mode::empty(),
         );
-        let opened = opened.map_err(|e| failed("sync folder", &path, e.into()))?;
+        let opened = match (opened, &self.root) {
+            // One that only others may list: the filesystem as a whole is made durable.
+            (Err(rustix::io::Errno::ACCESS), Some(root)) => {
+                let root = File::open(root).map_err(|e| failed("sync folder", &path, e))?;
+                return sync_all(&root).map_err(|e| failed("sync folder", &path, e));
+            }
+            (opened, _) => opened.map_err(|e| failed("sync folder", &path, e.into()))?,
+        };
         match rustix::fs::fsync(&opened) {
             // Some filesystems make names durable by themselves and know no sync of folders.
             Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
@@ -509,6 +523,66 @@ impl WriteObject for Open {
         let file = self.file.try_clone().ok()?;
         lock::hold(&file).then(|| Hold::new(file))
     }
+}
+
+#[cfg(target_os = "linux")]
+fn sync_all(within: &File) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(within)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sync_all(_within: &File) -> io::Result<()> {
+    rustix::fs::sync();
+    Ok(())
+}
+
+/// Names that the system is asked for at once, in bytes; then eight times as many, up to [`MOST_NAMES`].
+#[cfg(target_os = "linux")]
+const FEW_NAMES: usize = 32 << 10;
+/// Most bytes of names that the system is asked for at once: some 40,000 names.
+#[cfg(target_os = "linux")]
+const MOST_NAMES: usize = 4 << 20;
+
+/// Names in a folder. They are those of one moment where one call of the system tells them all, as the filesystem keeps others
+/// from changing the folder meanwhile: what is renamed while a folder is listed in several calls may be in none of them. So a
+/// folder with more names is asked again, for more at once.
+#[cfg(target_os = "linux")]
+fn names_in(path: &Path) -> io::Result<Vec<String>> {
+    use rustix::fs::{Mode, OFlags, RawDir};
+    let mut room = FEW_NAMES;
+    'again: loop {
+        let folder = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let mut buffer = Vec::with_capacity(room);
+        let mut told = RawDir::new(folder, buffer.spare_capacity_mut());
+        let (mut names, mut bytes, mut ended) = (Vec::new(), 0, false);
+        while let Some(entry) = told.next() {
+            let entry = match entry {
+                Err(rustix::io::Errno::INTR) => continue,
+                entry => entry?,
+            };
+            // A second call; the first one gave as much as there was room for, so that more room helps.
+            if ended && room < MOST_NAMES && bytes * 2 > room {
+                room *= 8;
+                continue 'again;
+            }
+            let name = entry.file_name().to_bytes();
+            bytes += name.len() + 24;
+            if name != b"." && name != b".." {
+                names.extend(std::str::from_utf8(name).ok().map(str::to_string));
+            }
+            ended |= told.is_buffer_empty();
+        }
+        return Ok(names);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn names_in(path: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path)? {
+        names.extend(entry?.file_name().into_string().ok());
+    }
+    Ok(names)
 }
 
 /// Hands pieces to `call` until all are written, however little it takes at a time. On failure: the first byte not

@@ -58,3 +58,70 @@ fn space_is_taken_by_reserving_and_given_back_by_punching() {
     object.punch(0, 1 << 20).unwrap();
     assert!(taken() < 1 << 20, "punched: {}", taken());
 }
+
+#[test]
+fn an_object_has_its_mode_from_its_first_moment_on_and_wrappers_pass_it_on() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
+    use thalweg_store::wrap::{Counting, Patience, Retry};
+    let scratch = Scratch::new();
+    let posix: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
+    let counting: Arc<dyn Store> = Arc::new(Counting::new(posix.clone()));
+    let retry: Arc<dyn Store> = Arc::new(Retry::new(posix.clone(), Patience::default()));
+    for (name, store) in [("posix", posix), ("counting", counting), ("retry", retry)] {
+        let mode = || std::fs::metadata(scratch.join(name)).unwrap().permissions().mode() & 0o777;
+        drop(store.open_write_as(name, OpenWrite::New, 0o600).unwrap());
+        assert_eq!(mode(), 0o600, "{name}");
+        drop(store.open_write_as(name, OpenWrite::Any, 0o644).unwrap());
+        assert_eq!(mode(), 0o600, "{name}: what is there keeps its mode");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_list_of_many_names_is_that_of_one_moment() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let scratch = Scratch::new();
+    let store = Posix::at(scratch.path()).unwrap();
+    let name = |number: usize| format!("{number:0100}");
+    (0..3000).for_each(|number| store.write_all(&name(number), b"").unwrap());
+    let names = |of: usize| [format!("a-{of}-{}", name(1)), format!("z-{of}-{}", name(2))];
+    (0..10).for_each(|of| store.write_all(&names(of)[0], b"").unwrap());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Each of the ten is there at every moment, under one of two names.
+            let mut round = 0;
+            while !done.load(Ordering::Relaxed) {
+                for names in (0..10).map(names) {
+                    store.rename(&names[round % 2], &names[(round + 1) % 2]).unwrap();
+                }
+                round += 1;
+            }
+        });
+        let outcome = std::panic::catch_unwind(|| {
+            for _ in 0..200 {
+                assert_eq!(store.list("").unwrap().len(), 3010, "what is renamed is in every list, once");
+            }
+        });
+        done.store(true, Ordering::Relaxed);
+        outcome.unwrap();
+    });
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_rename_to_a_free_name_replaces_nothing() {
+    let scratch = Scratch::new();
+    let store = Posix::at(scratch.path()).unwrap();
+    store.write_all("from", b"from").unwrap();
+    store.write_all("to", b"to").unwrap();
+    match store.rename_new("from", "to") {
+        Err(e) if e.kind() == ErrorKind::Unsupported => return println!("skipped: this filesystem cannot"),
+        outcome => assert_eq!(outcome.unwrap_err().kind(), ErrorKind::AlreadyExists),
+    }
+    assert_eq!(store.read_all("to").unwrap(), b"to");
+    store.rename_new("from", "free").unwrap();
+    assert_eq!(store.list("").unwrap(), ["free", "to"]);
+    assert_eq!(store.rename_new("gone", "other").unwrap_err().kind(), ErrorKind::NotFound);
+}

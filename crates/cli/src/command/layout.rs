@@ -96,6 +96,10 @@ fn flatten(mounts: &Mounts, file: &Path, to: &Path, out: &mut Terminal) -> Resul
         Kind::Container(container) if target.mount.is_none() => {
             container.flatten(&source.name, &Posix::plain(), &target.name)?
         }
+        Kind::Container(container) => {
+            container.settled(&source.name)?;
+            copy(&source, &target)?
+        }
         _ => copy(&source, &target)?,
     };
     out.styled(GOOD, "flat")?;
@@ -141,17 +145,81 @@ fn compact(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome
     Ok(Outcome::Done)
 }
 
+/// Names of the files in a folder and the folders below, sorted.
+fn files_below(place: &Place<'_>, folder: &str, out: &mut Vec<String>) -> Result<(), Failure> {
+    for name in place.layout.list(folder)? {
+        let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        match place.layout.attributes(&name) {
+            Ok(about) if about.kind == thalweg_layout::Kind::Folder => files_below(place, &name, out)?,
+            Ok(about) if about.kind == thalweg_layout::Kind::Link => {}
+            // Gone meanwhile.
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            // What is wrong with a file, its check tells.
+            _ => out.push(name),
+        }
+    }
+    Ok(())
+}
+
+fn is_folder(place: &Place<'_>) -> Result<bool, Failure> {
+    match place.layout.stat(&place.name) {
+        Ok(about) => Ok(about.is_folder),
+        Err(e) if e.kind() == ErrorKind::NotFound => Err(e.into()),
+        // What is wrong with a file, its check tells.
+        Err(_) => Ok(false),
+    }
+}
+
+/// Calls for a file of containers, or for each in a folder and below; `shown` is what the user named.
+fn each_file(
+    place: &Place<'_>,
+    shown: &Path,
+    mut call: impl FnMut(&str, &str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if !is_folder(place)? {
+        return call(&place.name, &shown.display().to_string());
+    }
+    let mut files = Vec::new();
+    files_below(place, &place.name, &mut files)?;
+    for name in files {
+        let below = name.strip_prefix(&place.name).unwrap_or(&name).trim_start_matches('/');
+        call(&name, &shown.join(below).display().to_string())?;
+    }
+    Ok(())
+}
+
+fn check_file(container: &Container, name: &str, shown: &str, out: &mut Terminal) -> Result<bool, Failure> {
+    let report = container.check(name)?;
+    for finding in &report.findings {
+        writeln!(out, "{}: {}", finding.place, finding.words)?;
+    }
+    let (records, bytes) = (count(report.records, "record"), count(report.bytes, "byte"));
+    writeln!(out, "{shown}: {} long, {records} of {bytes} read", count(report.length, "byte"))?;
+    Ok(report.is_clean())
+}
+
 fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
     let shown = path.display();
     let clean = match kind(place) {
         Kind::Container(container) => {
-            let report = container.check(&place.name)?;
-            for finding in &report.findings {
-                writeln!(out, "{}: {}", finding.place, finding.words)?;
+            let (mut files, mut broken) = (0u64, 0u64);
+            each_file(place, path, |name, shown| {
+                files += 1;
+                let whole = match check_file(container, name, shown, out) {
+                    // Of many files, one that cannot be checked keeps nobody from the others.
+                    Err(Failure::File(e)) if name != place.name => {
+                        writeln!(out, "{shown}: {e}")?;
+                        false
+                    }
+                    checked => checked?,
+                };
+                broken += u64::from(!whole);
+                Ok(())
+            })?;
+            if files != 1 {
+                writeln!(out, "{shown}: {}, {broken} of them not whole", count(files, "file"))?;
             }
-            let (records, bytes) = (count(report.records, "record"), count(report.bytes, "byte"));
-            writeln!(out, "{shown}: {} long, {records} of {bytes} read", count(report.length, "byte"))?;
-            report.is_clean()
+            broken == 0
         }
         Kind::SmallFile(small) => {
             let report = small.check(folder(place)?, true)?;
@@ -185,12 +253,17 @@ fn repair(place: &Place<'_>, path: &Path, all: bool, out: &mut Terminal) -> Resu
     let shown = path.display();
     match kind(place) {
         Kind::Container(container) => {
-            let done = container.repair(&place.name, all)?;
-            for finding in &done {
-                writeln!(out, "{}: {}", finding.place, finding.words)?;
-            }
+            let mut things = 0;
+            each_file(place, path, |name, _| {
+                let done = container.repair(name, all)?;
+                things += done.len() as u64;
+                for finding in &done {
+                    writeln!(out, "{}: {}", finding.place, finding.words)?;
+                }
+                Ok(())
+            })?;
             out.styled(GOOD, "repaired")?;
-            writeln!(out, ": {shown}, {}", count(done.len() as u64, "thing"))?;
+            writeln!(out, ": {shown}, {}", count(things, "thing"))?;
         }
         Kind::SmallFile(small) => {
             // Readers pass over what a dead writer left and rebuild lost name logs as they read; compaction makes it lasting.

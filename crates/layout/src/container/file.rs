@@ -3,7 +3,7 @@
 //! | question | answer |
 //! |----------|--------|
 //! | handles of one process | see each other's writes at once, in the order they were made where they give one writer's number; of different numbers (ranks as threads) the greater wins until one syncs |
-//! | other processes | are looked at when a handle is opened, and by `sync` |
+//! | other processes | are looked at when a handle is opened, when it writes for the first time, and by `sync` |
 //! | appends | come after all that this process knows, whichever of its handles wrote it, and before all that it writes later |
 //! | the index | is loaded by the first read and kept up with this process' writes; a process that only writes holds none |
 //! | locks    | a handle's session, then this state; never a session from within the state |
@@ -13,13 +13,14 @@ use super::index::block::Entry;
 use super::index::{Piece, Source, highest};
 use super::load::{self, Unclean};
 use super::marks::{self, Mark, Published};
-use super::place::{Place, now, remove_if_there, sync_closed, sync_down_to};
+use super::place::{HIDDEN, Place, now, remove_if_there, sync_closed, sync_down_to};
 use super::record::{Kind, Log as Which, MOST};
 use super::session::{Log, Session};
 use super::{Options, clock};
 use std::collections::{BTreeMap, HashMap};
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use thalweg_store::{Hold, Life, OpenWrite, ReadObject, Store, WriteObject, pieces};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -47,6 +48,8 @@ struct Readers {
 #[derive(Default)]
 struct State {
     looked: bool,
+    /// Handles for writing that were opened so far.
+    sessions: u64,
     /// Handles closed so far.
     closes: u64,
     /// The last list.
@@ -107,7 +110,7 @@ impl State {
         }
     }
 
-    /// A handle writes from here on.
+    /// A handle is about to write.
     fn begins(&mut self, session: &Arc<Session>, log: &mut Log) {
         log.time = now();
         self.local.entry(session.home.session).or_insert_with(|| Local {
@@ -244,7 +247,8 @@ impl File {
         self.state().seen.clone()
     }
 
-    fn gone(&self, e: Error) -> Error {
+    /// What it means that something of the container is not there.
+    pub fn gone(&self, e: Error) -> Error {
         match e.kind() {
             ErrorKind::NotFound => Error::new(ErrorKind::Io, "the container of this file is gone").caused_by(e),
             _ => e,
@@ -373,8 +377,9 @@ impl File {
                 .collect();
             break (pieces, count, state.unclean.first().cloned());
         };
+        // What a dead writer had not handed on ends with the file, as on any filesystem; what is missing before is an error.
         if count == 0 {
-            return unclean.map_or(Ok(0), |unclean| Err(unclean.error(offset)));
+            return Ok(0);
         }
         self.fill(offset, &mut out[..count], &pieces, unclean.as_ref())?;
         Ok(count)
@@ -449,9 +454,10 @@ impl File {
 
     /// A session for a handle.
     fn session(&self, writer: u32) -> Arc<Session> {
-        let home = self.place.home(&self.options.host, writer);
         let about = load::about(&format!("writer {writer}"));
         let mut state = self.state();
+        let home = self.place.home(&self.options.host, writer, state.sessions);
+        state.sessions += 1;
         let clock = state.published(0) + 1;
         state.used = state.used.max(clock);
         Arc::new(Session::new(self.place.clone(), home, about, self.options.buffer, self.options.segment, clock))
@@ -469,7 +475,56 @@ impl File {
         }
         log.clock = log.clock.max(state.floor);
         state.appender.0 = None;
-        state.begins(session, log);
+    }
+
+    /// Begins a handle's session, or goes on with it. One that begins looks at what others did since the handle was opened:
+    /// what it writes comes after their cuts, and after what was compacted.
+    fn begin(&self, session: &Arc<Session>, log: &mut Log) -> Result<()> {
+        self.state().begins(session, log);
+        if !session.start(log)? {
+            return Ok(());
+        }
+        self.look()?;
+        self.await_compaction()?;
+        let mut state = self.state();
+        let published = state.published(session.home.session);
+        if published >= log.clock {
+            log.clock = published + 1;
+            state.used = state.used.max(log.clock);
+        }
+        Ok(())
+    }
+
+    /// Waits while what somebody compacted is taking effect: what is written meanwhile must come after.
+    fn await_compaction(&self) -> Result<()> {
+        let (started, mut pause) = (Instant::now(), Duration::from_millis(1));
+        loop {
+            let committing: Vec<Mark> = {
+                let state = self.state();
+                let named = |m: &&Mark| !m.closed() && state.beside.contains(&marks::commit_name(m.home.session));
+                state.others.iter().filter(named).cloned().collect()
+            };
+            let mut wait = false;
+            for mark in &committing {
+                match load::alive(&self.place, mark)?.0 {
+                    load::Alive::Yes => wait = true,
+                    // It takes no effect any more.
+                    load::Alive::No => {}
+                    load::Alive::Unknown if started.elapsed() < super::PATIENCE => wait = true,
+                    load::Alive::Unknown => {
+                        let who = "`thalweg layout repair --all` ends it";
+                        let what = format!("cannot write: the file is being compacted; if that process died, {who}");
+                        return Err(Error::new(ErrorKind::NotReady, what));
+                    }
+                }
+            }
+            if !wait {
+                return Ok(());
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(super::LONGEST_PAUSE);
+            self.look()?;
+        }
     }
 
     /// Gives a handle its turn to append: behind all that this process knows. Returns where the file ends; `None` where only the
@@ -492,7 +547,6 @@ impl File {
         }
         state.appender = (Some(id), log.clock);
         state.last.insert(session.home.writer, id);
-        state.begins(session, log);
         Some(state.length)
     }
 
@@ -509,8 +563,8 @@ impl File {
                 return Err(Error::new(ErrorKind::OutOfBounds, "cannot append: file offsets end at 2^63 - 1"));
             }
             let mut log = session.lock();
+            self.begin(session, &mut log)?;
             let Some(seen) = self.turn_to_append(session, &mut log) else { continue };
-            session.start(&mut log)?;
             let mut told = Vec::new();
             let outcome = session.append(&mut log, seen, pieces, |source, entry| told.push((source.clone(), entry)));
             self.tell(session, &log, &told);
@@ -538,8 +592,8 @@ impl File {
             return Ok(());
         }
         let mut log = session.lock();
+        self.begin(session, &mut log)?;
         self.turn(session, &mut log);
-        session.start(&mut log)?;
         let mut told = Vec::new();
         let outcome = session.write(&mut log, offset, pieces, |source, entry| told.push((source.clone(), entry)));
         self.tell(session, &log, &told);
@@ -552,8 +606,8 @@ impl File {
             return Ok(());
         }
         let mut log = session.lock();
+        self.begin(session, &mut log)?;
         self.turn(session, &mut log);
-        session.start(&mut log)?;
         let told = session.bare(&mut log, Kind::Hole, offset, end - offset)?;
         self.tell(session, &log, &[told]);
         Ok(())
@@ -570,8 +624,8 @@ impl File {
             return Ok(());
         }
         let mut log = session.lock();
+        self.begin(session, &mut log)?;
         self.turn(session, &mut log);
-        session.start(&mut log)?;
         {
             let mut state = self.state();
             state.used = state.used.max(state.published(0)).max(log.clock) + 1;
@@ -631,12 +685,16 @@ impl File {
         }
         let store = self.place.first();
         sync_closed(&**store, &format!("{}/stamp", self.place.folder()))?;
-        match sync_closed(&**store, path) {
+        match sync_closed(&**self.place.names(), path) {
             // Renamed or removed since it was opened: a folder or a link may have taken the name.
-            Err(e) if store.stat(path).is_ok_and(|about| !about.is_folder) => return Err(e),
+            Err(e) if self.place.names().stat(path).is_ok_and(|about| !about.is_folder) => return Err(e),
             _ => {}
         }
         sync_down_to(&**store, &self.place.marks())?;
+        if self.place.stamp.home != 0 {
+            // Where the name's object was made.
+            self.place.names().sync_folder(HIDDEN)?;
+        }
         self.state().rooted = true;
         Ok(())
     }
@@ -644,6 +702,9 @@ impl File {
     fn close(&self, session: &Arc<Session>) -> Result<()> {
         let mut log = session.lock();
         let outcome = self.publish(session, &mut log, false, true);
+        if outcome.is_err() {
+            session.give_up(&mut log);
+        }
         let mut state = self.state();
         if state.local.remove(&session.home.session).is_none() {
             return outcome.map(|_| ());
@@ -686,13 +747,15 @@ impl File {
                 dead.push(mark);
             }
         }
+        if dead.is_empty() {
+            return Ok(());
+        }
+        // Beside a tool that looks after the file they stay: it may be at work on them.
+        let Some(_alone) = super::tools::alone(&self.place, false)? else { return Ok(()) };
         for mark in &dead {
             remove_session(&self.place, mark)?;
         }
-        if !dead.is_empty() {
-            self.look()?;
-        }
-        Ok(())
+        self.look()
     }
 
     /// Whether a handle writes here.

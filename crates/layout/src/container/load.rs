@@ -5,7 +5,7 @@ use super::index::distributed::{OnDisk, Part};
 use super::index::run::Run;
 use super::index::tables::Gather;
 use super::index::{Build, Merged, Module, Source};
-use super::marks::Mark;
+use super::marks::{self, Mark};
 use super::parallel::Fragment;
 use super::place::Place;
 use super::record::{Log as Which, SEGMENT_HEADER};
@@ -46,6 +46,18 @@ impl Unclean {
         };
         error.at_byte(byte).safe("what it had synced, and what else is found in its data logs")
     }
+
+    /// What a tool says that wants all of a file.
+    pub fn unsettled(&self) -> Error {
+        let who = &self.who;
+        match self.dead {
+            true => Error::new(
+                ErrorKind::Torn,
+                format!("a writer died before it closed ({who}); `thalweg layout repair` accepts what is there"),
+            ),
+            false => Error::new(ErrorKind::NotReady, format!("a writer has not closed ({who})")),
+        }
+    }
 }
 
 /// How a session that has not closed is doing.
@@ -61,23 +73,47 @@ pub enum Alive {
 
 /// Whether an unclosed session's writer lives, and who it is.
 pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
-    let Some(name) = &mark.open else { return Ok((Alive::Unknown, "nothing is outstanding".into())) };
+    // It closed since the list was made, which the next list tells.
+    let closing = || Ok((Alive::Unknown, "closing".into()));
+    let Some(name) = &mark.open else {
+        let Some(p) = &mark.published else { return closing() };
+        let name = format!("{}/{}", place.marks(), marks::published_name(mark.home, p));
+        let held = match place.first().open_read(&name) {
+            Ok(object) => object.life()?.held,
+            Err(e) if e.kind() == ErrorKind::NotFound => return closing(),
+            Err(e) => return Err(e),
+        };
+        // Where the store tells who holds an object, a session that lives has a mark that it holds.
+        let alive = if held.is_some() { Alive::No } else { Alive::Unknown };
+        return Ok((alive, "nothing is outstanding".into()));
+    };
     let name = format!("{}/{name}", place.marks());
-    let life = match place.first().open_read(&name) {
-        Ok(object) => object.life()?,
-        // It closed since the list was made, which the next list tells.
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok((Alive::Unknown, "closing".into())),
+    let (life, who) = match place.first().open_read(&name) {
+        Ok(object) => {
+            let life = object.life()?;
+            let mut who = vec![0; usize::try_from(object.length()?).unwrap_or(0).min(MOST_ABOUT)];
+            let got = object.read_at(0, &mut who)?;
+            (life, String::from_utf8_lossy(&who[..got]).into_owned())
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound => return closing(),
         Err(e) => return Err(e),
     };
-    let who = place.first().read_all(&name).unwrap_or_default();
-    let who = String::from_utf8_lossy(&who).into_owned();
     let alive = match life.held {
         Some(true) => Alive::Yes,
         Some(false) => Alive::No,
         None => Process::parse(&who).map_or(Alive::Unknown, |process| process.alive()),
     };
-    Ok((alive, if who.is_empty() { "unknown".into() } else { who }))
+    // A writer that closes gives its mark up before it lets go of it: only one that is still there is a dead writer's.
+    if alive == Alive::No && !place.first().exists(&name)? {
+        return closing();
+    }
+    Ok((alive, if who.is_empty() { UNKNOWN.into() } else { who }))
 }
+
+/// Who writes, where a mark has no bytes.
+const UNKNOWN: &str = "unknown";
+/// Bytes of a mark that are read.
+const MOST_ABOUT: usize = 4096;
 
 /// A process, as a mark names the one that writes.
 #[derive(Debug, PartialEq, Eq)]
@@ -85,12 +121,36 @@ struct Process {
     host: String,
     number: u32,
     since: u64,
+    /// Where this number means this process; `None` of a mark that does not tell.
+    among: Option<String>,
 }
+
+/// What a mark says of a session that compacts.
+const COMPACTING: &str = "compacting";
 
 /// What a mark says of this process as a writer.
 pub fn about(writer: &str) -> String {
     let number = std::process::id();
-    format!("host {}, process {number} since {}, {writer}", host(), since(number).unwrap_or(0))
+    let among = among().map_or(String::new(), |among| format!(", among {among}"));
+    format!("host {}, process {number} since {}, {writer}{among}", host(), since(number).unwrap_or(0))
+}
+
+/// What a mark says of this process where it compacts.
+pub fn about_compacting() -> String {
+    about(COMPACTING)
+}
+
+/// Whether a mark is that of a session that compacts: it repeats what other sessions hold, and counts once it is closed.
+pub fn compacts(who: &str) -> bool {
+    who.split(", ").any(|field| field == COMPACTING)
+}
+
+/// The processes among which numbers are unique: those of one start of the system, and of one namespace. Hosts may share a
+/// name, and processes of one host may be unable to see each other.
+fn among() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", boot.trim(), namespace.to_str()?))
 }
 
 /// This host's own name, whatever the mount calls it.
@@ -110,12 +170,14 @@ impl Process {
         let mut fields = who.strip_prefix("host ")?.splitn(3, ", ");
         let host = fields.next()?.to_string();
         let (number, since) = fields.next()?.strip_prefix("process ")?.split_once(" since ")?;
-        Some(Process { host, number: number.parse().ok()?, since: since.parse().ok()? })
+        let among = fields.next().and_then(|rest| rest.rsplit_once(", among ")).map(|(_, among)| among.to_string());
+        Some(Process { host, number: number.parse().ok()?, since: since.parse().ok()?, among })
     }
 
     /// Known where it is of this host.
     fn alive(&self) -> Alive {
-        match self.host == host() && self.since > 0 && since(std::process::id()).is_some() {
+        let seen = self.among.is_none() || self.among == among();
+        match self.host == host() && seen && self.since > 0 && since(std::process::id()).is_some() {
             true if since(self.number) == Some(self.since) => Alive::Yes,
             true => Alive::No,
             false => Alive::Unknown,
@@ -147,7 +209,7 @@ pub fn logs(place: &Place, marks: &[Mark]) -> Result<(Logs, Vec<Unclean>)> {
             continue;
         }
         let (alive, who) = alive(place, mark)?;
-        if alive != Alive::Yes {
+        if alive != Alive::Yes && !compacts(&who) {
             unclean.push(Unclean { session: mark.home.session, who, dead: alive == Alive::No });
             let from = mark.published.map_or(0, |p| p.data);
             let first = segments.saturating_sub(1);

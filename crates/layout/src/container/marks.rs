@@ -95,6 +95,11 @@ pub fn published_name(home: Home, p: &Published) -> String {
     with_crc(name)
 }
 
+/// The name that says that what this session compacted is about to take effect.
+pub fn commit_name(session: u64) -> String {
+    with_crc(format!("k-{session:016x}"))
+}
+
 fn home_fields(home: Home) -> String {
     format!("{:016x}-{:x}-{:x}-{:x}", home.session, home.writer, home.store, home.folder)
 }

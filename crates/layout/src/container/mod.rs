@@ -8,7 +8,7 @@
 //! | overlaps | the later write wins by a logical clock ([`clock`]); wall clocks order nothing |
 //! | promises | close-to-open between processes, POSIX within one: `docs/consistency.md` |
 //! | a name   | is a small object, the stamp; renames and removals touch no log |
-//! | cost     | an open: one list of the marks, whose names grow with the sessions that wrote; none where it makes the file, none for a write and none for a close, one for each sync. A writer session: three marks, one folder, two logs; a write: a copy into the buffer |
+//! | cost     | an open: one list of the marks, whose names grow with the sessions that wrote, none where it makes the file; one for a handle's first write and for each sync, none for a close. A writer session: three marks, one folder, two logs; a write: a copy into the buffer |
 //! | memory   | a handle that writes: its buffer; a file that is read: its index ([`index`]) |
 //! | a writer that dies | is noticed: what it synced is read, what is missing is an error and never zeros; [`repair`](crate::Container::repair) accepts what is there |
 //!
@@ -31,18 +31,19 @@
 //! Differs: data logs tell where their bytes belong; nothing is ordered by wall clocks; names are objects of their own.
 
 use crate::{
-    Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno, wire,
+    Attributes, Change, Hold, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno,
+    wire,
 };
 use attributes::Kept;
 use file::{File, Reader, Writer};
 use index::Module;
-use place::{HIDDEN, Place, Stores, fresh, now, put_new, remove_if_there};
+use place::{Guard, HIDDEN, Place, Stores, fresh, now, put_new, remove_if_there};
 use rustix::io::Errno;
 use stamp::Stamp;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_store::{ListConsistency, Rename, Store, StoreExt, name};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -120,7 +121,7 @@ enum Found {
 }
 
 impl Container {
-    /// Over these stores; the first holds names, marks and attributes.
+    /// Over these stores; the first holds names.
     ///
     /// # Errors
     /// `Config` names a store that cannot do what is needed, and what that is.
@@ -159,7 +160,7 @@ impl Container {
 
     /// What stands under a name. A name without bytes is waited for: somebody is making it.
     fn found(&self, path: &str) -> Result<Found> {
-        let (started, mut pause) = (std::time::Instant::now(), Duration::from_millis(1));
+        let (started, mut pause) = (Instant::now(), Duration::from_millis(1));
         loop {
             let bytes = self.first().read_all(path)?;
             if bytes.is_empty() && started.elapsed() < PATIENCE {
@@ -212,6 +213,7 @@ impl Container {
             let (path, stamp) = self.follow(path)?;
             let number = stamp.container;
             let file = self.file(stamp);
+            file.place.has_home().map_err(|e| e.in_object(path.clone()))?;
             match file.look() {
                 Ok(()) => return Ok(file),
                 // Replaced or removed since its stamp was read, which is read again; unless that still says the same.
@@ -223,6 +225,9 @@ impl Container {
 
     fn stamp(&self, link: Option<&str>) -> Result<Stamp> {
         let container = u128::from(fresh()) << 64 | u128::from(fresh());
+        let stores = self.stores.identities()?;
+        // The number is drawn: so containers are spread over the stores.
+        let home = if link.is_none() { (container % stores.len().max(1) as u128) as u8 } else { 0 };
         Ok(Stamp {
             container,
             module: self.options.module,
@@ -231,7 +236,8 @@ impl Container {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
             made: now(),
-            stores: self.stores.identities()?,
+            stores,
+            home,
             link: link.map(str::to_string),
         })
     }
@@ -248,17 +254,59 @@ impl Container {
         }
         let stamp = self.stamp(None)?;
         let (folder, bytes) = (place::folder(stamp.container), stamp.encode());
-        self.first().make_folder(&format!("{folder}/m"))?;
-        put_new(&**self.first(), &format!("{folder}/stamp"), &bytes)?;
+        let home = self.stores.all().nth(usize::from(stamp.home)).unwrap_or(self.first());
+        match home.capability().modes {
+            true => {
+                place::make_in_group(&**home, &folder, Guard::USUAL)?;
+                home.make_one_folder(&format!("{folder}/m"), Guard::USUAL)?;
+            }
+            false => home.make_folder(&format!("{folder}/m"))?,
+        }
+        put_new(&**home, &format!("{folder}/stamp"), &bytes)?;
+        // Its own store may be another than that of names: what is being made lies where names do.
+        let temporary = format!("{HIDDEN}/{}{:016x}", place::TEMPORARY, fresh());
         let named = match torn {
-            false => put_new(&**self.first(), path, &bytes),
-            true => self.first().write_all(path, &bytes),
+            false => place::put_new_whole(&**self.first(), &temporary, path, &bytes, 0o666),
+            true => self.replace_torn(&temporary, path, &bytes),
         };
         if let Err(e) = named {
             let _ = file::remove_container(&Place::new(stamp, self.stores.clone()));
             return Err(e);
         }
         Ok(stamp)
+    }
+
+    /// Gives a name a stamp whose making was interrupted; `AlreadyExists` where another did that meanwhile.
+    fn replace_torn(&self, temporary: &str, path: &str, bytes: &[u8]) -> Result<()> {
+        let first = self.first();
+        let _alone = match first.lock(path, true) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => None,
+            outcome => outcome?,
+        };
+        match first.stat(path)?.length {
+            0 => place::put_whole(&**first, temporary, path, bytes, 0o666),
+            _ => Err(errno::failure(Errno::EXIST, "make", path)),
+        }
+    }
+
+    /// Calls, and once more where it fails since another file has the name now.
+    ///
+    /// # Errors
+    /// `NotFound` where the name is gone, too; else those of the call.
+    fn steady<T>(&self, path: &str, call: impl Fn() -> Result<T>) -> Result<T> {
+        let mut before = None;
+        loop {
+            let e = match call() {
+                Err(e) if e.kind() == ErrorKind::Io => e,
+                outcome => return outcome,
+            };
+            match self.follow(path) {
+                Ok((_, stamp)) if before == Some(stamp.container) => return Err(e),
+                Ok((_, stamp)) => before = Some(stamp.container),
+                Err(missing) if missing.kind() == ErrorKind::NotFound => return Err(missing),
+                Err(_) => return Err(e),
+            }
+        }
     }
 
     /// What the link of this name holds; `None` where it is no link.
@@ -351,22 +399,53 @@ impl Container {
     }
 
     fn kept(&self, file: &File) -> Result<(Kept, Option<(u64, u64)>)> {
-        let newest = file.beside().iter().filter_map(|name| attributes::parse(name)).max();
-        let Some((version, number)) = newest else { return Ok((Kept::of(&file.place.stamp), None)) };
-        let name = format!("{}/{}", file.place.marks(), attributes::name(version, number));
-        let kept =
-            self.first().read_all(&name).and_then(|bytes| Kept::decode(&bytes)).map_err(|e| e.in_object(name))?;
-        Ok((kept, newest))
+        let (started, mut pause) = (Instant::now(), Duration::from_millis(1));
+        loop {
+            let newest = file.beside().iter().filter_map(|name| attributes::parse(name)).max();
+            let Some((version, number)) = newest else { return Ok((Kept::of(&file.place.stamp), None)) };
+            let name = format!("{}/{}", file.place.marks(), attributes::name(version, number));
+            match file.place.first().read_all(&name).and_then(|bytes| Kept::decode(&bytes)) {
+                Ok(kept) => return Ok((kept, newest)),
+                // Replaced since the last look, or being written where the store shows objects before their bytes.
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Torn) && started.elapsed() < PATIENCE => {
+                    if e.kind() == ErrorKind::Torn {
+                        std::thread::sleep(pause);
+                        pause = (pause * 2).min(LONGEST_PAUSE);
+                    }
+                    file.look()?;
+                }
+                Err(e) => return Err(e.in_object(name)),
+            }
+        }
     }
 
-    fn keep(&self, file: &File, kept: &Kept, old: Option<(u64, u64)>) -> Result<()> {
-        let folder = file.place.marks();
-        let name = attributes::name(old.map_or(1, |(version, _)| version + 1), fresh());
-        put_new(&**self.first(), &format!("{folder}/{name}"), &kept.encode())?;
-        if let Some((version, number)) = old {
-            remove_if_there(&**self.first(), &format!("{folder}/{}", attributes::name(version, number)))?;
+    fn keep(&self, file: &File, kept: &Kept) -> Result<()> {
+        let (store, folder) = (file.place.first(), file.place.marks());
+        let old: Vec<(u64, u64)> = file.beside().iter().filter_map(|name| attributes::parse(name)).collect();
+        let version = old.iter().map(|(version, _)| version + 1).max().unwrap_or(1);
+        let name = format!("{folder}/{}", attributes::name(version, fresh()));
+        place::put_whole(
+            &**store,
+            &file.place.temporary(),
+            &name,
+            &kept.encode(),
+            Guard::of(kept.mode, 0, 0).object(),
+        )?;
+        for (version, number) in old {
+            remove_if_there(&**store, &format!("{folder}/{}", attributes::name(version, number)))?;
         }
         file.look()
+    }
+
+    /// Keeps other processes from changing what is kept of a file, where the store can; each would begin with what the others
+    /// replace.
+    fn changing(&self, file: &File) -> Result<Option<Hold>> {
+        let name = format!("{}/stamp", file.place.folder());
+        match file.place.first().lock(&name, true) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
+            Err(e) if e.kind() == ErrorKind::NotFound => Err(file.gone(e)),
+            outcome => outcome,
+        }
     }
 
     /// Changes what is kept of a file or folder.
@@ -376,12 +455,29 @@ impl Container {
             let name = of_folder(&path);
             let mut kept = self.kept_of_folder(&path)?;
             change(&mut kept)?;
-            return self.first().write_all(&name, &kept.encode());
+            return self.keep_of_folder(&name, &kept);
         }
         let file = self.look(&path)?;
-        let (mut kept, old) = self.kept(&file)?;
+        let _alone = self.changing(&file)?;
+        file.look()?;
+        let mut kept = self.kept(&file)?.0;
+        let before = (kept.mode, kept.uid, kept.gid);
         change(&mut kept)?;
-        self.keep(&file, &kept, old).map_err(|e| e.in_object(path))
+        // First: what is stricter from now on is so at no moment less than it says.
+        if (kept.mode, kept.uid, kept.gid) != before {
+            let guard = Guard::of(kept.mode, kept.uid, kept.gid);
+            file.place.put_guard(guard, &path).map_err(|e| e.in_object(path.clone()))?;
+        }
+        self.keep(&file, &kept).map_err(|e| e.in_object(path))
+    }
+
+    fn keep_of_folder(&self, name: &str, kept: &Kept) -> Result<()> {
+        let first = self.first();
+        if place::appears_early(&**first) {
+            first.make_folder(HIDDEN)?;
+        }
+        let temporary = format!("{HIDDEN}/{}{:016x}", place::TEMPORARY, fresh());
+        place::put_whole(&**first, &temporary, name, &kept.encode(), 0o666)
     }
 
     fn kept_of_folder(&self, path: &str) -> Result<Kept> {
@@ -466,7 +562,13 @@ impl Layout for Container {
 
     fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
         let path = self.inside(path, "open")?;
-        let file = self.look(&path)?;
+        let file = match self.look(&path) {
+            // Nothing was ever written to it.
+            Err(e) if e.kind() == ErrorKind::Torn && self.first().stat(&path).is_ok_and(|about| about.length == 0) => {
+                return self.first().open_read(&path);
+            }
+            file => file?,
+        };
         Ok(Box::new(Reader { file, path }))
     }
 
@@ -485,7 +587,15 @@ impl Layout for Container {
             }
             file => file?,
         };
-        let length = file.length().map_err(|e| e.in_object(path))?;
+        let measured = match file.length() {
+            Err(e) if e.kind() == ErrorKind::Io => self.steady(&path, || {
+                let file = self.look(&path)?;
+                let length = file.length()?;
+                Ok((file, length))
+            }),
+            length => length.map(|length| (file, length)),
+        };
+        let (file, length) = measured.map_err(|e| e.in_object(path))?;
         let number = file.place.stamp.container;
         Ok(Stat { length, is_folder: false, identity: (number >> 64) as u64 ^ number as u64 })
     }
@@ -570,7 +680,7 @@ impl Layout for Container {
                 &Change { mode: Some(mode), mtime: Some(attributes::time(now() as i64)), ..Change::default() },
                 now(),
             );
-            self.first().write_all(&of_folder(&path), &kept.encode())?;
+            self.keep_of_folder(&of_folder(&path), &kept)?;
         }
         Ok(())
     }
@@ -594,8 +704,11 @@ impl Layout for Container {
                     (Kind::Link, target.len() as u64, kept, mtime, 1, about.identity)
                 }
                 Found::File(_) => {
-                    let (about, file) = (self.stat(&inside)?, self.look(&inside)?);
-                    let (kept, _) = self.kept(&file)?;
+                    let (about, file, kept) = self.steady(&inside, || {
+                        let (about, file) = (self.stat(&inside)?, self.look(&inside)?);
+                        let (kept, _) = self.kept(&file)?;
+                        Ok((about, file, kept))
+                    })?;
                     let mtime = kept.written(file.written());
                     (Kind::File, about.length, kept, mtime, self.names(&inside), about.identity)
                 }

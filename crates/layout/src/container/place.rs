@@ -4,21 +4,25 @@
 //! |------|-------|------|
 //! | stamp of a file | first | the logical file's name |
 //! | identity | every | `.thalweg/store` |
-//! | container | first | `.thalweg/c/XX/NUMBER/`, XX the first two figures of its number |
-//! | stamp, again | first | `.../stamp` |
-//! | marks, attributes, snapshots | first | `.../m/` |
-//! | logs | the one that host and writer hash to | `.thalweg/d/XX/NUMBER/FF/SESSION-SEGMENT.data` and `.index`, FF the folder they hash to |
+//! | container | its home, as its stamp says | `.thalweg/c/XX/NUMBER/`, XX the first two figures of its number |
+//! | stamp, again | home | `.../stamp` |
+//! | marks, attributes, snapshots | home | `.../m/` |
+//! | logs | the one that host, writer, container and session spread to | `.thalweg/d/XX/NUMBER/FF/SESSION-SEGMENT.data` and `.index`, FF the folder they hash to |
 
 use super::index::Source;
 use super::marks::Home;
 use super::stamp::{Stamp, decode_identity, encode_identity};
 use std::io::IoSlice;
 use std::sync::{Arc, OnceLock};
-use thalweg_store::{OpenWrite, Store, StoreExt};
+use thalweg_store::{Attributes, Change, Kind, OpenWrite, Rename, Store, StoreExt, name};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The folder that holds what users don't see.
 pub const HIDDEN: &str = ".thalweg";
+/// How the names of objects begin that are being made.
+pub const TEMPORARY: &str = "t-";
+/// How often what others may undo is tried.
+pub const MOST_TRIES: usize = 100;
 
 /// The stores of a mount and who they are.
 pub struct Stores {
@@ -59,7 +63,8 @@ impl Stores {
                 }
                 Err(e) if e.kind() == ErrorKind::NotFound => {
                     store.make_folder(HIDDEN)?;
-                    match put_new(&**store, &name, &encode_identity(fresh())) {
+                    let temporary = format!("{HIDDEN}/{TEMPORARY}{:016x}", fresh());
+                    match put_new_whole(&**store, &temporary, &name, &encode_identity(fresh()), 0o666) {
                         // Whatever lies on it is known by this.
                         Ok(()) => sync_closed(&**store, &name).and_then(|()| sync_down_to(&**store, HIDDEN))?,
                         Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
@@ -114,9 +119,88 @@ pub fn now() -> u64 {
 
 /// Makes a small object; `AlreadyExists` where one is there.
 pub fn put_new(store: &dyn Store, name: &str, bytes: &[u8]) -> Result<()> {
-    let object = store.open_write(name, OpenWrite::New)?;
-    object.write_at(0, &[IoSlice::new(bytes)])?;
-    object.close()
+    put_new_as(store, name, bytes, 0o666)
+}
+
+/// As [`put_new`], with these permission bits at most.
+pub fn put_new_as(store: &dyn Store, name: &str, bytes: &[u8], mode: u32) -> Result<()> {
+    let object = store.open_write_as(name, OpenWrite::New, mode)?;
+    let put = object.write_at(0, &[IoSlice::new(bytes)]).and_then(|()| object.close());
+    if put.is_err() {
+        // It was made here, and says nothing.
+        let _ = remove_if_there(store, name);
+    }
+    put
+}
+
+/// Whether an object of this store is best made under another name and renamed, so that nobody sees it before its bytes
+/// are there.
+pub fn appears_early(store: &dyn Store) -> bool {
+    let can = store.capability();
+    !can.whole && can.rename == Rename::Atomic
+}
+
+/// Makes a small object that others see with all its bytes or not at all, as far as the store can; one that is there is
+/// replaced.
+///
+/// - `temporary`: a name in a folder that is there, which nobody else uses. Who tidies up may remove it.
+pub fn put_whole(store: &dyn Store, temporary: &str, name: &str, bytes: &[u8], mode: u32) -> Result<()> {
+    let put = |name: &str, how: OpenWrite| {
+        let object = store.open_write_as(name, how, mode)?;
+        object.write_at(0, &[IoSlice::new(bytes)])?;
+        object.close()
+    };
+    if !appears_early(store) {
+        return put(name, OpenWrite::Replace);
+    }
+    let mut tried = 0;
+    loop {
+        let outcome = put(temporary, OpenWrite::New).and_then(|()| store.rename(temporary, name));
+        match outcome {
+            // Taken away by who tidied up.
+            Err(e) if e.kind() == ErrorKind::NotFound && tried < MOST_TRIES => tried += 1,
+            Err(e) => {
+                let _ = remove_if_there(store, temporary);
+                return Err(e);
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Makes a small object that others see with all its bytes or not at all, where the store can; `AlreadyExists` where one is
+/// there.
+///
+/// - `temporary`: as for [`put_whole`].
+pub fn put_new_whole(store: &dyn Store, temporary: &str, name: &str, bytes: &[u8], mode: u32) -> Result<()> {
+    if !appears_early(store) {
+        return put_new_as(store, name, bytes, mode);
+    }
+    let mut tried = 0;
+    loop {
+        put_new_as(store, temporary, bytes, mode)?;
+        match store.rename_new(temporary, name) {
+            Ok(()) => return Ok(()),
+            Err(e) if e.kind() == ErrorKind::Unsupported => {
+                remove_if_there(store, temporary)?;
+                return put_new_as(store, name, bytes, mode);
+            }
+            // Taken away by who tidied up, or there is no such folder.
+            Err(e) if e.kind() == ErrorKind::NotFound && tried < MOST_TRIES && !store.exists(temporary)? => tried += 1,
+            Err(e) => {
+                let _ = remove_if_there(store, temporary);
+                return Err(e);
+            }
+        }
+    }
+}
+
+/// Renames, where the first answer may be lost.
+pub fn moved(store: &dyn Store, from: &str, to: &str) -> Result<()> {
+    match store.rename(from, to) {
+        Err(_) if matches!((store.exists(from), store.exists(to)), (Ok(false), Ok(true))) => Ok(()),
+        outcome => outcome,
+    }
 }
 
 /// Makes a folder durable, and the names that lead to it.
@@ -142,6 +226,111 @@ pub fn remove_if_there(store: &dyn Store, name: &str) -> Result<()> {
     }
 }
 
+/// Who may look into a container's folders, on stores that keep modes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guard {
+    /// Permission bits of its folders.
+    pub folder: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Owner's group.
+    pub gid: u32,
+}
+
+impl Guard {
+    /// As folders are made whose file is as files usually are.
+    pub const USUAL: u32 = 0o755;
+
+    /// Of a file with these permission bits. Who may write it makes objects in its folders, who may read it looks into
+    /// them, and nobody else gets in; its owner always does.
+    pub fn of(mode: u32, uid: u32, gid: u32) -> Guard {
+        let class = |shift: u32| match mode >> shift & 7 {
+            bits if bits & 2 != 0 => 7 << shift,
+            bits if bits & 4 != 0 => 5 << shift,
+            _ => 0,
+        };
+        Guard { folder: 0o700 | class(3) | class(0), uid, gid }
+    }
+
+    /// Permission bits of objects in these folders.
+    pub fn object(&self) -> u32 {
+        0o600 | self.folder & 0o066
+    }
+
+    fn change(&self, about: &Attributes) -> Change {
+        let other = |now: u32, wanted: u32| (now != wanted).then_some(wanted);
+        let mode = if about.kind == Kind::Folder { self.folder } else { self.object() };
+        Change {
+            mode: other(about.mode & 0o777, mode),
+            uid: other(about.uid, self.uid),
+            gid: other(about.gid, self.gid),
+            ..Change::default()
+        }
+    }
+
+    /// Gives it to one object or folder.
+    pub fn give(&self, store: &dyn Store, name: &str) -> Result<()> {
+        let change = self.change(&store.attributes(name)?);
+        if change.uid.is_some() || change.gid.is_some() {
+            // Without the right to give objects away they stay who made them, as the file does for the system.
+            store.set_attributes(name, &Change { mode: None, ..change }).or_else(foreign)?;
+        }
+        match change.mode {
+            Some(_) => store.set_attributes(name, &Change { mode: change.mode, ..Change::default() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives it to a folder, then to all that is in it. What belongs to others inside is theirs to change: they don't reach it
+    /// where the folder keeps them out.
+    fn give_all(&self, store: &dyn Store, folder: &str) -> Result<()> {
+        self.give(store, folder)?;
+        for name in store.list(folder)? {
+            let name = format!("{folder}/{name}");
+            let given = match store.attributes(&name) {
+                Ok(about) if about.kind == Kind::Folder => self.give_all(store, &name),
+                Ok(_) => self.give(store, &name),
+                Err(e) => Err(e),
+            };
+            match given {
+                Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What one user makes in another's folder stays that one's.
+pub fn foreign(e: Error) -> Result<()> {
+    if e.kind() == ErrorKind::PermissionDenied { Ok(()) } else { Err(e) }
+}
+
+/// Makes the folder that holds containers or logs of one group of numbers. Nobody but its owner lists it: the numbers of
+/// containers are known to who may read their stamps.
+fn make_group(store: &dyn Store, folder: &str) -> Result<()> {
+    store.make_folder(name::folder_of(folder))?;
+    match store.make_one_folder(folder, 0o733) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Makes a folder below a group's; one that is there is no error. `true` where it was made.
+pub fn make_in_group(store: &dyn Store, folder: &str, mode: u32) -> Result<bool> {
+    for tried in 0.. {
+        match store.make_one_folder(folder, mode) {
+            Ok(()) => return Ok(true),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
+            Err(e) if e.kind() == ErrorKind::NotFound && tried < MOST_TRIES => {
+                make_group(store, name::folder_of(folder))?;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    unreachable!("a hundred tries at most")
+}
+
 /// A container and the stores it lies on.
 pub struct Place {
     /// What its stamp says.
@@ -157,9 +346,29 @@ impl Place {
         Place { stamp, stores, found }
     }
 
-    /// The store that holds names and marks.
-    pub fn first(&self) -> &Arc<dyn Store> {
+    /// The store that holds names.
+    pub fn names(&self) -> &Arc<dyn Store> {
         self.stores.first()
+    }
+
+    /// The store that holds the container's folder: marks, attributes, snapshots. Where it is not there, which
+    /// [`Place::has_home`] tells, the first.
+    pub fn first(&self) -> &Arc<dyn Store> {
+        match self.stamp.home {
+            0 => self.stores.first(),
+            home => self.store(home).unwrap_or(self.stores.first()),
+        }
+    }
+
+    /// Whether the store is there that holds the container's folder.
+    ///
+    /// # Errors
+    /// `Io` naming it.
+    pub fn has_home(&self) -> Result<()> {
+        match self.stamp.home {
+            0 => Ok(()),
+            home => self.store(home).map(|_| ()),
+        }
     }
 
     /// One of the container's stores.
@@ -188,6 +397,54 @@ impl Place {
         format!("{}/m", self.folder())
     }
 
+    /// Who may look into it; `None` where its store keeps no modes.
+    pub fn guard(&self) -> Result<Option<Guard>> {
+        if !self.first().capability().modes {
+            return Ok(None);
+        }
+        let about = self.first().attributes(&self.folder())?;
+        Ok(Some(Guard { folder: about.mode & 0o777, uid: about.uid, gid: about.gid }))
+    }
+
+    /// Makes all objects of the container such that only those reach them who may reach the file. Its own folders first.
+    ///
+    /// - `path`: the file's name.
+    pub fn put_guard(&self, guard: Guard, path: &str) -> Result<()> {
+        let (first, folder) = (self.first(), self.folder());
+        if !first.capability().modes || self.guard()? == Some(guard) {
+            return Ok(());
+        }
+        guard.give(&**first, &folder)?;
+        for k in 0..self.stamp.stores.len() {
+            let Ok(store) = self.store(k as u8) else { continue };
+            if store.capability().modes && store.exists(&self.logs())? {
+                guard.give_all(&**store, &self.logs())?;
+            }
+        }
+        guard.give_all(&**first, &folder)?;
+        match self.names().capability().modes {
+            true => guard.give(&**self.names(), path),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes a folder of logs, guarded as the container's own.
+    pub fn make_log_folder(&self, store: &dyn Store, folder: u8, guard: Option<Guard>) -> Result<()> {
+        let (logs, inner) = (self.logs(), self.log_folder(folder));
+        let Some(guard) = guard.filter(|_| store.capability().modes) else { return store.make_folder(&inner) };
+        for folder in [&logs, &inner] {
+            if make_in_group(store, folder, guard.folder)? {
+                guard.give(store, folder).or_else(foreign)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A name beside the marks for an object that is being made: a sync of their folder makes durable what it becomes.
+    pub fn temporary(&self) -> String {
+        format!("{}/{TEMPORARY}{:016x}", self.marks(), fresh())
+    }
+
     /// The folder of logs on every store.
     pub fn logs(&self) -> String {
         let number = format!("{:032x}", self.stamp.container);
@@ -210,8 +467,10 @@ impl Place {
     }
 
     /// Where a writer's logs go.
-    pub fn home(&self, host: &str, writer: u32) -> Home {
-        let hash = spread(host, writer);
+    ///
+    /// - `before`: how many sessions this process began before in this container.
+    pub fn home(&self, host: &str, writer: u32, before: u64) -> Home {
+        let hash = spread(host, writer).wrapping_add(self.stamp.container as u64 >> 32).wrapping_add(before);
         let stores = self.found.len().max(1) as u64;
         let store = (hash % stores) as u8;
         let folder = (hash / stores % u64::from(self.stamp.folders)) as u8;

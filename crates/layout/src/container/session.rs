@@ -2,19 +2,19 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | begins   | with the first write: a mark says so before any byte is taken, so that a death is noticed. Where nobody can tell whether a process lives, the mark goes with each sync and comes with the next write |
+//! | begins   | with the first write: a mark says so before any byte is taken, so that a death is noticed. It is held before it has its name, so that nobody takes it for a dead writer's. Where nobody can tell whether a process lives, the mark goes with each sync and comes with the next write |
 //! | a write  | goes to a buffer (`buffer`, bytes); the one that finds no room goes to the data log with all that waits. Writes behind each other become one record |
 //! | segments | one data log and one index log; the next one begins where a store shows bytes only once they are closed, and where an object would grow too long. None is opened again |
 //! | published | by `sync` and `close`: bytes first, then the index of them, then a mark whose name says how far |
-//! | ends     | with `close`, or when it is dropped; the logs get an end mark and the marks say closed |
+//! | ends     | with `close`, or when it is dropped; the logs get an end mark and the marks say closed. One that fails is given up: what it published is closed, the rest taken back |
 //! | memory   | the buffer, and what the index module holds: up to 65,536 entries |
 
 use super::clock::Summary;
 use super::index::block::{self, Entry};
 use super::index::run::Run;
 use super::index::{Recorder, Source};
-use super::marks::{self, Home, Published};
-use super::place::{Place, put_new, remove_if_there, sync_down_to};
+use super::marks::{self, Home, Mark, Published};
+use super::place::{Guard, MOST_TRIES, Place, appears_early, moved, put_new_as, remove_if_there, sync_down_to};
 use super::record::{Kind, Log as Which, RECORD_HEADER, Record, SEGMENT_HEADER, Segment};
 use super::wire::Crc32c;
 use std::io::IoSlice;
@@ -55,7 +55,11 @@ pub struct Log {
     /// Written since the last mark.
     dirty: bool,
     mark: Option<(Box<dyn WriteObject>, Hold)>,
-    last_mark: Option<String>,
+    last_mark: Option<(String, Published)>,
+    /// A mark whose making failed; whether it is there is not known.
+    doubtful: Option<String>,
+    /// Who may reach its objects, asked for when it began.
+    guard: Option<Guard>,
     version: u64,
     segment: u32,
     data: Option<Box<dyn WriteObject>>,
@@ -68,6 +72,8 @@ pub struct Log {
     seen: u64,
     index: Option<Box<dyn WriteObject>>,
     index_end: u64,
+    /// Blocks that the index log lacks, since the store did not take them.
+    unwritten: Vec<u8>,
     /// Bytes of the data log that the index log covers.
     covered: u64,
     recorder: Box<dyn Recorder>,
@@ -110,6 +116,8 @@ impl Session {
             dirty: false,
             mark: None,
             last_mark: None,
+            doubtful: None,
+            guard: None,
             version: 0,
             segment: 0,
             data: None,
@@ -119,6 +127,7 @@ impl Session {
             seen: 0,
             index: None,
             index_end: 0,
+            unwritten: Vec::new(),
             covered: SEGMENT_HEADER,
             recorder: place.stamp.module.recorder(),
             others: Vec::new(),
@@ -143,8 +152,9 @@ impl Session {
         Source::of(&self.home, log.segment)
     }
 
-    /// Says that the session begins, before its first byte is taken.
-    pub fn start(&self, log: &mut Log) -> Result<()> {
+    /// Says that the session begins, before its first byte is taken. `true` where a mark was made for that now: then others
+    /// may have published, emptied or compacted since this process looked, and the caller looks before it takes a clock.
+    pub fn start(&self, log: &mut Log) -> Result<bool> {
         if let Some(why) = &log.broken {
             return Err(Error::new(ErrorKind::Io, format!("this writer failed before: {why}")));
         }
@@ -152,18 +162,60 @@ impl Session {
             return Err(Error::new(ErrorKind::InvalidArgument, "cannot write: the file is closed"));
         }
         if log.marked {
-            return Ok(());
+            return Ok(false);
         }
         self.store()?;
-        let (store, name) = (self.place.first(), format!("{}/{}", self.place.marks(), marks::open_name(self.home)));
-        let object = store.open_write(&name, OpenWrite::New)?;
-        object.write_at(0, &[IoSlice::new(self.about.as_bytes())])?;
-        match object.hold() {
-            Some(hold) => log.mark = Some((object, hold)),
-            None => object.close()?,
-        }
+        log.guard = self.place.guard()?;
+        let mut tried = 0;
+        log.mark = loop {
+            match self.mark(log.guard) {
+                // Taken away before it had its name, by who tidied up.
+                Err(e) if e.kind() == ErrorKind::NotFound && tried < MOST_TRIES => tried += 1,
+                outcome => break outcome?,
+            }
+        };
         (log.started, log.marked) = (true, true);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Makes an object that only those reach who may reach the file.
+    fn make_object(&self, store: &dyn Store, name: &str, guard: Option<Guard>) -> Result<Box<dyn WriteObject>> {
+        let Some(guard) = guard.filter(|_| store.capability().modes) else {
+            return store.open_write(name, OpenWrite::New);
+        };
+        let object = store.open_write_as(name, OpenWrite::New, guard.object())?;
+        // Made for another, by a door that serves many users.
+        let me = rustix::process::geteuid().as_raw();
+        if me != guard.uid && me == 0 {
+            guard.give(store, name)?;
+        }
+        Ok(object)
+    }
+
+    /// Makes the mark that says that the session began. Where the store can, it has its bytes and is held before others see
+    /// its name: a mark that nobody holds is that of a dead writer.
+    fn mark(&self, guard: Option<Guard>) -> Result<Option<(Box<dyn WriteObject>, Hold)>> {
+        let (store, name) = (self.place.first(), format!("{}/{}", self.place.marks(), marks::open_name(self.home)));
+        let early = appears_early(&**store);
+        let at = if early { self.place.temporary() } else { name.clone() };
+        let made = (|| {
+            let object = self.make_object(&**store, &at, guard)?;
+            // Held first: a name in use is not tidied up.
+            let hold = object.hold();
+            object.write_at(0, &[IoSlice::new(self.about.as_bytes())])?;
+            let held = match hold {
+                Some(hold) => Some((object, hold)),
+                None => object.close().map(|()| None)?,
+            };
+            if early {
+                moved(&**store, &at, &name)?;
+            }
+            Ok(held)
+        })();
+        if made.is_err() {
+            let _ = remove_if_there(&**store, &at);
+        }
+        made
     }
 
     /// Adds bytes of the logical file; tells the entries that they are, one or several, for a map that is kept in memory.
@@ -323,8 +375,9 @@ impl Session {
     fn put(&self, log: &mut Log, all: &[IoSlice<'_>]) -> Result<()> {
         let store = self.store()?;
         if log.data.is_none() {
-            store.make_folder(&self.place.log_folder(self.home.folder))?;
-            log.data = Some(store.open_write(&self.place.data(&self.home, log.segment), OpenWrite::New)?);
+            self.place.make_log_folder(&**store, self.home.folder, log.guard)?;
+            let name = self.place.data(&self.home, log.segment);
+            log.data = Some(self.make_object(&**store, &name, log.guard)?);
         }
         let Some(data) = &log.data else { return Ok(()) };
         let written = data.write_at(log.end, all);
@@ -354,33 +407,38 @@ impl Session {
 
     /// Writes what the index log lacks.
     fn write_blocks(&self, log: &mut Log) -> Result<()> {
-        if log.covered >= log.end {
+        if log.covered >= log.end && log.unwritten.is_empty() {
             return Ok(());
         }
         if log.index.is_none() {
             let name = self.place.index(&self.home, log.segment);
-            log.index = Some(self.store()?.open_write(&name, OpenWrite::New)?);
+            log.index = Some(self.make_object(&**self.store()?, &name, log.guard)?);
         }
-        let mut bytes = Vec::new();
-        if log.index_end == 0 {
+        let mut bytes = std::mem::take(&mut log.unwritten);
+        if log.index_end == 0 && bytes.is_empty() {
             bytes.extend_from_slice(&self.segment(log).encode(Which::Index));
         }
-        let mut entries = log.recorder.take();
-        entries.append(&mut log.others);
-        for run in entries.chunks(MOST_ENTRIES) {
-            bytes.extend_from_slice(&block::encode(self.home.session, log.covered, log.end, run));
-        }
-        if entries.is_empty() {
-            bytes.extend_from_slice(&block::encode(self.home.session, log.covered, log.end, &[]));
+        if log.covered < log.end {
+            let mut entries = log.recorder.take();
+            entries.append(&mut log.others);
+            for run in entries.chunks(MOST_ENTRIES) {
+                bytes.extend_from_slice(&block::encode(self.home.session, log.covered, log.end, run));
+            }
+            if entries.is_empty() {
+                bytes.extend_from_slice(&block::encode(self.home.session, log.covered, log.end, &[]));
+            }
+            log.covered = log.end;
         }
         let Some(index) = &log.index else { return Ok(()) };
         if let Err(e) = index.write_at(log.index_end, &[IoSlice::new(&bytes)]) {
-            // The data log has it all: `repair` makes the index of it.
-            log.broken = Some(e.to_string());
+            // A store that writes at any offset is asked again, from here; of others the object is lost.
+            if !self.store()?.capability().write_at {
+                log.broken = Some(e.to_string());
+            }
+            log.unwritten = bytes;
             return Err(e);
         }
         log.index_end += bytes.len() as u64;
-        log.covered = log.end;
         Ok(())
     }
 
@@ -467,15 +525,40 @@ impl Session {
             time: log.time,
         };
         let (folder, name) = (self.place.marks(), marks::published_name(self.home, &published));
-        put_new(&**store, &format!("{folder}/{name}"), &[])?;
+        if let Some(doubtful) = &log.doubtful {
+            remove_if_there(&**store, &format!("{folder}/{doubtful}"))?;
+        }
+        log.doubtful = Some(name.clone());
+        // One mark becomes the next where the store can: no moment without either, and no room is needed. The first one
+        // stays while the session lasts, as it is held.
+        let old = log.last_mark.as_ref().map(|(old, _)| old.clone());
+        let held = closing && log.marked && log.mark.is_some();
+        let becomes = old.clone().or_else(|| held.then(|| marks::open_name(self.home)));
+        match becomes.filter(|_| appears_early(&**store)) {
+            Some(from) => {
+                let renamed = moved(&**store, &format!("{folder}/{from}"), &format!("{folder}/{name}"));
+                renamed.map_err(|e| if e.kind() == ErrorKind::NotFound { self.taken_for_dead(log) } else { e })?;
+                log.last_mark = Some((name.clone(), published));
+                log.doubtful = None;
+                if old.is_none() {
+                    (log.marked, log.mark) = (false, None);
+                }
+            }
+            None => {
+                let mode = log.guard.map_or(0o666, |guard| guard.object());
+                put_new_as(&**store, &format!("{folder}/{name}"), &[], mode)?;
+                log.doubtful = None;
+                log.last_mark = Some((name.clone(), published));
+                // Marks that are gone were taken away by who took this writer for dead.
+                if let Some(old) = &old {
+                    self.take_away(log, old, &name)?;
+                }
+            }
+        }
         if durable {
             store.sync_folder(&folder)?;
         }
         log.dirty = false;
-        // Marks that are gone were taken away by who took this writer for dead.
-        if let Some(old) = log.last_mark.replace(name.clone()) {
-            self.take_away(log, &old, &name)?;
-        }
         // Without a hold nobody can tell that this process lives, so that nothing is said of it while nothing is outstanding.
         if (closing || log.mark.is_none()) && log.marked {
             self.take_away(log, &marks::open_name(self.home), &name)?;
@@ -490,12 +573,57 @@ impl Session {
         let (store, folder) = (self.place.first(), self.place.marks());
         match store.remove(&format!("{folder}/{old}")) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                let why = "this writer was taken for dead, and what it had published was closed";
-                log.broken = Some(why.into());
                 remove_if_there(&**store, &format!("{folder}/{new}"))?;
-                Err(Error::new(ErrorKind::Io, why).safe("what it had synced before"))
+                Err(self.taken_for_dead(log))
             }
             outcome => outcome,
+        }
+    }
+
+    fn taken_for_dead(&self, log: &mut Log) -> Error {
+        let why = "this writer was taken for dead, and what it had published was closed";
+        log.broken = Some(why.into());
+        Error::new(ErrorKind::Io, why).safe("what it had synced before")
+    }
+
+    /// Hands all to the store, durable, and publishes nothing: what is left to do then takes a moment.
+    pub fn hand_over(&self, log: &mut Log) -> Result<()> {
+        self.flush(log)?;
+        if let Some(data) = &log.data {
+            data.sync()?;
+        }
+        self.write_blocks(log)
+    }
+
+    /// Ends a session that failed: what it published stays and is closed, the rest is taken back as far as the store lets it.
+    /// Nothing is outstanding afterwards that readers would miss.
+    pub fn give_up(&self, log: &mut Log) {
+        if !log.started || log.finished {
+            return;
+        }
+        log.finished = true;
+        log.broken.get_or_insert_with(|| "it was given up".into());
+        (log.data, log.index) = (None, None);
+        let (store, folder) = (self.place.first(), self.place.marks());
+        // Whether a mark took effect whose making failed, the list tells.
+        let own = || -> Result<Option<Mark>> {
+            Ok(marks::read(&store.list(&folder)?)?.into_iter().find(|m| m.home.session == self.home.session))
+        };
+        if let Ok(Some(Mark { published: Some(p), .. })) = own()
+            && !p.closed
+        {
+            let _ = close_mark(&self.place, self.home, &p);
+        }
+        let opened = remove_if_there(&**store, &format!("{folder}/{}", marks::open_name(self.home)));
+        log.mark = None;
+        let Ok(mark) = own() else { return };
+        if opened.is_err() || mark.as_ref().is_some_and(|m| !m.closed()) {
+            return;
+        }
+        let Ok(store) = self.store() else { return };
+        for k in mark.and_then(|m| m.published).map_or(0, |p| p.segments)..=log.segment {
+            let _ = remove_if_there(&**store, &self.place.data(&self.home, k));
+            let _ = remove_if_there(&**store, &self.place.index(&self.home, k));
         }
     }
 
@@ -507,6 +635,9 @@ impl Session {
             return Err(Error::new(ErrorKind::Io, format!("a writer of this file failed: {why}")));
         }
         let visible = if log.started { self.store()?.capability().visible } else { Visible::AtWrite };
+        if !log.unwritten.is_empty() {
+            self.write_blocks(&mut log)?;
+        }
         if log.index_end > 0 && visible == Visible::AtClose {
             self.roll(&mut log)?;
         }
@@ -550,6 +681,19 @@ impl Session {
         }
         Ok(false)
     }
+}
+
+/// Closes a session of which nothing is outstanding beyond what a mark says.
+pub fn close_mark(place: &Place, home: Home, p: &Published) -> Result<()> {
+    let store = place.first();
+    let named = |p: &Published| format!("{}/{}", place.marks(), marks::published_name(home, p));
+    let (from, to) = (named(p), named(&Published { closed: true, ..*p }));
+    if appears_early(&**store) && moved(&**store, &from, &to).is_ok() {
+        return Ok(());
+    }
+    let mode = place.guard()?.map_or(0o666, |guard| guard.object());
+    put_new_as(&**store, &to, &[], mode)?;
+    remove_if_there(&**store, &from)
 }
 
 impl Log {

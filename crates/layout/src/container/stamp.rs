@@ -1,11 +1,11 @@
 //! What stands under a file's name: the stamp of its container. And what a store of a mount is known by.
 //!
-//! Stamp, an object of the logical file's name on the first store, and a copy in the container:
+//! Stamp, an object of the logical file's name on the first store, and a copy in the container, on the store that holds its folder:
 //!
 //! | byte | size | field |
 //! |------|------|-------|
 //! | 0 | 8 | `TWCONTNR` |
-//! | 8 | 4 | version, 1 |
+//! | 8 | 4 | version, 1; 2 where the container's folder is not on the first store |
 //! | 12 | 1 | what it is: 1 a file, 2 a symbolic link |
 //! | 13 | 1 | index module: 0 `flat`, 1 `pattern`, 2 `distributed` |
 //! | 14 | 1 | folders of logs on each store |
@@ -16,6 +16,7 @@
 //! | 40 | 4 | owner's group |
 //! | 44 | 8 | when it was made, nanoseconds since 1970 |
 //! | 52 | ... | per store: its identity, 8 bytes; its name as the mount had it, counted text |
+//! | ... | 1 | version 2: which of these stores holds the container's folder, from 0 |
 //! | ... | ... | of a link, what it holds: counted text |
 //! | -4 | 4 | CRC-32C of all before |
 //!
@@ -44,6 +45,8 @@ pub struct Stamp {
     pub made: u64,
     /// Identity and name of each of its stores.
     pub stores: Vec<(u64, String)>,
+    /// Which of its stores holds the container's folder: stamp again, marks, attributes, snapshots.
+    pub home: u8,
     /// What a symbolic link holds; `None` for a file.
     pub link: Option<String>,
 }
@@ -52,7 +55,9 @@ impl Stamp {
     /// The stamp's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = b"TWCONTNR".to_vec();
-        out.extend_from_slice(&1u32.to_le_bytes());
+        // What lies as version 1 has it is told as version 1.
+        let version: u32 = if self.home == 0 { 1 } else { 2 };
+        out.extend_from_slice(&version.to_le_bytes());
         out.push(if self.link.is_some() { 2 } else { 1 });
         out.extend_from_slice(&[self.module.code(), self.folders, self.stores.len() as u8]);
         out.extend_from_slice(&self.container.to_le_bytes());
@@ -61,6 +66,9 @@ impl Stamp {
         for (identity, name) in &self.stores {
             out.extend_from_slice(&identity.to_le_bytes());
             put_counted(&mut out, name.as_bytes());
+        }
+        if version > 1 {
+            out.push(self.home);
         }
         if let Some(target) = &self.link {
             put_counted(&mut out, target.as_bytes());
@@ -76,8 +84,9 @@ impl Stamp {
         }
         let mut c = Cursor::new(&sealed(bytes, "stamp")?[8..]);
         let version = c.u32("version")?;
-        if version != 1 {
-            return Err(bad(ErrorKind::Unsupported, format!("container version {version}, known is 1")).at_byte(8));
+        if !(1..=2).contains(&version) {
+            let what = format!("container version {version}, known are 1 and 2");
+            return Err(bad(ErrorKind::Unsupported, what).at_byte(8));
         }
         let kind = c.u8("kind")?;
         let module = c.u8("index module")?;
@@ -88,15 +97,17 @@ impl Stamp {
         let (mode, uid, gid, made) = (c.u32("mode")?, c.u32("owner")?, c.u32("group")?, c.u64("time")?);
         let stores =
             (0..count).map(|_| Ok((c.u64("store")?, c.text("name of a store")?))).collect::<Result<Vec<_>>>()?;
+        let home = if version > 1 { c.u8("store of the container's folder")? } else { 0 };
         let link = match kind {
             1 => None,
             2 => Some(c.text("target of a link")?),
             _ => return Err(bad(ErrorKind::Unsupported, format!("a container of kind {kind}")).at_byte(12)),
         };
-        if !c.is_empty() || folders == 0 || (link.is_none() && stores.is_empty()) {
+        let somewhere = usize::from(home) < stores.len().max(1);
+        if !c.is_empty() || folders == 0 || !somewhere || (link.is_none() && stores.is_empty()) {
             return Err(bad(ErrorKind::Corrupt, "a stamp of impossible content").at_byte(14));
         }
-        Ok(Stamp { container, module, folders, mode, uid, gid, made, stores, link })
+        Ok(Stamp { container, module, folders, mode, uid, gid, made, stores, home, link })
     }
 }
 
@@ -124,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stamps_come_back(container: u128, module in 0..3u8, folders in 1..=255u8, stores: Vec<(u64, String)>, link: Option<String>) {
+        fn stamps_come_back(container: u128, module in 0..3u8, folders in 1..=255u8, stores: Vec<(u64, String)>, home: u8, link: Option<String>) {
             let mut stores = stores;
             stores.truncate(255);
             if link.is_none() && stores.is_empty() {
@@ -132,14 +143,15 @@ mod tests {
             }
             let (mode, uid, gid, made) = (0o640, 1000, u32::MAX, u64::MAX);
             let module = Module::from_code(module).unwrap();
-            let stamp = Stamp { container, module, folders, mode, uid, gid, made, stores, link };
+            let home = (usize::from(home) % stores.len().max(1)) as u8;
+            let stamp = Stamp { container, module, folders, mode, uid, gid, made, stores, home, link };
             prop_assert_eq!(Stamp::decode(&stamp.encode()).unwrap(), stamp);
         }
 
         #[test]
         fn a_changed_byte_is_noticed(at in 0..60usize, by in 1..=255u8) {
             let stores = vec![(9, "memory:".into())];
-            let stamp = Stamp { container: 5, module: Module::Flat, folders: 3, mode: 1, uid: 2, gid: 3, made: 4, stores, link: None };
+            let stamp = Stamp { container: 5, module: Module::Flat, folders: 3, mode: 1, uid: 2, gid: 3, made: 4, stores, home: 0, link: None };
             let mut bytes = stamp.encode();
             let at = at % bytes.len();
             bytes[at] ^= by;

@@ -7,6 +7,10 @@ mod failures;
 mod index;
 mod kill;
 mod model;
+mod modes;
+mod races;
+mod space;
+mod spread;
 mod tools;
 
 use std::sync::Arc;

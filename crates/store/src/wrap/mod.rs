@@ -167,6 +167,11 @@ impl<W: Watch + 'static> Store for Around<W> {
         Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: name.into() }))
     }
 
+    fn open_write_as(&self, name: &str, how: OpenWrite, mode: u32) -> Result<Box<dyn WriteObject>> {
+        let inner = self.ask(Asked::OpenWrite, name, || self.inner.open_write_as(name, how, mode))?;
+        Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: name.into() }))
+    }
+
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
         let inner = self.ask(Asked::OpenRead, name, || self.inner.open_read(name))?;
         Ok(Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() }))
@@ -182,6 +187,10 @@ impl<W: Watch + 'static> Store for Around<W> {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.ask(Asked::Rename, from, || self.inner.rename(from, to))
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        self.ask(Asked::Rename, from, || self.inner.rename_new(from, to))
     }
 
     fn remove(&self, name: &str) -> Result<()> {

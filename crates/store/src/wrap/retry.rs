@@ -100,6 +100,20 @@ fn may_pass(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::Timeout | ErrorKind::PeerLost)
 }
 
+impl Retry {
+    fn opened(&self, how: OpenWrite, open: impl Fn() -> Result<Box<dyn WriteObject>>) -> Result<Box<dyn WriteObject>> {
+        // Without `append`, an object that the first try made could not be opened by `Any` again.
+        let twice = match how {
+            OpenWrite::New => false,
+            OpenWrite::Any => self.inner.capability().append,
+            _ => true,
+        };
+        let inner = if twice { self.again.run(open)? } else { open()? };
+        let anywhere = self.inner.capability().write_at;
+        Ok(Box::new(Writing { inner, again: self.again.clone(), anywhere }))
+    }
+}
+
 impl Store for Retry {
     fn describe(&self) -> String {
         format!("patient with {}", self.inner.describe())
@@ -110,18 +124,11 @@ impl Store for Retry {
     }
 
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
-        // Without `append`, an object that the first try made could not be opened by `Any` again.
-        let twice = match how {
-            OpenWrite::New => false,
-            OpenWrite::Any => self.inner.capability().append,
-            _ => true,
-        };
-        let inner = match twice {
-            true => self.again.run(|| self.inner.open_write(name, how))?,
-            false => self.inner.open_write(name, how)?,
-        };
-        let anywhere = self.inner.capability().write_at;
-        Ok(Box::new(Writing { inner, again: self.again.clone(), anywhere }))
+        self.opened(how, || self.inner.open_write(name, how))
+    }
+
+    fn open_write_as(&self, name: &str, how: OpenWrite, mode: u32) -> Result<Box<dyn WriteObject>> {
+        self.opened(how, || self.inner.open_write_as(name, how, mode))
     }
 
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
@@ -139,6 +146,10 @@ impl Store for Retry {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.inner.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename_new(from, to)
     }
 
     fn remove(&self, name: &str) -> Result<()> {

@@ -1,0 +1,135 @@
+//! What protects a file protects the objects that it is made of.
+
+use super::{open, over, process, put, read, write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thalweg_conformance::scratch::Scratch;
+use thalweg_layout::container::index::Module;
+use thalweg_layout::{Change, Layout, OpenWrite};
+use thalweg_store::{Posix, Store};
+
+/// Everything below a folder, with what is known of it.
+fn below(folder: &Path, out: &mut Vec<(PathBuf, std::fs::Metadata)>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let about = std::fs::symlink_metadata(&path).unwrap();
+        if about.is_dir() {
+            below(&path, out);
+        }
+        out.push((path, about));
+    }
+}
+
+/// Objects of any container that hold its bytes, marks or attributes, and whether somebody of this class gets at them: every
+/// folder on the way can be entered, and the object read.
+fn reached(root: &Path, path: &Path, class: u32) -> bool {
+    let bits = |path: &Path| std::fs::symlink_metadata(path).unwrap().permissions().mode() >> class & 7;
+    let folders = path.ancestors().skip(1).take_while(|folder| *folder != root && folder.starts_with(root));
+    bits(path) & 4 != 0 && folders.into_iter().all(|folder| bits(folder) & 1 != 0)
+}
+
+fn logs(root: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    below(root, &mut all);
+    let logs = all.into_iter().filter(|(path, about)| about.is_file() && path.extension().is_some());
+    logs.map(|(path, _)| path).collect()
+}
+
+#[test]
+fn objects_below_have_at_most_the_mode_of_their_file_whenever_it_is_changed() {
+    let scratch = Scratch::new();
+    let folder = |name: &str| {
+        std::fs::create_dir(scratch.join(name)).unwrap();
+        Arc::new(Posix::at(scratch.join(name)).unwrap()) as Arc<dyn Store>
+    };
+    let stores = ["a", "b", "c"].map(folder);
+    let layout = process(&stores, Module::Pattern, 100);
+    let mode = |mode| Change { mode: Some(mode), ..Change::default() };
+    // Made strict before it is written, and made strict afterwards.
+    for (name, before) in [("strict", Some(0o600)), ("late", None)] {
+        open(&layout, name, OpenWrite::New, 0).close().unwrap();
+        before.into_iter().for_each(|bits| layout.set_attributes(name, &mode(bits)).unwrap());
+        for writer in 0..4u32 {
+            let file = open(&layout, name, OpenWrite::Existing, writer);
+            write(&*file, u64::from(writer) * 500, &[7; 500]);
+            file.close().unwrap();
+        }
+        layout.set_attributes(name, &mode(0o600)).unwrap();
+        assert!(logs(scratch.path()).len() >= 8);
+        for log in logs(scratch.path()) {
+            let bits = std::fs::metadata(&log).unwrap().permissions().mode() & 0o777;
+            assert_eq!(bits & !0o600, 0, "{name}: {} has mode {bits:o}", log.display());
+            for class in [0, 3] {
+                assert!(!reached(scratch.path(), &log, class), "{name}: {}", log.display());
+            }
+        }
+        let file = open(&layout, name, OpenWrite::Existing, 9);
+        write(&*file, 3000, &[7; 500]);
+        file.sync().unwrap();
+        layout.repair(name, false).err();
+        file.close().unwrap();
+        let mut all = Vec::new();
+        below(scratch.path(), &mut all);
+        // What is locked holds no byte.
+        let held = |about: &std::fs::Metadata| about.is_file() && about.len() > 0;
+        for (path, about) in all.iter().filter(|(path, about)| held(about) && !path.ends_with(".thalweg/store")) {
+            assert_eq!(about.mode() & 0o077, 0, "{name}: {} has mode {:o}", path.display(), about.mode());
+        }
+        // Made public: all of it is.
+        layout.set_attributes(name, &mode(0o644)).unwrap();
+        for log in logs(scratch.path()) {
+            assert!(reached(scratch.path(), &log, 0), "{name}: {}", log.display());
+        }
+        assert_eq!(read(&over_all(&stores), name).unwrap().len(), 3500);
+        layout.remove(name).unwrap();
+    }
+}
+
+fn over_all(stores: &[Arc<dyn Store>]) -> thalweg_layout::Container {
+    process(stores, Module::Pattern, 100)
+}
+
+#[test]
+fn nobody_finds_the_objects_of_a_file_that_lies_in_a_closed_folder() {
+    let scratch = Scratch::new();
+    let store: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
+    let layout = over(&store);
+    layout.make_one_folder("closed", 0o700).unwrap();
+    put(&layout, "closed/file", b"secret");
+    let mut all = Vec::new();
+    below(scratch.path(), &mut all);
+    // Numbers are drawn at random and stand in the stamp, which the closed folder hides: what lists them must not.
+    for (path, about) in all.iter().filter(|(_, about)| about.is_dir()) {
+        let lists = std::fs::read_dir(path).unwrap().any(|e| e.unwrap().file_name().len() == 32);
+        assert!(!lists || about.mode() & 0o044 == 0, "{} is listed by all: {:o}", path.display(), about.mode());
+    }
+    assert_eq!(layout.check("closed/file").unwrap().findings, []);
+    assert_eq!(layout.nameless(std::time::Duration::ZERO, false).unwrap(), [0; 0]);
+}
+
+#[test]
+fn objects_belong_to_the_owner_of_their_file() {
+    if !rustix_is_root() {
+        println!("skipped: only root gives files away");
+        return;
+    }
+    let scratch = Scratch::new();
+    let store: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
+    let layout = over(&store);
+    put(&layout, "file", b"bytes");
+    let change = Change { mode: Some(0o640), uid: Some(77), gid: Some(78), ..Change::default() };
+    layout.set_attributes("file", &change).unwrap();
+    let file = open(&layout, "file", OpenWrite::Existing, 1);
+    write(&*file, 5, b" and more");
+    file.close().unwrap();
+    for log in logs(scratch.path()) {
+        let about = std::fs::metadata(&log).unwrap();
+        assert_eq!((about.uid(), about.gid(), about.mode() & 0o777), (77, 78, 0o640), "{}", log.display());
+    }
+    assert_eq!(read(&over(&store), "file").unwrap(), b"bytes and more");
+}
+
+fn rustix_is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0)
+}

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Tools and doors beside writers of `container` files: shells that append through preload and through FUSE while `thalweg layout`
+# repairs, checks, compacts and flattens in a loop; a writer that is killed; files that other users must not read.
+# shellcheck disable=SC2317,SC2016  # functions are called by name, through try; inner shells expand what is quoted
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+source scripts/build.sh
+build_all
+work=$PWD/build/beside
+mountpoint -q "$work/at" 2>/dev/null && fusermount3 -u -z "$work/at"
+source tests/checks.sh
+thalweg=$built/thalweg
+seconds=$((${LONG:-0} == 1 ? 60 : 6))
+
+export THALWEG_MOUNTS=$work/mounts.toml
+mkdir -p "$work/one" "$work/at" "$work"/three.{0,1,2}
+{
+    printf '[[mount]]\npath = "/beside/one"\nlayout = "container"\nstores = ["posix:%s"]\n\n' "$work/one"
+    printf '[[mount]]\npath = "/beside/three"\nlayout = "container"\nstores = ["posix:%s", "posix:%s", "posix:%s"]\n' \
+        "$work/three.0" "$work/three.1" "$work/three.2"
+} >"$THALWEG_MOUNTS"
+
+appends='n=0; while [[ ! -e "$2" ]]; do echo "$3 $n" >>"$1" || exit 1; n=$((n + 1)); done; echo "$n" >"$4"'
+
+# beside NAME FILE COMMAND...: three shells append lines to FILE, two through preload; the command runs beside them, again and again.
+beside() {
+    local file=$1 stop=$work/stop pids=() pid number status=0 rounds=0 end
+    shift
+    rm -f "$stop" "$work"/wrote.*
+    : >"$work/tool.log"
+    "$thalweg" run -- bash -c ': >"$1"' _ "$file"
+    for number in 1 2 3; do
+        "$thalweg" run -- bash -c "$appends" _ "$file" "$stop" "$number" "$work/wrote.$number" 2>>"$work/writers.log" &
+        pids+=($!)
+    done
+    end=$((SECONDS + seconds))
+    while ((SECONDS < end)); do
+        "$@" "$file" >>"$work/tool.log" 2>&1 || status=$?
+        # 3: it is being written, which some tools refuse.
+        [[ $status == 0 || $status == 3 ]] || break
+        grep -q "not whole" "$work/tool.log" && status=1 && break
+        status=0
+        rounds=$((rounds + 1))
+    done
+    : >"$stop"
+    for pid in "${pids[@]}"; do wait "$pid" || { echo "a writer failed" && cat "$work/writers.log" && return 1; }; done
+    [[ $status == 0 || $status == 3 ]] || { tail "$work/tool.log" && return 1; }
+    ((rounds > 1))
+    for number in 1 2 3; do
+        seq -f "$number %.0f" 0 $(($(cat "$work/wrote.$number") - 1))
+    done | LC_ALL=C sort >"$work/expected"
+    "$thalweg" run -- cat "$file" | LC_ALL=C sort >"$work/found"
+    echo "$rounds rounds, $(wc -l <"$work/found") lines of $(wc -l <"$work/expected")"
+    cmp "$work/expected" "$work/found"
+}
+flat() { rm -f "$work/flat" && "$thalweg" layout flatten "$1" "$work/flat"; }
+for mount in one three; do
+    for tool in repair check compact stat; do
+        try "nothing is lost beside $tool ($mount)" beside "/beside/$mount/$tool" "$thalweg" layout "$tool"
+    done
+done
+try "nothing is lost beside flatten" beside /beside/one/flatten flat
+touches() { "$thalweg" run -- bash -c 'touch "$1" && chmod 640 "$1" && stat "$1" && cat "$1"' _ "$1"; }
+try "nobody fails beside chmod, touch and stat" beside /beside/one/touched touches
+
+# A shell that holds a file open: printf is its own, so that nothing closes the file.
+holds() { # holds FILE COMMAND...
+    local file=$1
+    shift
+    mkfifo "$work/go.$$" "$work/ready.$$"
+    "$thalweg" run -- bash -c 'exec 3>>"$1"; printf "more\n" >&3; echo >"$3"; read -r _ <"$2"' _ "$file" "$work/go.$$" "$work/ready.$$" &
+    local writer=$! status=0
+    read -r _ <"$work/ready.$$"
+    "$@" || status=$?
+    echo >"$work/go.$$"
+    wait "$writer"
+    rm "$work/go.$$" "$work/ready.$$"
+    return "$status"
+}
+refuses_live() {
+    "$thalweg" run -- bash -c 'echo closed >"$1"' _ /beside/one/live
+    flattening() { ! "$thalweg" layout flatten /beside/one/live "$work/prefix" 2>"$work/why" && grep -q "has not closed" "$work/why" && [[ ! -e $work/prefix ]]; }
+    holds /beside/one/live flattening
+    holds /beside/one/live "$thalweg" layout check /beside/one/live
+    "$thalweg" layout flatten /beside/one/live "$work/whole" && [[ $(cat "$work/whole") == $'closed\nmore\nmore' ]]
+}
+try "a file that is being written is not flattened, and not called broken" refuses_live
+
+folders() {
+    "$thalweg" run -- bash -c 'mkdir -p "$1/deep" && echo a >"$1/a" && echo b >"$1/deep/b" && echo c >"$1/deep/c"' _ /beside/three/folder
+    "$thalweg" layout check /beside/three/folder >"$work/told" && grep -q "3 files, 0 of them not whole" "$work/told"
+    local log
+    log=$("$thalweg" layout map /beside/three/folder/deep/b | sed -E 's/^[^ ]*  posix:([^ ]*) .*/\1/')
+    printf x | dd of="$log" bs=1 seek=112 conv=notrunc 2>/dev/null
+    local status=0
+    "$thalweg" layout check /beside/three/folder >"$work/told" || status=$?
+    [[ $status == 1 ]] && grep -q "3 files, 1 of them not whole" "$work/told"
+    "$thalweg" layout check /beside/three/folder/a
+}
+try "check takes a folder" folders
+
+killed() { # both doors tell the same of a file whose writer was killed
+    "$thalweg" run -- bash -c 'echo closed >"$1"; exec 3>>"$1"; printf "never closed\n" >&3; kill -KILL $$' _ /beside/one/killed || true
+    "$thalweg" run -- cat /beside/one/killed >"$work/by.preload"
+    "$thalweg" mount "$work/at" --path /beside/one
+    local status=0
+    cat "$work/at/killed" >"$work/by.fuse" || status=$?
+    "$thalweg" unmount "$work/at"
+    [[ $status == 0 ]] && cmp "$work/by.preload" "$work/by.fuse" && grep -q closed "$work/by.fuse"
+    status=0
+    "$thalweg" layout flatten /beside/one/killed "$work/part" || status=$?
+    [[ $status == 3 ]] && ! "$thalweg" layout check /beside/one/killed
+    "$thalweg" layout repair /beside/one/killed && "$thalweg" layout check /beside/one/killed
+}
+try "a file whose writer was killed reads alike through both doors, and tools say so" killed
+
+private() { # what root keeps to itself another user gets neither through preload nor from below
+    chmod 711 "$work" "$work/one" 2>/dev/null
+    "$thalweg" run -- bash -c 'umask 077; echo secret >"$1/mine"; umask 022; echo public >"$1/yours"; mkdir -m 700 "$1/closed" && echo secret >"$1/closed/file"' _ /beside/one
+    as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+    local object found=0
+    as_nobody grep -rl secret "$work/one" >"$work/seen" 2>/dev/null || true
+    [[ ! -s $work/seen ]]
+    # Nor by the names of objects, which another user is not told; of a public file those lead to its bytes.
+    while read -r object; do
+        found=$((found + 1))
+        [[ $(stat -c %a "$object") == 600 ]] || continue
+        if as_nobody cat "$object" >/dev/null 2>&1; then return 1; fi
+    done < <(grep -rl secret "$work/one/.thalweg")
+    [[ $found == 2 ]]
+    object=$(grep -rl public "$work/one/.thalweg")
+    as_nobody grep -q public "$object"
+    [[ $("$thalweg" run -- cat /beside/one/yours) == public && $("$thalweg" run -- cat /beside/one/mine) == secret ]]
+}
+if [[ $(id -u) == 0 ]]; then
+    try "what only its owner may read nobody else reads, neither below" private
+else
+    echo "skipped: what another user reads: only root becomes one"
+fi
+exit $failed
