@@ -20,13 +20,20 @@ use thalweg_layout::{Attributes, Change, Kind, Layout, OpenWrite, SetXattr, Spac
 use thalweg_types::{Error, ErrorKind};
 
 mod files;
+mod locks;
 
 use files::Shared;
+pub use locks::Asked;
+use locks::Locks;
 
 pub type Result<T> = std::result::Result<T, Errno>;
 
 /// The extended attribute of the root that tells the number of the process that serves it; shown to nobody who does not ask.
 pub const PROCESS: &str = "user.thalweg.process";
+
+/// The extended attribute of the root that tells of the errors since the mount: their number, the time of the last in seconds since
+/// 1970, the file that they are written to, the last; a line each.
+pub const ERRORS: &str = "user.thalweg.errors";
 
 const O_EXCL: i32 = rustix::fs::OFlags::EXCL.bits() as i32;
 const O_TRUNC: i32 = rustix::fs::OFlags::TRUNC.bits() as i32;
@@ -69,17 +76,24 @@ pub struct Door {
     /// Times that programs or the kernel set where the layout keeps none; as long as the kernel knows the file.
     times: Mutex<HashMap<u64, Change>>,
     pub passthrough: AtomicBool,
+    locks: Locks,
+    /// The first failure to let others see what programs wrote that no program was told of.
+    unpublished: Mutex<Option<Error>>,
     started: SystemTime,
     uid: u32,
     gid: u32,
 }
 
 fn number(error: Error) -> Errno {
+    crate::errors::note(&error);
     Errno::from_i32(errno::of(&error))
 }
 
 fn number_of(call: Call) -> impl Fn(Error) -> Errno {
-    move |error| Errno::from_i32(errno::of_call(call, &error))
+    move |error| {
+        crate::errors::note(&error);
+        Errno::from_i32(errno::of_call(call, &error))
+    }
 }
 
 /// Bytes of the longest name, whatever lies below.
@@ -110,6 +124,8 @@ impl Door {
             plain,
             writer: thalweg_view::writer(),
             passthrough: AtomicBool::new(false),
+            locks: Locks::default(),
+            unpublished: Mutex::default(),
             settings,
             layout,
             nodes: Mutex::default(),
@@ -614,6 +630,9 @@ impl Door {
         if ino == ROOT && key == PROCESS {
             return Ok(std::process::id().to_string().into_bytes());
         }
+        if ino == ROOT && key == ERRORS {
+            return Ok(crate::errors::so_far().to_string().into_bytes());
+        }
         not_of_the_system(key)?;
         let _names = self.use_names();
         let path = self.path(ino).map_err(|_| Errno::ENODATA)?;
@@ -661,8 +680,8 @@ impl Door {
         let mut flags = F::empty();
         if self.settings.cache == Cache::Writeback {
             flags |= F::FOPEN_KEEP_CACHE;
-        } else if self.plain {
-            // Nothing is to be done at a close.
+        } else if self.plain && !self.settings.locks {
+            // Nothing is to be done at a close, not even to give up locks.
             flags |= F::FOPEN_NOFLUSH;
         }
         flags

@@ -1,12 +1,12 @@
 //! The kernel's calls, handed to the door; replies in the kernel's terms.
 
-use crate::door::{Asker, Door, now};
+use crate::door::{Asked, Asker, Door, now};
 use crate::settings::Cache;
 use fuser::{
     Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner,
     OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    TimeOrNow, WriteFlags,
 };
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -85,6 +85,10 @@ impl Filesystem for Kernel {
             // What a kernel does not know it does without.
             let _ = config.add_capabilities(flag);
         }
+        if self.0.settings.locks {
+            let _ = config.add_capabilities(F::FUSE_POSIX_LOCKS);
+            let _ = config.add_capabilities(F::FUSE_FLOCK_LOCKS);
+        }
         match self.0.settings.cache {
             Cache::Through => {}
             Cache::Writeback => {
@@ -102,9 +106,7 @@ impl Filesystem for Kernel {
     }
 
     fn destroy(&mut self) {
-        if let Err(e) = self.0.close_all() {
-            eprintln!("thalweg mount: a file that was open could not be closed: {e}");
-        }
+        self.0.close_all_at_end();
     }
 
     fn lookup(&self, _request: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -285,8 +287,63 @@ impl Filesystem for Kernel {
         }
     }
 
-    fn flush(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
-        done(reply, self.0.flush(fh.0));
+    fn flush(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
+        done(reply, self.0.flush(fh.0, owner.0));
+    }
+
+    fn getlk(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        pid: u32,
+        reply: ReplyLock,
+    ) {
+        match Asked::range(fh.0, owner.0, start, end, kind).and_then(|asked| self.0.test_lock(&asked)) {
+            Ok(None) => reply.locked(start, end, Asked::UNLOCKED, pid),
+            Ok(Some((start, end, kind, pid))) => reply.locked(start, end, kind, pid),
+            Err(e) => reply.error(e),
+        }
+    }
+
+    fn setlk(
+        &self,
+        request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        _pid: u32,
+        sleep: bool,
+        reply: ReplyEmpty,
+    ) {
+        let asked = match Asked::range(fh.0, owner.0, start, end, kind) {
+            Ok(asked) => asked.by(request.pid(), sleep),
+            Err(e) => return reply.error(e),
+        };
+        if asked.gives_up() {
+            return done(reply, self.0.lock(&asked));
+        }
+        // Whoever waits keeps no thread from other calls; nor does the kernel, which is told to read anew and may ask for pages.
+        let door = self.0.clone();
+        let thread = std::thread::Builder::new().name("lock".into());
+        let reply = Arc::new(std::sync::Mutex::new(Some(reply)));
+        let given = reply.clone();
+        let take = move || given.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let spawned = thread.spawn(move || {
+            let outcome = door.lock(&asked);
+            take().into_iter().for_each(|reply| done(reply, outcome));
+        });
+        if spawned.is_err() {
+            let left = reply.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+            left.into_iter().for_each(|reply| reply.error(Errno::ENOLCK));
+        }
     }
 
     fn release(

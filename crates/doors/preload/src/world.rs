@@ -107,6 +107,9 @@ impl Place {
 /// A table that is wrong ends the process: a program that runs without its mounts would write elsewhere than it was told.
 pub fn begin() {
     let _inside = Inside::new();
+    // Once, here: the program and those that it starts may go to other folders.
+    absolute(mounts::VARIABLE);
+    absolute(thalweg_daemon::VARIABLE);
     let entries = mounts::files().and_then(|files| mounts::entries(&files));
     let entries = entries.unwrap_or_else(|e| {
         tell(&e.to_string());
@@ -117,6 +120,20 @@ pub fn begin() {
     }
     let world = install(World::new(Arc::new(entries)));
     crate::table::find_inherited(world);
+}
+
+/// Makes the path that a variable of the environment names an absolute one.
+fn absolute(variable: &str) {
+    let Some(named) = std::env::var_os(variable).map(PathBuf::from).filter(|named| !named.as_os_str().is_empty())
+    else {
+        return;
+    };
+    if named.is_relative()
+        && let Ok(current) = std::env::current_dir()
+    {
+        // SAFETY: the loader runs this before the program, which has no thread yet.
+        unsafe { std::env::set_var(variable, current.join(named)) };
+    }
 }
 
 impl World {
@@ -215,12 +232,19 @@ impl World {
                 let mount = self.prefixes().position(|prefix| under(normal.as_bytes(), prefix.as_bytes())).unwrap_or(0);
                 Located::Ours(Place { mount, name: String::new(), path: self.mounts[mount].mount.prefix().to_string() })
             }
-            None if !ours => Located::Untouched,
+            // The system knows nothing of a mount that the path goes through, nor of what is above it there.
+            None if !ours && !self.goes_through(text, &before) => Located::Untouched,
             None => match CString::new(normal) {
                 Ok(path) => Located::Elsewhere(path),
                 Err(_) => Located::Nowhere(Errno::INVAL.into()),
             },
         }
+    }
+
+    /// Whether a path leads into a mount and, by `..`, out of it.
+    fn goes_through(&self, path: &str, before: &str) -> bool {
+        let inside = |at: usize| mount::resolve(self.prefixes(), &mount::normal(&path[..at], before), "/").is_some();
+        path.match_indices("/..").any(|(at, _)| at > 0 && inside(at))
     }
 
     fn is_above(&self, path: &str) -> bool {

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use thalweg_types::ErrorKind;
+use thalweg_types::{Error, ErrorKind};
 use thalweg_view::{Access, OpenFile};
 
 /// What all handles of a file share.
@@ -75,9 +75,13 @@ impl Door {
 
     pub fn open(&self, ino: u64, writing: bool) -> Result<u64> {
         let _names = self.use_names();
-        let path = self.path(ino)?;
+        // A name that others removed, or gave to another file: at this number the kernel looks for the name once more.
+        let path = self.path(ino).map_err(|_| Errno::ESTALE)?;
         // The kernel looks after who may read; it reads for itself where a page is written in part.
-        let file = self.open_file(&path, Access { write: writing, ..Access::READ }).map_err(number)?;
+        let file = self.open_file(&path, Access { write: writing, ..Access::READ }).map_err(|e| match number(e) {
+            Errno::ENOENT => Errno::ESTALE,
+            other => other,
+        })?;
         Ok(self.keep_open(Open::new(ino, file), &path))
     }
 
@@ -124,11 +128,13 @@ impl Door {
     }
 
     /// At a `close(2)`.
-    pub fn flush(&self, fh: u64) -> Result<()> {
-        match self.plain {
-            true => Ok(()),
-            false => self.handle(fh)?.publish().map_err(number),
-        }
+    ///
+    /// - `owner`: the process, as it locks ranges: they end.
+    pub fn flush(&self, fh: u64, owner: u64) -> Result<()> {
+        let handle = self.handle(fh)?;
+        let published = if self.plain { Ok(()) } else { handle.publish().map_err(number) };
+        self.locks.process_closed(handle.ino, owner);
+        published
     }
 
     pub fn sync(&self, fh: u64) -> Result<()> {
@@ -146,20 +152,41 @@ impl Door {
         let gone = if last == Some(true) { all.remove(&handle.ino) } else { None };
         drop(all);
         drop(gone);
-        handle.close().map_err(number)
+        let closed = handle.close();
+        self.locks.released(fh);
+        // The program has gone on: whoever unmounts is told.
+        closed.map_err(|e| self.lose(handle.ino, e))
     }
 
-    /// Closes every handle; the first failure.
+    /// What a program wrote, and was told to be written, cannot be seen by others.
+    fn lose(&self, ino: u64, error: Error) -> Errno {
+        let path = self.nodes().path(ino).unwrap_or_else(|| "a removed file".into());
+        crate::errors::write(&format!("{path}: what was written is not published: {error}"));
+        let number = Errno::from_i32(thalweg_layout::errno::of(&error));
+        locked(&self.unpublished).get_or_insert_with(|| {
+            Error::new(error.kind(), "what programs wrote is not published").in_object(path).caused_by(error)
+        });
+        number
+    }
+
+    /// Closes every handle; the first failure, also of those that were closed before and no program was told of.
     pub fn close_all(&self) -> thalweg_types::Result<()> {
         let handles: Vec<Arc<Open>> =
             self.handles.write().unwrap_or_else(PoisonError::into_inner).drain().map(|(_, handle)| handle).collect();
-        let mut outcome = Ok(());
         for handle in handles {
             // All are closed, whatever the first one says.
-            let closed = handle.close();
-            outcome = outcome.and(closed);
+            if let Err(e) = handle.close() {
+                self.lose(handle.ino, e);
+            }
         }
-        outcome
+        locked(&self.unpublished).take().map_or(Ok(()), Err)
+    }
+
+    /// As [`Door::close_all`], where nobody is there to be told: who asks next is.
+    pub fn close_all_at_end(&self) {
+        if let Err(e) = self.close_all() {
+            *locked(&self.unpublished) = Some(e);
+        }
     }
 
     pub fn allocate(&self, fh: u64, offset: u64, length: u64, mode: i32) -> Result<()> {
