@@ -447,11 +447,12 @@ PYTHON
 try "what could not be published is told by unmount --lazy, in the log and by mount --status" told_at_unmount
 
 errors_are_counted() { # a damaged file is an error of the mount
-    up container
     local log
+    touch "$work/before" && sleep 0.1
+    up container
     printf 'x%.0s' {1..3000} >"$work/at/container/damaged"
     down container
-    find "$work/stores/container.0/.thalweg/d" -name '*.data' -newer "$work/told" -exec truncate -s 40 {} +
+    find "$work/stores/container.0/.thalweg/d" -name '*.data' -newer "$work/before" -exec truncate -s 40 {} +
     up container
     if cat "$work/at/container/damaged" >/dev/null 2>&1; then return 1; fi
     "$thalweg" mount --status >"$work/status"

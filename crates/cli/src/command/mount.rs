@@ -67,7 +67,13 @@ fn serve(arguments: &Arguments, behind: bool, out: &mut Terminal) -> Result<Outc
     }
     let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]);
     let mut signals = signals.map_err(|e| Error::io("cannot listen for signals", e))?;
-    let started = log(behind).and_then(|log| Ok((start(arguments)?, log)));
+    let started = log(behind).and_then(|log| match start(arguments) {
+        Ok(serving) => Ok((serving, log)),
+        Err(failure) => {
+            let _ = std::fs::remove_file(&log);
+            Err(failure)
+        }
+    });
     let (serving, log) = match started {
         Ok(serving) => serving,
         Err(failure) if behind => {

@@ -146,6 +146,11 @@ impl Door {
         self.plain
     }
 
+    /// Whether attributes of a name cost no more than the name.
+    pub fn tells_attributes_cheaply(&self) -> bool {
+        self.plain || self.layout.keeps_whole("")
+    }
+
     fn use_names(&self) -> RwLockReadGuard<'_, ()> {
         self.names.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -495,10 +500,10 @@ impl Door {
     /// What may be asked of a file later that loses this name.
     fn before_loss(&self, folder: u64, name: &str, path: &str) -> Option<(u64, Attributes)> {
         let ino = self.nodes().child(folder, name)?;
-        let open = locked(&self.shared).contains_key(&ino);
-        let about = self.about(path).ok()?;
-        (open || about.kind == Kind::Folder)
-            .then(|| (ino, Attributes { links: about.links.saturating_sub(1), ctime: now(), ..about }))
+        // Of a file that nobody has open, nothing will be asked: nor is the store.
+        let asked_later = self.nodes().is_folder(ino) || locked(&self.shared).contains_key(&ino);
+        let about = asked_later.then(|| self.about(path).ok()).flatten()?;
+        Some((ino, Attributes { links: about.links.saturating_sub(1), ctime: now(), ..about }))
     }
 
     fn keep(&self, lost: Option<(u64, Attributes)>) {
@@ -675,13 +680,14 @@ impl Door {
         self.settings.timeout
     }
 
-    pub fn flags(&self) -> fuser::FopenFlags {
+    /// What the kernel is told of a handle.
+    pub fn flags(&self, ino: u64, writing: bool) -> fuser::FopenFlags {
         use fuser::FopenFlags as F;
         let mut flags = F::empty();
         if self.settings.cache == Cache::Writeback {
             flags |= F::FOPEN_KEEP_CACHE;
-        } else if self.plain && !self.settings.locks {
-            // Nothing is to be done at a close, not even to give up locks.
+        } else if self.plain && (!self.settings.locks || !writing && !self.locks.any(ino)) {
+            // Nothing is to be done at a close, not even to give up locks: those of a handle that reads end with it.
             flags |= F::FOPEN_NOFLUSH;
         }
         flags
@@ -758,7 +764,7 @@ mod tests {
         assert_eq!(door.lookup(folder, &name).err(), Some(Errno::ENOENT));
         let (entry, fh) = door.create(folder, &name, 0o644, 0, ASKER).unwrap();
         door.write(fh, 0, &[7; 1000], 0, false).unwrap();
-        door.flush(fh).unwrap();
+        door.flush(fh, 0).unwrap();
         door.release(fh).unwrap();
         entry
     }

@@ -76,7 +76,6 @@ impl Filesystem for Kernel {
         use InitFlags as F;
         for flag in [
             F::FUSE_DO_READDIRPLUS,
-            F::FUSE_READDIRPLUS_AUTO,
             F::FUSE_PARALLEL_DIROPS,
             F::FUSE_ASYNC_DIO,
             // Special bits go by the door: else the kernel asks for an attribute before each write.
@@ -84,6 +83,10 @@ impl Filesystem for Kernel {
         ] {
             // What a kernel does not know it does without.
             let _ = config.add_capabilities(flag);
+        }
+        if !self.0.tells_attributes_cheaply() {
+            // Then only where a program looks at names as it lists them.
+            let _ = config.add_capabilities(F::FUSE_READDIRPLUS_AUTO);
         }
         if self.0.settings.locks {
             let _ = config.add_capabilities(F::FUSE_POSIX_LOCKS);
@@ -212,10 +215,13 @@ impl Filesystem for Kernel {
         let writing = flags.acc_mode() != OpenAccMode::O_RDONLY;
         match self.0.open(ino.0, writing) {
             Err(e) => reply.error(e),
-            Ok(fh) => match self.0.backing(ino.0, |file| reply.open_backing(file)) {
-                Some(backing) => reply.opened_passthrough(FileHandle(fh), self.0.flags(), &backing),
-                None => reply.opened(FileHandle(fh), self.0.flags()),
-            },
+            Ok(fh) => {
+                let flags = self.0.flags(ino.0, writing);
+                match self.0.backing(ino.0, |file| reply.open_backing(file)) {
+                    Some(backing) => reply.opened_passthrough(FileHandle(fh), flags, &backing),
+                    None => reply.opened(FileHandle(fh), flags),
+                }
+            }
         }
     }
 
@@ -234,11 +240,12 @@ impl Filesystem for Kernel {
             Ok((entry, fh)) => {
                 let (timeout, generation, fh) = (self.0.timeout(), Generation(entry.generation), FileHandle(fh));
                 let about = &entry.attributes;
+                let flags = self.0.flags(about.ino.0, true);
                 match self.0.backing(about.ino.0, |file| reply.open_backing(file)) {
                     Some(backing) => {
-                        reply.created_passthrough(&timeout, about, generation, fh, self.0.flags(), &backing);
+                        reply.created_passthrough(&timeout, about, generation, fh, flags, &backing);
                     }
-                    None => reply.created(&timeout, about, generation, fh, self.0.flags()),
+                    None => reply.created(&timeout, about, generation, fh, flags),
                 }
             }
         }

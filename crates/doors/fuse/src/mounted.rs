@@ -245,11 +245,13 @@ pub fn all_mounted() -> Result<Vec<Served>> {
     for line in table.split(|byte| *byte == b'\n') {
         let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let Some(dash) = words.iter().position(|word| *word == b"-") else { continue };
-        let (Some(point), Some(&b"fuse.thalweg"), Some(what)) =
-            (words.get(4), words.get(dash + 1), words.get(dash + 2))
-        else {
+        let (Some(point), Some(kind), Some(what)) = (words.get(4), words.get(dash + 1), words.get(dash + 2)) else {
             continue;
         };
+        // Mounted by root itself it is `fuse`, by the helper `fuse.thalweg`.
+        if !kind.starts_with(b"fuse") || !what.starts_with(b"thalweg:") {
+            continue;
+        }
         let point = PathBuf::from(std::ffi::OsString::from_vec(unescaped(point)));
         let pid = asked(&point, PROCESS).and_then(rustix::io::Result::ok).and_then(|pid| pid.parse().ok());
         let errors = pid.and_then(|_| asked(&point, ERRORS)).and_then(rustix::io::Result::ok);

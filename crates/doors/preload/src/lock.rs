@@ -90,7 +90,10 @@ pub fn placeholder(fd: RawFd) -> Result<u64, Errno> {
 /// Before other processes share what this one has open: companions for all, where the layout has locks.
 pub fn share(world: &World, open: &Open, fd: RawFd) {
     // Without a word: whoever locks is told why that cannot be.
-    if open.place().layout(world).is_ok_and(|layout| layout.lock_folder(&open.place().name).is_some()) {
+    if !open.is_gone()
+        && open.companion().is_none()
+        && open.place().layout(world).is_ok_and(|layout| layout.lock_folder(&open.place().name).is_some())
+    {
         let _ = companion(open, fd);
     }
 }

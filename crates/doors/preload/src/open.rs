@@ -69,7 +69,7 @@ impl Open {
         let open = Open::new(&Place { mount: self.mount, name, path }, self.access.again(), what);
         open.shared.store(true, Ordering::Relaxed);
         open.gone.store(self.gone.load(Ordering::Relaxed), Ordering::Relaxed);
-        let companion = self.lock.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|c| c.in_child());
+        let companion = self.companion_in_child().map(|c| c.in_child());
         *open.lock.lock().unwrap_or_else(PoisonError::into_inner) = companion.map(Arc::new);
         open
     }
@@ -80,6 +80,11 @@ impl Open {
 
     pub fn is_folder(&self) -> bool {
         matches!(self.what, What::Folder)
+    }
+
+    /// Whether its name is gone.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
     }
 
     /// Absolute.
@@ -127,6 +132,11 @@ impl Open {
             _ => e.into(),
         })?);
         Ok(handle.insert(file).clone())
+    }
+
+    /// In a child of `fork`, of what the parent had open: a thread that the child does not have may be making it.
+    pub fn companion_in_child(&self) -> Option<Arc<Companion>> {
+        self.lock.try_lock().ok().and_then(|known| known.clone())
     }
 
     pub fn companion(&self) -> Option<Arc<Companion>> {

@@ -70,7 +70,8 @@ extern "C" fn in_child() {
     let _inside = Inside::new();
     let child = held.parent.of_child();
     table::carry_over(&held.table, child);
-    let companions: Vec<RawFd> = held.table.all().filter_map(|open| open.companion()).map(|c| c.descriptor()).collect();
+    let companions: Vec<RawFd> =
+        held.table.all().filter_map(|open| open.companion_in_child()).map(|c| c.descriptor()).collect();
     crate::private::close_all(&companions);
     // The parent's world stays as it is: nothing of it is closed by us.
     drop(held);

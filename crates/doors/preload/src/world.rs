@@ -8,11 +8,12 @@ use crate::border::{Fail, Inside, Outcome, inside, tell};
 use crate::open::Open;
 use crate::paths::{first_part, goes_up, has_dots, under};
 use crate::table::Table;
-use libc::c_int;
+use libc::{c_char, c_int};
 use rustix::io::Errno;
 use std::collections::HashSet;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -131,8 +132,28 @@ fn absolute(variable: &str) {
     if named.is_relative()
         && let Ok(current) = std::env::current_dir()
     {
-        // SAFETY: the loader runs this before the program, which has no thread yet.
-        unsafe { std::env::set_var(variable, current.join(named)) };
+        let text = OsString::from_iter([OsStr::new(variable), OsStr::new("="), current.join(named).as_os_str()]);
+        let Ok(text) = CString::new(text.into_vec()) else { return };
+        replace(variable.as_bytes(), text.into_raw());
+    }
+}
+
+/// Puts a text in a variable's place in the list that the program is given. `setenv` may be the program's own, as a shell's is.
+fn replace(variable: &[u8], text: *mut c_char) {
+    unsafe extern "C" {
+        static mut environ: *mut *mut c_char;
+    }
+    // SAFETY: the loader runs this before the program, which has no thread yet; the list ends with a null, its texts with zero
+    // bytes, and the new one is never freed.
+    unsafe {
+        let mut at = environ;
+        while !at.is_null() && !(*at).is_null() {
+            let known = std::ffi::CStr::from_ptr(*at).to_bytes();
+            if known.strip_prefix(variable).is_some_and(|rest| rest.starts_with(b"=")) {
+                *at = text;
+            }
+            at = at.add(1);
+        }
     }
 }
 

@@ -9,9 +9,10 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use thalweg_layout::ReadObject;
 use thalweg_types::{Error, ErrorKind};
 use thalweg_view::{Access, OpenFile};
 
@@ -25,19 +26,59 @@ pub(super) struct Shared {
     pub(super) backing: Option<Option<Arc<BackingId>>>,
 }
 
+/// A file of this machine, to be read.
+struct Plain(Arc<File>);
+
+impl ReadObject for Plain {
+    fn length(&self) -> thalweg_types::Result<u64> {
+        self.0.metadata().map(|about| about.len()).map_err(|e| Error::io("cannot look at a file", e))
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> thalweg_types::Result<usize> {
+        let mut done = 0;
+        while done < out.len() {
+            match self.0.read_at(&mut out[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(got) => done += got,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(Error::io("cannot read a file", e)),
+            }
+        }
+        Ok(done)
+    }
+}
+
 impl Door {
     pub(super) fn handle(&self, fh: u64) -> Result<Arc<Open>> {
         let handles = self.handles.read().unwrap_or_else(PoisonError::into_inner);
         handles.get(&fh).cloned().ok_or(Errno::EBADF)
     }
 
+    /// A handle of a file of this machine that is only read: one open serves the handle, the kernel and what is asked of the file
+    /// once its name is gone.
+    fn open_plain(&self, ino: u64, path: &str) -> Option<(Open, Arc<File>)> {
+        let file = Arc::new(File::open(self.layout.plain_file(path).filter(|_| self.plain)?).ok()?);
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        let open = OpenFile::reading(&self.layout, path, Box::new(Plain(file.clone())));
+        Some((Open::new(ino, open), file))
+    }
+
     pub(super) fn keep_open(&self, open: Open, path: &str) -> u64 {
+        self.keep_open_with(open, path, None)
+    }
+
+    /// - `file`: the file below, where it was opened for this.
+    fn keep_open_with(&self, open: Open, path: &str, file: Option<Arc<File>>) -> u64 {
         let (fh, ino) = (self.next.fetch_add(1, Ordering::Relaxed), open.ino);
         self.handles.write().unwrap_or_else(PoisonError::into_inner).insert(fh, Arc::new(open));
         let mut all = locked(&self.shared);
         let shared = all.entry(ino).or_default();
         shared.handles.push(fh);
-        if shared.file.is_none() && self.plain {
+        if shared.file.is_none() && file.is_some() {
+            shared.file = file;
+        } else if shared.file.is_none() && self.plain {
             let file = self.layout.plain_file(path).and_then(|plain| File::open(plain).ok());
             shared.file = file.filter(|file| file.metadata().is_ok_and(|about| about.is_file())).map(Arc::new);
         }
@@ -77,6 +118,9 @@ impl Door {
         let _names = self.use_names();
         // A name that others removed, or gave to another file: at this number the kernel looks for the name once more.
         let path = self.path(ino).map_err(|_| Errno::ESTALE)?;
+        if !writing && let Some((open, file)) = self.open_plain(ino, &path) {
+            return Ok(self.keep_open_with(open, &path, Some(file)));
+        }
         // The kernel looks after who may read; it reads for itself where a page is written in part.
         let file = self.open_file(&path, Access { write: writing, ..Access::READ }).map_err(|e| match number(e) {
             Errno::ENOENT => Errno::ESTALE,

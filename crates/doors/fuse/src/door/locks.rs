@@ -107,6 +107,12 @@ pub(super) struct Locks {
 }
 
 impl Locks {
+    /// Whether anybody may have locked a file.
+    pub(super) fn any(&self, ino: u64) -> bool {
+        let held = locked(&self.held);
+        !held.is_empty() && held.keys().any(|(of, _)| *of == ino)
+    }
+
     /// A process closed a descriptor of a file: its ranges end.
     pub(super) fn process_closed(&self, ino: u64, owner: u64) {
         let ended = locked(&self.held).remove(&(ino, owner));
