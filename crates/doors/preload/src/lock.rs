@@ -219,8 +219,10 @@ pub fn before_close(world: &World, open: &Open) {
     for same in world.open_below(&open.place()) {
         let known = same.lock.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(companion) = known.filter(|known| known.ranges.swap(false, Ordering::Relaxed)) {
-            // Who waits for the lock may read at once.
-            let _ = same.publish();
+            // Who waits for the lock may read at once; and finds no handle that is being closed meanwhile.
+            if let Err(Fail(number)) = same.settle() {
+                same.failed.store(number, Ordering::Relaxed);
+            }
             let _ = companion.file.range(Owner::Process, Kind::None, Range { start: 0, length: 0 }, false);
         }
     }

@@ -27,6 +27,8 @@ pub struct Open {
     gone: AtomicBool,
     /// Another process shares the description: a child of this one, or who started it.
     pub shared: AtomicBool,
+    /// The number of a failure to let others see what was written that no call has told yet; 0 for none.
+    pub failed: AtomicI32,
     /// One call at a time moves the offset.
     turn: Mutex<()>,
     /// What locks are taken on, once there was one.
@@ -47,6 +49,7 @@ impl Open {
             names: Mutex::new((place.name.clone(), place.path.clone())),
             gone: AtomicBool::new(false),
             shared: AtomicBool::new(false),
+            failed: AtomicI32::new(0),
             turn: Mutex::new(()),
             lock: Mutex::new(None),
         }
@@ -410,7 +413,11 @@ impl Open {
             true => Ok(()),
             false => {
                 let file = self.handle()?.take();
-                self.unless_removed(close(file))
+                self.unless_removed(close(file))?;
+                match self.failed.load(Ordering::Relaxed) {
+                    0 => Ok(()),
+                    number => Err(Fail(number)),
+                }
             }
         }
     }

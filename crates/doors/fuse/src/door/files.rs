@@ -176,7 +176,16 @@ impl Door {
     /// - `owner`: the process, as it locks ranges: they end.
     pub fn flush(&self, fh: u64, owner: u64) -> Result<()> {
         let handle = self.handle(fh)?;
-        let published = if self.plain { Ok(()) } else { handle.publish().map_err(number) };
+        let mut published = if self.plain { Ok(()) } else { handle.publish().map_err(number) };
+        if !self.plain && handle.writes() && self.locks.has(handle.ino, owner) {
+            // Who waits for the lock finds no handle that is being closed meanwhile: it is closed here, and another serves whoever
+            // shares the description.
+            let _names = self.use_names();
+            if let Some(path) = self.nodes().path(handle.ino) {
+                let renewed = Open::renew(std::slice::from_ref(&handle), |access| self.open_file(&path, access));
+                published = published.and(renewed.map_err(number));
+            }
+        }
         self.locks.process_closed(handle.ino, owner);
         published
     }

@@ -113,6 +113,11 @@ impl Locks {
         !held.is_empty() && held.keys().any(|(of, _)| *of == ino)
     }
 
+    /// Whether an owner may have locked a file.
+    pub(super) fn has(&self, ino: u64, owner: u64) -> bool {
+        locked(&self.held).contains_key(&(ino, owner))
+    }
+
     /// A process closed a descriptor of a file: its ranges end.
     pub(super) fn process_closed(&self, ino: u64, owner: u64) {
         let ended = locked(&self.held).remove(&(ino, owner));
