@@ -24,6 +24,9 @@ server_packages=(default-jre-headless maven golang-go)
 # Programs that are tried on mounts through FUSE and preload; fuse3 lets users who are not root mount.
 door_packages=(fuse3 rsync fio sqlite3 git)
 
+# What benches compare mounts with.
+bench_packages=(bindfs git)
+
 as_root() {
     if [[ $(id -u) == 0 ]]; then "$@"; else sudo "$@"; fi
 }

@@ -30,6 +30,14 @@ const PLACES: [(&str, &str, &[&str]); 5] = [
 /// than the writes between them, so that rates of the whole compare replications wrongly.
 const PHASES: [(&str, &str); 3] =
     [("write-open", "all opens"), ("write-fill", "all writes"), ("write-close", "all closes")];
+/// What serves a folder that a user waits for: name, as it is shown.
+const FOLDERS: [(&str, &str); 5] = [
+    ("bare", "bare filesystem"),
+    ("bindfs", "bindfs"),
+    ("wait-direct", "direct"),
+    ("wait-container", "container"),
+    ("wait-small_file", "small_file"),
+];
 /// Ways to a file: name, as it is shown.
 const DOORS: [(&str, &str); 4] =
     [("bare", "bare filesystem"), ("calls", "thalweg_file_"), ("preload", "preload"), ("fuse", "FUSE")];
@@ -71,6 +79,9 @@ impl Bench {
             ("small", "small_file", ""),
             ("far-small", "small_file", "slow = \"names=1ms\""),
             ("far-direct", "direct", "slow = \"names=1ms\""),
+            ("wait-direct", "direct", ""),
+            ("wait-container", "container", ""),
+            ("wait-small_file", "small_file", ""),
         ] {
             let below = format!("{}/stores/{name}", self.folder);
             std::fs::create_dir_all(&below)?;
@@ -210,6 +221,75 @@ impl Bench {
     }
 }
 
+impl Bench {
+    /// What users wait for at a folder, through FUSE beside the bare filesystem and bindfs: small files, lists, one long file,
+    /// a clone of a repository.
+    fn waits(&mut self) -> Result<(), Failure> {
+        let thalweg = &format!("{}/bin/thalweg", environment("PREFIX")?);
+        let (files, mib) = wait_size(self.options);
+        let (files, mib) = (files.to_string(), mib.to_string());
+        let repository = format!("{}/stores/repository", self.folder);
+        done(Command::new("git").args(["clone", "-q", "--no-hardlinks", "--bare", ".", &repository]))?;
+        for round in 0..self.options.size(3, 1) {
+            for turn in 0..FOLDERS.len() {
+                let (name, _) = FOLDERS[(round + turn) % FOLDERS.len()];
+                let folder = format!("{}/waiting/{name}", self.folder);
+                std::fs::create_dir_all(&folder)?;
+                let below = format!("{}/stores/below-{name}", self.folder);
+                let mounted = match name {
+                    "bare" => None,
+                    "bindfs" => {
+                        std::fs::create_dir_all(&below)?;
+                        if done(Command::new("bindfs").args([&below, &folder])).is_err() {
+                            // Its rows stay empty.
+                            continue;
+                        }
+                        None
+                    }
+                    _ => match fuse::Mounted::at(thalweg, &format!("/bench/{name}"), &folder)? {
+                        Some(mounted) => Some(mounted),
+                        None => continue,
+                    },
+                };
+                let outcome = self.wait_at(name, &folder, &files, &mib, &repository);
+                if name == "bindfs" {
+                    done(Command::new("umount").arg(&folder))?;
+                }
+                mounted.map_or(Ok(()), fuse::Mounted::unmount)?;
+                outcome?;
+                for left in [below, folder] {
+                    let _ = std::fs::remove_dir_all(left);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_at(&mut self, name: &str, folder: &str, files: &str, mib: &str, repository: &str) -> Result<(), Failure> {
+        let mut command = Command::new(self.program("door"));
+        self.all.run(command.args([&format!("wait/{name}"), folder, files, mib]))?;
+        let clone = format!("{folder}/clone");
+        let began = std::time::Instant::now();
+        done(Command::new("git").args(["clone", "-q", repository, &clone]))?;
+        self.all.add(&format!("wait/{name}/clone"), began.elapsed().as_secs_f64());
+        Ok(std::fs::remove_dir_all(clone)?)
+    }
+}
+
+/// Runs a command whose words nobody needs where it does well.
+fn done(command: &mut Command) -> Result<(), Failure> {
+    let output = command.output().map_err(|e| format!("cannot run {command:?}: {e}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr)).into()),
+    }
+}
+
+/// Files that are made, read, listed and removed at each folder; MiB of the long one.
+fn wait_size(options: Options) -> (u32, u64) {
+    options.size((20_000, 600), (500, 16))
+}
+
 /// Rounds of N to 1, and those on HDFS: it takes long, and the others differ more from one round to the next.
 fn strided_rounds(options: Options) -> (usize, usize) {
     options.size((7, 3), (1, 1))
@@ -256,15 +336,17 @@ fn main() -> Result<ExitCode, Failure> {
     bench.mounts()?;
     let records = options.size(10_000_000, 100_000);
     let began = std::time::Instant::now();
-    let done = |what: &str| eprintln!("{:.0} s: {what} measured", began.elapsed().as_secs_f64());
+    let measured = |what: &str| eprintln!("{:.0} s: {what} measured", began.elapsed().as_secs_f64());
     index::measure(&mut bench.all, &bench.folder.clone(), records, options.size(3, 1))?;
-    done("index modules");
+    measured("index modules");
     bench.strided()?;
-    done("N to 1");
+    measured("N to 1");
     bench.small()?;
-    done("small files");
+    measured("small files");
     bench.doors()?;
-    done("doors");
+    measured("doors");
+    bench.waits()?;
+    measured("what users wait for");
     let Bench { folder, all, .. } = bench;
     std::fs::remove_dir_all(format!("{folder}/stores"))?;
     report(&all, &folder, records, options)
@@ -381,8 +463,53 @@ fn report(all: &Measurements, folder: &str, records: u64, options: Options) -> R
         doors.row([shown.to_string(), rate("write"), rate("read")]);
     }
     report.table(doors);
+    let (files, mib) = wait_size(options);
+    let heads =
+        ["through FUSE: files a second; s; MB/s", "create 1 KiB", "read 1 KiB", "unlink", "ls -l, s", "git clone, s"];
+    let mut waits = Table::with_heads(heads.into_iter().chain(["write and fsync, MB/s"]));
+    for (name, shown) in FOLDERS {
+        let took = |what: &str| all.median(&format!("wait/{name}/{what}"));
+        let each = |what: &str| number(f64::from(files) / took(what));
+        let written = (mib << 20) as f64 * 1e-6 / took("write");
+        waits.row([
+            shown.to_string(),
+            each("create"),
+            each("read"),
+            each("unlink"),
+            number(took("list")),
+            number(took("clone")),
+            number(written),
+        ]);
+    }
+    report.table(waits);
+    wait_targets(&mut report, all);
     targets(&mut report, all, (packed, bare), slow as f64);
     report.finish(all, options)
+}
+
+/// Beside what the same machine does in the same run: so that a slow one is no failure.
+fn wait_targets(report: &mut Report, all: &Measurements) {
+    // Folder, what is measured, beside which folder, how many times as fast at least.
+    const WANTED: [(&str, &str, &str, f64); 12] = [
+        ("wait-direct", "create", "bindfs", 1.0),
+        ("wait-container", "create", "bindfs", 0.85),
+        ("wait-small_file", "create", "bindfs", 1.0),
+        ("wait-direct", "unlink", "bare", 0.093),
+        ("wait-container", "unlink", "bare", 0.037),
+        ("wait-direct", "read", "bindfs", 1.0),
+        ("wait-container", "read", "bindfs", 0.55),
+        ("wait-container", "clone", "bare", 0.17),
+        ("wait-container", "write", "bare", 0.85),
+        ("wait-direct", "write", "bare", 0.85),
+        ("wait-direct", "list", "bare", 0.35),
+        ("wait-container", "list", "bare", 0.175),
+    ];
+    for (name, what, beside, wanted) in WANTED {
+        let took = |name: &str| all.median(&format!("wait/{name}/{what}"));
+        let shown = |name: &str| FOLDERS.iter().find(|(known, _)| *known == name).map_or("?", |(_, shown)| *shown);
+        let text = format!("{what} through FUSE on {}, times as fast as {}", shown(name), shown(beside));
+        report.at_least(text, wanted, took(beside) / took(name));
+    }
 }
 
 fn targets(report: &mut Report, all: &Measurements, (packed, bare): (f64, f64), slow: f64) {

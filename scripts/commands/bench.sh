@@ -12,7 +12,7 @@ if [[ -z $name || ! -x benches/$name/run ]]; then
 fi
 shift
 needs "${build_tools[@]}"
-wants "${foreign_packages[@]}"
+wants "${foreign_packages[@]}" "${bench_packages[@]}"
 use_mpi openmpi
 needs_rust
 needs_python

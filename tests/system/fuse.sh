@@ -399,6 +399,72 @@ refuses() { # refuses PART COMMAND...: fails, and says PART
     if "${@:2}" 2>"$work/said"; then return 1; fi
     grep -q -- "$1" "$work/said" || { cat "$work/said" >&2 && return 1; }
 }
+twice() { # a second mount at one folder is refused, and the first stays
+    up container
+    local status=0
+    "$thalweg" mount "$work/at/container" --path /direct >"$work/told" 2>&1 || status=$?
+    cat "$work/told"
+    [[ $status == 3 ]] && grep -q 'has mounted there already' "$work/told"
+    [[ $(grep -c "$work/at/container " /proc/mounts) == 1 ]]
+    down container && not_mounted "$work/at/container"
+}
+try "a folder where something is mounted is not mounted again" twice
+
+# A store that is full takes no more: what programs wrote and nobody was told of is told to whoever unmounts.
+told_at_unmount() {
+    local pid status=0 log
+    mkdir -p "$work/full" "$work/at/full"
+    mount -t tmpfs -o size=3m none "$work/full"
+    printf '[[mount]]\npath = "/full"\nlayout = "container"\nstore = "posix:%s"\n' "$work/full" >"$work/full.toml"
+    THALWEG_MOUNTS=$work/full.toml "$thalweg" mount "$work/at/full" --path /full
+    "$thalweg" mount --status --json >"$work/status.json"
+    log=$(python3 - "$work/status.json" "$work/at/full" <<'PYTHON'
+import json, os, stat, sys
+[mount] = [m for m in json.load(open(sys.argv[1]))["mounts"] if m["mount_point"] == sys.argv[2]]
+assert mount["mount"] == "/full" and mount["errors"] == 0 and mount["last_error"] is None, mount
+os.kill(mount["pid"], 0)
+assert stat.S_IMODE(os.stat(mount["log"]).st_mode) == 0o600, mount
+print(mount["log"])
+PYTHON
+    )
+    python3 - "$work/at/full/file" "$work/wrote" <<'PYTHON' &
+import os, sys, time
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+os.write(fd, b"x" * 1500000)
+open(sys.argv[2], "w").close()
+time.sleep(600)
+PYTHON
+    pid=$!
+    soon test -e "$work/wrote"
+    dd if=/dev/zero of="$work/full/filler" bs=64k status=none 2>/dev/null || true
+    "$thalweg" unmount --lazy "$work/at/full" >"$work/told" 2>&1 || status=$?
+    kill "$pid" 2>/dev/null || true
+    cat "$work/told"
+    umount "$work/full"
+    [[ $status == 3 ]] && grep -q 'not published' "$work/told" && grep -q 'No space left\|no space left' "$log"
+    rm -f "$log" "${log%.log}.unpublished"
+}
+try "what could not be published is told by unmount --lazy, in the log and by mount --status" told_at_unmount
+
+errors_are_counted() { # a damaged file is an error of the mount
+    local log
+    touch "$work/before" && sleep 0.1
+    up container
+    printf 'x%.0s' {1..3000} >"$work/at/container/damaged"
+    down container
+    find "$work/stores/container.0/.thalweg/d" -name '*.data' -newer "$work/before" -exec truncate -s 40 {} +
+    up container
+    if cat "$work/at/container/damaged" >/dev/null 2>&1; then return 1; fi
+    "$thalweg" mount --status >"$work/status"
+    cat "$work/status"
+    grep -A2 "^$work/at/container " "$work/status" | grep -q 'last error'
+    log=$(grep -A2 "^$work/at/container " "$work/status" | sed -n 's/^ *log: //p')
+    [[ -s $log ]]
+    down container
+    rm -f "$log" "$work/at/container/damaged"
+}
+try "errors of a mount are counted, written and told" errors_are_counted
+
 try "a mount point that is not there is said" refuses "No such file" "$thalweg" mount "$work/at/nowhere" --path /direct
 try "a mount that is not in the table is said" refuses "has no mount /other" "$thalweg" mount "$work/at/direct" --path /other
 try "which of several must be told" refuses "which of the mounts" "$thalweg" mount "$work/at/direct"

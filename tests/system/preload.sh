@@ -184,6 +184,27 @@ far() { # a store on another machine, and nobody serves it
     if THALWEG_DAEMON=$work/none.sock THALWEG_MOUNTS=$work/far.toml LD_PRELOAD=$built/libthalweg_preload.so cat /mnt/thalweg/far/x >"$work/told" 2>&1; then return 1; fi
     grep -q 'thalweg mount --socket-only' "$work/told"
 }
+# What is above a mount need not be there; `..` of its root is the folder above all the same.
+# shellcheck disable=SC2016  # the inner shell expands them
+above() { # above LAYOUT FOLDER
+    "$thalweg" run -- ls -la "/mnt/thalweg/$1" >"$work/listed" && grep -q ' \.\.$' "$work/listed"
+    [[ $("$thalweg" run -- stat -c %F "/mnt/thalweg/$1/..") == directory ]]
+    mkdir -p "$work/above"
+    printf '[[mount]]\npath = "%s/above/mount"\nlayout = "%s"\nstore = "posix:%s/%s.0"\n' "$work" "$1" "$work" "$1" >"$work/above.toml"
+    : >"$work/above/beside"
+    THALWEG_MOUNTS=$work/above.toml "$thalweg" run -- ls -la "$work/above/mount" >"$work/listed"
+    THALWEG_MOUNTS=$work/above.toml "$thalweg" run -- cat "$work/above/mount/../beside" "$work/above/mount/run.dd/../../beside"
+}
+for layout in container small_file direct; do try "a listing with the folder above ($layout)" above "$layout"; done
+# shellcheck disable=SC2016
+relative() { # a table named by a relative path stays that table wherever a program goes, also for those that it starts
+    cd "$work"
+    THALWEG_MOUNTS=mounts.toml "$thalweg" run -- bash -c 'cd / && cp "$1" /mnt/thalweg/container/relative && bash -c "cat /mnt/thalweg/container/relative" && python3 -c "import os; os.chdir(\"/tmp\"); os.execlp(\"cat\", \"cat\", \"/mnt/thalweg/container/relative\")"' _ "$PLAIN/sub/two" >"$work/got.relative"
+    [[ $(<"$work/got.relative") == twotwo ]]
+    THALWEG_MOUNTS=mounts.toml LD_PRELOAD=$built/libthalweg_preload.so bash -c 'cd / && cat /mnt/thalweg/container/relative' | grep -q two
+}
+try "a mount table named by a relative path" relative
+
 listed() { # every line of the list is a function of the library, and the other way round; the guide has the same
     diff <(nm -D --defined-only "$built/libthalweg_preload.so" | awk '$2 == "T" { print $3 }' | sort) <(awk -F' [|] ' 'NF == 4 && !/^#/ { print $1 }' crates/doors/calls.txt | sort)
     # shellcheck disable=SC2016  # $ is awk's

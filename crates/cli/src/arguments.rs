@@ -564,6 +564,10 @@ Examples:
   thalweg mount /mnt/thalweg --path all                all of them, below their paths
   thalweg mount /mnt/run7 --foreground                 until SIGTERM or SIGINT
   thalweg mount --socket-only                          no folder: for programs under `thalweg run`
+  thalweg mount --status --json                        what is mounted, and the errors since
+
+Errors that a program sees as a number alone are written to mount-PID.log in XDG_RUNTIME_DIR/thalweg, else in
+/tmp/thalweg-UID. A log without errors is removed at the end.
 
 Exit codes: 0 mounted, 2 usage, 3 it cannot be mounted.")]
 pub struct Mount {
@@ -592,6 +596,12 @@ pub struct Mount {
     /// Threads that answer the kernel
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: Option<u32>,
+    /// Say what is mounted on this machine, by which process, and its errors; mounts nothing
+    #[arg(long, conflicts_with_all = ["mount_point", "path", "foreground", "socket", "socket_only"])]
+    pub status: bool,
+    /// With --status: as JSON
+    #[arg(long, requires = "status")]
+    pub json: bool,
     /// Started by this command itself
     #[arg(long, hide = true)]
     pub behind: bool,
@@ -610,7 +620,8 @@ pub enum Caching {
 /// Returns when the process that served it has ended. Also takes away a mount whose process was killed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: 0 unmounted, 2 usage, 3 busy, or nothing of Thalweg is mounted there.")]
+Exit codes: 0 unmounted, 2 usage, 3 busy, nothing of Thalweg is mounted there, or what programs wrote could not
+be published.")]
 pub struct Unmount {
     /// Folder where the files are shown
     #[arg(value_hint = ValueHint::DirPath)]

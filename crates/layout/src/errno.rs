@@ -47,6 +47,7 @@ const OF_FILES: &[Errno] = &[
     Errno::OPNOTSUPP,
     Errno::STALE,
     Errno::DQUOT,
+    Errno::NOLCK,
 ];
 
 /// A call that a program makes, where the same failure has another number than elsewhere.

@@ -139,6 +139,18 @@ pub trait Layout: Send + Sync {
         let _ = path;
         None
     }
+    /// Whether a file is kept as a whole, the last to close winning: one that is open shows what others wrote once all its
+    /// handles in this process were closed and opened again.
+    fn keeps_whole(&self, path: &str) -> bool {
+        let _ = path;
+        false
+    }
+    /// The folder of this machine that holds the files which programs lock in place of the logical file at `path`; it need not
+    /// be there. `None` where the stores of this machine cannot hold such files.
+    fn lock_folder(&self, path: &str) -> Option<PathBuf> {
+        let _ = path;
+        None
+    }
     /// The layout itself, for tools that look after one kind.
     fn concrete(&self) -> Option<&dyn std::any::Any> {
         None

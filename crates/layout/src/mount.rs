@@ -303,6 +303,15 @@ impl Layout for Mounts {
         place.layout.plain_file(&place.name)
     }
 
+    fn keeps_whole(&self, path: &str) -> bool {
+        self.place(path).is_ok_and(|place| place.layout.keeps_whole(&place.name))
+    }
+
+    fn lock_folder(&self, path: &str) -> Option<PathBuf> {
+        let place = self.place(path).ok()?;
+        place.layout.lock_folder(&place.name)
+    }
+
     fn targets(&self, folder: &str) -> Result<Option<u32>> {
         let place = self.place(folder)?;
         place.layout.targets(&place.name)

@@ -143,6 +143,11 @@ pub trait Store: Send + Sync {
         let _ = name;
         None
     }
+    /// A path of this machine for this name, at which all machines that use the store find the same file: for files that are
+    /// locked. `None` where there is no such path.
+    fn lock_place(&self, name: &str) -> Option<std::path::PathBuf> {
+        self.plain_file(name)
+    }
     /// Ends the writing of an object whose writer is known to have died: afterwards what it had synced is there and
     /// never changes again, and the name is free to be removed, renamed or replaced. A writer that lives after all fails.
     /// Nothing happens to an object that nobody writes.

@@ -13,12 +13,15 @@
 //! |------|--------------|
 //! | [`access`] | what an open asks for; `O_` flags |
 //! | [`file`](mod@file) | a file that is open |
+//! | [`lock`] | the file that programs lock in place of a logical file |
 //! | [`about`] | attributes of a name, links followed or not, also where a layout keeps none |
 #![forbid(unsafe_code)]
 
 pub mod about;
 pub mod access;
 pub mod file;
+#[cfg(target_os = "linux")]
+pub mod lock;
 
 pub use access::Access;
 pub use file::{Appends, OpenFile, hold_appends, writer};

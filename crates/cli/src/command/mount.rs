@@ -2,15 +2,17 @@
 
 use crate::arguments::{Caching, Mount as Arguments, Unmount};
 use crate::outcome::{Failure, Outcome};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, plain};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_daemon::Served;
-use thalweg_fuse::{All, Cache, Mounted, Settings};
+use thalweg_fuse::mounted::unpublished;
+use thalweg_fuse::{All, Cache, Mounted, Settings, errors};
 use thalweg_io::places::mounts;
 use thalweg_layout::{Layout, Mounts, mount};
 use thalweg_types::{Error, ErrorKind};
@@ -19,6 +21,9 @@ use thalweg_types::{Error, ErrorKind};
 const READY: &str = "ready";
 
 pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure> {
+    if arguments.status {
+        return status(arguments.json, out);
+    }
     match (arguments.foreground, arguments.behind) {
         (false, false) => send_behind(),
         (_, behind) => serve(arguments, behind, out),
@@ -29,12 +34,13 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
 fn send_behind() -> Result<Outcome, Failure> {
     let start = |e| Error::io("cannot start the process that serves the mount", e);
     let program = std::env::current_exe().map_err(start)?;
+    let log = private_file(&logs()?.join(format!("mount-by-{}.log", std::process::id()))).map_err(start)?;
     let mut serving = Command::new(program)
         .args(std::env::args_os().skip(1))
         .arg("--behind")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::from(log))
         .spawn()
         .map_err(start)?;
     let mut said = String::new();
@@ -61,8 +67,14 @@ fn serve(arguments: &Arguments, behind: bool, out: &mut Terminal) -> Result<Outc
     }
     let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]);
     let mut signals = signals.map_err(|e| Error::io("cannot listen for signals", e))?;
-    let started = start(arguments);
-    let serving = match started {
+    let started = log(behind).and_then(|log| match start(arguments) {
+        Ok(serving) => Ok((serving, log)),
+        Err(failure) => {
+            let _ = std::fs::remove_file(&log);
+            Err(failure)
+        }
+    });
+    let (serving, log) = match started {
         Ok(serving) => serving,
         Err(failure) if behind => {
             // Whoever waits for this process passes it on.
@@ -86,10 +98,95 @@ fn serve(arguments: &Arguments, behind: bool, out: &mut Terminal) -> Result<Outc
     }
     // Programs at the socket first: what they wrote is then seen through the mount as well.
     drop(serving.served);
-    if let Some(mounted) = serving.mounted {
-        mounted.unmount()?;
+    if let Some(mounted) = serving.mounted
+        && let Err(e) = mounted.unmount()
+    {
+        // For `thalweg unmount`, which cannot see how this process ends.
+        let mut file = private_file(&unpublished(&log))?;
+        writeln!(file, "{e}")?;
+        return Err(e.into());
+    }
+    if errors::so_far().count == 0 {
+        let _ = std::fs::remove_file(&log);
     }
     Ok(Outcome::Done)
+}
+
+/// The folder of logs: this user's alone, beside the socket that is used where none is named.
+fn logs() -> Result<PathBuf, Failure> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let uid = rustix::process::geteuid().as_raw();
+    let folder =
+        runtime.map_or_else(|| PathBuf::from(format!("/tmp/thalweg-{uid}")), |runtime| runtime.join("thalweg"));
+    let cannot = |e| Error::io("cannot make the folder of logs", e).in_object(folder.display().to_string());
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(cannot)?;
+    let about = std::fs::symlink_metadata(&folder).map_err(cannot)?;
+    if !about.is_dir() || about.uid() != uid || about.mode() & 0o022 != 0 {
+        let what = "cannot write a log: its folder must be this user's, and no other's to write";
+        return Err(Error::new(ErrorKind::PermissionDenied, what).in_object(folder.display().to_string()).into());
+    }
+    Ok(folder)
+}
+
+fn private_file(path: &Path) -> std::io::Result<std::fs::File> {
+    let _ = std::fs::remove_file(path);
+    std::fs::OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Begins the log; in the background, all that is said on standard error goes there too.
+fn log(behind: bool) -> Result<PathBuf, Failure> {
+    let path = logs()?.join(format!("mount-{}.log", std::process::id()));
+    let cannot = |e| Error::io("cannot write the log", e).in_object(path.display().to_string());
+    match std::fs::read_link("/proc/self/fd/2").ok().filter(|_| behind) {
+        // What the command that started this process has made.
+        Some(begun) => std::fs::rename(begun, &path).map_err(cannot)?,
+        None => drop(private_file(&path).map_err(cannot)?),
+    }
+    let _ = std::fs::remove_file(unpublished(&path));
+    errors::log_to(&path).map_err(cannot)?;
+    Ok(path)
+}
+
+/// What is mounted on this machine, and what went wrong.
+fn status(json: bool, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let all = thalweg_fuse::all_mounted()?;
+    if json {
+        let mounts: Vec<serde_json::Value> = all
+            .iter()
+            .map(|mount| {
+                let errors = mount.errors.as_ref();
+                let last = errors.and_then(|errors| errors.last.as_ref());
+                serde_json::json!({
+                    "mount_point": mount.point, "mount": prefix(&mount.what), "pid": mount.pid,
+                    "errors": errors.map(|errors| errors.count),
+                    "last_error": last.map(|(_, what)| what), "last_error_time": last.map(|(at, _)| at),
+                    "log": errors.and_then(|errors| errors.log.as_ref()),
+                })
+            })
+            .collect();
+        writeln!(out, "{}", serde_json::json!({ "mounts": mounts }))?;
+        return Ok(Outcome::Done);
+    }
+    for mount in &all {
+        let point = plain(&mount.point.to_string_lossy()).to_string();
+        let who = mount.pid.map_or("its process died, or does not answer".to_string(), |pid| format!("process {pid}"));
+        let errors = mount.errors.as_ref();
+        let count = errors.map_or(String::new(), |errors| format!(", {} errors", errors.count));
+        writeln!(out, "{point}  {}, {who}{count}", plain(prefix(&mount.what)))?;
+        let Some(errors) = errors else { continue };
+        if let Some((at, what)) = &errors.last {
+            writeln!(out, "    last error, {at} seconds after 1970: {}", plain(what))?;
+        }
+        if let Some(log) = &errors.log {
+            writeln!(out, "    log: {}", plain(&log.to_string_lossy()))?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// The path in the mount table, of what the system calls the mount.
+fn prefix(what: &str) -> &str {
+    what.strip_prefix("thalweg:").unwrap_or(what)
 }
 
 struct Serving {

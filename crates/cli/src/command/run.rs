@@ -41,7 +41,15 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload = [preload, OsString::from(":"), others].into_iter().collect();
     }
-    let failure = Command::new(name).args(rest).env("LD_PRELOAD", preload).exec();
+    let mut command = Command::new(name);
+    command.args(rest).env("LD_PRELOAD", preload);
+    for variable in [mounts::VARIABLE, thalweg_daemon::VARIABLE] {
+        // The program may go to another folder and start others there.
+        if let Some(named) = std::env::var_os(variable).filter(|named| !named.is_empty()) {
+            command.env(variable, std::path::absolute(named)?);
+        }
+    }
+    let failure = command.exec();
     Err(Failure::File(Error::io("cannot run", failure).in_object(program.display().to_string())))
 }
 

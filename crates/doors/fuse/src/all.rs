@@ -189,6 +189,17 @@ impl Layout for All {
         self.mounts.space(&self.seen(path, "tell the space of")?)
     }
 
+    fn keeps_whole(&self, path: &str) -> bool {
+        matches!(self.place(path), Ok(Where::Mount(full)) if self.mounts.keeps_whole(&full))
+    }
+
+    fn lock_folder(&self, path: &str) -> Option<PathBuf> {
+        match self.place(path).ok()? {
+            Where::Mount(full) => self.mounts.lock_folder(&full),
+            Where::Above(_) => None,
+        }
+    }
+
     fn plain_file(&self, path: &str) -> Option<PathBuf> {
         match self.place(path).ok()? {
             Where::Mount(full) => self.mounts.plain_file(&full),

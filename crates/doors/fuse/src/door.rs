@@ -20,13 +20,20 @@ use thalweg_layout::{Attributes, Change, Kind, Layout, OpenWrite, SetXattr, Spac
 use thalweg_types::{Error, ErrorKind};
 
 mod files;
+mod locks;
 
 use files::Shared;
+pub use locks::Asked;
+use locks::Locks;
 
 pub type Result<T> = std::result::Result<T, Errno>;
 
 /// The extended attribute of the root that tells the number of the process that serves it; shown to nobody who does not ask.
 pub const PROCESS: &str = "user.thalweg.process";
+
+/// The extended attribute of the root that tells of the errors since the mount: their number, the time of the last in seconds since
+/// 1970, the file that they are written to, the last; a line each.
+pub const ERRORS: &str = "user.thalweg.errors";
 
 const O_EXCL: i32 = rustix::fs::OFlags::EXCL.bits() as i32;
 const O_TRUNC: i32 = rustix::fs::OFlags::TRUNC.bits() as i32;
@@ -69,17 +76,24 @@ pub struct Door {
     /// Times that programs or the kernel set where the layout keeps none; as long as the kernel knows the file.
     times: Mutex<HashMap<u64, Change>>,
     pub passthrough: AtomicBool,
+    locks: Locks,
+    /// The first failure to let others see what programs wrote that no program was told of.
+    unpublished: Mutex<Option<Error>>,
     started: SystemTime,
     uid: u32,
     gid: u32,
 }
 
 fn number(error: Error) -> Errno {
+    crate::errors::note(&error);
     Errno::from_i32(errno::of(&error))
 }
 
 fn number_of(call: Call) -> impl Fn(Error) -> Errno {
-    move |error| Errno::from_i32(errno::of_call(call, &error))
+    move |error| {
+        crate::errors::note(&error);
+        Errno::from_i32(errno::of_call(call, &error))
+    }
 }
 
 /// Bytes of the longest name, whatever lies below.
@@ -110,6 +124,8 @@ impl Door {
             plain,
             writer: thalweg_view::writer(),
             passthrough: AtomicBool::new(false),
+            locks: Locks::default(),
+            unpublished: Mutex::default(),
             settings,
             layout,
             nodes: Mutex::default(),
@@ -128,6 +144,11 @@ impl Door {
 
     pub fn is_plain(&self) -> bool {
         self.plain
+    }
+
+    /// Whether attributes of a name cost no more than the name.
+    pub fn tells_attributes_cheaply(&self) -> bool {
+        self.plain || self.layout.keeps_whole("")
     }
 
     fn use_names(&self) -> RwLockReadGuard<'_, ()> {
@@ -479,10 +500,10 @@ impl Door {
     /// What may be asked of a file later that loses this name.
     fn before_loss(&self, folder: u64, name: &str, path: &str) -> Option<(u64, Attributes)> {
         let ino = self.nodes().child(folder, name)?;
-        let open = locked(&self.shared).contains_key(&ino);
-        let about = self.about(path).ok()?;
-        (open || about.kind == Kind::Folder)
-            .then(|| (ino, Attributes { links: about.links.saturating_sub(1), ctime: now(), ..about }))
+        // Of a file that nobody has open, nothing will be asked: nor is the store.
+        let asked_later = self.nodes().is_folder(ino) || locked(&self.shared).contains_key(&ino);
+        let about = asked_later.then(|| self.about(path).ok()).flatten()?;
+        Some((ino, Attributes { links: about.links.saturating_sub(1), ctime: now(), ..about }))
     }
 
     fn keep(&self, lost: Option<(u64, Attributes)>) {
@@ -614,6 +635,9 @@ impl Door {
         if ino == ROOT && key == PROCESS {
             return Ok(std::process::id().to_string().into_bytes());
         }
+        if ino == ROOT && key == ERRORS {
+            return Ok(crate::errors::so_far().to_string().into_bytes());
+        }
         not_of_the_system(key)?;
         let _names = self.use_names();
         let path = self.path(ino).map_err(|_| Errno::ENODATA)?;
@@ -656,13 +680,14 @@ impl Door {
         self.settings.timeout
     }
 
-    pub fn flags(&self) -> fuser::FopenFlags {
+    /// What the kernel is told of a handle.
+    pub fn flags(&self, ino: u64, writing: bool) -> fuser::FopenFlags {
         use fuser::FopenFlags as F;
         let mut flags = F::empty();
         if self.settings.cache == Cache::Writeback {
             flags |= F::FOPEN_KEEP_CACHE;
-        } else if self.plain {
-            // Nothing is to be done at a close.
+        } else if self.plain && (!self.settings.locks || !writing && !self.locks.any(ino)) {
+            // Nothing is to be done at a close, not even to give up locks: those of a handle that reads end with it.
             flags |= F::FOPEN_NOFLUSH;
         }
         flags
@@ -739,7 +764,7 @@ mod tests {
         assert_eq!(door.lookup(folder, &name).err(), Some(Errno::ENOENT));
         let (entry, fh) = door.create(folder, &name, 0o644, 0, ASKER).unwrap();
         door.write(fh, 0, &[7; 1000], 0, false).unwrap();
-        door.flush(fh).unwrap();
+        door.flush(fh, 0).unwrap();
         door.release(fh).unwrap();
         entry
     }

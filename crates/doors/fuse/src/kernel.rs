@@ -1,12 +1,12 @@
 //! The kernel's calls, handed to the door; replies in the kernel's terms.
 
-use crate::door::{Asker, Door, now};
+use crate::door::{Asked, Asker, Door, now};
 use crate::settings::Cache;
 use fuser::{
     Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner,
     OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    TimeOrNow, WriteFlags,
 };
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -76,7 +76,6 @@ impl Filesystem for Kernel {
         use InitFlags as F;
         for flag in [
             F::FUSE_DO_READDIRPLUS,
-            F::FUSE_READDIRPLUS_AUTO,
             F::FUSE_PARALLEL_DIROPS,
             F::FUSE_ASYNC_DIO,
             // Special bits go by the door: else the kernel asks for an attribute before each write.
@@ -84,6 +83,14 @@ impl Filesystem for Kernel {
         ] {
             // What a kernel does not know it does without.
             let _ = config.add_capabilities(flag);
+        }
+        if !self.0.tells_attributes_cheaply() {
+            // Then only where a program looks at names as it lists them.
+            let _ = config.add_capabilities(F::FUSE_READDIRPLUS_AUTO);
+        }
+        if self.0.settings.locks {
+            let _ = config.add_capabilities(F::FUSE_POSIX_LOCKS);
+            let _ = config.add_capabilities(F::FUSE_FLOCK_LOCKS);
         }
         match self.0.settings.cache {
             Cache::Through => {}
@@ -102,9 +109,7 @@ impl Filesystem for Kernel {
     }
 
     fn destroy(&mut self) {
-        if let Err(e) = self.0.close_all() {
-            eprintln!("thalweg mount: a file that was open could not be closed: {e}");
-        }
+        self.0.close_all_at_end();
     }
 
     fn lookup(&self, _request: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -210,10 +215,13 @@ impl Filesystem for Kernel {
         let writing = flags.acc_mode() != OpenAccMode::O_RDONLY;
         match self.0.open(ino.0, writing) {
             Err(e) => reply.error(e),
-            Ok(fh) => match self.0.backing(ino.0, |file| reply.open_backing(file)) {
-                Some(backing) => reply.opened_passthrough(FileHandle(fh), self.0.flags(), &backing),
-                None => reply.opened(FileHandle(fh), self.0.flags()),
-            },
+            Ok(fh) => {
+                let flags = self.0.flags(ino.0, writing);
+                match self.0.backing(ino.0, |file| reply.open_backing(file)) {
+                    Some(backing) => reply.opened_passthrough(FileHandle(fh), flags, &backing),
+                    None => reply.opened(FileHandle(fh), flags),
+                }
+            }
         }
     }
 
@@ -232,11 +240,12 @@ impl Filesystem for Kernel {
             Ok((entry, fh)) => {
                 let (timeout, generation, fh) = (self.0.timeout(), Generation(entry.generation), FileHandle(fh));
                 let about = &entry.attributes;
+                let flags = self.0.flags(about.ino.0, true);
                 match self.0.backing(about.ino.0, |file| reply.open_backing(file)) {
                     Some(backing) => {
-                        reply.created_passthrough(&timeout, about, generation, fh, self.0.flags(), &backing);
+                        reply.created_passthrough(&timeout, about, generation, fh, flags, &backing);
                     }
-                    None => reply.created(&timeout, about, generation, fh, self.0.flags()),
+                    None => reply.created(&timeout, about, generation, fh, flags),
                 }
             }
         }
@@ -285,8 +294,63 @@ impl Filesystem for Kernel {
         }
     }
 
-    fn flush(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
-        done(reply, self.0.flush(fh.0));
+    fn flush(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
+        done(reply, self.0.flush(fh.0, owner.0));
+    }
+
+    fn getlk(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        pid: u32,
+        reply: ReplyLock,
+    ) {
+        match Asked::range(fh.0, owner.0, start, end, kind).and_then(|asked| self.0.test_lock(&asked)) {
+            Ok(None) => reply.locked(start, end, Asked::UNLOCKED, pid),
+            Ok(Some((start, end, kind, pid))) => reply.locked(start, end, kind, pid),
+            Err(e) => reply.error(e),
+        }
+    }
+
+    fn setlk(
+        &self,
+        request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        _pid: u32,
+        sleep: bool,
+        reply: ReplyEmpty,
+    ) {
+        let asked = match Asked::range(fh.0, owner.0, start, end, kind) {
+            Ok(asked) => asked.by(request.pid(), sleep),
+            Err(e) => return reply.error(e),
+        };
+        if asked.gives_up() {
+            return done(reply, self.0.lock(&asked));
+        }
+        // Whoever waits keeps no thread from other calls; nor does the kernel, which is told to read anew and may ask for pages.
+        let door = self.0.clone();
+        let thread = std::thread::Builder::new().name("lock".into());
+        let reply = Arc::new(std::sync::Mutex::new(Some(reply)));
+        let given = reply.clone();
+        let take = move || given.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let spawned = thread.spawn(move || {
+            let outcome = door.lock(&asked);
+            take().into_iter().for_each(|reply| done(reply, outcome));
+        });
+        if spawned.is_err() {
+            let left = reply.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+            left.into_iter().for_each(|reply| reply.error(Errno::ENOLCK));
+        }
     }
 
     fn release(

@@ -20,6 +20,8 @@
 //! | `open` | handles |
 //! | `held` | attributes of folders that the kernel asks for again and again |
 //! | `door` | what each call does |
+//! | `door::locks` | locks, taken where other doors meet them |
+//! | [`errors`] | what is said of failures beside the number that a program gets |
 //! | `kernel` | the kernel's calls and replies |
 //! | [`mounted`] | mounting, unmounting, dead mounts |
 //! | [`all`] | several mounts below one mount point |
@@ -30,6 +32,7 @@
 
 pub mod all;
 mod door;
+pub mod errors;
 mod held;
 mod kernel;
 pub mod mounted;
@@ -38,5 +41,5 @@ mod open;
 pub mod settings;
 
 pub use all::All;
-pub use mounted::{Mounted, mount, unmount};
+pub use mounted::{Mounted, all_mounted, mount, unmount};
 pub use settings::{Cache, Settings};

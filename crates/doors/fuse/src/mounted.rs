@@ -1,6 +1,7 @@
 //! Mounting, unmounting, and mounts whose process died.
 
-use crate::door::{Door, PROCESS};
+use crate::door::{Door, ERRORS, PROCESS};
+use crate::errors::Errors;
 use crate::kernel::Kernel;
 use crate::settings::Settings;
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
@@ -9,6 +10,7 @@ use rustix::mount::{UnmountFlags, unmount as detach};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -45,6 +47,15 @@ pub fn mount(layout: Arc<dyn Layout>, point: &Path, settings: Settings) -> Resul
     if is_dead(point) {
         take_away(point, true)?;
     }
+    // Two that mount at once: the second finds the first's.
+    let turn = fs::File::open(point).map_err(|e| failed("mount", point, e))?;
+    let _ = rustix::fs::flock(&turn, rustix::fs::FlockOperation::LockExclusive);
+    if let Some(Ok(process)) = asked(point, PROCESS) {
+        let what =
+            format!("cannot mount: process {process} has mounted there already; `thalweg unmount` takes that away");
+        let cause = io::Error::from(Errno::BUSY);
+        return Err(Error::new(ErrorKind::AlreadyExists, what).caused_by(cause).in_object(shown(point)));
+    }
     let about = fs::metadata(point).map_err(|e| failed("mount", point, e))?;
     if !about.is_dir() {
         let cause = io::Error::from(Errno::NOTDIR);
@@ -74,6 +85,7 @@ pub fn mount(layout: Arc<dyn Layout>, point: &Path, settings: Settings) -> Resul
     });
     let session = session.map_err(|e| e.in_object(shown(&point)))?;
     read_ahead(&point);
+    door.tells(session.notifier());
     Ok(Mounted { point, door, session: Some(session) })
 }
 
@@ -138,7 +150,7 @@ fn flush(point: &Path) {
 
 /// Whether a mount's process has died. Attributes that the kernel still keeps tell nothing of it.
 pub fn is_dead(point: &Path) -> bool {
-    matches!(asked(point), Some(Err(Errno::NOTCONN)))
+    matches!(asked(point, PROCESS), Some(Err(Errno::NOTCONN)))
 }
 
 /// Takes a mount away, as root or by the helper that others need.
@@ -172,6 +184,8 @@ pub fn unmount(point: &Path, lazily: bool) -> Result<()> {
         return take_away(point, true);
     }
     let server = server(point)?;
+    // Where its last words are.
+    let log = asked(point, ERRORS).and_then(rustix::io::Result::ok).and_then(|told| Errors::told(&told)?.log);
     let waits = pidfd_open(server, PidfdFlags::empty());
     flush(point);
     match take_away(point, false) {
@@ -190,19 +204,85 @@ pub fn unmount(point: &Path, lazily: bool) -> Result<()> {
             let what = format!("process {} still closes its files", server.as_raw_nonzero());
             Err(Error::new(ErrorKind::Timeout, what).in_object(shown(point)))
         }
-        Ok(_) => Ok(()),
+        Ok(_) => last_words(log.as_deref(), point),
         Err(e) => Err(failed("wait for the process that served it", point, e)),
     }
 }
 
-/// What a mount says who serves it; `None` where it says nothing in time.
-fn asked(point: &Path) -> Option<rustix::io::Result<String>> {
+/// What a process that served a mount could not publish stands beside its log, until somebody was told.
+fn last_words(log: Option<&Path>, point: &Path) -> Result<()> {
+    let Some(path) = log.map(unpublished) else { return Ok(()) };
+    let Ok(what) = fs::read_to_string(&path) else { return Ok(()) };
+    let _ = fs::remove_file(&path);
+    Err(Error::new(ErrorKind::Io, format!("unmounted, but {}", what.trim_end())).in_object(shown(point)))
+}
+
+/// The file for what could not be published, beside a log.
+pub fn unpublished(log: &Path) -> PathBuf {
+    log.with_extension("unpublished")
+}
+
+/// A mount of this machine, and what its process says.
+#[derive(Debug, Clone)]
+pub struct Served {
+    /// Where it is.
+    pub point: PathBuf,
+    /// What is mounted: `thalweg:/scratch/run7`.
+    pub what: String,
+    /// The process; `None` where that died or says nothing.
+    pub pid: Option<i32>,
+    /// Its errors; `None` where it says nothing.
+    pub errors: Option<Errors>,
+}
+
+/// All mounts of Thalweg that this process sees.
+///
+/// # Errors
+/// What the system says of its table of mounts.
+pub fn all_mounted() -> Result<Vec<Served>> {
+    let table = fs::read("/proc/self/mountinfo").map_err(|e| failed("read", Path::new("/proc/self/mountinfo"), e))?;
+    let mut all = Vec::new();
+    for line in table.split(|byte| *byte == b'\n') {
+        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let Some(dash) = words.iter().position(|word| *word == b"-") else { continue };
+        let (Some(point), Some(kind), Some(what)) = (words.get(4), words.get(dash + 1), words.get(dash + 2)) else {
+            continue;
+        };
+        // Mounted by root itself it is `fuse`, by the helper `fuse.thalweg`.
+        if !kind.starts_with(b"fuse") || !what.starts_with(b"thalweg:") {
+            continue;
+        }
+        let point = PathBuf::from(std::ffi::OsString::from_vec(unescaped(point)));
+        let pid = asked(&point, PROCESS).and_then(rustix::io::Result::ok).and_then(|pid| pid.parse().ok());
+        let errors = pid.and_then(|_| asked(&point, ERRORS)).and_then(rustix::io::Result::ok);
+        let errors = errors.and_then(|told| Errors::told(&told));
+        all.push(Served { point, what: String::from_utf8_lossy(&unescaped(what)).into_owned(), pid, errors });
+    }
+    Ok(all)
+}
+
+/// The system's table has spaces and the like as octal numbers.
+fn unescaped(word: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((first, behind)) = rest.split_first() {
+        let number = behind.get(..3).and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        match number.filter(|_| *first == b'\\') {
+            Some(byte) => (out.push(byte), rest = &behind[3..]),
+            None => (out.push(*first), rest = behind),
+        };
+    }
+    out
+}
+
+/// What a mount says of itself; `None` where it says nothing in time.
+fn asked(point: &Path, what: &'static str) -> Option<rustix::io::Result<String>> {
     let (tell, told) = std::sync::mpsc::channel();
     let point = point.to_path_buf();
     // A process that hangs keeps whoever asks for ever.
     std::thread::spawn(move || {
-        let mut out = [0; 32];
-        let got = rustix::fs::getxattr(&point, PROCESS, &mut out[..]);
+        let mut out = vec![0; 64 << 10];
+        let got = rustix::fs::getxattr(&point, what, &mut out[..]);
         let _ = tell.send(got.map(|length| String::from_utf8_lossy(&out[..length]).into_owned()));
     });
     told.recv_timeout(SILENCE).ok()
@@ -212,7 +292,7 @@ fn asked(point: &Path) -> Option<rustix::io::Result<String>> {
 fn server(point: &Path) -> Result<Pid> {
     let no_mount =
         || Error::new(ErrorKind::InvalidArgument, "nothing of Thalweg is mounted there").in_object(shown(point));
-    match asked(point) {
+    match asked(point, PROCESS) {
         Some(Ok(number)) => number.parse().ok().and_then(Pid::from_raw).ok_or_else(no_mount),
         Some(Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS)) => Err(no_mount()),
         Some(Err(e)) => Err(failed("ask who serves it", point, e)),

@@ -5,10 +5,10 @@
 
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use thalweg_layout::errno::{self, Errno};
 use thalweg_types::Result;
-use thalweg_view::OpenFile;
+use thalweg_view::{Access, OpenFile};
 
 /// A handle.
 pub struct Open {
@@ -28,6 +28,14 @@ impl Open {
         match &*self.file.read().unwrap_or_else(PoisonError::into_inner) {
             Some(file) => call(file),
             None => Err(errno::failure(Errno::BADF, "use a file that was closed", "")),
+        }
+    }
+
+    /// Of one that is closed meanwhile there is nothing to do: its close has done it.
+    fn while_open(&self, call: impl FnOnce(&OpenFile) -> Result<()>) -> Result<()> {
+        match &*self.file.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(file) => call(file),
+            None => Ok(()),
         }
     }
 
@@ -66,9 +74,33 @@ impl Open {
     /// Lets others see what was written.
     pub fn publish(&self) -> Result<()> {
         match self.dirty.swap(false, Ordering::AcqRel) {
-            true => self.with(OpenFile::publish),
+            true => self.while_open(OpenFile::publish),
             false => Ok(()),
         }
+    }
+
+    /// Looks at what others closed or synced.
+    pub fn refresh(&self) -> Result<()> {
+        self.while_open(|file| match file.access().write {
+            // So that what is written from now on comes behind what others wrote.
+            true => file.publish(),
+            false => file.refresh(),
+        })
+    }
+
+    /// Closes all these handles and opens them again: of a file that shows what others wrote in no other way.
+    pub fn renew(handles: &[Arc<Open>], open: impl Fn(Access) -> Result<OpenFile>) -> Result<()> {
+        // Whoever uses one waits.
+        let mut all: Vec<_> =
+            handles.iter().map(|handle| handle.file.write().unwrap_or_else(PoisonError::into_inner)).collect();
+        let accesses: Vec<_> = all.iter().map(|file| file.as_ref().map(|file| file.access().again())).collect();
+        for file in all.iter_mut() {
+            file.take().map_or(Ok(()), OpenFile::close)?;
+        }
+        for (file, access) in all.iter_mut().zip(accesses) {
+            **file = access.map(&open).transpose()?;
+        }
+        Ok(())
     }
 
     /// Ends it.
@@ -81,10 +113,8 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use thalweg_layout::{Container, Layout, container::Options};
     use thalweg_store::Memory;
-    use thalweg_view::Access;
 
     #[test]
     fn what_was_written_is_seen_by_others_after_a_close_of_one_descriptor_and_the_other_goes_on() {

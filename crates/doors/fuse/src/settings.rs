@@ -27,6 +27,8 @@ pub struct Settings {
     pub name: String,
     /// Other users may come in: what modes and owners allow them.
     pub others: bool,
+    /// Locks are taken where other doors and machines meet them; otherwise the kernel keeps those of this mount.
+    pub locks: bool,
 }
 
 impl Settings {
@@ -46,6 +48,7 @@ impl Settings {
             threads: (2 * cores).clamp(4, 16),
             name: "thalweg".into(),
             others: root,
+            locks: !about.starts_with("direct over memory:"),
         }
     }
 }

@@ -1,81 +1,194 @@
-//! Locks of files whose layout has none: taken on a file of this machine that stands for them, so that the processes of one
-//! machine and user meet. Other machines' are not seen.
+//! Locks of files that have a placeholder.
+//!
+//! A lock is taken on the file that stands for the logical one ([`LockFile`]), through a *companion*: one open file description
+//! beside each placeholder's, closed with it. So the system itself keeps a program's locks as it keeps those of any file:
+//! `flock` and ranges of a description as long as a descriptor of it is left in any process, ranges of a process until that
+//! closes the file or ends.
+//!
+//! | moment | what happens |
+//! |--------|--------------|
+//! | the first lock | the companion is opened, unless another process may share the placeholder already |
+//! | before `fork`, `vfork`, `exec`, `posix_spawn` | it is opened, so that all who share the placeholder share it. Its offset is the placeholder's inode: so the next program knows whose it is |
+//! | a lock was taken | the file is looked at anew: what others closed or synced before is read |
+//! | before a lock is given up | what was written is published |
+//! | any descriptor of the file is closed | ranges of the process are given up, as the system does it |
 
 use crate::border::{Fail, Outcome};
-use crate::open::Open;
+use crate::open::{Open, borrow};
+use crate::world::World;
 use libc::c_int;
+use rustix::fs::SeekFrom;
 use rustix::io::Errno;
-use std::fs::{File, OpenOptions};
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::sync::PoisonError;
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use thalweg_view::lock::{Kind, LockFile, Owner, Range};
 
-/// Runs a call on the file that stands for an open one.
-fn with<T>(open: &Open, call: impl FnOnce(RawFd) -> Outcome<T>) -> Outcome<T> {
+/// Whether this process ever locked a range for itself.
+static RANGES: AtomicBool = AtomicBool::new(false);
+
+/// What the locks of a placeholder's description are taken on.
+pub struct Companion {
+    file: LockFile,
+    /// This process has locked ranges through it.
+    ranges: AtomicBool,
+}
+
+impl Companion {
+    pub fn descriptor(&self) -> RawFd {
+        self.file.descriptor().as_raw_fd()
+    }
+
+    /// The same in a child of `fork`.
+    #[allow(unsafe_code)]
+    pub fn in_child(&self) -> Companion {
+        // SAFETY: the child's own descriptor of this number; the parent's value is never dropped in the child.
+        let file = unsafe { File::from_raw_fd(self.descriptor()) };
+        Companion { file: self.file.in_child(file), ranges: AtomicBool::new(false) }
+    }
+
+    /// Of a descriptor that this program was started with, and the inode of the placeholder that it belongs to.
+    #[allow(unsafe_code)]
+    pub fn inherited(fd: RawFd) -> Option<(u64, Companion)> {
+        // SAFETY: nobody else in this program knows the descriptor.
+        let file = LockFile::inherited(fd, || unsafe { File::from_raw_fd(fd) })?;
+        let of = rustix::fs::seek(file.descriptor(), SeekFrom::Current(0)).ok()?;
+        crate::private::mark(fd);
+        let _ = rustix::io::fcntl_setfd(file.descriptor(), rustix::io::FdFlags::CLOEXEC);
+        // A program that is started anew may have locked ranges before, as another program.
+        RANGES.store(true, Ordering::Relaxed);
+        Some((of, Companion { file, ranges: AtomicBool::new(true) }))
+    }
+}
+
+/// The companion; opened where there is none.
+fn companion(open: &Open, fd: RawFd) -> Outcome<Arc<Companion>> {
+    if let Some(known) = &*open.lock.lock().unwrap_or_else(PoisonError::into_inner) {
+        return Ok(known.clone());
+    }
+    let about = open.attributes()?;
+    let world = crate::world::current_world().ok_or(Fail(libc::EBADF))?;
+    let place = open.place();
     let mut kept = open.lock.lock().unwrap_or_else(PoisonError::into_inner);
-    let file = match &*kept {
-        Some(file) => file,
-        None => kept.insert(stand_in(open)?),
-    };
-    let fd = file.as_raw_fd();
-    drop(kept);
-    call(fd)
+    if let Some(known) = &*kept {
+        return Ok(known.clone());
+    }
+    let file = LockFile::open(&**place.layout(world)?, &place.name, &about).map_err(|e| {
+        crate::border::tell(&e.to_string());
+        Fail(thalweg_layout::errno::of(&e))
+    })?;
+    rustix::fs::seek(file.descriptor(), SeekFrom::Start(placeholder(fd)?))?;
+    Ok(kept.insert(Arc::new(Companion { file, ranges: AtomicBool::new(false) })).clone())
 }
 
-fn stand_in(open: &Open) -> Outcome<File> {
-    let cannot = |e: std::io::Error| Fail(e.raw_os_error().unwrap_or(libc::ENOLCK));
-    let uid = rustix::process::geteuid().as_raw();
-    let folder = format!("/tmp/thalweg-locks-{uid}");
-    match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
-        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(cannot(e)),
-        _ => {}
-    }
-    let about = std::fs::symlink_metadata(&folder).map_err(cannot)?;
-    if !about.is_dir() || about.uid() != uid {
-        return Err(Errno::NOLCK.into());
-    }
-    let path = format!("{folder}/{:016x}", open.attributes()?.identity);
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(cannot)
+/// What tells a placeholder's description from all others.
+pub fn placeholder(fd: RawFd) -> Result<u64, Errno> {
+    Ok(rustix::fs::fstat(borrow(fd))?.st_ino)
 }
 
-#[allow(unsafe_code)]
-fn control(fd: RawFd, command: c_int, range: &mut libc::flock) -> Outcome<c_int> {
-    // SAFETY: a descriptor of our own and the argument that the command takes.
-    match unsafe { libc::syscall(libc::SYS_fcntl, fd, command, std::ptr::from_mut(range)) } {
-        -1 => Err(Fail(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))),
-        answer => Ok(answer as c_int),
+/// Before other processes share what this one has open: companions for all, where the layout has locks.
+pub fn share(world: &World, open: &Open, fd: RawFd) {
+    // Without a word: whoever locks is told why that cannot be.
+    if !open.is_gone()
+        && open.companion().is_none()
+        && open.place().layout(world).is_ok_and(|layout| layout.lock_folder(&open.place().name).is_some())
+    {
+        let _ = companion(open, fd);
     }
+}
+
+fn failed(e: std::io::Error) -> Fail {
+    Fail(e.raw_os_error().unwrap_or(libc::EIO))
+}
+
+fn kind(taken: c_int) -> Outcome<Kind> {
+    match taken {
+        libc::F_RDLCK => Ok(Kind::Shared),
+        libc::F_WRLCK => Ok(Kind::Exclusive),
+        libc::F_UNLCK => Ok(Kind::None),
+        _ => Err(Errno::INVAL.into()),
+    }
+}
+
+/// Gives up what others may see, or sees what others gave up, around a lock.
+fn around(open: &Open, kind: Kind, lock: impl FnOnce() -> std::io::Result<()>) -> Outcome<()> {
+    // Also a lock that is made weaker, or exchanged.
+    open.publish()?;
+    lock().map_err(failed)?;
+    if kind != Kind::None {
+        open.see_others()?;
+    }
+    Ok(())
 }
 
 /// `fcntl` with a range.
 pub fn range(open: &Open, fd: RawFd, command: c_int, range: &mut libc::flock) -> Outcome<c_int> {
-    // The stand-in has neither the offset nor the length.
+    let (owner, locks, wait) = match command {
+        libc::F_GETLK => (Owner::Process, false, false),
+        libc::F_SETLK => (Owner::Process, true, false),
+        libc::F_SETLKW => (Owner::Process, true, true),
+        libc::F_OFD_GETLK => (Owner::Description, false, false),
+        libc::F_OFD_SETLK => (Owner::Description, true, false),
+        libc::F_OFD_SETLKW => (Owner::Description, true, true),
+        _ => return Err(Errno::INVAL.into()),
+    };
+    if owner == Owner::Description && range.l_pid != 0 {
+        return Err(Errno::INVAL.into());
+    }
+    // The companion has neither the offset nor the length.
     let start = match c_int::from(range.l_whence) {
         libc::SEEK_SET => 0,
-        libc::SEEK_CUR => crate::placeholder::offset(crate::open::borrow(fd))? as i64,
+        libc::SEEK_CUR => crate::placeholder::offset(borrow(fd))? as i64,
         libc::SEEK_END => open.file()?.length()? as i64,
         _ => return Err(Errno::INVAL.into()),
     };
-    let taken = c_int::from(range.l_type);
-    let locks = matches!(command, libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW);
-    if locks && (taken == libc::F_WRLCK && !open.access.write || taken == libc::F_RDLCK && !open.access.read) {
+    let kind = kind(c_int::from(range.l_type))?;
+    if locks && (kind == Kind::Exclusive && !open.access.write || kind == Kind::Shared && !open.access.read) {
         return Err(Errno::BADF.into());
     }
-    range.l_start = range.l_start.checked_add(start).filter(|at| *at >= 0).ok_or(Errno::INVAL)?;
-    range.l_whence = libc::SEEK_SET as _;
-    with(open, |stand_in| control(stand_in, command, range))
+    let from = range.l_start.checked_add(start).ok_or(Errno::OVERFLOW)?;
+    // A negative length is that of the bytes before.
+    let (from, length) = match range.l_len {
+        length if length < 0 => {
+            (from.checked_add(length).ok_or(Errno::INVAL)?, length.checked_neg().ok_or(Errno::INVAL)?)
+        }
+        length => (from, length),
+    };
+    let bytes = Range { start: u64::try_from(from).map_err(|_| Errno::INVAL)?, length: length as u64 };
+    let companion = companion(open, fd)?;
+    if locks {
+        if owner == Owner::Process {
+            RANGES.store(true, Ordering::Relaxed);
+            companion.ranges.store(true, Ordering::Relaxed);
+        }
+        around(open, kind, || companion.file.range(owner, kind, bytes, wait))?;
+        return Ok(0);
+    }
+    match companion.file.test(owner, kind, bytes).map_err(failed)? {
+        None => range.l_type = libc::F_UNLCK as _,
+        Some(met) => {
+            range.l_type = if met.kind == Kind::Shared { libc::F_RDLCK } else { libc::F_WRLCK } as _;
+            range.l_whence = libc::SEEK_SET as _;
+            range.l_start = met.range.start as i64;
+            range.l_len = met.range.length as i64;
+            range.l_pid = met.pid;
+        }
+    }
+    Ok(0)
 }
 
 /// `flock`.
-pub fn whole(open: &Open, how: c_int) -> Outcome<c_int> {
-    with(open, |stand_in| {
-        #[allow(unsafe_code)]
-        // SAFETY: a descriptor of our own.
-        match unsafe { libc::syscall(libc::SYS_flock, stand_in, how) } {
-            -1 => Err(Fail(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))),
-            _ => Ok(0),
-        }
-    })
+pub fn whole(open: &Open, fd: RawFd, how: c_int) -> Outcome<c_int> {
+    let kind = match how & !libc::LOCK_NB {
+        libc::LOCK_SH => Kind::Shared,
+        libc::LOCK_EX => Kind::Exclusive,
+        libc::LOCK_UN => Kind::None,
+        _ => return Err(Errno::INVAL.into()),
+    };
+    let companion = companion(open, fd)?;
+    around(open, kind, || companion.file.whole(kind, how & libc::LOCK_NB == 0))?;
+    Ok(0)
 }
 
 /// `lockf`: from the offset.
@@ -96,4 +209,21 @@ pub fn ahead(open: &Open, fd: RawFd, command: c_int, length: i64) -> Outcome<c_i
         _ => return Err(Errno::INVAL.into()),
     };
     range(open, fd, command, &mut wanted)
+}
+
+/// A descriptor of a file is about to be closed: the process's ranges in the file end, through whatever they were locked.
+pub fn before_close(world: &World, open: &Open) {
+    if !RANGES.load(Ordering::Relaxed) || open.is_folder() {
+        return;
+    }
+    for same in world.open_below(&open.place()) {
+        let known = same.lock.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(companion) = known.filter(|known| known.ranges.swap(false, Ordering::Relaxed)) {
+            // Who waits for the lock may read at once; and finds no handle that is being closed meanwhile.
+            if let Err(Fail(number)) = same.settle() {
+                same.failed.store(number, Ordering::Relaxed);
+            }
+            let _ = companion.file.range(Owner::Process, Kind::None, Range { start: 0, length: 0 }, false);
+        }
+    }
 }

@@ -1,18 +1,18 @@
 //! What a placeholder stands for: a file or folder that is open, its handle of the layout, the turns at its offset.
 
 use crate::border::{Fail, Outcome, tell};
+use crate::lock::Companion;
 use crate::placeholder::{self, Kind, Told};
 use crate::world::{Located, Place, World, current_world};
 use libc::{c_int, mode_t};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
-use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use thalweg_layout::{Attributes, Kind as LayoutKind, SmallFile, errno};
+use thalweg_layout::{Attributes, Kind as LayoutKind, errno};
 use thalweg_types::ErrorKind;
 use thalweg_view::{Access, OpenFile, about};
 
@@ -27,10 +27,12 @@ pub struct Open {
     gone: AtomicBool,
     /// Another process shares the description: a child of this one, or who started it.
     pub shared: AtomicBool,
+    /// The number of a failure to let others see what was written that no call has told yet; 0 for none.
+    pub failed: AtomicI32,
     /// One call at a time moves the offset.
     turn: Mutex<()>,
     /// What locks are taken on, once there was one.
-    pub lock: Mutex<Option<File>>,
+    pub lock: Mutex<Option<Arc<Companion>>>,
 }
 
 enum What {
@@ -47,6 +49,7 @@ impl Open {
             names: Mutex::new((place.name.clone(), place.path.clone())),
             gone: AtomicBool::new(false),
             shared: AtomicBool::new(false),
+            failed: AtomicI32::new(0),
             turn: Mutex::new(()),
             lock: Mutex::new(None),
         }
@@ -69,6 +72,8 @@ impl Open {
         let open = Open::new(&Place { mount: self.mount, name, path }, self.access.again(), what);
         open.shared.store(true, Ordering::Relaxed);
         open.gone.store(self.gone.load(Ordering::Relaxed), Ordering::Relaxed);
+        let companion = self.companion_in_child().map(|c| c.in_child());
+        *open.lock.lock().unwrap_or_else(PoisonError::into_inner) = companion.map(Arc::new);
         open
     }
 
@@ -78,6 +83,11 @@ impl Open {
 
     pub fn is_folder(&self) -> bool {
         matches!(self.what, What::Folder)
+    }
+
+    /// Whether its name is gone.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
     }
 
     /// Absolute.
@@ -127,6 +137,15 @@ impl Open {
         Ok(handle.insert(file).clone())
     }
 
+    /// In a child of `fork`, of what the parent had open: a thread that the child does not have may be making it.
+    pub fn companion_in_child(&self) -> Option<Arc<Companion>> {
+        self.lock.try_lock().ok().and_then(|known| known.clone())
+    }
+
+    pub fn companion(&self) -> Option<Arc<Companion>> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn take_turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,12 +165,61 @@ impl Open {
             return Ok(file);
         }
         drop(file);
-        // As long as one handle is open, others get the bytes that it has.
+        self.settle_all_of_it()?;
+        self.file()
+    }
+
+    /// Looks at what others closed or synced: after a lock was taken, and at a sync.
+    pub fn see_others(&self) -> Outcome<()> {
+        if self.is_folder() || self.gone.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let known = self.handle()?.clone();
+        if known.as_ref().is_some_and(|file| is_whole(file)) {
+            drop(known);
+            return self.settle_all_of_it();
+        }
+        if let Some(file) = known.filter(|file| !file.access().write) {
+            file.refresh()?;
+        }
+        // Handles that write do so behind what others wrote only once each of them has looked.
+        let world = current_world().ok_or(Fail(libc::EBADF))?;
+        world.open_below(&self.place()).iter().try_for_each(|open| open.publish())
+    }
+
+    /// At a sync: of a file that is kept as a whole. Others see at a sync by themselves.
+    pub fn synced(&self) -> Outcome<()> {
+        let known = self.handle()?.clone();
+        match known.is_some_and(|file| is_whole(&file)) && !self.gone.load(Ordering::Relaxed) {
+            true => self.settle_all_of_it(),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a failure to let others see the file is none: another process removed it, as `close` of a removed file is none.
+    fn is_removed(&self) -> bool {
+        let Some(world) = current_world() else { return false };
+        let place = self.place();
+        let gone = |e: thalweg_types::Error| e.kind() == ErrorKind::NotFound;
+        place
+            .layout(world)
+            .is_ok_and(|layout| layout.stat("").is_ok() && about::attributes(&**layout, &place.name).is_err_and(gone))
+    }
+
+    fn unless_removed(&self, outcome: Outcome<()>) -> Outcome<()> {
+        match outcome {
+            Err(Fail(libc::ENOENT | libc::EIO | libc::ESTALE)) if self.is_removed() => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Gives up all handles of the file: as long as one is open, others of this process get the bytes that it has.
+    fn settle_all_of_it(&self) -> Outcome<()> {
         let world = current_world().ok_or(Fail(libc::EBADF))?;
         for open in world.open_below(&self.place()) {
             open.settle()?;
         }
-        self.file()
+        Ok(())
     }
 
     /// `read`: at the offset, which moves.
@@ -325,7 +393,7 @@ impl Open {
     pub fn publish(&self) -> Outcome<()> {
         let file = self.handle().ok().and_then(|handle| handle.clone());
         match file {
-            Some(file) if self.access.write => Ok(file.publish()?),
+            Some(file) if self.access.write => self.unless_removed(file.publish().map_err(Fail::from)),
             _ => Ok(()),
         }
     }
@@ -336,21 +404,28 @@ impl Open {
             return Ok(());
         }
         let file = self.handle()?.take();
-        close(file)
+        self.unless_removed(close(file))
     }
 
     /// Ends it, with its last descriptor.
     pub fn close(self) -> Outcome<()> {
-        match self.what {
-            What::Folder => Ok(()),
-            What::File(handle) => close(handle.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        match self.is_folder() {
+            true => Ok(()),
+            false => {
+                let file = self.handle()?.take();
+                self.unless_removed(close(file))?;
+                match self.failed.load(Ordering::Relaxed) {
+                    0 => Ok(()),
+                    number => Err(Fail(number)),
+                }
+            }
         }
     }
 }
 
 /// Whether its layout keeps the file as a whole, the last to close winning, so that open files do not see other processes'.
 fn is_whole(file: &OpenFile) -> bool {
-    file.layout().concrete().is_some_and(|layout| layout.is::<SmallFile>())
+    file.name().is_some_and(|name| file.layout().keeps_whole(&name))
 }
 
 /// Closes a handle, unless another thread is about to use it: then that one's drop does.
@@ -485,6 +560,14 @@ fn open_plain(path: &Path, flags: c_int, mode: mode_t) -> Outcome<Option<RawFd>>
 /// Open files of a process that writes, for those who must see what was written: [`Open::publish`] of each.
 pub fn publish_all(world: &World) {
     each(world, Open::publish);
+}
+
+/// Gives up all locks, at the end: the last who leaves a lock object removes it.
+pub fn unlock_all(world: &World) {
+    each(world, |open| {
+        drop(open.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+        Ok(())
+    });
 }
 
 /// [`Open::settle`] of each.

@@ -64,8 +64,10 @@ pub fn forget(fd: RawFd) {
 }
 
 /// Closes all, in a child that does not use them: what the parent holds with them ends with the parent.
-pub fn close_all() {
-    OURS.all().filter(|fd| OURS.take(*fd)).for_each(crate::open::close_raw);
+///
+/// - `keep`: those that the child shares after all.
+pub fn close_all(keep: &[RawFd]) {
+    OURS.all().filter(|fd| !keep.contains(fd) && OURS.take(*fd)).for_each(crate::open::close_raw);
 }
 
 /// Whether flags of an open are those of our own code, which never hands a descriptor on.

@@ -9,13 +9,16 @@
 #![allow(unsafe_code)] // handlers that the C library calls
 
 use crate::border::Inside;
-use crate::open::{publish_all, settle_all};
+use crate::lock;
+use crate::open::{Open, borrow, publish_all, settle_all, unlock_all};
 use crate::table::{self, Table};
 use crate::world::{World, current_world};
 use libc::mode_t;
+use rustix::io::FdFlags;
 use std::cell::RefCell;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLockWriteGuard};
 
 static UMASK: AtomicU32 = AtomicU32::new(0o022);
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -50,6 +53,7 @@ extern "C" fn prepare() {
     let Some(world) = current_world() else { return };
     let _inside = Inside::new();
     publish_all(world);
+    share_all(world);
     let rest = Box::new((thalweg_view::hold_appends(), crate::hooks::directory::hold(), crate::stdio::hold()));
     let table = world.table.write().unwrap_or_else(PoisonError::into_inner);
     HELD.with(|held| *held.borrow_mut() = Some(Held { parent: world, table, _rest: rest }));
@@ -66,7 +70,9 @@ extern "C" fn in_child() {
     let _inside = Inside::new();
     let child = held.parent.of_child();
     table::carry_over(&held.table, child);
-    crate::private::close_all();
+    let companions: Vec<RawFd> =
+        held.table.all().filter_map(|open| open.companion_in_child()).map(|c| c.descriptor()).collect();
+    crate::private::close_all(&companions);
     // The parent's world stays as it is: nothing of it is closed by us.
     drop(held);
 }
@@ -78,6 +84,35 @@ extern "C" fn at_end() {
         let _inside = Inside::new();
         ENDING.store(true, Ordering::Relaxed);
         settle_all(world);
+        unlock_all(world);
+    }
+}
+
+/// What is open, with its descriptors.
+fn opened(world: &World) -> Vec<(RawFd, Arc<Open>)> {
+    let table = world.table.read().unwrap_or_else(PoisonError::into_inner);
+    table.each().map(|(fd, open)| (fd, open.clone())).collect()
+}
+
+/// Before another process shares what is open: so that they share locks.
+fn share_all(world: &World) {
+    if table::any() {
+        opened(world).iter().filter(|(_, open)| !open.is_folder()).for_each(|(fd, open)| lock::share(world, open, *fd));
+    }
+}
+
+/// Hands companions of locks on to the next program with their placeholders.
+fn hand_on(world: &World) {
+    if !table::any() {
+        return;
+    }
+    let all = opened(world);
+    let stays = |fd: RawFd| rustix::io::fcntl_getfd(borrow(fd)).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC));
+    for (_, open) in &all {
+        let Some(companion) = open.companion() else { continue };
+        let goes_on = all.iter().any(|(fd, other)| Arc::ptr_eq(other, open) && stays(*fd));
+        let flags = if goes_on { FdFlags::empty() } else { FdFlags::CLOEXEC };
+        let _ = rustix::io::fcntl_setfd(borrow(companion.descriptor()), flags);
     }
 }
 
@@ -85,9 +120,13 @@ extern "C" fn at_end() {
 pub fn before_exec() {
     let Some(world) = current_world() else { return };
     let _inside = Inside::new();
-    match world.is_own() {
-        true => settle_all(world),
-        false => publish_all(world),
+    if world.is_own() {
+        share_all(world);
+        hand_on(world);
+        settle_all(world);
+    } else {
+        hand_on(world);
+        publish_all(world);
     }
 }
 
@@ -96,6 +135,11 @@ pub fn before_spawn() {
     let Some(world) = current_world() else { return };
     let _inside = Inside::new();
     publish_all(world);
+    if !world.is_own() {
+        return;
+    }
+    share_all(world);
+    hand_on(world);
     let table = world.table.read().unwrap_or_else(PoisonError::into_inner);
     table.all().for_each(|open| open.shared.store(true, Ordering::Relaxed));
 }
@@ -106,6 +150,7 @@ pub fn before_end() {
         let _inside = Inside::new();
         ENDING.store(true, Ordering::Relaxed);
         settle_all(world);
+        unlock_all(world);
     }
 }
 

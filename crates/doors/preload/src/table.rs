@@ -1,6 +1,7 @@
 //! Which descriptors are ours: one bit for each, read without a lock, and what the set ones stand for.
 
 use crate::border::{Fail, Outcome};
+use crate::lock::Companion;
 use crate::numbers::Numbers;
 use crate::open::Open;
 use crate::placeholder::{self, Kind};
@@ -41,6 +42,11 @@ pub struct Table {
 impl Table {
     pub fn all(&self) -> impl Iterator<Item = &Arc<Open>> {
         self.open.values()
+    }
+
+    /// With their descriptors.
+    pub fn each(&self) -> impl Iterator<Item = (RawFd, &Arc<Open>)> {
+        self.open.iter().map(|(fd, open)| (*fd, open))
     }
 }
 
@@ -83,6 +89,9 @@ pub fn remove(world: &World, fd: RawFd) -> Option<Arc<Open>> {
     }
     // What is still in memory of its stream goes first.
     crate::stdio::leave(fd);
+    if let Some(open) = get(fd) {
+        crate::lock::before_close(world, &open);
+    }
     let mut table = world.table.write().unwrap_or_else(PoisonError::into_inner);
     let before = table.open.remove(&fd);
     mark(fd, false);
@@ -92,14 +101,28 @@ pub fn remove(world: &World, fd: RawFd) -> Option<Arc<Open>> {
 
 /// Finds what a program inherits from the one that started it.
 pub fn find_inherited(world: &World) {
-    for fd in placeholder::descriptors() {
+    let all = placeholder::descriptors();
+    let mut companions: HashMap<u64, Companion> = all.iter().filter_map(|fd| Companion::inherited(*fd)).collect();
+    let mut known: HashMap<u64, Arc<Open>> = HashMap::new();
+    for fd in all {
         let Some(told) = placeholder::look(fd) else { continue };
         if told.kind == Kind::Current {
             world.set_current(Some((told.path, fd)));
             continue;
         }
+        // Several numbers of one description are one open file.
+        let number = crate::lock::placeholder(fd).unwrap_or_default();
+        if let Some(open) = known.get(&number) {
+            drop(insert(world, fd, open.clone()));
+            continue;
+        }
         match Open::inherited(world, &told) {
-            Some(open) => drop(insert(world, fd, Arc::new(open))),
+            Some(open) => {
+                *open.lock.lock().unwrap_or_else(PoisonError::into_inner) = companions.remove(&number).map(Arc::new);
+                let open = Arc::new(open);
+                known.insert(number, open.clone());
+                drop(insert(world, fd, open));
+            }
             None => crate::border::tell(&format!("{} is open and lies under no mount of this program", told.path)),
         }
     }

@@ -8,11 +8,12 @@ use crate::border::{Fail, Inside, Outcome, inside, tell};
 use crate::open::Open;
 use crate::paths::{first_part, goes_up, has_dots, under};
 use crate::table::Table;
-use libc::c_int;
+use libc::{c_char, c_int};
 use rustix::io::Errno;
 use std::collections::HashSet;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -107,6 +108,9 @@ impl Place {
 /// A table that is wrong ends the process: a program that runs without its mounts would write elsewhere than it was told.
 pub fn begin() {
     let _inside = Inside::new();
+    // Once, here: the program and those that it starts may go to other folders.
+    absolute(mounts::VARIABLE);
+    absolute(thalweg_daemon::VARIABLE);
     let entries = mounts::files().and_then(|files| mounts::entries(&files));
     let entries = entries.unwrap_or_else(|e| {
         tell(&e.to_string());
@@ -117,6 +121,40 @@ pub fn begin() {
     }
     let world = install(World::new(Arc::new(entries)));
     crate::table::find_inherited(world);
+}
+
+/// Makes the path that a variable of the environment names an absolute one.
+fn absolute(variable: &str) {
+    let Some(named) = std::env::var_os(variable).map(PathBuf::from).filter(|named| !named.as_os_str().is_empty())
+    else {
+        return;
+    };
+    if named.is_relative()
+        && let Ok(current) = std::env::current_dir()
+    {
+        let text = OsString::from_iter([OsStr::new(variable), OsStr::new("="), current.join(named).as_os_str()]);
+        let Ok(text) = CString::new(text.into_vec()) else { return };
+        replace(variable.as_bytes(), text.into_raw());
+    }
+}
+
+/// Puts a text in a variable's place in the list that the program is given. `setenv` may be the program's own, as a shell's is.
+fn replace(variable: &[u8], text: *mut c_char) {
+    unsafe extern "C" {
+        static mut environ: *mut *mut c_char;
+    }
+    // SAFETY: the loader runs this before the program, which has no thread yet; the list ends with a null, its texts with zero
+    // bytes, and the new one is never freed.
+    unsafe {
+        let mut at = environ;
+        while !at.is_null() && !(*at).is_null() {
+            let known = std::ffi::CStr::from_ptr(*at).to_bytes();
+            if known.strip_prefix(variable).is_some_and(|rest| rest.starts_with(b"=")) {
+                *at = text;
+            }
+            at = at.add(1);
+        }
+    }
 }
 
 impl World {
@@ -215,12 +253,19 @@ impl World {
                 let mount = self.prefixes().position(|prefix| under(normal.as_bytes(), prefix.as_bytes())).unwrap_or(0);
                 Located::Ours(Place { mount, name: String::new(), path: self.mounts[mount].mount.prefix().to_string() })
             }
-            None if !ours => Located::Untouched,
+            // The system knows nothing of a mount that the path goes through, nor of what is above it there.
+            None if !ours && !self.goes_through(text, &before) => Located::Untouched,
             None => match CString::new(normal) {
                 Ok(path) => Located::Elsewhere(path),
                 Err(_) => Located::Nowhere(Errno::INVAL.into()),
             },
         }
+    }
+
+    /// Whether a path leads into a mount and, by `..`, out of it.
+    fn goes_through(&self, path: &str, before: &str) -> bool {
+        let inside = |at: usize| mount::resolve(self.prefixes(), &mount::normal(&path[..at], before), "/").is_some();
+        path.match_indices("/..").any(|(at, _)| at > 0 && inside(at))
     }
 
     fn is_above(&self, path: &str) -> bool {

@@ -600,6 +600,10 @@ impl Layout for Container {
         Ok(Stat { length, is_folder: false, identity: (number >> 64) as u64 ^ number as u64 })
     }
 
+    fn lock_folder(&self, _path: &str) -> Option<PathBuf> {
+        self.first().lock_place(&format!("{HIDDEN}/locks"))
+    }
+
     fn list(&self, folder: &str) -> Result<Vec<String>> {
         let folder = self.inside(folder, "list")?;
         let mut names = self.first().list(&folder)?;

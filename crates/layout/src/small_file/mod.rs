@@ -725,6 +725,14 @@ impl Layout for SmallFile {
         }
     }
 
+    fn keeps_whole(&self, _path: &str) -> bool {
+        true
+    }
+
+    fn lock_folder(&self, _path: &str) -> Option<PathBuf> {
+        self.store.lock_place(&format!("{HIDDEN}/locks"))
+    }
+
     /// Of what lay there before, and is no file of the logs.
     fn plain_file(&self, path: &str) -> Option<PathBuf> {
         let plain = name::relative(path).ok()?.into_owned();

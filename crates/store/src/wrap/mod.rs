@@ -226,6 +226,10 @@ impl<W: Watch + 'static> Store for Around<W> {
         None
     }
 
+    fn lock_place(&self, name: &str) -> Option<std::path::PathBuf> {
+        self.inner.lock_place(name)
+    }
+
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
         self.ask(Asked::Attributes, from, || self.inner.make_hard_link(from, to))
     }

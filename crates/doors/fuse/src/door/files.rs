@@ -9,10 +9,11 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use thalweg_types::ErrorKind;
+use thalweg_layout::ReadObject;
+use thalweg_types::{Error, ErrorKind};
 use thalweg_view::{Access, OpenFile};
 
 /// What all handles of a file share.
@@ -25,19 +26,59 @@ pub(super) struct Shared {
     pub(super) backing: Option<Option<Arc<BackingId>>>,
 }
 
+/// A file of this machine, to be read.
+struct Plain(Arc<File>);
+
+impl ReadObject for Plain {
+    fn length(&self) -> thalweg_types::Result<u64> {
+        self.0.metadata().map(|about| about.len()).map_err(|e| Error::io("cannot look at a file", e))
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> thalweg_types::Result<usize> {
+        let mut done = 0;
+        while done < out.len() {
+            match self.0.read_at(&mut out[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(got) => done += got,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(Error::io("cannot read a file", e)),
+            }
+        }
+        Ok(done)
+    }
+}
+
 impl Door {
     pub(super) fn handle(&self, fh: u64) -> Result<Arc<Open>> {
         let handles = self.handles.read().unwrap_or_else(PoisonError::into_inner);
         handles.get(&fh).cloned().ok_or(Errno::EBADF)
     }
 
+    /// A handle of a file of this machine that is only read: one open serves the handle, the kernel and what is asked of the file
+    /// once its name is gone.
+    fn open_plain(&self, ino: u64, path: &str) -> Option<(Open, Arc<File>)> {
+        let file = Arc::new(File::open(self.layout.plain_file(path).filter(|_| self.plain)?).ok()?);
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        let open = OpenFile::reading(&self.layout, path, Box::new(Plain(file.clone())));
+        Some((Open::new(ino, open), file))
+    }
+
     pub(super) fn keep_open(&self, open: Open, path: &str) -> u64 {
+        self.keep_open_with(open, path, None)
+    }
+
+    /// - `file`: the file below, where it was opened for this.
+    fn keep_open_with(&self, open: Open, path: &str, file: Option<Arc<File>>) -> u64 {
         let (fh, ino) = (self.next.fetch_add(1, Ordering::Relaxed), open.ino);
         self.handles.write().unwrap_or_else(PoisonError::into_inner).insert(fh, Arc::new(open));
         let mut all = locked(&self.shared);
         let shared = all.entry(ino).or_default();
         shared.handles.push(fh);
-        if shared.file.is_none() && self.plain {
+        if shared.file.is_none() && file.is_some() {
+            shared.file = file;
+        } else if shared.file.is_none() && self.plain {
             let file = self.layout.plain_file(path).and_then(|plain| File::open(plain).ok());
             shared.file = file.filter(|file| file.metadata().is_ok_and(|about| about.is_file())).map(Arc::new);
         }
@@ -75,9 +116,16 @@ impl Door {
 
     pub fn open(&self, ino: u64, writing: bool) -> Result<u64> {
         let _names = self.use_names();
-        let path = self.path(ino)?;
+        // A name that others removed, or gave to another file: at this number the kernel looks for the name once more.
+        let path = self.path(ino).map_err(|_| Errno::ESTALE)?;
+        if !writing && let Some((open, file)) = self.open_plain(ino, &path) {
+            return Ok(self.keep_open_with(open, &path, Some(file)));
+        }
         // The kernel looks after who may read; it reads for itself where a page is written in part.
-        let file = self.open_file(&path, Access { write: writing, ..Access::READ }).map_err(number)?;
+        let file = self.open_file(&path, Access { write: writing, ..Access::READ }).map_err(|e| match number(e) {
+            Errno::ENOENT => Errno::ESTALE,
+            other => other,
+        })?;
         Ok(self.keep_open(Open::new(ino, file), &path))
     }
 
@@ -124,11 +172,22 @@ impl Door {
     }
 
     /// At a `close(2)`.
-    pub fn flush(&self, fh: u64) -> Result<()> {
-        match self.plain {
-            true => Ok(()),
-            false => self.handle(fh)?.publish().map_err(number),
+    ///
+    /// - `owner`: the process, as it locks ranges: they end.
+    pub fn flush(&self, fh: u64, owner: u64) -> Result<()> {
+        let handle = self.handle(fh)?;
+        let mut published = if self.plain { Ok(()) } else { handle.publish().map_err(number) };
+        if !self.plain && handle.writes() && self.locks.has(handle.ino, owner) {
+            // Who waits for the lock finds no handle that is being closed meanwhile: it is closed here, and another serves whoever
+            // shares the description.
+            let _names = self.use_names();
+            if let Some(path) = self.nodes().path(handle.ino) {
+                let renewed = Open::renew(std::slice::from_ref(&handle), |access| self.open_file(&path, access));
+                published = published.and(renewed.map_err(number));
+            }
         }
+        self.locks.process_closed(handle.ino, owner);
+        published
     }
 
     pub fn sync(&self, fh: u64) -> Result<()> {
@@ -146,20 +205,41 @@ impl Door {
         let gone = if last == Some(true) { all.remove(&handle.ino) } else { None };
         drop(all);
         drop(gone);
-        handle.close().map_err(number)
+        let closed = handle.close();
+        self.locks.released(fh);
+        // The program has gone on: whoever unmounts is told.
+        closed.map_err(|e| self.lose(handle.ino, e))
     }
 
-    /// Closes every handle; the first failure.
+    /// What a program wrote, and was told to be written, cannot be seen by others.
+    fn lose(&self, ino: u64, error: Error) -> Errno {
+        let path = self.nodes().path(ino).unwrap_or_else(|| "a removed file".into());
+        crate::errors::write(&format!("{path}: what was written is not published: {error}"));
+        let number = Errno::from_i32(thalweg_layout::errno::of(&error));
+        locked(&self.unpublished).get_or_insert_with(|| {
+            Error::new(error.kind(), "what programs wrote is not published").in_object(path).caused_by(error)
+        });
+        number
+    }
+
+    /// Closes every handle; the first failure, also of those that were closed before and no program was told of.
     pub fn close_all(&self) -> thalweg_types::Result<()> {
         let handles: Vec<Arc<Open>> =
             self.handles.write().unwrap_or_else(PoisonError::into_inner).drain().map(|(_, handle)| handle).collect();
-        let mut outcome = Ok(());
         for handle in handles {
             // All are closed, whatever the first one says.
-            let closed = handle.close();
-            outcome = outcome.and(closed);
+            if let Err(e) = handle.close() {
+                self.lose(handle.ino, e);
+            }
         }
-        outcome
+        locked(&self.unpublished).take().map_or(Ok(()), Err)
+    }
+
+    /// As [`Door::close_all`], where nobody is there to be told: who asks next is.
+    pub fn close_all_at_end(&self) {
+        if let Err(e) = self.close_all() {
+            *locked(&self.unpublished) = Some(e);
+        }
     }
 
     pub fn allocate(&self, fh: u64, offset: u64, length: u64, mode: i32) -> Result<()> {

@@ -135,7 +135,7 @@ hooks! {
     }
     fn flock(fd: c_int, how: c_int) -> c_int = |real| {
         match world().and_then(|_| get(fd)) {
-            Some(open) => enter(|| lock::whole(&open, how)),
+            Some(open) => enter(|| lock::whole(&open, fd, how)),
             None => real(fd, how),
         }
     }

@@ -134,9 +134,10 @@ unsafe fn program(path: *const c_char) -> Program {
     }
 }
 
-/// The functions with arguments one behind the other: what is on its way stays where it is, in registers and on the stack.
-macro_rules! listed {
-    ($($name:ident)+) => { $(
+/// Functions that a hook must not call: those with arguments one behind the other, which stay where they are, in registers and
+/// on the stack; and `vfork`, which returns twice from one frame. What comes before is called, then the function is jumped to.
+macro_rules! jumps {
+    ($first:ident before $($name:ident)+) => { $(
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
@@ -146,7 +147,7 @@ macro_rules! listed {
                     Ok(name) => crate::real::Real::new(name),
                     Err(_) => panic!(),
                 };
-                before_exec();
+                $first();
                 REAL.get()
             }
             #[cfg(target_arch = "x86_64")]
@@ -171,4 +172,5 @@ macro_rules! listed {
     )+ };
 }
 
-listed! { execl execle execlp }
+jumps! { before_exec before execl execle execlp }
+jumps! { before_spawn before vfork }

@@ -180,7 +180,10 @@ fn sync(open: &Open) -> Outcome<c_int> {
             let place = open.place();
             place.layout(world)?.sync_folder(&place.name)?;
         }
-        false => open.file()?.sync()?,
+        false => {
+            open.file()?.sync()?;
+            open.synced()?;
+        }
     }
     Ok(0)
 }

@@ -265,6 +265,11 @@ impl Store for Tiered {
         }
     }
 
+    /// Never in the shadow store, which other nodes may not see.
+    fn lock_place(&self, name: &str) -> Option<std::path::PathBuf> {
+        self.shared.canonical.lock_place(name)
+    }
+
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
         const WHAT: &str = "open for writing";
         let shared = &self.shared;

@@ -1,0 +1,339 @@
+//! Locks of programs, taken where other doors meet them: see [`thalweg_view::lock`].
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | whose | each owner that the kernel names has a description of its own for each file: a process for its ranges, an open file description for `flock` and for ranges of its own. The system then keeps them apart in this one process too |
+//! | `flock` or a range | the kernel says it in a field that the library does not hand on; the system tells which call the program is in. Where it does not, and the range is the whole file, both are locked: too much is excluded, never too little |
+//! | who waits | tries again and again: so a signal ends the wait, and no thread of the door is kept |
+//! | taken | the file is looked at anew, and the kernel forgets what it kept of it |
+//! | given up, closed | after what was written is published |
+//! | no circle is seen | of processes that wait for each other (`EDEADLK`) |
+
+use super::{Door, Result, locked, number};
+use crate::open::Open;
+use fuser::{Errno, INodeNo, Notifier};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+use thalweg_layout::errno;
+use thalweg_view::lock::{Kind, LockFile, Owner, Range};
+
+/// The longest pause between two tries.
+const PAUSE: Duration = Duration::from_millis(10);
+/// The kernel's word for the end of a range that has none.
+const TO_THE_END: u64 = i64::MAX as u64;
+const F_RDLCK: i32 = 0;
+const F_WRLCK: i32 = 1;
+const F_UNLCK: i32 = 2;
+
+/// What a program is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Flock,
+    Range,
+    Unknown,
+}
+
+/// What a program asks for.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    fh: u64,
+    owner: u64,
+    kind: Kind,
+    range: Range,
+    thread: u32,
+    wait: bool,
+}
+
+impl Asked {
+    /// Nothing stands in the way.
+    pub const UNLOCKED: i32 = F_UNLCK;
+
+    /// - `end`: the last byte.
+    pub fn range(fh: u64, owner: u64, start: u64, end: u64, kind: i32) -> Result<Asked> {
+        let kind = match kind {
+            F_RDLCK => Kind::Shared,
+            F_WRLCK => Kind::Exclusive,
+            F_UNLCK => Kind::None,
+            _ => return Err(Errno::EINVAL),
+        };
+        let length = match end {
+            TO_THE_END.. => 0,
+            end => end.checked_sub(start).ok_or(Errno::EINVAL)? + 1,
+        };
+        Ok(Asked { fh, owner, kind, range: Range { start, length }, thread: 0, wait: false })
+    }
+
+    /// - `thread`: whose call it is.
+    pub fn by(self, thread: u32, wait: bool) -> Asked {
+        Asked { thread, wait, ..self }
+    }
+
+    /// Whether it waits for nothing.
+    pub fn gives_up(&self) -> bool {
+        self.kind == Kind::None
+    }
+
+    fn is_whole(&self) -> bool {
+        self.range == Range { start: 0, length: 0 }
+    }
+
+    /// Which call it is.
+    fn call(&self) -> Call {
+        if !self.is_whole() {
+            return Call::Range;
+        }
+        let told = std::fs::read_to_string(format!("/proc/{}/syscall", self.thread)).unwrap_or_default();
+        match told.split(' ').next().and_then(|number| number.parse::<i64>().ok()) {
+            Some(number) if number == nix::libc::SYS_flock => Call::Flock,
+            Some(number) if number == nix::libc::SYS_fcntl => Call::Range,
+            _ => Call::Unknown,
+        }
+    }
+}
+
+/// Locks of a file that one owner has.
+struct Held {
+    file: Arc<LockFile>,
+    /// The handle that the owner used last.
+    fh: u64,
+}
+
+/// All locks. See the module's page.
+#[derive(Default)]
+pub(super) struct Locks {
+    held: Mutex<HashMap<(u64, u64), Held>>,
+    kernel: OnceLock<Notifier>,
+}
+
+impl Locks {
+    /// Whether anybody may have locked a file.
+    pub(super) fn any(&self, ino: u64) -> bool {
+        let held = locked(&self.held);
+        !held.is_empty() && held.keys().any(|(of, _)| *of == ino)
+    }
+
+    /// Whether an owner may have locked a file.
+    pub(super) fn has(&self, ino: u64, owner: u64) -> bool {
+        locked(&self.held).contains_key(&(ino, owner))
+    }
+
+    /// A process closed a descriptor of a file: its ranges end.
+    pub(super) fn process_closed(&self, ino: u64, owner: u64) {
+        let ended = locked(&self.held).remove(&(ino, owner));
+        drop(ended);
+    }
+
+    /// The last descriptor of a handle is closed.
+    pub(super) fn released(&self, fh: u64) {
+        let mut held = locked(&self.held);
+        if held.is_empty() {
+            return;
+        }
+        let gone: Vec<(u64, u64)> = held.iter().filter(|(_, held)| held.fh == fh).map(|(key, _)| *key).collect();
+        let ended: Vec<Held> = gone.iter().filter_map(|key| held.remove(key)).collect();
+        drop(held);
+        drop(ended);
+    }
+}
+
+fn system(e: std::io::Error) -> Errno {
+    Errno::from_i32(e.raw_os_error().unwrap_or(Errno::EIO.code()))
+}
+
+impl Door {
+    /// How the kernel is told to forget what it keeps of a file.
+    pub fn tells(&self, kernel: Notifier) {
+        let _ = self.locks.kernel.set(kernel);
+    }
+
+    /// A description of its own of what is locked in place of a file.
+    fn lock_file(&self, ino: u64) -> Result<LockFile> {
+        let plain = locked(&self.shared).get(&ino).and_then(|shared| shared.file.clone());
+        if let Some(plain) = plain {
+            return LockFile::of_plain(&plain).map_err(system);
+        }
+        let _names = self.use_names();
+        let path = self.nodes().path(ino);
+        let about = match &path {
+            Some(path) => self.about(path).map_err(number)?,
+            None => self.about_nameless(ino)?,
+        };
+        LockFile::open(&*self.layout, path.as_deref().unwrap_or(""), &about).map_err(|e| {
+            // Once: programs ask again and again.
+            static TOLD: std::sync::Once = std::sync::Once::new();
+            TOLD.call_once(|| crate::errors::write(&e.to_string()));
+            Errno::from_i32(errno::of(&e))
+        })
+    }
+
+    /// Handles of a file.
+    fn handles_of(&self, ino: u64) -> Vec<Arc<Open>> {
+        let handles = locked(&self.shared).get(&ino).map(|shared| shared.handles.clone()).unwrap_or_default();
+        handles.iter().filter_map(|fh| self.handle(*fh).ok()).collect()
+    }
+
+    fn publish_file(&self, ino: u64) -> Result<()> {
+        match self.plain {
+            true => Ok(()),
+            false => self.handles_of(ino).iter().try_for_each(|handle| handle.publish().map_err(number)),
+        }
+    }
+
+    /// Sees what others closed or synced.
+    fn see_others(&self, ino: u64) -> Result<()> {
+        if !self.plain {
+            let names = self.use_names();
+            let path = self.nodes().path(ino);
+            let handles = self.handles_of(ino);
+            match path {
+                Some(path) if self.layout.keeps_whole(&path) => {
+                    Open::renew(&handles, |access| self.open_file(&path, access)).map_err(number)?;
+                }
+                Some(_) => handles.iter().try_for_each(|handle| handle.refresh()).map_err(number)?,
+                // Removed: nobody else has it.
+                None => {}
+            }
+            drop(names);
+        }
+        if let Some(kernel) = self.locks.kernel.get() {
+            // A file that the kernel forgot already has nothing to forget.
+            let _ = kernel.inval_inode(INodeNo(ino), 0, 0);
+        }
+        Ok(())
+    }
+
+    /// Takes or gives up a lock.
+    pub fn lock(&self, asked: &Asked) -> Result<()> {
+        let ino = self.handle(asked.fh)?.ino;
+        let key = (ino, asked.owner);
+        self.publish_file(ino)?;
+        let known = locked(&self.locks.held).get(&key).map(|held| held.file.clone());
+        let file = match (known, asked.kind) {
+            (Some(file), _) => file,
+            (None, Kind::None) => return Ok(()),
+            (None, _) => {
+                let new = Arc::new(self.lock_file(ino)?);
+                let mut held = locked(&self.locks.held);
+                let held = held.entry(key).or_insert_with(|| Held { file: new, fh: asked.fh });
+                held.file.clone()
+            }
+        };
+        let call = asked.call();
+        if asked.kind == Kind::None {
+            if call != Call::Range {
+                file.whole(Kind::None, false).map_err(system)?;
+            }
+            if call != Call::Flock {
+                file.range(Owner::Description, Kind::None, asked.range, false).map_err(system)?;
+            }
+            return Ok(());
+        }
+        self.wait_for(asked, || {
+            if call != Call::Range {
+                file.whole(asked.kind, false)?;
+            }
+            if call != Call::Flock {
+                let ranged = file.range(Owner::Description, asked.kind, asked.range, false);
+                if ranged.is_err() && call == Call::Unknown {
+                    file.whole(Kind::None, false)?;
+                }
+                ranged?;
+            }
+            Ok(())
+        })?;
+        // Whoever waited may have closed the file meanwhile: what was taken ends with `file`.
+        if let Some(held) = locked(&self.locks.held).get_mut(&key) {
+            held.fh = asked.fh;
+        }
+        self.see_others(ino)
+    }
+
+    fn wait_for(&self, asked: &Asked, take: impl Fn() -> std::io::Result<()>) -> Result<()> {
+        let mut pause = Duration::from_micros(100);
+        loop {
+            match take() {
+                Ok(()) => return Ok(()),
+                Err(e) => match system(e) {
+                    Errno::EAGAIN | Errno::EACCES if asked.wait => {}
+                    Errno::EAGAIN | Errno::EACCES => return Err(Errno::EAGAIN),
+                    other => return Err(other),
+                },
+            }
+            if is_interrupted(asked.thread) {
+                return Err(Errno::EINTR);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE);
+        }
+    }
+
+    /// What stands in the way of a lock: its first and last byte, kind, process.
+    pub fn test_lock(&self, asked: &Asked) -> Result<Option<(u64, u64, i32, u32)>> {
+        let ino = self.handle(asked.fh)?.ino;
+        let known = locked(&self.locks.held).get(&(ino, asked.owner)).map(|held| held.file.clone());
+        let file = match known {
+            Some(file) => file,
+            None => Arc::new(self.lock_file(ino)?),
+        };
+        let met = file.test(Owner::Description, asked.kind, asked.range).map_err(system)?;
+        Ok(met.map(|met| {
+            let end = match met.range.length {
+                0 => TO_THE_END,
+                length => met.range.start + length - 1,
+            };
+            let kind = if met.kind == Kind::Shared { F_RDLCK } else { F_WRLCK };
+            (met.range.start, end, kind, u32::try_from(met.pid).unwrap_or(0))
+        }))
+    }
+}
+
+/// Whether a thread that waits has a signal to look at, or is gone. A thread that this process cannot see is not.
+fn is_interrupted(thread: u32) -> bool {
+    if thread == 0 {
+        return false;
+    }
+    match std::fs::read_to_string(format!("/proc/{thread}/status")) {
+        Ok(status) => pending(&status),
+        Err(e) => e.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+/// Whether a thread's status tells of signals that it does not hold back.
+fn pending(status: &str) -> bool {
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        u64::from_str_radix(line.trim(), 16).ok()
+    };
+    let waiting = field("SigPnd:").unwrap_or(0) | field("ShdPnd:").unwrap_or(0);
+    waiting & !field("SigBlk:").unwrap_or(0) & !field("SigIgn:").unwrap_or(0) != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_that_a_thread_does_not_hold_back_end_its_wait() {
+        let status = |pending: &str, blocked: &str| {
+            format!(
+                "Name:\tx\nSigPnd:\t{pending}\nShdPnd:\t0000000000000000\nSigBlk:\t{blocked}\nSigIgn:\t0000000000001000\n"
+            )
+        };
+        assert!(super::pending(&status("0000000000000100", "0000000000000000")));
+        assert!(!super::pending(&status("0000000000000100", "0000000000000100")));
+        assert!(!super::pending(&status("0000000000001000", "0000000000000000")), "ignored");
+        assert!(!super::pending(&status("0000000000000000", "0000000000000000")));
+        assert!(!is_interrupted(std::process::id()));
+        assert!(is_interrupted(u32::MAX >> 2), "no such thread");
+    }
+
+    #[test]
+    fn ranges_of_the_kernel_are_ranges_of_ours() {
+        let asked = |start, end| Asked::range(1, 2, start, end, F_WRLCK).map(|asked| asked.range);
+        assert_eq!(asked(5, 5).unwrap(), Range { start: 5, length: 1 });
+        assert_eq!(asked(5, TO_THE_END).unwrap(), Range { start: 5, length: 0 });
+        assert!(asked(5, 3).is_err());
+        assert!(Asked::range(1, 2, 0, 1, 7).is_err());
+    }
+}

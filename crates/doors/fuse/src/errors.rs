@@ -1,0 +1,141 @@
+//! Errors of the process that serves a mount: counted, the last one kept, all written to a log file where there is one.
+//!
+//! A program gets a number from the kernel; here is what the number cannot say. Failures that are answers (a name that is not
+//! there, one that is taken, a missing right) are not among them.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_types::{Error, ErrorKind};
+
+/// Bytes of the longest log; errors behind it are counted and not written.
+const LONGEST: u64 = 4 << 20;
+
+/// What is known of the errors since the process started.
+#[derive(Debug, Clone, Default)]
+pub struct Errors {
+    /// How many there were.
+    pub count: u64,
+    /// The last, and its time in seconds since 1970.
+    pub last: Option<(u64, String)>,
+    /// Where they are written.
+    pub log: Option<PathBuf>,
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (at, what) = self.last.as_ref().map_or((0, ""), |(at, what)| (*at, what.as_str()));
+        let log = self.log.as_ref().map(|log| log.display().to_string()).unwrap_or_default();
+        write!(f, "{}\n{at}\n{log}\n{what}", self.count)
+    }
+}
+
+impl Errors {
+    /// Of what a mount tells: see [`fmt::Display`].
+    pub fn told(text: &str) -> Option<Errors> {
+        let mut lines = text.splitn(4, '\n');
+        let mut next = || lines.next();
+        let (count, at, log, what) = (next()?.parse().ok()?, next()?.parse().ok()?, next()?, next()?);
+        let last = (count > 0).then(|| (at, what.to_string()));
+        Some(Errors { count, last, log: (!log.is_empty()).then(|| log.into()) })
+    }
+}
+
+#[derive(Default)]
+struct Kept {
+    errors: Errors,
+    file: Option<File>,
+    written: u64,
+}
+
+static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+
+fn kept() -> MutexGuard<'static, Option<Kept>> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes errors from now on to this file, which its user alone may read.
+///
+/// # Errors
+/// What the system says.
+pub fn log_to(path: &Path) -> io::Result<()> {
+    let file =
+        OpenOptions::new().read(true).append(true).create(true).mode(0o600).custom_flags(no_follow()).open(path)?;
+    let mut kept = kept();
+    let kept = kept.get_or_insert_default();
+    kept.file = Some(file);
+    kept.errors.log = Some(path.to_path_buf());
+    Ok(())
+}
+
+fn no_follow() -> i32 {
+    rustix::fs::OFlags::NOFOLLOW.bits() as i32
+}
+
+/// What is known now.
+pub fn so_far() -> Errors {
+    kept().as_ref().map(|kept| kept.errors.clone()).unwrap_or_default()
+}
+
+/// Counts and writes an error that a program gets as a number that says too little.
+pub fn note(error: &Error) {
+    let known = matches!(
+        error.kind(),
+        ErrorKind::Config
+            | ErrorKind::Corrupt
+            | ErrorKind::Torn
+            | ErrorKind::PeerLost
+            | ErrorKind::NoSpace
+            | ErrorKind::Timeout
+    );
+    if known || thalweg_layout::errno::of(error) == rustix::io::Errno::IO.raw_os_error() {
+        write(&error.to_string());
+    }
+}
+
+/// Counts and writes a sentence.
+pub fn write(what: &str) {
+    // Names of files come from programs: a line of the log is one line.
+    let what: String = what.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let mut kept = kept();
+    let kept = kept.get_or_insert_default();
+    kept.errors.count += 1;
+    let line = format!("{now} {what}\n");
+    kept.errors.last = Some((now, what));
+    if let Some(file) = &mut kept.file
+        && kept.written < LONGEST
+    {
+        kept.written += line.len() as u64;
+        let _ = file.write_all(line.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn errors_are_counted_and_written_a_line_each_for_the_user_alone_and_answers_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        log_to(&log).unwrap();
+        let before = so_far().count;
+        note(&Error::new(ErrorKind::Corrupt, "torn\nby a name").in_object("a\u{1b}[2Jb"));
+        note(&Error::new(ErrorKind::NotFound, "no such file"));
+        let errors = so_far();
+        assert_eq!(errors.count, before + 1);
+        let text = std::fs::read_to_string(&log).unwrap();
+        assert_eq!(text.lines().filter(|line| line.contains("by a name")).count(), 1, "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+        assert_eq!(std::fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o600);
+        let told = Errors::told(&errors.to_string()).unwrap();
+        assert_eq!((told.count, told.last, told.log), (errors.count, errors.last, errors.log));
+        assert!(Errors::told("x").is_none());
+    }
+}

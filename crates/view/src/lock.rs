@@ -1,0 +1,315 @@
+//! The file that programs lock in place of a logical file.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | which file | where the layout lays the bytes down as they are: that file, so that programs without a door meet the same locks. Else the *lock object*: an empty file `lock-IDENTITY` in the layout's lock folder, on the store that holds names |
+//! | who meets | all processes, doors and machines that open the lock object; across machines where the store's filesystem passes locks on |
+//! | kinds | the system's own: `flock`, ranges of a process, ranges of a description, kept apart as the system keeps them |
+//! | lifetime of a lock | that of a [`LockFile`]'s descriptors: a process that is killed holds nothing |
+//! | lifetime of the object | made by the first who locks, removed by the last who leaves; a process that is killed may leave an empty file behind, which the next use removes |
+//! | modes | the object has those of the logical file without the right to execute, and its owner where the process may give it away |
+//! | no lock folder | `ENOLCK`: never a success without a lock |
+//!
+//! Whoever has a lock object open shares a lock on its last byte; whoever removes it takes that byte alone, through a
+//! description of its own. So no object is removed while a descriptor of it is left anywhere.
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc::{self, F_RDLCK, F_UNLCK, F_WRLCK, SEEK_SET, flock};
+use rustix::fs::FlockOperation;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use thalweg_layout::{Attributes, Layout};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// What begins the name of every lock object.
+const NAME: &str = "lock-";
+/// The byte that whoever has a lock object open shares. Programs' locks end before it.
+const PRESENT: i64 = i64::MAX - 1;
+/// Times that an object is made which others remove at the same moment.
+const ATTEMPTS: usize = 1000;
+
+/// Whose a lock on a range is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The process's: `F_SETLK` and its kin.
+    Process,
+    /// The open file description's: `F_OFD_SETLK` and its kin.
+    Description,
+}
+
+/// What a lock keeps others from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Exclusive locks.
+    Shared,
+    /// All locks.
+    Exclusive,
+    /// Nothing: gives a lock up.
+    None,
+}
+
+/// A run of bytes, which need not be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// Its first byte.
+    pub start: u64,
+    /// Its length; 0 for all that follows, however long the file becomes.
+    pub length: u64,
+}
+
+/// A lock that stands in the way of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Met {
+    /// Shared or exclusive.
+    pub kind: Kind,
+    /// Its bytes.
+    pub range: Range,
+    /// Its process; -1 for a description's, as the system says it.
+    pub pid: i32,
+}
+
+/// A description of the file that is locked in place of a logical file. See the module's page.
+#[derive(Debug)]
+pub struct LockFile {
+    /// `Some` until it is dropped.
+    file: Option<File>,
+    /// The lock object to remove; `None` for a file of the program itself.
+    object: Option<PathBuf>,
+}
+
+fn unavailable(layout: &dyn Layout, name: &str, why: &str) -> Error {
+    let what = format!("cannot lock: {} {why}", layout.describe());
+    Error::new(ErrorKind::Unsupported, what).caused_by(io::Error::from(rustix::io::Errno::NOLCK)).in_object(name)
+}
+
+impl LockFile {
+    /// Opens what is locked in place of a logical file, and makes it where nobody has.
+    ///
+    /// - `name`: in the layout.
+    /// - `about`: of the file.
+    ///
+    /// # Errors
+    /// `Unsupported` with `ENOLCK` where the stores of this machine cannot hold lock objects, and where this process may
+    /// not make one: the message says which.
+    pub fn open(layout: &dyn Layout, name: &str, about: &Attributes) -> Result<LockFile> {
+        if let Some(plain) = layout.plain_file(name) {
+            let file =
+                for_locks(&plain).map_err(|e| unavailable(layout, name, &format!("does not let us open it: {e}")))?;
+            return Ok(LockFile { file: Some(file), object: None });
+        }
+        let Some(folder) = layout.lock_folder(name) else {
+            return Err(unavailable(layout, name, "has no folder of this machine for files to be locked"));
+        };
+        if about.identity == 0 {
+            return Err(unavailable(layout, name, "does not tell its files apart"));
+        }
+        let path = folder.join(format!("{NAME}{:016x}", about.identity));
+        match LockFile::make(&folder, &path, about) {
+            Ok(file) => Ok(LockFile { file: Some(file), object: Some(path) }),
+            Err(e) => Err(unavailable(layout, name, &format!("cannot have {}: {e}", path.display()))),
+        }
+    }
+
+    /// Of an open file of the program's own, through a description of its own.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn of_plain(file: &File) -> io::Result<LockFile> {
+        Ok(LockFile { file: Some(for_locks(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))?), object: None })
+    }
+
+    fn make(folder: &Path, path: &Path, about: &Attributes) -> io::Result<File> {
+        for _ in 0..ATTEMPTS {
+            let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
+            let file = match made {
+                Ok(file) => {
+                    dress(&file, about);
+                    file
+                }
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match for_locks(path) {
+                    Ok(file) => file,
+                    // Removed meanwhile.
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                    // Made by another user, who gives it its mode now.
+                    Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                        std::thread::sleep(std::time::Duration::from_millis(1));
+                        for_locks(path).map_err(|_| e)?
+                    }
+                    Err(e) => return Err(e),
+                },
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    make_folder(folder)?;
+                    continue;
+                }
+                Err(e) => return Err(e),
+            };
+            let about = file.metadata()?;
+            if !about.is_file() {
+                return Err(Errno::EINVAL.into());
+            }
+            hold(&file)?;
+            if file.metadata()?.nlink() > 0 {
+                return Ok(file);
+            }
+        }
+        Err(Errno::EAGAIN.into())
+    }
+
+    /// What a program inherited from the one that started it: a descriptor of a lock object; `None` for any other.
+    pub fn inherited(fd: RawFd, take: impl FnOnce() -> File) -> Option<LockFile> {
+        let path = std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?;
+        let number = path.file_name()?.to_str()?.strip_prefix(NAME)?;
+        let known = number.len() == 16 && number.bytes().all(|b| b.is_ascii_hexdigit());
+        let below = path.parent().is_some_and(|folder| folder.ends_with("locks"));
+        (known && below).then(|| LockFile { file: Some(take()), object: Some(path) })
+    }
+
+    /// The same description in a child of `fork`, which has the same descriptor.
+    ///
+    /// - `file`: of that descriptor. The child must not drop the parent's.
+    pub fn in_child(&self, file: File) -> LockFile {
+        LockFile { file: Some(file), object: self.object.clone() }
+    }
+
+    /// Its descriptor.
+    pub fn descriptor(&self) -> &File {
+        self.file.as_ref().expect("open until it is dropped")
+    }
+
+    /// Locks or unlocks the whole file, as `flock(2)`: for the description.
+    ///
+    /// # Errors
+    /// `EWOULDBLOCK` where another has it and `wait` is not asked for; what the system says.
+    pub fn whole(&self, kind: Kind, wait: bool) -> io::Result<()> {
+        let how = match (kind, wait) {
+            (Kind::Shared, true) => FlockOperation::LockShared,
+            (Kind::Shared, false) => FlockOperation::NonBlockingLockShared,
+            (Kind::Exclusive, true) => FlockOperation::LockExclusive,
+            (Kind::Exclusive, false) => FlockOperation::NonBlockingLockExclusive,
+            (Kind::None, _) => FlockOperation::Unlock,
+        };
+        Ok(rustix::fs::flock(self.descriptor(), how)?)
+    }
+
+    /// Locks or unlocks a range.
+    ///
+    /// # Errors
+    /// `EAGAIN` where another has some of it and `wait` is not asked for; `EDEADLK`, `EINTR` and what else the system says.
+    pub fn range(&self, owner: Owner, kind: Kind, range: Range, wait: bool) -> io::Result<()> {
+        let lock = system(kind, range)?;
+        let how = match (owner, wait) {
+            (Owner::Process, false) => FcntlArg::F_SETLK(&lock),
+            (Owner::Process, true) => FcntlArg::F_SETLKW(&lock),
+            (Owner::Description, false) => FcntlArg::F_OFD_SETLK(&lock),
+            (Owner::Description, true) => FcntlArg::F_OFD_SETLKW(&lock),
+        };
+        fcntl(self.descriptor(), how)?;
+        Ok(())
+    }
+
+    /// What stands in the way of a lock, if anything does.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn test(&self, owner: Owner, kind: Kind, range: Range) -> io::Result<Option<Met>> {
+        let mut lock = system(kind, range)?;
+        match owner {
+            Owner::Process => fcntl(self.descriptor(), FcntlArg::F_GETLK(&mut lock))?,
+            Owner::Description => fcntl(self.descriptor(), FcntlArg::F_OFD_GETLK(&mut lock))?,
+        };
+        let kind = match i32::from(lock.l_type) {
+            F_UNLCK => return Ok(None),
+            F_RDLCK => Kind::Shared,
+            _ => Kind::Exclusive,
+        };
+        let to_the_end = lock.l_len == 0 || lock.l_start.saturating_add(lock.l_len) >= PRESENT;
+        let length = if to_the_end { 0 } else { lock.l_len as u64 };
+        Ok(Some(Met { kind, range: Range { start: lock.l_start as u64, length }, pid: lock.l_pid }))
+    }
+}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        let Some(path) = self.object.take() else { return };
+        // Others may have a descriptor of this description: a description of its own tells.
+        drop(self.file.take());
+        let again = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path);
+        if let Ok(again) = again
+            && fcntl(&again, FcntlArg::F_OFD_SETLK(&present(F_WRLCK))).is_ok()
+            && again.metadata().is_ok_and(|about| about.nlink() > 0)
+        {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
+/// Opened for both kinds of locks; for shared ones and `flock` alone where the file may only be read.
+fn for_locks(path: &Path) -> io::Result<File> {
+    let open = |write: bool| OpenOptions::new().read(true).write(write).open(path);
+    match open(true) {
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EACCES | libc::EROFS | libc::EPERM | libc::ETXTBSY)) => {
+            open(false)
+        }
+        other => other,
+    }
+}
+
+/// Everybody may make lock objects and nobody may remove another user's, as in `/tmp`.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    if let Some(above) = folder.parent() {
+        DirBuilder::new().recursive(true).create(above)?;
+    }
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Ok(()) => std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o1777)),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+/// Who may use the file may lock it. An object that stays the maker's alone is an error for others, never a lock less.
+fn dress(file: &File, about: &Attributes) {
+    let own = rustix::process::geteuid().as_raw();
+    if own != about.uid {
+        let _ = std::os::unix::fs::fchown(file, Some(about.uid), Some(about.gid));
+    }
+    // Its owner can always use it.
+    let _ = file.set_permissions(std::fs::Permissions::from_mode(about.mode & 0o666 | 0o600));
+}
+
+fn present(kind: i32) -> flock {
+    flock { l_type: kind as _, l_whence: SEEK_SET as _, l_start: PRESENT, l_len: 1, l_pid: 0 }
+}
+
+fn hold(file: &File) -> io::Result<()> {
+    loop {
+        match fcntl(file, FcntlArg::F_OFD_SETLKW(&present(F_RDLCK))) {
+            Ok(_) => return Ok(()),
+            Err(Errno::EINTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// The system's words for a range, which ends before [`PRESENT`].
+fn system(kind: Kind, range: Range) -> io::Result<flock> {
+    let kind = match kind {
+        Kind::Shared => F_RDLCK,
+        Kind::Exclusive => F_WRLCK,
+        Kind::None => F_UNLCK,
+    };
+    let start = i64::try_from(range.start).map_err(|_| Errno::EOVERFLOW)?;
+    let end = match range.length {
+        0 => PRESENT,
+        length => {
+            i64::try_from(length).ok().and_then(|length| start.checked_add(length)).unwrap_or(PRESENT).min(PRESENT)
+        }
+    };
+    if end <= start {
+        return Err(Errno::EOVERFLOW.into());
+    }
+    Ok(flock { l_type: kind as _, l_whence: SEEK_SET as _, l_start: start, l_len: end - start, l_pid: 0 })
+}

@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# Locks of unchanged programs through the doors: counters of several processes, the rules of the manual pages (preload/locks.c),
+# flock(1), Python, SQLite with several writers, MPI-IO's shared pointers; through preload, through FUSE, and some through each.
+#
+#   ONLY=WORD runs the checks whose names hold it
+# shellcheck disable=SC2317  # functions are called by name, through try
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+source scripts/build.sh
+build_all
+work=$(mktemp -d "${TMPDIR:-/tmp}/thalweg-locks.XXXXXX")
+source tests/checks.sh
+chmod 755 "$work"
+fuse=1
+if [[ ! -e /dev/fuse || $(id -u) != 0 ]]; then
+    echo "skipped: locks through FUSE: no /dev/fuse, or not root"
+    fuse=0
+fi
+layouts=(direct flat small_file container)
+cleanup() {
+    local layout
+    for layout in "${layouts[@]}"; do
+        mountpoint -q "$work/at/$layout" 2>/dev/null && "$thalweg" unmount --lazy "$work/at/$layout"
+        umount -l "$work/at/$layout" 2>/dev/null || true
+    done
+    rm -rf "$work"
+}
+trap cleanup EXIT
+
+cc -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror tests/system/preload/locks.c -o "$work/locks"
+export THALWEG_MOUNTS=$work/mounts.toml
+for layout in "${layouts[@]}"; do
+    mkdir -p "$work/store.$layout" "$work/at/$layout"
+    printf '[[mount]]\npath = "/mnt/locked/%s"\nlayout = "%s"\nstore = "posix:%s"\n\n' "$layout" "$layout" "$work/store.$layout" >>"$THALWEG_MOUNTS"
+    [[ $fuse == 0 ]] || "$thalweg" mount "$work/at/$layout" --path "/mnt/locked/$layout"
+done
+
+# door DOOR LAYOUT COMMAND...: with AT as the folder of the layout, through a door.
+door() {
+    local door=$1 layout=$2
+    shift 2
+    case $door in
+        preload) AT=/mnt/locked/$layout "$thalweg" run -- "$@" ;;
+        fuse) AT=$work/at/$layout "$@" ;;
+    esac
+}
+# doors WAY K: which door the process K takes.
+doors() {
+    case $1 in
+        both) [[ $(($2 % 2)) == 0 ]] && echo preload || echo fuse ;;
+        *) echo "$1" ;;
+    esac
+}
+export locks=$work/locks
+
+# together WAY LAYOUT PROCESSES COMMAND...: at once, each as `bash -c COMMAND _ NUMBER`; all end well.
+together() {
+    local way=$1 layout=$2 processes=$3 k pids=() status=0
+    shift 3
+    for ((k = 0; k < processes; k++)); do
+        door "$(doors "$way" "$k")" "$layout" bash -c "$1" _ "$k" &
+        pids+=($!)
+    done
+    for k in "${pids[@]}"; do wait "$k" || status=1; done
+    return "$status"
+}
+
+# shellcheck disable=SC2016  # the inner shell expands them
+counts() { # counts WAY LAYOUT KIND: 4 processes, 500 each
+    local way=$1 layout=$2 kind=$3 got
+    together "$way" "$layout" 4 '"$locks" count '"$kind"' "$AT/count.'"$way.$kind"'" 500'
+    got=$(door "$(doors "$way" 0)" "$layout" bash -c 'cat "$AT/count.'"$way.$kind"'"')
+    echo "the counter says $got"
+    [[ $got == 00002000 ]]
+}
+
+# shellcheck disable=SC2016
+shells() { # shells WAY LAYOUT: flock(1) on a descriptor of the shell, whose lock outlives flock(1)
+    local way=$1 layout=$2 got
+    together "$way" "$layout" 2 'for i in $(seq 30); do (flock 9; n=$(cat "$AT/shell.'"$way"'" 2>/dev/null || echo 0); echo $((n + 1)) >"$AT/shell.'"$way"'") 9>"$AT/lock.'"$way"'"; done'
+    got=$(door "$(doors "$way" 0)" "$layout" bash -c 'cat "$AT/shell.'"$way"'"')
+    echo "the counter says $got"
+    [[ $got == 60 ]]
+}
+
+# shellcheck disable=SC2016
+python() { # python WAY LAYOUT: multiprocessing in two programs
+    local way=$1 layout=$2 got
+    cat >"$work/count.py" <<'PYTHON'
+import fcntl, multiprocessing, os, sys
+path = os.environ["AT"] + "/python." + sys.argv[1]
+def work(number):
+    for _ in range(50):
+        with open(path, "r+") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX)
+            value = int(file.read() or 0)
+            file.seek(0)
+            file.write(str(value + 1))
+            file.flush()
+if __name__ == "__main__":
+    open(path, "a").close()
+    pool = [multiprocessing.Process(target=work, args=(k,)) for k in range(3)]
+    [p.start() for p in pool]
+    [p.join() for p in pool]
+    sys.exit(any(p.exitcode for p in pool))
+PYTHON
+    together "$way" "$layout" 2 "python3 '$work/count.py' $way"
+    got=$(door "$(doors "$way" 0)" "$layout" bash -c 'cat "$AT/python.'"$way"'"')
+    echo "the counter says $got"
+    [[ $got == 300 ]]
+}
+
+# shellcheck disable=SC2016
+sqlite() { # sqlite WAY LAYOUT: three writers, journal mode delete
+    local way=$1 layout=$2 got
+    door "$(doors "$way" 0)" "$layout" bash -c 'sqlite3 "$AT/db.'"$way"'" "pragma journal_mode=delete; create table t(writer, row);"' >/dev/null
+    together "$way" "$layout" 3 'for i in $(seq 25); do echo "pragma busy_timeout=60000; insert into t values ($1, $i);"; done | sqlite3 "$AT/db.'"$way"'" >/dev/null'
+    got=$(door "$(doors "$way" 0)" "$layout" bash -c 'sqlite3 "$AT/db.'"$way"'" "pragma integrity_check; select count(*), count(distinct writer * 1000 + row) from t;"')
+    echo "SQLite says $got"
+    [[ $got == $'ok\n75|75' ]]
+}
+
+# shellcheck disable=SC2016
+rules() { door "$1" "$2" bash -c '"$locks" rules "$AT/rules.'"$1"'"'; }
+
+# shellcheck disable=SC2016
+across() { # across LAYOUT KIND HOLDER OTHER: a lock through one door excludes through the other, and ends there
+    local layout=$1 kind=$2 holder=$3 other=$4 status=0
+    exec 7> >(door "$holder" "$layout" bash -c '"$locks" hold '"$kind"' "$AT/across.'"$kind.$holder"'"' >"$work/held")
+    until grep -q locked "$work/held" 2>/dev/null; do sleep 0.05; done
+    door "$other" "$layout" bash -c '"$locks" try '"$kind"' "$AT/across.'"$kind.$holder"'"' || status=$?
+    exec 7>&-
+    [[ $status == 1 ]]
+    door "$other" "$layout" timeout 60 bash -c 'until "$locks" try '"$kind"' "$AT/across.'"$kind.$holder"'"; do sleep 0.05; done'
+    rm -f "$work/held"
+}
+
+ways=(preload)
+[[ $fuse == 0 ]] || ways+=(fuse both)
+command -v sqlite3 >/dev/null || echo "skipped: locks of SQLite: it is not installed"
+many "plain folder" "$work/locks" rules "$work/rules"
+for layout in "${layouts[@]}"; do
+    for way in "${ways[@]}"; do
+        [[ $way == both ]] || many "$way, $layout" rules "$way" "$layout"
+        for kind in fcntl flock ofd lockf; do try "a counter under $kind is exact ($way, $layout)" counts "$way" "$layout" $kind; done
+        try "flock(1) in two shells excludes ($way, $layout)" shells "$way" "$layout"
+        try "Python's processes count exactly ($way, $layout)" python "$way" "$layout"
+        ! command -v sqlite3 >/dev/null || try "SQLite keeps the rows of three writers ($way, $layout)" sqlite "$way" "$layout"
+    done
+    if [[ $fuse == 1 ]]; then
+        for kind in flock fcntl part; do
+            try "a $kind lock through preload excludes through FUSE ($layout)" across "$layout" $kind preload fuse
+            try "a $kind lock through FUSE excludes through preload ($layout)" across "$layout" $kind fuse preload
+        done
+    fi
+done
+# MPI-IO keeps the shared pointer in a file that it locks.
+shared_pointer() { # shared_pointer MPI LAYOUT RANKS
+    local options=()
+    [[ $1 == mpich ]] || options=(--oversubscribe)
+    timeout 300 "mpiexec.$1" "${options[@]}" -n "$3" "$thalweg" run -- "$work/shared_pointer.$1" "/mnt/locked/$2/shared.$1" 20
+}
+for mpi in mpich openmpi; do
+    if ! command -v "mpicc.$mpi" >/dev/null; then
+        echo "skipped: shared pointers of $mpi: it is not installed"
+        continue
+    fi
+    "mpicc.$mpi" -O1 -Wall -Wextra -Werror tests/system/preload/shared_pointer.c -o "$work/shared_pointer.$mpi"
+    # Of several that write one file of small_file at once the last to close wins as a whole, whatever its pointer is.
+    for layout in direct container; do
+        try "shared pointers of MPI-IO lose no record ($mpi, $layout)" shared_pointer $mpi "$layout" 3
+    done
+done
+
+no_litter() { # nothing is left of locks that nobody has
+    local left
+    left=$(find "$work"/store.*/.thalweg*/locks -name 'lock-*' 2>/dev/null | wc -l)
+    echo "$left lock objects are left"
+    [[ $left == 0 ]]
+}
+try "no lock object is left" no_litter
+exit $failed
