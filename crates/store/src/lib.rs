@@ -73,6 +73,23 @@ pub trait Store: Send + Sync {
     fn capability(&self) -> Capability;
     /// Opens an object for writing. Folders above it must exist (`NotFound` otherwise).
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>>;
+    /// Makes a small object that the processes of all nodes look for (a stamp, a mark); `AlreadyExists` where one is there.
+    /// As `open_write` with [`OpenWrite::New`], but for a burst buffer, which makes it in the store that all nodes share. Nobody
+    /// may make an object of the same name with `open_write` at the same moment.
+    fn make_for_all(&self, name: &str) -> Result<Box<dyn WriteObject>> {
+        self.open_write(name, OpenWrite::New)
+    }
+    /// Makes an object durable that was closed; one that cannot be opened again is durable since.
+    fn sync_closed(&self, name: &str) -> Result<()> {
+        match self.capability().append {
+            true => self.open_write(name, OpenWrite::Existing)?.sync(),
+            false => Ok(()),
+        }
+    }
+    /// Whether [`WriteObject::hold`] may work on objects of this store.
+    fn tells_holders(&self) -> bool {
+        true
+    }
     /// Opens an object for reading.
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>>;
     /// What is known about an object or folder.

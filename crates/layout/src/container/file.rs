@@ -13,7 +13,7 @@ use super::index::block::Entry;
 use super::index::{Piece, Source, highest};
 use super::load::{self, Unclean};
 use super::marks::{self, Mark, Published};
-use super::place::{Place, now, remove_if_there, sync_closed, sync_down_to};
+use super::place::{Place, now, remove_if_there, sync_down_to};
 use super::record::{Kind, Log as Which, MOST};
 use super::session::{Log, Session};
 use super::{Options, clock};
@@ -630,8 +630,8 @@ impl File {
             return Ok(());
         }
         let store = self.place.first();
-        sync_closed(&**store, &format!("{}/stamp", self.place.folder()))?;
-        match sync_closed(&**store, path) {
+        store.sync_closed(&format!("{}/stamp", self.place.folder()))?;
+        match store.sync_closed(path) {
             // Renamed or removed since it was opened: a folder or a link may have taken the name.
             Err(e) if store.stat(path).is_ok_and(|about| !about.is_folder) => return Err(e),
             _ => {}
@@ -879,6 +879,9 @@ impl WriteObject for Writer {
 
     fn hold(&self) -> Option<Hold> {
         let store = self.file.place.first();
+        if !store.tells_holders() {
+            return None;
+        }
         store.open_write(&held(&self.file.place), OpenWrite::Any).ok()?.hold()
     }
 }

@@ -14,7 +14,7 @@ use super::marks::Home;
 use super::stamp::{Stamp, decode_identity, encode_identity};
 use std::io::IoSlice;
 use std::sync::{Arc, OnceLock};
-use thalweg_store::{OpenWrite, Store, StoreExt};
+use thalweg_store::{Store, StoreExt};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The folder that holds what users don't see.
@@ -61,7 +61,7 @@ impl Stores {
                     store.make_folder(HIDDEN)?;
                     match put_new(&**store, &name, &encode_identity(fresh())) {
                         // Whatever lies on it is known by this.
-                        Ok(()) => sync_closed(&**store, &name).and_then(|()| sync_down_to(&**store, HIDDEN))?,
+                        Ok(()) => store.sync_closed(&name).and_then(|()| sync_down_to(&**store, HIDDEN))?,
                         Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
                         // Another's is read back.
                         Err(_) => {}
@@ -112,9 +112,9 @@ pub fn now() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Makes a small object; `AlreadyExists` where one is there.
+/// Makes a small object that all nodes look for; `AlreadyExists` where one is there.
 pub fn put_new(store: &dyn Store, name: &str, bytes: &[u8]) -> Result<()> {
-    let object = store.open_write(name, OpenWrite::New)?;
+    let object = store.make_for_all(name)?;
     object.write_at(0, &[IoSlice::new(bytes)])?;
     object.close()
 }
@@ -124,14 +124,6 @@ pub fn sync_down_to(store: &dyn Store, folder: &str) -> Result<()> {
     store.sync_folder("")?;
     let mut ends = folder.match_indices('/').map(|(at, _)| at).chain([folder.len()]);
     ends.try_for_each(|end| store.sync_folder(&folder[..end]))
-}
-
-/// Makes an object durable that was closed; one that cannot be opened again is durable since.
-pub fn sync_closed(store: &dyn Store, name: &str) -> Result<()> {
-    match store.capability().append {
-        true => store.open_write(name, OpenWrite::Existing)?.sync(),
-        false => Ok(()),
-    }
 }
 
 /// Removes what may be gone already.

@@ -156,7 +156,7 @@ impl Session {
         }
         self.store()?;
         let (store, name) = (self.place.first(), format!("{}/{}", self.place.marks(), marks::open_name(self.home)));
-        let object = store.open_write(&name, OpenWrite::New)?;
+        let object = store.make_for_all(&name)?;
         object.write_at(0, &[IoSlice::new(self.about.as_bytes())])?;
         match object.hold() {
             Some(hold) => log.mark = Some((object, hold)),
