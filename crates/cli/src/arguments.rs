@@ -487,6 +487,11 @@ pub struct Sim {
     pub json: bool,
 }
 
+/// The number of a fast store, 32 hexadecimal figures.
+fn number(text: &str) -> Result<u128, String> {
+    u128::from_str_radix(text, 16).map_err(|_| "expected the hexadecimal number that --status tells".into())
+}
+
 /// Move what a burst buffer's fast store holds to the store behind it.
 ///
 /// What is closed is copied, read back and compared, and only then forgotten by the fast store; programs see one store all
@@ -501,6 +506,10 @@ Examples:
   thalweg drain 'tiered:posix:/nvme/runs=>posix:/project/runs' --rate 200MiB
   thalweg drain 'tiered:posix:/nvme/runs=>posix:/project/runs' --status   what is where
 
+A mount over a burst buffer starts a drain by itself after each close, unless it says
+drain = \"manual\"; that drain ends when nothing has waited for 10 s. --once waits for a drain that is
+at work.
+
 Exit codes: 0 done, 1 with --once: something could not be moved, 2 usage, 3 a store can't be read or
 written, or another drain is at work.")]
 pub struct Drain {
@@ -513,6 +522,15 @@ pub struct Drain {
     /// End when everything that is closed has been moved
     #[arg(long)]
     pub once: bool,
+    /// End when nothing closed has been waiting for so many seconds
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["once", "status"])]
+    pub idle: Option<u64>,
+    /// Give up what another node's fast store held that is lost for good; --status lists them by number
+    #[arg(long, value_name = "NUMBER", value_parser = number, conflicts_with_all = ["once", "status", "idle"])]
+    pub forget: Option<u128>,
+    /// As the mounts start it: in a session of its own, its words in the fast store's log
+    #[arg(long, hide = true, conflicts_with_all = ["once", "status"])]
+    pub behind: bool,
     /// Bytes a second, sent and read back: 200MiB
     #[arg(long, value_name = "BYTES", value_parser = crate::command::sim::size)]
     pub rate: Option<u64>,

@@ -81,6 +81,25 @@ pub trait Store: Send + Sync {
         let _ = mode;
         self.open_write(name, how)
     }
+    /// Makes a small object that the processes of all nodes look for (a stamp, a mark); `AlreadyExists` where one is there.
+    /// As `open_write` with [`OpenWrite::New`], but for a burst buffer, which makes it in the store that all nodes share. Nobody
+    /// may make an object of the same name with `open_write` at the same moment.
+    ///
+    /// - `mode`: as for [`Store::open_write_as`].
+    fn make_for_all(&self, name: &str, mode: u32) -> Result<Box<dyn WriteObject>> {
+        self.open_write_as(name, OpenWrite::New, mode)
+    }
+    /// Makes an object durable that was closed; one that cannot be opened again is durable since.
+    fn sync_closed(&self, name: &str) -> Result<()> {
+        match self.capability().append {
+            true => self.open_write(name, OpenWrite::Existing)?.sync(),
+            false => Ok(()),
+        }
+    }
+    /// Whether [`WriteObject::hold`] may work on objects of this store.
+    fn tells_holders(&self) -> bool {
+        true
+    }
     /// Opens an object for reading.
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>>;
     /// What is known about an object or folder.

@@ -40,6 +40,23 @@ fn content(store: &dyn Store) -> BTreeMap<String, Vec<u8>> {
     all
 }
 
+/// Copies and pointers in the folder that the burst buffer keeps for itself in the canonical store.
+fn left_over(canonical: &dyn Store) -> Vec<String> {
+    let mut left = Vec::new();
+    let mut folders = vec![OURS.to_string()];
+    while let Some(folder) = folders.pop() {
+        for entry in canonical.list(&folder).unwrap() {
+            let name = format!("{folder}/{entry}");
+            match canonical.stat(&name).unwrap().is_folder {
+                true if entry == "shadows" => {}
+                true => folders.push(name),
+                false => left.push(name),
+            }
+        }
+    }
+    left
+}
+
 fn append(store: &dyn Store, name: &str, bytes: &[u8]) -> Result<()> {
     let object = store.open_write(name, OpenWrite::Existing)?;
     object.write_at(object.length()?, &[std::io::IoSlice::new(bytes)])?;
@@ -91,8 +108,8 @@ fn a_write_is_acknowledged_by_the_fast_store_and_moved_behind() {
     let shadow = Arc::new(Memory::new());
     let tiered = Tiered::new(shadow.clone(), slow).unwrap();
     tiered.make_folder("run").unwrap();
-    let start = std::time::Instant::now();
     let object = tiered.open_write("run/a", OpenWrite::Replace).unwrap();
+    let start = std::time::Instant::now();
     for n in 0..100 {
         object.write_at(n * 10, &[std::io::IoSlice::new(&[n as u8; 10])]).unwrap();
         object.sync().unwrap();
@@ -146,9 +163,12 @@ impl Watch for Meanwhile {
     }
 
     fn before(&self, operation: &Operation<'_>) -> Verdict {
-        if operation.asked == Asked::Write
-            && let Some(act) = self.0.lock().unwrap().take()
-        {
+        // The copy's, not the pointer's; nothing is locked while it acts, which may write there too.
+        let act = match operation.asked == Asked::Write && !operation.name.contains("/at/") {
+            true => self.0.lock().unwrap().take(),
+            false => None,
+        };
+        if let Some(act) = act {
             act();
         }
         Verdict::Pass
@@ -224,7 +244,60 @@ fn a_canonical_store_that_is_away_costs_time_and_nothing_else() {
         assert_eq!(tiered.read_all("a").unwrap(), b"bytes");
     }
     assert_eq!(drain.pass(&GO).unwrap().objects, 1);
-    assert_eq!(failing.list(OURS).unwrap(), [""; 0], "no copy is left over");
+    assert_eq!(left_over(&*failing), [""; 0], "no copy is left over");
+}
+
+#[test]
+fn a_fast_store_that_fails_or_is_full_is_told_and_drained_all_the_same() {
+    /// No byte fits any more.
+    struct Full(AtomicBool);
+    impl Watch for Full {
+        fn describe(&self) -> &'static str {
+            "full"
+        }
+        fn before(&self, operation: &Operation<'_>) -> Verdict {
+            match operation.asked == Asked::Write && self.0.load(Ordering::Relaxed) {
+                true => Verdict::Fail(Error::new(ErrorKind::NoSpace, "no space left on device (made to be)")),
+                false => Verdict::Pass,
+            }
+        }
+    }
+    let canonicals: [Arc<dyn Store>; 3] =
+        [Arc::new(Memory::new()), Arc::new(Sequential::like_hdfs()), Arc::new(Sequential::like_s3())];
+    for canonical in canonicals {
+        let shadow = Arc::new(Around::with(Arc::new(Memory::new()), Full(AtomicBool::new(false))));
+        let failing = Arc::new(Failing::new(shadow.clone()));
+        let tiered = Tiered::new(failing.clone(), canonical.clone()).unwrap();
+        tiered.make_folder("d").unwrap();
+        tiered.write_all("d/a", b"bytes").unwrap();
+        tiered.write_all("b", b"more bytes").unwrap();
+        {
+            let drain = Drain::new(&tiered, quick()).unwrap();
+            failing.fail(Fault::of(Asked::Read));
+            assert!(!drain.pass(&GO).unwrap().failed.is_empty());
+            failing.heal();
+            assert!(shadow.exists("d/a").unwrap() && shadow.exists("b").unwrap(), "what was not read is not forgotten");
+        }
+        shadow.watch().0.store(true, Ordering::Relaxed);
+        let object = tiered.open_write("c", OpenWrite::New).unwrap();
+        let error = object.write_at(0, &[std::io::IoSlice::new(b"no room")]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoSpace);
+        drop(object);
+        tiered.remove("c").unwrap();
+        let drain = Drain::new(&tiered, Pace { streams: 1, ..quick() }).unwrap();
+        let passed = drain.pass(&GO).unwrap();
+        assert!(passed.failed.is_empty(), "{:?}", passed.failed);
+        assert_eq!(passed.objects, 2, "room is made without room");
+        shadow.watch().0.store(false, Ordering::Relaxed);
+        tiered.write_all("c", b"room again").unwrap();
+        assert_eq!(drain.pass(&GO).unwrap().objects, 1);
+        let expected: [(&str, &[u8]); 3] = [("b", b"more bytes"), ("c", b"room again"), ("d/a", b"bytes")];
+        let expected: BTreeMap<String, Vec<u8>> =
+            expected.into_iter().map(|(name, bytes)| (name.into(), bytes.into())).collect();
+        assert_eq!(content(&*canonical), expected);
+        assert!(content(&*shadow).is_empty());
+        assert_eq!(left_over(&*canonical), [""; 0]);
+    }
 }
 
 #[test]
@@ -264,6 +337,90 @@ fn a_store_that_cannot_be_a_shadow_or_a_canonical_one_is_refused_with_the_reason
     }
     let text = refused(memory(), Arc::new(Around::with(memory(), Plain)));
     assert!(text.contains("plain around memory:") && text.contains("renames"), "{text}");
+}
+
+#[test]
+fn a_pointer_whose_making_was_interrupted_hides_nothing_and_hinders_nobody_for_long() {
+    let canonical = Arc::new(Sequential::like_hdfs());
+    let tiered = Tiered::new(Arc::new(Memory::new()), canonical.clone()).unwrap();
+    tiered.write_all("b", b"x").unwrap();
+    canonical.write_all(&format!("{OURS}/at/a"), b"THWG").unwrap();
+    assert_eq!(tiered.list("").unwrap(), ["b"]);
+    assert_eq!(tiered.read_all("a").unwrap_err().kind(), ErrorKind::NotFound);
+    tiered.write_all("a", b"bytes").unwrap();
+    assert_eq!(tiered.read_all("a").unwrap(), b"bytes");
+    assert_eq!(Drain::new(&tiered, quick()).unwrap().pass(&GO).unwrap().objects, 2);
+    assert_eq!(left_over(&*canonical), [""; 0]);
+}
+
+#[test]
+fn fast_stores_of_several_nodes_need_a_canonical_store_that_makes_names_exclusively() {
+    struct Careless;
+    impl Watch for Careless {
+        fn describe(&self) -> &'static str {
+            "careless"
+        }
+        fn capability(&self, inner: thalweg_store::Capability) -> thalweg_store::Capability {
+            thalweg_store::Capability { exclusive: false, ..inner }
+        }
+    }
+    let canonical: Arc<dyn Store> = Arc::new(Around::with(Arc::new(Memory::new()), Careless));
+    let fast = Arc::new(Memory::new());
+    let one = Tiered::new(fast.clone(), canonical.clone()).unwrap();
+    one.write_all("a", b"bytes").unwrap();
+    let refused = Tiered::new(Arc::new(Memory::new()), canonical.clone()).err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Config);
+    assert!(refused.to_string().contains("exclusive creation"), "{refused}");
+    // The first one goes on.
+    let again = Tiered::new(fast, canonical).unwrap();
+    assert_eq!(Drain::new(&again, quick()).unwrap().pass(&GO).unwrap().objects, 1);
+    assert_eq!(again.read_all("a").unwrap(), b"bytes");
+}
+
+#[test]
+fn a_fast_store_of_before_there_were_pointers_is_taken_over_and_replaces_nothing_of_another_node() {
+    let canonical = Arc::new(Memory::new());
+    let node = |fast: &[(&str, &[u8])]| {
+        let shadow = Arc::new(Memory::new());
+        for (name, bytes) in fast {
+            shadow.make_folder(thalweg_store::name::folder_of(name)).unwrap();
+            shadow.write_all(name, bytes).unwrap();
+        }
+        Tiered::new(shadow, canonical.clone()).unwrap()
+    };
+    let a = node(&[("d/mine", b"of a"), ("both", b"of a")]);
+    let b = node(&[("both", b"of b")]);
+    assert!(b.read_all("d/mine").unwrap_err().to_string().contains("not drained yet"));
+    // Whoever was there first keeps the name; the other's object stays where it is, and this is told.
+    for node in [&b, &a, &b] {
+        let _ = Drain::new(node, quick()).unwrap().pass(&GO).unwrap();
+    }
+    let failed = Drain::new(&b, quick()).unwrap().pass(&GO).unwrap().failed;
+    assert_eq!((failed.len(), failed[0].1.kind()), (1, ErrorKind::AlreadyExists), "{failed:?}");
+    assert_eq!(a.read_all("both").unwrap(), b"of a");
+    assert_eq!(canonical.read_all("both").unwrap(), b"of a");
+    assert_eq!(b.shadow().read_all("both").unwrap(), b"of b");
+    assert_eq!(b.read_all("d/mine").unwrap(), b"of a");
+}
+
+#[test]
+fn what_a_lost_fast_store_held_can_be_given_up() {
+    let canonical = Arc::new(Memory::new());
+    let lost = Tiered::new(Arc::new(Memory::new()), canonical.clone()).unwrap();
+    lost.make_folder("d").unwrap();
+    lost.write_all("d/a", b"older").unwrap();
+    Drain::new(&lost, quick()).unwrap().pass(&GO).unwrap();
+    append(&lost, "d/a", b", newer").unwrap();
+    lost.write_all("b", b"bytes").unwrap();
+    let number = lost.pointers().us.number;
+    drop(lost);
+    let left = Tiered::new(Arc::new(Memory::new()), canonical.clone()).unwrap();
+    assert_eq!(left.read_all("d/a").unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(left.pointers().others().unwrap()[0].number, number);
+    assert_eq!(left.pointers().forget(number).unwrap(), 2);
+    assert_eq!(left.read_all("d/a").unwrap(), b"older");
+    assert_eq!(left.read_all("b").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(left_over(&*canonical), [""; 0]);
 }
 
 #[test]
@@ -388,13 +545,13 @@ fn a_crash_at_any_operation_loses_nothing_and_doubles_nothing() {
             assert_eq!(content(&found), seen, "crash {life} in {died_in}: draining changes nothing");
             assert_eq!(content(&*canonical), seen, "crash {life} in {died_in}: all is behind, once");
             assert!(content(&*shadow).is_empty(), "crash {life} in {died_in}: the shadow store forgot all");
-            assert!(
-                !canonical.exists(OURS).unwrap() || canonical.list(OURS).unwrap().is_empty(),
-                "crash {life} in {died_in}: copies are left over"
-            );
+            let mut left = left_over(&*canonical);
+            // One whose making was interrupted hinders nobody for long, and is removed when it is old.
+            left.retain(|name| !name.contains("/at/") || canonical.stat(name).unwrap().length > 40);
+            assert_eq!(left, [""; 0], "crash {life} in {died_in}: copies or pointers are left over");
             let mut own = shadow.list(OURS).unwrap();
             own.retain(|name| !name.starts_with("group-"));
-            assert_eq!(own, ["drain", "journal"], "crash {life} in {died_in}");
+            assert_eq!(own, ["drain", "identity", "journal"], "crash {life} in {died_in}");
         }
         assert!(crashes > 150, "{crashes} crashes were tried");
     }

@@ -5,21 +5,67 @@ use crate::format::count;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{BAD, GOOD, Terminal, complain, plain};
 use serde_json::json;
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
-use thalweg_io::places::stores;
-use thalweg_store::wrap::tiered::{Drain, Pace, Passed, status};
+use std::time::{Duration, Instant};
+use thalweg_io::places::{draining, stores};
+use thalweg_store::wrap::Tiered;
+use thalweg_store::wrap::tiered::{Drain, Pace, Passed, run_until_idle, status};
+use thalweg_types::{Error, ErrorKind};
+
+/// Objects of one round whose failures are told one by one.
+const TOLD: usize = 5;
+/// How long `--once` waits for a drain at work that only fails.
+const STUCK: Duration = Duration::from_secs(30);
 
 pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure> {
+    if arguments.behind && arguments.idle.is_none() {
+        return send_behind(&arguments.store);
+    }
+    if arguments.behind {
+        leave();
+    }
     let tiered = stores::tiered(&arguments.store)?;
     if arguments.status {
-        return tell(&status(&tiered)?, arguments.json, out);
+        return tell(&tiered, arguments.json, out);
+    }
+    if let Some(lost) = arguments.forget {
+        if lost == tiered.pointers().us.number {
+            let what = "--forget: this is the fast store of this node, which is not lost; drain it";
+            return Err(Failure::Usage(what.into()));
+        }
+        writeln!(out, "given up: {}", count(tiered.pointers().forget(lost)?, "object"))?;
+        return Ok(Outcome::Done);
     }
     let bytes_per_second = arguments.rate.map_or(f64::INFINITY, |rate| rate as f64);
     let pace = Pace { bytes_per_second, streams: arguments.streams as usize, ..Pace::default() };
-    let drain = Drain::new(&tiered, pace)?;
     // Nobody sets it: ending the process is how the drain is ended.
     let go = AtomicBool::new(false);
+    if let Some(idle) = arguments.idle {
+        return until_idle(&tiered, pace, Duration::from_secs(idle), &go);
+    }
+    let begun = Instant::now();
+    let drain = loop {
+        match Drain::new(&tiered, pace) {
+            // Whoever is at work moves it as well.
+            Err(e) if arguments.once && e.kind() == ErrorKind::AlreadyExists => {
+                if status(&tiered)?.waiting.iter().all(|object| object.written) {
+                    writeln!(out, "another drain has moved all that is closed")?;
+                    return Ok(Outcome::Done);
+                }
+                if begun.elapsed() > STUCK
+                    && let Some(failure) = draining::log_of(&tiered).as_deref().and_then(last_failure)
+                {
+                    complain("thalweg drain", &format!("the drain at work moves nothing: {failure}"));
+                    return Ok(Outcome::No);
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            drain => break drain?,
+        }
+    };
     if arguments.once {
         loop {
             let passed = drain.pass(&go)?;
@@ -59,7 +105,75 @@ fn say(passed: &Passed, out: &mut Terminal) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell(status: &thalweg_store::wrap::tiered::Status, as_json: bool, out: &mut Terminal) -> Result<Outcome, Failure> {
+/// Starts the drain in a process of its own and does not wait for it.
+fn send_behind(store: &str) -> Result<Outcome, Failure> {
+    let start = |e| Error::io("cannot start the drain", e);
+    let idle = draining::IDLE.as_secs().to_string();
+    Command::new(std::env::current_exe().map_err(start)?)
+        .args(["drain", store, "--behind", "--idle", &idle])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(start)?;
+    Ok(Outcome::Done)
+}
+
+/// Leaves the session of the program whose close started this, and what that program had open: somebody may wait for
+/// the end of a pipe.
+fn leave() {
+    let _ = rustix::process::setsid();
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let open: Vec<i32> = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
+        let _ = nix::unistd::close(descriptor);
+    }
+}
+
+/// Its words go to standard error, each with its moment: the log of a drain that was started behind.
+fn until_idle(tiered: &Tiered, pace: Pace, idle: Duration, go: &AtomicBool) -> Result<Outcome, Failure> {
+    let say = |text: &str| {
+        // Nobody is there to be told of a log that cannot be written.
+        let _ = writeln!(std::io::stderr(), "{} {}", draining::moment(), plain(text));
+    };
+    let outcome = run_until_idle(tiered, pace, (idle, draining::PATIENCE), go, |passed| match passed {
+        Ok(passed) => {
+            if passed.objects > 0 {
+                say(&format!("moved {}, {} bytes", count(passed.objects, "object"), passed.bytes));
+            }
+            for (name, error) in passed.failed.iter().take(TOLD) {
+                say(&format!("failed: {name} stays in the fast store: {error}"));
+            }
+            if passed.failed.len() > TOLD {
+                say(&format!("failed: {} more", count((passed.failed.len() - TOLD) as u64, "object")));
+            }
+        }
+        Err(error) => say(&format!("failed: {error}")),
+    });
+    if let Err(error) = outcome {
+        say(&format!("given up: {error}"));
+        return Ok(Outcome::No);
+    }
+    Ok(Outcome::Done)
+}
+
+/// The last failure in the log, where nothing was moved since.
+fn last_failure(log: &Path) -> Option<String> {
+    let mut file = std::fs::File::open(log).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(64 << 10))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(64 << 10).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let last = text.lines().rfind(|line| !line.trim().is_empty())?;
+    (last.split(' ').nth(1) != Some("moved")).then(|| plain(last).into())
+}
+
+fn tell(tiered: &Tiered, as_json: bool, out: &mut Terminal) -> Result<Outcome, Failure> {
+    let status = &status(tiered)?;
+    let log = draining::log_of(tiered).filter(|log| log.is_file());
+    let failure = log.as_deref().and_then(last_failure);
+    // What waits is told also where the slow store is away.
+    let others = tiered.pointers().others().unwrap_or_default();
     let bytes: u64 = status.waiting.iter().map(|object| object.length).sum();
     if as_json {
         let waiting: Vec<_> = status
@@ -71,6 +185,12 @@ fn tell(status: &thalweg_store::wrap::tiered::Status, as_json: bool, out: &mut T
             "draining": status.draining,
             "waiting": {"objects": waiting.len(), "bytes": bytes, "list": waiting},
             "moved": {"objects": status.objects, "bytes": status.bytes},
+            "log": log,
+            "failure": failure,
+            "others": others
+                .iter()
+                .map(|other| json!({"number": format!("{:032x}", other.number), "name": other.shown}))
+                .collect::<Vec<_>>(),
         });
         serde_json::to_writer_pretty(&mut *out, &document)?;
         writeln!(out)?;
@@ -85,6 +205,17 @@ fn tell(status: &thalweg_store::wrap::tiered::Status, as_json: bool, out: &mut T
         false => out.styled(BAD, "none at work")?,
     }
     writeln!(out)?;
+    if let Some(failure) = failure {
+        write!(out, "last failure        ")?;
+        out.styled(BAD, &failure)?;
+        writeln!(out)?;
+    }
+    if let Some(log) = log {
+        writeln!(out, "log                 {}", plain(&log.display().to_string()))?;
+    }
+    for other in others {
+        writeln!(out, "another fast store  {:032x} {}", other.number, plain(&other.shown))?;
+    }
     for object in &status.waiting {
         let state = match (object.moving, object.written) {
             (true, _) => "being moved",

@@ -18,6 +18,10 @@ pub const KEYS: &[Parameter] = &[
     },
     Parameter { key: "rate", about: "bytes a second that a process reads and writes at most; default no limit" },
     Parameter { key: "calls", about: "operations a second that a process asks of a store at most; default no limit" },
+    Parameter {
+        key: "drain",
+        about: "of a burst buffer: after-close, a process of its own moves on what is closed; manual, thalweg drain does; default after-close",
+    },
     Parameter { key: "counts", about: "folder where each process keeps count of what it asks of a store; for tests" },
     Parameter {
         key: "slow",
@@ -33,6 +37,7 @@ pub struct Around {
     calls: Option<u32>,
     counts: Option<PathBuf>,
     slow: Slowness,
+    manual: Option<bool>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -57,9 +62,26 @@ impl Around {
             "counts" if text.starts_with('/') => self.counts = Some(text.into()),
             "counts" => return Err(format!("{key}={text}: expected a folder that begins with /")),
             "slow" => self.slow = Slowness::of(text)?,
+            "drain" => {
+                self.manual = match text {
+                    "after-close" => Some(false),
+                    "manual" => Some(true),
+                    _ => return Err(format!("drain={text}: expected after-close or manual")),
+                }
+            }
             _ => return Err(format!("there is no {key}")),
         }
         Ok(())
+    }
+
+    /// Whether burst buffers drain by themselves after a close.
+    pub fn drains(&self) -> bool {
+        !self.manual.unwrap_or(false)
+    }
+
+    /// Whether the mount table says how burst buffers drain.
+    pub fn tells_drain(&self) -> bool {
+        self.manual.is_some()
     }
 
     /// The store with all that around it.
@@ -157,6 +179,7 @@ mod tests {
             ("calls", "0", "at least 1"),
             ("rate", "fast", "bytes"),
             ("counts", "here", "begins with /"),
+            ("drain", "later", "after-close or manual"),
             ("slow", "lock=1", "such as names=1ms"),
             ("slow", "disk=1ms", "such as names=1ms"),
         ] {

@@ -191,6 +191,13 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
     if !table.contains_key("store") && !table.contains_key("stores") {
         report.error(whole, Problem::new("the mount has no store").expected("store = \"posix:/scratch/a\""));
     }
+    if entry.around.tells_drain()
+        && let Some((key, _)) = table.iter().find(|(key, _)| key.get_ref() == "drain")
+        && !entry.stores.iter().any(|url| url.starts_with("tiered:"))
+    {
+        let what = "drain is a key of mounts over a burst buffer, tiered:FAST=>CANONICAL, and none is given";
+        report.error(key.span(), Problem::new(what));
+    }
     if let Some(kind) = kind
         && entry.stores.len() > kind.most_stores
     {
@@ -230,7 +237,7 @@ enum Made {
 fn make(entry: &Entry) -> Made {
     let mut opened: Vec<Arc<dyn Store>> = Vec::new();
     for (url, span) in entry.stores.iter().zip(&entry.spans.stores) {
-        match stores::open(url).and_then(|store| entry.around.put(url, store)) {
+        match stores::open_to_mount(url, entry.around.drains()).and_then(|store| entry.around.put(url, store)) {
             Ok(store) => opened.push(store),
             Err(e) if matches!(e.kind(), ErrorKind::Config | ErrorKind::Unsupported) => {
                 return Made::Refused(*span, e.to_string());

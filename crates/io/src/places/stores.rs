@@ -1,5 +1,6 @@
 //! The one table of stores: the name before the first `:` of a URL says which.
 
+use crate::places::draining;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use thalweg_schema::report::Problem;
@@ -75,6 +76,18 @@ pub fn open(url: &str) -> Result<Arc<dyn Store>> {
         return Err(Error::new(ErrorKind::Unsupported, what));
     }
     (kind.open)(url)
+}
+
+/// As [`open`], for a mount.
+///
+/// - `drains`: a burst buffer's drain starts by itself: [`draining`].
+pub(crate) fn open_to_mount(url: &str, drains: bool) -> Result<Arc<dyn Store>> {
+    if !drains || !url.starts_with("tiered:") {
+        return open(url);
+    }
+    let store = tiered(url)?;
+    draining::after_close(&store, url);
+    Ok(Arc::new(store))
 }
 
 /// The kind of store that a URL names.

@@ -13,7 +13,7 @@ use super::index::block::Entry;
 use super::index::{Piece, Source, highest};
 use super::load::{self, Unclean};
 use super::marks::{self, Mark, Published};
-use super::place::{HIDDEN, Place, now, remove_if_there, sync_closed, sync_down_to};
+use super::place::{HIDDEN, Place, now, remove_if_there, sync_down_to};
 use super::record::{Kind, Log as Which, MOST};
 use super::session::{Log, Session};
 use super::{Options, clock};
@@ -684,8 +684,8 @@ impl File {
             return Ok(());
         }
         let store = self.place.first();
-        sync_closed(&**store, &format!("{}/stamp", self.place.folder()))?;
-        match sync_closed(&**self.place.names(), path) {
+        store.sync_closed(&format!("{}/stamp", self.place.folder()))?;
+        match self.place.names().sync_closed(path) {
             // Renamed or removed since it was opened: a folder or a link may have taken the name.
             Err(e) if self.place.names().stat(path).is_ok_and(|about| !about.is_folder) => return Err(e),
             _ => {}
@@ -942,6 +942,9 @@ impl WriteObject for Writer {
 
     fn hold(&self) -> Option<Hold> {
         let store = self.file.place.first();
+        if !store.tells_holders() {
+            return None;
+        }
         store.open_write(&held(&self.file.place), OpenWrite::Any).ok()?.hold()
     }
 }

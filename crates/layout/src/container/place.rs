@@ -66,7 +66,7 @@ impl Stores {
                     let temporary = format!("{HIDDEN}/{TEMPORARY}{:016x}", fresh());
                     match put_new_whole(&**store, &temporary, &name, &encode_identity(fresh()), 0o666) {
                         // Whatever lies on it is known by this.
-                        Ok(()) => sync_closed(&**store, &name).and_then(|()| sync_down_to(&**store, HIDDEN))?,
+                        Ok(()) => store.sync_closed(&name).and_then(|()| sync_down_to(&**store, HIDDEN))?,
                         Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
                         // Another's is read back.
                         Err(_) => {}
@@ -117,14 +117,14 @@ pub fn now() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Makes a small object; `AlreadyExists` where one is there.
+/// Makes a small object that all nodes look for; `AlreadyExists` where one is there.
 pub fn put_new(store: &dyn Store, name: &str, bytes: &[u8]) -> Result<()> {
     put_new_as(store, name, bytes, 0o666)
 }
 
 /// As [`put_new`], with these permission bits at most.
 pub fn put_new_as(store: &dyn Store, name: &str, bytes: &[u8], mode: u32) -> Result<()> {
-    let object = store.open_write_as(name, OpenWrite::New, mode)?;
+    let object = store.make_for_all(name, mode)?;
     let put = object.write_at(0, &[IoSlice::new(bytes)]).and_then(|()| object.close());
     if put.is_err() {
         // It was made here, and says nothing.
@@ -208,14 +208,6 @@ pub fn sync_down_to(store: &dyn Store, folder: &str) -> Result<()> {
     store.sync_folder("")?;
     let mut ends = folder.match_indices('/').map(|(at, _)| at).chain([folder.len()]);
     ends.try_for_each(|end| store.sync_folder(&folder[..end]))
-}
-
-/// Makes an object durable that was closed; one that cannot be opened again is durable since.
-pub fn sync_closed(store: &dyn Store, name: &str) -> Result<()> {
-    match store.capability().append {
-        true => store.open_write(name, OpenWrite::Existing)?.sync(),
-        false => Ok(()),
-    }
 }
 
 /// Removes what may be gone already.

@@ -179,11 +179,19 @@ impl Session {
     }
 
     /// Makes an object that only those reach who may reach the file.
-    fn make_object(&self, store: &dyn Store, name: &str, guard: Option<Guard>) -> Result<Box<dyn WriteObject>> {
+    ///
+    /// - `make`: makes it in the store, with these permission bits at most.
+    fn make_object(
+        &self,
+        store: &dyn Store,
+        name: &str,
+        guard: Option<Guard>,
+        make: impl Fn(u32) -> Result<Box<dyn WriteObject>>,
+    ) -> Result<Box<dyn WriteObject>> {
         let Some(guard) = guard.filter(|_| store.capability().modes) else {
-            return store.open_write(name, OpenWrite::New);
+            return make(0o666);
         };
-        let object = store.open_write_as(name, OpenWrite::New, guard.object())?;
+        let object = make(guard.object())?;
         // Made for another, by a door that serves many users.
         let me = rustix::process::geteuid().as_raw();
         if me != guard.uid && me == 0 {
@@ -199,7 +207,7 @@ impl Session {
         let early = appears_early(&**store);
         let at = if early { self.place.temporary() } else { name.clone() };
         let made = (|| {
-            let object = self.make_object(&**store, &at, guard)?;
+            let object = self.make_object(&**store, &at, guard, |mode| store.make_for_all(&at, mode))?;
             // Held first: a name in use is not tidied up.
             let hold = object.hold();
             object.write_at(0, &[IoSlice::new(self.about.as_bytes())])?;
@@ -377,7 +385,8 @@ impl Session {
         if log.data.is_none() {
             self.place.make_log_folder(&**store, self.home.folder, log.guard)?;
             let name = self.place.data(&self.home, log.segment);
-            log.data = Some(self.make_object(&**store, &name, log.guard)?);
+            let make = |mode| store.open_write_as(&name, OpenWrite::New, mode);
+            log.data = Some(self.make_object(&**store, &name, log.guard, make)?);
         }
         let Some(data) = &log.data else { return Ok(()) };
         let written = data.write_at(log.end, all);
@@ -412,7 +421,9 @@ impl Session {
         }
         if log.index.is_none() {
             let name = self.place.index(&self.home, log.segment);
-            log.index = Some(self.make_object(&**self.store()?, &name, log.guard)?);
+            let store = self.store()?;
+            let make = |mode| store.open_write_as(&name, OpenWrite::New, mode);
+            log.index = Some(self.make_object(&**store, &name, log.guard, make)?);
         }
         let mut bytes = std::mem::take(&mut log.unwritten);
         if log.index_end == 0 && bytes.is_empty() {

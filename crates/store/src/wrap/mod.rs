@@ -172,6 +172,23 @@ impl<W: Watch + 'static> Store for Around<W> {
         Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: name.into() }))
     }
 
+    fn make_for_all(&self, name: &str, mode: u32) -> Result<Box<dyn WriteObject>> {
+        let inner = self.ask(Asked::OpenWrite, name, || self.inner.make_for_all(name, mode))?;
+        Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: name.into() }))
+    }
+
+    fn sync_closed(&self, name: &str) -> Result<()> {
+        if !self.inner.capability().append {
+            return self.inner.sync_closed(name);
+        }
+        self.ask(Asked::OpenWrite, name, || Ok(()))?;
+        self.ask(Asked::Sync, name, || self.inner.sync_closed(name))
+    }
+
+    fn tells_holders(&self) -> bool {
+        self.inner.tells_holders()
+    }
+
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
         let inner = self.ask(Asked::OpenRead, name, || self.inner.open_read(name))?;
         Ok(Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() }))

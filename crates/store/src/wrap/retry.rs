@@ -131,6 +131,21 @@ impl Store for Retry {
         self.opened(how, || self.inner.open_write_as(name, how, mode))
     }
 
+    fn make_for_all(&self, name: &str, mode: u32) -> Result<Box<dyn WriteObject>> {
+        let inner = self.inner.make_for_all(name, mode)?;
+        let anywhere = self.inner.capability().write_at;
+        Ok(Box::new(Writing { inner, again: self.again.clone(), anywhere }))
+    }
+
+    fn sync_closed(&self, name: &str) -> Result<()> {
+        // As `sync`: what failed once may be told as done the second time.
+        self.inner.sync_closed(name)
+    }
+
+    fn tells_holders(&self) -> bool {
+        self.inner.tells_holders()
+    }
+
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
         let inner = self.again.run(|| self.inner.open_read(name))?;
         Ok(Box::new(Reading { inner, again: self.again.clone() }))

@@ -15,6 +15,7 @@
 //! both stores, equal: readers see the shadow's, and the next drain moves it again.
 
 use super::journal::{self, Journal, Record};
+use super::owner::Owner;
 use super::{GROUPS, OURS, RUN, Tiered, copy, found, group_object, group_of, unique};
 use crate::wrap::Limited;
 use crate::{Hold, OpenWrite, Store, StoreExt, WriteObject, name};
@@ -22,11 +23,14 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Records that a journal may hold before it is begun anew.
 const MANY: usize = 10_000;
+
+/// After which pointers without objects are looked for again.
+const CLEARED: Duration = Duration::from_secs(60);
 
 /// How a drain goes about it.
 #[derive(Debug, Clone, Copy)]
@@ -72,12 +76,15 @@ pub struct Drain {
     log: Mutex<Log>,
     /// Groups whose claim is in use by one of our streams.
     groups: Mutex<BTreeSet<u32>>,
+    /// When pointers without objects were last looked for.
+    cleared: Mutex<Instant>,
     _alone: Hold,
 }
 
 /// The journal, open.
 struct Log {
-    object: Box<dyn WriteObject>,
+    /// `None` where the shadow store is full: the drain makes room without it.
+    object: Option<Box<dyn WriteObject>>,
     end: u64,
     next: u64,
     records: usize,
@@ -89,6 +96,11 @@ struct Log {
 enum Moved {
     Yes(u64),
     Busy,
+}
+
+/// What the names of our copies in the canonical store's own folder begin with.
+fn copies_of(tiered: &Tiered) -> String {
+    format!("{:032x}-", tiered.shared.pointers.us.number)
 }
 
 fn journal_object() -> String {
@@ -120,6 +132,14 @@ impl Drain {
                 found(canonical.remove(&temporary))?;
             }
         }
+        // Those of a drain that had no room for a journal.
+        let ours = copies_of(tiered);
+        // They harm nobody: a canonical store that is away keeps no drain from starting.
+        let left = canonical.list(OURS).unwrap_or_default();
+        for left in left.iter().filter(|left| left.starts_with(&ours)) {
+            let left = format!("{OURS}/{left}");
+            let _ = canonical.settle(&left).and_then(|()| canonical.remove(&left));
+        }
         for left in shadow.list(OURS)? {
             // Fetches run under the lock of their group: what is there when we have it was left behind.
             let group = left.strip_prefix("fetch-").and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
@@ -138,8 +158,34 @@ impl Drain {
             }
         }
         let log = Mutex::new(Log::begin(&**shadow, known.totals())?);
-        let groups = Mutex::default();
-        Ok(Drain { tiered: tiered.clone(), canonical, pace, log, groups, _alone: alone })
+        let (groups, cleared) = (Mutex::default(), Mutex::new(Instant::now()));
+        let drain = Drain { tiered: tiered.clone(), canonical, pace, log, groups, _alone: alone, cleared };
+        // What cannot be removed now is removed later.
+        let _ = drain.clear_pointers();
+        Ok(drain)
+    }
+
+    /// Removes pointers of ours to objects that the shadow store does not have: what a crash between the two left.
+    ///
+    /// # Errors
+    /// What the stores say.
+    pub fn clear_pointers(&self) -> Result<()> {
+        let (shared, shadow) = (&self.tiered.shared, self.tiered.shadow());
+        let mut left = Vec::new();
+        shared.pointers.each(shared.pointers.us.number, &mut |name| {
+            if found(shadow.stat(name))?.is_none() {
+                left.push(name.to_string());
+            }
+            Ok(())
+        })?;
+        for name in left {
+            // Under the lock nobody is about to make it.
+            let _lock = shared.lock(&[&name])?;
+            if found(shadow.stat(&name))?.is_none() {
+                shared.pointers.release(&name)?;
+            }
+        }
+        Ok(())
     }
 
     /// One round over everything that the shadow store holds. Ends early once `stop` is set.
@@ -178,6 +224,10 @@ impl Drain {
             }
         });
         self.anew()?;
+        if lock(&self.cleared).elapsed() > CLEARED {
+            let _ = self.clear_pointers();
+            *lock(&self.cleared) = Instant::now();
+        }
         Ok(passed.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -208,7 +258,7 @@ impl Drain {
         Ok(())
     }
 
-    /// Objects below a folder of the shadow store, and its folders made in the canonical one.
+    /// Objects below a folder of the shadow store.
     fn walk(&self, folder: &str, names: &mut VecDeque<String>) -> Result<()> {
         let shadow = self.tiered.shadow();
         let Some(entries) = found(shadow.list(folder))? else { return Ok(()) };
@@ -218,10 +268,8 @@ impl Drain {
                 continue;
             }
             match found(shadow.stat(&name))? {
-                Some(about) if about.is_folder => {
-                    self.need_folder(&name)?;
-                    self.walk(&name, names)?;
-                }
+                // Made in the canonical store with the first object that goes there, where a crash has left it out.
+                Some(about) if about.is_folder => self.walk(&name, names)?,
                 Some(_) => names.push_back(name),
                 None => {}
             }
@@ -230,11 +278,13 @@ impl Drain {
     }
 
     /// Makes a folder in the canonical store, unless the shadow store's was removed meanwhile.
-    fn need_folder(&self, folder: &str) -> Result<bool> {
+    ///
+    /// - `locked`: a group is locked by us already, and no second one may be waited for.
+    fn need_folder(&self, folder: &str, locked: bool) -> Result<bool> {
         if found(self.canonical.stat(folder))?.is_some() {
             return Ok(true);
         }
-        let _lock = self.tiered.shared.lock(&[folder])?;
+        let _lock = if locked { Vec::new() } else { self.tiered.shared.lock(&[folder])? };
         if found(self.tiered.shadow().stat(folder))?.is_none() {
             return Ok(false);
         }
@@ -249,22 +299,27 @@ impl Drain {
         let id = lock(&self.log).id();
         let mut claim = id.to_le_bytes().to_vec();
         claim.extend_from_slice(name.as_bytes());
-        let object = {
-            let _lock = shared.lock(&[name])?;
+        let (object, locked) = {
+            let lock = shared.lock(&[name])?;
             match is_held(&**shadow, name, self.pace.quiet)? {
                 None | Some(true) => return Ok(Moved::Busy),
                 Some(false) => {}
             }
+            self.must_be_ours(name)?;
             let object = shadow.open_read(name)?;
-            shared.claim(name, &claim)?;
-            object
+            match shared.claim(name, &claim) {
+                Ok(()) => (object, None),
+                // No room for a claim: whoever wants the object waits until it is moved.
+                Err(e) if e.kind() == ErrorKind::NoSpace => (object, Some(lock)),
+                Err(e) => return Err(e),
+            }
         };
         // 2
         let whole = self.canonical.capability().whole;
-        let temporary = if whole { String::new() } else { format!("{OURS}/{}", unique()) };
+        let temporary = if whole { String::new() } else { format!("{OURS}/{}{}", copies_of(&self.tiered), unique()) };
         let length = object.length()?;
         self.note(&Record::Begin { id, length, name: name.into(), temporary: temporary.clone() })?;
-        let outcome = self.copy_and_show(name, &claim, &*object, &temporary);
+        let outcome = self.copy_and_show(name, &claim, &*object, &temporary, locked.is_some());
         // 5
         match &outcome {
             Ok(Some(checksum)) => {
@@ -280,24 +335,31 @@ impl Drain {
                 self.note(&Record::GivenUp { id })?;
             }
         }
-        let _lock = shared.lock(&[name])?;
-        if shared.claimed(name)? == claim {
-            shared.claim(name, b"")?;
+        if locked.is_none() {
+            let _lock = shared.lock(&[name])?;
+            if shared.claimed(name)? == claim {
+                shared.claim(name, b"")?;
+            }
         }
         outcome.map(|done| if done.is_some() { Moved::Yes(length) } else { Moved::Busy })
     }
 
     /// Steps 2 to 4. `None` where the claim was taken away.
+    ///
+    /// - `locked`: the name is locked all the time, and there is no claim.
     fn copy_and_show(
         &self,
         name: &str,
         claim: &[u8],
         object: &dyn crate::ReadObject,
         temporary: &str,
+        locked: bool,
     ) -> Result<Option<u32>> {
         let (shared, shadow) = (&self.tiered.shared, self.tiered.shadow());
+        let lock = || if locked { Ok(Vec::new()) } else { shared.lock(&[name]) };
+        let still = || Ok::<bool, Error>(locked || shared.claimed(name)? == claim);
         let folder = name::folder_of(name);
-        if !self.need_folder(folder)? {
+        if !self.need_folder(folder, locked)? {
             return Ok(None);
         }
         let whole = temporary.is_empty();
@@ -316,30 +378,81 @@ impl Drain {
             to.close()?;
             self.verify(temporary, length, checksum)?;
             // 4
-            let _lock = shared.lock(&[name])?;
-            if shared.claimed(name)? != claim {
+            let _lock = lock()?;
+            if !still()? {
                 return Ok(None);
             }
             self.canonical.rename(temporary, name)?;
             self.canonical.sync_folder(folder)?;
             shadow.remove(name)?;
+            shared.pointers.release(name)?;
             return Ok(Some(checksum));
         }
         // The object gets its name as it gets whole; it is read back after, while the shadow's is still the one seen.
         {
-            let _lock = shared.lock(&[name])?;
-            if shared.claimed(name)? != claim {
+            let _lock = lock()?;
+            if !still()? {
                 return Ok(None);
             }
             to.close()?;
         }
         self.verify(name, length, checksum)?;
-        let _lock = shared.lock(&[name])?;
-        if shared.claimed(name)? != claim {
+        let _lock = lock()?;
+        if !still()? {
             return Ok(None);
         }
         shadow.remove(name)?;
+        shared.pointers.release(name)?;
         Ok(Some(checksum))
+    }
+
+    /// That no other node's object would be replaced: the pointer is ours, or there is none, and nothing that another node
+    /// may have written. Under the lock of the name.
+    fn must_be_ours(&self, name: &str) -> Result<()> {
+        let (shared, canonical) = (&self.tiered.shared, self.tiered.canonical());
+        let refuse = |what: String| {
+            let safe = "both objects, each where it is; rename or remove one of them";
+            Err(Error::new(ErrorKind::AlreadyExists, what).in_object(name).safe(safe))
+        };
+        match shared.pointers.owner(name)? {
+            Some(Owner::Us) => return Ok(()),
+            Some(Owner::Other(who)) => {
+                return refuse(format!("cannot drain: the fast store {who} has an object of this name too"));
+            }
+            _ => {}
+        }
+        // Of before there were pointers, or a pointer that a power cut took from the canonical store.
+        if found(canonical.stat(name))?.is_some()
+            && let Some(other) = shared.pointers.others()?.first()
+            && !self.is_equal(name)?
+        {
+            let what = format!(
+                "cannot drain: the canonical store has another object of this name, which may be of another node ({})",
+                other.shown
+            );
+            return refuse(what);
+        }
+        shared.pointers.acquire("drain", name, false)
+    }
+
+    /// Whether both stores hold the same bytes under a name.
+    fn is_equal(&self, name: &str) -> Result<bool> {
+        let (here, there) = (self.tiered.shadow().open_read(name)?, self.tiered.canonical().open_read(name)?);
+        if here.length()? != there.length()? {
+            return Ok(false);
+        }
+        let (mut ours, mut theirs, mut at) = (vec![0; RUN], vec![0; RUN], 0);
+        loop {
+            let got = here.read_at(at, &mut ours)?;
+            if got == 0 {
+                return Ok(true);
+            }
+            there.read_exact_at(at, &mut theirs[..got])?;
+            if ours[..got] != theirs[..got] {
+                return Ok(false);
+            }
+            at += got as u64;
+        }
     }
 
     fn verify(&self, name: &str, length: u64, checksum: u32) -> Result<()> {
@@ -376,7 +489,7 @@ impl Drain {
     /// Begins the journal anew once it is long.
     fn anew(&self) -> Result<()> {
         let log = &mut *lock(&self.log);
-        if log.records > MANY {
+        if log.records > MANY || log.object.is_none() {
             *log = Log::begin(&**self.tiered.shadow(), (log.objects, log.bytes, log.next))?;
         }
         Ok(())
@@ -387,14 +500,27 @@ impl Log {
     /// A new journal in place of the one that is there.
     fn begin(shadow: &dyn Store, (objects, bytes, next): (u64, u64, u64)) -> Result<Log> {
         let temporary = format!("{OURS}/journal-{}", unique());
-        let object = shadow.open_write(&temporary, OpenWrite::New)?;
-        let mut log = Log { object, end: 0, next, records: 0, objects, bytes };
-        log.put(&journal::header())?;
-        log.note(&Record::Totals { objects, bytes, next })?;
-        log.object.sync()?;
-        shadow.rename(&temporary, &journal_object())?;
-        shadow.sync_folder(OURS)?;
-        Ok(log)
+        let begun = (|| {
+            let object = shadow.open_write(&temporary, OpenWrite::New)?;
+            let mut first = journal::header().to_vec();
+            first.extend_from_slice(&Record::Totals { objects, bytes, next }.encode()?);
+            object.write_at(0, &[IoSlice::new(&first)])?;
+            object.sync()?;
+            shadow.rename(&temporary, &journal_object())?;
+            shadow.sync_folder(OURS)?;
+            Ok::<_, Error>((object, first.len() as u64))
+        })();
+        let (object, end) = match begun {
+            Ok((object, end)) => (Some(object), end),
+            Err(e) => {
+                let _ = shadow.remove(&temporary);
+                match e.kind() {
+                    ErrorKind::NoSpace => (None, 0),
+                    _ => return Err(e),
+                }
+            }
+        };
+        Ok(Log { object, end, next, records: 1, objects, bytes })
     }
 
     /// The number of a move.
@@ -404,19 +530,26 @@ impl Log {
     }
 
     fn note(&mut self, record: &Record) -> Result<()> {
-        self.records += 1;
-        self.put(&record.encode()?)?;
-        match record {
+        let Some(object) = &self.object else { return Ok(()) };
+        let bytes = record.encode()?;
+        let written = object.write_at(self.end, &[IoSlice::new(&bytes)]).and_then(|()| match record {
             // A copy that a power cut leaves must be found again. What else is lost costs a question.
-            Record::Begin { temporary, .. } if !temporary.is_empty() => self.object.sync(),
+            Record::Begin { temporary, .. } if !temporary.is_empty() => object.sync(),
             _ => Ok(()),
+        });
+        match written {
+            Ok(()) => {
+                self.records += 1;
+                self.end += bytes.len() as u64;
+                Ok(())
+            }
+            // Copies are found by their names as well. Begun anew once there is room.
+            Err(e) if e.kind() == ErrorKind::NoSpace => {
+                self.object = None;
+                Ok(())
+            }
+            Err(e) => Err(e),
         }
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.object.write_at(self.end, &[IoSlice::new(bytes)])?;
-        self.end += bytes.len() as u64;
-        Ok(())
     }
 }
 
@@ -434,6 +567,72 @@ fn is_held(shadow: &dyn Store, name: &str, quiet: Duration) -> Result<Option<boo
         (None, Some(modified)) => SystemTime::now().duration_since(modified).is_ok_and(|age| age < quiet),
         (None, None) => true,
     }))
+}
+
+/// Drains until nothing closed has been waiting for `idle`, or until `stop` is set. Returns at once where another drains.
+///
+/// What is closed at any moment is moved: by this drain, or its writer sees that nobody drains any more.
+///
+/// - `patience`: how long it goes on where nothing at all can be moved; errors are told each time.
+///
+/// # Errors
+/// What could not be done for so long.
+pub fn run_until_idle(
+    tiered: &Tiered,
+    pace: Pace,
+    (idle, patience): (Duration, Duration),
+    stop: &AtomicBool,
+    mut told: impl FnMut(Result<&Passed>),
+) -> Result<()> {
+    let mut since = Instant::now();
+    let mut pause = pace.pause;
+    let rest = |pause: &mut Duration| {
+        std::thread::sleep(*pause);
+        *pause = (*pause * 2).min(Duration::from_secs(60));
+    };
+    while !stop.load(Ordering::Relaxed) {
+        let outcome = Drain::new(tiered, pace).and_then(|drain| {
+            loop {
+                let passed = drain.pass(stop)?;
+                if passed.objects > 0 || !passed.failed.is_empty() {
+                    told(Ok(&passed));
+                }
+                if passed.objects > 0 {
+                    (since, pause) = (Instant::now(), pace.pause);
+                }
+                let (failed, limit) = match passed.failed.is_empty() {
+                    true => (false, idle),
+                    false => (true, patience),
+                };
+                if stop.load(Ordering::Relaxed) || since.elapsed() >= limit {
+                    return Ok(passed.failed.into_iter().next());
+                }
+                match failed {
+                    true => rest(&mut pause),
+                    false if passed.objects == 0 => std::thread::sleep(pace.pause.min(limit)),
+                    false => {}
+                }
+            }
+        });
+        match outcome {
+            // Who closes an object now finds that nobody drains; who did before is seen here.
+            Ok(None) if !stop.load(Ordering::Relaxed) && closed_waits(tiered)? => since = Instant::now(),
+            Ok(None) => return Ok(()),
+            Ok(Some((name, error))) => return Err(error.in_object(name)),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(()),
+            Err(e) if since.elapsed() >= patience => return Err(e),
+            Err(e) => {
+                told(Err(e));
+                rest(&mut pause);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the shadow store has an object that nobody writes.
+fn closed_waits(tiered: &Tiered) -> Result<bool> {
+    Ok(status(tiered)?.waiting.iter().any(|object| !object.written))
 }
 
 /// An object that the shadow store still has.

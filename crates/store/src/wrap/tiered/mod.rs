@@ -9,9 +9,10 @@
 //! | opened again | what was drained already is fetched back before it is opened for writing, its bytes kept |
 //! | a crash, at any moment | loses nothing that was there and shows nothing twice: an object leaves the shadow store only once the canonical one has it whole, checked and durable |
 //! | processes | any number, each with the same two stores; one of them drains |
+//! | nodes     | any number, each with a shadow store of its own before one canonical store: [`owner`]. An object that another node has not drained yet is an error that names the node, never a hole; small objects that all must see go to the canonical store at once ([`Store::make_for_all`]) |
 //! | a reader that is open | goes on reading the object it opened, wherever that went meanwhile |
 //! | identity | changes when an object is drained or fetched |
-//! | folders  | made in both as they are needed; not renamed |
+//! | folders  | the canonical store's; made in the shadow store as they are needed; not renamed |
 //! | rename   | a fetch and a rename where only the canonical store has the object and the shadow has another at the new name |
 //! | needs    | a shadow store that writes anywhere, renames atomically, shows bytes at once, tells who writes (`hold`) and locks; a canonical store that lists what just happened |
 //!
@@ -21,17 +22,19 @@
 
 mod drain;
 pub mod journal;
+pub mod owner;
 
-pub use drain::{Drain, Pace, Passed, Status, Waiting, status};
+pub use drain::{Drain, Pace, Passed, Status, Waiting, run_until_idle, status};
 
 use crate::{
     Capability, Hold, Life, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible, WriteObject, name,
     unsupported,
 };
+use owner::{Owner, Pointers};
 use std::collections::BTreeSet;
 use std::io::IoSlice;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The folder that the burst buffer keeps for itself, in both stores.
@@ -52,6 +55,8 @@ pub struct Tiered {
 struct Shared {
     shadow: Arc<dyn Store>,
     canonical: Arc<dyn Store>,
+    pointers: Pointers,
+    closed: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Tiered {
@@ -85,17 +90,23 @@ impl Tiered {
             return refuse(&*canonical, "canonical", "renames, and objects that appear whole");
         }
         shadow.make_folder(OURS)?;
-        let tiered = Tiered { shared: Arc::new(Shared { shadow, canonical }) };
-        match tiered.shared.shadow.lock(&group_object(0), true) {
-            Ok(_) => {}
-            Err(e) if e.kind() == ErrorKind::Unsupported => return refuse(&*tiered.shared.shadow, "shadow", "locks"),
+        let alone = match shadow.lock(&group_object(0), true) {
+            Ok(alone) => alone.unwrap_or_else(|| Hold::new(())),
+            Err(e) if e.kind() == ErrorKind::Unsupported => return refuse(&*shadow, "shadow", "locks"),
             Err(e) => return Err(e),
+        };
+        let probe = shadow.open_write(&group_object(0), OpenWrite::Existing)?;
+        if probe.hold().is_none() {
+            return refuse(&*shadow, "shadow", "holds, which tell who writes");
         }
-        let probe = tiered.shared.shadow.open_write(&group_object(0), OpenWrite::Existing)?;
-        match probe.hold() {
-            Some(_) => Ok(tiered),
-            None => refuse(&*tiered.shared.shadow, "shadow", "holds, which tell who writes"),
+        let (pointers, new) = Pointers::new(&*shadow, canonical.clone(), &alone)?;
+        let shared = Shared { shadow, canonical, pointers, closed: OnceLock::new() };
+        if new {
+            // It may hold objects of before there were pointers.
+            shared.adopt("")?;
+            shared.pointers.registered(&*shared.shadow)?;
         }
+        Ok(Tiered { shared: Arc::new(shared) })
     }
 
     /// The fast store.
@@ -106,6 +117,17 @@ impl Tiered {
     /// Where everything ends.
     pub fn canonical(&self) -> &Arc<dyn Store> {
         &self.shared.canonical
+    }
+
+    /// Calls `told` each time an object of the shadow store has been closed, or dropped, and may be drained. Once; a second
+    /// call changes nothing.
+    pub fn after_close(&self, told: impl Fn() + Send + Sync + 'static) {
+        let _ = self.shared.closed.set(Box::new(told));
+    }
+
+    /// Which fast store holds what, where several are before the canonical store.
+    pub fn pointers(&self) -> &Pointers {
+        &self.shared.pointers
     }
 }
 
@@ -197,6 +219,18 @@ impl Shared {
         }
     }
 
+    /// Opens an object of the shadow store for writing, held. Under its lock; the pointer is ours.
+    fn write_here(self: &Arc<Self>, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
+        self.unclaim(name)?;
+        let inner = self.shadow.open_write(name, how)?;
+        // Before the lock is given up: an object without a hold is one that may be drained.
+        let hold = inner.hold();
+        if hold.is_none() {
+            return Err(wrong(ErrorKind::Unsupported, "open for writing: the shadow store cannot hold it", name));
+        }
+        Ok(Box::new(Writing { inner, told: Some((hold, Told(self.clone()))) }))
+    }
+
     /// Makes the folder of an object in the shadow store, where the canonical one has it.
     fn need_folder(&self, what: &str, name: &str) -> Result<()> {
         let folder = name::folder_of(name);
@@ -231,16 +265,63 @@ impl Shared {
     }
 
     /// Asks the shadow store, then the canonical one. An object may go from the first to the second between the two
-    /// questions, which the order takes care of; the other way is rare, and a second round finds it.
-    fn either<T>(&self, ask: impl Fn(&dyn Store) -> Result<T>) -> Result<T> {
+    /// questions, which the order takes care of; the other way is rare, and a second round finds it. What another node has
+    /// is an error.
+    fn either<T>(&self, what: &str, name: &str, ask: impl Fn(&dyn Store) -> Result<T>) -> Result<T> {
         let mut last = None;
-        for store in [&self.shadow, &self.canonical, &self.shadow, &self.canonical] {
+        for (round, store) in [&self.shadow, &self.canonical, &self.shadow, &self.canonical].into_iter().enumerate() {
+            if round == 1 {
+                self.pointers.not_elsewhere(what, name)?;
+            }
             match ask(&**store) {
                 Err(e) if e.kind() == ErrorKind::NotFound => last = Some(e),
                 outcome => return outcome,
             }
         }
         Err(last.unwrap_or_else(|| Error::new(ErrorKind::NotFound, "no store was asked")))
+    }
+
+    /// Removes the pointers of names that the shadow store does not have. Under their locks. A pointer that stays is
+    /// removed by the next drain.
+    fn release_absent(&self, names: &[&str]) {
+        for name in names {
+            if matches!(found(self.shadow.stat(name)), Ok(None)) {
+                let _ = self.pointers.release(name);
+            }
+        }
+    }
+
+    /// Points to all objects below a folder of a shadow store that is new to the canonical store, and makes its folders
+    /// there. Objects of a name that another node has too are left: the drain tells.
+    fn adopt(&self, folder: &str) -> Result<()> {
+        for entry in found(self.shadow.list(folder))?.unwrap_or_default() {
+            let name = if folder.is_empty() { entry } else { format!("{folder}/{entry}") };
+            match found(self.shadow.stat(&name))? {
+                _ if name == OURS => {}
+                Some(about) if about.is_folder => {
+                    self.canonical.make_folder(&name)?;
+                    self.adopt(&name)?;
+                }
+                Some(_) => match self.pointers.acquire("adopt", &name, true) {
+                    Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+                    _ => {}
+                },
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a folder of the shadow store is left over of one that another node removed; it is removed then.
+    fn is_left_over(&self, folder: &str) -> Result<bool> {
+        if folder.is_empty() || found(self.canonical.stat(folder))?.is_some() {
+            return Ok(false);
+        }
+        let left = found(self.shadow.list(folder))?.is_none_or(|names| names.is_empty());
+        if left {
+            let _ = self.shadow.remove(folder);
+        }
+        Ok(left)
     }
 }
 
@@ -275,37 +356,85 @@ impl Store for Tiered {
         let shared = &self.shared;
         let name = &*shared.name(name, WHAT)?;
         let _locks = shared.lock(&[name])?;
-        let here = found(shared.shadow.stat(name))?;
-        let there = if here.is_some() { None } else { found(shared.canonical.stat(name))? };
-        if here.iter().chain(&there).any(|about| about.is_folder) {
-            return Err(wrong(ErrorKind::InvalidArgument, &format!("{WHAT}: it is a folder"), name));
+        let is_folder = || wrong(ErrorKind::InvalidArgument, &format!("{WHAT}: it is a folder"), name);
+        if let Some(about) = found(shared.shadow.stat(name))? {
+            if about.is_folder {
+                return Err(is_folder());
+            }
+            return shared.write_here(name, how);
         }
-        match (how, here.is_some(), there.is_some()) {
-            (OpenWrite::New, false, true) => return Err(wrong(ErrorKind::AlreadyExists, "make", name)),
-            (OpenWrite::Existing | OpenWrite::Any, false, true) => shared.fetch(name, name)?,
-            (OpenWrite::Existing, ..) => {}
-            _ => shared.need_folder(WHAT, name)?,
+        if how == OpenWrite::Existing {
+            // Asked for before a pointer is made for it.
+            shared.pointers.not_elsewhere(WHAT, name)?;
+            shared.canonical.stat(name)?;
         }
-        shared.unclaim(name)?;
-        let inner = shared.shadow.open_write(name, how)?;
-        // Before the lock is given up: an object without a hold is one that may be drained.
-        let hold = inner.hold();
-        if hold.is_none() {
-            let what = format!("{WHAT}: the shadow store cannot hold it");
-            return Err(wrong(ErrorKind::Unsupported, &what, name));
+        shared.need_folder(WHAT, name)?;
+        shared.pointers.acquire(WHAT, name, how == OpenWrite::New)?;
+        // Now no other node makes it.
+        let outcome = (|| {
+            let there = found(shared.canonical.stat(name))?;
+            match (how, &there) {
+                (_, Some(about)) if about.is_folder => return Err(is_folder()),
+                (OpenWrite::New, Some(_)) => return Err(wrong(ErrorKind::AlreadyExists, "make", name)),
+                (OpenWrite::Existing | OpenWrite::Any, Some(_)) => shared.fetch(name, name)?,
+                _ => {}
+            }
+            shared.write_here(name, how)
+        })();
+        if outcome.is_err() {
+            shared.release_absent(&[name]);
         }
-        Ok(Box::new(Writing { inner, _hold: hold }))
+        outcome
+    }
+
+    fn make_for_all(&self, name: &str, mode: u32) -> Result<Box<dyn WriteObject>> {
+        const WHAT: &str = "make";
+        let shared = &self.shared;
+        let name = &*shared.name(name, WHAT)?;
+        if !shared.canonical.capability().exclusive {
+            return self.open_write(name, OpenWrite::New);
+        }
+        let _locks = shared.lock(&[name])?;
+        let make = || shared.canonical.open_write_as(name, OpenWrite::New, mode);
+        if found(shared.shadow.stat(name))?.is_some() || matches!(shared.pointers.owner(name)?, Some(Owner::Other(_))) {
+            return Err(wrong(ErrorKind::AlreadyExists, WHAT, name));
+        }
+        let inner = match make() {
+            // Folders are the canonical store's; one that only the shadow store has is from before that.
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let folder = name::folder_of(name);
+                if found(shared.shadow.stat(folder))?.is_none() {
+                    return Err(e);
+                }
+                shared.canonical.make_folder(folder)?;
+                make()?
+            }
+            outcome => outcome?,
+        };
+        Ok(Box::new(Writing { inner, told: None }))
+    }
+
+    fn tells_holders(&self) -> bool {
+        false
+    }
+
+    fn sync_closed(&self, name: &str) -> Result<()> {
+        let name = &*self.shared.name(name, "sync")?;
+        self.shared.either("sync", name, |store| store.sync_closed(name))
     }
 
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
         let name = &*self.shared.name(name, "open")?;
-        let inner = self.shared.either(|store| store.open_read(name))?;
+        let inner = self.shared.either("open", name, |store| store.open_read(name))?;
         Ok(Box::new(Reading { inner }))
     }
 
     fn stat(&self, name: &str) -> Result<Stat> {
         let name = &*self.shared.name(name, "stat")?;
-        self.shared.either(|store| store.stat(name))
+        if found(self.shared.shadow.stat(name))?.is_some_and(|about| about.is_folder) {
+            self.shared.is_left_over(name)?;
+        }
+        self.shared.either("stat", name, |store| store.stat(name))
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
@@ -319,7 +448,26 @@ impl Store for Tiered {
             None if here.is_none() => return Err(wrong(ErrorKind::NotFound, "list", folder)),
             there => there,
         };
-        let names: BTreeSet<String> = here.into_iter().chain(there).flatten().collect();
+        let mut names: BTreeSet<String> = here.into_iter().chain(there).flatten().collect();
+        // What other nodes have and the canonical store does not know yet.
+        for entry in self.shared.pointers.list(folder)? {
+            if names.contains(&entry) {
+                continue;
+            }
+            let name = if folder.is_empty() { entry.clone() } else { format!("{folder}/{entry}") };
+            let there = match self.shared.pointers.owner(&name)? {
+                Some(Owner::Other(_)) => true,
+                Some(Owner::Nobody) => false,
+                // It may have gone where we have looked already.
+                Some(Owner::Us) | None => {
+                    found(self.shared.shadow.stat(&name))?.is_some()
+                        || found(self.shared.canonical.stat(&name))?.is_some()
+                }
+            };
+            if there {
+                names.insert(entry);
+            }
+        }
         Ok(names.into_iter().filter(|name| !folder.is_empty() || name != OURS).collect())
     }
 
@@ -330,7 +478,10 @@ impl Store for Tiered {
         let what = format!("rename to {to}");
         let (here, there) = (found(shared.shadow.stat(from))?, found(shared.canonical.stat(from))?);
         match here.as_ref().or(there.as_ref()) {
-            None => return Err(wrong(ErrorKind::NotFound, &what, from)),
+            None => {
+                shared.pointers.not_elsewhere(&what, from)?;
+                return Err(wrong(ErrorKind::NotFound, &what, from));
+            }
             Some(about) if about.is_folder => return Err(unsupported(&self.describe(), "rename a folder", from)),
             Some(_) if from == to => return Ok(()),
             Some(_) => {}
@@ -340,25 +491,36 @@ impl Store for Tiered {
             return Err(wrong(ErrorKind::InvalidArgument, &format!("{what}: it is a folder"), from));
         }
         shared.need_folder(&what, to)?;
-        shared.unclaim(from)?;
-        shared.unclaim(to)?;
-        if here.is_none() {
-            if to_here.is_none() && shared.canonical.capability().rename == Rename::Atomic {
-                let folder = name::folder_of(to);
-                if found(shared.canonical.stat(folder))?.is_none() {
-                    shared.canonical.make_folder(folder)?;
-                }
-                return shared.canonical.rename(from, to);
+        // Neither may be another node's, or become one while this goes on.
+        let outcome = (|| {
+            if here.is_none() {
+                shared.pointers.acquire(&what, from, false)?;
             }
-            shared.fetch(from, to)?;
-            return shared.canonical.remove(from);
-        }
-        // An older one behind must not come to light again; until the rename the shadow's is seen.
-        if there.is_some() {
-            shared.canonical.remove(from)?;
-            shared.canonical.sync_folder(name::folder_of(from))?;
-        }
-        shared.shadow.rename(from, to)
+            if to_here.is_none() {
+                shared.pointers.acquire(&what, to, false)?;
+            }
+            shared.unclaim(from)?;
+            shared.unclaim(to)?;
+            if here.is_none() {
+                if to_here.is_none() && shared.canonical.capability().rename == Rename::Atomic {
+                    let folder = name::folder_of(to);
+                    if found(shared.canonical.stat(folder))?.is_none() {
+                        shared.canonical.make_folder(folder)?;
+                    }
+                    return shared.canonical.rename(from, to);
+                }
+                shared.fetch(from, to)?;
+                return shared.canonical.remove(from);
+            }
+            // An older one behind must not come to light again; until the rename the shadow's is seen.
+            if there.is_some() {
+                shared.canonical.remove(from)?;
+                shared.canonical.sync_folder(name::folder_of(from))?;
+            }
+            shared.shadow.rename(from, to)
+        })();
+        shared.release_absent(&[from, to]);
+        outcome
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -369,9 +531,13 @@ impl Store for Tiered {
         }
         let _locks = shared.lock(&[name])?;
         let (here, there) = (found(shared.shadow.stat(name))?, found(shared.canonical.stat(name))?);
+        if here.is_none() {
+            shared.pointers.not_elsewhere("remove", name)?;
+        }
         let Some(about) = here.as_ref().or(there.as_ref()) else {
             return Err(wrong(ErrorKind::NotFound, "remove", name));
         };
+        let is_folder = about.is_folder;
         if about.is_folder && !self.list(name)?.is_empty() {
             return Err(wrong(ErrorKind::InvalidArgument, "remove a folder that is not empty", name));
         }
@@ -386,6 +552,11 @@ impl Store for Tiered {
             }
             shared.shadow.remove(name)?;
         }
+        match is_folder {
+            true => shared.pointers.forget_folder(name),
+            // One that stays is removed by the next drain.
+            false => drop(here.is_some().then(|| shared.pointers.release(name))),
+        }
         Ok(())
     }
 
@@ -394,19 +565,34 @@ impl Store for Tiered {
         let name = &*shared.name(name, "make folder")?;
         let ends = name.match_indices('/').map(|(at, _)| at).chain([name.len()]);
         for folder in ends.map(|end| &name[..end]).filter(|folder| !folder.is_empty()) {
-            let about = found(shared.either(|store| store.stat(folder)))?;
+            let about = found(shared.either("make folder", folder, |store| store.stat(folder)))?;
             if about.is_some_and(|about| !about.is_folder) {
                 let kind = if folder == name { ErrorKind::AlreadyExists } else { ErrorKind::NotFound };
                 return Err(wrong(kind, "make folder", name));
             }
         }
         let _locks = shared.lock(&[name])?;
+        // The canonical store's first: that is the one that all nodes see.
+        shared.canonical.make_folder(name)?;
         shared.shadow.make_folder(name)
+    }
+
+    fn make_new_folder(&self, name: &str) -> Result<bool> {
+        let relative = &*self.shared.name(name, "make folder")?;
+        let before = found(self.shared.shadow.stat(relative))?.is_none();
+        let new = self.shared.canonical.make_new_folder(relative)?;
+        self.make_folder(name)?;
+        Ok(new && before)
     }
 
     fn sync_folder(&self, folder: &str) -> Result<()> {
         let folder = &*self.shared.name(folder, "sync folder")?;
-        self.shared.either(|store| store.sync_folder(folder))
+        let here = found(self.shared.shadow.sync_folder(folder))?;
+        // Objects made for all nodes, and folders.
+        match (here, self.shared.canonical.sync_folder(folder)) {
+            (Some(()), Err(e)) if e.kind() == ErrorKind::NotFound => Ok(()),
+            (_, outcome) => outcome,
+        }
     }
 }
 
@@ -434,10 +620,22 @@ impl ReadObject for Reading {
     }
 }
 
-/// An object being written in the shadow store, held until it is closed or dropped.
+/// An object being written: in the shadow store, held until it is closed or dropped; or in the canonical one.
 struct Writing {
+    // Dropped in this order: nobody holds the object when its end is told.
     inner: Box<dyn WriteObject>,
-    _hold: Option<Hold>,
+    told: Option<(Option<Hold>, Told)>,
+}
+
+/// Tells the end of an object's writing when it is dropped.
+struct Told(Arc<Shared>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some(told) = self.0.closed.get() {
+            told();
+        }
+    }
 }
 
 impl WriteObject for Writing {
@@ -470,7 +668,9 @@ impl WriteObject for Writing {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Writing { inner, _hold } = *self;
-        inner.close()
+        let Writing { inner, told } = *self;
+        let outcome = inner.close();
+        drop(told);
+        outcome
     }
 }

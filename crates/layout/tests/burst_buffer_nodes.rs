@@ -1,0 +1,227 @@
+//! A burst buffer with a fast store on each node: two nodes write one logical file; whatever is drained in whatever order,
+//! nothing is lost, and what another node has not drained yet is an error, never a hole.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use thalweg_conformance::scratch::Scratch;
+use thalweg_layout::{Container, Direct, Layout, OpenWrite, WriterId, container};
+use thalweg_store::wrap::tiered::{Drain, Pace, Tiered, status};
+use thalweg_store::wrap::{Patience, Retry, Sequential};
+use thalweg_store::{Posix, Store};
+use thalweg_types::{ErrorKind, Result};
+
+static GO: AtomicBool = AtomicBool::new(false);
+const PIECE: usize = 10_000;
+const PIECES: u64 = 20;
+
+struct Node {
+    store: Tiered,
+    layout: Container,
+    writer: WriterId,
+}
+
+struct Machine {
+    _scratch: Scratch,
+    nodes: Vec<Node>,
+    canonical: Arc<dyn Store>,
+}
+
+fn container_on(store: Arc<dyn Store>, host: &str) -> Container {
+    let options = container::Options { host: host.into(), ..container::Options::default() };
+    Container::new(vec![store], options).unwrap()
+}
+
+fn canonicals() -> [(&'static str, fn(&Scratch) -> Arc<dyn Store>); 3] {
+    [
+        ("posix", |scratch| Arc::new(Posix::at(scratch.join("slow")).unwrap())),
+        ("like HDFS", |_| Arc::new(Sequential::like_hdfs())),
+        ("like S3", |_| Arc::new(Sequential::like_s3())),
+    ]
+}
+
+fn machine(canonical: fn(&Scratch) -> Arc<dyn Store>) -> Machine {
+    let scratch = Scratch::new();
+    for folder in ["fast0", "fast1", "slow"] {
+        std::fs::create_dir(scratch.join(folder)).unwrap();
+    }
+    let canonical = canonical(&scratch);
+    let nodes = (0..2).map(|n| {
+        let fast = Posix::at(scratch.join(format!("fast{n}"))).unwrap();
+        let store = Tiered::new(Arc::new(fast), canonical.clone()).unwrap();
+        // What a mount puts around a store hides nothing of it.
+        let around = Arc::new(Retry::new(Arc::new(store.clone()), Patience { times: 1, ..Patience::default() }));
+        Node { layout: container_on(around, &format!("node{n}")), store, writer: WriterId(n) }
+    });
+    Machine { nodes: nodes.collect(), canonical, _scratch: scratch }
+}
+
+fn byte_of(node: u64, piece: u64) -> u8 {
+    (node * 100 + piece + 1) as u8
+}
+
+/// Writes every second piece: those of a node.
+fn write(node: &Node, path: &str) -> Result<()> {
+    let object = node.layout.open_write(path, OpenWrite::Any, node.writer)?;
+    let n = u64::from(node.writer.0);
+    for piece in 0..PIECES {
+        let at = (2 * piece + n) * PIECE as u64;
+        object.write_at(at, &[IoSlice::new(&[byte_of(n, piece); PIECE])])?;
+    }
+    object.close()
+}
+
+fn expected() -> Vec<u8> {
+    (0..2 * PIECES).flat_map(|k| [byte_of(k % 2, k / 2); PIECE]).collect()
+}
+
+fn read(layout: &dyn Layout, path: &str) -> Result<Vec<u8>> {
+    let object = layout.open_read(path)?;
+    let mut bytes = vec![0; object.length()? as usize];
+    object.read_exact_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn refused(layout: &dyn Layout, path: &str) -> thalweg_types::Error {
+    read(layout, path).map(|bytes| bytes.len()).unwrap_err()
+}
+
+fn drain(node: &Node) {
+    let drain = Drain::new(&node.store, Pace::default()).unwrap();
+    loop {
+        let passed = drain.pass(&GO).unwrap();
+        assert!(passed.failed.is_empty(), "{:?}", passed.failed);
+        if passed.objects == 0 {
+            break;
+        }
+    }
+    assert_eq!(status(&node.store).unwrap().waiting, []);
+}
+
+/// All of the file, or an error: whatever another reader of any node may see.
+fn whole_or_refused(layout: &dyn Layout, path: &str, about: &str) {
+    match read(layout, path) {
+        Ok(bytes) => assert!(bytes == expected(), "{about}: {} bytes, some wrong", bytes.len()),
+        Err(e) => assert!(e.to_string().contains("not drained yet"), "{about}: {e}"),
+    }
+}
+
+#[test]
+fn a_container_written_by_two_nodes_is_whole_whichever_is_drained_first() {
+    for (kind, canonical) in canonicals() {
+        for first in [0, 1] {
+            let machine = machine(canonical);
+            let [a, b] = [&machine.nodes[first], &machine.nodes[1 - first]];
+            std::thread::scope(|scope| {
+                // At once: both make the file.
+                for node in &machine.nodes {
+                    scope.spawn(move || write(node, "shared").unwrap());
+                }
+            });
+            for node in [a, b] {
+                let error = refused(&node.layout, "shared");
+                assert!(error.to_string().contains("not drained yet"), "{kind}: {error}");
+                assert_eq!(node.layout.list("").unwrap(), ["shared"], "{kind}");
+            }
+            drain(a);
+            assert_eq!(refused(&a.layout, "shared").kind(), ErrorKind::Io, "{kind}");
+            assert!(
+                read(&b.layout, "shared").unwrap() == expected(),
+                "{kind}: the other node has its own and the drained"
+            );
+            drain(b);
+            for (who, layout) in [("a", &a.layout), ("b", &b.layout)] {
+                assert!(read(layout, "shared").unwrap() == expected(), "{kind}, node {who}");
+                let whole = layout.check("shared").unwrap();
+                assert!(whole.is_clean(), "{kind}: {whole:?}");
+            }
+            let plain = container_on(machine.canonical.clone(), "login");
+            assert!(read(&plain, "shared").unwrap() == expected(), "{kind}: without the fast stores");
+        }
+    }
+}
+
+#[test]
+fn a_container_is_never_seen_with_holes_while_two_nodes_drain_at_once() {
+    for (kind, canonical) in canonicals() {
+        let machine = machine(canonical);
+        for node in &machine.nodes {
+            write(node, "shared").unwrap();
+        }
+        std::thread::scope(|scope| {
+            let drains: Vec<_> = machine.nodes.iter().map(|node| scope.spawn(move || drain(node))).collect();
+            while drains.iter().any(|drain| !drain.is_finished()) {
+                for node in &machine.nodes {
+                    whole_or_refused(&node.layout, "shared", kind);
+                }
+            }
+        });
+        for node in &machine.nodes {
+            assert!(read(&node.layout, "shared").unwrap() == expected(), "{kind}");
+        }
+    }
+}
+
+#[test]
+fn one_object_is_not_written_by_two_nodes_and_never_replaced_by_the_drain() {
+    for (kind, canonical) in canonicals() {
+        let machine = machine(canonical);
+        let direct: Vec<_> =
+            machine.nodes.iter().map(|node| Direct::new(Arc::new(node.store.clone())).unwrap()).collect();
+        let [a, b] = [&direct[0], &direct[1]];
+        let put = |layout: &Direct, how, bytes: &[u8]| {
+            let object = layout.open_write("file", how, WriterId(0))?;
+            object.write_at(0, &[IoSlice::new(bytes)])?;
+            object.close()
+        };
+        put(a, OpenWrite::New, b"of node 0").unwrap();
+        for how in [OpenWrite::Any, OpenWrite::Existing, OpenWrite::Replace] {
+            let error = put(b, how, b"of node 1").unwrap_err();
+            assert!(error.kind() == ErrorKind::Io && error.to_string().contains("fast0"), "{kind}, {how:?}: {error}");
+        }
+        assert_eq!(put(b, OpenWrite::New, b"of node 1").unwrap_err().kind(), ErrorKind::AlreadyExists, "{kind}");
+        for error in [
+            refused(b, "file"),
+            b.stat("file").unwrap_err(),
+            b.remove("file").unwrap_err(),
+            b.rename("file", "other").unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("not drained yet"), "{kind}: {error}");
+        }
+        put(b, OpenWrite::New, b"").unwrap_err();
+        let object = b.open_write("other", OpenWrite::New, WriterId(0)).unwrap();
+        object.close().unwrap();
+        assert!(b.rename("other", "file").unwrap_err().to_string().contains("not drained yet"), "{kind}");
+        drain(&machine.nodes[0]);
+        drain(&machine.nodes[1]);
+        assert_eq!(read(b, "file").unwrap(), b"of node 0", "{kind}");
+        // Drained, so that it is anybody's.
+        put(b, OpenWrite::Existing, b"OF").unwrap();
+        assert!(refused(a, "file").to_string().contains("fast1"), "{kind}: the older one is not shown");
+        drain(&machine.nodes[1]);
+        assert_eq!(read(a, "file").unwrap(), b"OF node 0", "{kind}");
+        a.remove("file").unwrap();
+        assert_eq!(refused(b, "file").kind(), ErrorKind::NotFound, "{kind}");
+    }
+}
+
+#[test]
+fn folders_are_those_of_all_nodes() {
+    for (kind, canonical) in canonicals() {
+        let machine = machine(canonical);
+        let [a, b] = [&machine.nodes[0].store, &machine.nodes[1].store];
+        a.make_folder("run/sub").unwrap();
+        let object = b.open_write("run/sub/x", OpenWrite::New).unwrap();
+        object.write_at(0, &[IoSlice::new(b"x")]).unwrap();
+        object.close().unwrap();
+        assert_eq!(a.list("run/sub").unwrap(), ["x"], "{kind}");
+        assert_eq!(a.remove("run/sub").unwrap_err().kind(), ErrorKind::InvalidArgument, "{kind}");
+        drain(&machine.nodes[1]);
+        a.remove("run/sub/x").unwrap();
+        a.remove("run/sub").unwrap();
+        assert_eq!(b.stat("run/sub").unwrap_err().kind(), ErrorKind::NotFound, "{kind}");
+        drain(&machine.nodes[1]);
+        drain(&machine.nodes[0]);
+        assert_eq!(a.stat("run/sub").unwrap_err().kind(), ErrorKind::NotFound, "{kind}: no drain brings it back");
+    }
+}
