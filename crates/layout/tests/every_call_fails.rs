@@ -216,7 +216,7 @@ fn set_up(layout: &dyn Layout) {
     unless_lacking(layout.make_link("b", "d/link")).unwrap();
 }
 
-/// - `same`: the process that the call failed in goes on; else another one looks.
+/// - `done`: the operation said that it succeeded.
 fn check(
     what: &str,
     layout: &dyn Layout,

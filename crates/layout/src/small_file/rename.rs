@@ -34,10 +34,9 @@ impl SmallFile {
             let change =
                 |name: &str, content, kept, more| Change { content: Some(content), kept, more, ..Change::of(name) };
             let mut inner = target.fresh()?;
-            match target.real(&mut inner, last)? {
-                Some(true) => return Err(errno::failure(Errno::ISDIR, "rename a file over a folder", to)),
-                // What lay there before goes once the new name is recorded, which hides it.
-                Some(false) | None => {}
+            // What lay there before goes once the new name is recorded, which hides it.
+            if target.real(&mut inner, last)? == Some(true) {
+                return Err(errno::failure(Errno::ISDIR, "rename a file over a folder", to));
             }
             let replaced = inner.file(last).map_or(Content::Gone, |entry| entry.content);
             // What the replaced file had is not the moved one's.
