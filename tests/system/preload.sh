@@ -58,6 +58,16 @@ import subprocess; print(subprocess.run([\"cat\", \"n7\"], capture_output=True).
 with open(\"p\", \"w\") as f: subprocess.run([\"echo\", \"child\"], stdout=f)
 print(open(\"p\").read())
 "'
+    [pool]='python3 -c "
+import multiprocessing, os
+def work(k):
+    for n in range(5): open(f\"{k}.{n}\", \"w\").write(f\"{k} {n}\")
+    return os.path.getsize(f\"{k}.0\")
+if __name__ == \"__main__\":
+    open(\"before\", \"w\").write(\"of the parent\")
+    with multiprocessing.get_context(\"fork\").Pool(4) as pool: print(sum(pool.map(work, range(40), chunksize=1)))
+    print(sum(open(f\"{k}.{n}\").read() == f\"{k} {n}\" for k in range(40) for n in range(5)), len(os.listdir(\".\")))
+" && ls | sort | cksum && cat ?.? ??.? | cksum'
     [sqlite3]='sqlite3 db "create table t(a, b); insert into t values (1, 2), (3, 4); begin; insert into t values (5, 6); rollback; select sum(a * b), count(*) from t;" && sqlite3 db "pragma integrity_check; delete from t where a = 1; vacuum; select * from t;"'
     [git]='git clone -q "$PLAIN/repository" here && cd here && git log --oneline | wc -l && git status --short && echo more >> one && git add one && git -c user.name=n -c user.email=e commit -qm change && git log --oneline | wc -l && git fsck && cat one | wc -c'
     [sed]='cp sub/one a && sed -i s/needle/thread/ a && grep -c thread a; sort -u a > b; wc -l < b; split -b 1000 a part. && cat part.* | cmp - a && gzip -k a && zcat a.gz | cmp - a && tail -c 10 a | od -c | head -n 1; tee t1 t2 < b | wc -l; cmp t1 t2'

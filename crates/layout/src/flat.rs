@@ -6,6 +6,7 @@
 //! | where    | a file is one object, of the same name, on the store that the last part of its name picks; folders are on all stores |
 //! | cost     | of a file: the store's own; a folder is made, listed, renamed and removed once per store |
 //! | writers  | all the same, as on `direct` |
+//! | a call that fails | a folder that cannot be made on all stores, or renamed on all, is taken back where it was; what cannot be taken back is finished by the next call. The store that a folder's name picks says whether it is there; one that lacks it gets it when a name in it is made |
 //! | rename of a folder | the last parts of names inside stay, so nothing moves: one rename per store. A note of it is left on the first store before; whoever opens the mount after a crash finishes it |
 //! | rename of a file | onto a name of the same store: that store's. Else the bytes are copied under a name of their own, made durable, renamed into place at once, then the old name is removed: a crash leaves the old name, or both. A program that has the file open goes on with the old bytes |
 //! | symbolic links | lie where their own name says; those whose end lies on another store are followed here, at the cost of looking at each part of a name that is not found, and of a name that is opened to be made |
@@ -16,14 +17,17 @@
 
 use crate::wire::{self, Cursor};
 use crate::{
-    Attributes, Change, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno,
+    Attributes, Change, Hold, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno,
 };
 use rustix::io::Errno;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io::IoSlice;
 use std::path::PathBuf;
 use std::sync::Arc;
-use thalweg_store::{Rename, Store, StoreExt, name};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use thalweg_store::{Rename, Store, StoreExt, fresh, name};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Folder of each store that holds what is not the user's.
@@ -39,6 +43,10 @@ const LONGEST_NOTE: u64 = 64 << 10;
 const MOST_LINKS: usize = 40;
 /// Bytes copied at a time where a file moves to another store.
 const COPY: usize = 4 << 20;
+/// Bytes from which on a file is copied before the rename that needs the copy: shorter ones are copied as fast as they are asked about.
+const AHEAD: u64 = 4 << 20;
+/// Longer than the clocks of filesystems tick: a file that changed before that changes its times with its next change.
+const TICK: Duration = Duration::from_millis(50);
 
 /// Which of `stores` stores keeps a file: FNV-1a of the last part of its name.
 pub fn pick(path: &str, stores: usize) -> usize {
@@ -137,6 +145,18 @@ fn opened<'a>(bytes: &'a [u8], magic: &[u8; 8], what: &str) -> Result<Cursor<'a>
 /// Files spread over stores. See the module's page.
 pub struct Flat {
     stores: Vec<Arc<dyn Store>>,
+    /// A rename of a folder failed on one of the stores and could not be taken back: it is finished before anything else.
+    unfinished: AtomicBool,
+    /// Copies that [`Layout::prepare_rename`] made, by old and new name.
+    copies: Mutex<HashMap<(String, String), Copied>>,
+}
+
+/// A file that lies on another store already, under a name of its own.
+struct Copied {
+    between: String,
+    /// What the file was like before it was copied.
+    of: Attributes,
+    _hold: Option<Hold>,
 }
 
 impl Flat {
@@ -162,7 +182,7 @@ impl Flat {
             );
             return Err(Error::new(ErrorKind::Config, what));
         }
-        let flat = Flat { stores };
+        let flat = Flat { stores, unfinished: AtomicBool::new(false), copies: Mutex::default() };
         flat.check_stamps()?;
         flat.finish_rename()?;
         Ok(flat)
@@ -243,6 +263,61 @@ impl Flat {
         Err(error)
     }
 
+    /// Finishes a rename that this process could neither finish nor take back.
+    fn settle(&self) -> Result<()> {
+        if self.unfinished.load(Ordering::Acquire) {
+            self.finish_rename()?;
+            self.unfinished.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Makes on a store the folders that lead to a name and that the stores which their own names pick have: of a `mkdir` that failed,
+    /// or whose process died. Returns whether one was missing.
+    fn complete(&self, folder: &str, store: &dyn Store) -> Result<bool> {
+        let mut any = false;
+        for (end, _) in folder.match_indices('/').chain([(folder.len(), "")]).filter(|(end, _)| *end > 0) {
+            let part = &folder[..end];
+            let keeper = self.at(part);
+            if store.exists(part)? || !keeper.stat(part).is_ok_and(|about| about.is_folder) {
+                continue;
+            }
+            let kept = if keeper.capability().attributes { Some(keeper.attributes(part)?) } else { None };
+            match store.make_one_folder(part, kept.as_ref().map_or(0o777, |kept| kept.mode)) {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+                _ => any = true,
+            }
+            if let Some(kept) = kept {
+                let own = store.attributes(part)?;
+                let changed = |old: u32, new: u32| (old != new).then_some(old);
+                let (uid, gid) = (changed(kept.uid, own.uid), changed(kept.gid, own.gid));
+                store.set_attributes(part, &Change { mode: Some(kept.mode), uid, gid, ..Change::default() })?;
+            }
+        }
+        Ok(any)
+    }
+
+    /// As [`Flat::on`], for a name that is made: once more where its store lacks a folder that leads there.
+    fn on_new<T>(&self, path: &str, call: impl Fn(&dyn Store) -> Result<T>) -> Result<T> {
+        match self.on(path, &call) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                match self.complete(name::folder_of(&name::relative(path)?), self.at(path))? {
+                    true => self.on(path, call),
+                    false => Err(e),
+                }
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// What one of the stores says of a folder; `None` where only others have it.
+    fn part<T>(&self, store: &dyn Store, folder: &str, told: Result<T>) -> Result<Option<T>> {
+        match self.found(store, told) {
+            Err(e) if e.kind() == ErrorKind::NotFound && !std::ptr::addr_eq(store, self.at(folder)) => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
     fn on<T>(&self, path: &str, call: impl FnOnce(&dyn Store) -> Result<T>) -> Result<T> {
         reserved(path)?;
         let store = self.at(path);
@@ -261,7 +336,7 @@ impl Flat {
         }
         let first = pick(path, self.stores.len());
         let mut others = self.stores.iter().enumerate().filter(|(n, _)| *n != first);
-        others.try_for_each(|(_, store)| call(&**store))
+        others.try_for_each(|(_, store)| self.part(&**store, path, call(&**store)).map(drop))
     }
 
     /// What a name itself stands for.
@@ -309,6 +384,7 @@ impl Flat {
 
     /// Calls with a name; where it is not there, once more with what links lead to that lie on other stores.
     fn through_links<T>(&self, path: &str, last: bool, call: impl Fn(&str) -> Result<T>) -> Result<T> {
+        self.settle()?;
         match call(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => match self.led(path, last)? {
                 Some(end) => call(&end),
@@ -326,6 +402,7 @@ impl Flat {
         if to.starts_with(&format!("{from}/")) {
             return Err(errno::failure(Errno::INVAL, "rename a folder into itself", from));
         }
+        let mut replaced = None;
         match self.kind(to) {
             Ok(Kind::File | Kind::Link) => {
                 return Err(errno::failure(Errno::NOTDIR, "rename a folder over a file", to));
@@ -333,7 +410,7 @@ impl Flat {
             Ok(Kind::Folder) if !self.list(to)?.is_empty() => {
                 return Err(errno::failure(Errno::NOTEMPTY, "rename over a folder", to));
             }
-            Ok(Kind::Folder) => {}
+            Ok(Kind::Folder) => replaced = Some(self.at(to).attributes(to).map_or(0o755, |about| about.mode)),
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
@@ -344,6 +421,10 @@ impl Flat {
         if self.stores.len() == 1 {
             return self.stores[0].rename(from, to);
         }
+        for store in &self.stores {
+            self.complete(from, &**store)?;
+            self.complete(above, &**store)?;
+        }
         let first = &*self.stores[0];
         let note = Note { from: from.to_string(), to: to.to_string() };
         let object = match first.open_write(NOTE, OpenWrite::New) {
@@ -353,17 +434,37 @@ impl Flat {
             }
             Err(e) => return Err(e),
         };
-        object.write_at(0, &[IoSlice::new(&note.encode())])?;
-        object.sync()?;
         // Held until the rename is done: it is finished by others only if this process died.
         let hold = object.hold();
-        first.sync_folder(FOLDER)?;
-        let done = self.carry_out(&note);
-        if done.is_ok() {
-            first.remove(NOTE)?;
-        }
+        let noted = object
+            .write_at(0, &[IoSlice::new(&note.encode())])
+            .and_then(|()| object.sync())
+            .and_then(|()| first.sync_folder(FOLDER));
+        let done = noted.and_then(|()| self.carry_out(&note));
+        // One that fails half way is taken back.
+        let settled = done.is_ok() || self.take_back(&note, replaced).is_ok();
+        let removed = if settled { first.remove(NOTE) } else { Ok(()) };
+        self.unfinished.store(!settled || removed.is_err(), Ordering::Release);
         drop((hold, object));
-        done
+        match done {
+            // A note that stays says nothing that is not so, and is removed with the next call.
+            Ok(()) => Ok(()),
+            Err(e) if settled => Err(e),
+            Err(e) => Err(e.safe("the rename of the folder is noted and finished when the mount is used next")),
+        }
+    }
+
+    /// - `replaced`: the mode of an empty folder that had the new name.
+    fn take_back(&self, note: &Note, replaced: Option<u32>) -> Result<()> {
+        for store in &self.stores {
+            if !store.exists(&note.from)? {
+                store.rename(&note.to, &note.from)?;
+            }
+            if let (Some(mode), false) = (replaced, store.exists(&note.to)?) {
+                store.make_one_folder(&note.to, mode)?;
+            }
+        }
+        Ok(())
     }
 
     fn carry_out(&self, note: &Note) -> Result<()> {
@@ -371,15 +472,13 @@ impl Flat {
             match store.rename(&note.from, &note.to) {
                 Ok(()) => {}
                 Err(e) if e.kind() == ErrorKind::NotFound && store.exists(&note.to)? => {}
-                Err(e) => {
-                    return Err(e.safe("the rename of the folder is noted and finished when the mount is opened next"));
-                }
+                Err(e) => return Err(e),
             }
         }
         Ok(())
     }
 
-    /// Finishes a rename whose process died.
+    /// Finishes a rename whose process died, or could not.
     fn finish_rename(&self) -> Result<()> {
         let first = &*self.stores[0];
         let object = match first.open_read(NOTE) {
@@ -410,7 +509,7 @@ impl Flat {
             return self.rename_folder(from, to);
         }
         if pick(from, self.stores.len()) == pick(to, self.stores.len()) {
-            return self.on(from, |s| s.rename(from, to));
+            return self.on_new(to, |s| s.rename(from, to));
         }
         if self.kind(to).is_ok_and(|kind| kind == Kind::Folder) {
             return Err(errno::failure(Errno::ISDIR, "rename a file over a folder", to));
@@ -434,7 +533,12 @@ impl Flat {
         let order = (0..self.stores.len()).filter(|n| *n != last).chain([last]);
         let mut gone = Vec::new();
         for number in order {
-            match self.stores[number].remove(path) {
+            let store = &*self.stores[number];
+            let removed = match store.remove(path) {
+                Err(e) if e.kind() == ErrorKind::InvalidArgument && sweep(store, path)? => store.remove(path),
+                other => other,
+            };
+            match removed {
                 Ok(()) => gone.push(number),
                 Err(e) if e.kind() == ErrorKind::NotFound && number != last => {}
                 Err(e) => {
@@ -453,9 +557,21 @@ impl Flat {
     fn move_file(&self, from: &str, to: &str) -> Result<()> {
         let (old, new) = (self.at(from), self.at(to));
         let folder = name::folder_of(to);
-        let own = format!("{FOLDER}-{:016x}", fresh());
-        let between = if folder.is_empty() { own } else { format!("{folder}/{own}") };
-        let copied = self.copy(old, from, new, &between).and_then(|()| new.rename(&between, to));
+        self.complete(folder, new)?;
+        let (between, copied) = match self.copy_made(from, to) {
+            Some(copy) if Self::unchanged(&copy.of, &old.attributes(from)?) => {
+                let renamed = new.rename(&copy.between, to);
+                (copy.between, renamed)
+            }
+            outdated => {
+                if let Some(copy) = outdated {
+                    let _ = new.remove(&copy.between);
+                }
+                let between = Self::between(folder);
+                let copied = self.copy(old, from, new, &between).and_then(|_| new.rename(&between, to));
+                (between, copied)
+            }
+        };
         if let Err(e) = copied {
             // The failure that matters is the first.
             let _ = new.remove(&between);
@@ -467,15 +583,39 @@ impl Flat {
         old.remove(from)
     }
 
-    fn copy(&self, old: &dyn Store, from: &str, new: &dyn Store, to: &str) -> Result<()> {
+    /// A name for a file on its way into a folder.
+    fn between(folder: &str) -> String {
+        let own = format!("{FOLDER}-{:016x}", fresh());
+        if folder.is_empty() { own } else { format!("{folder}/{own}") }
+    }
+
+    fn copy_made(&self, from: &str, to: &str) -> Option<Copied> {
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        copies.remove(&(from.to_string(), to.to_string()))
+    }
+
+    /// Whether a file is as it was before it was copied.
+    fn unchanged(before: &Attributes, now: &Attributes) -> bool {
+        let of = |a: &Attributes| (a.identity, a.length, a.mtime, a.ctime, a.mode, a.uid, a.gid);
+        of(before) == of(now)
+    }
+
+    /// Returns what keeps the copy from being taken for that of a process that has died.
+    fn copy(&self, old: &dyn Store, from: &str, new: &dyn Store, to: &str) -> Result<Option<Hold>> {
         if old.capability().attributes && new.capability().attributes {
             let kept = old.attributes(from)?;
             if kept.kind == Kind::Link {
-                return new.make_link(&old.read_link(from)?, to);
+                return new.make_link(&old.read_link(from)?, to).map(|()| None);
             }
         }
         let source = old.open_read(from)?;
         let target = new.open_write(to, OpenWrite::New)?;
+        // Not what a process that died has left.
+        let hold = target.hold();
+        if new.capability().modes {
+            // Nobody reads the copy before it has the file's mode.
+            new.set_attributes(to, &Change { mode: Some(0o600), ..Change::default() })?;
+        }
         let length = source.length()?;
         let mut buffer = vec![0; COPY.min(usize::try_from(length).unwrap_or(COPY)).max(1)];
         let mut at = 0;
@@ -510,8 +650,21 @@ impl Flat {
                 },
             )?;
         }
-        Ok(())
+        Ok(hold)
     }
+}
+
+/// Removes what renames to other stores that died or failed left in a folder; whether there was anything.
+fn sweep(store: &dyn Store, folder: &str) -> Result<bool> {
+    let mut any = false;
+    for name in store.list(folder)?.into_iter().filter(|name| hidden(name)) {
+        let path = format!("{folder}/{name}");
+        if store.open_read(&path)?.life()?.held != Some(true) {
+            store.remove(&path)?;
+            any = true;
+        }
+    }
+    Ok(any)
 }
 
 fn stamp_of(store: &dyn Store) -> Result<Option<Stamp>> {
@@ -520,12 +673,6 @@ fn stamp_of(store: &dyn Store) -> Result<Option<Stamp>> {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
     }
-}
-
-/// A number that no other has: time, process and a counter, mixed.
-fn fresh() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one((std::process::id(), std::time::SystemTime::now()))
 }
 
 /// Names that are not the user's look absent, and cannot be made.
@@ -547,7 +694,11 @@ impl Layout for Flat {
     }
 
     fn open_write(&self, path: &str, how: OpenWrite, _writer: WriterId) -> Result<Box<dyn WriteObject>> {
-        let open = |path: &str| self.on(path, |s| s.open_write(path, how));
+        self.settle()?;
+        let open = |path: &str| match how {
+            OpenWrite::Existing => self.on(path, |s| s.open_write(path, how)),
+            _ => self.on_new(path, |s| s.open_write(path, how)),
+        };
         match how {
             // The system would make what a link leads to on the link's own store.
             OpenWrite::Any | OpenWrite::Replace => match self.led(path, true)? {
@@ -572,7 +723,8 @@ impl Layout for Flat {
         self.through_links(folder, true, |folder| {
             let mut all = BTreeSet::new();
             for store in &self.stores {
-                all.extend(self.found(&**store, store.list(folder))?.into_iter().filter(|name| !hidden(name)));
+                let names = self.part(&**store, folder, store.list(folder))?;
+                all.extend(names.into_iter().flatten().filter(|name| !hidden(name)));
             }
             Ok(all.into_iter().collect())
         })
@@ -581,6 +733,7 @@ impl Layout for Flat {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         reserved(from)?;
         reserved(to)?;
+        self.settle()?;
         let (from, to) = (&*name::relative(from)?, &*name::relative(to)?);
         match self.rename_plainly(from, to) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -594,6 +747,44 @@ impl Layout for Flat {
         }
     }
 
+    fn prepare_rename(&self, from: &str, to: &str) -> Result<()> {
+        reserved(from)?;
+        reserved(to)?;
+        let (from, to) = (&*name::relative(from)?, &*name::relative(to)?);
+        let (old, new) = (self.at(from), self.at(to));
+        if std::ptr::addr_eq(old, new) || !old.capability().attributes || !new.capability().attributes {
+            return Ok(());
+        }
+        let of = old.attributes(from)?;
+        if of.kind != Kind::File
+            || of.length < AHEAD
+            || of.links > 1
+            || self.kind(to).is_ok_and(|kind| kind == Kind::Folder)
+        {
+            return Ok(());
+        }
+        if SystemTime::now().duration_since(of.ctime).is_ok_and(|age| age < TICK) {
+            std::thread::sleep(TICK);
+        }
+        let of = old.attributes(from)?;
+        let folder = name::folder_of(to);
+        self.complete(folder, new)?;
+        let between = Self::between(folder);
+        match self.copy(old, from, new, &between) {
+            Ok(_hold) => {
+                let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+                let before = copies.insert((from.to_string(), to.to_string()), Copied { between, of, _hold });
+                drop(copies);
+                // Of two threads that rename the same file at once.
+                before.map_or(Ok(()), |before| new.remove(&before.between))
+            }
+            Err(e) => {
+                let _ = new.remove(&between);
+                Err(e)
+            }
+        }
+    }
+
     fn remove(&self, path: &str) -> Result<()> {
         reserved(path)?;
         self.through_links(path, false, |path| self.remove_plainly(path))
@@ -601,6 +792,7 @@ impl Layout for Flat {
 
     fn make_folder(&self, path: &str) -> Result<()> {
         reserved(path)?;
+        self.settle()?;
         // A file of that name is on the store that the name picks, for each part of the path.
         let plain = name::relative(path)?;
         for (end, _) in plain.match_indices('/').chain([(plain.len(), "")]) {
@@ -623,12 +815,25 @@ impl Layout for Flat {
 
     fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
         self.through_links(path, false, |path| {
-            self.on(path, |s| s.make_one_folder(path, mode))?;
+            self.on_new(path, |s| s.make_one_folder(path, mode))?;
             let first = pick(path, self.stores.len());
-            for (_, store) in self.stores.iter().enumerate().filter(|(n, _)| *n != first) {
-                match self.found(&**store, store.make_one_folder(path, mode)) {
-                    Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
-                    _ => {}
+            let mut made = vec![first];
+            for (number, store) in self.stores.iter().enumerate().filter(|(n, _)| *n != first) {
+                let above = name::folder_of(path);
+                let one = match self.found(&**store, store.make_one_folder(path, mode)) {
+                    Err(e) if e.kind() == ErrorKind::NotFound && self.complete(above, &**store)? => {
+                        store.make_one_folder(path, mode)
+                    }
+                    other => other,
+                };
+                match one {
+                    Ok(()) => made.push(number),
+                    Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                    Err(e) => {
+                        // All or none, as far as the stores let us; the one that decides whether the name is taken comes last.
+                        made.iter().rev().for_each(|number| drop(self.stores[*number].remove(path)));
+                        return Err(e);
+                    }
                 }
             }
             Ok(())
@@ -646,7 +851,7 @@ impl Layout for Flat {
             let mut kept = self.on(path, |s| s.attributes(path))?;
             if kept.kind == Kind::Folder {
                 for store in &self.stores {
-                    let other = self.found(&**store, store.attributes(path))?;
+                    let Some(other) = self.part(&**store, path, store.attributes(path))? else { continue };
                     kept.mtime = kept.mtime.max(other.mtime);
                     kept.ctime = kept.ctime.max(other.ctime);
                     kept.atime = kept.atime.max(other.atime);
@@ -660,7 +865,7 @@ impl Layout for Flat {
     fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
         self.through_links(path, false, |path| {
             self.on(path, |s| s.set_attributes(path, change))?;
-            self.on_others_of_folder(path, |s| self.found(s, s.set_attributes(path, change)))
+            self.on_others_of_folder(path, |s| s.set_attributes(path, change))
         })
     }
 
@@ -671,7 +876,7 @@ impl Layout for Flat {
     }
 
     fn make_link(&self, target: &str, path: &str) -> Result<()> {
-        self.through_links(path, false, |path| self.on(path, |s| s.make_link(target, path)))
+        self.through_links(path, false, |path| self.on_new(path, |s| s.make_link(target, path)))
     }
 
     fn read_link(&self, path: &str) -> Result<String> {
@@ -683,7 +888,8 @@ impl Layout for Flat {
         if pick(from, self.stores.len()) != pick(to, self.stores.len()) {
             return Err(errno::failure(Errno::XDEV, "make a second name on another store", from));
         }
-        self.on(from, |s| s.make_hard_link(from, to))
+        self.settle()?;
+        self.on_new(to, |s| s.make_hard_link(from, to))
     }
 
     fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {

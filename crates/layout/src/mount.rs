@@ -218,6 +218,11 @@ impl Layout for Mounts {
         layout.rename(&from, &to)
     }
 
+    fn prepare_rename(&self, from: &str, to: &str) -> Result<()> {
+        let (layout, from, to) = self.both(from, to, "rename to")?;
+        layout.prepare_rename(&from, &to)
+    }
+
     fn remove(&self, path: &str) -> Result<()> {
         let place = self.inside(path, "remove")?;
         place.layout.remove(&place.name)

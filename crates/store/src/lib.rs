@@ -7,6 +7,7 @@
 //! |------|--------------|
 //! | [`attributes`] | modes, owners, times, links, for stores that keep them |
 //! | [`capability`] | what a store can do, as data |
+//! | [`mod@fresh`] | numbers that nobody else draws, also after a `fork` |
 //! | [`life`] | whether somebody still extends an object |
 //! | [`posix`] | files below a folder of a POSIX filesystem |
 //! | [`lustre`] | storage targets of a Lustre filesystem: how many, and files on a chosen one |
@@ -21,6 +22,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod attributes;
 pub mod capability;
+pub mod fresh;
 pub mod life;
 #[cfg(target_os = "linux")]
 pub mod lustre;
@@ -32,6 +34,7 @@ pub mod wrap;
 
 pub use attributes::{Attributes, Change, Kind, SetXattr, Space};
 pub use capability::{Capability, Durability, ListConsistency, Rename, Visible};
+pub use fresh::fresh;
 pub use life::{Hold, Life};
 pub use memory::Memory;
 pub use posix::Posix;

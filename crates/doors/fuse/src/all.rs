@@ -106,6 +106,10 @@ impl Layout for All {
         self.mounts.rename(&self.inside(from, "rename")?, &self.inside(to, "rename")?)
     }
 
+    fn prepare_rename(&self, from: &str, to: &str) -> Result<()> {
+        self.mounts.prepare_rename(&self.inside(from, "rename")?, &self.inside(to, "rename")?)
+    }
+
     fn remove(&self, path: &str) -> Result<()> {
         self.mounts.remove(&self.inside(path, "remove")?)
     }

@@ -531,6 +531,10 @@ impl Door {
 
     pub fn rename(&self, folder: u64, name: &OsStr, to_folder: u64, to: &OsStr, replace: bool) -> Result<()> {
         let (name, to) = (sought(name)?, text(to)?);
+        // Bytes that have to be copied are, before other names wait. Whatever goes wrong is told by the rename itself.
+        if let (Ok(from), Ok(new)) = (self.below(folder, name), self.below(to_folder, to)) {
+            let _ = self.layout.prepare_rename(&from, &new);
+        }
         let _names = self.change_names();
         let (from, new) = (self.below(folder, name)?, self.below(to_folder, to)?);
         if !replace && self.about(&new).is_ok() {

@@ -14,6 +14,7 @@ use super::marks::Home;
 use super::stamp::{Stamp, decode_identity, encode_identity};
 use std::io::IoSlice;
 use std::sync::{Arc, OnceLock};
+pub use thalweg_store::fresh;
 use thalweg_store::{Attributes, Change, Kind, OpenWrite, Rename, Store, StoreExt, name};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -96,19 +97,6 @@ impl Stores {
             there.join(", ")
         ))
     }
-}
-
-/// A number that no other process draws.
-pub fn fresh() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static DRAWN: AtomicU64 = AtomicU64::new(0);
-    // Keys from the system's random numbers, and what tells this moment and process from others.
-    let mut hasher = RandomState::new().build_hasher();
-    hasher.write_u64(DRAWN.fetch_add(1, Ordering::Relaxed));
-    hasher.write_u32(std::process::id());
-    hasher.write_u64(now());
-    hasher.finish().max(1)
 }
 
 /// Nanoseconds since 1970.

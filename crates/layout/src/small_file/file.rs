@@ -1,12 +1,12 @@
 //! A small file that is open: its bytes in memory until they are recorded, one set for all who have it open.
 
-use super::folder::{Folder, hidden};
+use super::folder::{Folder, Inner, hidden};
 use super::fresh;
 use super::log;
-use super::record::{Change, Content, Kept};
+use super::record::{self, Change, Content, Kept};
 use crate::wire::crc32c;
 use std::io::IoSlice;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use thalweg_store::{OpenWrite, ReadObject, WriteObject, pieces};
@@ -17,13 +17,15 @@ pub struct Node {
     /// Where it is; changed by renames, under the folder's lock.
     place: Mutex<(Arc<Folder>, String)>,
     linked: AtomicBool,
+    /// Bytes of its record that the folder has room for.
+    promised: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
     bytes: Bytes,
-    /// Differs from what is recorded.
-    dirty: bool,
+    /// The process that made it differ from what is recorded; a child that was forked leaves to its parent what that wrote.
+    dirty: Option<u32>,
     /// When it was written last.
     written: SystemTime,
 }
@@ -38,6 +40,13 @@ enum Bytes {
     OwnRead(u64, Box<dyn ReadObject>),
 }
 
+impl State {
+    /// This process changes the bytes.
+    fn touch(&mut self) {
+        (self.dirty, self.written) = (Some(std::process::id()), SystemTime::now());
+    }
+}
+
 impl Node {
     /// - `made`: the file is new, or emptied: what is in memory is not recorded yet.
     pub fn new(folder: Arc<Folder>, name: &str, content: Content, made: bool) -> Node {
@@ -45,7 +54,8 @@ impl Node {
         Node {
             place: Mutex::new((folder, name.to_string())),
             linked: AtomicBool::new(true),
-            state: Mutex::new(State { bytes, dirty: made, written: SystemTime::now() }),
+            promised: AtomicU64::new(0),
+            state: Mutex::new(State { bytes, dirty: made.then(std::process::id), written: SystemTime::now() }),
         }
     }
 
@@ -61,7 +71,12 @@ impl Node {
 
     /// Its new name. Under the folder's lock.
     pub fn rename(&self, folder: &Arc<Folder>, name: &str) {
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = (folder.clone(), name.to_string());
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&place.0, folder) {
+            // What is written from now on is promised by the other folder.
+            place.0.kept_promise(self.promised.swap(0, Ordering::Relaxed));
+        }
+        *place = (folder.clone(), name.to_string());
     }
 
     pub fn name(&self) -> String {
@@ -70,6 +85,40 @@ impl Node {
 
     pub fn folder(&self) -> Arc<Folder> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Sees to it that the file can be recorded with so many bytes: what a program is told is written can be published later.
+    ///
+    /// # Errors
+    /// `NoSpace`, as far as the store tells before it is written to.
+    pub fn promise(&self, bytes: u64) -> Result<()> {
+        let has = self.promised.load(Ordering::Relaxed);
+        let needed = bytes.saturating_add((record::MOST_OF_CHANGE + self.name().len()) as u64);
+        if needed <= has || !self.is_linked() {
+            return Ok(());
+        }
+        let folder = self.folder();
+        let mut inner = folder.lock();
+        // A file that grows is not asked about at each write.
+        let most = folder.settings.small.saturating_add(record::MOST_OF_CHANGE as u64);
+        let ample = (2 * has).min(most).max(needed);
+        let given = match folder.promise(&mut inner, ample - has) {
+            Err(e) if e.kind() == ErrorKind::NoSpace && ample > needed => {
+                folder.promise(&mut inner, needed - has)?;
+                needed
+            }
+            other => other.map(|()| ample).map_err(|e| e.in_object(self.name()))?,
+        };
+        self.promised.store(given, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The file was made by this open, and cannot be recorded: it is not there. Not under the folder's lock.
+    pub fn give_up(&self) {
+        let mut state = self.state();
+        if state.dirty.take().is_some() && self.is_linked() {
+            self.folder().lock().forget_pretended(&self.name());
+        }
     }
 
     /// Has the bytes at hand, wherever they are recorded later.
@@ -180,8 +229,8 @@ impl Node {
         }
         let mut state = self.state();
         self.load(&mut state, true)?;
-        self.grow_out(&mut state, end)?;
-        (state.dirty, state.written) = (true, SystemTime::now());
+        self.accept(&mut state, end)?;
+        state.touch();
         match &mut state.bytes {
             Bytes::Memory(bytes) => {
                 let (mut at, end) = (offset as usize, end as usize);
@@ -203,6 +252,15 @@ impl Node {
         }
     }
 
+    /// Has room for a file that is to end at `end`: in the log, or in an object of its own.
+    fn accept(&self, state: &mut State, end: u64) -> Result<()> {
+        self.grow_out(state, end)?;
+        match &state.bytes {
+            Bytes::Memory(bytes) => self.promise(end.max(bytes.len() as u64)),
+            _ => self.promise(0),
+        }
+    }
+
     /// Gives a file that becomes longer than small ones are an object of its own.
     fn grow_out(&self, state: &mut State, end: u64) -> Result<()> {
         let Bytes::Memory(bytes) = &state.bytes else { return Ok(()) };
@@ -220,23 +278,52 @@ impl Node {
             return Err(Error::new(ErrorKind::Unsupported, what).in_object(self.name()).at_byte(end));
         }
         let mut inner = folder.fresh()?;
-        let number = fresh();
-        // The hidden folder is made with the first record.
-        if !inner.is_writing() {
-            folder.record(&mut inner, Vec::new(), &[])?;
-        }
-        let object = store.open_write(&format!("{}{}", hidden(&inner.path), log::own_name(number)), OpenWrite::New)?;
-        object.write_at(0, &[IoSlice::new(bytes)])?;
         if self.is_linked() {
-            let change = self.change(&inner, Content::Own { number }, SystemTime::now());
-            folder.record(&mut inner, vec![change], &[])?;
+            folder.room(&mut inner, (record::MOST_OF_CHANGE + self.name().len()) as u64)?;
         }
+        let change = self.change(&inner, Content::Gone, SystemTime::now());
+        let object = self.to_own(&folder, &mut inner, bytes, change)?;
         state.bytes = Bytes::Own(object);
         Ok(())
     }
 
+    /// Puts bytes into an object of their own and records that, with what else `change` says.
+    fn to_own(&self, folder: &Folder, inner: &mut Inner, bytes: &[u8], change: Change) -> Result<Box<dyn WriteObject>> {
+        let kept = change.kept.unwrap_or_else(|| first_kept(SystemTime::now()));
+        let (number, object) = folder.own_object(inner, bytes, &kept)?;
+        if self.is_linked() {
+            let before = inner.file(&change.name).map(|entry| entry.content);
+            let change = Change { content: Some(Content::Own { number }), ..change };
+            if let Err(e) = folder.record(inner, vec![change], &[]) {
+                // Nobody knows of the object; the file is as it was.
+                drop(object);
+                let _ = folder.store.remove(&Folder::own(inner, number));
+                return Err(e);
+            }
+            remove_own(folder, inner, before)?;
+        }
+        Ok(object)
+    }
+
+    /// Takes the bytes of a file out of a log that more users can read than the file, and records what is kept of it.
+    pub fn protect(&self, kept: Kept) -> Result<()> {
+        let mut state = self.state();
+        self.load(&mut state, false)?;
+        let folder = self.folder();
+        let mut inner = folder.fresh()?;
+        let change = Change { kept: Some(kept), ..Change::of(&self.name()) };
+        match &state.bytes {
+            Bytes::Memory(bytes) if self.is_linked() => {
+                let object = self.to_own(&folder, &mut inner, bytes, change)?;
+                state.bytes = Bytes::Own(object);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// - `written`: when.
-    fn change(&self, inner: &super::folder::Inner, content: Content, written: SystemTime) -> Change {
+    fn change(&self, inner: &Inner, content: Content, written: SystemTime) -> Change {
         let name = self.name();
         let mut kept = inner.names.get(&name).and_then(|entry| entry.kept).unwrap_or_else(|| first_kept(written));
         (kept.mtime, kept.ctime) = (written, written);
@@ -258,8 +345,8 @@ impl Node {
             state.bytes = Bytes::Memory(Vec::new());
         }
         self.load(&mut state, true)?;
-        self.grow_out(&mut state, length)?;
-        (state.dirty, state.written) = (true, SystemTime::now());
+        self.accept(&mut state, length)?;
+        state.touch();
         match &mut state.bytes {
             Bytes::Memory(bytes) => {
                 bytes.resize(length as usize, 0);
@@ -278,7 +365,7 @@ impl Node {
                 let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
                 let to = usize::try_from(offset.saturating_add(length)).unwrap_or(usize::MAX).min(bytes.len());
                 bytes[from..to].fill(0);
-                (state.dirty, state.written) = (true, SystemTime::now());
+                state.touch();
                 Ok(())
             }
             Bytes::Own(object) => object.punch(offset, length),
@@ -289,13 +376,13 @@ impl Node {
     /// When it was written last, where that is not recorded yet.
     pub fn written(&self) -> Option<SystemTime> {
         let state = self.state();
-        state.dirty.then_some(state.written)
+        state.dirty.map(|_| state.written)
     }
 
     /// Records what is not recorded yet; other processes see it, where the store shows bytes at once.
     pub fn flush(&self) -> Result<()> {
         let mut state = self.state();
-        if !state.dirty {
+        if state.dirty != Some(std::process::id()) {
             return Ok(());
         }
         if self.is_linked() {
@@ -306,7 +393,15 @@ impl Node {
                 Bytes::Memory(bytes) if self.is_linked() => {
                     let content = Content::Here { length: bytes.len() as u32, crc: crc32c(bytes) };
                     let change = self.change(&inner, content, state.written);
-                    folder.record(&mut inner, vec![change], bytes)?;
+                    let mode = change.kept.map_or(0o644, |kept| kept.mode);
+                    if !bytes.is_empty() && folder.shows_more(&mut inner, mode)? {
+                        let object = self.to_own(&folder, &mut inner, bytes, change)?;
+                        state.bytes = Bytes::Own(object);
+                    } else {
+                        let before = inner.file(&change.name).map(|entry| entry.content);
+                        folder.record(&mut inner, vec![change], bytes)?;
+                        remove_own(&folder, &inner, before)?;
+                    }
                 }
                 Bytes::Own(_) if self.is_linked() => {
                     let mut change = self.change(&inner, Content::Gone, state.written);
@@ -316,7 +411,8 @@ impl Node {
                 _ => {}
             }
         }
-        state.dirty = false;
+        state.dirty = None;
+        self.folder().kept_promise(self.promised.swap(0, Ordering::Relaxed));
         Ok(())
     }
 
@@ -363,6 +459,15 @@ pub fn first_kept(now: SystemTime) -> Kept {
     }
 }
 
+/// Removes the object that a file had, now that its bytes are recorded elsewhere.
+fn remove_own(folder: &Folder, inner: &Inner, before: Option<Content>) -> Result<()> {
+    let Some(Content::Own { number }) = before else { return Ok(()) };
+    match folder.store.remove(&Folder::own(inner, number)) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
 fn own(folder: &Folder, number: u64) -> String {
     format!("{}{}", hidden(&folder.lock().path), log::own_name(number))
 }
@@ -403,14 +508,33 @@ impl WriteObject for OpenToWrite {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.0.publish()
+        let closed = self.0.publish();
+        self.last(&closed);
+        closed
     }
 }
 
 impl Drop for OpenToWrite {
     fn drop(&mut self) {
         // Closed, there is nothing left to do; dropped without, nobody is there to be told of a failure.
-        let _ = self.0.publish();
+        let outcome = self.0.publish();
+        self.last(&outcome);
+    }
+}
+
+impl OpenToWrite {
+    /// A file that was made by this process, could not be recorded and is open no longer, is not there.
+    fn last(&self, published: &Result<()>) {
+        if published.is_err() && Arc::strong_count(&self.0) == 1 {
+            self.0.give_up();
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let promised = *self.promised.get_mut();
+        self.folder().kept_promise(promised);
     }
 }
 

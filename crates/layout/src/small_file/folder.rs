@@ -1,15 +1,17 @@
 //! What is known of one folder: its names, put together from all logs, and the log this process writes.
 
 use super::log::{self, Ended, Position, Writer};
-use super::record::{Change, Content, Head, Kept, More, Stamp};
+use super::record::{self, Change, Content, Head, Kept, More, Stamp};
+use super::spare::Spare;
 use super::{HIDDEN, Node, Settings, fresh};
-use crate::errno;
+use crate::{Change as AttributeChange, errno};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::io::IoSlice;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
-use thalweg_store::{OpenWrite, ReadObject, Store, StoreExt};
+use thalweg_store::{OpenWrite, ReadObject, Store, StoreExt, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// What the bell holds where the folder is being removed.
@@ -53,6 +55,8 @@ pub struct Inner {
     clock: u64,
     bell: Option<Box<dyn ReadObject>>,
     rung: [u8; 8],
+    /// Others have to be told of a change, and were not yet: the bell could not be rung.
+    pub unrung: bool,
     /// Whether the hidden folder is there.
     hidden: bool,
     looked: Option<Instant>,
@@ -64,6 +68,9 @@ pub struct Inner {
 pub struct Folder {
     pub store: Arc<dyn Store>,
     pub settings: Settings,
+    spare: Arc<Spare>,
+    /// Bytes of records that files which are open will make of what programs were told is written.
+    promised: AtomicU64,
     inner: Mutex<Inner>,
 }
 
@@ -72,7 +79,7 @@ impl Folder {
     ///
     /// # Errors
     /// `NotFound` where there is none.
-    pub fn open(store: Arc<dyn Store>, settings: Settings, path: &str) -> Result<Folder> {
+    pub fn open(store: Arc<dyn Store>, settings: Settings, spare: Arc<Spare>, path: &str) -> Result<Folder> {
         let inner = Inner {
             path: path.to_string(),
             names: BTreeMap::new(),
@@ -84,18 +91,25 @@ impl Folder {
             clock: 0,
             bell: None,
             rung: [0; 8],
+            unrung: false,
             hidden: false,
             looked: None,
             open: HashMap::new(),
         };
-        let folder = Folder { store, settings, inner: Mutex::new(inner) };
+        let folder = Folder { store, settings, spare, promised: AtomicU64::new(0), inner: Mutex::new(inner) };
         folder.look(&mut folder.lock())?;
         Ok(folder)
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Inner> {
         // Entries change after the record is written; a panicking thread loses its own call.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.writer.as_ref().is_some_and(|writer| !writer.is_own()) {
+            // Forked: the log is the parent's, who goes on writing there. It is read from now on, as any other's; without a bell
+            // the logs are listed anew. What the parent has not recorded, it records itself.
+            (inner.writer, inner.bell) = (None, None);
+        }
+        inner
     }
 
     /// The folder as it is now: what other processes recorded is taken over.
@@ -116,13 +130,17 @@ impl Folder {
     }
 
     fn refresh(&self, inner: &mut Inner) -> Result<()> {
+        if inner.unrung && self.ring(inner).is_ok() {
+            return Ok(());
+        }
         if let Some(bell) = &inner.bell {
             let mut rung = [0; 8];
-            bell.read_at(0, &mut rung)?;
+            let got = bell.read_at(0, &mut rung)?;
             if rung == REMOVED {
                 return self.wait_for_removal(inner);
             }
-            if rung == inner.rung {
+            // One that was made on a full store holds nothing, and says nothing.
+            if got == rung.len() && rung == inner.rung {
                 return follow(&self.store, inner);
             }
         }
@@ -149,22 +167,30 @@ impl Folder {
                 Err(e) => return Err(e),
             }
         }
+        let held = self.store.open_read(&format!("{}bell", hidden(&inner.path)))?.life()?.held;
+        if held == Some(false) {
+            // Who removed it has died, or could not.
+            return self.ring(inner);
+        }
         Err(errno::failure(Errno::NOENT, "use a folder that was removed", &inner.path))
     }
 
     /// Lists the folder and its logs, and reads what is new.
     fn look(&self, inner: &mut Inner) -> Result<()> {
-        inner.looked = Some(Instant::now());
+        let looked = Instant::now();
         let place = hidden(&inner.path);
+        // Where anything fails, the next call looks again.
+        (inner.bell, inner.looked) = (None, None);
+        let mut heard = None;
         // First the bell, then the logs: one that comes between rings it again.
         if self.store.capability().write_at {
             match self.store.open_read(&format!("{place}bell")) {
                 Ok(bell) => {
                     let mut rung = [0; 8];
                     bell.read_at(0, &mut rung)?;
-                    (inner.bell, inner.rung) = (Some(bell), rung);
+                    heard = Some((bell, rung));
                 }
-                Err(e) if e.kind() == ErrorKind::NotFound => inner.bell = None,
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
                 Err(e) => return Err(e),
             }
         }
@@ -210,7 +236,12 @@ impl Folder {
                 inner.known.insert(number, known);
             }
         }
-        follow(&self.store, inner)
+        follow(&self.store, inner)?;
+        if let Some((bell, rung)) = heard {
+            (inner.bell, inner.rung) = (Some(bell), rung);
+        }
+        inner.looked = Some(looked);
+        Ok(())
     }
 
     /// Logs that were known are gone: another process put them together, or gave the folder another name and this one its old
@@ -234,19 +265,146 @@ impl Folder {
             self.retire(inner)?;
         }
         if inner.writer.is_none() {
-            let place = hidden(&inner.path);
-            let place = place.trim_end_matches('/');
-            if !inner.hidden {
-                // Never the folder itself: it may have been removed.
-                match self.store.make_one_folder(place, 0o777) {
-                    Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
-                    _ => inner.hidden = true,
-                }
-            }
-            inner.writer = Some(Writer::new(self.store.clone(), place)?);
+            let place = self.place(inner)?;
+            inner.writer = Some(Writer::new(self.store.clone(), &place)?);
+            inner.unrung = true;
+            self.spare.see_to();
+        }
+        if inner.unrung {
             self.ring(inner)?;
         }
         inner.writer.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "no log is open"))
+    }
+
+    /// The hidden folder, made where it is not there.
+    fn place(&self, inner: &mut Inner) -> Result<String> {
+        let place = hidden(&inner.path);
+        let place = place.trim_end_matches('/');
+        if !inner.hidden {
+            // Never the folder itself: it may have been removed.
+            match self.store.make_one_folder(place, 0o777) {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+                _ => inner.hidden = true,
+            }
+        }
+        Ok(place.to_string())
+    }
+
+    /// Sees to it that `bytes` of records can be put beside those that are promised.
+    ///
+    /// # Errors
+    /// `NoSpace`.
+    pub fn room(&self, inner: &mut Inner, bytes: u64) -> Result<()> {
+        if !self.store.capability().write_at {
+            return Ok(());
+        }
+        let all = self.promised.load(Ordering::Relaxed).saturating_add(bytes);
+        if inner.writer.as_ref().is_some_and(|w| w.of_spare && w.usable()) {
+            // The spare is for others. Is there room again?
+            let place = self.place(inner)?;
+            let mut writer = Writer::new(self.store.clone(), &place)?;
+            if let Err(e) = writer.find(all) {
+                let name = format!("{place}/{}", log::data_name(writer.number));
+                drop(writer);
+                let _ = self.store.remove(&name);
+                return Err(e);
+            }
+            self.retire(inner)?;
+            (inner.writer, inner.unrung) = (Some(writer), true);
+        }
+        self.writer(inner)?.find(all)
+    }
+
+    /// As [`Folder::room`]; the room is kept until [`Folder::kept_promise`].
+    pub fn promise(&self, inner: &mut Inner, bytes: u64) -> Result<()> {
+        self.room(inner, bytes)?;
+        self.promised.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether this process's log can be read by users whom a file with these permission bits keeps out: its bytes do not belong there.
+    pub fn shows_more(&self, inner: &mut Inner, mode: u32) -> Result<bool> {
+        match self.store.capability().modes {
+            true => Ok(self.writer(inner)?.mode.is_some_and(|log| log & !mode & 0o044 != 0)),
+            false => Ok(false),
+        }
+    }
+
+    /// The object of a file that is not in the logs.
+    pub fn own(inner: &Inner, number: u64) -> String {
+        format!("{}{}", hidden(&inner.path), log::own_name(number))
+    }
+
+    /// Makes an object of these bytes, with the file's owner and mode. Nobody knows of it before its number is recorded.
+    pub fn own_object(&self, inner: &mut Inner, bytes: &[u8], kept: &Kept) -> Result<(u64, Box<dyn WriteObject>)> {
+        // The hidden folder is made with the log.
+        self.writer(inner)?;
+        let number = fresh();
+        let name = Folder::own(inner, number);
+        let object = self.store.open_write(&name, OpenWrite::New)?;
+        match self.protect(&name, kept).and_then(|()| object.write_at(0, &[IoSlice::new(bytes)])) {
+            Ok(()) => Ok((number, object)),
+            Err(e) => {
+                drop(object);
+                let _ = self.store.remove(&name);
+                Err(e)
+            }
+        }
+    }
+
+    /// Gives the object of a file its permission bits, and its owner where this process may; whoever owns an object reads and writes it.
+    pub fn protect(&self, object: &str, kept: &Kept) -> Result<()> {
+        if !self.store.capability().modes {
+            return Ok(());
+        }
+        let about = self.store.attributes(object)?;
+        let mode = kept.mode & 0o777 | 0o600;
+        if about.mode != mode {
+            self.store.set_attributes(object, &AttributeChange { mode: Some(mode), ..AttributeChange::default() })?;
+        }
+        let changed = |old: u32, new: u32| (old != new).then_some(new);
+        let (uid, gid) = (changed(about.uid, kept.uid), changed(about.gid, kept.gid));
+        if uid.is_none() && gid.is_none() {
+            return Ok(());
+        }
+        match self.store.set_attributes(object, &AttributeChange { uid, gid, ..AttributeChange::default() }) {
+            // Root alone gives files away.
+            Err(e) if e.kind() != ErrorKind::PermissionDenied => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// A new log in the hidden folder `place`, of the spare where that is asked for and there is one.
+    pub fn new_log(&self, place: &str, spare: bool) -> Result<Writer> {
+        match if spare { self.spare.take(place)? } else { None } {
+            Some(writer) => Ok(writer),
+            None => Writer::new(self.store.clone(), place),
+        }
+    }
+
+    /// A log that was made of the spare has ended.
+    pub fn spare_again(&self) {
+        self.spare.again();
+    }
+
+    /// Bytes that were promised are recorded, or will not be.
+    pub fn kept_promise(&self, bytes: u64) {
+        self.promised.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Where there was no room for a record: the spare becomes this process's log.
+    ///
+    /// - `why`: what there was, for a store without a spare.
+    fn take_spare(&self, inner: &mut Inner, why: Error) -> Result<()> {
+        if why.kind() != ErrorKind::NoSpace {
+            return Err(why);
+        }
+        let Ok(place) = self.place(inner) else { return Err(why) };
+        let Some(writer) = self.spare.take(&place)? else { return Err(why) };
+        let retired = self.retire(inner);
+        (inner.writer, inner.unrung) = (Some(writer), true);
+        retired?;
+        self.ring(inner)
     }
 
     /// Tells other processes that names beside known logs have changed.
@@ -256,7 +414,12 @@ impl Folder {
         }
         let mut rung = fresh().to_le_bytes();
         rung[7] &= 0x7f;
-        self.ring_with(inner, rung)?;
+        inner.unrung = true;
+        match self.ring_with(inner, rung) {
+            // No room for a bell: as long as there is none, everybody looks each time.
+            Err(e) if e.kind() == ErrorKind::NoSpace => {}
+            other => other.map(|()| inner.unrung = false)?,
+        }
         // Another's ring may have been rung over: what it was about is there by now.
         self.look(inner)
     }
@@ -281,11 +444,24 @@ impl Folder {
     /// Records changes, all or none; the newest of all that is known. `data` belongs to the change with `Content::Here`.
     pub fn record(&self, inner: &mut Inner, changes: Vec<Change>, data: &[u8]) -> Result<()> {
         let keeps_recent = !self.store.capability().write_at;
-        let clock = inner.clock + 1;
-        let writer = self.writer(inner)?;
-        let number = writer.number;
-        let head = Head::Changes { clock, changes };
-        let at = writer.put(&head, data)?;
+        if let Err(e) = self.writer(inner) {
+            self.take_spare(inner, e)?;
+        }
+        let mut head = Head::Changes { clock: inner.clock + 1, changes };
+        let put = |inner: &mut Inner, head: &Head| match &mut inner.writer {
+            Some(writer) => writer.put(head, data).map(|at| (writer.number, at)),
+            None => Err(Error::new(ErrorKind::Io, "no log is open")),
+        };
+        let (number, at) = match put(inner, &head) {
+            Err(e) => {
+                self.take_spare(inner, e)?;
+                if let Head::Changes { clock, .. } = &mut head {
+                    *clock = inner.clock + 1;
+                }
+                put(inner, &head)?
+            }
+            Ok(at) => at,
+        };
         if keeps_recent && !data.is_empty() {
             inner.recent_bytes += data.len() as u64;
             inner.recent.insert((number, at), Arc::from(data));
@@ -301,8 +477,11 @@ impl Folder {
     /// Ends this process's log in the folder; the next record begins another.
     pub fn retire(&self, inner: &mut Inner) -> Result<()> {
         let Some(writer) = inner.writer.take() else { return Ok(()) };
-        let (number, end) = (writer.number, writer.end);
+        let (number, end, of_spare) = (writer.number, writer.end, writer.of_spare);
         writer.close()?;
+        if of_spare {
+            self.spare.again();
+        }
         (inner.recent, inner.recent_bytes) = (HashMap::new(), 0);
         let name = format!("{}{}", hidden(&inner.path), log::data_name(number));
         let object = Arc::from(self.store.open_read(&name)?);
@@ -320,6 +499,9 @@ impl Folder {
         if !self.store.capability().write_at {
             return self.record(inner, vec![change], &[]);
         }
+        // Up to three records, and what the link or the file is to have.
+        let more = change.more.as_ref().map_or(0, |more| more.bytes() + more.target.as_ref().map_or(0, String::len));
+        self.room(inner, (3 * (record::MOST_OF_CHANGE + name.len()) + more) as u64)?;
         let intent = Change::of(name);
         for _ in 0..500 {
             if inner.file(name).is_some() {
@@ -451,17 +633,32 @@ impl Folder {
         if !inner.hidden {
             return Ok(());
         }
-        let positional = self.store.capability().write_at;
-        if positional {
-            // From here on others wait before they trust their own records; what they recorded before is seen now.
-            self.ring_with(&inner, REMOVED)?;
+        if !self.store.capability().write_at {
+            return self.remove_hidden(&mut inner);
+        }
+        // From here on others wait before they trust their own records; what they recorded before is seen now. Held, so that they
+        // do not wait for a process that has died.
+        let bell = self.store.open_write(&format!("{}bell", hidden(&inner.path)), OpenWrite::Any)?;
+        let hold = bell.hold();
+        // Where the folder stays after all, others are told.
+        inner.unrung = true;
+        let removed = (|| {
+            bell.write_at(0, &[IoSlice::new(&REMOVED)])?;
             inner.bell = None;
             self.look(&mut inner)?;
-            if !empty(&inner) {
-                self.ring(&mut inner)?;
-                return refused(&inner);
+            if empty(&inner) { self.remove_hidden(&mut inner) } else { refused(&inner) }
+        })();
+        drop((bell, hold));
+        match removed {
+            Ok(()) => inner.unrung = false,
+            Err(_) => {
+                let _ = self.ring(&mut inner);
             }
         }
+        removed
+    }
+
+    fn remove_hidden(&self, inner: &mut Inner) -> Result<()> {
         let place = hidden(&inner.path);
         inner.writer = None;
         inner.known.clear();
@@ -524,6 +721,15 @@ impl Inner {
         self.names.get(name).filter(|e| e.content != Content::Gone)
     }
 
+    /// A file that was made and could not be recorded: there is none.
+    pub fn forget_pretended(&mut self, name: &str) {
+        if let Some(entry) = self.names.get_mut(name)
+            && matches!(entry.content, Content::Here { .. })
+        {
+            entry.content = Content::Gone;
+        }
+    }
+
     /// A file that is made but not recorded yet: known to this process alone.
     pub fn pretend(&mut self, name: &str, kept: Kept) {
         let entry = self.names.entry(name.to_string()).or_insert(Entry::NONE);
@@ -554,10 +760,6 @@ impl Inner {
         let target = entry.more.as_ref().and_then(|more| more.target.clone());
         let lost = || Error::new(ErrorKind::Corrupt, "a symbolic link of which nobody recorded where it leads");
         target.ok_or_else(|| lost().in_object(name)).map(Some)
-    }
-
-    pub fn is_writing(&self) -> bool {
-        self.writer.is_some()
     }
 }
 

@@ -3,11 +3,15 @@
 use super::record::{self, Head};
 use std::io::IoSlice;
 use std::sync::Arc;
-use thalweg_store::{Hold, OpenWrite, ReadObject, Store, WriteObject};
+use thalweg_store::{Change, Hold, OpenWrite, ReadObject, Store, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Heads that a process gathers before it writes a block of its name log.
 const BLOCK: usize = 64 << 10;
+/// Room that is found behind the end of a log at least and at most, beyond what is asked for: an eighth of the log.
+const FOUND: (u64, u64) = (64 << 10, 4 << 20);
+/// Room behind the end of a log that files which are made or grow leave to records that remove, rename or change names.
+const KEPT_BACK: u64 = 16 << 10;
 /// Bytes read at a time where a log is passed over.
 const WINDOW: usize = 256 << 10;
 
@@ -41,6 +45,14 @@ pub struct Writer {
     /// Where the next record begins.
     pub end: u64,
     names: Option<(Box<dyn WriteObject>, u64)>,
+    /// A block could not be written: the rest of the log is read itself.
+    nameless: bool,
+    /// First byte behind the room that was found for the log.
+    found: u64,
+    /// Permission bits of the log's object, where the store has such.
+    pub mode: Option<u32>,
+    /// Made of the spare: all of its room is for records that give others up.
+    pub of_spare: bool,
     /// Heads that no block holds yet, and where their data begins.
     pending: Vec<(u64, Vec<u8>)>,
     pending_bytes: usize,
@@ -48,6 +60,8 @@ pub struct Writer {
     covered: u64,
     scratch: Vec<u8>,
     _hold: Option<Hold>,
+    /// The process that writes it: a child that is forked has a copy of this, and leaves the log alone.
+    process: u32,
     /// A write failed: nothing may follow in this log.
     broken: bool,
 }
@@ -55,24 +69,55 @@ pub struct Writer {
 impl Writer {
     /// A new log in `folder`, which is there.
     pub fn new(store: Arc<dyn Store>, folder: &str) -> Result<Writer> {
-        let number = super::fresh();
-        let data = store.open_write(&format!("{folder}/{}", data_name(number)), OpenWrite::New)?;
+        let number = thalweg_store::fresh();
+        let name = format!("{folder}/{}", data_name(number));
+        let data = store.open_write(&name, OpenWrite::New)?;
+        if let Err(e) = data.write_at(0, &[IoSlice::new(&record::header(number, false))]) {
+            drop(data);
+            // Nobody knows of it yet.
+            let _ = store.remove(&name);
+            return Err(e);
+        }
+        Ok(Writer::begun(store, folder, number, data, false))
+    }
+
+    /// A log of the spare, which has its name already.
+    pub fn of_spare(store: Arc<dyn Store>, folder: &str, number: u64) -> Result<Writer> {
+        let data = store.open_write(&format!("{folder}/{}", data_name(number)), OpenWrite::Existing)?;
         data.write_at(0, &[IoSlice::new(&record::header(number, false))])?;
+        Ok(Writer::begun(store, folder, number, data, true))
+    }
+
+    fn begun(store: Arc<dyn Store>, folder: &str, number: u64, data: Box<dyn WriteObject>, of_spare: bool) -> Writer {
         let hold = data.hold();
-        Ok(Writer {
+        let mode = match store.capability().modes {
+            true => store.attributes(&format!("{folder}/{}", data_name(number))).ok().map(|about| about.mode),
+            false => None,
+        };
+        Writer {
             number,
             folder: folder.to_string(),
             store,
             data,
             end: record::HEADER,
             names: None,
+            nameless: false,
+            found: record::HEADER,
+            mode,
+            of_spare,
             pending: Vec::new(),
             pending_bytes: 0,
             covered: record::HEADER,
             scratch: Vec::new(),
             _hold: hold,
+            process: std::process::id(),
             broken: false,
-        })
+        }
+    }
+
+    /// Whether this process began the log, rather than the one that forked this one.
+    pub fn is_own(&self) -> bool {
+        self.process == std::process::id()
     }
 
     /// Whether records can still be put.
@@ -80,7 +125,34 @@ impl Writer {
         !self.broken
     }
 
+    /// Finds room for `bytes` behind the end, and for what is kept back. Where the store cannot tell, nothing happens.
+    ///
+    /// # Errors
+    /// `NoSpace`.
+    pub fn find(&mut self, bytes: u64) -> Result<()> {
+        if self.of_spare {
+            return Err(Error::new(ErrorKind::NoSpace, "cannot take more bytes: the store is full"));
+        }
+        let needed = self.end.saturating_add(bytes).saturating_add(KEPT_BACK);
+        if needed <= self.found {
+            return Ok(());
+        }
+        let ample = needed.saturating_add((self.end / 8).clamp(FOUND.0, FOUND.1));
+        let found = match self.data.reserve(self.end, ample - self.end) {
+            Err(e) if e.kind() == ErrorKind::NoSpace => {
+                self.data.reserve(self.end, needed - self.end)?;
+                needed
+            }
+            other => other.map(|()| ample)?,
+        };
+        self.found = found;
+        Ok(())
+    }
+
     /// Puts a record; returns where its data lies. One write, whatever the file's size.
+    ///
+    /// # Errors
+    /// `NoSpace`: the log is as it was before. After any other nothing can be put any more.
     pub fn put(&mut self, head: &Head, data: &[u8]) -> Result<u64> {
         if self.broken {
             return Err(Error::new(ErrorKind::Io, "a write of this log failed before"));
@@ -91,7 +163,10 @@ impl Writer {
         let at = self.end + told.end as u64 + 4;
         let written = self.data.write_at(self.end, &[IoSlice::new(&bytes)]);
         if let Err(e) = written {
-            self.broken = true;
+            self.scratch = bytes;
+            // What was written of the record must not stand behind the next one.
+            self.broken = e.kind() != ErrorKind::NoSpace || self.data.truncate(self.end).is_err();
+            self.found = self.end;
             return Err(e);
         }
         self.end += bytes.len() as u64;
@@ -101,15 +176,22 @@ impl Writer {
             self.scratch = bytes;
         }
         if self.pending_bytes >= BLOCK {
-            self.write_block()?;
+            self.write_block();
         }
         Ok(at)
     }
 
-    fn write_block(&mut self) -> Result<()> {
-        if self.pending.is_empty() {
-            return Ok(());
+    /// Writes a block of the name log. One that fails is missing, as are all behind it: the log says the same, so nothing is lost.
+    fn write_block(&mut self) {
+        if !self.pending.is_empty() && !self.nameless {
+            self.nameless = self.try_block().is_err();
         }
+        self.covered = self.end;
+        self.pending.clear();
+        self.pending_bytes = 0;
+    }
+
+    fn try_block(&mut self) -> Result<()> {
         let block = record::put_block(self.covered, self.end, &self.pending);
         if self.names.is_none() {
             let name = format!("{}/{}", self.folder, names_name(self.number));
@@ -118,13 +200,9 @@ impl Writer {
             self.names = Some((object, record::HEADER));
         }
         if let Some((object, end)) = &mut self.names {
-            // A block that fails is missing; the log says the same, so nothing is lost.
             object.write_at(*end, &[IoSlice::new(&block)])?;
             *end += block.len() as u64;
         }
-        self.covered = self.end;
-        self.pending.clear();
-        self.pending_bytes = 0;
         Ok(())
     }
 
@@ -140,17 +218,32 @@ impl Writer {
 
     /// Ends the log: what it holds is seen wherever the store shows objects once they are closed.
     pub fn close(mut self) -> Result<()> {
+        let name = format!("{}/{}", self.folder, data_name(self.number));
+        // When something was recorded last: that of the folder. The end is no change of it.
+        let recorded = self.mode.and_then(|_| self.store.attributes(&name).ok()).map(|about| about.mtime);
         if !self.broken {
-            self.put(&Head::End, &[])?;
+            match self.put(&Head::End, &[]) {
+                // Without an end it is a log whose process has ended: whole, as far as it goes.
+                Err(e) if e.kind() != ErrorKind::NoSpace => return Err(e),
+                _ => {}
+            }
             // A short log is passed over as fast as its names are.
             if self.names.is_some() || self.pending.len() > 64 {
-                self.write_block()?;
+                self.write_block();
             }
         }
+        if self.of_spare || self.found > self.end {
+            // The room that was found and not used, zeros of the spare: others need it.
+            self.data.truncate(self.end)?;
+        }
         self.data.close()?;
+        if recorded.is_some() {
+            // Another owner's file has the time that it has.
+            let _ = self.store.set_attributes(&name, &Change { mtime: recorded, ..Change::default() });
+        }
         match self.names.take() {
-            Some((object, _)) => object.close(),
-            None => Ok(()),
+            Some((object, _)) if !self.nameless => object.close(),
+            _ => Ok(()),
         }
     }
 }
@@ -197,6 +290,10 @@ pub fn read_on(
         let mut header = [0; record::HEADER as usize];
         let got = data.read_at(0, &mut header)?;
         if got < header.len() {
+            return Ok(Ended::Torn);
+        }
+        if header.iter().all(|byte| *byte == 0) {
+            // Of a log that was begun and not synced, or made of the spare, a power cut may leave zeros.
             return Ok(Ended::Torn);
         }
         if record::read_header(&header, false)? != number {

@@ -13,11 +13,14 @@
 //! | made exclusively | one of several processes succeeds, where the store shows bytes at once; elsewhere not promised |
 //! | one file written by several processes | the last to close wins as a whole: that is `container`'s work |
 //! | a crash  | what was closed and synced is there; a record is there wholly or not at all; bytes that fail their checksum are an error, never zeros |
+//! | a fork   | the child draws names of its own and leaves its parent's log and unrecorded bytes to the parent |
+//! | a full store | a write is accepted when the log has room for the file's record (`reserve` of stores); removals, renames and changes go into what each log keeps back, or into the spare |
+//! | modes    | a file that fewer users may read than the log is an object of its own, with its mode and owner |
 //! | memory   | about 200 bytes per name of the folders in use; open files' bytes |
-//! | times of a folder | those of the last record in it, whatever it was about, or what a program set since |
+//! | times of a folder | those of the last record in it, whatever it was about, or what a program set since; the end of a log and compaction leave them |
 //! | links    | symbolic ones are records; no second names |
 //! | extended attributes | records; 64 KiB a value and 256 KiB a file at most. Those of folders are the store's |
-//! | space    | of removed and rewritten files comes back by `thalweg layout compact` |
+//! | space    | of removed and rewritten files comes back by `thalweg layout compact`, which on a full store gives it back in place |
 //!
 //! Bytes: `docs/format/small_file.md`. Source: the small-file container of Cranor, Polte, Gibson, PDSW 2013. Differs: every
 //! record names its file, so that what concerns one file changes only that one, and a lost name log loses nothing.
@@ -31,7 +34,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use thalweg_store::{Store, name};
+use thalweg_store::{Store, fresh, name};
 use thalweg_types::{Error, ErrorKind, Result};
 
 mod file;
@@ -40,12 +43,14 @@ mod log;
 mod names;
 pub mod record;
 mod rename;
+mod spare;
 mod upkeep;
 
 use file::{Node, OpenToRead, OpenToWrite, first_kept};
 use folder::{Folder, Inner, below, hidden};
 use names::Led;
 use record::{Change, Content, Kept, LONGEST_XATTR, MOST_XATTRS, More};
+use spare::Spare;
 pub use upkeep::{Compacted, Report};
 
 /// Name of the hidden folder in each folder.
@@ -73,25 +78,11 @@ impl Default for Settings {
     }
 }
 
-/// A number that no other has.
-fn fresh() -> u64 {
-    use std::cell::Cell;
-    use std::hash::{BuildHasher, RandomState};
-    thread_local! { static NEXT: Cell<u64> = Cell::new(RandomState::new().hash_one((std::process::id(), SystemTime::now()))); }
-    NEXT.with(|next| {
-        // Numbers of one thread are mixed from one start that is random.
-        next.set(next.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
-        let mut z = next.get();
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)).max(1)
-    })
-}
-
 /// Small files packed into logs. See the module's page.
 pub struct SmallFile {
     store: Arc<dyn Store>,
     settings: Settings,
+    spare: Arc<Spare>,
     folders: Mutex<HashMap<String, Arc<Folder>>>,
 }
 
@@ -105,7 +96,8 @@ impl SmallFile {
             let what = "layout \"small_file\": small= is 1 GiB at most, log= 64 KiB at least";
             return Err(Error::new(ErrorKind::Config, what));
         }
-        Ok(SmallFile { store, settings, folders: Mutex::default() })
+        let spare = Arc::new(Spare::of(store.clone()));
+        Ok(SmallFile { store, settings, spare, folders: Mutex::default() })
     }
 
     /// Ends all logs of this process: everything recorded is seen by everybody.
@@ -131,7 +123,7 @@ impl SmallFile {
         if let Some(known) = self.map().get(path) {
             return Ok(known.clone());
         }
-        let opened = Arc::new(Folder::open(self.store.clone(), self.settings, path)?);
+        let opened = Arc::new(Folder::open(self.store.clone(), self.settings, self.spare.clone(), path)?);
         let mut map = self.map();
         if map.len() >= MOST_FOLDERS {
             let idle =
@@ -163,7 +155,11 @@ impl SmallFile {
                 return Err(errno::failure(Errno::PERM, "set extended attributes of a symbolic link", path));
             }
             let mut more = entry.more.map_or_else(More::default, |more| (*more).clone());
+            let before = more.bytes();
             change(&mut more)?;
+            if more.bytes() > before {
+                folder.room(&mut inner, (record::MOST_OF_CHANGE + last.len() + more.bytes()) as u64)?;
+            }
             if more.bytes() > MOST_XATTRS {
                 return Err(errno::failure(Errno::NOSPC, "keep more than 256 KiB of extended attributes", path));
             }
@@ -325,8 +321,13 @@ impl Layout for SmallFile {
                         _ => inner.pretend(last, kept),
                     }
                 }
-                let node = Self::open_node(folder, &mut inner, last, !exists && how != OpenWrite::New);
+                let made = !exists && how != OpenWrite::New;
+                let node = Self::open_node(folder, &mut inner, last, made);
                 drop(inner);
+                if made && let Err(e) = node.promise(0) {
+                    node.give_up();
+                    return Err(e);
+                }
                 if !Self::held(&node, true)? {
                     return Ok(None);
                 }
@@ -416,7 +417,12 @@ impl Layout for SmallFile {
                 inner.real.insert(last.to_string(), Some(false));
                 if let Some(old) = inner.file(last).map(|e| e.content) {
                     let gone = Change { content: Some(Content::Gone), ..Change::of(last) };
-                    folder.record(&mut inner, vec![gone], &[])?;
+                    if let Err(e) = folder.record(&mut inner, vec![gone], &[]) {
+                        // Hidden by the file of the logs it would be under no name.
+                        let _ = self.store.rename(&to, &from);
+                        inner.real.remove(last);
+                        return Err(e);
+                    }
                     Self::let_go(folder, &mut inner, last, old)?;
                 }
                 folder.ring(&mut inner)
@@ -548,7 +554,7 @@ impl Layout for SmallFile {
             let mut kept = self.store.attributes(&plain)?;
             if kept.kind == Kind::Folder
                 && let Some(recorded) = Folder::recorded(&*self.store, &plain)?
-                && recorded >= kept.ctime
+                && recorded > kept.ctime
             {
                 // Not what a program set since.
                 (kept.mtime, kept.ctime) = (recorded, recorded);
@@ -574,8 +580,12 @@ impl Layout for SmallFile {
         if plain.is_empty() {
             return self.store.set_attributes("", change);
         }
+        // Bytes that are not recorded yet are, once the mode says where.
+        let mode_alone = change.mode.is_some() && change.atime.is_none() && change.mtime.is_none();
         self.at(path, |folder, last| {
-            self.flushed(folder, last)?;
+            if !mode_alone {
+                self.flushed(folder, last)?;
+            }
             let mut inner = folder.fresh()?;
             let Some(entry) = inner.file(last).cloned() else {
                 return match folder.real(&mut inner, last)? {
@@ -600,9 +610,26 @@ impl Layout for SmallFile {
             kept.atime = change.atime.unwrap_or(kept.atime);
             kept.mtime = change.mtime.unwrap_or(kept.mtime);
             kept.ctime = now;
+            let protects = change.mode.is_some() || change.uid.is_some() || change.gid.is_some();
+            match entry.content {
+                Content::Own { number } if protects => folder.protect(&Folder::own(&inner, number), &kept)?,
+                Content::There { length, .. }
+                    if length > 0 && change.mode.is_some() && folder.shows_more(&mut inner, kept.mode)? =>
+                {
+                    let node = Self::open_node(folder, &mut inner, last, false);
+                    drop(inner);
+                    node.protect(kept)?;
+                    self.flushed(folder, last)?;
+                    return self.publish(folder);
+                }
+                _ => {}
+            }
             let change = Change { kept: Some(kept), ..Change::of(last) };
             folder.record(&mut inner, vec![change], &[])?;
             drop(inner);
+            if mode_alone {
+                self.flushed(folder, last)?;
+            }
             self.publish(folder)
         })
     }

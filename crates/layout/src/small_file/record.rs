@@ -18,6 +18,8 @@ pub const HEADER: u64 = 24;
 pub const FIXED: u64 = 12;
 /// Longest head that is believed: names and numbers.
 pub const LONGEST_HEAD: u32 = 1 << 20;
+/// Bytes of a record with one change at most, without its name, the file's bytes, and what few files have.
+pub const MOST_OF_CHANGE: usize = 192;
 /// Bytes of the longest value of an extended attribute.
 pub const LONGEST_XATTR: usize = 64 << 10;
 /// Bytes of all extended attributes of a file, names and values.

@@ -7,13 +7,15 @@
 //! | a folder | the store's own rename; those that were in use below it go on under their new names, and other processes are rung |
 
 use super::file::first_kept;
-use super::folder::{Folder, below, hidden};
+use super::folder::{Folder, Inner, below, hidden};
 use super::record::{Change, Content, Kept};
 use super::{HIDDEN, SmallFile, fresh, log};
 use crate::errno;
 use rustix::io::Errno;
+use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::SystemTime;
+use thalweg_store::{OpenWrite, name};
 use thalweg_types::{Error, ErrorKind, Result};
 
 impl SmallFile {
@@ -32,13 +34,9 @@ impl SmallFile {
             let change =
                 |name: &str, content, kept, more| Change { content: Some(content), kept, more, ..Change::of(name) };
             let mut inner = target.fresh()?;
-            match target.real(&mut inner, last)? {
-                Some(true) => return Err(errno::failure(Errno::ISDIR, "rename a file over a folder", to)),
-                Some(false) => {
-                    self.store.remove(&below(&inner.path, last))?;
-                    inner.real.remove(last);
-                }
-                None => {}
+            // What lay there before goes once the new name is recorded, which hides it.
+            if target.real(&mut inner, last)? == Some(true) {
+                return Err(errno::failure(Errno::ISDIR, "rename a file over a folder", to));
             }
             let replaced = inner.file(last).map_or(Content::Gone, |entry| entry.content);
             // What the replaced file had is not the moved one's.
@@ -50,6 +48,7 @@ impl SmallFile {
                 let changes = vec![change(from, Content::Gone, None, None), change(last, content, Some(kept), more)];
                 target.record(&mut inner, changes, &[])?;
                 Self::let_go(target, &mut inner, last, replaced)?;
+                self.remove_hidden_object(target, &mut inner, last)?;
                 if let Some(node) = inner.open.remove(from) {
                     if let Some(node) = node.upgrade() {
                         node.rename(target, last);
@@ -69,24 +68,30 @@ impl SmallFile {
                 Content::Own { number } => {
                     let mut inner = target.fresh()?;
                     target.record(&mut inner, Vec::new(), &[])?;
-                    let given = if twice { fresh() } else { number };
+                    let given = fresh();
                     let old = format!("{}{}", hidden(&source.lock().path), log::own_name(number));
                     let new = format!("{}{}", hidden(&inner.path), log::own_name(given));
                     match twice {
                         true => self.store.make_hard_link(&old, &new)?,
-                        false => self.store.rename(&old, &new)?,
+                        false => self.copy(&old, &new)?,
+                    }
+                    let own = Content::Own { number: given };
+                    if let Err(e) = target.record(&mut inner, vec![change(last, own, Some(kept), more)], &[]) {
+                        // The failure that matters is the first.
+                        let _ = self.store.remove(&new);
+                        return Err(e);
                     }
                     if let Some(node) = &node {
                         node.renumber(given);
                     }
-                    let own = Content::Own { number: given };
-                    target.record(&mut inner, vec![change(last, own, Some(kept), more)], &[])?;
                     Self::let_go(target, &mut inner, last, replaced)?;
+                    self.remove_hidden_object(target, &mut inner, last)?;
                 }
                 Content::Link => {
                     let mut inner = target.fresh()?;
                     target.record(&mut inner, vec![change(last, Content::Link, Some(kept), more)], &[])?;
                     Self::let_go(target, &mut inner, last, replaced)?;
+                    self.remove_hidden_object(target, &mut inner, last)?;
                 }
                 _ => {
                     let bytes = match content {
@@ -95,15 +100,27 @@ impl SmallFile {
                     };
                     let here = Content::Here { length: bytes.len() as u32, crc: crate::wire::crc32c(&bytes) };
                     let mut inner = target.fresh()?;
-                    target.record(&mut inner, vec![change(last, here, Some(kept), more)], &bytes)?;
+                    if !bytes.is_empty() && target.shows_more(&mut inner, kept.mode)? {
+                        let (number, object) = target.own_object(&mut inner, &bytes, &kept)?;
+                        let own = Content::Own { number };
+                        if let Err(e) = target.record(&mut inner, vec![change(last, own, Some(kept), more)], &[]) {
+                            drop(object);
+                            let _ = self.store.remove(&Folder::own(&inner, number));
+                            return Err(e);
+                        }
+                        object.close()?;
+                    } else {
+                        target.record(&mut inner, vec![change(last, here, Some(kept), more)], &bytes)?;
+                    }
                     Self::let_go(target, &mut inner, last, replaced)?;
+                    self.remove_hidden_object(target, &mut inner, last)?;
                 }
             }
             // The new name is there before the old one goes.
             let mut inner = source.fresh()?;
             source.record(&mut inner, vec![change(from, Content::Gone, None, None)], &[])?;
             inner.open.remove(from);
-            if let (true, Content::Own { number }) = (twice, content) {
+            if let Content::Own { number } = content {
                 self.store.remove(&format!("{}{}", hidden(&inner.path), log::own_name(number)))?;
             }
             drop(inner);
@@ -114,6 +131,19 @@ impl SmallFile {
             self.publish(source)?;
             self.publish(target)
         })
+    }
+
+    /// Removes what lay in the folder before under a name that is a file of the logs now.
+    fn remove_hidden_object(&self, folder: &Folder, inner: &mut Inner, name: &str) -> Result<()> {
+        if inner.real.contains_key(name) {
+            match self.store.remove(&below(&inner.path, name)) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+            inner.real.remove(name);
+            return folder.ring(inner);
+        }
+        Ok(())
     }
 
     pub(super) fn rename_folder(&self, from: &str, to: &str) -> Result<()> {
@@ -140,13 +170,26 @@ impl SmallFile {
             self.map().remove(to);
         }
         self.store.rename(from, to)?;
+        // It is done: what this process knows follows first, then others are told, whatever fails.
+        for (path, there) in [(from, None), (to, Some(Some(true)))] {
+            if let Some(above) = self.map().get(name::folder_of(path)) {
+                let mut inner = above.lock();
+                let last = name::last_part(path).to_string();
+                match there {
+                    Some(kind) => inner.real.insert(last, kind),
+                    None => inner.real.remove(&last),
+                };
+                inner.unrung = true;
+            }
+        }
         // Folders in use go on under their new names.
         let below = format!("{from}/");
+        let mut outcome = Ok(());
         let mut map = self.map();
         let moved: Vec<String> = map.keys().filter(|p| *p == from || p.starts_with(&below)).cloned().collect();
         // Other processes may use any of them under its old name.
         if self.store.capability().write_at {
-            self.ring_below(to)?;
+            outcome = self.ring_below(to);
         }
         for path in moved {
             if let Some(folder) = map.remove(&path) {
@@ -156,24 +199,40 @@ impl SmallFile {
                 match folder.ring(&mut inner) {
                     // It was known here, and another process had moved it away before.
                     Err(e) if e.kind() == ErrorKind::NotFound => continue,
-                    rung => rung?,
+                    // It rings when it is used next.
+                    rung => outcome = outcome.and(rung),
                 }
                 drop(inner);
                 map.insert(new, folder);
             }
         }
         drop(map);
-        for (path, there) in [(from, None), (to, Some(Some(true)))] {
-            self.at(path, |folder, last| {
-                let mut inner = folder.lock();
-                match there {
-                    Some(kind) => inner.real.insert(last.to_string(), kind),
-                    None => inner.real.remove(last),
-                };
-                folder.ring(&mut inner)
-            })?;
+        for path in [from, to] {
+            outcome = outcome.and(self.at(path, |folder, _| folder.ring(&mut folder.lock())));
         }
-        Ok(())
+        outcome
+    }
+
+    /// An object a second time, on stores that give none a second name.
+    fn copy(&self, from: &str, to: &str) -> Result<()> {
+        let copied = (|| {
+            let (source, target) = (self.store.open_read(from)?, self.store.open_write(to, OpenWrite::New)?);
+            let mut buffer = vec![0; 1 << 20];
+            let mut at = 0;
+            loop {
+                match source.read_at(at, &mut buffer)? {
+                    0 => return target.close(),
+                    got => {
+                        target.write_at(at, &[IoSlice::new(&buffer[..got])])?;
+                        at += got as u64;
+                    }
+                }
+            }
+        })();
+        if copied.is_err() {
+            let _ = self.store.remove(to);
+        }
+        copied
     }
 
     /// Tells other processes that a folder and those in it have other names now.

@@ -1,11 +1,12 @@
 //! Looking after logs: what they hold, whether all of it is whole, and giving back the space of what is gone.
 
 use super::SmallFile;
-use super::folder::{Folder, hidden};
-use super::log::{self, Ended, Writer};
+use super::folder::{Entry, Folder, hidden};
+use super::log::{self, Ended, Position};
 use super::record::{Change, Content, Head, More, Stamp};
-use std::collections::BTreeSet;
-use thalweg_store::name;
+use crate::Change as AttributeChange;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use thalweg_store::{OpenWrite, name};
 use thalweg_types::{ErrorKind, Result};
 
 /// What was found in a folder.
@@ -39,6 +40,20 @@ pub struct Compacted {
     /// Bytes of the logs that are gone, less those of the new one.
     pub freed: u64,
 }
+
+impl Compacted {
+    fn add(&mut self, other: Compacted) {
+        self.logs += other.logs;
+        self.files += other.files;
+        self.freed += other.freed;
+    }
+}
+
+/// Mode, user and group of a log's object.
+type Owner = (u32, u32, u32);
+
+/// Shorter runs of bytes fill no block of a filesystem, whose space could be given back.
+const LEAST_HOLE: u64 = 4 << 10;
 
 impl SmallFile {
     /// What lies in the logs of a folder.
@@ -95,33 +110,132 @@ impl SmallFile {
         Ok(report)
     }
 
-    /// Copies what is still a file from all logs that nobody writes any more into one, and removes them.
+    /// Copies what is still a file from all logs that nobody writes any more into one for each owner and mode, and removes them. Where there
+    /// is no room for that, the space of bytes that no name leads to is given back in place, and the logs are copied one by one.
     ///
     /// # Errors
-    /// `Corrupt` where a file's bytes cannot be read: nothing is removed then.
+    /// `Corrupt` where a file's bytes cannot be read: nothing is removed then. `NoSpace` where nothing could be given back.
     pub fn compact(&self, folder: &str) -> Result<Compacted> {
         let folder = self.folder(&name::relative(folder)?)?;
         let mut inner = folder.fresh()?;
         folder.retire(&mut inner)?;
         folder.reload(&mut inner)?;
         let place = hidden(&inner.path);
-        let mut old = BTreeSet::new();
-        let mut all = true;
-        let mut old_bytes = 0;
+        let mut groups: BTreeMap<Option<Owner>, BTreeSet<u64>> = BTreeMap::new();
         for (number, ended, _, _) in Folder::logs(&inner) {
-            let object = self.store.open_read(&format!("{place}{}", log::data_name(number)))?;
+            let name = format!("{place}{}", log::data_name(number));
             // A log without an end belongs to somebody, unless the store knows that nobody holds it.
-            if ended == Ended::Closed || object.life()?.held == Some(false) {
-                old.insert(number);
-                old_bytes += object.length()?;
-            } else {
-                all = false;
+            if ended == Ended::Closed || self.store.open_read(&name)?.life()?.held == Some(false) {
+                let owner = match self.store.capability().modes {
+                    true => Some(self.store.attributes(&name).map(|about| (about.mode, about.uid, about.gid))?),
+                    false => None,
+                };
+                groups.entry(owner).or_default().insert(number);
             }
         }
-        let single = old.len() == 1 && all;
+        drop(inner);
+        let mut done = Compacted::default();
+        for (owner, logs) in groups {
+            let full = match self.put_together(&folder, &logs, owner, false) {
+                Err(e) if e.kind() == ErrorKind::NoSpace => e,
+                other => {
+                    done.add(other?);
+                    continue;
+                }
+            };
+            let mut freed = Compacted { freed: Self::give_back(&folder, &logs)?, ..Compacted::default() };
+            for (_, number) in Self::by_bytes(&folder, &logs) {
+                match self.put_together(&folder, &BTreeSet::from([number]), owner, true) {
+                    Err(e) if e.kind() == ErrorKind::NoSpace => {}
+                    other => freed.add(other?),
+                }
+            }
+            if freed.freed == 0 {
+                return Err(full);
+            }
+            done.add(freed);
+        }
+        Ok(done)
+    }
+
+    /// Bytes of files that are in each log, the least first.
+    fn by_bytes(folder: &Folder, logs: &BTreeSet<u64>) -> Vec<(u64, u64)> {
+        let mut bytes: BTreeMap<u64, u64> = logs.iter().map(|number| (*number, 0)).collect();
+        for entry in folder.lock().names.values() {
+            if let Content::There { log, length, .. } = entry.content
+                && let Some(sum) = bytes.get_mut(&log)
+            {
+                *sum += u64::from(length);
+            }
+        }
+        let mut all: Vec<_> = bytes.into_iter().map(|(number, bytes)| (bytes, number)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Gives the space of bytes back that no name leads to any more, in logs that nobody writes. Returns how many.
+    fn give_back(folder: &Folder, logs: &BTreeSet<u64>) -> Result<u64> {
+        let inner = folder.fresh()?;
+        if !folder.store.capability().punch {
+            return Ok(0);
+        }
+        let used = |entry: &Entry| match entry.content {
+            Content::There { log, offset, .. } => Some((log, offset)),
+            _ => None,
+        };
+        let used: HashSet<(u64, u64)> = inner.names.values().filter_map(used).collect();
+        let mut freed = 0;
+        for number in logs {
+            let name = format!("{}{}", hidden(&inner.path), log::data_name(*number));
+            let mut dead = Vec::new();
+            let mut each = |at: u64, head: Head| {
+                let length = u64::from(head.data_length());
+                if length >= LEAST_HOLE && !used.contains(&(*number, at)) {
+                    dead.push((at, length));
+                }
+            };
+            let object = folder.store.open_read(&name)?;
+            log::read_on(&*object, || Ok(None), *number, &mut Position::start(), &mut each)?;
+            if dead.is_empty() {
+                continue;
+            }
+            let object = folder.store.open_write(&name, OpenWrite::Existing)?;
+            for (at, length) in dead {
+                object.punch(at, length)?;
+                freed += length;
+            }
+            object.close()?;
+        }
+        Ok(freed)
+    }
+
+    /// Copies what is still a file from these logs, which nobody writes, into one, and removes them.
+    ///
+    /// - `owner`: mode, user and group of the logs and of the new one.
+    /// - `spare`: whether the new one may be made of the spare.
+    fn put_together(
+        &self,
+        folder: &Folder,
+        old: &BTreeSet<u64>,
+        owner: Option<Owner>,
+        spare: bool,
+    ) -> Result<Compacted> {
+        let mut inner = folder.fresh()?;
+        folder.retire(&mut inner)?;
+        let place = hidden(&inner.path);
+        let mut old_bytes = 0;
+        let mut recorded = None;
+        for number in old {
+            let name = format!("{place}{}", log::data_name(*number));
+            old_bytes += self.store.open_read(&name)?.length()?;
+            if owner.is_some() {
+                recorded = recorded.max(Some(self.store.attributes(&name)?.mtime));
+            }
+        }
         // What was copied before has the stamp of a log that is long gone: only logs that stay keep what they hold.
         let staying: BTreeSet<u64> =
             Folder::logs(&inner).iter().map(|(number, ..)| *number).filter(|number| !old.contains(number)).collect();
+        let single = old.len() == 1 && staying.is_empty();
         let needed = |log: u64| !staying.contains(&log);
         let mut done = Compacted { logs: old.len() as u64, ..Compacted::default() };
         if old.is_empty() {
@@ -129,49 +243,57 @@ impl SmallFile {
         }
         let entries: Vec<_> = inner.names.iter().map(|(n, e)| (n.clone(), e.clone())).collect();
         drop(inner);
-        let mut writer = Writer::new(self.store.clone(), place.trim_end_matches('/'))?;
-        let copied = entries.into_iter().try_for_each(|(name, entry)| {
-            let from_old =
-                needed(entry.stamp.log) || matches!(entry.content, Content::There { log, .. } if needed(log));
-            let mut changes = Vec::new();
-            let mut bytes = Vec::new();
-            if from_old {
-                let content = match entry.content {
-                    Content::There { log, offset, length, crc } => {
-                        bytes = folder.bytes(log, offset, length, crc)?;
-                        done.files += 1;
-                        Some(Content::Here { length, crc })
-                    }
-                    // Made, not recorded: its process will.
-                    Content::Here { .. } => None,
-                    // In a single log nothing older is left that could come back.
-                    Content::Gone if single => None,
-                    other => Some(other),
+        let mut writer = folder.new_log(place.trim_end_matches('/'), spare)?;
+        let of_spare = writer.of_spare;
+        let new = format!("{place}{}", log::data_name(writer.number));
+        let given = self.give(&new, owner);
+        let copied = given.and_then(|()| {
+            entries.into_iter().try_for_each(|(name, entry)| {
+                // Bytes that lie in a log that stays are there already, whatever their stamp.
+                let from_old = match entry.content {
+                    Content::There { log, .. } => needed(log),
+                    _ => needed(entry.stamp.log),
                 };
-                if content.is_some() {
-                    changes.push(Change { stamp: Some(entry.stamp), content, ..Change::of(&name) });
+                let mut changes = Vec::new();
+                let mut bytes = Vec::new();
+                if from_old {
+                    let content = match entry.content {
+                        Content::There { log, offset, length, crc } => {
+                            bytes = folder.bytes(log, offset, length, crc)?;
+                            done.files += 1;
+                            Some(Content::Here { length, crc })
+                        }
+                        // Made, not recorded: its process will.
+                        Content::Here { .. } => None,
+                        // In a single log nothing older is left that could come back.
+                        Content::Gone if single => None,
+                        other => Some(other),
+                    };
+                    if content.is_some() {
+                        changes.push(Change { stamp: Some(entry.stamp), content, ..Change::of(&name) });
+                    }
                 }
-            }
-            if entry.content != Content::Gone
-                && needed(entry.kept_stamp().log)
-                && entry.kept.is_some()
-                && entry.kept_stamp() != Stamp::default()
-            {
-                changes.push(Change { stamp: Some(entry.kept_stamp()), kept: entry.kept, ..Change::of(&name) });
-            }
-            // That there is nothing more has to be said as long as older logs stay that say otherwise.
-            let more = entry.more.as_ref().filter(|more| !single || ***more != More::default());
-            if let Some(more) = more
-                && entry.content != Content::Gone
-                && needed(entry.more_stamp().log)
-            {
-                let more = Some((**more).clone());
-                changes.push(Change { stamp: Some(entry.more_stamp()), more, ..Change::of(&name) });
-            }
-            match changes.is_empty() {
-                true => Ok(()),
-                false => writer.put(&Head::Changes { clock: 0, changes }, &bytes).map(|_| ()),
-            }
+                if entry.content != Content::Gone
+                    && needed(entry.kept_stamp().log)
+                    && entry.kept.is_some()
+                    && entry.kept_stamp() != Stamp::default()
+                {
+                    changes.push(Change { stamp: Some(entry.kept_stamp()), kept: entry.kept, ..Change::of(&name) });
+                }
+                // That there is nothing more has to be said as long as older logs stay that say otherwise.
+                let more = entry.more.as_ref().filter(|more| !single || ***more != More::default());
+                if let Some(more) = more
+                    && entry.content != Content::Gone
+                    && needed(entry.more_stamp().log)
+                {
+                    let more = Some((**more).clone());
+                    changes.push(Change { stamp: Some(entry.more_stamp()), more, ..Change::of(&name) });
+                }
+                match changes.is_empty() {
+                    true => Ok(()),
+                    false => writer.put(&Head::Changes { clock: 0, changes }, &bytes).map(|_| ()),
+                }
+            })
         });
         let number = writer.number;
         let new_bytes = writer.end;
@@ -179,12 +301,19 @@ impl SmallFile {
         if let Err(e) = closed {
             let _ = self.store.remove(&format!("{place}{}", log::data_name(number)));
             let _ = self.store.remove(&format!("{place}{}", log::names_name(number)));
+            if of_spare {
+                folder.spare_again();
+            }
             return Err(e.safe("all files; nothing was removed"));
         }
         self.store.sync_folder(place.trim_end_matches('/'))?;
+        if recorded.is_some() {
+            // Nothing became of the folder.
+            self.store.set_attributes(&new, &AttributeChange { mtime: recorded, ..AttributeChange::default() })?;
+        }
         let mut inner = folder.lock();
         folder.ring(&mut inner)?;
-        for log in &old {
+        for log in old {
             for name in [log::names_name(*log), log::data_name(*log)] {
                 match self.store.remove(&format!("{place}{name}")) {
                     Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
@@ -194,7 +323,24 @@ impl SmallFile {
         }
         folder.ring(&mut inner)?;
         folder.reload(&mut inner)?;
+        if of_spare {
+            folder.spare_again();
+        }
         done.freed = old_bytes.saturating_sub(new_bytes);
         Ok(done)
+    }
+
+    /// Gives a new log the mode and owner of those that it replaces: who could read them can read it, and nobody else.
+    fn give(&self, log: &str, owner: Option<Owner>) -> Result<()> {
+        let Some((mode, uid, gid)) = owner else { return Ok(()) };
+        let about = self.store.attributes(log)?;
+        let changed = |old: u32, new: u32| (old != new).then_some(new);
+        let change = AttributeChange {
+            mode: changed(about.mode, mode),
+            uid: changed(about.uid, uid),
+            gid: changed(about.gid, gid),
+            ..AttributeChange::default()
+        };
+        if change == AttributeChange::default() { Ok(()) } else { self.store.set_attributes(log, &change) }
     }
 }

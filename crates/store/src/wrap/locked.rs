@@ -41,7 +41,7 @@ impl Around<Locks> {
     pub fn new(inner: Arc<dyn Store>, folder: &Path, cost: Duration) -> Result<Locked> {
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::io("cannot make the folder of locks", e).in_object(folder.display().to_string()))?;
-        let me = fastrand::u64(1..);
+        let me = crate::fresh();
         Ok(Around::with(inner, Locks { folder: folder.into(), cost, me, files: Mutex::default() }))
     }
 }

@@ -1,0 +1,103 @@
+//! The spare: room that a store keeps for names to be removed, renamed and changed when it is full otherwise.
+//!
+//! | question | answer |
+//! |---|---|
+//! | where    | the object `spare` in the hidden folder of the store's own folder: [`SPARE`] bytes of zeros; one for all folders and processes |
+//! | made     | by the first process that begins a log, written under a name of its own and renamed: nobody takes one that is being written |
+//! | taken    | by a process whose record finds no room: one rename makes the spare its log, whose records replace the zeros. Of several processes one gets it |
+//! | given back | when that log ends it is cut, and a new spare is made of the room that there is |
+//! | for whom | records that remove, rename or change what is kept of a name, and bytes that a program was told are written. Files that are made or grow are refused before |
+//! | needs    | a store that writes at any offset and renames at once |
+
+use super::folder::hidden;
+use super::log::{Writer, data_name};
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use thalweg_store::{OpenWrite, Rename, Store, StoreExt, fresh};
+use thalweg_types::{ErrorKind, Result};
+
+/// Bytes of the spare.
+pub const SPARE: u64 = 128 << 10;
+/// Bytes of the smallest spare that is worth a name.
+const LEAST: u64 = 8 << 10;
+
+/// The spare of a store. See the module's page.
+pub struct Spare {
+    store: Arc<dyn Store>,
+    /// Whether this process has seen to it that there is one.
+    seen_to: AtomicBool,
+}
+
+fn name() -> String {
+    format!("{}spare", hidden(""))
+}
+
+impl Spare {
+    pub fn of(store: Arc<dyn Store>) -> Spare {
+        Spare { store, seen_to: AtomicBool::new(false) }
+    }
+
+    fn possible(&self) -> bool {
+        let can = self.store.capability();
+        can.write_at && can.truncate && can.rename == Rename::Atomic
+    }
+
+    /// Makes the spare where there is none, once for each process. Where there is no room for one, none is made.
+    pub fn see_to(&self) {
+        if self.possible() && !self.seen_to.swap(true, Ordering::Relaxed) {
+            // A store that cannot is used without.
+            let _ = self.make();
+        }
+    }
+
+    fn make(&self) -> Result<()> {
+        if self.store.exists(&name())? {
+            return Ok(());
+        }
+        let place = hidden("");
+        match self.store.make_one_folder(place.trim_end_matches('/'), 0o777) {
+            Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+            _ => {}
+        }
+        let own = format!("{}.{:016x}", name(), fresh());
+        let made = self.fill(&own).and_then(|()| self.store.rename(&own, &name()));
+        if made.is_err() {
+            let _ = self.store.remove(&own);
+        }
+        made
+    }
+
+    /// Zeros, as many as there is room for.
+    fn fill(&self, own: &str) -> Result<()> {
+        let object = self.store.open_write(own, OpenWrite::New)?;
+        let zeros = [0; LEAST as usize];
+        for at in (0..SPARE).step_by(zeros.len()) {
+            match object.write_at(at, &[IoSlice::new(&zeros)]) {
+                Err(e) if e.kind() == ErrorKind::NoSpace && at >= LEAST => break,
+                other => other?,
+            }
+        }
+        object.close()
+    }
+
+    /// The spare as a new log in the hidden folder `place`; `None` where there is none.
+    pub fn take(&self, place: &str) -> Result<Option<Writer>> {
+        if !self.possible() {
+            return Ok(None);
+        }
+        let number = fresh();
+        let object = format!("{place}/{}", data_name(number));
+        match self.store.rename(&name(), &object) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        }
+        self.seen_to.store(true, Ordering::Relaxed);
+        Writer::of_spare(self.store.clone(), place, number).map(Some)
+    }
+
+    /// A log that was the spare has ended: another is made of what room there is.
+    pub fn again(&self) {
+        let _ = self.make();
+    }
+}

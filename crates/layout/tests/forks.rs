@@ -1,0 +1,174 @@
+//! Processes that a program forks: what parent, children and siblings write on one store is all there afterwards.
+//!
+//! A test of its own program: a child that is forked has one thread of its parent's.
+
+use std::io::IoSlice;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use thalweg_conformance::scratch::Scratch;
+use thalweg_layout::small_file::Settings;
+use thalweg_layout::{Flat, Layout, OpenWrite, SmallFile, WriterId};
+use thalweg_store::{Posix, StoreExt};
+
+const CHILDREN: usize = 4;
+
+/// Forks; the child runs this and ends.
+fn forked(run: impl Fn() + Send + Sync + 'static) -> Child {
+    let mut command = Command::new("true");
+    #[allow(unsafe_code)]
+    // SAFETY: this program has no other thread that could hold a lock: its one test forks.
+    unsafe {
+        command.pre_exec(move || {
+            run();
+            Ok(())
+        })
+    };
+    command.spawn().unwrap()
+}
+
+fn put(layout: &dyn Layout, path: &str, bytes: &[u8]) {
+    let file = layout.open_write(path, OpenWrite::Replace, WriterId(0)).unwrap();
+    file.write_at(0, &[IoSlice::new(bytes)]).unwrap();
+    file.close().unwrap();
+}
+
+fn read(layout: &dyn Layout, path: &str) -> Vec<u8> {
+    let file = layout.open_read(path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let mut bytes = vec![0; file.length().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn ends_well(children: Vec<Child>) {
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+fn small(scratch: &Scratch) -> SmallFile {
+    SmallFile::new(Arc::new(Posix::at(scratch.join("")).unwrap()), Settings::default()).unwrap()
+}
+
+/// As through the preload door: each child opens its mounts anew.
+fn siblings_with_a_layout_each() {
+    let scratch = Arc::new(Scratch::new());
+    put(&small(&scratch), "of the parent", b"before");
+    let children = (0..CHILDREN).map(|k| {
+        let scratch = scratch.clone();
+        forked(move || {
+            let layout = small(&scratch);
+            for file in 0..10 {
+                put(&layout, &format!("{k}.{file}"), format!("{k} {file}").as_bytes());
+            }
+        })
+    });
+    ends_well(children.collect());
+    let layout = small(&scratch);
+    for (k, file) in (0..CHILDREN).flat_map(|k| (0..10).map(move |file| (k, file))) {
+        assert_eq!(read(&layout, &format!("{k}.{file}")), format!("{k} {file}").as_bytes());
+    }
+}
+
+/// As in a program that uses the library itself: the children go on with the layout that their parent had, and with its log.
+fn children_that_inherit_a_layout() {
+    let scratch = Scratch::new();
+    let layout = Arc::new(small(&scratch));
+    put(&*layout, "first", b"of the parent");
+    // Written and not closed: it belongs to the parent alone.
+    let open = layout.open_write("open", OpenWrite::New, WriterId(0)).unwrap();
+    open.write_at(0, &[IoSlice::new(b"half")]).unwrap();
+    let mut children = Vec::new();
+    for k in 0..CHILDREN {
+        let of_child = layout.clone();
+        children.push(forked(move || {
+            for file in 0..10 {
+                put(&*of_child, &format!("{k}.{file}"), format!("{k} {file}").as_bytes());
+            }
+            assert_eq!(read(&*of_child, "first"), b"of the parent");
+            of_child.finish().unwrap();
+        }));
+        put(&*layout, &format!("parent.{k}"), b"beside them");
+    }
+    ends_well(children);
+    open.write_at(4, &[IoSlice::new(b" and whole")]).unwrap();
+    open.close().unwrap();
+    put(&*layout, "last", b"of the parent");
+    for layout in [&*layout, &small(&scratch)] {
+        for (k, file) in (0..CHILDREN).flat_map(|k| (0..10).map(move |file| (k, file))) {
+            assert_eq!(read(layout, &format!("{k}.{file}")), format!("{k} {file}").as_bytes());
+        }
+        for k in 0..CHILDREN {
+            assert_eq!(read(layout, &format!("parent.{k}")), b"beside them");
+        }
+        assert_eq!(read(layout, "first"), b"of the parent");
+        assert_eq!(read(layout, "open"), b"half and whole");
+        assert_eq!(read(layout, "last"), b"of the parent");
+    }
+}
+
+/// Names of objects that are there for a moment, and identities.
+fn numbers_that_are_drawn() {
+    let scratch = Arc::new(Scratch::new());
+    let store = || Posix::at(scratch.join("")).unwrap();
+    thalweg_store::fresh();
+    let children = (0..CHILDREN).map(|k| {
+        let store = store();
+        forked(move || {
+            let drawn: Vec<String> = (0..100).map(|_| format!("{:016x}\n", thalweg_store::fresh())).collect();
+            store.write_all(&k.to_string(), drawn.concat().as_bytes()).unwrap();
+        })
+    });
+    ends_well(children.collect());
+    let mut all: Vec<String> = (0..CHILDREN)
+        .flat_map(|k| {
+            String::from_utf8(store().read_all(&k.to_string()).unwrap())
+                .unwrap()
+                .lines()
+                .map(str::to_string)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), CHILDREN * 100, "two processes drew one number");
+}
+
+/// Files on their way to another store have names of their own.
+fn renames_to_another_store() {
+    let scratch = Arc::new(Scratch::new());
+    for store in ["a", "b"] {
+        std::fs::create_dir(scratch.join(store)).unwrap();
+    }
+    let open = |scratch: &Scratch| {
+        Flat::new(vec![
+            Arc::new(Posix::at(scratch.join("a")).unwrap()),
+            Arc::new(Posix::at(scratch.join("b")).unwrap()),
+        ])
+        .unwrap()
+    };
+    drop(open(&scratch));
+    let children = (0..CHILDREN).map(|k| {
+        let scratch = scratch.clone();
+        forked(move || {
+            let layout = open(&scratch);
+            for file in 0..20 {
+                put(&layout, &format!("{k}.{file}"), format!("{k} {file}").as_bytes());
+                layout.rename(&format!("{k}.{file}"), &format!("moved.{k}.{file}")).unwrap();
+            }
+        })
+    });
+    ends_well(children.collect());
+    let layout = open(&scratch);
+    for (k, file) in (0..CHILDREN).flat_map(|k| (0..20).map(move |file| (k, file))) {
+        assert_eq!(read(&layout, &format!("moved.{k}.{file}")), format!("{k} {file}").as_bytes());
+    }
+}
+
+#[test]
+fn what_forked_processes_write_is_there() {
+    numbers_that_are_drawn();
+    renames_to_another_store();
+    siblings_with_a_layout_each();
+    children_that_inherit_a_layout();
+}

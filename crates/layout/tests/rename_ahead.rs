@@ -1,0 +1,106 @@
+//! Renames of large files to another store: copied ahead, so that names need not wait for the bytes.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_conformance::scratch::Scratch;
+use thalweg_layout::{Flat, Layout, OpenWrite, WriterId, flat::pick};
+use thalweg_store::wrap::Counting;
+use thalweg_store::{Posix, Store};
+
+const LENGTH: u64 = 6 << 20;
+
+struct Mounted {
+    layout: Flat,
+    stores: Vec<Arc<Counting>>,
+    scratch: Scratch,
+}
+
+fn mounted() -> Mounted {
+    let scratch = Scratch::new();
+    let one = |k: usize| {
+        std::fs::create_dir(scratch.join(k.to_string())).unwrap();
+        Arc::new(Counting::new(Arc::new(Posix::at(scratch.join(k.to_string())).unwrap())))
+    };
+    let stores: Vec<_> = (0..2).map(one).collect();
+    let layout = Flat::new(stores.iter().map(|s| s.clone() as Arc<dyn Store>).collect()).unwrap();
+    Mounted { layout, stores, scratch }
+}
+
+/// A name on the other store.
+fn elsewhere(name: &str) -> String {
+    (0..).map(|k| format!("moved.{k}")).find(|new| pick(new, 2) != pick(name, 2)).unwrap()
+}
+
+fn put(layout: &dyn Layout, path: &str, offset: u64, bytes: &[u8]) {
+    let file = layout.open_write(path, OpenWrite::Any, WriterId(0)).unwrap();
+    file.write_at(offset, &[IoSlice::new(bytes)]).unwrap();
+    file.close().unwrap();
+}
+
+fn read(layout: &dyn Layout, path: &str) -> Vec<u8> {
+    let file = layout.open_read(path).unwrap();
+    let mut bytes = vec![0; file.length().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn written(stores: &[Arc<Counting>]) -> u64 {
+    stores.iter().map(|store| store.take().total().bytes_written).sum()
+}
+
+/// Names in all folders of the stores that are not the user's.
+fn left(mounted: &Mounted) -> Vec<String> {
+    (0..2)
+        .flat_map(|k| std::fs::read_dir(mounted.scratch.join(k.to_string())).unwrap())
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with(".thalweg-flat-"))
+        .collect()
+}
+
+#[test]
+fn the_bytes_are_copied_before_the_rename_and_not_by_it() {
+    let mounted = mounted();
+    let layout = &mounted.layout;
+    put(layout, "file", 0, &vec![7; LENGTH as usize]);
+    let to = elsewhere("file");
+    written(&mounted.stores);
+    layout.prepare_rename("file", &to).unwrap();
+    assert!(written(&mounted.stores) >= LENGTH, "copied ahead");
+    assert_eq!(layout.list("").unwrap(), ["file"], "nothing has another name yet");
+    layout.rename("file", &to).unwrap();
+    assert!(written(&mounted.stores) < LENGTH, "the rename copies nothing");
+    assert_eq!((layout.list("").unwrap(), read(layout, &to)), (vec![to], vec![7; LENGTH as usize]));
+    assert_eq!(left(&mounted), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_written_between_the_copy_and_the_rename_is_not_lost() {
+    let mounted = mounted();
+    let layout = &mounted.layout;
+    for round in 0..5u8 {
+        put(layout, "file", 0, &vec![round; LENGTH as usize]);
+        let to = elsewhere("file");
+        layout.prepare_rename("file", &to).unwrap();
+        // At once, and after a while.
+        std::thread::sleep(Duration::from_millis(5 * u64::from(round)));
+        put(layout, "file", 1000, b"later");
+        layout.rename("file", &to).unwrap();
+        assert_eq!(read(layout, &to)[1000..1005], *b"later", "round {round}");
+        assert_eq!(left(&mounted), Vec::<String>::new());
+        layout.remove(&to).unwrap();
+    }
+}
+
+#[test]
+fn a_copy_that_fails_leaves_the_rename_to_tell() {
+    let mounted = mounted();
+    let layout = &mounted.layout;
+    let to = elsewhere("file");
+    assert!(layout.prepare_rename("file", &to).is_err());
+    put(layout, "file", 0, b"short");
+    layout.prepare_rename("file", &to).unwrap();
+    assert_eq!(left(&mounted), Vec::<String>::new(), "short files are copied by the rename");
+    layout.rename("file", &to).unwrap();
+    assert_eq!(read(layout, &to), b"short");
+}
