@@ -81,7 +81,7 @@ left_by_nobody() {
     alone ./left-cpp left-forgotten.bp more
     all_closed_steps "$work/left-forgotten.bp"
 }
-try "programs that forget to close compile" left_compiles
+try "programs that are left with closed steps compile" left_compiles
 for how in return exit drop adios child; do
     try "all closed steps are there for every reader after: $how" left_as "$how"
 done

@@ -31,8 +31,8 @@ static thalweg_session *begin(void)
     must(thalweg_group_declare(&group, session, "g"), "group");
     must(thalweg_group_method(group, "MPI", NULL, NULL), "method");
     must(thalweg_define_scalar(group, "n", THALWEG_INT32), "define");
-    must(thalweg_define_local(group, "boxed", THALWEG_DOUBLE, 1), "define");
-    must(thalweg_define_global(group, "shaped", THALWEG_DOUBLE, 1, NULL), "define");
+    must(thalweg_define_local(group, "boxed", THALWEG_FLOAT64, 1), "define");
+    must(thalweg_define_global(group, "shaped", THALWEG_FLOAT64, 1, NULL), "define");
     return session;
 }
 
