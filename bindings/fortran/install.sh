@@ -13,7 +13,7 @@ here=bindings/fortran c=bindings/c
 lib=$prefix/lib
 modules=(adios_defs_mod thalweg_bridge adios_write_mod adios_read_mod adios_query_mod)
 fortran_flags=(-std=f2018 -O2 -Wall -Wextra -Werror -fPIC)
-c_flags=(-std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -D_NOMPI "-I$here/bridge" "-I$c/include" "-I$c/mpi")
+c_flags=(-std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -D_NOMPI -DTHALWEG_OF_MPI "-I$here/bridge" "-I$c/include" "-I$c/mpi")
 
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT

@@ -51,6 +51,43 @@ for compiler in g++ clang++; do
     many "C++, $compiler, no MPI" alone ./cpp.nompi
 done
 
+# Programs that end without having closed what they opened.
+PYTHON=$(realpath -s "${PYTHON:-build/venv/bin/python}")
+left_compiles() {
+    cc -std=gnu11 -O1 -Wall -Wextra -Werror $(pkg-config --cflags thalweg-nompi) "$sources/left.c" -o "$work/left-c" $(pkg-config --libs thalweg-nompi)
+    g++ -std=c++17 -O1 -Wall -Wextra -Werror $(pkg-config --cflags thalweg-nompi) "$sources/left.cpp" -o "$work/left-cpp" $(pkg-config --libs thalweg-nompi)
+}
+all_closed_steps() { # all_closed_steps FILE: for every reader
+    "$PYTHON" -c '
+import sys, adios2
+with adios2.FileReader(sys.argv[1]) as f:
+    assert int(f.available_variables()["n"]["AvailableStepsCount"]) == 20
+    n = f.inquire_variable("n")
+    n.set_step_selection([0, 20])
+    assert list(f.read(n)) == list(range(20)), f.read(n)
+' "$1"
+    ! command -v bpls >/dev/null || bpls -l "$1" | grep -qE 'n +20\*scalar = 0 / 19'
+    "$thalweg" verify "$1"
+}
+left() { # left PROGRAM ARGUMENT...; the file is the last one
+    alone "$@"
+    all_closed_steps "$work/${*: -1}"
+}
+left_as() { # left_as HOW
+    left ./left-c "$1" "left-$1.bp"
+}
+left_by_exception() { left ./left-cpp left-thrown.bp; }
+left_by_nobody() {
+    alone ./left-cpp left-forgotten.bp more
+    all_closed_steps "$work/left-forgotten.bp"
+}
+try "programs that are left with closed steps compile" left_compiles
+for how in return exit drop adios child; do
+    try "all closed steps are there for every reader after: $how" left_as "$how"
+done
+try "all closed steps are there for every reader after an exception in C++" left_by_exception
+try "all closed steps are there for every reader where C++ frees nothing" left_by_nobody
+
 # Where the library of C++ has no mdspan, a little one stands in, so that what is written for it is compiled and run.
 mdspan() {
     local flags=(-std=c++20 -D__cpp_lib_mdspan=202207L "-I$sources/mdspan")

@@ -7,5 +7,6 @@
 #else
 #include "mpi.h"
 #endif
+#include "thalweg_of_mpi.h"
 
 #endif

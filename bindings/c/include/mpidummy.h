@@ -55,6 +55,34 @@ typedef enum mpi_operation MPI_Op;
 #define MPI_BYTE (MPI_CHAR)
 #define MPI_REAL (MPI_FLOAT)
 
+/* The functions have names of their own in libthalweg-nompi: where a program has a real MPI as well, that one's stay in force. */
+#define MPI_Init thalweg_nompi_Init
+#define MPI_Finalize thalweg_nompi_Finalize
+#define MPI_Initialized thalweg_nompi_Initialized
+#define MPI_Wtime thalweg_nompi_Wtime
+#define MPI_Get_processor_name thalweg_nompi_Get_processor_name
+#define MPI_Error_string thalweg_nompi_Error_string
+#define MPI_Comm_rank thalweg_nompi_Comm_rank
+#define MPI_Comm_size thalweg_nompi_Comm_size
+#define MPI_Comm_dup thalweg_nompi_Comm_dup
+#define MPI_Comm_split thalweg_nompi_Comm_split
+#define MPI_Comm_free thalweg_nompi_Comm_free
+#define MPI_Comm_f2c thalweg_nompi_Comm_f2c
+#define MPI_Barrier thalweg_nompi_Barrier
+#define MPI_Bcast thalweg_nompi_Bcast
+#define MPI_Gather thalweg_nompi_Gather
+#define MPI_Gatherv thalweg_nompi_Gatherv
+#define MPI_Allgather thalweg_nompi_Allgather
+#define MPI_Scatter thalweg_nompi_Scatter
+#define MPI_Scatterv thalweg_nompi_Scatterv
+#define MPI_Allreduce thalweg_nompi_Allreduce
+#define MPI_File_open thalweg_nompi_File_open
+#define MPI_File_close thalweg_nompi_File_close
+#define MPI_File_get_size thalweg_nompi_File_get_size
+#define MPI_File_read thalweg_nompi_File_read
+#define MPI_File_seek thalweg_nompi_File_seek
+#define MPI_Get_count thalweg_nompi_Get_count
+
 int MPI_Init(int *argc, char ***argv);
 int MPI_Finalize();
 int MPI_Initialized(int *flag);
@@ -95,5 +123,7 @@ int MPI_Get_count(MPI_Status *status, MPI_Datatype datatype, int *count);
 #ifdef __cplusplus
 }
 #endif
+
+#include "thalweg_of_mpi.h"
 
 #endif

@@ -107,7 +107,9 @@ int thalweg_session_close(thalweg_session *session);
 /* As thalweg_session_close, without hearing of the other ranks: closes this rank's files for good and frees the session. */
 int thalweg_session_finish(thalweg_session *session);
 
-/* Frees the session and talks to nobody: for the way out after a failure. Files stay readable up to their last step. */
+/* As thalweg_session_finish, for the way out after a failure: files end with a full index of the steps that were closed, and
+ * without the mark that no step will come, so that a follower learns that the writer failed. A program that exits without closing
+ * a session ends so by itself; outputs that are open then are dropped. */
 void thalweg_session_drop(thalweg_session *session);
 
 /* The most memory that outputs of this session may use in this process; 0 writes everything through, UINT64_MAX is no limit. */
@@ -219,8 +221,9 @@ typedef struct thalweg_block_data {
     int deferred;                 /* the memory stays unchanged until close, so that nothing is copied */
 } thalweg_block_data;
 
-/* Writes one block of a variable; not collective. Written again in one step, it has several blocks. The memory is free again when
- * this returns, unless it is deferred. Dimensions that are scalars are written before the array. */
+/* Writes one block of a variable; not collective. Blocks of different boxes, and all of a local array, stay several blocks; of a
+ * scalar, a text, and the same box of a global array the last value counts. An array defined without extents needs a box. The memory
+ * is free again when this returns, unless it is deferred. Dimensions that are scalars are written before the array. */
 int thalweg_put(thalweg_output *output, const char *name, const thalweg_block_data *block);
 
 /* The same for what is most often needed: the group says the dimensions, a text ends with a zero byte. */
@@ -470,6 +473,7 @@ int thalweg_last_errno(void);
 
 #if defined(MPI_VERSION) && !defined(THALWEG_H_MPI)
 #define THALWEG_H_MPI
+#include "thalweg_of_mpi.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -8,7 +8,8 @@
 #include "thalweg_core.h"
 
 #ifdef _NOMPI
-#define TABLE NULL
+#include "thalweg_nompi.h"
+#define TABLE thalweg_nompi_table()
 static void *wrap(MPI_Comm comm)
 {
     (void)comm;

@@ -19,7 +19,8 @@ int thalweg_core_reader_follow(thalweg_reader **reader, const char *path, double
 int thalweg_core_file_open(thalweg_file **file, const char *path, const struct ThalwegMpiTable *table, void *comm);
 
 #ifdef _NOMPI
-#define TABLE NULL
+#include "thalweg_nompi.h"
+#define TABLE thalweg_nompi_table()
 static void *wrap(MPI_Comm comm)
 {
     (void)comm;

@@ -9,6 +9,7 @@
 //! | [`handle`] | the 64-bit numbers that stand for files, groups and variables |
 //! | [`process`] | what a process has: the session, declared groups, open files |
 //! | [`file`](mod@file) | an open file: an output, or a group being read back |
+//! | [`leaving`] | sessions that a program leaves open when it exits |
 //! | [`read`] | files and streams as `adios_read.h` shows them |
 //! | [`border`] | the C functions, grouped as in `adios.h`; all `unsafe` is there |
 //!
@@ -19,5 +20,6 @@ pub mod border;
 pub mod error;
 pub mod file;
 pub mod handle;
+pub mod leaving;
 pub mod process;
 pub mod read;

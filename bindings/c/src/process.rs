@@ -3,6 +3,7 @@
 use crate::error::{Doing, Failure, Outcome, number};
 use crate::file::File;
 use crate::handle::{self, VariableHandle};
+use crate::leaving;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_comm::Communicator;
@@ -87,8 +88,9 @@ pub fn start(config: Option<&str>, comm: Box<dyn Communicator>) -> Outcome<()> {
         if let (Some(limit), None) = (p.buffer_limit.take(), session.buffer().limit()) {
             session.set_buffer_limit(Some(limit));
         }
-        p.session = Some(session);
+        p.session = Some(session.clone());
     });
+    leaving::watch(&session, || drop(with(|p| std::mem::take(&mut p.files))));
     Ok(())
 }
 

@@ -184,6 +184,11 @@ impl Session {
         Ok(Output(Mutex::new(Writing { output: Some(output), deferred: Vec::new() })))
     }
 
+    /// Closes this rank's files without the mark that no step will come; nobody is waited for.
+    fn leave(&self, py: Python<'_>) -> Outcome<()> {
+        Ok(py.detach(|| self.0.leave())?)
+    }
+
     /// Collective: closes all files for good.
     fn finalize(&self, py: Python<'_>) -> Outcome<()> {
         Ok(py.detach(|| self.0.finalize())?)

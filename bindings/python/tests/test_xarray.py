@@ -176,3 +176,112 @@ def test_a_dataset_written_and_opened_again_is_equal(tmp_path):
                     s.write(name, v.values, shape=v.shape, offset=(0,) * v.ndim, dims=v.dims)
     again = xr.open_dataset(path, engine="thalweg").rename(step="time").drop_vars("time").load()
     xr.testing.assert_identical(again, ds)
+
+
+def cf_dataset():
+    """As a climate model writes it: packed numbers, fill values, times, coordinates named by an attribute."""
+    fill = np.int16(-999)
+    packed = np.array([[1, 2, fill], [4, fill, 6]], "i2")
+    return {
+        "time": (("time",), np.array([0.0, 36.0]), {"units": "hours since 2020-02-28", "calendar": "standard"}),
+        "x": (("x",), np.array([10.0, 20.0, 30.0]), {"units": "m"}),
+        "T": (
+            ("time", "x"),
+            packed,
+            {"_FillValue": fill, "scale_factor": 0.5, "add_offset": 100.0, "units": "K", "coordinates": "lat"},
+        ),
+        "p": (("time", "x"), np.array([[1e20, 2, 3], [4, 5, 1e20]], "f4"), {"missing_value": np.float32(1e20)}),
+        "q": (
+            ("time", "x"),
+            packed,
+            {"_FillValue": fill, "scale_factor": np.float32(0.1), "add_offset": np.float32(1)},
+        ),
+        "u": (("x",), np.array([-1, 2, 3], "i1"), {"_Unsigned": "true"}),
+        "flag": (("x",), np.array([1, 0, 1], "i1"), {"dtype": "bool"}),
+        "lat": (("x",), np.array([50.0, 51.0, 52.0]), {"units": "degrees_north"}),
+        "age": (("x",), np.array([1, 2, 3], "i8"), {"units": "days"}),
+        "noleap": (("time",), np.array([58, 59], "i4"), {"units": "days since 2020-01-01", "calendar": "noleap"}),
+    }
+
+
+def write_both(folder):
+    """The same data as a BP file of one step and as a netCDF file."""
+    netcdf = pytest.importorskip("netCDF4")
+    bp, nc = str(folder / "cf.bp"), str(folder / "cf.nc")
+    with thalweg.Writer(bp) as w, netcdf.Dataset(nc, "w") as other:
+        w.attribute("title", "made up")
+        other.title = "made up"
+        other.createDimension("time", 2)
+        other.createDimension("x", 3)
+        with w.step() as s:
+            for name, (dims, values, attrs) in cf_dataset().items():
+                v = other.createVariable(name, values.dtype, dims, fill_value=attrs.get("_FillValue"))
+                v.set_auto_maskandscale(False)
+                v[...] = values
+                s.write(name, values, shape=values.shape, offset=(0,) * values.ndim, dims=dims)
+                for key, value in attrs.items():
+                    w.attribute(key, value, of=name)
+                    if key != "_FillValue":
+                        v.setncattr(key, value)
+    return bp, nc
+
+
+@pytest.mark.parametrize("engine", ["netcdf4", "h5netcdf"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"decode_cf": False},
+        {"mask_and_scale": False},
+        {"mask_and_scale": {"T": True, "p": False}},
+        {"decode_times": False},
+        {"decode_timedelta": True},
+        {"decode_timedelta": False},
+        {"decode_coords": False},
+        {"decode_coords": "all"},
+        {"drop_variables": ["noleap", "q"]},
+        {"decode_times": "cftime"},
+        {"concat_characters": False},
+        {"chunks": {}},
+    ],
+    ids=str,
+)
+def test_values_are_decoded_as_by_xarrays_own_engines(tmp_path, how, engine):
+    pytest.importorskip("cftime")
+    pytest.importorskip(engine.replace("netcdf4", "netCDF4"))
+    bp, nc = write_both(tmp_path)
+    how = dict(how)
+    if how.get("decode_times") == "cftime":
+        how["decode_times"] = xr.coders.CFDatetimeCoder(use_cftime=True)
+    ours = xr.open_dataset(bp, engine="thalweg", step=0, **how).load()
+    wanted = xr.open_dataset(nc, engine=engine, **how).load()
+    assert ours.attrs.pop("step") == 0
+    xr.testing.assert_identical(ours, wanted)
+    for name in wanted.variables:
+        assert ours[name].dtype == wanted[name].dtype, name
+        for key in ("units", "calendar", "_FillValue", "scale_factor", "dtype"):
+            a, b = ours[name].encoding.get(key), wanted[name].encoding.get(key)
+            assert type(a) is type(b), (name, key, a, b)
+            np.testing.assert_array_equal(a, b)
+
+
+def test_coordinates_of_a_one_step_file_can_be_selected_by(tmp_path):
+    bp, _ = write_both(tmp_path)
+    ds = xr.open_dataset(bp, engine="thalweg")
+    assert ds["x"].dims == ("x",) and ds["T"].dims == ("step", "time", "x")
+    assert float(ds["T"].sel(x=10, time="2020-02-29T12").isel(step=0)) == 102.0
+    assert "lat" in ds.coords
+
+
+def test_steps_decode_along_the_step_axis(path):
+    with thalweg.Writer(path) as w:
+        w.attribute("units", "days since 2000-01-01", of="t")
+        w.attribute("_FillValue", -1.0, of="v")
+        for n in range(3):
+            with w.step() as s:
+                s["t"] = n
+                s.write("v", np.array([n, -1.0]), shape=(2,), offset=(0,), dims=("x",))
+    ds = xr.open_dataset(path, engine="thalweg")
+    assert list(ds["t"].values) == [np.datetime64(f"2000-01-0{n}", "ns") for n in (1, 2, 3)]
+    np.testing.assert_array_equal(ds["v"], [[n, np.nan] for n in range(3)])
+    assert xr.open_dataset(path, engine="thalweg", decode_times=False)["t"].dtype == np.int64

@@ -69,8 +69,41 @@ static MPI_Request request_of(const ThalwegMpiToken *token) {
 
 /* About MPI. */
 
+/* What programs that include this MPI's header refer to: see thalweg_of_mpi.h. */
+#if defined(OPEN_MPI)
+extern const int thalweg_needs_openmpi;
+const int thalweg_needs_openmpi = 1;
+#elif defined(MPICH_VERSION) || defined(MVAPICH_VERSION) || defined(MVAPICH2_VERSION) || defined(I_MPI_VERSION)
+extern const int thalweg_needs_mpich;
+const int thalweg_needs_mpich = 1;
+#endif
+
+/* Whether calls reach the MPI that this file was compiled for: in a program that is linked with another one they may reach that.
+ * Asks without any handle, which may be of another kind there. */
+static int is_own(void) {
+#if defined(OPEN_MPI)
+    const int open_mpi = 1;
+#else
+    const int open_mpi = 0;
+#endif
+    static atomic_int known; /* 1: own, 2: another */
+    int is = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!is) {
+        enum { ENOUGH = 1 << 15 }; /* any MPI's longest text */
+        char *text = calloc(1, ENOUGH);
+        int length = 0;
+        if (!text) return 1;
+        int asked = MPI_Get_library_version(text, &length) == MPI_SUCCESS;
+        is = asked && (strstr(text, "Open MPI") != NULL) != open_mpi ? 2 : 1;
+        free(text);
+        atomic_store_explicit(&known, is, memory_order_relaxed);
+    }
+    return is == 1;
+}
+
 static int ready(void) {
     int flag = 0;
+    if (!is_own()) return THALWEG_MPI_FOREIGN;
     if (MPI_Initialized(&flag) != MPI_SUCCESS || !flag) return THALWEG_MPI_NOT_STARTED;
     if (MPI_Finalized(&flag) != MPI_SUCCESS || flag) return THALWEG_MPI_FINISHED;
     int level = MPI_THREAD_SINGLE;

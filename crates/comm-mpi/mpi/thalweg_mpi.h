@@ -24,6 +24,7 @@ enum {
     THALWEG_MPI_READY = 0,
     THALWEG_MPI_NOT_STARTED = 1,  /* MPI_Init has not been called */
     THALWEG_MPI_FINISHED = 2,     /* MPI_Finalize has been called */
+    THALWEG_MPI_FOREIGN = 4,      /* the program runs with another MPI than this library is built for */
     THALWEG_MPI_OTHER_THREAD = 3, /* the thread level lets only the thread call that initialised MPI */
 };
 

@@ -37,6 +37,11 @@ pub fn not_ready(readiness: Readiness) -> Result<()> {
         Readiness::Ready => return Ok(()),
         Readiness::NotStarted => "MPI has not been initialised",
         Readiness::Finished => "MPI has been finalized",
+        Readiness::Foreign => {
+            let what = "the program runs with another MPI than this library of Thalweg is built for; link it with the \
+                        libthalweg of its own MPI (pkg-config thalweg-openmpi, thalweg-mpich)";
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
         Readiness::OtherThread => {
             "MPI was initialised for one thread, and this is another; ask for MPI_THREAD_MULTIPLE where threads write"
         }

@@ -80,6 +80,7 @@ pub enum Readiness {
     NotStarted,
     Finished,
     OtherThread,
+    Foreign,
 }
 
 /// What sort of failure MPI says it was.
@@ -118,6 +119,7 @@ impl Library {
             0 => Readiness::Ready,
             2 => Readiness::Finished,
             3 => Readiness::OtherThread,
+            4 => Readiness::Foreign,
             _ => Readiness::NotStarted,
         }
     }
@@ -226,6 +228,9 @@ impl RawComm {
     /// `handle` is null, or a communicator made by the same library that nobody else uses or releases.
     pub unsafe fn new(library: Library, handle: *mut c_void) -> Result<RawComm> {
         if handle.is_null() {
+            if library.readiness() == Readiness::Foreign {
+                library.ready()?;
+            }
             let what = "no communicator: MPI does not run, or the one given is null or cannot be duplicated";
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }

@@ -95,6 +95,11 @@ impl Joins {
         Ok(())
     }
 
+    /// A block was taken out of the pack: numbers of later ones have gone down by one.
+    pub(crate) fn withdrawn(&mut self, number: usize) {
+        self.blocks.iter_mut().filter(|b| b.number > number).for_each(|b| b.number -= 1);
+    }
+
     /// Collective where the group has joined arrays: gives each block its place. `failed`: this rank's blocks will not
     /// be there.
     ///

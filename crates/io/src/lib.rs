@@ -7,6 +7,7 @@
 //! | [`input`] | mode `r`: the group's variables read back |
 //! | [`resolve`] | dimensions become numbers when a write happens |
 //! | [`transform`] | transforms of variables, checked |
+//! | `boxes` | which boxes an output holds: the last value of each counts |
 //! | `joined` | blocks that get their place at close |
 //! | [`registry`] | the one table of methods, and the checks that need it |
 //! | [`places`] | the one tables of stores and layouts; the mount table of the process |
@@ -31,6 +32,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod boxes;
 pub mod input;
 mod joined;
 pub mod output;

@@ -3,6 +3,7 @@
 //! `write` returns with the caller's memory free again. [`Output::write_deferred`] is for memory that stays unchanged
 //! until close: nothing is copied. Close commits: when it returns, the step is readable.
 
+use crate::boxes::{Boxes, Place};
 use crate::joined::{self, Joins};
 use crate::resolve::{self, Scalars};
 use crate::session::{DeclaredGroup, Shared, lock};
@@ -20,7 +21,7 @@ use thalweg_bp::wire::{LONGEST_STRING, check_str16};
 use thalweg_comm::Communicator;
 use thalweg_movement::events::Event;
 use thalweg_movement::method::{Finished, STORES_NOTHING};
-use thalweg_movement::pack::{AttributeSpec, Through};
+use thalweg_movement::pack::{AttributeSpec, Earlier, Through};
 use thalweg_movement::parts::levels::ArrayLevel;
 use thalweg_movement::profile::{About, Phase, Taking, Working};
 use thalweg_movement::{BlockSpec, Closed, Method, Mode, OpenRequest, Pack, transformed};
@@ -66,6 +67,7 @@ pub struct Output<'a> {
     /// Where the next block of the variable at this position lies.
     next_box: Option<(usize, Shape)>,
     joins: Joins,
+    boxes: Boxes,
     /// Transforms by position, of variables written so far.
     transforms: HashMap<usize, Option<Arc<Spec>>>,
 }
@@ -196,6 +198,7 @@ impl<'a> Output<'a> {
             paths: HashMap::new(),
             next_box: None,
             joins: Joins::new(joined),
+            boxes: Boxes::default(),
             transforms: HashMap::new(),
         })
     }
@@ -325,10 +328,12 @@ impl<'a> Output<'a> {
 
     /// Writes one block of a variable (or a scalar, or text): `data` holds its values in this machine's byte order. The
     /// memory is free when this returns. Not collective; a variable may be left out on any rank, or written several
-    /// times, which makes several blocks.
+    /// times: blocks of different boxes, and all of a local or joined array, stay several blocks; of a scalar, a text, or
+    /// the same box of a global array the last value counts.
     ///
     /// # Errors
-    /// `NotFound` for an unknown variable, `InvalidArgument` for a wrong number of bytes or a dimension not written yet:
+    /// `NotFound` for an unknown variable, `InvalidArgument` for a wrong number of bytes or a dimension not written yet,
+    /// `Unsupported` where the block should take the place of one that is in storage already and has another length:
     /// nothing is lost, the call may be repeated. A failure of the store is reported here and again, to all ranks, by
     /// close; this rank's part of the step is then lost.
     pub fn write(&mut self, name: &str, data: &[u8]) -> Result<()> {
@@ -401,8 +406,16 @@ impl<'a> Output<'a> {
     }
 
     fn pack_it(&mut self, spec: BlockSpec, rows: Rows<'_>) -> Result<()> {
+        let place = Place::of(&spec);
+        if self.supersedes(place.as_ref(), &spec, &rows)? {
+            return Ok(());
+        }
         let large = spec.shape.is_some() && self.goes_at_once(&spec, rows.len() as u64);
-        if !large && self.pack.copy(&spec, rows.clone())? { Ok(()) } else { self.through(spec, rows) }
+        if large || !self.pack.copy(&spec, rows.clone())? {
+            self.through(spec, rows)?;
+        }
+        self.boxes.note_last(place, &self.pack);
+        Ok(())
     }
 
     /// Writes one block whose memory stays unchanged until close: nothing is copied, no buffer is used.
@@ -437,10 +450,22 @@ impl<'a> Output<'a> {
         if spec.shape.is_none() || self.transform_of(at, &spec)?.is_some() {
             return self.put_block(at, spec, rows);
         }
-        if (rows.len() < SMALL || !rows.are_long()) && self.pack.copy(&spec, rows.clone())? {
+        let place = Place::of(&spec);
+        let superseded = match rows.are_long() {
+            true => self.supersedes_deferred(place.as_ref(), &spec, &rows)?,
+            false => self.supersedes(place.as_ref(), &spec, &rows)?,
+        };
+        if superseded {
             return Ok(());
         }
-        if rows.are_long() { self.pack.defer(spec, rows) } else { self.through(spec, rows) }
+        let copied = (rows.len() < SMALL || !rows.are_long()) && self.pack.copy(&spec, rows.clone())?;
+        match copied {
+            true => {}
+            false if rows.are_long() => self.pack.defer(spec, rows)?,
+            false => self.through(spec, rows)?,
+        }
+        self.boxes.note_last(place, &self.pack);
+        Ok(())
     }
 
     /// Writes values of a number type that has the variable's size.
@@ -466,6 +491,47 @@ impl<'a> Output<'a> {
         let copy = Error::new(e.kind(), e.to_string());
         self.failed.get_or_insert(e);
         copy
+    }
+
+    /// Puts a block in the place of the one that this output holds of the same variable and box; `false` where there is
+    /// none, or none any more: the block is then the next of the pack.
+    fn supersedes(&mut self, place: Option<&Place>, spec: &BlockSpec, rows: &Rows<'_>) -> Result<bool> {
+        let Some(earlier) = place.and_then(|place| self.boxes.find(place)) else { return Ok(false) };
+        let outcome = self.pack.supersede(earlier, spec, rows.clone());
+        self.superseded(earlier, outcome, spec, rows)
+    }
+
+    /// As [`Output::supersedes`], for memory that stays as it is.
+    fn supersedes_deferred(&mut self, place: Option<&Place>, spec: &BlockSpec, rows: &Rows<'a>) -> Result<bool> {
+        let Some(earlier) = place.and_then(|place| self.boxes.find(place)) else { return Ok(false) };
+        let outcome = self.pack.supersede_deferred(earlier, spec, rows.clone());
+        self.superseded(earlier, outcome, spec, rows)
+    }
+
+    fn superseded(&mut self, earlier: usize, outcome: Earlier, spec: &BlockSpec, rows: &Rows<'_>) -> Result<bool> {
+        match outcome {
+            Earlier::Replaced => Ok(true),
+            Earlier::Withdrawn => {
+                self.boxes.withdrawn(earlier);
+                self.joins.withdrawn(earlier);
+                Ok(false)
+            }
+            Earlier::Stored => {
+                let reach = self.pack.reached();
+                let place = |e: Error| e.in_variable(&*spec.name).in_group(self.group_name.clone());
+                self.pack.check_overwrites(earlier, spec, rows.clone()).map_err(place)?;
+                let mut go = || {
+                    let mut to = Vec::new();
+                    for way in &mut self.ways {
+                        let (object, start) = way.method.through(&reach)?;
+                        to.push(Through { object, start, header: &way.header });
+                    }
+                    self.pack.overwrite_stored(earlier, spec.clone(), rows.clone(), &to)
+                };
+                go().map_err(|e| self.broken(e.in_variable(&*spec.name)))?;
+                Ok(true)
+            }
+        }
     }
 
     /// Whether all methods write such a block at once.
@@ -505,7 +571,9 @@ impl<'a> Output<'a> {
         let place = |e: Error| e.in_variable(variable.full_name()).in_group(self.group_name.clone());
         let mut shape = match self.next_box.take_if(|(position, _)| *position == at) {
             Some((_, shape)) => Some(shape),
-            None => resolve::shape(variable, &mut resolve::lookup(group, &self.scalars)).map_err(place)?,
+            None => resolve::check_says_extents(variable)
+                .and_then(|()| resolve::shape(variable, &mut resolve::lookup(group, &self.scalars)))
+                .map_err(place)?,
         };
         if let Some(shape) = &mut shape {
             shape.place_nothing();
@@ -548,6 +616,7 @@ impl<'a> Output<'a> {
             value,
             transform: None,
         };
+        self.boxes.check_kind(&spec).map_err(place)?;
         Ok((spec, rows))
     }
 

@@ -92,11 +92,24 @@ pub(crate) fn check_given(variable: &Variable, given: &Shape) -> Result<()> {
     }
 }
 
+/// Refuses a write without a box of an array whose declaration leaves its extents to each write.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub(crate) fn check_says_extents(variable: &Variable) -> Result<()> {
+    if !variable.needs_box {
+        return Ok(());
+    }
+    let what = "the array is defined without extents: a write of it needs a box that says where the block lies";
+    Err(Error::new(ErrorKind::InvalidArgument, what))
+}
+
 /// Bytes of one block of `variable` as scalars are now; `None` for text, which says itself.
 ///
 /// # Errors
-/// As for [`shape`]; `OutOfBounds` for more than 2^62 bytes.
+/// As for [`shape`]; `OutOfBounds` for more than 2^62 bytes; `InvalidArgument` where only a box says the extents.
 pub fn expected_bytes(variable: &Variable, group: &Group, scalars: &Scalars) -> Result<Option<u64>> {
+    check_says_extents(variable).map_err(|e| e.in_variable(variable.full_name()))?;
     let shape = shape(variable, &mut lookup(group, scalars))?;
     block_bytes(variable, shape.as_ref().map(|s| s.local.as_slice()))
 }

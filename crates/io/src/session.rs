@@ -307,6 +307,15 @@ impl Session {
         outcome
     }
 
+    /// As [`Session::finish`], for a program that ends without having closed its files, by an exception or because it
+    /// forgot: outputs that are open must be dropped before. Files end with a full index of all steps that were closed, and
+    /// without the mark that no step will come, so that a follower learns that the writer did not come to its end.
+    pub fn leave(&self) -> Result<()> {
+        let outcome = self.shared.kept.leave();
+        self.shared.pool.trim();
+        outcome
+    }
+
     /// Collective: closes all files for good. Files end with a full index and a mark that no step will come.
     pub fn finalize(&self) -> Result<()> {
         let outcome = self.finish();

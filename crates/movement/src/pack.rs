@@ -103,6 +103,18 @@ enum Piece<'a> {
     Deferred { block: usize, data: Rows<'a> },
 }
 
+/// What became of a block that another one supersedes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Earlier {
+    /// The other block has taken its place.
+    Replaced,
+    /// It is taken out, numbers of later blocks have gone down by one; the other block is yet to be added.
+    Withdrawn,
+    /// Nothing has changed, as its bytes are in storage, or there is no room for those of the other block: see
+    /// [`Pack::overwrite_stored`].
+    Stored,
+}
+
 /// Where bytes go that cannot wait for close: an object and the byte where the group starts in it.
 pub struct Through<'t> {
     /// The object.
@@ -254,29 +266,183 @@ impl<'a> Pack<'a> {
             let head = self.settle(block, digest).to_vec();
             if record < self.gone {
                 self.moved.push(block);
-            } else {
-                self.overwrite(record - self.gone, &head);
+            } else if let Some(bytes) = self.in_chunk(block) {
+                bytes[..head.len()].copy_from_slice(&head);
             }
         }
     }
 
-    /// Changes bytes that wait in a chunk.
-    fn overwrite(&mut self, mut at: u64, bytes: &[u8]) {
+    /// The record of a block that waits in a chunk.
+    fn in_chunk(&mut self, block: usize) -> Option<&mut [u8]> {
+        let placed = &self.blocks[block];
+        let length = (placed.head + placed.payload) as usize;
+        let mut at = placed.record.checked_sub(self.gone)?;
         for piece in &mut self.pieces {
-            let length = match piece {
-                Piece::Chunk(chunk) if at < chunk.len() as u64 => {
-                    chunk[at as usize..][..bytes.len()].copy_from_slice(bytes);
-                    return;
-                }
-                Piece::Chunk(chunk) => chunk.len() as u64,
-                Piece::Deferred { block, data } => self.blocks[*block].head + data.len() as u64,
-            };
-            if at < length {
+            match piece {
+                Piece::Chunk(chunk) => match at.checked_sub(chunk.len() as u64) {
+                    Some(behind) => at = behind,
+                    None => return chunk.get_mut(at as usize..)?.get_mut(..length),
+                },
                 // Its head is not here but with the block.
-                return;
+                Piece::Deferred { block, .. } => {
+                    at = at.checked_sub(self.blocks[*block].head + self.blocks[*block].payload)?;
+                }
             }
-            at -= length;
         }
+        None
+    }
+
+    /// Lets a block take the place of one that was given before; see [`Earlier`] for what became of that.
+    pub fn supersede<'d>(&mut self, block: usize, spec: &BlockSpec, data: impl Into<Rows<'d>>) -> Earlier {
+        let data = data.into();
+        if self.blocks[block].record < self.gone {
+            return Earlier::Stored;
+        }
+        if !self.takes_the_place(block, spec, &data) {
+            self.withdraw(block);
+            return Earlier::Withdrawn;
+        }
+        if self.in_chunk(block).is_none() && !self.make_chunk_of_deferred(block) {
+            return Earlier::Stored;
+        }
+        let digest = look(&data, spec);
+        self.blocks[block].spec = spec.clone();
+        let head = self.settle(block, digest).to_vec();
+        if let Some(bytes) = self.in_chunk(block) {
+            let (first, rest) = bytes.split_at_mut(head.len());
+            first.copy_from_slice(&head);
+            let mut at = 0;
+            for row in data.iter() {
+                rest[at..at + row.len()].copy_from_slice(row);
+                at += row.len();
+            }
+        }
+        Earlier::Replaced
+    }
+
+    /// As [`Pack::supersede`], for memory that stays as it is until close: where the earlier block is such, too, nothing is
+    /// copied.
+    pub fn supersede_deferred(&mut self, block: usize, spec: &BlockSpec, data: impl Into<Rows<'a>>) -> Earlier {
+        let data = data.into();
+        if self.takes_the_place(block, spec, &data)
+            && let Some(piece) = self.deferred(block)
+        {
+            self.pieces[piece] = Piece::Deferred { block, data };
+            let placed = &mut self.blocks[block];
+            (placed.spec, placed.digest) = (spec.clone(), None);
+            return Earlier::Replaced;
+        }
+        self.supersede(block, spec, data)
+    }
+
+    /// The piece of a block that lies with the program.
+    fn deferred(&self, block: usize) -> Option<usize> {
+        self.pieces.iter().position(|piece| matches!(piece, Piece::Deferred { block: other, .. } if *other == block))
+    }
+
+    /// Makes room in the buffer for a block that lies with the program, in its place; `false` where there is none.
+    fn make_chunk_of_deferred(&mut self, block: usize) -> bool {
+        let length = self.blocks[block].head + self.blocks[block].payload;
+        let Some(piece) = self.deferred(block) else { return false };
+        let Some(mut chunk) = self.pool.take(length, 0) else { return false };
+        chunk.resize(length as usize, 0);
+        self.pieces[piece] = Piece::Chunk(chunk);
+        true
+    }
+
+    /// Whether a block has the length of an earlier one, in head and payload.
+    fn takes_the_place(&self, block: usize, spec: &BlockSpec, data: &Rows<'_>) -> bool {
+        let mut head = Vec::new();
+        spec.record(None, data.len() as u64).encode(&mut head);
+        let placed = &self.blocks[block];
+        (head.len() as u64, data.len() as u64) == (placed.head, placed.payload)
+    }
+
+    /// Takes out a block that waits; numbers of later blocks go down by one.
+    fn withdraw(&mut self, block: usize) {
+        if let Some(length) = self.in_chunk(block).map(|bytes| bytes.len()) {
+            let mut at = self.blocks[block].record - self.gone;
+            for piece in &mut self.pieces {
+                let waiting = match piece {
+                    Piece::Chunk(chunk) if at < chunk.len() as u64 => {
+                        chunk.drain(at as usize..at as usize + length);
+                        break;
+                    }
+                    Piece::Chunk(chunk) => chunk.len() as u64,
+                    Piece::Deferred { block, .. } => self.blocks[*block].head + self.blocks[*block].payload,
+                };
+                at -= waiting;
+            }
+        } else {
+            self.pieces.retain(|piece| !matches!(piece, Piece::Deferred { block: other, .. } if *other == block));
+        }
+        let gone = self.blocks.remove(block);
+        let length = gone.head + gone.payload;
+        self.records -= length;
+        self.blocks[block..].iter_mut().for_each(|later| later.record -= length);
+        for piece in &mut self.pieces {
+            if let Piece::Deferred { block: other, .. } = piece
+                && *other > block
+            {
+                *other -= 1;
+            }
+        }
+    }
+
+    /// Writes a block over an earlier one that is in storage, after all that waits, where that one waits, too.
+    ///
+    /// # Errors
+    /// `Unsupported` where it has another length than the earlier one, which then stays; those of the store.
+    pub fn overwrite_stored<'d>(
+        &mut self,
+        block: usize,
+        spec: BlockSpec,
+        data: impl Into<Rows<'d>>,
+        to: &[Through<'_>],
+    ) -> Result<()> {
+        let data = data.into();
+        self.check_overwrites(block, &spec, data.clone())?;
+        if self.blocks[block].record >= self.gone {
+            self.flush(to, None)?;
+        }
+        let digest = look(&data, &spec);
+        self.blocks[block].spec = spec;
+        let record = self.blocks[block].record;
+        let head = self.settle(block, digest).to_vec();
+        to.iter().try_for_each(|through| {
+            let mut at = through.start + self.front + record;
+            through.object.write_at(at, &[IoSlice::new(&head)])?;
+            at += head.len() as u64;
+            data.pieces(GATHERED, |piece| {
+                through.object.write_at(at, &[IoSlice::new(piece)])?;
+                at += piece.len() as u64;
+                Ok(())
+            })
+        })
+    }
+
+    /// Whether [`Pack::overwrite_stored`] can put this block over an earlier one.
+    ///
+    /// # Errors
+    /// `Unsupported` where it has another length.
+    pub fn check_overwrites<'d>(&self, block: usize, spec: &BlockSpec, data: impl Into<Rows<'d>>) -> Result<()> {
+        let data = data.into();
+        if self.takes_the_place(block, spec, &data) {
+            return Ok(());
+        }
+        let (bytes, stored) = (data.len(), self.blocks[block].payload);
+        let what = format!(
+            "it was written in this step before, and these {stored} bytes are in storage already (large blocks are \
+             written at once, and so are all that find no room below the buffer limit): {bytes} bytes cannot take their \
+             place; the value written first stays"
+        );
+        Err(Error::new(ErrorKind::Unsupported, what))
+    }
+
+    /// How far the group reaches as it is.
+    pub fn reached(&self) -> Reach {
+        let length = self.front + self.records + SECTION_HEAD as u64 + trailer::length(self.blocks.len());
+        Reach { stored: self.stored(), length, expected: self.expected }
     }
 
     /// Writes the heads that have changed since they went through; the group starts at `start`.

@@ -132,6 +132,8 @@ pub struct Variable {
     pub coordination_var: Option<String>,
     /// Whether a dimension of another variable names it.
     pub is_dimension: bool,
+    /// The declared extents say nothing: every write brings a box with its own.
+    pub needs_box: bool,
 }
 
 /// Which steps something belongs to, for viewers. Each text is one, two or three numbers or names of variables:
@@ -367,6 +369,7 @@ impl Variable {
             coordination_communicator: None,
             coordination_var: None,
             is_dimension: false,
+            needs_box: false,
         }
     }
 

@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
-from . import _core, html
+import numpy as np
+
+from . import _core, dtypes, html
 from .errors import InvalidArgument, NotFound, OutOfBounds
 from .variable import Variable
 
@@ -160,6 +162,14 @@ class Attributes(Mapping[str, Any]):
         start = variable.strip("/") + "/"
         short = {n[len(start) :]: full for n, full in self._known.items() if n.startswith(start)}
         return {n: self[full] for n, full in short.items() if "/" not in n}
+
+    def _typed(self, variable: str, name: str) -> Any:
+        """An attribute of a variable, numbers with the type that they have in the file."""
+        full = self._known[f"{variable.strip('/')}/{name}"]
+        element, value = self._file._reader.attribute(full)[:2]
+        if isinstance(value, str) or (isinstance(value, list) and any(isinstance(v, str) for v in value)):
+            return value
+        return np.array(value, dtypes.of(element, full))[()]
 
     def __repr__(self) -> str:
         return repr(dict(self))

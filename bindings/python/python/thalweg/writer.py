@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -43,6 +44,10 @@ class Session:
         if buffer_limit is not None:
             self._session.set_buffer_limit(buffer_limit)
         self._closed = False
+        #: Steps that are open.
+        self._open: set[_core.Output] = set()
+        # Also when nobody holds the session any more, and when the interpreter ends.
+        self._leave = weakref.finalize(self, _leave, self._session, self._open, os.getpid())
 
     @property
     def groups(self) -> list[str]:
@@ -72,6 +77,7 @@ class Session:
         """Collective: closes all files for good, with a full index and a mark that no step will come."""
         if not self._closed:
             self._closed = True
+            self._leave.detach()
             self._session.finalize()
 
     def __enter__(self) -> Session:
@@ -80,6 +86,23 @@ class Session:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
+        else:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Not collective, as other ranks may not come here: files get the full index of the steps that were closed."""
+        self._closed = True
+        self._leave()
+
+
+def _leave(session: _core.Session, outputs: set[_core.Output], process: int) -> None:
+    """What is left to do for a session that was not closed. A child made by fork leaves the files of its parent alone."""
+    if os.getpid() != process:
+        return
+    for output in outputs:
+        output.drop()
+    outputs.clear()
+    session.leave()
 
 
 class Writer:
@@ -195,11 +218,14 @@ class Writer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # After an exception other ranks may not come here: steps closed so far are safe without them.
         if kind is None:
             self.close()
-        else:
-            self._closed = True
+            return
+        self._closed = True
+        if self._step is not None:
+            self._step._drop()
+        if self._own:
+            self._owner._give_up()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"rank {self.rank} of {self.size}"
@@ -212,6 +238,7 @@ class StepWriter:
     def __init__(self, writer: Writer, output: _core.Output) -> None:
         self._writer = writer
         self._output = output
+        writer._owner._open.add(output)
         # Whole numbers that the program wrote, and those that followed from arrays.
         self._scalars: dict[str, int] = {}
         self._followed: dict[str, int] = {}
@@ -233,7 +260,8 @@ class StepWriter:
         dims: Sequence[str] | None = None,
         copy: bool = True,
     ) -> None:
-        """Writes a number, a text, or one block of an array. Not collective; several calls make several blocks.
+        """Writes a number, a text, or one block of an array. Not collective. Blocks of different boxes, and all of a local
+        array, stay several blocks; of a number, a text, and the same box of a global array the last value counts.
 
         - `data`: any layout in memory. A slice of a larger array, as without ghost zones, is taken from where it lies; what
           is strided otherwise is copied first. Its type is that of the variable.
@@ -356,6 +384,7 @@ class StepWriter:
     def close(self) -> int:
         """Collective: commits the step; when this returns it is readable. Returns the bytes all ranks wrote."""
         self.closed = True
+        self._writer._owner._open.discard(self._output)
         written = self._output.close()
         self._writer._steps_written += 1
         self._writer._waiting.clear()
@@ -372,15 +401,23 @@ class StepWriter:
         if kind is None:
             self.close()
             return
-        self.closed = True
         if self._writer.size == 1:
-            self._output.drop()
+            self._drop()
             return
+        self.closed = True
+        self._writer._owner._open.discard(self._output)
         # The others wait in close: they are told, and keep what they wrote.
         try:
             self._output.abandon(f"given up by the program: {kind.__name__}: {error}")
         except Exception:
             pass  # the exception that is on its way says why
+
+    def _drop(self) -> None:
+        """Gives it up, without a word to other ranks."""
+        if not self.closed:
+            self.closed = True
+            self._writer._owner._open.discard(self._output)
+            self._output.drop()
 
 
 _NO_AXES: tuple[int, ...] = ()
@@ -399,14 +436,21 @@ def _values(name: str, data: Any, element: str) -> np.ndarray:
     dtype = dtypes.of(element, name)
     if isinstance(data, (bool, int, float, complex, np.generic)) or (isinstance(data, np.ndarray) and data.ndim == 0):
         return _scalar(name, data, dtype, element)
+    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+        what = f'"{name}" has masked elements, which files do not know; write .filled(value), and _FillValue as an attribute'
+        raise WrongType(what, variable=name)
     array = np.asarray(data)
     if not isinstance(data, np.ndarray) and array.dtype != dtype and not hasattr(data, "__array__"):
         # Lists have no type of their own.
         if array.size == 0 or dtype.kind in {"i": "iufc", "u": "iufc", "f": "fc", "c": "c"}.get(array.dtype.kind, ""):
             try:
-                array = np.array(data, dtype)
+                with np.errstate(over="ignore"):
+                    made = np.array(data, dtype)
             except OverflowError as e:
                 raise WrongType(f'"{name}" is {element}, which cannot hold all of it: {e}', variable=name) from None
+            if dtype.kind in "fc" and not np.array_equal(np.isfinite(made), np.isfinite(array)):
+                raise WrongType(f'"{name}" is {element}, which cannot hold all of it', variable=name)
+            array = made
     if not np.can_cast(array.dtype, dtype, "equiv"):
         raise WrongType(f'"{name}" is {element} ({dtype}), the array is {array.dtype}; use .astype', variable=name)
     return array.astype(dtype, copy=False)

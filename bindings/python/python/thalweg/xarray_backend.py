@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from xarray.backends import BackendArray, BackendEntrypoint, CachingFileManager
+from xarray.backends import AbstractDataStore, BackendArray, BackendEntrypoint, CachingFileManager
+from xarray.backends.store import StoreBackendEntrypoint
 from xarray.core import indexing
 from xarray.core.dataset import Dataset
 from xarray.core.variable import Variable as XVariable
@@ -22,6 +23,8 @@ from . import _core
 from .errors import Error
 from .file import File
 from .variable import Variable
+
+_OF_VALUES = ("_FillValue", "missing_value", "scale_factor", "add_offset")
 
 # Smaller blocks are put together: dask takes about a millisecond for a chunk, whatever its size.
 _SMALL = 1 << 20
@@ -58,7 +61,20 @@ class ThalwegBackend(BackendEntrypoint):
 
     description = "BP files of ADIOS 1.x, ADIOS2 (BP3) and Thalweg"
     url = "docs/guide/python.md"
-    open_dataset_parameters = ("filename_or_obj", "drop_variables", "step", "group", "dims", "schema")
+    open_dataset_parameters = (
+        "filename_or_obj",
+        "mask_and_scale",
+        "decode_times",
+        "concat_characters",
+        "decode_coords",
+        "drop_variables",
+        "use_cftime",
+        "decode_timedelta",
+        "step",
+        "group",
+        "dims",
+        "schema",
+    )
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
         """Whether the name ends in `.bp` and the file can be opened."""
@@ -74,7 +90,13 @@ class ThalwegBackend(BackendEntrypoint):
         self,
         filename_or_obj: str | os.PathLike[str],
         *,
+        mask_and_scale: Any = True,
+        decode_times: Any = True,
+        concat_characters: Any = True,
+        decode_coords: Any = True,
         drop_variables: str | Iterable[str] | None = None,
+        use_cftime: Any = None,
+        decode_timedelta: Any = None,
         step: int | None = None,
         group: str | None = None,
         dims: Mapping[str, Sequence[str]] | None = None,
@@ -86,8 +108,10 @@ class ThalwegBackend(BackendEntrypoint):
         - `group`: only variables of this group.
         - `dims`: names of the axes (without the steps), by variable.
         - `schema`: the XML that the file was written with: names of its dimensions become those of the axes.
+        - the others: as of xarray's own engines. Values, times and coordinates are decoded as the CF conventions say.
 
-        What was written in one step of several has no step dimension. Local arrays of several blocks have no place in a
+        What was written in one step of several has no step dimension, nor has a coordinate (an array of one axis and of its
+        name) of a file of one step. Local arrays of several blocks have no place in a
         dataset; a warning names them, unless they are in `drop_variables`.
         """
         path = os.path.abspath(os.fspath(filename_or_obj))
@@ -120,14 +144,41 @@ class ThalwegBackend(BackendEntrypoint):
             for dim, numbers in names.steps.items():
                 if dim not in variables:
                     variables[dim] = XVariable((dim,), np.array(numbers, np.int64), {"long_name": "step in the file"})
-        coordinates = [n for n, v in variables.items() if v.dims == (n,)]
-        own = {n.strip("/"): v for n, v in file.attrs.items() if not any(n.strip("/").startswith(f"{v}/") for v in variables)}
+        # Those of variables that are not opened belong to these all the same.
+        of_variables = tuple(f"{name.strip('/')}/" for name in file)
+        own = {n.strip("/"): v for n, v in file.attrs.items() if not n.strip("/").startswith(of_variables)}
         if chosen is not None:
             own.setdefault("step", chosen)
-        dataset = Dataset(variables, attrs=own).set_coords(coordinates)
+        dataset = StoreBackendEntrypoint().open_dataset(
+            _Store(variables, own, manager),
+            mask_and_scale=mask_and_scale,
+            decode_times=decode_times,
+            concat_characters=concat_characters,
+            decode_coords=decode_coords,
+            drop_variables=drop_variables,
+            use_cftime=use_cftime,
+            decode_timedelta=decode_timedelta,
+        )
         dataset.encoding["source"] = path
-        dataset.set_close(manager.close)
         return dataset
+
+
+class _Store(AbstractDataStore):
+    """Variables and attributes as the file has them, for xarray's own decoding."""
+
+    __slots__ = ("_attrs", "_manager", "_variables")
+
+    def __init__(self, variables: dict[str, XVariable], attrs: dict[str, Any], manager: Any) -> None:
+        self._variables, self._attrs, self._manager = variables, attrs, manager
+
+    def get_variables(self) -> dict[str, XVariable]:
+        return self._variables
+
+    def get_attrs(self) -> dict[str, Any]:
+        return self._attrs
+
+    def close(self) -> None:
+        self._manager.close()
 
 
 class _Names:
@@ -149,11 +200,18 @@ class _Names:
         return dim
 
     def of(self, variable: Variable, shape: tuple[int, ...]) -> tuple[str, ...]:
+        return self._free(self._wanted(variable, shape), shape)
+
+    def is_coordinate(self, variable: Variable, shape: tuple[int, ...]) -> bool:
+        """Whether it has one axis, and that its name."""
+        return self._wanted(variable, shape) == (variable.name.strip("/"),)
+
+    def _wanted(self, variable: Variable, shape: tuple[int, ...]) -> tuple[str, ...]:
         name = variable.name.strip("/")
         for known in (self._given.get(name), variable.dims, self._schema.get(name)):
             if known is not None and len(known) == len(shape):
-                return self._free(tuple(known), shape)
-        return self._free(tuple(f"dim_{d}" for d in range(len(shape))), shape)
+                return tuple(known)
+        return tuple(f"dim_{d}" for d in range(len(shape)))
 
     def _free(self, wanted: tuple[str, ...], shape: tuple[int, ...]) -> tuple[str, ...]:
         """A name stands for one length; where it is taken by another one, the length is added to it."""
@@ -196,13 +254,15 @@ def _variable(manager: Any, file: File, variable: Variable, chosen: int | None, 
     position: int | None = None
     if chosen is not None:
         position = variable.steps.index(chosen)
-    elif len(variable.steps) == 1 and len(file.steps) > 1:
+    elif len(variable.steps) == 1 and (len(file.steps) > 1 or names.is_coordinate(variable, variable.shape_at(0))):
         position = 0
     shape = variable.shape_at(0 if position is None else position)
     # The names of steps first, so that no axis takes them.
     steps = () if position is not None else (names.step(variable.steps),)
     dims = (*steps, *names.of(variable, shape))
     attrs = {k: v for k, v in variable.attrs.items() if k != "_ARRAY_DIMENSIONS"}
+    # The type of decoded values follows from the types of these.
+    attrs.update({k: file.attrs._typed(variable.name, k) for k in _OF_VALUES if k in attrs})
     if variable.is_text or variable.kind == "scalar":
         # Small, and in the index: read at once.
         values = variable[...] if position is None else variable[position]

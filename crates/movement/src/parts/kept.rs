@@ -177,7 +177,7 @@ impl Kept {
             let mut files = lock(&self.files);
             files.iter().position(|f| f.is(layout, &before)).map(|place| files.remove(place))
         };
-        if let Some(Err(e)) = kept.map(finish) {
+        if let Some(Err(e)) = kept.map(|file| finish(file, true)) {
             lock(&self.failed).get_or_insert(e);
         }
         lock(&self.holds).remove(&name_of(layout, &before));
@@ -229,7 +229,7 @@ impl Kept {
         };
         if let Some(oldest) = oldest {
             let name = name_of(&oldest.layout, &oldest.path);
-            if let Err(e) = finish(oldest) {
+            if let Err(e) = finish(oldest, true) {
                 lock(&self.failed).get_or_insert(e);
             }
             lock(&self.holds).remove(&name);
@@ -244,11 +244,20 @@ impl Kept {
     /// Closes all files for good, and waits for errands as long as they may take, and for writes that were left to
     /// themselves. All are tried; the first failure is returned.
     pub fn finish(&self) -> Result<()> {
+        self.end(true)
+    }
+
+    /// As [`Kept::finish`], without the mark that no step will come: for a program that ends without having closed its files.
+    pub fn leave(&self) -> Result<()> {
+        self.end(false)
+    }
+
+    fn end(&self, marked: bool) -> Result<()> {
         let files = std::mem::take(&mut *lock(&self.files));
         lock(&self.ends).clear();
         lock(&self.closed).clear();
         let before = lock(&self.failed).take().map_or(Ok(()), Err);
-        let finish = |kept| caught("close a file for good", || finish(kept));
+        let finish = |kept| caught("close a file for good", || finish(kept, marked));
         let outcome = files.into_iter().map(finish).fold(before, Result::and);
         // Only now: a follower that sees no hold must find the mark.
         lock(&self.holds).clear();
@@ -318,8 +327,8 @@ impl Kept {
     }
 }
 
-/// Closes one file for good, unless somebody else has touched it.
-fn finish(kept: KeptFile) -> Result<()> {
+/// Closes one file for good, unless somebody else has touched it. `marked`: with the mark that no step will come.
+fn finish(kept: KeptFile, marked: bool) -> Result<()> {
     match (kept.layout.stat(&kept.path), &kept.stat) {
         (Ok(now), Some(then)) if now != *then => return Ok(()),
         (Ok(_), _) => {}
@@ -338,7 +347,7 @@ fn finish(kept: KeptFile) -> Result<()> {
                 Err(e) => return Err(e),
             },
         };
-        index.finish(&*object, kept.sync)
+        if marked { index.finish(&*object, kept.sync) } else { index.leave(&*object, kept.sync) }
     };
     close().map_err(|e: Error| e.in_object(kept.path.clone()))
 }

@@ -491,6 +491,17 @@ impl LiveIndex {
     ///
     /// - `sync`: each of these is on the device before the next one begins.
     pub fn finish(&mut self, object: &dyn WriteObject, sync: bool) -> Result<()> {
+        self.conclude(object, sync, true)
+    }
+
+    /// As [`LiveIndex::finish`], without the end mark: for a program that ends without having closed the file, so that
+    /// other libraries read what was closed and a follower learns that the writer did not come to its end.
+    pub fn leave(&mut self, object: &dyn WriteObject, sync: bool) -> Result<()> {
+        self.last = false;
+        self.conclude(object, sync, false)
+    }
+
+    fn conclude(&mut self, object: &dyn WriteObject, sync: bool, marked: bool) -> Result<()> {
         if !self.touched || self.finished || self.end == 0 {
             return Ok(());
         }
@@ -499,7 +510,7 @@ impl LiveIndex {
             self.write_full(object, self.end)?;
         }
         sync()?;
-        if let Some(full) = self.last_full {
+        if let Some(full) = self.last_full.filter(|_| marked) {
             let section = extension_of(object, full)?;
             let at = extension::state_offset(section);
             object.write_at(at, &[IoSlice::new(extension::FINISHED)])?;

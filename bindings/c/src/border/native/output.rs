@@ -18,7 +18,8 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 /// `thalweg_output`.
 struct NativeOutput {
-    output: Mutex<Output<'static>>,
+    /// `None` once the program has come to its end.
+    output: Arc<Mutex<Option<Output<'static>>>>,
     group: SharedGroup,
     /// Counted by the session's close.
     _session: Arc<Session>,
@@ -75,7 +76,9 @@ fn open(asked: Result<Asked<'_>>, session: &NativeSession, comm: Box<dyn Communi
         Err(e) => return Err(output::decline(&*comm, e.in_group(group))),
     };
     let output = session.session.open(group, path, mode, comm)?;
-    let made = NativeOutput { output: Mutex::new(output), group: shared, _session: session.session.clone() };
+    let output = Arc::new(Mutex::new(Some(output)));
+    session.outputs.add(&output);
+    let made = NativeOutput { output, group: shared, _session: session.session.clone() };
     *out = Box::into_raw(Box::new(made));
     Ok(())
 }
@@ -178,7 +181,7 @@ unsafe extern "C" fn thalweg_core_output_open(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_output_step(out: *const NativeOutput) -> u64 {
     // SAFETY: from C.
-    failure::value(0, || Ok(lock(&unsafe { handle(out, "output") }?.output).step()))
+    failure::value(0, || unsafe { handle(out, "output") }?.with(|output| Ok(output.step())))
 }
 
 /// # Safety
@@ -187,8 +190,10 @@ unsafe extern "C" fn thalweg_output_step(out: *const NativeOutput) -> u64 {
 unsafe extern "C" fn thalweg_output_reserve(out: *const NativeOutput, bytes: u64) -> c_int {
     status(|| {
         // SAFETY: from C.
-        lock(&unsafe { handle(out, "output") }?.output).group_size(bytes);
-        Ok(())
+        unsafe { handle(out, "output") }?.with(|output| {
+            output.group_size(bytes);
+            Ok(())
+        })
     })
 }
 
@@ -216,7 +221,21 @@ unsafe fn given(place: *const CBox) -> Result<Option<Given>> {
     }))
 }
 
+fn ended() -> Error {
+    wrong("the program has ended")
+}
+
 impl NativeOutput {
+    /// Calls on one output take turns.
+    fn with<T>(&self, f: impl FnOnce(&mut Output<'static>) -> Result<T>) -> Result<T> {
+        f(lock(&self.output).as_mut().ok_or_else(ended)?)
+    }
+
+    /// The output, for its end.
+    fn take(&self) -> Result<Output<'static>> {
+        lock(&self.output).take().ok_or_else(ended)
+    }
+
     /// Writes one block.
     ///
     /// # Safety
@@ -224,7 +243,8 @@ impl NativeOutput {
     unsafe fn put(&self, name: &str, block: &CBlockData) -> Result<()> {
         // SAFETY: from C.
         let (given, memory) = unsafe { (given(block.place)?, memory_box(block.memory)?) };
-        let output = &mut *lock(&self.output);
+        let output = &mut lock(&self.output);
+        let output = output.as_mut().ok_or_else(ended)?;
         let at = output.position(name)?;
         let (element, global) = {
             let group = lock(&self.group);
@@ -341,8 +361,8 @@ unsafe extern "C" fn thalweg_write_box(
 unsafe extern "C" fn thalweg_output_close(out: *mut NativeOutput) -> c_int {
     status(|| {
         // SAFETY: from C.
-        let NativeOutput { output, .. } = *unsafe { take_back(out, "output") }?;
-        output.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).close().map(|_| ())
+        let output = unsafe { take_back(out, "output") }?;
+        output.take()?.close().map(|_| ())
     })
 }
 
@@ -352,12 +372,11 @@ unsafe extern "C" fn thalweg_output_close(out: *mut NativeOutput) -> c_int {
 unsafe extern "C" fn thalweg_output_abandon(out: *mut NativeOutput, why: *const c_char) -> c_int {
     status(|| {
         // SAFETY: from C.
-        let NativeOutput { output, .. } = *unsafe { take_back(out, "output") }?;
+        let output = unsafe { take_back(out, "output") }?;
         // SAFETY: from C.
         let why = of_program(unsafe { text_or_empty(why, "the reason") }.unwrap_or(""));
-        let output = output.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         // The method may have nothing to fail at (NULL): the caller still gave up.
-        output.abandon(why).and_then(|_| Err(of_program("")))
+        output.take()?.abandon(why).and_then(|_| Err(of_program("")))
     })
 }
 

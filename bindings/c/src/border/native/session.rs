@@ -3,11 +3,12 @@
 use super::{
     communicator, element, handle, lock, numbers, place, pointer, status, take_back, text, text_or_empty, wrong,
 };
+use crate::leaving;
 use crate::process::SharedGroup;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use thalweg_comm_mpi::ThalwegMpiTable;
-use thalweg_io::{Session, registry};
+use thalweg_io::{Output, Session, registry};
 use thalweg_schema::{GroupBuilder, Statistics};
 use thalweg_types::{ByteOrder, ElementType, Result, Value};
 
@@ -17,6 +18,31 @@ pub(super) struct NativeSession {
     /// Boxes, as programs have their addresses.
     #[allow(clippy::vec_box)]
     groups: Mutex<Vec<Box<NativeGroup>>>,
+    /// Outputs that are open.
+    pub(super) outputs: Arc<OpenOutputs>,
+}
+
+/// The outputs of a session that are open, for the end of a program that forgets them.
+#[derive(Default)]
+pub(super) struct OpenOutputs(Mutex<Vec<Weak<Mutex<Option<Output<'static>>>>>>);
+
+impl OpenOutputs {
+    /// Notes one.
+    pub(super) fn add(&self, output: &Arc<Mutex<Option<Output<'static>>>>) {
+        let mut all = lock(&self.0);
+        all.retain(|o| o.strong_count() > 0);
+        all.push(Arc::downgrade(output));
+    }
+
+    /// Drops all of them: nothing of them is written.
+    fn drop_all(&self) {
+        for output in lock(&self.0).drain(..).filter_map(|o| o.upgrade()) {
+            // One that another thread is writing to stays as it is.
+            if let Ok(mut output) = output.try_lock() {
+                drop(output.take());
+            }
+        }
+    }
 }
 
 /// `thalweg_group`.
@@ -72,7 +98,10 @@ unsafe extern "C" fn thalweg_core_session_open(
             (None, Some(config)) => Session::from_xml_file(&lossy(config), comm),
             (None, None) => Session::without_xml(comm),
         }?;
-        *session = Box::into_raw(Box::new(NativeSession { session: Arc::new(opened), groups: Mutex::default() }));
+        let (opened, outputs) = (Arc::new(opened), Arc::new(OpenOutputs::default()));
+        let open = outputs.clone();
+        leaving::watch(&opened, move || open.drop_all());
+        *session = Box::into_raw(Box::new(NativeSession { session: opened, groups: Mutex::default(), outputs }));
         Ok(())
     })
 }
@@ -122,7 +151,7 @@ unsafe extern "C" fn thalweg_session_finish(session: *mut NativeSession) -> c_in
 unsafe fn end(session: *mut NativeSession, how: impl FnOnce(&Session) -> Result<()>) -> c_int {
     status(|| {
         // SAFETY: from C.
-        let NativeSession { session, groups } = *unsafe { take_back(session, "session") }?;
+        let NativeSession { session, groups, .. } = *unsafe { take_back(session, "session") }?;
         drop(groups);
         let open = Arc::strong_count(&session) - 1;
         how(&session)?;
@@ -140,8 +169,8 @@ unsafe extern "C" fn thalweg_session_drop(session: *mut NativeSession) {
     if !session.is_null() {
         status(|| {
             // SAFETY: from C.
-            drop(unsafe { take_back(session, "session") }?);
-            Ok(())
+            let NativeSession { session, .. } = *unsafe { take_back(session, "session") }?;
+            session.leave()
         });
     }
 }
@@ -301,13 +330,20 @@ unsafe fn define(
     name: *const c_char,
     number: c_int,
     [local, global, offset]: [&str; 3],
+    needs_box: bool,
 ) -> Result<()> {
     // SAFETY: from C.
     let full = unsafe { text(name, "the variable's name") }?;
     let (path, name) = split(full);
-    let define = |b: &mut GroupBuilder| b.define_variable(name, path, element(number)?, local, global, offset);
+    let define = |b: &mut GroupBuilder| {
+        let at = b.define_variable(name, path, element(number)?, local, global, offset)?;
+        if let Some(variable) = b.variable_mut(at) {
+            variable.needs_box = needs_box;
+        }
+        Ok(())
+    };
     // SAFETY: from C.
-    unsafe { change(group, define) }.map(|_| ()).map_err(|e| e.in_variable(full))
+    unsafe { change(group, define) }.map_err(|e| e.in_variable(full))
 }
 
 /// # Safety
@@ -315,7 +351,7 @@ unsafe fn define(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn thalweg_define_scalar(group: *const NativeGroup, name: *const c_char, number: c_int) -> c_int {
     // SAFETY: from C.
-    status(|| unsafe { define(group, name, number, ["", "", ""]) })
+    status(|| unsafe { define(group, name, number, ["", "", ""], false) })
 }
 
 /// # Safety
@@ -336,7 +372,7 @@ unsafe extern "C" fn thalweg_define_array(
             return Err(wrong("an array without dimensions"));
         }
         let lists = [local, text_or_empty(global, "global dimensions")?, text_or_empty(offset, "offsets")?];
-        define(group, name, number, lists)
+        define(group, name, number, lists, false)
     })
 }
 
@@ -356,9 +392,10 @@ unsafe extern "C" fn thalweg_define_global(
 ) -> c_int {
     // SAFETY: from C.
     status(|| unsafe {
-        let shape = if shape.is_null() { zeros(ndim)? } else { numbers(shape, ndim, "the shape")? };
+        let needs_box = shape.is_null();
+        let shape = if needs_box { zeros(ndim)? } else { numbers(shape, ndim, "the shape")? };
         let (shape, offset) = (list(&shape), list(&zeros(ndim)?));
-        define(group, name, number, [&shape, &shape, &offset])
+        define(group, name, number, [&shape, &shape, &offset], needs_box)
     })
 }
 
@@ -372,7 +409,7 @@ unsafe extern "C" fn thalweg_define_local(
     ndim: usize,
 ) -> c_int {
     // SAFETY: from C.
-    status(|| unsafe { define(group, name, number, [&list(&zeros(ndim)?), "", ""]) })
+    status(|| unsafe { define(group, name, number, [&list(&zeros(ndim)?), "", ""], true) })
 }
 
 /// So many zeros, for a number of dimensions that arrays have.

@@ -1,0 +1,53 @@
+//! Sessions that a program leaves open when it exits: their files get the full index of all steps that were closed, so
+//! that every reader opens them. Steps in flight are dropped; nobody is waited for, and no call into MPI is made.
+//!
+//! A process that dies by a signal or `_exit` does not come here: its files are readable by Thalweg, and by others after
+//! `thalweg recover`. A child made by `fork` leaves the files of its parent alone.
+
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use thalweg_io::Session;
+
+struct Watched {
+    process: u32,
+    session: Weak<Session>,
+    drop_outputs: Box<dyn FnOnce() + Send>,
+}
+
+static WATCHED: Mutex<Vec<Watched>> = Mutex::new(Vec::new());
+static AT_EXIT: Once = Once::new();
+
+/// Ends a session when the process exits, should it still be there.
+///
+/// - `drop_outputs`: drops what is open of it.
+pub fn watch(session: &Arc<Session>, drop_outputs: impl FnOnce() + Send + 'static) {
+    let watched =
+        Watched { process: std::process::id(), session: Arc::downgrade(session), drop_outputs: Box::new(drop_outputs) };
+    let mut all = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|w| w.session.strong_count() > 0);
+    all.push(watched);
+    drop(all);
+    AT_EXIT.call_once(|| {
+        // SAFETY: the function takes nothing and returns; where it cannot be registered, files stay as after a kill.
+        #[allow(unsafe_code)]
+        let _ = unsafe { libc::atexit(at_exit) };
+    });
+}
+
+extern "C" fn at_exit() {
+    // On a thread of its own: what belongs to this one (`thread_local`) may be gone already. A panic ends there too.
+    let left = std::thread::Builder::new().spawn(leave_all);
+    let _ = left.map(std::thread::JoinHandle::join);
+}
+
+fn leave_all() {
+    let Ok(mut all) = WATCHED.try_lock() else { return };
+    let own = std::process::id();
+    for Watched { session, drop_outputs, .. } in all.drain(..).filter(|w| w.process == own) {
+        // Taken first: where an output was the last to use it, it is ended all the same.
+        let Some(session) = session.upgrade() else { continue };
+        drop_outputs();
+        if let Err(e) = session.leave() {
+            eprintln!("thalweg: closing files that the program left open: {e}");
+        }
+    }
+}

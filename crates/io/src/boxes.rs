@@ -1,0 +1,80 @@
+//! Which boxes of which variables an output holds already: where a program writes one again, the last value counts.
+//!
+//! A scalar or text has one place, a block of a global array the box it fills. Blocks of local arrays and of joined ones
+//! have no place in an array: each is a block of its own, however often the same extents are written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use thalweg_bp::shape::{JOINED, Shape};
+use thalweg_movement::{BlockSpec, Pack};
+use thalweg_types::{ElementType, Error, ErrorKind, Result};
+
+/// A variable's name in the file, and the block's shape; `None` for scalars and texts.
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    path: Arc<str>,
+    name: Arc<str>,
+    shape: Option<[Vec<u64>; 3]>,
+}
+
+impl Place {
+    /// The place of a block, where it has one.
+    pub(crate) fn of(spec: &BlockSpec) -> Option<Place> {
+        let in_an_array = |shape: &&Shape| shape.is_global() && !shape.global.contains(&JOINED);
+        let shape = match &spec.shape {
+            Some(shape) => {
+                let Shape { local, global, offset } = Some(shape).filter(in_an_array)?.clone();
+                Some([local, global, offset])
+            }
+            None => None,
+        };
+        Some(Place { path: spec.path.clone(), name: spec.name.clone(), shape })
+    }
+}
+
+/// The places that an output has filled, and the numbers of their blocks in its pack.
+#[derive(Default)]
+pub(crate) struct Boxes {
+    numbers: HashMap<Place, usize>,
+    /// What was written first under a path and name: its type, and how many dimensions.
+    kinds: HashMap<(Arc<str>, Arc<str>), (ElementType, Option<usize>)>,
+}
+
+impl Boxes {
+    /// Refuses a block of another type or number of dimensions than the output holds under its name: a reader would see
+    /// one of them.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub(crate) fn check_kind(&mut self, spec: &BlockSpec) -> Result<()> {
+        let own = (spec.element, spec.shape.as_ref().map(Shape::rank));
+        let known = *self.kinds.entry((spec.path.clone(), spec.name.clone())).or_insert(own);
+        if known == own {
+            return Ok(());
+        }
+        let words = |(element, rank): (ElementType, Option<usize>)| match rank {
+            None => format!("one {element}"),
+            Some(rank) => format!("{element} with {rank} dimensions"),
+        };
+        let what = format!("it was written as {} in this step, and now as {}", words(known), words(own));
+        Err(Error::new(ErrorKind::InvalidArgument, what))
+    }
+
+    /// The block that fills a place.
+    pub(crate) fn find(&self, place: &Place) -> Option<usize> {
+        self.numbers.get(place).copied()
+    }
+
+    /// Notes the last block of the pack.
+    pub(crate) fn note_last(&mut self, place: Option<Place>, pack: &Pack<'_>) {
+        if let (Some(place), Some(last)) = (place, pack.block_count().checked_sub(1)) {
+            self.numbers.insert(place, last);
+        }
+    }
+
+    /// A block was taken out of the pack: numbers of later ones have gone down by one.
+    pub(crate) fn withdrawn(&mut self, number: usize) {
+        self.numbers.retain(|_, known| *known != number);
+        self.numbers.values_mut().filter(|known| **known > number).for_each(|known| *known -= 1);
+    }
+}
