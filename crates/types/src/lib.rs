@@ -16,8 +16,8 @@ pub mod element;
 pub mod error;
 pub mod extent;
 pub mod memory_box;
-pub mod selection;
 pub mod printable;
+pub mod selection;
 pub mod value;
 
 pub use bounding_box::BoundingBox;

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use thalweg_layout::{Container, Direct, Layout, OpenWrite, SmallFile, WriterId, container::Options, errno, errno::Errno};
+use thalweg_layout::{
+    Container, Direct, Layout, OpenWrite, SmallFile, WriterId, container::Options, errno, errno::Errno,
+};
 use thalweg_store::{Memory, Posix, Store};
 use thalweg_view::lock::{Kind, LockFile, Owner, Range};
 

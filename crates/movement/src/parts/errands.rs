@@ -69,7 +69,8 @@ impl Errand {
     /// A line of what a command or server says, without the words of the errand: a shell quotes them in its complaints, a
     /// server its address.
     fn without_secrets(&self, line: &str) -> String {
-        let mut words: Vec<&str> = self.text().split(|c: char| c.is_whitespace() || "\"'=&?;|<>()".contains(c)).collect();
+        let mut words: Vec<&str> =
+            self.text().split(|c: char| c.is_whitespace() || "\"'=&?;|<>()".contains(c)).collect();
         // Short words are names of programs and options, and would be found everywhere.
         words.retain(|w| w.len() >= 8 && w.bytes().any(|b| b.is_ascii_digit()) && !w.starts_with('/'));
         words.sort_by_key(|w| std::cmp::Reverse(w.len()));
