@@ -101,6 +101,10 @@ class Variable:
             values = np.concatenate([self.block(b).ravel() for b in blocks])
         return values[np.isfinite(values)]
 
+    def begins_empty(self):
+        """Whether the first block of all has no element, and no extent but 0."""
+        return not any(self.steps[min(self.steps)][0]["count"])
+
     def has_empty_blocks(self):
         return any(0 in b["count"] for blocks in self.steps.values() for b in blocks)
 
