@@ -217,6 +217,8 @@ pub struct Extension {
     pub extent: Extent,
     /// Whether the file was closed for good.
     pub finished: bool,
+    /// A write of the mark that closes the file for good failed half way: [`Extension::finished`] is not set.
+    pub half_marked: bool,
     /// Bytes of index, tag and minifooter behind it.
     pub index_length: u64,
     /// CRC-32C of these.
@@ -278,10 +280,11 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
         return Ok(None);
     }
     let mut c = Cursor::new(&tail, order, at);
-    let finished = match <&[u8; 8]>::try_from(c.take(8, "extension section")?) {
-        Ok(FINISHED) => true,
+    let (finished, half_marked) = match <&[u8; 8]>::try_from(c.take(8, "extension section")?) {
+        Ok(FINISHED) => (true, false),
+        Ok(FOLLOWED) => (false, false),
         // A write of the mark that failed half way leaves some bytes of each: not closed for good.
-        Ok(state) if state.iter().zip(FINISHED.iter().zip(FOLLOWED)).all(|(s, (a, b))| s == a || s == b) => false,
+        Ok(state) if state.iter().zip(FINISHED.iter().zip(FOLLOWED)).all(|(s, (a, b))| s == a || s == b) => (false, true),
         _ => return Err(c.fail(ErrorKind::Corrupt, "the state of an extension section is damaged")),
     };
     let extent = Extent::new(c.u64("extension section")?, c.u64("extension section")?);
@@ -301,7 +304,7 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
     }
     let mut c = Cursor::new(&bytes[HEAD as usize..state], order, extent.offset + HEAD);
     let records = Records::decode(&mut c)?;
-    Ok(Some(Extension { extent, finished, index_length, index_crc, records }))
+    Ok(Some(Extension { extent, finished, half_marked, index_length, index_crc, records }))
 }
 
 /// Length of section, index, tag and minifooter together, from the head of a section; `None` where `head` is none's.

@@ -1,7 +1,8 @@
 //! Which boxes of which variables an output holds already: where a program writes one again, the last value counts.
 //!
 //! A scalar or text has one place, a block of a global array the box it fills. Blocks of local arrays and of joined ones
-//! have no place in an array: each is a block of its own, however often the same extents are written.
+//! have no place in an array: each is a block of its own, however often the same extents are written. So is a block without
+//! an element, which fills no box.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ pub(crate) struct Place {
 impl Place {
     /// The place of a block, where it has one.
     pub(crate) fn of(spec: &BlockSpec) -> Option<Place> {
-        let in_an_array = |shape: &&Shape| shape.is_global() && !shape.global.contains(&JOINED);
+        let in_an_array =
+            |shape: &&Shape| shape.is_global() && !shape.global.contains(&JOINED) && !shape.local.contains(&0);
         let shape = match &spec.shape {
             Some(shape) => {
                 let Shape { local, global, offset } = Some(shape).filter(in_an_array)?.clone();

@@ -16,7 +16,7 @@ use thalweg_types::Result;
 
 const RANKS: u32 = 4;
 /// Appends read the index of what is there, which another node may not have drained: they come after a drain.
-const STEPS: u64 = 1;
+const STEPS: u64 = 3;
 
 struct Nodes {
     stores: Vec<Tiered>,

@@ -305,8 +305,8 @@ fn a_command_is_no_business_of_the_file() {
 #[test]
 fn mistakes_in_parameters_are_shown_with_their_place() {
     for (parameters, says) in [
-        ("comand=true", "nearest known name: \"command\""),
-        ("command=true;timeout=soon", "timeout=soon: expected a time"),
+        ("comand=true;strict=yes", "nearest known name: \"command\""),
+        ("command=true;timeout=soon;strict=yes", "timeout=soon: expected a time"),
         ("url=https://example.org/", "https is not spoken here"),
         ("timeout=5", "neither command nor url"),
     ] {

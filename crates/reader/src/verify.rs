@@ -19,7 +19,7 @@ use crate::variable::full_name;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use thalweg_bp::characteristic::{Characteristics, SINGLE_FILE};
-use thalweg_bp::extension::{Directory, Tag, crc_of};
+use thalweg_bp::extension::{self, Directory, Tag, crc_of};
 use thalweg_bp::footer::FOOTER;
 use thalweg_bp::index::{self, Head, ProcessGroupEntry};
 use thalweg_bp::live::{Base, Live, for_each_set};
@@ -322,6 +322,12 @@ impl<'a> Check<'a> {
 
     fn all(&mut self, report: &mut Report) -> Result<()> {
         report.steps = u64::from(self.live.step_count());
+        let section = self.live.base.as_ref().and_then(|base| base.extension.as_ref());
+        if let Some(section) = section.filter(|section| section.half_marked && self.live.step_records.is_empty()) {
+            let words = "the mark that closes the file for good is half written; no step is lost; `thalweg recover` writes it";
+            let byte = Some(extension::state_offset(section.extent));
+            report.add(Finding { byte, ..finding(FindingKind::Torn, self.path, words.to_string()) });
+        }
         if self.live.torn > 0 {
             let words = format!("{} bytes of an output that was cut off; `thalweg recover` cuts them", self.live.torn);
             report.add(Finding { byte: Some(self.live.end), ..finding(FindingKind::Torn, self.path, words) });

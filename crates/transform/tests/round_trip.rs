@@ -141,12 +141,13 @@ fn bad_parameters_are_refused_by_name() {
     refused("lz4:9", ErrorKind::Config, "lvl, threshold");
     refused("blosc:compressor=snappy", ErrorKind::Config, "blosclz");
     refused("blosc:shuffle=yes", ErrorKind::Config, "byte, bit or no");
-    refused("zfp", ErrorKind::Config, "accuracy");
+    refused("zfp:precison=16", ErrorKind::Config, "accuracy");
     refused("zfp:accuracy=0.1,rate=3", ErrorKind::Config, "one of");
     refused("zfp:accuracy=-1", ErrorKind::Config, "above 0");
     refused("zfp:precision=2.5", ErrorKind::Config, "1 to 64");
     refused("szip", ErrorKind::Unsupported, "zstd");
     refused("zlob", ErrorKind::Config, "zlib");
+    assert!(Spec::parse("zfp").unwrap().is_some(), "64 bits of precision");
     assert!(Spec::parse("").unwrap().is_none());
     assert!(Spec::parse("none").unwrap().is_none());
     let zfp = spec("zfp:rate=8");

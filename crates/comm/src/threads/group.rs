@@ -54,12 +54,24 @@ pub struct World {
     pub ranks_per_node: u32,
     died: Mutex<Vec<bool>>,
     groups: Mutex<Vec<Weak<Group>>>,
+    /// The rank that panicked before any other, and without another's doing.
+    first_panic: OnceLock<u32>,
 }
 
 impl World {
     pub fn new(ranks: u32, ranks_per_node: u32) -> Arc<World> {
         let died = Mutex::new(vec![false; ranks as usize]);
-        Arc::new(World { ranks_per_node, died, groups: Mutex::default() })
+        Arc::new(World { ranks_per_node, died, groups: Mutex::default(), first_panic: OnceLock::new() })
+    }
+
+    /// A rank panics; the others have not heard of it yet.
+    pub fn panics(&self, world_rank: u32) {
+        self.first_panic.get_or_init(|| world_rank);
+    }
+
+    /// The rank that panicked first.
+    pub fn first_panic(&self) -> Option<u32> {
+        self.first_panic.get().copied()
     }
 
     /// The rank is gone from every communicator.
@@ -476,6 +488,9 @@ pub struct Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let how = if std::thread::panicking() { Presence::Died } else { Presence::Finished };
+        if how == Presence::Died {
+            self.group.world.panics(self.group.members[self.rank as usize]);
+        }
         self.group.depart(self.rank, how);
     }
 }

@@ -23,7 +23,7 @@ use group::{Call, Complete, Deposit, Group, Seat, World, deadline, lock, pause};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -74,16 +74,10 @@ impl Machine {
     /// # Panics
     /// Where a rank panics: with the first one's message, when all are done.
     pub fn run<T: Send>(&self, body: impl Fn(ThreadCommunicator) -> T + Sync) -> Vec<T> {
-        let first_panic = Mutex::new(None);
-        let results = self.run_each(|comm| {
-            let rank = comm.rank();
-            catch_unwind(AssertUnwindSafe(|| body(comm))).unwrap_or_else(|panic| {
-                // The others panic because of the first one; its message is the one to show.
-                lock(&first_panic).get_or_insert(rank);
-                resume_unwind(panic)
-            })
-        });
-        let first = *lock(&first_panic);
+        let world = World::new(self.ranks, self.ranks_per_node);
+        let results = self.run_in(&world, body);
+        // The others panic because of the first one; its message is the one to show.
+        let first = world.first_panic();
         let mut returned = Vec::with_capacity(results.len());
         for (rank, result) in results.into_iter().enumerate() {
             match result {
@@ -97,10 +91,16 @@ impl Machine {
 
     /// The same where ranks may panic: what each returned or panicked with.
     pub fn run_each<T: Send>(&self, body: impl Fn(ThreadCommunicator) -> T + Sync) -> Vec<std::thread::Result<T>> {
-        let world = World::new(self.ranks, self.ranks_per_node);
-        let seats = Group::seats(&world, (0..self.ranks).collect());
+        self.run_in(&World::new(self.ranks, self.ranks_per_node), body)
+    }
+
+    fn run_in<T: Send>(
+        &self,
+        world: &Arc<World>,
+        body: impl Fn(ThreadCommunicator) -> T + Sync,
+    ) -> Vec<std::thread::Result<T>> {
+        let seats = Group::seats(world, (0..self.ranks).collect());
         let body = &body;
-        let world = &world;
         std::thread::scope(|scope| {
             let threads: Vec<_> = seats
                 .into_iter()
@@ -112,6 +112,8 @@ impl Machine {
                         .stack_size(self.stack_bytes)
                         .spawn_scoped(scope, move || {
                             catch_unwind(AssertUnwindSafe(|| body(comm))).unwrap_or_else(|panic| {
+                                // Where it had given up its handle before.
+                                world.panics(rank);
                                 world.leave(rank);
                                 resume_unwind(panic)
                             })

@@ -261,8 +261,11 @@ impl File {
         if state.index.is_some() || !state.by_index {
             return Ok(state.length);
         }
+        let before = format!("{:?} {:?}", state.others, state.local.values().map(|l| l.summary).collect::<Vec<_>>());
         drop(state);
-        self.load()?;
+        let loaded = self.load();
+        if let Err(e) = &loaded { let s = self.state(); eprintln!("DBG length {e}\n before {before}\n after {} {:?}\n", s.by_index, s.others); }
+        loaded?;
         Ok(self.state().length)
     }
 

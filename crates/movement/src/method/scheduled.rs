@@ -212,7 +212,6 @@ impl Method for Scheduled {
             early.map(|(object, made)| Early { number: file, path: &file_path, object: &**object, made: *made });
         let both = (files.files, self.sync);
         let (metadata, opened, _) = Metadata::agree(request, both, outcome, first, &[], early.as_slice())?;
-        drop(early);
         let (object, made) = object.ok_or_else(not_open)?;
         let mut open = Open {
             file,

@@ -48,7 +48,10 @@ impl Identity {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&self.number.to_le_bytes());
-        let end = self.shown.floor_char_boundary(LONGEST);
+        let mut end = self.shown.len().min(LONGEST);
+        while !self.shown.is_char_boundary(end) {
+            end -= 1;
+        }
         bytes.extend_from_slice(&(end as u32).to_le_bytes());
         bytes.extend_from_slice(&self.shown.as_bytes()[..end]);
         let checksum = crc32c(&bytes);
