@@ -17,7 +17,7 @@ mkdir -p "$compat"/{bin,lib,include}
 find "$compat/include" "$compat/lib" -type l -delete
 install -m 755 bindings/c/package/adios_config "$compat/bin/adios_config"
 
-for header in "$prefix"/include/thalweg/{adios*,mpidummy}.h; do
+for header in "$prefix"/include/thalweg/{adios*,mpidummy,thalweg_of_mpi}.h; do
     ln -sfn "../../include/thalweg/$(basename "$header")" "$compat/include/$(basename "$header")"
 done
 

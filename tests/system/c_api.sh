@@ -111,11 +111,11 @@ constants() { # constants INCLUDE_FLAG
         printf '    printf("%%d %%d\\n", ADIOS_BUFFER_ALLOC_NOW, ADIOS_BUFFER_ALLOC_LATER);\n'
         printf '    printf("%%d %%d\\n", ADIOS_VERSION_GE(1, 13, 0), ADIOS_VERSION_LE(1, 12, 9));\n    return 0;\n}\n'
     } >"$work/constants.c"
-    cc -std=gnu11 -D_NOMPI "$1" "$work/constants.c" -o "$work/constants" && "$work/constants"
+    cc -std=gnu11 -D_NOMPI "$1" "$work/constants.c" -o "$work/constants" "${@:2}" && "$work/constants"
 }
 same_constants() {
     constants -I/usr/include >"$work/reference.txt"
-    constants "-I$prefix/include/thalweg" >"$work/ours.txt"
+    constants "-I$prefix/include/thalweg" -L"$prefix/lib" -Wl,-rpath,"$prefix/lib" -lthalweg-nompi >"$work/ours.txt"
     [[ $(wc -l <"$work/reference.txt") -gt 100 ]] || return 1
     diff "$work/reference.txt" "$work/ours.txt"
 }

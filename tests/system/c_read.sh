@@ -78,6 +78,8 @@ headers=(adios_read.h adios_selection.h adios_read_ext.h adios_link.h adios_sche
 prototypes() { # prototypes INCLUDE_FLAG
     printf '#include <%s>\n' "${headers[@]}" >"$work/prototypes.c"
     cc -std=gnu11 -D_NOMPI "$1" -fsyntax-only -aux-info "$work/prototypes.txt" "$work/prototypes.c" || return 1
+    # Ours have MPI's names by a macro.
+    sed -i 's/thalweg_nompi_/MPI_/' "$work/prototypes.txt"
     sed -nE 's@^/\* [^*]* \*/ extern (.*[ *](adios|MPI)_.*)$@\1@p' "$work/prototypes.txt" | sort -u
 }
 same_prototypes() {
@@ -101,11 +103,11 @@ shapes() { # shapes INCLUDE_FLAG
             sed -E 's/ *=.*//' | sort -u | sed 's/.*/    printf("& %d\\n", (int)&);/'
         printf '    return 0;\n}\n'
     } >"$work/shapes.c"
-    cc -std=gnu11 -D_NOMPI "$1" "$work/shapes.c" -o "$work/shapes" && "$work/shapes"
+    cc -std=gnu11 -D_NOMPI "$1" "$work/shapes.c" -o "$work/shapes" "${@:2}" && "$work/shapes"
 }
 same_shapes() {
     shapes -I/usr/include >"$work/reference.txt"
-    shapes "-I$prefix/include/thalweg" >"$work/ours.txt"
+    shapes "-I$prefix/include/thalweg" -L"$prefix/lib" -Wl,-rpath,"$prefix/lib" -lthalweg-nompi >"$work/ours.txt"
     [[ $(wc -l <"$work/reference.txt") -gt 50 ]] || return 1
     diff "$work/reference.txt" "$work/ours.txt"
 }

@@ -284,7 +284,9 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
         Ok(FINISHED) => (true, false),
         Ok(FOLLOWED) => (false, false),
         // A write of the mark that failed half way leaves some bytes of each: not closed for good.
-        Ok(state) if state.iter().zip(FINISHED.iter().zip(FOLLOWED)).all(|(s, (a, b))| s == a || s == b) => (false, true),
+        Ok(state) if state.iter().zip(FINISHED.iter().zip(FOLLOWED)).all(|(s, (a, b))| s == a || s == b) => {
+            (false, true)
+        }
         _ => return Err(c.fail(ErrorKind::Corrupt, "the state of an extension section is damaged")),
     };
     let extent = Extent::new(c.u64("extension section")?, c.u64("extension section")?);

@@ -143,7 +143,10 @@ impl Expected<'_> {
             (None, None) => true,
             (Some(a), Some(b)) => {
                 let sizes = (&a.local, &a.global) == (&b.local, &b.global);
-                a.is_global() && !a.local.contains(&0) && sizes && self.write.stored_offset() == earlier.write.stored_offset()
+                a.is_global()
+                    && !a.local.contains(&0)
+                    && sizes
+                    && self.write.stored_offset() == earlier.write.stored_offset()
             }
             _ => false,
         };

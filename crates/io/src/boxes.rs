@@ -39,8 +39,11 @@ impl Place {
 pub(crate) struct Boxes {
     numbers: HashMap<Place, usize>,
     /// What was written first under a path and name: its type, and how many dimensions.
-    kinds: HashMap<(Arc<str>, Arc<str>), (ElementType, Option<usize>)>,
+    kinds: HashMap<(Arc<str>, Arc<str>), Kind>,
 }
+
+/// Type of the elements, and how many dimensions; `None` for scalars and texts.
+type Kind = (ElementType, Option<usize>);
 
 impl Boxes {
     /// Refuses a block of another type or number of dimensions than the output holds under its name: a reader would see
@@ -54,7 +57,7 @@ impl Boxes {
         if known == own {
             return Ok(());
         }
-        let words = |(element, rank): (ElementType, Option<usize>)| match rank {
+        let words = |(element, rank): Kind| match rank {
             None => format!("one {element}"),
             Some(rank) => format!("{element} with {rank} dimensions"),
         };

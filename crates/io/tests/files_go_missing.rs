@@ -132,6 +132,12 @@ fn an_append_by_another_process_misses_a_subfile() {
                     let place = written(*way);
                     let name = format!("x.bp.dir/{subfile}");
                     let whole = place.store.read_all(&name).unwrap();
+                    let left = if harm == Harm::Cut { whole.len() as u64 / 2 } else { 0 };
+                    if needed_bytes(&place.layout, &name) <= left {
+                        // ADAPTIVE has moved all that was to go there elsewhere.
+                        assert_eq!(way.0, "ADAPTIVE", "{name} {harm:?}: nothing lies in it");
+                        continue;
+                    }
                     harm.does(&*place.store, &name);
                     let before = objects(&*place.store);
                     let what = format!("{way:?}, {mode:?}, {name} {harm:?}");
@@ -143,11 +149,6 @@ fn an_append_by_another_process_misses_a_subfile() {
                         session.finalize().unwrap();
                         (first, second)
                     });
-                    if !harmed.into_inner() {
-                        // ADAPTIVE has moved all that was to go there elsewhere.
-                        assert_eq!(way.0, "ADAPTIVE", "{what}: nothing lies in it");
-                        continue;
-                    }
                     let (first, second): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
                     all_failed(&first, &what);
                     all_failed(&second, &format!("{what}, the second time"));
@@ -215,6 +216,11 @@ fn a_running_writer_misses_its_file_or_subfile() {
                         session.finalize().unwrap();
                         (first, second)
                     });
+                    if !harmed.into_inner() {
+                        // ADAPTIVE has moved all that was to go there elsewhere.
+                        assert_eq!(way.0, "ADAPTIVE", "{what}: nothing lies in it");
+                        continue;
+                    }
                     let (first, second): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
                     all_failed(&first, &what);
                     all_failed(&second, &format!("{what}, the second time"));

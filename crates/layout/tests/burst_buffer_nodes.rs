@@ -32,7 +32,9 @@ fn container_on(store: Arc<dyn Store>, host: &str) -> Container {
     Container::new(vec![store], options).unwrap()
 }
 
-fn canonicals() -> [(&'static str, fn(&Scratch) -> Arc<dyn Store>); 3] {
+type Make = fn(&Scratch) -> Arc<dyn Store>;
+
+fn canonicals() -> [(&'static str, Make); 3] {
     [
         ("posix", |scratch| Arc::new(Posix::at(scratch.join("slow")).unwrap())),
         ("like HDFS", |_| Arc::new(Sequential::like_hdfs())),

@@ -53,20 +53,23 @@ impl Watch for Nth {
         let kind = if no_space { ErrorKind::NoSpace } else { ErrorKind::Io };
         let error = Error::new(kind, format!("cannot {:?} (made to fail)", operation.asked)).in_object(operation.name);
         // Of every second write the first half is there.
-        let written = if left == 0 && operation.bytes % 2 == 0 { operation.bytes / 2 } else { 0 };
+        let written = if left == 0 && operation.bytes.is_multiple_of(2) { operation.bytes / 2 } else { 0 };
         Verdict::FailAfter(written, error)
     }
 }
 
+/// A layout over these stores.
+type Make = fn(&[Arc<dyn Store>]) -> Box<dyn Layout>;
+
 struct World {
     plan: Arc<Plan>,
     stores: Vec<Arc<dyn Store>>,
-    make: fn(&[Arc<dyn Store>]) -> Box<dyn Layout>,
+    make: Make,
     _scratch: Scratch,
 }
 
 impl World {
-    fn new(stores: usize, make: fn(&[Arc<dyn Store>]) -> Box<dyn Layout>, on_disk: bool) -> World {
+    fn new(stores: usize, make: Make, on_disk: bool) -> World {
         let plan = Arc::new(Plan::default());
         let scratch = Scratch::new();
         let one = |number: usize| {
@@ -258,7 +261,7 @@ fn check(
     }
 }
 
-fn sweep(name: &str, stores: usize, make: fn(&[Arc<dyn Store>]) -> Box<dyn Layout>, on_disk: bool) {
+fn sweep(name: &str, stores: usize, make: Make, on_disk: bool) {
     let mut struck = 0;
     for (operation, run) in operations() {
         let (before, after) = {

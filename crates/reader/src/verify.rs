@@ -324,7 +324,8 @@ impl<'a> Check<'a> {
         report.steps = u64::from(self.live.step_count());
         let section = self.live.base.as_ref().and_then(|base| base.extension.as_ref());
         if let Some(section) = section.filter(|section| section.half_marked && self.live.step_records.is_empty()) {
-            let words = "the mark that closes the file for good is half written; no step is lost; `thalweg recover` writes it";
+            let words =
+                "the mark that closes the file for good is half written; no step is lost; `thalweg recover` writes it";
             let byte = Some(extension::state_offset(section.extent));
             report.add(Finding { byte, ..finding(FindingKind::Torn, self.path, words.to_string()) });
         }

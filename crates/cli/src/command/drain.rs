@@ -165,7 +165,7 @@ fn last_failure(log: &Path) -> Option<String> {
     file.take(64 << 10).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let last = text.lines().rfind(|line| !line.trim().is_empty())?;
-    (last.split(' ').nth(1) != Some("moved")).then(|| plain(last).into())
+    (last.split(' ').nth(1) != Some("moved")).then(|| plain(last))
 }
 
 fn tell(tiered: &Tiered, as_json: bool, out: &mut Terminal) -> Result<Outcome, Failure> {

@@ -247,8 +247,8 @@ impl Open {
     }
 
     /// Whether every write goes behind the end: a flag of the description, which those who share it share.
-    fn appends(&self, fd: RawFd) -> bool {
-        rustix::fs::fcntl_getfl(borrow(fd)).is_ok_and(|flags| flags.contains(OFlags::APPEND))
+    fn appends(&self, fd: RawFd) -> Outcome<bool> {
+        Ok(rustix::fs::fcntl_getfl(borrow(fd))?.contains(OFlags::APPEND))
     }
 
     /// `write`.
@@ -262,7 +262,7 @@ impl Open {
         }
         let _turn = self.take_turn();
         let file = self.to_write()?;
-        if self.appends(fd) {
+        if self.appends(fd)? {
             let end = self.append(&file, pieces)?;
             placeholder::seek(borrow(fd), SeekFrom::Start(end))?;
             return Ok(total);
@@ -289,7 +289,7 @@ impl Open {
             return Err(Errno::BADF.into());
         }
         let file = self.to_write()?;
-        if self.appends(fd) {
+        if self.appends(fd)? {
             self.append(&file, pieces)?;
         } else {
             file.write_at(at, pieces)?;

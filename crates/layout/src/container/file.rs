@@ -5,7 +5,8 @@
 //! | handles of one process | see each other's writes at once, in the order they were made where they give one writer's number; of different numbers (ranks as threads) the greater wins until one syncs |
 //! | other processes | are looked at when a handle is opened, when it writes for the first time, and by `sync` |
 //! | appends | come after all that this process knows, whichever of its handles wrote it, and before all that it writes later |
-//! | the index | is loaded by the first read and kept up with this process' writes; a process that only writes holds none |
+//! | the index | is loaded by the first read and kept up with this process' writes; a process that only writes holds none, and asks for nobody's logs |
+//! | logs that cannot be read | those of another node's burst buffer: bytes behind all that their sessions wrote are read without them, all others are an error |
 //! | locks    | a handle's session, then this state; never a session from within the state |
 
 use super::index::Merged;
@@ -73,6 +74,8 @@ struct State {
     cut: u64,
     /// The marks don't tell the length: the index does.
     by_index: bool,
+    /// Sessions of others have not closed. The marks tell the length unless one of them died: what is in its logs counts too.
+    unsettled: bool,
     index: Option<Merged>,
     /// What was written while the index was being loaded.
     recorded: Option<Vec<(Source, Entry)>>,
@@ -104,10 +107,16 @@ impl State {
         let all: Vec<_> = others.chain(local).collect();
         self.cut = all.iter().map(|(_, _, s)| s.cut_clock).max().unwrap_or(0);
         let length = clock::length(all.into_iter());
-        self.by_index = length.is_none() || self.others.iter().any(|m| !m.closed() && m.open.is_some());
+        self.by_index = length.is_none();
+        self.unsettled = self.others.iter().any(|m| !m.closed() && m.open.is_some());
         if let Some(length) = length {
             self.length = length;
         }
+    }
+
+    /// Whether the length is known without another look at logs.
+    fn knows_length(&self) -> bool {
+        self.index.is_some() || !(self.by_index || self.unsettled)
     }
 
     /// A handle is about to write.
@@ -255,18 +264,49 @@ impl File {
         }
     }
 
-    /// How long the file is.
+    /// How long the file is: what is published, and what else is found in the logs of those who are not known to live. Where
+    /// such logs cannot be read, and nobody is known to have died, what is published.
     pub fn length(&self) -> Result<u64> {
-        let state = self.state();
-        if state.index.is_some() || !state.by_index {
-            return Ok(state.length);
+        match self.whole_length() {
+            Err(e) if e.kind() == ErrorKind::Io => {
+                let (others, by_index) = {
+                    let state = self.state();
+                    (state.others.clone(), state.by_index)
+                };
+                let (_, unclean) = load::logs(&self.place, &others)?;
+                if by_index || unclean.iter().any(|unclean| unclean.dead) {
+                    return Err(e);
+                }
+                Ok(self.state().length)
+            }
+            length => length,
         }
-        let before = format!("{:?} {:?}", state.others, state.local.values().map(|l| l.summary).collect::<Vec<_>>());
-        drop(state);
-        let loaded = self.load();
-        if let Err(e) = &loaded { let s = self.state(); eprintln!("DBG length {e}\n before {before}\n after {} {:?}\n", s.by_index, s.others); }
-        loaded?;
-        Ok(self.state().length)
+    }
+
+    /// As [`File::length`], but an error where a log cannot be read that may hold more.
+    fn whole_length(&self) -> Result<u64> {
+        loop {
+            let others = {
+                let state = self.state();
+                if state.knows_length() {
+                    return Ok(state.length);
+                }
+                (!state.by_index).then(|| state.others.clone())
+            };
+            // Of those who live counts what they published, which their marks tell.
+            if let Some(others) = others
+                && load::logs(&self.place, &others)?.0.tails.is_empty()
+            {
+                let mut state = self.state();
+                state.unsettled &= state.others != others;
+                continue;
+            }
+            match self.load() {
+                // They closed meanwhile.
+                Err(e) if e.kind() == ErrorKind::Io && self.state().knows_length() => {}
+                outcome => return outcome.map(|()| self.state().length),
+            }
+        }
     }
 
     /// Loads the index, unless it is there.
@@ -351,13 +391,33 @@ impl File {
                     // Another process may have closed, compacted or cut since.
                     let others = self.state().others.clone();
                     if !self.changed(&others)? {
-                        return Err(e);
+                        return self.read_behind(offset, out)?.ok_or(e);
                     }
                 }
                 outcome => return outcome,
             }
         }
         unreachable!("two tries at most")
+    }
+
+    /// Reads where the index cannot be loaded, without the logs that tell nothing of these bytes; `None` where none is without
+    /// a say.
+    fn read_behind(&self, offset: u64, out: &mut [u8]) -> Result<Option<usize>> {
+        let (others, sessions) = {
+            let state = self.state();
+            if state.index.is_some() {
+                return Ok(None);
+            }
+            let sessions: Vec<_> = state.local.values().map(|l| l.session.clone()).collect();
+            (state.others.clone(), sessions)
+        };
+        let views = sessions.iter().map(|session| session.view()).collect::<Result<Vec<_>>>()?;
+        let found = load::behind(&self.place, &self.options, &others, &views, offset)?;
+        let Some((index, unclean)) = found else { return Ok(None) };
+        let count = usize::try_from(index.length.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
+        let pieces = pieces_of(&index, offset, count)?;
+        self.fill(offset, &mut out[..count], &pieces, unclean.first())?;
+        Ok(Some(count))
     }
 
     fn read_once(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
@@ -373,12 +433,7 @@ impl File {
             };
             let there = index.length.saturating_sub(offset);
             let count = usize::try_from(there).unwrap_or(usize::MAX).min(out.len());
-            let pieces: Vec<(Piece, Source)> = index
-                .resolve(offset, offset.saturating_add(count as u64))?
-                .into_iter()
-                .map(|p| (p, index.source_of(&p).clone()))
-                .collect();
-            break (pieces, count, state.unclean.first().cloned());
+            break (pieces_of(index, offset, count)?, count, state.unclean.first().cloned());
         };
         // What a dead writer had not handed on ends with the file, as on any filesystem; what is missing before is an error.
         if count == 0 {
@@ -535,7 +590,7 @@ impl File {
     fn turn_to_append(&self, session: &Arc<Session>, log: &mut Log) -> Option<u64> {
         let id = session.home.session;
         let mut state = self.state();
-        if state.index.is_none() && state.by_index {
+        if !state.knows_length() {
             return None;
         }
         // What was found in the log of a writer that has not published is seen, too.
@@ -558,10 +613,10 @@ impl File {
         let total = pieces::total(pieces);
         let _turn = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
         if total == 0 {
-            return self.length();
+            return self.whole_length();
         }
         loop {
-            let end = self.length()?.checked_add(total);
+            let end = self.whole_length()?.checked_add(total);
             if end.is_none_or(|end| end > MOST) {
                 return Err(Error::new(ErrorKind::OutOfBounds, "cannot append: file offsets end at 2^63 - 1"));
             }
@@ -623,7 +678,7 @@ impl File {
             return Err(error.at_byte(length));
         }
         self.look()?;
-        if self.length()? == length {
+        if self.whole_length()? == length {
             return Ok(());
         }
         let mut log = session.lock();
@@ -796,6 +851,12 @@ impl Drop for File {
             let _ = remove_container(&self.place);
         }
     }
+}
+
+/// Where bytes of the file lie, and in which data log.
+fn pieces_of(index: &Merged, offset: u64, count: usize) -> Result<Vec<(Piece, Source)>> {
+    let pieces = index.resolve(offset, offset.saturating_add(count as u64))?;
+    Ok(pieces.into_iter().map(|p| (p, index.source_of(&p).clone())).collect())
 }
 
 /// Removes a session's marks, then its logs.

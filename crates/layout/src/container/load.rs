@@ -1,5 +1,6 @@
 //! Making the index of an open file: from the marks, index logs and, where those end early, data logs.
 
+use super::clock::Summary;
 use super::index::block::Entry;
 use super::index::distributed::{OnDisk, Part};
 use super::index::run::Run;
@@ -12,6 +13,7 @@ use super::record::{Log as Which, SEGMENT_HEADER};
 use super::session::View;
 use super::snapshot::{self, Snapshot};
 use super::{Options, scan};
+use std::collections::HashMap;
 use thalweg_store::{ReadObject, StoreExt};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -309,22 +311,64 @@ pub fn merged(
         logs.segments.clear();
         add_fragment(&snapshot, &mut build)?;
     }
-    for (source, index, data) in &logs.segments {
-        add_segment(place, source, *index, *data, &mut build)?;
-    }
+    add_segments(place, &logs, &mut build)?;
     for (source, from) in &logs.tails {
         add_tail(place, source, *from, &mut build)?;
     }
+    add_views(place, views, &mut build)?;
+    Ok((build.finish()?, unclean))
+}
+
+/// As [`merged`], for bytes from `from` on alone, where some logs cannot be read: without the logs of sessions that wrote only
+/// before them, and without what cannot be read in the logs of those who have not published it and may live. `None` where
+/// that leaves nothing out, or where something was appended, of which only all that came before tells the place.
+pub fn behind(
+    place: &Place,
+    options: &Options,
+    marks: &[Mark],
+    views: &[View],
+    from: u64,
+) -> Result<Option<(Merged, Vec<Unclean>)>> {
+    let (mut logs, unclean) = logs(place, marks)?;
+    let (segments, dead) = (logs.segments.len(), |session: u64| unclean.iter().any(|u| u.session == session && u.dead));
+    let written: HashMap<u64, Summary> =
+        marks.iter().filter_map(|m| m.published.map(|p| (m.home.session, p.summary))).collect();
+    // A cut has a say in every byte.
+    let before = |s: &Summary| s.cut_clock == 0 && s.end <= from;
+    logs.segments.retain(|(source, ..)| !written.get(&source.session).is_some_and(before));
+    let appended = written.values().any(|s| s.base.is_some());
+    if appended || (logs.segments.len() == segments && logs.tails.iter().all(|(source, _)| dead(source.session))) {
+        return Ok(None);
+    }
+    let mut build = builder(place, options, Part::ALL)?;
+    add_segments(place, &logs, &mut build)?;
+    for (source, at) in &logs.tails {
+        match add_tail(place, source, *at, &mut build) {
+            Err(e) if e.kind() == ErrorKind::Io && !dead(source.session) => {}
+            outcome => outcome?,
+        }
+    }
+    add_views(place, views, &mut build)?;
+    let index = build.finish()?;
+    Ok((!index.has_appended()).then_some((index, unclean)))
+}
+
+fn add_segments(place: &Place, logs: &Logs, build: &mut Build) -> Result<()> {
+    logs.segments.iter().try_for_each(|(source, index, data)| add_segment(place, source, *index, *data, build))
+}
+
+/// Adds what handles of this process hold.
+fn add_views(place: &Place, views: &[View], build: &mut Build) -> Result<()> {
     for view in views {
         for (source, end) in &view.logs {
-            add_segment(place, source, *end, u64::MAX, &mut build)?;
+            add_segment(place, source, *end, u64::MAX, build)?;
         }
         let number = build.source(&view.source);
         for entry in &view.held {
             build.add(number, entry)?;
         }
     }
-    Ok((build.finish()?, unclean))
+    Ok(())
 }
 
 /// Opens a log; `None` where it is missing.

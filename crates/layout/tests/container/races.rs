@@ -36,7 +36,8 @@ fn the_one_who_writes() {
     let store = posix(&Path::new(&folder).join("store"));
     let buffer = [0, 200, 2 << 20][number as usize % 3];
     let layout = process(&[store], Module::Pattern, buffer);
-    let (mut line, mut idle): (u64, Option<(u32, Box<dyn WriteObject>)>) = (0, None);
+    let mut line = 0u64;
+    let mut idle: Option<(u32, Box<dyn WriteObject>)> = None;
     let stop = Path::new(&folder).join("stop");
     let lines = |object: &dyn WriteObject, line: &mut u64, count: u64| {
         for _ in 0..count {
