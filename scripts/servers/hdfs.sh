@@ -6,7 +6,6 @@
 #   hdfs.sh stop FOLDER         ends the processes that start began, and no others
 #
 # FOLDER/env sets TEST_HDFS (hdfs://host:port), TEST_WEBHDFS (http://host:port) and HADOOP_CONF_DIR.
-# RECHECK says after how many milliseconds, doubled, the name node counts a silent data node as dead (2000).
 # Needs Java, and Maven to fetch. Nothing here is fit for keeping data.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -100,7 +99,7 @@ dfs.namenode.fs-limits.min-block-size 4096
 dfs.namenode.file.close.num-committed-allowed 1
 dfs.client.block.write.replace-datanode-on-failure.policy NEVER
 dfs.heartbeat.interval 1
-dfs.namenode.heartbeat.recheck-interval ${RECHECK:-2000}"
+dfs.namenode.heartbeat.recheck-interval 2000"
     properties >"$state/name/hdfs-site.xml" <<<"$common"
     cat >"$state/name/log4j.properties" <<'END'
 log4j.rootLogger=WARN,console

@@ -53,19 +53,4 @@ else
     # shellcheck disable=SC1091  # made by hdfs.sh
     (source "$work/hdfs/env" && "$stores" "$TEST_HDFS/folder" && "$built/examples/far" "$TEST_HDFS/far" "$how") || failed=1
 fi
-
-# One of three data nodes is killed, and the name node goes on naming it: it counts a node as dead after ten minutes here, as
-# clusters do.
-if [[ -n $(missing java curl) || (! -f $(echo build/servers/hdfs-*/complete) && -n $(missing mvn)) ]]; then
-    echo "skipped: a data node that dies: no server, as above"
-else
-    scripts/servers/hdfs.sh stop "$work/hdfs"
-    if ! RECHECK=300000 scripts/servers/hdfs.sh start "$work/hdfs" 3; then
-        echo "not ok hdfs: three data nodes start" && failed=1
-    else
-        kill -KILL "$(<"$work/hdfs/processes/data-node-1")"
-        # shellcheck disable=SC1091  # made by hdfs.sh
-        (source "$work/hdfs/env" && "$stores" pass "$TEST_HDFS/dead") || { echo "not ok hdfs: a dead data node is passed over" && failed=1; }
-    fi
-fi
 exit "$failed"

@@ -2,7 +2,6 @@
 //!
 //!   stores ADDRESS... [key=value...]    e.g. stores hdfs://127.0.0.1:8020/test s3://bucket/test part=5242880
 //!   stores write ADDRESS NAME           writes and syncs until it is killed (the writer that dies in a trap)
-//!   stores pass ADDRESS                 writes objects of all sizes on an HDFS whose data node was just killed
 //!
 //! One line `ok NAME` or `not ok NAME` per check; exit code 1 where one failed. Uses folders below the address and
 //! removes them. Parameters go to all addresses.
@@ -406,54 +405,8 @@ fn write_until_killed(address: &str, name: &str) {
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
-/// A data node is dead and the name node does not know: objects are whole all the same, short and of several blocks, synced
-/// and not; and a writer that was settled by another stays settled.
-fn pass_over_the_dead(address: &str) {
-    let parameters = Parameters::from([("block".into(), "1048576".into()), ("replication".into(), "2".into())]);
-    let store = thalweg_store_object::open(address, &parameters).unwrap();
-    let several = pattern((40 << 20) + 17);
-    for n in 0..20u64 {
-        let name = format!("short-{n}");
-        let object = store.open_write(&name, OpenWrite::New).unwrap();
-        write(&*object, 0, &several[..1000]);
-        if n % 2 == 0 {
-            object.sync().unwrap();
-        }
-        write(&*object, 1000, &several[1000..30_000]);
-        object.close().unwrap();
-        assert_eq!(store.read_all(&name).unwrap(), several[..30_000], "{name}");
-    }
-    println!("ok hdfs: short objects pass over a dead data node");
-    for synced in [false, true] {
-        let name = format!("several-{synced}");
-        let object = store.open_write(&name, OpenWrite::New).unwrap();
-        for (k, run) in several.chunks(1_500_000).enumerate() {
-            write(&*object, k as u64 * 1_500_000, run);
-            if synced && k % 5 == 0 {
-                object.sync().unwrap();
-            }
-        }
-        object.close().unwrap();
-        assert!(store.read_all(&name).unwrap() == several, "{name}");
-    }
-    println!("ok hdfs: objects of forty blocks pass over a dead data node");
-    let object = store.open_write("settled", OpenWrite::New).unwrap();
-    store.settle("settled").unwrap();
-    let written = object.write_at(0, &[IoSlice::new(&several[..1000])]).and_then(|()| object.close());
-    assert!(written.is_err() && store.read_all("settled").unwrap().is_empty());
-    println!("ok hdfs: a writer that was settled does not come back");
-    let left = store.list("").unwrap();
-    assert!(left.iter().all(|name| !name.contains(".anew-")), "{left:?}");
-}
-
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [command, address] = &arguments[..]
-        && command == "pass"
-    {
-        pass_over_the_dead(address);
-        return ExitCode::SUCCESS;
-    }
     if let [command, address, name] = &arguments[..]
         && command == "write"
     {

@@ -10,8 +10,6 @@
 //! | seen     | after `sync` or `close`, by readers that open later; the block being written through WebHDFS, without which (`web=none`) only after `close` |
 //! | `sync`   | hsync: every data node of the pipeline has the bytes on its device |
 //! | dropped without `close` | what was synced stays; the name node gives the name free when the lease ends (minutes), [`Store::settle`] at once |
-//! | a data node that dies | is passed over: by the library within a block, by making the object anew where a block begins (at most 24 times in a row, each with another choice of the name node); up to 4 GiB are copied then |
-//! | memory   | an object being written keeps its last 16 MiB for that |
 //! | append   | never used: reopening just after a close can corrupt a replica (HDFS-17850) |
 //! | rename   | atomic, folders too, never into a folder that is there |
 //! | identity | the time of the last change and the length: enough for objects that are replaced, none for those just renamed |
@@ -166,21 +164,6 @@ impl Shared {
         }
     }
 
-    /// Ends the writing of an object, whoever writes it.
-    fn settle_path(&self, path: &str) -> Result<()> {
-        let until = Instant::now() + self.settle;
-        let mut pause = Duration::from_millis(50);
-        while !self.ask("settle", path, self.client.recover_lease(path))? {
-            if Instant::now() > until {
-                let what = format!("settle: the last block is not recovered after {} s", self.settle.as_secs());
-                return Err(self.wrong(ErrorKind::Timeout, &what, path));
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_secs(1));
-        }
-        Ok(())
-    }
-
     fn failed(&self, what: &str, path: &str, cause: HdfsError) -> Error {
         error::failed(what, cause).in_object(self.shown(path))
     }
@@ -243,7 +226,7 @@ impl Store for Hdfs {
         options.replication = shared.replication;
         options.block_size = shared.block;
         match shared.ask("make", &path, shared.client.create(&path, &options)) {
-            Ok(writer) => Ok(Box::new(write::Writing::new(shared.clone(), path, options, writer))),
+            Ok(writer) => Ok(Box::new(write::Writing::new(shared.clone(), path, writer))),
             Err(error) => Err(match (error.kind(), shared.is_folder(&path)) {
                 (_, Ok(Some(true))) => {
                     shared.wrong(ErrorKind::InvalidArgument, "open for writing: it is a folder", &path).caused_by(error)
@@ -407,6 +390,17 @@ impl Store for Hdfs {
         if self.shared.ask("settle", &path, self.shared.client.get_file_info(&path))?.isdir {
             return Ok(());
         }
-        self.shared.settle_path(&path)
+        let until = Instant::now() + self.shared.settle;
+        let mut pause = Duration::from_millis(50);
+        while !self.shared.ask("settle", &path, self.shared.client.recover_lease(&path))? {
+            if Instant::now() > until {
+                let waited = self.shared.settle.as_secs();
+                let what = format!("settle: the last block is not recovered after {waited} s");
+                return Err(self.shared.wrong(ErrorKind::Timeout, &what, &path));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+        Ok(())
     }
 }
