@@ -144,8 +144,8 @@ fn main() {
 
 fn wait_for_a_line() {
     println!("ready {}", std::process::id());
-    // Its read is traced, too.
-    let _ = std::io::stdin().lock().read_line(&mut String::new());
+    // Its read is traced, too, and may be the one that fails.
+    while std::io::stdin().lock().read_line(&mut String::new()).is_err() {}
 }
 
 /// Ends the process as the outcomes of its ranks say.
@@ -494,7 +494,10 @@ impl Sweep<'_> {
         (self.check)(end)?;
         let counts = counts(&log)?;
         let (mut faults, mut failed, mut wrong) = (0, 0, Vec::new());
-        for (call, error) in CALLS {
+        // strace keeps a call that it lets fail from happening. A close that fails has closed all the same, and with it given up
+        // the locks of its descriptor; a burst buffer then waits for its own process for ever.
+        let happens = |call: &str| call != "close" || !self.name.starts_with("tiered");
+        for (call, error) in CALLS.iter().filter(|(call, _)| happens(call)) {
             for k in 1..=counts.get(*call).copied().unwrap_or(0) {
                 (self.prepare)()?;
                 let (end, words) = run(Some((call, error, k)))?;

@@ -89,9 +89,21 @@ fn array(shape: [u64; 2]) -> impl Strategy<Value = Array> {
             element,
             stats,
             shape,
-            blocks: boxes.into_iter().zip(values).collect(),
+            blocks: last_values(boxes.into_iter().zip(values)),
         })
     })
+}
+
+/// Blocks as a file has them: a box that a rank writes again has the place of the first and the values of the last.
+fn last_values(written: impl Iterator<Item = (BoundingBox, Vec<Value>)>) -> Vec<(BoundingBox, Vec<Value>)> {
+    let mut blocks: Vec<(BoundingBox, Vec<Value>)> = Vec::new();
+    for (place, values) in written {
+        match blocks.iter_mut().find(|(known, _)| *known == place && !values.is_empty()) {
+            Some((_, known)) => *known = values,
+            None => blocks.push((place, values)),
+        }
+    }
+    blocks
 }
 
 /// A comparison before it knows its selection: variable, operator, number.
