@@ -5,10 +5,10 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use thalweg_conformance::scratch::Scratch;
-use thalweg_layout::{Container, Direct, Layout, OpenWrite, WriterId, container};
+use thalweg_layout::{Container, Direct, Layout, OpenWrite, WriteObject, WriterId, container};
 use thalweg_store::wrap::tiered::{Drain, Pace, Tiered, status};
 use thalweg_store::wrap::{Patience, Retry, Sequential};
-use thalweg_store::{Posix, Store};
+use thalweg_store::{Posix, Store, StoreExt};
 use thalweg_types::{ErrorKind, Result};
 
 static GO: AtomicBool = AtomicBool::new(false);
@@ -28,7 +28,8 @@ struct Machine {
 }
 
 fn container_on(store: Arc<dyn Store>, host: &str) -> Container {
-    let options = container::Options { host: host.into(), ..container::Options::default() };
+    // Small, so that a session's bytes are in its log before it publishes them.
+    let options = container::Options { host: host.into(), buffer: 4 * PIECE, ..container::Options::default() };
     Container::new(vec![store], options).unwrap()
 }
 
@@ -225,5 +226,138 @@ fn folders_are_those_of_all_nodes() {
         drain(&machine.nodes[1]);
         drain(&machine.nodes[0]);
         assert_eq!(a.stat("run/sub").unwrap_err().kind(), ErrorKind::NotFound, "{kind}: no drain brings it back");
+    }
+}
+
+/// Makes the marks of sessions that have not closed name a process of another host, as marks of another node do.
+fn make_strangers(canonical: &dyn Store) {
+    let mut folders = vec![".thalweg/c".to_string()];
+    while let Some(folder) = folders.pop() {
+        for name in canonical.list(&folder).unwrap() {
+            let name = format!("{folder}/{name}");
+            if canonical.stat(&name).unwrap().is_folder {
+                folders.push(name);
+            } else if name.contains("/m/o-") {
+                canonical.remove(&name).unwrap();
+                canonical.write_all(&name, b"host elsewhere, process 1 since 1, writer 1, among others").unwrap();
+            }
+        }
+    }
+}
+
+fn piece_at(object: &dyn WriteObject, piece: u64) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; PIECE];
+    let got = object.read_at(piece * PIECE as u64, &mut bytes)?;
+    bytes.truncate(got);
+    Ok(bytes)
+}
+
+fn put_piece(object: &dyn WriteObject, piece: u64, byte: u8) {
+    object.write_at(piece * PIECE as u64, &[IoSlice::new(&[byte; PIECE])]).unwrap();
+}
+
+#[test]
+fn who_writes_beside_another_node_needs_none_of_its_logs() {
+    for (kind, canonical) in canonicals() {
+        for strangers in [false, true] {
+            let about = format!("{kind}, strangers: {strangers}");
+            let machine = machine(canonical);
+            let [a, b] = [&machine.nodes[0], &machine.nodes[1]];
+            // The other node has closed a session, and has one open whose log has bytes that are not published.
+            let object = b.layout.open_write("shared", OpenWrite::Any, b.writer).unwrap();
+            put_piece(&*object, 0, 10);
+            object.close().unwrap();
+            let open = b.layout.open_write("shared", OpenWrite::Any, b.writer).unwrap();
+            (1..20).for_each(|piece| put_piece(&*open, piece, 11));
+            if strangers {
+                make_strangers(&*machine.canonical);
+            }
+            let object = a.layout.open_write("shared", OpenWrite::Any, a.writer).unwrap();
+            put_piece(&*object, 30, 12);
+            let length = 31 * PIECE as u64;
+            assert_eq!(object.length().unwrap(), length, "{about}");
+            object.publish().unwrap();
+            assert_eq!(a.layout.stat("shared").unwrap().length, length, "{about}");
+            assert_eq!(piece_at(&*object, 30).unwrap(), [12; PIECE], "{about}");
+            assert_eq!(piece_at(&*object, 31).unwrap(), [], "{about}");
+            let error = piece_at(&*object, 0).unwrap_err();
+            assert!(error.to_string().contains("not drained yet"), "{about}: {error}");
+            match (strangers, piece_at(&*object, 5)) {
+                // One that lives shows what it publishes.
+                (false, bytes) => assert_eq!(bytes.unwrap(), [0; PIECE], "{about}"),
+                // Nobody knows what one has written that may be dead.
+                (true, bytes) => assert_eq!(bytes.unwrap_err().kind(), ErrorKind::NotReady, "{about}"),
+            }
+            if strangers {
+                // An end that nobody knows is not appended to.
+                let error = object.append(&[IoSlice::new(b"end")]).unwrap_err();
+                assert!(error.to_string().contains("not drained yet"), "{about}: {error}");
+                assert_eq!(a.layout.stat("shared").unwrap().length, length, "{about}");
+            } else {
+                assert_eq!(object.append(&[IoSlice::new(b"end")]).unwrap(), length + 3, "{about}");
+            }
+            let end: &[u8] = if strangers { b"" } else { b"end" };
+            object.close().unwrap();
+            open.close().unwrap();
+            // Where something was appended beside others, the logs alone tell the length.
+            match b.layout.stat("shared") {
+                Ok(about_it) => assert_eq!(about_it.length, length + end.len() as u64, "{about}"),
+                Err(e) => assert!(!end.is_empty() && e.to_string().contains("not drained yet"), "{about}: {e}"),
+            }
+            machine.nodes.iter().for_each(drain);
+            let expected = [vec![10; PIECE], vec![11; 19 * PIECE], vec![0; 10 * PIECE], vec![12; PIECE], end.to_vec()];
+            for node in &machine.nodes {
+                assert!(read(&node.layout, "shared").unwrap() == expected.concat(), "{about}");
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_that_another_node_may_have_changed_are_refused_until_it_is_drained() {
+    type Step = fn(&dyn WriteObject);
+    let changes: [(&str, Step, usize); 4] = [
+        ("overwritten", |object| put_piece(object, 3, 20), 4 * PIECE),
+        (
+            "cut and extended",
+            |object| {
+                object.truncate(PIECE as u64).unwrap();
+                object.truncate(4 * PIECE as u64).unwrap();
+            },
+            4 * PIECE,
+        ),
+        ("a hole", |object| object.punch(3 * PIECE as u64, PIECE as u64).unwrap(), 4 * PIECE),
+        ("behind all", |object| put_piece(object, 9, 20), 10 * PIECE),
+    ];
+    for (kind, canonical) in canonicals() {
+        for (change, step, length) in changes {
+            let about = format!("{kind}, {change}");
+            let machine = machine(canonical);
+            let [a, b] = [&machine.nodes[0], &machine.nodes[1]];
+            let object = a.layout.open_write("shared", OpenWrite::Any, a.writer).unwrap();
+            (0..4).for_each(|piece| put_piece(&*object, piece, 30));
+            object.close().unwrap();
+            let object = b.layout.open_write("shared", OpenWrite::Any, b.writer).unwrap();
+            step(&*object);
+            object.close().unwrap();
+            let writes = a.layout.open_write("shared", OpenWrite::Any, a.writer).unwrap();
+            assert_eq!(writes.length().unwrap(), length as u64, "{about}");
+            let error = piece_at(&*writes, 3).unwrap_err();
+            assert!(error.to_string().contains("not drained yet"), "{about}: {error}");
+            // Written after all that the other node did, and so it stays.
+            put_piece(&*writes, 2, 31);
+            writes.close().unwrap();
+            machine.nodes.iter().for_each(drain);
+            for node in &machine.nodes {
+                let bytes = read(&node.layout, "shared").unwrap();
+                let of = |piece: usize| bytes[piece * PIECE];
+                let third = match change {
+                    "overwritten" => 20,
+                    "behind all" => 30,
+                    _ => 0,
+                };
+                assert_eq!((bytes.len(), of(2), of(3)), (length, 31, third), "{about}");
+            }
+        }
     }
 }
