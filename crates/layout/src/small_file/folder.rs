@@ -324,7 +324,9 @@ impl Folder {
 
     /// Whether this process's log can be read by users whom a file with these permission bits keeps out: its bytes do not belong there.
     pub fn shows_more(&self, inner: &mut Inner, mode: u32) -> Result<bool> {
-        match self.store.capability().modes {
+        // Where a store writes at the end alone, a file of an object of its own could not be changed any more.
+        let can = self.store.capability();
+        match can.modes && can.write_at {
             true => Ok(self.writer(inner)?.mode.is_some_and(|log| log & !mode & 0o044 != 0)),
             false => Ok(false),
         }
