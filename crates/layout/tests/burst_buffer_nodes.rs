@@ -279,7 +279,7 @@ fn who_writes_beside_another_node_needs_none_of_its_logs() {
             object.publish().unwrap();
             assert_eq!(a.layout.stat("shared").unwrap().length, length, "{about}");
             assert_eq!(piece_at(&*object, 30).unwrap(), [12; PIECE], "{about}");
-            assert_eq!(piece_at(&*object, 31).unwrap(), [], "{about}");
+            assert!(piece_at(&*object, 31).unwrap().is_empty(), "{about}");
             let error = piece_at(&*object, 0).unwrap_err();
             assert!(error.to_string().contains("not drained yet"), "{about}: {error}");
             match (strangers, piece_at(&*object, 5)) {
