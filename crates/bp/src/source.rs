@@ -1,6 +1,6 @@
 //! Where bytes are read from: anything with a length that gives bytes at an offset. No file is known here.
 //!
-//! Decoders read through [`fill`], [`bytes`] and [`array`], which keep two sorts of failure apart. *Damage*: the bytes are
+//! Decoders read through [`fill`], [`bytes`] and [`array()`], which keep two sorts of failure apart. *Damage*: the bytes are
 //! there and are not what they should be, or name a place behind the last one; whoever looks for an older end goes on
 //! looking ([`unless_damaged`]). *A failed read*: nothing is known about the bytes, and nothing may be concluded from it; it
 //! ends whatever was looking.
