@@ -24,7 +24,7 @@ use crate::{
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -119,9 +119,18 @@ impl Store for Posix {
 
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
         let path = self.path(name)?;
-        let file = File::open(&path).map_err(|e| failed("open", &path, e))?;
-        if file.metadata().map_err(|e| failed("open", &path, e))?.is_dir() {
+        // A pipe would otherwise wait for somebody who writes to it; of files the flag means nothing.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(&path);
+        let file = file.map_err(|e| failed("open", &path, e))?;
+        let kind = file.metadata().map_err(|e| failed("open", &path, e))?.file_type();
+        if kind.is_dir() {
             return Err(failed("open", &path, io::ErrorKind::IsADirectory.into()));
+        }
+        if kind.is_fifo() || kind.is_socket() {
+            return Err(
+                Error::new(ErrorKind::InvalidArgument, "cannot open: it is a pipe, not a file").in_object(shown(&path))
+            );
         }
         Ok(Box::new(Open { file, path }))
     }

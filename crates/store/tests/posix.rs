@@ -125,3 +125,12 @@ fn a_rename_to_a_free_name_replaces_nothing() {
     assert_eq!(store.list("").unwrap(), ["free", "to"]);
     assert_eq!(store.rename_new("gone", "other").unwrap_err().kind(), ErrorKind::NotFound);
 }
+
+#[test]
+fn a_pipe_is_refused_at_once() {
+    let scratch = Scratch::new();
+    let made = std::process::Command::new("mkfifo").arg(scratch.join("pipe")).status().unwrap();
+    assert!(made.success());
+    let error = Posix::at(scratch.path()).unwrap().open_read("pipe").err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+}
