@@ -130,7 +130,8 @@ impl Folder {
     }
 
     fn refresh(&self, inner: &mut Inner) -> Result<()> {
-        if inner.unrung && self.ring(inner).is_ok() {
+        // Ringing looks, too, where there is a hidden folder to ring in.
+        if inner.unrung && inner.hidden && self.ring(inner).is_ok() {
             return Ok(());
         }
         if let Some(bell) = &inner.bell {
@@ -412,6 +413,8 @@ impl Folder {
     /// Tells other processes that names beside known logs have changed.
     pub fn ring(&self, inner: &mut Inner) -> Result<()> {
         if !inner.hidden || !self.store.capability().write_at {
+            // As long as there is no bell, everybody looks each time.
+            inner.unrung = false;
             return Ok(());
         }
         let mut rung = fresh().to_le_bytes();
