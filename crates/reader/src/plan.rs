@@ -379,8 +379,9 @@ fn piece(stored: &Stored, inside: &BoundingBox, wanted: &BoundingBox, size: u64,
                 _ => piece.strides.push(Stride { count, source, target }),
             }
         }
-        source *= stored.bounds.count[d];
-        target *= to.shape[d];
+        // Behind the last dimension nobody uses the product, which may be more than a block's bytes.
+        source = source.wrapping_mul(stored.bounds.count[d]);
+        target = target.wrapping_mul(to.shape[d]);
     }
     piece.strides.reverse();
     piece
