@@ -288,7 +288,10 @@ fn ten_thousand_changed_bytes_are_found_or_used_by_nobody() {
         if found.is_ok_and(|report| report.findings.is_empty()) {
             // An index that steps follow says nothing by its state.
             let means_nothing = region == "state of the extension section" && subject.name.contains("finished=false");
-            assert!(means_nothing || !subject.is_live(object, at), "{place} ({region}): {was} became {byte}, and nothing was found");
+            assert!(
+                means_nothing || !subject.is_live(object, at),
+                "{place} ({region}): {was} became {byte}, and nothing was found"
+            );
             let reader = Reader::open(subject.layout.clone(), "f.bp").unwrap();
             assert_eq!(content(&reader).unwrap(), subject.content, "{place} ({region}): reads otherwise");
             unused += 1;
