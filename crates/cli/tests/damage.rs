@@ -186,6 +186,12 @@ impl Subject {
         extents.is_some_and(|(_, e)| e.iter().any(|e| e.offset <= at && at < e.end().unwrap()))
     }
 
+    /// Whether the byte is live and means something: an index that steps follow says nothing by its state.
+    fn is_used(&self, object: usize, at: u64) -> bool {
+        let is_state = self.region_of(object, at) == "state of the extension section";
+        self.is_live(object, at) && !(is_state && self.name.contains("finished=false"))
+    }
+
     fn put(&self, object: usize, at: u64, byte: u8) {
         let open = self.store.open_write(&self.objects[object].0, OpenWrite::Existing).unwrap();
         open.write_at(at, &[IoSlice::new(&[byte])]).unwrap();
@@ -286,12 +292,7 @@ fn ten_thousand_changed_bytes_are_found_or_used_by_nobody() {
         let found = catch_unwind(AssertUnwindSafe(|| verify(&*subject.layout, "f.bp")));
         let found = found.unwrap_or_else(|_| panic!("{place} ({region}): verify panics"));
         if found.is_ok_and(|report| report.findings.is_empty()) {
-            // An index that steps follow says nothing by its state.
-            let means_nothing = region == "state of the extension section" && subject.name.contains("finished=false");
-            assert!(
-                means_nothing || !subject.is_live(object, at),
-                "{place} ({region}): {was} became {byte}, and nothing was found"
-            );
+            assert!(!subject.is_used(object, at), "{place} ({region}): {was} became {byte}, and nothing was found");
             let reader = Reader::open(subject.layout.clone(), "f.bp").unwrap();
             assert_eq!(content(&reader).unwrap(), subject.content, "{place} ({region}): reads otherwise");
             unused += 1;
