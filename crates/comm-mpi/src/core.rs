@@ -24,10 +24,12 @@ enum Incoming {
 
 impl Incoming {
     fn advance(&mut self, raw: &RawComm) -> Result<()> {
-        if let Incoming::Found(_) = self
-            && let Incoming::Found(matched) = std::mem::replace(self, Incoming::Lost)
-        {
-            *self = Incoming::Receiving(raw.receive_found(matched)?);
+        if let Incoming::Found(matched) = self {
+            // Without memory it stays found, and can be received when there is some.
+            let memory = matched.memory()?;
+            if let Incoming::Found(matched) = std::mem::replace(self, Incoming::Lost) {
+                *self = Incoming::Receiving(raw.receive_found(matched, memory)?);
+            }
         }
         let Incoming::Receiving(operation) = self else { return Ok(()) };
         match operation.test() {

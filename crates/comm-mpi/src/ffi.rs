@@ -223,6 +223,16 @@ pub struct Matched {
     pub bytes: u64,
 }
 
+impl Matched {
+    /// Memory for it.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn memory(&self) -> Result<Vec<u8>> {
+        zeros(self.bytes)
+    }
+}
+
 impl RawComm {
     /// # Safety
     /// `handle` is null, or a communicator made by the same library that nobody else uses or releases.
@@ -336,8 +346,13 @@ impl RawComm {
     }
 
     /// Starts to receive what was found.
-    pub fn receive_found(&self, mut matched: Matched) -> Result<Operation> {
-        let incoming = zeros(matched.bytes)?;
+    ///
+    /// - `incoming`: memory for it, as [`Matched::memory`] gives.
+    ///
+    /// # Panics
+    /// Where it has another length than the message.
+    pub fn receive_found(&self, mut matched: Matched, incoming: Vec<u8>) -> Result<Operation> {
+        assert_eq!(incoming.len() as u64, matched.bytes, "memory for the whole message");
         Operation::start(self.library, "receive", Buffers { incoming, ..Buffers::default() }, |b, request| {
             // SAFETY: the buffer is as long as the message and stays with the operation; a message is received once,
             // since `matched` is consumed.
