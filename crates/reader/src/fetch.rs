@@ -249,7 +249,8 @@ fn run(task: &mut Task<'_>, large: bool, limits: &Limits, open: Opening<'_>, win
             return scatter(one, object, place, word);
         }
         let length = usize::try_from(extent.length).map_err(|_| too_short())?;
-        if window.len() < length {
+        if let Some(more) = length.checked_sub(window.len()) {
+            window.try_reserve_exact(more).map_err(|_| no_window(length))?;
             window.resize(length, 0);
         }
         object.read(extent.offset, &mut window[..length])?;
@@ -296,6 +297,11 @@ fn scatter(piece: &Piece, object: &Object, to: &mut [u8], word: u64) -> Result<(
     });
     flush(&mut places, &mut outcome);
     outcome
+}
+
+fn no_window(length: usize) -> Error {
+    let what = format!("cannot get {length} bytes of memory to read what lies between; read it in parts");
+    Error::new(ErrorKind::NoMemory, what)
 }
 
 fn too_short() -> Error {
