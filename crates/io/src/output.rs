@@ -105,6 +105,12 @@ impl<'a> Output<'a> {
             is_wanted = choices.iter().any(registry::is_profiled);
             registry::check_together(&choices)?;
             // What a document says is told when it is read, with its place.
+            if comm.rank() == 0 {
+                choices
+                    .iter()
+                    .filter_map(|c| too_low(c, shared.pool.limit()?))
+                    .for_each(|text| warnings::tell_once(&text));
+            }
             for choice in choices.iter().filter(|c| c.source.is_none() && comm.rank() == 0) {
                 registry::check(choice)?.iter().for_each(|text| warnings::tell_once(text));
             }
@@ -155,6 +161,7 @@ impl<'a> Output<'a> {
                 mode,
                 run,
                 kept: &shared.kept,
+                buffer: &shared.pool,
                 arrays: &arrays,
             };
             let opened = method.open(&request).map_err(|e| e.in_group(group_name).at_rank(comm.rank()))?;
@@ -679,6 +686,7 @@ impl<'a> Output<'a> {
             run: profile.run,
             is_new: profile.is_new,
             group_bytes: self.pack.length(),
+            buffer_bytes: self.shared.pool.peak(),
             outcome: closed.as_ref().map(|closed| closed.bytes),
         };
         profile.taking.finish(&mut *self.comm, &about);
@@ -812,6 +820,15 @@ fn key(a: &AttributeSpec) -> String {
 
 fn no_variable(at: usize) -> Error {
     Error::new(ErrorKind::NotFound, format!("the group has no variable number {at}"))
+}
+
+/// What is said of a buffer limit below the least of a method.
+fn too_low(choice: &MethodChoice, limit: u64) -> Option<String> {
+    let kind = registry::find(&choice.method).filter(|kind| limit < kind.least)?;
+    Some(format!(
+        "the buffer limit is {limit} bytes; method {} holds {} to carry data to its files, and takes these all the same",
+        kind.names[0], kind.least
+    ))
 }
 
 /// A path and a name as both foreign readers join them alike: no slash at the end of a path, and that of the path `/` in

@@ -47,3 +47,19 @@ fn every_parameter_is_in_the_guides_table_and_the_table_has_no_others() {
         );
     }
 }
+
+#[test]
+fn what_each_method_holds_at_least_is_in_the_guide() {
+    let rows = PAGE.lines().skip_while(|line| !line.starts_with("| method | least |")).skip(2);
+    let mut said: Vec<(&str, u64)> = Vec::new();
+    for row in rows.take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.split('|').collect();
+        // Of a rank that needs most.
+        let least = cells[2].split_whitespace().next().unwrap().parse::<u64>().unwrap();
+        said.extend(quoted(cells[1]).into_iter().map(|method| (method, least << 10)));
+    }
+    said.sort_unstable();
+    let mut known: Vec<(&str, u64)> = METHODS.iter().map(|kind| (kind.names[0], kind.least)).collect();
+    known.sort_unstable();
+    assert_eq!(said, known);
+}

@@ -3,14 +3,24 @@
 //! Every byte that an output copies lies in a chunk taken here, so the limit is kept by construction: what does not
 //! fit is written through. Chunks go back when an output closes and are used again, as touching fresh memory costs a
 //! page fault per 4 KiB. Framing of a few hundred bytes per block (names, shapes, statistics) is not counted.
+//!
+//! What carries process groups to their files (windows of an exchange, pieces passed on, copies from a spill file) counts,
+//! too: an output reserves it when it opens, a quarter of the limit at most, and each method's least
+//! ([`crate::method::MethodKind::least`]) even where the limit is lower. So all outputs that are open together hold the limit
+//! at most, or the least of each where that is more.
 
-use std::sync::Mutex;
-use thalweg_types::{Error, ErrorKind};
+use std::sync::{Arc, Mutex};
+use thalweg_types::{Error, ErrorKind, Result};
 
 /// Smallest chunk, in bytes.
 const SMALLEST: u64 = 64 * 1024;
 /// Largest chunk taken for small blocks, in bytes.
 const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// Smallest piece, in bytes, in which process groups are carried where the limit is low; smaller ones make every byte slow.
+pub const LEAST_PIECE: u64 = 64 * 1024;
+/// Memory that is free besides what an output is about to use, so that small things find some, too.
+const SPARE: u64 = 1 << 20;
 
 /// Memory with a limit.
 #[derive(Debug)]
@@ -83,7 +93,10 @@ impl BufferPool {
             }
         }
         let mut chunk = Vec::new();
-        chunk.try_reserve_exact(usize::try_from(size).ok()?).ok()?;
+        if chunk.try_reserve_exact(usize::try_from(size).ok()?).is_err() {
+            state.spare.clear();
+            chunk.try_reserve_exact(usize::try_from(least).ok()?).ok()?;
+        }
         state.used += chunk.capacity() as u64;
         state.peak = state.peak.max(state.used);
         Some(chunk)
@@ -100,16 +113,23 @@ impl BufferPool {
         }
     }
 
-    /// Counts memory as in use that others take, such as a library; `false` where the limit is in the way.
-    pub fn hold(&self, bytes: u64) -> bool {
+    /// Counts memory as in use that others take, such as a library; `None` where the limit is in the way.
+    pub fn hold(self: &Arc<BufferPool>, bytes: u64) -> Option<Held> {
         let mut state = self.state();
         let room = state.limit.map_or(u64::MAX, |l| l.saturating_sub(state.used));
-        if bytes > room {
-            return false;
-        }
+        (bytes <= room).then(|| self.held(&mut state, bytes))
+    }
+
+    /// As [`BufferPool::hold`], also beyond the limit: for what [`Room::share`] has allowed.
+    pub fn reserve(self: &Arc<BufferPool>, bytes: u64) -> Held {
+        self.held(&mut self.state(), bytes)
+    }
+
+    fn held(self: &Arc<BufferPool>, state: &mut State, bytes: u64) -> Held {
+        let room = state.limit.map_or(u64::MAX, |l| l.saturating_sub(state.used));
         // Spare chunks are memory of the process as well.
         let mut spare: u64 = state.spare.iter().map(|c| c.capacity() as u64).sum();
-        while spare > room - bytes {
+        while spare > room.saturating_sub(bytes) {
             match state.spare.pop() {
                 Some(chunk) => spare -= chunk.capacity() as u64,
                 None => break,
@@ -117,13 +137,16 @@ impl BufferPool {
         }
         state.used += bytes;
         state.peak = state.peak.max(state.used);
-        true
+        Held { pool: self.clone(), bytes }
     }
 
-    /// Ends what [`BufferPool::hold`] began.
-    pub fn release(&self, bytes: u64) {
-        let mut state = self.state();
-        state.used = state.used.saturating_sub(bytes);
+    /// What the limit leaves now for carrying process groups.
+    ///
+    /// - `had`: bytes in use that are to be used for it again.
+    pub fn room(&self, had: u64) -> Room {
+        let state = self.state();
+        let left = |limit: u64| (limit / 4).min(limit.saturating_sub(state.used.saturating_sub(had)));
+        Room { most: state.limit.map_or(u64::MAX, left) }
     }
 
     /// Frees chunks that nobody uses.
@@ -132,11 +155,92 @@ impl BufferPool {
     }
 }
 
+/// How much one output may take to carry process groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// A quarter of the limit, or what is left of that.
+    most: u64,
+}
+
+impl Room {
+    /// How many bytes of those wanted may be taken: as many as the limit leaves, and `least` all the same.
+    pub fn share(self, wanted: u64, least: u64) -> u64 {
+        wanted.min(self.most.max(least))
+    }
+}
+
+/// Bytes of a pool that are in use until this is dropped.
+#[derive(Debug)]
+pub struct Held {
+    pool: Arc<BufferPool>,
+    bytes: u64,
+}
+
+impl Held {
+    /// How many.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut state = self.pool.state();
+        state.used = state.used.saturating_sub(self.bytes);
+    }
+}
+
+fn no_memory(bytes: u64, what: &str) -> Error {
+    Error::new(ErrorKind::NoMemory, format!("cannot get {bytes} bytes of memory {what}"))
+}
+
+/// Makes room for `more` bytes, and no more than these.
+///
+/// # Errors
+/// `NoMemory` where the system has none, in place of the abort that a growing vector means.
+pub fn grow(bytes: &mut Vec<u8>, more: usize, what: &str) -> Result<()> {
+    bytes.try_reserve_exact(more).map_err(|_| no_memory(more as u64, what))
+}
+
+/// So many zeros.
+///
+/// # Errors
+/// As [`grow`].
+pub fn zeros(count: usize, what: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    grow(&mut bytes, count, what)?;
+    bytes.resize(count, 0);
+    Ok(bytes)
+}
+
+/// Makes sure that the system has memory for `count` pieces, as long as wanted or, where it has less, shorter ones: returns how
+/// long. What receives messages cannot ask: there is nobody then to tell that there is none.
+///
+/// - `least`: the shortest that are of use.
+///
+/// # Errors
+/// `NoMemory`.
+pub fn obtainable(count: u64, wanted: u64, least: u64) -> Result<u64> {
+    let mut piece = wanted;
+    while count > 0 {
+        let bytes = count.saturating_mul(piece).saturating_add(SPARE.min(piece));
+        let mut tried = Vec::<u8>::new();
+        if usize::try_from(bytes).is_ok_and(|bytes| tried.try_reserve_exact(bytes).is_ok()) {
+            break;
+        }
+        if piece <= least {
+            return Err(no_memory(bytes, "to carry process groups"));
+        }
+        piece = (piece / 2).max(least);
+    }
+    Ok(piece)
+}
+
 /// Share of the memory that is free now, in bytes.
 ///
 /// # Errors
 /// `Config` for a share outside 0 to 100; `Unsupported` where the system does not say what is free.
-pub fn share_of_free_memory(percent: f64) -> thalweg_types::Result<u64> {
+pub fn share_of_free_memory(percent: f64) -> Result<u64> {
     if !(0.0..=100.0).contains(&percent) {
         return Err(Error::new(ErrorKind::Config, format!("{percent} percent of the free memory")));
     }
@@ -179,5 +283,28 @@ mod tests {
         assert!(pool.take(1, 1).is_none());
         assert!(share_of_free_memory(50.0).unwrap() > 0);
         assert_eq!(share_of_free_memory(101.0).unwrap_err().kind(), ErrorKind::Config);
+    }
+
+    #[test]
+    fn what_carries_groups_has_a_quarter_of_the_limit_or_the_rest_or_its_least() {
+        let pool = Arc::new(BufferPool::new(Some(1000)));
+        assert_eq!(pool.room(0).share(2000, 10), 250);
+        assert_eq!(pool.room(0).share(100, 10), 100);
+        let held = pool.reserve(900);
+        assert_eq!((pool.room(0).share(2000, 10), pool.room(100).share(2000, 10)), (100, 200));
+        let more = pool.reserve(100);
+        assert_eq!((pool.room(0).share(2000, 10), pool.room(0).share(5, 10)), (10, 5));
+        assert!(pool.hold(1).is_none() && pool.take(1, 1).is_none());
+        drop((held, more));
+        assert_eq!((pool.used(), pool.peak()), (0, 1000));
+        assert_eq!(BufferPool::new(None).room(0).share(2000, 10), 2000);
+    }
+
+    #[test]
+    fn memory_that_cannot_be_had_is_an_error_and_shorter_pieces_are_tried_first() {
+        assert_eq!(zeros(usize::MAX / 2, "for a test").unwrap_err().kind(), ErrorKind::NoMemory);
+        assert_eq!(obtainable(2, 1 << 20, 1 << 16).unwrap(), 1 << 20);
+        assert!(obtainable(2, 1 << 61, 1 << 16).unwrap() < 1 << 50);
+        assert_eq!(obtainable(2, 1 << 61, 1 << 61).unwrap_err().kind(), ErrorKind::NoMemory);
     }
 }

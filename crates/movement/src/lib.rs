@@ -5,6 +5,7 @@
 //! | [`plan`] | placement as a pure function: sizes in, extents out |
 //! | [`buffer`] | the memory of the process for output, and its limit |
 //! | [`pack`] | one rank's process group while it is being written |
+//! | [`laid`] | a finished process group, taken in any order |
 //! | [`transformed`] | blocks that go through a transform before they are packed |
 //! | [`parts`] | pieces that methods share: the live index of a file, agreement of ranks |
 //! | [`method`] | the methods, one file each |
@@ -15,6 +16,7 @@
 
 pub mod buffer;
 pub mod events;
+pub mod laid;
 pub mod method;
 pub mod pack;
 pub mod parts;

@@ -7,7 +7,8 @@
 //!
 //! Statistics and checksum of a block are taken in the same pass as its copy ([`thalweg_bp::pass`]).
 
-use crate::buffer::BufferPool;
+use crate::buffer::{BufferPool, zeros};
+pub use crate::laid::Laid;
 use crate::profile::{Phase, span};
 use crate::transformed::Applied;
 use std::borrow::Cow;
@@ -29,6 +30,9 @@ use thalweg_types::{AttributeValue, ElementType, Error, ErrorKind, Extent, Resul
 pub(crate) const WORTH_RESERVING: u64 = 1 << 20;
 /// Short rows that find no room in the buffer are written by so many bytes.
 const GATHERED: usize = 64 * 1024;
+
+/// What memory is for that cannot be had.
+pub(crate) const COPIED: &str = "to copy what lies in the spill file";
 
 pub(crate) fn reserve(object: &dyn WriteObject, offset: u64, length: u64) -> Result<()> {
     if length >= WORTH_RESERVING { object.reserve(offset, length) } else { Ok(()) }
@@ -145,10 +149,10 @@ pub(crate) fn move_bytes(
     length: u64,
     step: usize,
 ) -> Result<()> {
-    let mut chunk = vec![0; step];
+    let mut chunk = zeros(usize::try_from(length).unwrap_or(step).min(step), COPIED)?;
     let mut at = 0;
     while at < length {
-        let n = (length - at).min(step as u64) as usize;
+        let n = (length - at).min(chunk.len() as u64) as usize;
         if from.read_at(source + at, &mut chunk[..n])? != n {
             return Err(Error::new(ErrorKind::Torn, "bytes written before are lost").at_byte(source + at));
         }
@@ -712,7 +716,7 @@ impl<'a> Pack<'a> {
                 spill.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "where bytes went through to is lost"))?;
             self.write_moved(spill, 0)?;
             let (mut at, end) = (self.front, self.front + self.gone);
-            let mut chunk = vec![0; step.max(1)];
+            let mut chunk = zeros(usize::try_from(end - at).unwrap_or(step).min(step.max(1)), COPIED)?;
             while at < end {
                 let n = (end - at).min(chunk.len() as u64) as usize;
                 if spill.read_at(at, &mut chunk[..n])? != n {
@@ -746,7 +750,7 @@ impl<'a> Pack<'a> {
             self.write_moved(spill, 0)?;
             stored = Some((spill, self.front + self.gone));
         }
-        let mut laid = Laid { stored, slices: Vec::new(), ends: Vec::new() };
+        let mut laid = Laid::behind(stored);
         if stored.is_none() {
             laid.push(Cow::Owned(front));
         }
@@ -826,64 +830,6 @@ impl<'a> Pack<'a> {
         }
         .encode(&mut back);
         Ok((front, back, index))
-    }
-}
-
-/// A finished process group: what is in storage already, and slices of memory behind it.
-pub struct Laid<'p> {
-    /// Where its first bytes are, and how many.
-    stored: Option<(&'p dyn WriteObject, u64)>,
-    slices: Vec<Cow<'p, [u8]>>,
-    /// Behind the last byte of each slice.
-    ends: Vec<u64>,
-}
-
-impl<'p> Laid<'p> {
-    fn push(&mut self, slice: Cow<'p, [u8]>) {
-        if !slice.is_empty() {
-            self.ends.push(self.length() + slice.len() as u64);
-            self.slices.push(slice);
-        }
-    }
-
-    /// Bytes of the group.
-    pub fn length(&self) -> u64 {
-        self.ends.last().copied().unwrap_or(self.stored.map_or(0, |(_, length)| length))
-    }
-
-    /// The bytes of `part`, counted from the group's start; only those in storage are copied.
-    ///
-    /// # Errors
-    /// `OutOfBounds` where it leaves the group; those of reading.
-    pub fn get(&self, part: Extent) -> Result<Vec<Cow<'_, [u8]>>> {
-        let Some(end) = part.end().filter(|end| *end <= self.length()) else {
-            return Err(Error::new(
-                ErrorKind::OutOfBounds,
-                format!("{part:?} leaves a group of {} bytes", self.length()),
-            ));
-        };
-        let (mut at, mut found) = (part.offset, Vec::new());
-        if let Some((object, length)) = self.stored
-            && at < length
-        {
-            let mut bytes = vec![0; (end.min(length) - at) as usize];
-            if object.read_at(at, &mut bytes)? != bytes.len() {
-                return Err(Error::new(ErrorKind::Torn, "bytes written before are lost").at_byte(at));
-            }
-            at += bytes.len() as u64;
-            found.push(Cow::Owned(bytes));
-        }
-        let first = self.ends.partition_point(|e| *e <= at);
-        for (slice, slice_end) in self.slices.iter().zip(&self.ends).skip(first) {
-            if at >= end {
-                break;
-            }
-            let start = slice_end - slice.len() as u64;
-            let until = end.min(*slice_end);
-            found.push(Cow::Borrowed(&slice[(at - start) as usize..(until - start) as usize]));
-            at = until;
-        }
-        Ok(found)
     }
 }
 

@@ -70,15 +70,6 @@ impl Drop for Chunk {
     }
 }
 
-/// Memory that a library takes, counted as the buffer's.
-struct Held<'p>(&'p BufferPool, u64);
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.0.release(self.1);
-    }
-}
-
 /// Transforms an array block. `fortran`: its shape lists the fastest dimension first.
 ///
 /// # Errors
@@ -126,10 +117,7 @@ fn encode(
     rows: &Rows<'_>,
 ) -> Result<Option<(Vec<u8>, Option<Chunk>)>> {
     let working = transform.working_memory(rows.len() as u64);
-    if !pool.hold(working) {
-        return Ok(None);
-    }
-    let _held = Held(pool, working);
+    let Some(_held) = pool.hold(working) else { return Ok(None) };
     let mut given = rows.iter();
     let (first, more) = (given.next().unwrap_or(&[]), given.next().is_some());
     let mut gathered = None;

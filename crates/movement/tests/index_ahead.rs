@@ -66,6 +66,7 @@ impl<'p> Program<'p> {
                 mode,
                 run: 77,
                 kept: &self.kept,
+                buffer: &Arc::new(BufferPool::new(None)),
                 arrays: &[],
             })
             .unwrap();

@@ -7,7 +7,7 @@
 //! | when         | inside `close`, when rank 0 says so: at most `writers_per_target` ranks at a time at each target |
 //! | where        | subfile `<name>.dir/<name>.K` of a storage target K: at first K = rank modulo `num_files`; a target that has nothing left to do takes groups that wait for a slower one; the index in `<name>` says where each went |
 //! | what moves   | sizes to rank 0 (one gather); an order and a report per write, one order more per rank; index fragments up a tree, outcomes (reductions); no data |
-//! | memory       | what waits for close, within the buffer limit, beyond it the rank's own spill file; `chunk` bytes more while a rank writes. A write that is left to itself keeps half of these until it ends |
+//! | memory       | what waits for close, beyond the buffer limit the rank's own spill file; `chunk` bytes while a rank writes, within the limit, fewer where that is low. A write that is left to itself keeps its own until it ends, and the next one takes what the limit leaves then |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
 //! | on failure   | a target that fails gets nothing more in this output, the others take its groups. Where all fail, or a rank does, all ranks return the kind of the lowest failing rank's error, the others' groups are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, those whose groups do not rest yet write a subfile of their own (`<name>.<num_files + rank>`), and the survivors close the step: [`crate::parts::step_commit`] |
 //!
@@ -29,13 +29,14 @@ use super::{
     Closed, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters,
     SPILL_COPY, SYNC, folder_of, not_open,
 };
+use crate::buffer::{self, BufferPool, Held, LEAST_PIECE};
 use crate::pack::{Pack, Reach, WORTH_RESERVING, Writer};
 use crate::parts::agreement::agree;
 use crate::parts::desk::{Asks, Decides, Desk, Order, Report};
 use crate::parts::flight::{self, Flight, Task};
 use crate::parts::guarded::caught;
 use crate::parts::kept::name_of;
-use crate::parts::spill::Spill;
+use crate::parts::spill::{self, Spill};
 use crate::parts::step_commit::{self, Files, IndexKeeper, Part, Written};
 use crate::parts::subfiles::{Early, Metadata, begin, check_known, open_own, subfile, subfile_folder};
 use crate::parts::targets;
@@ -56,6 +57,7 @@ pub const KIND: MethodKind = MethodKind {
     id: 13,
     about: "subfiles one per storage target; groups go where storage is fast, also while they are written",
     parameters: &[SYNC, INDEX, INDEX_FAN_IN, NUM_FILES, WRITERS, STUCK, PATIENCE, CHUNK, SPILL_COPY],
+    least: 2 * LEAST_PIECE + spill::LEAST,
     make,
 };
 
@@ -119,6 +121,9 @@ struct Open {
     /// Subfiles that this rank has opened.
     objects: HashMap<u32, Arc<dyn WriteObject>>,
     spill: Spill,
+    /// What this rank's write will hold: two pieces.
+    held: Option<Held>,
+    buffer: Arc<BufferPool>,
     /// Names under which the process keeps what it learns: of the file, and of the targets.
     file_key: String,
     targets_key: String,
@@ -330,7 +335,9 @@ impl Method for Adaptive {
             files,
             bases: known.unwrap_or_else(|| vec![0; files as usize]),
             objects,
-            spill: Spill::new(request.layout, request.path, rank, self.spill_copy),
+            spill: Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer),
+            held: Some(hold(request.buffer, self.piece)),
+            buffer: request.buffer.clone(),
             file_key,
             targets_key,
         };
@@ -401,6 +408,11 @@ enum Copied {
     Broken(Error),
     /// It was left to itself, for this order.
     Left(Order),
+}
+
+/// Memory of the buffer for the two pieces of a write, shorter ones where the limit is low.
+fn hold(buffer: &Arc<BufferPool>, piece: u64) -> Held {
+    buffer.reserve(buffer.room(0).share(2 * piece, 2 * LEAST_PIECE))
 }
 
 fn stopped(kind: ErrorKind) -> Error {
@@ -488,8 +500,13 @@ impl Closing<'_, '_> {
             Ok(laid) => laid,
             Err(e) => return Ok(Copied::Broken(e.at_rank(writer.rank))),
         };
+        let held = self.open.held.take().unwrap_or_else(|| hold(&self.open.buffer, piece));
+        let piece = match buffer::obtainable(2, held.bytes() / 2, LEAST_PIECE) {
+            Ok(piece) => piece,
+            Err(e) => return Ok(Copied::Broken(e.at_rank(writer.rank))),
+        };
         let mark = (place.offset, hole::encode(place).to_vec());
-        let mut flight = match Flight::begin(object, Some(mark)) {
+        let mut flight = match Flight::begin(object, Some(mark), Some(held)) {
             Ok(flight) => flight,
             Err(e) => return Ok(Copied::Broken(e.at_rank(writer.rank))),
         };
@@ -503,8 +520,8 @@ impl Closing<'_, '_> {
                 let part = Extent::new(given, piece.min(place.length - given));
                 let mut bytes: Vec<u8> = std::mem::take(&mut spare);
                 bytes.clear();
-                match laid.get(part) {
-                    Ok(slices) => slices.iter().for_each(|slice| bytes.extend_from_slice(slice)),
+                match laid.append_to(part, &mut bytes) {
+                    Ok(()) => {}
                     Err(e) => {
                         self.open.leave(flight.leave(target, patience));
                         return Ok(Copied::Broken(e.at_rank(writer.rank)));
@@ -576,7 +593,7 @@ impl Closing<'_, '_> {
     /// Says of a place that was given for nothing that it is a hole. Best effort: without it a scan searches the place.
     fn leave_hole(&mut self, comm: &dyn Communicator, target: u32, place: Extent) {
         if let Ok(object) = self.open.object(target)
-            && let Ok(mut flight) = Flight::begin(object, None)
+            && let Ok(mut flight) = Flight::begin(object, None, None)
         {
             flight.give(Task::Write(place.offset, hole::encode(place).to_vec()));
             self.open.leave(flight.end_alone(target, comm.timeout() / 2));

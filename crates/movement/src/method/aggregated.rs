@@ -6,7 +6,7 @@
 //! | when         | inside `close`; the writer's own large blocks inside `write` |
 //! | where        | `<name>.dir/<name>.<set>`, the writer's group first, the others' behind it in the set's order; the index in `<name>`, by rank 0, while other sets still write if ranks have much to write ([`crate::parts::step_commit`]) |
 //! | what moves   | process groups to the writer, in pieces, straight (`pattern=simple`) or along the chain of the set (`pattern=brigade`); index fragments up a tree to rank 0, outcomes (reductions) |
-//! | memory       | a rank's own group within the buffer limit, and at most one chunk (`chunk`) more, however many ranks a set has. A rank that passes its group on and has no room left spills to `<name>.spill.<rank>` until close |
+//! | memory       | a rank's own group and at most one chunk (`chunk`), two where ranks of its node and others pass to it, however many ranks a set has: within the buffer limit, where that is low with a smaller chunk ([`Shares`]). A rank that passes its group on and has no room left spills to `<name>.spill.<rank>` until close |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks passes an empty process group |
 //! | on failure   | where a writer's store fails, it says so in answer to the next piece: those of its set that are not written yet fail with the same kind, and what is written stays. A rank that fails costs its own group. All ranks return the kind of the lowest failing rank's error, the step is partial. Where a rank is lost and the communicator can go on without it, ranks that it wrote or passed for write a subfile of their own (`<name>.<sets + rank>`), and the survivors close the step: [`crate::parts::step_commit`] |
 //!
@@ -23,11 +23,12 @@ use super::{
     Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened,
     Parameter, Parameters, SPILL_COPY, SYNC, not_open,
 };
+use crate::buffer::{self, Held, LEAST_PIECE, Room};
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::node_memory::NodeMemory;
 use crate::parts::nodes;
 use crate::parts::passing::{self, Collect, Pattern};
-use crate::parts::spill::Spill;
+use crate::parts::spill::{self, Spill};
 use crate::parts::step_commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
 use crate::parts::subfile_output::{SubfileOutput, When};
 use crate::parts::subfiles::subfile;
@@ -65,6 +66,7 @@ pub const KIND: MethodKind = MethodKind {
         hint("osts_to_skip"),
         hint("threading"),
     ],
+    least: MOST_PIECES * LEAST_PIECE + spill::LEAST,
     make,
 };
 
@@ -91,6 +93,65 @@ const COLOR: Parameter = Parameter {
 
 const fn hint(key: &'static str) -> Parameter {
     Parameter { key, about: "as in ADIOS 1.x; accepted, changes nothing: striping is left to the folder's own" }
+}
+
+/// Most pieces that a rank has memory for: two that come in messages, two that ranks of its node put there.
+const MOST_PIECES: u64 = 4;
+
+/// What a rank holds of others' groups: pieces as long as the parameters say, shorter where the buffer's limit is low.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shares {
+    /// Pieces in messages.
+    in_messages: u64,
+    /// Pieces in memory that ranks of the node put bytes into.
+    in_memory: u64,
+    /// Bytes of one.
+    piece: u64,
+    /// Bytes of one in memory.
+    in_chain: Pattern,
+}
+
+impl Shares {
+    /// - `piece`: half of the parameter.
+    fn of(room: Room, role: &Role, nodes: &[u32], rank: u32, pattern: Pattern, piece: u64) -> Shares {
+        let place = role.members.iter().position(|member| *member == rank).unwrap_or(0);
+        let passes_to = |member: usize| role.members.get(member).copied();
+        // Whose pieces come here, and whom this rank passes its own to.
+        let (from, to) = match (pattern, role.writes) {
+            (Pattern::Simple, true) => (role.members.clone(), None),
+            (Pattern::Simple, false) => (Vec::new(), passes_to(0)),
+            // Those between may have nothing to pass.
+            (Pattern::Brigade, _) => (role.members[place + 1..].to_vec(), place.checked_sub(1).and_then(passes_to)),
+        };
+        let (on, off) = nodes::on_and_off(nodes, from, rank);
+        let (_, sends) = nodes::on_and_off(nodes, to, rank);
+        let (in_memory, in_messages) = (2 * u64::from(on), (2 * u64::from(off)).max(u64::from(sends)));
+        let pieces = in_memory + in_messages;
+        let share = room.share(pieces * piece, pieces * LEAST_PIECE);
+        let piece = share.checked_div(pieces).unwrap_or(piece);
+        Shares { in_messages, in_memory, piece, in_chain: pattern }
+    }
+
+    /// Where no memory is shared, all come in messages.
+    fn without_memory(self, role: &Role) -> Shares {
+        let passes = u64::from(!role.writes);
+        Shares { in_messages: self.in_messages.max(self.in_memory).max(passes), in_memory: 0, ..self }
+    }
+
+    /// Bytes of memory that ranks of the node put theirs into.
+    fn memory(&self) -> u64 {
+        self.in_memory * self.in_chain.room(self.piece)
+    }
+
+    /// Bytes besides.
+    fn besides(&self) -> u64 {
+        self.in_messages * self.piece
+    }
+
+    /// As much as the system has memory for.
+    fn obtainable(self) -> Result<Shares> {
+        Ok(Shares { piece: buffer::obtainable(self.in_messages, self.piece, LEAST_PIECE)?, ..self })
+    }
 }
 
 /// Ranks that one writer serves at most, unless the number of writers is given.
@@ -152,6 +213,9 @@ struct Open {
     memory: Option<NodeMemory>,
     /// Of a rank that passes its group on, where the buffer was too small.
     spill: Spill,
+    shares: Shares,
+    /// These count in the buffer, but for the memory, which counts itself.
+    _held: Held,
 }
 
 /// A rank's part in its set.
@@ -187,23 +251,22 @@ impl Method for Aggregated {
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let rank = request.comm.rank();
-        // Others put two pieces at a time into the memory of a rank that writes, along a chain of each but the last.
-        let room = 2 * self.pattern.room(self.piece as u64);
-        let wanted = |nodes: &[u32]| {
+        let room = nodes::room(request);
+        let shares = |nodes: &[u32]| {
             let role = role(rank, nodes, self.aggregators);
-            let takes = match self.pattern {
-                Pattern::Simple => role.writes,
-                Pattern::Brigade => role.members.last() != Some(&rank),
-            };
-            if takes { room } else { 0 }
+            Shares::of(room, &role, nodes, rank, self.pattern, self.piece as u64)
         };
-        let asked = nodes::of(request, Some(&wanted));
+        let asked = nodes::of(request, Some(&|nodes| shares(nodes).memory()));
         let (nodes, memory) = asked.map_err(|e| e.in_object(request.path))?;
-        let role = role(rank, &nodes, self.aggregators);
+        let (role, mut shares) = (role(rank, &nodes, self.aggregators), shares(&nodes));
+        if !memory.as_ref().is_some_and(|memory| memory.reaches(rank)) {
+            shares = shares.without_memory(&role);
+        }
+        let held = request.buffer.reserve(shares.besides());
         let number = role.writes.then_some(role.set);
         let (output, opened) = SubfileOutput::open(request, role.sets, number, When::Together, self.sync)?;
-        let spill = Spill::new(request.layout, request.path, request.comm.rank(), self.spill_copy);
-        self.open = Some(Open { output, role, memory, spill });
+        let spill = Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer);
+        self.open = Some(Open { output, role, memory, spill, shares, _held: held });
         Ok(opened)
     }
 
@@ -231,14 +294,13 @@ impl Method for Aggregated {
         let whole = failed.is_none();
         let mut part = Part::new(open.output.rank(), comm.size(), pack.length(), failed);
         let how = open.output.metadata.index.commit(self.indexing, false);
-        let mut files =
-            Closing { open: &mut open, ranks: comm.size(), spill_copy: self.spill_copy, header, pack, place: None };
+        let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack, place: None };
         let (end, ahead);
         if files.open.role.writes {
-            (end, ahead) = files.collect(comm, whole, self.pattern, self.piece as u64, &mut part, how);
+            (end, ahead) = files.collect(comm, whole, self.pattern, &mut part, how);
         } else {
             let passed;
-            (passed, ahead) = files.pass(comm, whole, self.piece, &part, how);
+            (passed, ahead) = files.pass(comm, whole, &part, how);
             end = None;
             if let Some(written) = passed.transpose() {
                 part.wrote(written);
@@ -261,11 +323,18 @@ impl Method for Aggregated {
 struct Closing<'c, 'a> {
     open: &'c mut Open,
     ranks: u32,
-    spill_copy: usize,
     header: &'c Header,
     pack: &'c mut Pack<'a>,
     /// Where this rank's group was to lie in its writer's file.
     place: Option<Extent>,
+}
+
+/// What a rank holds at close, and why it cannot hold what it has to.
+fn obtainable(shares: Shares) -> (Shares, Option<Error>) {
+    match shares.obtainable() {
+        Ok(shares) => (shares, None),
+        Err(e) => (shares, Some(e)),
+    }
 }
 
 impl Closing<'_, '_> {
@@ -279,22 +348,22 @@ impl Closing<'_, '_> {
         &mut self,
         comm: &'c dyn Communicator,
         whole: bool,
-        piece: usize,
         part: &Part,
         how: Commit,
     ) -> (Result<Option<Written>>, Option<Ahead<'c>>) {
         let writer = self.writer(self.open.role.set);
         let to = self.open.role.members[0];
-        let (rank, spill_copy) = (self.open.output.rank(), self.spill_copy);
+        let (rank, spill_copy) = (self.open.output.rank(), self.open.spill.step());
         let (spill, header) = (self.open.spill.object(), self.header);
-        let length = whole.then(|| self.pack.length());
+        let (shares, lacking) = obtainable(self.open.shares);
+        let (piece, length) = (shares.piece as usize, (whole && lacking.is_none()).then(|| self.pack.length()));
         let (pack, memory) = (&mut *self.pack, self.open.memory.as_ref());
         let mut ahead = None;
         let passed = passing::pass(comm, to, length, piece, memory, &mut self.place, &mut |place, sink| {
             ahead = part.ahead(comm, how, place, place.length, || pack.fragment(place, header, writer));
             pack.pour(spill, place, header, writer, spill_copy, sink)
         });
-        (passed.map_err(|e| e.at_rank(rank)), ahead)
+        (lacking.filter(|_| whole).map_or(passed, Err).map_err(|e| e.at_rank(rank)), ahead)
     }
 
     /// Leaves zeros of a group that was to lie there in the writer's file.
@@ -320,19 +389,20 @@ impl Closing<'_, '_> {
         comm: &'c dyn Communicator,
         whole: bool,
         pattern: Pattern,
-        piece: u64,
         part: &mut Part,
         how: Commit,
     ) -> (Option<u64>, Option<Ahead<'c>>) {
         let writer = self.writer(self.open.role.set);
         let (rank, passers) = (self.open.output.rank(), &self.open.role.members[1..]);
+        let (shares, lacking) = obtainable(self.open.shares);
+        let piece = shares.piece;
         let (own, start) = match self.open.output.start() {
             Ok(started) => started,
             Err(e) => {
                 // Nothing is to be written to a file whose end is not known: the others are told.
                 if let Some(own) = self.open.output.own() {
                     let failed = Error::new(e.kind(), e.what());
-                    Collect { comm, passers, pattern, object: &*own.object, start: 0, memory: None }
+                    Collect { comm, passers, pattern, object: &*own.object, start: 0, piece, memory: None }
                         .run(Some(failed), None);
                 }
                 part.fail(e);
@@ -350,12 +420,13 @@ impl Closing<'_, '_> {
                 Err(e) => failed = Some(e),
             }
         }
+        let failed = failed.or(lacking);
         let free = written.as_ref().map_or(start, |w| w.extent.offset + w.extent.length);
         let sync_own = || self.open.output.sync_own();
         let sync = self.open.output.metadata.index.sync;
         let sync: Option<&dyn Fn() -> Result<()>> = if sync { Some(&sync_own) } else { None };
-        let memory = self.open.memory.as_ref().map(|memory| (memory, piece));
-        let collect = Collect { comm, passers, pattern, object: &*own.object, start: free, memory };
+        let memory = self.open.memory.as_ref();
+        let collect = Collect { comm, passers, pattern, object: &*own.object, start: free, piece, memory };
         let collected = collect.run(failed, sync);
         if !collected.all || (whole && written.is_none()) || collected.failed.is_some() {
             // What was begun and not finished hides nothing where it is cut off; else the next output does it.

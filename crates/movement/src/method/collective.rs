@@ -7,7 +7,7 @@
 //! | when         | inside `close`, in rounds: half of an aggregator's buffer is written while the other half fills |
 //! | where        | one file; rank r behind the groups of ranks 0 to r-1, the index behind all; only the ends of the output share a stripe with others |
 //! | what moves   | each byte once, to its aggregator: by message, or put into its memory by ranks on its node ([`crate::parts::node_memory`]); an aggregator's own bytes not at all; a few short messages per rank |
-//! | memory       | the process group, within the buffer limit, beyond it a spill file as with [`MPI`](super::independent); an aggregator holds `buffer` bytes of others; a rank copies at most one message of its group (4 MiB) |
+//! | memory       | the process group, beyond the buffer limit a spill file as with [`MPI`](super::independent); an aggregator holds `buffer` bytes of others, in messages and in memory that it shares with its node; a rank copies at most one message of its group (4 MiB). All of it within the limit: shares are smaller where that is low ([`Shares`]) |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks sends an empty process group |
 //! | on failure   | an aggregator that cannot write costs the groups with bytes from there to the end of its domain: all ranks get its kind of error, the others' groups are indexed, the step is partial. Where a rank is lost, those left write their own groups |
 //!
@@ -24,16 +24,19 @@ use super::{
     Closed, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters,
     SPILL_COPY, SYNC, not_open,
 };
+use crate::buffer::{self, Held, LEAST_PIECE, Room};
 use crate::pack::{Pack, Reach};
+use crate::parts::agreement;
 use crate::parts::exchange::{Exchange, Exchanged};
 use crate::parts::node_memory::NodeMemory;
 use crate::parts::nodes;
 use crate::parts::shared_file::{Closing, SharedFile};
+use crate::parts::spill;
 use crate::parts::step_commit::{self, Ahead, Commit, Part, Written};
 use crate::plan;
 use crate::plan::domains::{self, Domains};
 use thalweg_bp::process_group::Header;
-use thalweg_comm::{Communicator, Reduce};
+use thalweg_comm::Communicator;
 use thalweg_layout::WriteObject;
 use thalweg_types::{Error, Extent, Result};
 
@@ -61,6 +64,7 @@ pub const KIND: MethodKind = MethodKind {
         NUM_AGGREGATORS,
         STRIPE_SIZE,
     ],
+    least: (MOST_WINDOWS + 1) * LEAST_PIECE + spill::LEAST,
     make,
 };
 
@@ -110,6 +114,63 @@ struct Open {
     aggregators: Vec<u32>,
     /// Shared with the ranks of the node.
     memory: Option<NodeMemory>,
+    shares: Shares,
+    /// These count in the buffer, but for the memory, which counts itself.
+    _held: Held,
+}
+
+/// Most windows that an aggregator has memory for: two for messages, two that ranks of its node put bytes into.
+const MOST_WINDOWS: u64 = 4;
+
+/// What a rank holds for an output: as much as the parameters say, less where the buffer's limit is low.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shares {
+    /// Windows whose bytes come in messages.
+    in_messages: u64,
+    /// Windows in memory that ranks of the node put bytes into.
+    in_memory: u64,
+    /// Bytes of a window, on aggregators.
+    window: u64,
+    /// Most bytes of a message.
+    piece: u64,
+}
+
+impl Shares {
+    /// - `writes`: this rank is an aggregator; `on`, `off`: there are others on its node, and elsewhere; `buffer`: the parameter.
+    fn of(room: Room, writes: bool, (on, off): (bool, bool), buffer: u64) -> Shares {
+        let (in_memory, in_messages) = if writes { (2 * u64::from(on), 2 * u64::from(off)) } else { (0, 0) };
+        let windows = in_memory + in_messages;
+        let piece = PIECE.min(buffer / 2);
+        let window = if writes { buffer / 2 } else { piece };
+        let wanted = windows * window + piece;
+        let share = room.share(wanted, (windows + 1) * LEAST_PIECE);
+        if share == wanted {
+            return Shares { in_messages, in_memory, window, piece };
+        }
+        let window = window.min(share / (windows + 1));
+        Shares { in_messages, in_memory, window, piece: piece.min(window) }
+    }
+
+    /// Where no memory is shared, all come in messages.
+    fn without_memory(self) -> Shares {
+        Shares { in_messages: self.in_messages.max(self.in_memory), in_memory: 0, ..self }
+    }
+
+    /// Bytes of memory that ranks of the node put theirs into.
+    fn memory(&self) -> u64 {
+        self.in_memory * self.window
+    }
+
+    /// Bytes besides.
+    fn besides(&self) -> u64 {
+        self.in_messages * self.window + self.piece
+    }
+
+    /// As much as the system has memory for.
+    fn obtainable(self) -> Result<Shares> {
+        let window = buffer::obtainable(self.in_messages + 1, self.window.max(self.piece), LEAST_PIECE)?;
+        Ok(Shares { window: self.window.min(window), piece: self.piece.min(window), ..self })
+    }
 }
 
 /// Who may be an aggregator.
@@ -137,15 +198,23 @@ impl Method for Collective {
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
         let rank = request.comm.rank();
-        let window = self.buffer / 2;
-        let wanted = |nodes: &[u32]| {
-            if aggregators(nodes, self.aggregators).contains(&rank) { 2 * window } else { 0 }
+        let room = nodes::room(request);
+        let shares = |nodes: &[u32]| {
+            let writes = aggregators(nodes, self.aggregators).contains(&rank);
+            Shares::of(room, writes, nodes::on_and_off(nodes, 0..nodes.len() as u32, rank), self.buffer)
         };
+        let wanted = |nodes: &[u32]| shares(nodes).memory();
         let (nodes, memory) = nodes::of(request, Some(&wanted)).map_err(|e| e.in_object(request.path))?;
+        let shares = if memory.as_ref().is_some_and(|m| m.reaches(rank)) {
+            shares(&nodes)
+        } else {
+            shares(&nodes).without_memory()
+        };
+        let held = request.buffer.reserve(shares.besides());
         let aggregators = aggregators(&nodes, self.aggregators);
         let opens = aggregators.contains(&rank);
         let (file, opened, _) = SharedFile::open(request, self.sync, self.spill_copy, opens, &[])?;
-        self.open = Some(Open { file, aggregators, memory });
+        self.open = Some(Open { file, aggregators, memory, shares, _held: held });
         Ok(opened)
     }
 
@@ -165,7 +234,8 @@ impl Method for Collective {
         let mut part = Part::new(open.file.index.rank, comm.size(), pack.length(), failed);
         let how = open.file.index.commit(self.indexing, false);
         let mut files = Closing { file: &mut open.file, ranks: comm.size(), header, pack };
-        let exchanged = self.exchange(comm, &open.aggregators, open.memory.as_ref(), &mut part, &mut files, how);
+        let with = (&open.aggregators[..], open.memory.as_ref(), open.shares);
+        let exchanged = self.exchange(comm, with, &mut part, &mut files, how);
         let first = exchanged.and_then(|ahead| part.commit(comm, &mut files, how, ahead));
         if first.is_ok() {
             // All have met since anybody put anything there.
@@ -186,15 +256,26 @@ impl Collective {
     fn exchange<'c>(
         &self,
         comm: &'c dyn Communicator,
-        aggregators: &[u32],
-        memory: Option<&NodeMemory>,
+        (aggregators, memory, shares): (&[u32], Option<&NodeMemory>, Shares),
         part: &mut Part,
         files: &mut Closing<'_, '_>,
         how: Commit,
     ) -> Result<Option<Ahead<'c>>> {
         let (base, rank, size) = (files.file.index.base, files.file.index.rank, part.size());
         let before = comm.exclusive_scan(size)?;
-        let all = comm.all_reduce(&[before.saturating_add(size)], Reduce::Max)?[0];
+        let (shares, lacking) = match shares.obtainable() {
+            Ok(shares) => (shares, Ok(())),
+            Err(e) => (shares, Err(e.at_rank(rank))),
+        };
+        // The shortest piece, upside down: a rank answers with pieces as long as an aggregator asks for.
+        let numbers = [before.saturating_add(size), !shares.piece];
+        let (verdict, told) = agreement::exchange(comm, rank, lacking.as_ref().err().map(Error::kind), &numbers)?;
+        let (all, piece) = (told[0], !told[1]);
+        if let Err(e) = verdict.apply(rank, lacking, "get memory to carry the process groups") {
+            // A rank that has failed before says why itself.
+            part.wrote(Err(e));
+            return Ok(None);
+        }
         // Where the output leaves the range of offsets, that is so for all.
         if let Err(e) = plan::shared(rank, base, 0, all) {
             part.fail(e);
@@ -229,13 +310,13 @@ impl Collective {
             place,
             group: group.as_ref(),
             object: if aggregator.is_some() { Some(files.file.opened()?) } else { None },
-            window: self.buffer / 2,
-            piece: PIECE.min(self.buffer / 2),
+            window: shares.window,
+            piece,
             memory,
             sync: self.sync,
         };
         let Exchanged { own, others, held } = exchange.run()?;
-        tracing::debug!(held, window = self.buffer / 2, "bytes of other ranks held at most");
+        tracing::debug!(held, window = shares.window, "bytes of other ranks held at most");
         let path = files.file.index.path.clone();
         if let Err(e) = others {
             part.spoiled(e.in_object(path.clone()));

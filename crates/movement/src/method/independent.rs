@@ -27,6 +27,7 @@ use super::{
 use crate::pack::{Pack, Reach};
 use crate::parts::shared_file::{Closing, SharedFile};
 use crate::parts::slot::{self, Slot};
+use crate::parts::spill;
 use crate::parts::step_commit::{self, Part};
 use crate::plan;
 use thalweg_bp::process_group::Header;
@@ -40,6 +41,7 @@ pub const KIND: MethodKind = MethodKind {
     id: 0,
     about: "every rank writes its part of one shared file",
     parameters: &[SYNC, INDEX, INDEX_FAN_IN, INDEX_AHEAD, DIRECT, SPILL_COPY],
+    least: spill::LEAST,
     make,
 };
 

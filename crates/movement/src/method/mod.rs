@@ -11,6 +11,7 @@
 //! | [`scheduled`] | `MPI_SCHEDULED`, `MPI_LUSTRE`, `MPI_STRIPE` |
 //! | [`trigger`] | `TRIGGER` |
 
+use crate::buffer::BufferPool;
 use crate::pack::{Pack, Reach};
 use crate::parts::kept::Kept;
 use crate::parts::levels::ArrayLevel;
@@ -71,6 +72,8 @@ pub struct OpenRequest<'r> {
     pub run: u64,
     /// What the process keeps between outputs.
     pub kept: &'r Arc<Kept>,
+    /// The process's memory for output: what carries process groups counts there.
+    pub buffer: &'r Arc<BufferPool>,
     /// The arrays that may be written and the levels of their statistics; rank 0's count.
     pub arrays: &'r [ArrayLevel],
 }
@@ -242,6 +245,8 @@ pub struct MethodKind {
     pub about: &'static str,
     /// Keys it knows.
     pub parameters: &'static [Parameter],
+    /// Bytes that it takes to carry process groups to their files even where the buffer limit is lower.
+    pub least: u64,
     /// Makes one for an output.
     pub make: fn(&Parameters) -> Result<Box<dyn Method>>,
 }

@@ -38,6 +38,7 @@ pub const KIND: MethodKind = MethodKind {
     id: 2,
     about: "a file per rank and a merged index",
     parameters: &[SYNC, INDEX, INDEX_FAN_IN, INDEX_AHEAD, DIRECT, HAVE_METADATA, LOCAL_FS],
+    least: 0,
     make,
 };
 

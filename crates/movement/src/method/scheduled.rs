@@ -28,7 +28,7 @@ use crate::pack::{Pack, Reach, Writer};
 use crate::parts::agreement::agree;
 use crate::parts::guarded::caught;
 use crate::parts::serial_open::in_turns;
-use crate::parts::spill::Spill;
+use crate::parts::spill::{self, Spill};
 use crate::parts::step_commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
 use crate::parts::subfiles::{Early, Metadata, begin, open_own, subfile};
 use crate::parts::targets;
@@ -62,6 +62,7 @@ pub const KIND: MethodKind = MethodKind {
         ignored("stripe_offset"),
         ignored("block_size"),
     ],
+    least: spill::LEAST,
     make,
 };
 
@@ -221,7 +222,7 @@ impl Method for Scheduled {
             metadata,
             files,
             bases: Vec::new(),
-            spill: Spill::new(request.layout, request.path, rank, self.spill_copy),
+            spill: Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer),
         };
         open.find_bases(request.comm).map_err(|e| e.in_object(request.path))?;
         self.open = Some(open);

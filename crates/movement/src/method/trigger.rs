@@ -44,6 +44,7 @@ pub const KIND: MethodKind = MethodKind {
     id: super::STORES_NOTHING,
     about: "runs a command or posts to an HTTP address for each output",
     parameters: &[COMMAND, URL, TIMEOUT, LOG, WAITING, AT_END],
+    least: 0,
     make,
 };
 

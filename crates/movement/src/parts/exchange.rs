@@ -13,6 +13,7 @@
 //! that were not called for: what waits on an aggregator is never more than its two windows.
 
 use super::node_memory::NodeMemory;
+use crate::buffer::grow;
 use crate::pack::{Laid, reserve};
 use crate::plan::domains::{self, Domains};
 use std::borrow::Cow;
@@ -52,7 +53,7 @@ pub struct Exchange<'x> {
     pub object: Option<&'x dyn WriteObject>,
     /// Bytes that an aggregator calls for at a time; it holds twice as many.
     pub window: u64,
-    /// Most bytes of a message.
+    /// Most bytes of a message, and of those that are copied out of a spill file at a time.
     pub piece: u64,
     /// Shared with the ranks of this node; an aggregator's part has room for two windows.
     pub memory: Option<&'x NodeMemory>,
@@ -142,6 +143,10 @@ fn unexpected(from: u32) -> Error {
     Error::new(ErrorKind::Corrupt, format!("rank {from} sent what nobody asked for"))
 }
 
+fn no_group() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "there is no process group")
+}
+
 /// In other words: an error cannot be told twice.
 fn again(e: &Error) -> Error {
     Error::new(e.kind(), e.what())
@@ -188,7 +193,15 @@ impl Exchange<'_> {
             if !busy && let Some(duty) = duty.as_mut().filter(|duty| !duty.senders.is_empty()) {
                 self.tell(duty, &mut own)?;
             }
-            let Message { from, bytes, .. } = self.comm.receive(None, TAG)?;
+            let Message { from, bytes, .. } = match (self.comm.receive(None, TAG), &mut duty) {
+                // The message waits, and its sender with it.
+                (Err(e), Some(duty)) if e.kind() == ErrorKind::NoMemory && duty.lets_go() => {
+                    let at = duty.windows.front().map_or(duty.next, |window| window.extent.offset);
+                    duty.failed.get_or_insert((at, e));
+                    continue;
+                }
+                (received, _) => received?,
+            };
             let (kind, code, extent, room) = {
                 let mut c = Cursor::new(&bytes, ByteOrder::NATIVE, 0);
                 let (kind, code, extent) =
@@ -286,17 +299,15 @@ impl Exchange<'_> {
             }
             Ok(())
         };
-        let bytes = match self.own_part(extent) {
-            Ok(parts) if room != SEND => {
-                put(&parts)?;
-                message(DATA, 0, extent)
-            }
-            Ok(parts) => {
-                let mut bytes = Vec::with_capacity(HEAD + extent.length as usize);
-                bytes.put(&message(DATA, 0, extent));
-                parts.iter().for_each(|part| bytes.put(part));
-                bytes
-            }
+        let made = match room {
+            SEND => self.own_message(extent),
+            _ => match self.own_part(extent) {
+                Ok(parts) => put(&parts).map(|()| Ok(message(DATA, 0, extent)))?,
+                Err(e) => Err(e),
+            },
+        };
+        let bytes = match made {
+            Ok(bytes) => bytes,
             Err(e) => {
                 let bytes = message(DATA, e.kind().code(), extent);
                 if own.is_ok() {
@@ -308,11 +319,21 @@ impl Exchange<'_> {
         self.comm.start_send(to, TAG, bytes)?.wait().map(drop)
     }
 
+    /// A message with bytes of this rank's group.
+    fn own_message(&self, extent: Extent) -> Result<Vec<u8>> {
+        let Some(group) = self.group else { return Err(no_group()) };
+        let mut bytes = Vec::new();
+        grow(&mut bytes, HEAD + extent.length as usize, "for a message to the rank that writes")?;
+        bytes.put(&message(DATA, 0, extent));
+        group.append_to(Extent::new(extent.offset - self.place.offset, extent.length), &mut bytes)?;
+        Ok(bytes)
+    }
+
     /// Bytes of this rank's group, by their place in the file.
     fn own_part(&self, extent: Extent) -> Result<Vec<Cow<'_, [u8]>>> {
         match self.group {
             Some(group) => group.get(Extent::new(extent.offset - self.place.offset, extent.length)),
-            None => Err(Error::new(ErrorKind::InvalidArgument, "there is no process group")),
+            None => Err(no_group()),
         }
     }
 
@@ -338,10 +359,11 @@ impl Exchange<'_> {
 
     /// - `put`: the window in memory.
     fn write_pieces(&self, duty: &mut Duty<'_>, window: &Window, put: &[u8], own: &mut Result<()>) {
-        // Runs without a gap; there is one where a rank could not read its bytes.
-        let mut runs: Vec<(u64, Vec<Cow<'_, [u8]>>)> = Vec::new();
+        // A run without a gap; there is one where a rank could not read its bytes.
+        let mut run: Option<(u64, Vec<Cow<'_, [u8]>>)> = None;
         let mut end = None;
         for piece in &window.pieces {
+            let mut is_copied = false;
             let parts = match &piece.state {
                 State::Here(bytes) => vec![Cow::Borrowed(&bytes[HEAD..])],
                 State::Put => {
@@ -349,7 +371,10 @@ impl Exchange<'_> {
                     vec![Cow::Borrowed(&put[at..at + piece.extent.length as usize])]
                 }
                 State::Own => match self.own_part(piece.extent) {
-                    Ok(parts) => parts,
+                    Ok(parts) => {
+                        is_copied = parts.iter().any(|part| matches!(part, Cow::Owned(_)));
+                        parts
+                    }
                     Err(e) => {
                         duty.senders[piece.sender].failed = Some(e.kind());
                         if own.is_ok() {
@@ -360,23 +385,35 @@ impl Exchange<'_> {
                 },
                 State::Called { .. } | State::Missing => continue,
             };
-            if end != Some(piece.extent.offset) {
-                runs.push((piece.extent.offset, Vec::new()));
+            if end != Some(piece.extent.offset)
+                && let Some(run) = run.take()
+                && !self.write_run(duty, window, &run)
+            {
+                return;
             }
-            if let Some((_, run)) = runs.last_mut() {
-                run.extend(parts);
-            }
+            run.get_or_insert_with(|| (piece.extent.offset, Vec::new())).1.extend(parts);
             end = piece.extent.end();
-        }
-        for (start, run) in &runs {
-            let slices: Vec<IoSlice<'_>> = run.iter().map(|part| IoSlice::new(part)).collect();
-            let length = run.iter().map(|part| part.len() as u64).sum();
-            let written = reserve(duty.object, *start, length).and_then(|()| duty.object.write_at(*start, &slices));
-            if let Err(e) = written {
-                duty.failed = Some((window.extent.offset, e.at_rank(self.comm.rank())));
+            // What is copied out of the spill file is written before more is.
+            if is_copied
+                && let Some(run) = run.take()
+                && !self.write_run(duty, window, &run)
+            {
                 return;
             }
         }
+        if let Some(run) = run {
+            self.write_run(duty, window, &run);
+        }
+    }
+
+    /// Returns whether it is written.
+    fn write_run(&self, duty: &mut Duty<'_>, window: &Window, run: &(u64, Vec<Cow<'_, [u8]>>)) -> bool {
+        let (start, parts) = run;
+        let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let length = parts.iter().map(|part| part.len() as u64).sum();
+        let written = reserve(duty.object, *start, length).and_then(|()| duty.object.write_at(*start, &slices));
+        let written = written.map_err(|e| duty.failed = Some((window.extent.offset, e.at_rank(self.comm.rank()))));
+        written.is_ok()
     }
 
     /// Makes the domain durable where it is to be, and tells all who have bytes in it what became of these. Once.
@@ -415,6 +452,12 @@ impl<'o> Duty<'o> {
     fn is_over(&self) -> bool {
         let all = self.next >= self.domain.offset + self.domain.length || self.failed.is_some();
         self.unknown == 0 && self.windows.is_empty() && all
+    }
+
+    /// Frees what came for windows that are not full; returns whether there was anything.
+    fn lets_go(&mut self) -> bool {
+        let here = self.windows.iter_mut().flat_map(|w| &mut w.pieces).filter(|p| matches!(p.state, State::Here(_)));
+        here.map(|piece| piece.state = State::Missing).count() > 0
     }
 
     /// What was called for came: `bytes` is the whole message.
@@ -473,7 +516,7 @@ mod tests {
             let nodes: Vec<u32> = (0..RANKS).map(|rank| rank - rank % ranks_per_node).collect();
             let room = if writers.contains(&rank) { 2 * window } else { 0 };
             let shared = comm.split_by_node().unwrap().shared_window(room).unwrap();
-            let memory = (ranks_per_node > 1).then(|| NodeMemory::new(1, room, Some(shared), &nodes, rank));
+            let memory = (ranks_per_node > 1).then(|| NodeMemory::new(1, room, Some(shared), &nodes, rank, None));
             let header = Header { group: "g".into(), time_index: 1, ..Header::default() };
             let writer = Writer { rank, ranks: RANKS, run: 1, file_index: 0 };
             let place = places[rank as usize];

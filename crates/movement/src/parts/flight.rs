@@ -6,6 +6,7 @@
 //! | what if it is left | the piece that is being written ends when it ends; what was given behind it is not begun. Where no piece was written, what says of the place that nothing is in it is |
 //! | who waits for one that was left | whoever is about to cut or replace the file, and the end of the session; for at most as long as a call of the communicator |
 
+use crate::buffer::Held;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -52,11 +53,12 @@ pub struct Flight {
 impl Flight {
     /// Starts a thread that writes to this object.
     ///
-    /// - `mark`: what is written, and where, if it is left before it has written a piece.
+    /// - `mark`: what is written, and where, if it is left before it has written a piece; `held`: what its pieces count in the
+    ///   buffer, until its thread is through with them.
     ///
     /// # Errors
     /// `NoMemory` where no thread can be had.
-    pub fn begin(object: Arc<dyn WriteObject>, mark: Option<(u64, Vec<u8>)>) -> Result<Flight> {
+    pub fn begin(object: Arc<dyn WriteObject>, mark: Option<(u64, Vec<u8>)>, held: Option<Held>) -> Result<Flight> {
         let (tasks, given) = channel::<Task>();
         let (tell, done) = channel::<Done>();
         let left = Arc::new(AtomicBool::new(false));
@@ -87,6 +89,7 @@ impl Flight {
                 let _ = write_all_at(&*object, offset, &bytes);
             }
             let _ = end.set(Instant::now());
+            drop((given, held));
         };
         let thread = std::thread::Builder::new().name("flight".into()).stack_size(256 << 10).spawn(work);
         let thread = thread.map_err(|e| Error::new(ErrorKind::NoMemory, "no thread to write in").caused_by(e))?;
@@ -210,7 +213,7 @@ mod tests {
     #[test]
     fn what_is_given_is_written_in_order_and_failures_are_told() {
         let memory = Arc::new(Memory::new());
-        let mut flight = Flight::begin(slow(&memory, f64::INFINITY), None).unwrap();
+        let mut flight = Flight::begin(slow(&memory, f64::INFINITY), None, None).unwrap();
         flight.give(Task::Write(0, b"abcd".to_vec()));
         flight.give(Task::Write(2, b"xy".to_vec()));
         flight.give(Task::Sync);
@@ -227,7 +230,7 @@ mod tests {
     #[test]
     fn one_that_is_left_ends_its_piece_and_begins_no_other() {
         let memory = Arc::new(Memory::new());
-        let mut flight = Flight::begin(slow(&memory, 20.0), Some((0, b"mark".to_vec()))).unwrap();
+        let mut flight = Flight::begin(slow(&memory, 20.0), Some((0, b"mark".to_vec())), None).unwrap();
         flight.give(Task::Write(0, b"abcd".to_vec()));
         flight.give(Task::Write(4, b"efgh".to_vec()));
         assert!(flight.wait(Duration::from_millis(20)).is_none());
@@ -241,11 +244,11 @@ mod tests {
     #[test]
     fn one_that_is_left_before_it_began_says_that_nothing_is_there() {
         let memory = Arc::new(Memory::new());
-        let mut flight = Flight::begin(slow(&memory, f64::INFINITY), Some((2, b"mark".to_vec()))).unwrap();
+        let mut flight = Flight::begin(slow(&memory, f64::INFINITY), Some((2, b"mark".to_vec())), None).unwrap();
         flight.give(Task::Sync);
         flight.leave(0, Duration::from_secs(10)).wait().unwrap();
         assert_eq!(bytes_of(&memory), b"\0\0mark");
-        let mut flight = Flight::begin(slow(&memory, f64::INFINITY), Some((0, b"mark".to_vec()))).unwrap();
+        let mut flight = Flight::begin(slow(&memory, f64::INFINITY), Some((0, b"mark".to_vec())), None).unwrap();
         flight.give(Task::Write(2, b"piece".to_vec()));
         flight.wait(Duration::from_secs(10)).unwrap().unwrap();
         flight.leave(0, Duration::from_secs(10)).wait().unwrap();

@@ -8,6 +8,7 @@
 //! | where it cannot be had | bytes travel in messages, as between nodes |
 //! | when bytes may be put | where the writing rank has said so, and not after a wait for them ended in an error |
 
+use crate::buffer::Held;
 use std::collections::HashMap;
 use thalweg_comm::SharedWindow;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -25,22 +26,25 @@ pub struct NodeMemory {
     window: Option<Box<dyn SharedWindow>>,
     /// By rank of the communicator: this rank's node or another, and the rank in the window.
     places: Vec<Option<u32>>,
+    /// This rank's part counts in the buffer for as long as it is there.
+    _held: Option<Held>,
 }
 
 impl NodeMemory {
-    /// - `nodes`: by rank of the communicator, a number for its node; `rank`: this one.
+    /// - `nodes`: by rank of the communicator, a number for its node; `rank`: this one; `held`: the bytes of its part.
     pub(super) fn new(
         id: u64,
         own: u64,
         window: Option<Box<dyn SharedWindow>>,
         nodes: &[u32],
         rank: u32,
+        held: Option<Held>,
     ) -> NodeMemory {
         let mine = nodes.get(rank as usize);
         let mut next = 0..;
         // Ranks of a node are in the order of the communicator.
         let place = |node: &u32| if Some(node) == mine { next.next() } else { None };
-        NodeMemory { id, own, window, places: nodes.iter().map(place).collect() }
+        NodeMemory { id, own, window, places: nodes.iter().map(place).collect(), _held: held }
     }
 
     fn place(&self, rank: u32) -> Option<(&dyn SharedWindow, u32)> {

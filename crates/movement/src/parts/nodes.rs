@@ -9,6 +9,7 @@
 
 use super::kept::Kept;
 use super::node_memory::NodeMemory;
+use crate::buffer::Room;
 use crate::method::OpenRequest;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,6 +22,22 @@ pub type Nodes = HashMap<(u32, u32), Arc<Vec<u32>>>;
 
 /// Given a number for the node of each rank, bytes that others may put into this rank's part of the memory.
 pub type Wanted<'w> = &'w dyn Fn(&[u32]) -> u64;
+
+/// What the buffer's limit leaves an output of these ranks for carrying process groups, the memory included that is kept.
+pub fn room(request: &OpenRequest<'_>) -> Room {
+    let key = (request.comm.rank(), request.comm.size());
+    request.buffer.room(request.kept.memories().get(&key).map_or(0, |memory| memory.own))
+}
+
+/// Whether there are ranks on this rank's node, and whether there are ranks elsewhere, among `ranks` without itself.
+pub fn on_and_off(nodes: &[u32], ranks: impl IntoIterator<Item = u32>, rank: u32) -> (bool, bool) {
+    let node = |rank: u32| nodes.get(rank as usize);
+    let others = ranks.into_iter().filter(|other| *other != rank);
+    others.fold((false, false), |(on, off), other| match node(other) == node(rank) {
+        true => (true, off),
+        false => (on, true),
+    })
+}
 
 /// Collective: by rank, a number for its node: the lowest rank there; and memory shared with the ranks of this node.
 ///
@@ -38,8 +55,10 @@ pub fn of(request: &OpenRequest<'_>, wanted: Option<Wanted<'_>>) -> Result<(Arc<
     }
     let known = kept.nodes().get(&key).cloned();
     let sum = known.as_ref().map_or(0, |nodes| 1 << 32 | u64::from(sum_of(nodes)));
+    // As large as any output wanted it, so that two kinds of output do not make it anew in turns, but within the limit.
+    let most = room(request);
     let fits = |memory: &NodeMemory| match (&known, wanted) {
-        (Some(nodes), Some(wanted)) => memory.own >= wanted(nodes),
+        (Some(nodes), Some(wanted)) => (wanted(nodes)..=most.share(u64::MAX, wanted(nodes))).contains(&memory.own),
         _ => false,
     };
     let had = wanted.and_then(|_| kept.memories().remove(&key));
@@ -56,8 +75,8 @@ pub fn of(request: &OpenRequest<'_>, wanted: Option<Wanted<'_>>) -> Result<(Arc<
     if id > 0 && seen[2..] == numbers[2..] {
         return Ok((nodes, had));
     }
-    // As large as any output wanted it, so that two kinds of output do not make it anew in turns.
-    let own = wanted(&nodes).max(had.map_or(0, |had| had.own));
+    let own = wanted(&nodes);
+    let own = most.share(had.map_or(0, |had| had.own), own).max(own);
     let window = comm.split_by_node()?.shared_window(own);
     let number = if comm.rank() == 0 { request.run | 1 } else { 0 };
     let made = comm.all_reduce(&[number, u64::from(window.is_err())], Reduce::Max)?;
@@ -65,7 +84,8 @@ pub fn of(request: &OpenRequest<'_>, wanted: Option<Wanted<'_>>) -> Result<(Arc<
         tracing::warn!("ranks of this node share no memory, so that bytes travel in messages: {e}");
     }
     let window = window.ok().filter(|_| made[1] == 0);
-    let memory = NodeMemory::new(made[0], own, window, &nodes, comm.rank());
+    let held = window.is_some().then(|| request.buffer.reserve(own));
+    let memory = NodeMemory::new(made[0], own, window, &nodes, comm.rank(), held);
     Ok((nodes, Some(memory)))
 }
 
@@ -95,6 +115,7 @@ fn sum_of(nodes: &[u32]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::BufferPool;
     use crate::method::Mode;
     use thalweg_comm::counting::Counting;
     use thalweg_comm::threads::Machine;
@@ -103,8 +124,8 @@ mod tests {
     fn asked(comm: &dyn Communicator, kept: &Arc<Kept>, own: Option<u64>) -> (Arc<Vec<u32>>, Option<NodeMemory>) {
         let store = Arc::new(thalweg_store::Memory::new());
         let layout: Arc<dyn Layout> = Arc::new(thalweg_layout::Direct::new(store).unwrap());
-        let (path, group, mode) = ("x.bp", "g", Mode::Write);
-        let request = OpenRequest { comm, layout: &layout, path, group, mode, run: 7, kept, arrays: &[] };
+        let (path, group, mode, buffer) = ("x.bp", "g", Mode::Write, &Arc::new(BufferPool::new(None)));
+        let request = OpenRequest { comm, layout: &layout, path, group, mode, run: 7, kept, buffer, arrays: &[] };
         let wanted = own.map(|own| move |_: &[u32]| own);
         of(&request, wanted.as_ref().map(|w| w as Wanted<'_>)).unwrap()
     }

@@ -5,7 +5,7 @@
 //! | where a group lies | behind the writer's own and those of the set's ranks before it; the writer is told all sizes first and says each its place |
 //! | simple | the ranks pass one after the other, each straight to the writer |
 //! | brigade | the set is a chain: each rank passes its own group to the one before it, then all that comes from the one behind |
-//! | memory | pieces of half a chunk: a rank holds the one it fills, passes on or writes, and one more that it has asked for |
+//! | memory | pieces of half a chunk, the shortest that a rank of the set says: a rank holds the one it fills, passes on or writes, and one more that it has asked for |
 //! | on one node | the two pieces are places in the taker's part of memory that both see ([`super::node_memory`]): a rank fills one while the other is written or passed on from there, and what is sent says only that it is full. In a chain they are of 512 KiB at most, as all ranks but its last have such a part |
 //! | small messages | a size, a place, an outcome per rank; an answer per piece |
 //! | a store that fails | the answer to the next piece says so, and goes up the chain; what was not written yet is given up |
@@ -14,8 +14,8 @@
 //!
 //! | message | to | says |
 //! |---|---|---|
-//! | size | the writer | bytes of a group; all ones: there is none |
-//! | place | a rank | why not (0: write), its place, whom to pass to, who passes to it and how many groups; where to put its first piece (0 or 1), and how long pieces may be in memory (0: pieces are messages). In a chain that is for each two ranks that share memory |
+//! | size | the writer | bytes of a group; all ones: there is none. Bytes of a piece that this rank has memory for |
+//! | place | a rank | why not (0: write), its place, whom to pass to, who passes to it and how many groups; where to put its first piece (0 or 1), and how long pieces may be in memory (0: pieces are messages), in a chain for each two ranks that share memory; how long in messages |
 //! | piece | whom to pass to | a flag, 7 bytes of nothing, bytes of a group, or how many were put |
 //! | answer | whoever passed a piece | 0: the next one may come; else no more is wanted, and why |
 //! | outcome | a rank | 0: its group is written; else why not |
@@ -25,6 +25,7 @@
 
 use super::node_memory::NodeMemory;
 use super::step_commit::Written;
+use crate::buffer::grow;
 use crate::plan;
 use std::io::IoSlice;
 use thalweg_bp::index::Index;
@@ -54,6 +55,8 @@ const BROKEN: u8 = 3;
 const WORTH_RESERVING: u64 = 1 << 20;
 /// Longest piece that is put into memory of a rank of a chain, which every rank but the last has.
 const LONGEST_IN_CHAIN: u64 = 512 << 10;
+/// What memory is for that cannot be had.
+const PASSED: &str = "for a piece of a process group that is passed on";
 /// There is no group, or no rank.
 const NONE: u64 = u64::MAX;
 const NOBODY: u32 = u32::MAX;
@@ -139,7 +142,9 @@ fn pass_on(
     place: &mut Option<Extent>,
     pour: &mut Pour<'_>,
 ) -> Result<Option<Written>> {
-    comm.send(writer, SIZE, &length.unwrap_or(NONE).to_le_bytes())?;
+    let mut size = length.unwrap_or(NONE).to_le_bytes().to_vec();
+    size.put(&(piece as u64).to_le_bytes());
+    comm.send(writer, SIZE, &size)?;
     let Some(length) = length else { return Ok(None) };
     let refused = |kind| Error::reported(kind, writer, "cannot write the process group of this rank");
     let said_place = Place::decode(&comm.receive(Some(writer), PLACE)?.bytes)?;
@@ -151,7 +156,7 @@ fn pass_on(
     let mut out = Out {
         comm,
         to: said_place.to,
-        size: piece.max(1),
+        size: piece.min(usize::try_from(said_place.piece).unwrap_or(piece)).max(1),
         left: length,
         piece: Vec::new(),
         in_memory: shares(said_place.to).map(|memory| InMemory {
@@ -195,6 +200,8 @@ struct Place {
     first: u32,
     /// Bytes of each; 0: pieces are messages.
     room: u64,
+    /// Bytes of a piece that is a message.
+    piece: u64,
 }
 
 impl Place {
@@ -204,6 +211,7 @@ impl Place {
         out.put_u64(self.offset);
         [self.to, self.from, self.groups, self.first].into_iter().for_each(|n| out.put_u32(n));
         out.put_u64(self.room);
+        out.put_u64(self.piece);
         out
     }
 
@@ -213,7 +221,8 @@ impl Place {
         c.u8("outcome")?;
         let offset = c.u64("place")?;
         let (to, from, groups) = (c.u32("rank")?, c.u32("rank")?, c.u32("groups")?);
-        Ok(Place { refused, offset, to, from, groups, first: c.u32("first")?, room: c.u64("room")? })
+        let (first, room, piece) = (c.u32("first")?, c.u64("room")?, c.u64("piece")?);
+        Ok(Place { refused, offset, to, from, groups, first, room, piece })
     }
 }
 
@@ -296,7 +305,7 @@ impl Out<'_> {
             }
             if self.piece.is_empty() {
                 let room = usize::try_from(self.left).unwrap_or(usize::MAX).min(self.size);
-                self.piece.reserve_exact(room + HEAD);
+                grow(&mut self.piece, room + HEAD, PASSED)?;
                 self.piece.resize(HEAD, MORE);
             }
             let n = bytes.len().min(self.size + HEAD - self.piece.len());
@@ -404,7 +413,7 @@ impl Out<'_> {
         if self.in_memory.is_some() {
             self.put(bytes)?;
         } else {
-            self.piece.reserve_exact(HEAD + bytes.len());
+            grow(&mut self.piece, HEAD + bytes.len(), PASSED)?;
             self.piece.resize(HEAD, flag);
             self.piece.extend_from_slice(bytes);
         }
@@ -442,6 +451,8 @@ struct Passer {
 
 /// The two places in this rank's memory that others put pieces to.
 struct Slots {
+    /// Bytes of a piece: all ranks of the set have memory for it.
+    piece: u64,
     /// Where the next one goes that is not told of yet.
     next: u32,
     /// Nobody puts there who has not been told to.
@@ -460,8 +471,10 @@ pub struct Collect<'c> {
     pub object: &'c dyn WriteObject,
     /// First byte behind the writer's own group.
     pub start: u64,
-    /// Shared with the ranks of this node, and the bytes of a piece there.
-    pub memory: Option<(&'c NodeMemory, u64)>,
+    /// Bytes of a piece that this rank has memory for.
+    pub piece: u64,
+    /// Shared with the ranks of this node: has room for two pieces.
+    pub memory: Option<&'c NodeMemory>,
 }
 
 impl Collect<'_> {
@@ -471,8 +484,8 @@ impl Collect<'_> {
     /// - `failed`: nothing can be written, for this reason.
     pub fn run(&self, failed: Option<Error>, sync: Option<&dyn Fn() -> Result<()>>) -> Collected {
         let mut collected = Collected { end: self.start, all: true, failed, unsynced: false };
-        let mut slots = Slots { next: 0, trusted: true };
-        let mut passers = self.places(&mut collected);
+        let mut slots = Slots { piece: self.piece, next: 0, trusted: true };
+        let mut passers = self.places(&mut collected, &mut slots.piece);
         if self.pattern == Pattern::Brigade {
             (0..passers.len()).for_each(|i| self.tell_place(&mut passers, i, &slots, &collected));
         }
@@ -495,10 +508,14 @@ impl Collect<'_> {
     }
 
     /// Where the groups lie. Ranks that have none, and those that are lost, are left out.
-    fn places(&self, collected: &mut Collected) -> Vec<Passer> {
+    ///
+    /// - `piece`: becomes the shortest that a rank says.
+    fn places(&self, collected: &mut Collected, piece: &mut u64) -> Vec<Passer> {
         let size = |rank: &u32| {
             let message = self.comm.receive(Some(*rank), SIZE).ok()?;
-            let size = message.bytes.as_slice().try_into().map_or(NONE, u64::from_le_bytes);
+            let mut c = Cursor::new(&message.bytes, ByteOrder::NATIVE, 0);
+            let (size, longest) = (c.u64("size").unwrap_or(NONE), c.u64("piece").unwrap_or(0));
+            *piece = (*piece).min(longest).max(1);
             Some((*rank, size)).filter(|(_, size)| *size != NONE)
         };
         let (ranks, sizes): (Vec<u32>, Vec<u64>) = self.passers.iter().filter_map(size).unzip();
@@ -533,10 +550,12 @@ impl Collect<'_> {
             ),
         };
         let groups = if from == NOBODY { 0 } else { (passers.len() - i - 1) as u32 };
-        let room = self.memory.filter(|_| slots.trusted).map_or(0, |(_, piece)| self.pattern.room(piece));
-        let place = Place { refused, offset: passers[i].place.offset, to, from, groups, first: slots.next, room };
+        let piece = slots.piece;
+        let room = self.memory.filter(|_| slots.trusted).map_or(0, |_| self.pattern.room(piece));
+        let place =
+            Place { refused, offset: passers[i].place.offset, to, from, groups, first: slots.next, room, piece };
         (passers[i].told, passers[i].waits) = (true, refused.is_none());
-        let puts = to == self.comm.rank() && self.memory.is_some_and(|(memory, _)| memory.reaches(passers[i].rank));
+        let puts = to == self.comm.rank() && self.memory.is_some_and(|memory| memory.reaches(passers[i].rank));
         passers[i].puts = (puts && room > 0).then_some((slots.next, room));
         tell(self.comm, passers[i].rank, PLACE, &place.encode());
     }
@@ -601,7 +620,7 @@ impl Collect<'_> {
         }
         let bytes = message.bytes.get(HEAD..).unwrap_or_default();
         let written = match (here, self.memory) {
-            (Some((place, room)), Some((memory, _))) => {
+            (Some((place, room)), Some(memory)) => {
                 let length = bytes.try_into().map_or(u64::MAX, u64::from_le_bytes);
                 match length <= room {
                     true => memory.show(u64::from(place) * room, length, |bytes| {

@@ -20,7 +20,6 @@ pub struct SharedFile {
     /// On ranks that opened it.
     object: Option<Box<dyn WriteObject>>,
     spill: Spill,
-    spill_copy: usize,
 }
 
 impl SharedFile {
@@ -55,8 +54,8 @@ impl SharedFile {
         let (index, opened, told) = OpenIndex::agree(request, (false, sync), outcome, first, told, |live, _| {
             object.as_deref().map_or(Ok(()), |object| live.shorten(object, sync))
         })?;
-        let spill = Spill::new(request.layout, request.path, rank, spill_copy);
-        Ok((SharedFile { index, object, spill, spill_copy }, opened, told))
+        let spill = Spill::new(request.layout, request.path, rank, spill_copy, request.buffer);
+        Ok((SharedFile { index, object, spill }, opened, told))
     }
 
     /// The file; opened now on a rank that has not done so before.
@@ -75,11 +74,12 @@ impl SharedFile {
 
     /// The spill file, made where there is none. `stored`: where bytes lie in the file that are moved there, and how many.
     pub fn spill(&mut self, stored: Option<(u64, u64)>) -> Result<&dyn WriteObject> {
-        let SharedFile { spill, object, spill_copy, .. } = self;
+        let SharedFile { spill, object, .. } = self;
+        let step = spill.step();
         let to = spill.through()?;
         if let Some((start, length)) = stored {
             let from = object.as_deref().ok_or_else(not_open)?;
-            pack::move_bytes(from, start, to, 0, length, *spill_copy)?;
+            pack::move_bytes(from, start, to, 0, length, step)?;
         }
         Ok(to)
     }

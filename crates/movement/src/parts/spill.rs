@@ -4,6 +4,7 @@
 //! at once: the system frees it with its last handle, however the process ends. Elsewhere it is removed when this is
 //! dropped; one that stays after a kill is overwritten by the next, and removed by `thalweg recover`.
 
+use crate::buffer::{BufferPool, Held, LEAST_PIECE};
 use crate::pack::{Pack, Writer};
 use std::sync::Arc;
 use thalweg_bp::index::Index;
@@ -19,14 +20,25 @@ pub struct Spill {
     object: Option<Box<dyn WriteObject>>,
     /// It still has a name.
     named: bool,
-    /// Bytes copied at a time.
-    step: usize,
+    /// As many bytes are copied at a time.
+    copied: Held,
 }
 
+/// Bytes that it takes of the buffer even where the limit is lower.
+pub const LEAST: u64 = LEAST_PIECE;
+
 impl Spill {
-    /// - `output`: path of the file that is written; `step`: bytes copied at a time at close.
-    pub fn new(layout: &Arc<dyn Layout>, output: &str, rank: u32, step: usize) -> Spill {
-        Spill { layout: layout.clone(), path: format!("{output}.spill.{rank}"), rank, object: None, named: false, step }
+    /// - `output`: path of the file that is written; `step`: bytes copied at a time at close, fewer where the buffer's limit
+    ///   is low.
+    pub fn new(layout: &Arc<dyn Layout>, output: &str, rank: u32, step: usize, buffer: &Arc<BufferPool>) -> Spill {
+        let copied = buffer.reserve(buffer.room(0).share(step as u64, LEAST));
+        let path = format!("{output}.spill.{rank}");
+        Spill { layout: layout.clone(), path, rank, object: None, named: false, copied }
+    }
+
+    /// Bytes copied at a time.
+    pub fn step(&self) -> usize {
+        self.copied.bytes() as usize
     }
 
     /// The file, made if there is none yet.
@@ -60,7 +72,7 @@ impl Spill {
     ) -> Result<Index> {
         match &self.object {
             Some(spill) if pack.has_gone_through() => {
-                pack.write_spilled(&**spill, object, place, header, writer, self.step)
+                pack.write_spilled(&**spill, object, place, header, writer, self.step())
             }
             _ => pack.write(object, place, header, writer),
         }
@@ -84,7 +96,7 @@ mod tests {
 
     fn begin(store: Arc<dyn thalweg_store::Store>) -> (Arc<dyn Layout>, Spill) {
         let layout: Arc<dyn Layout> = Arc::new(Direct::new(store).unwrap());
-        let mut spill = Spill::new(&layout, "x.bp", 3, 4096);
+        let mut spill = Spill::new(&layout, "x.bp", 3, 4096, &Arc::new(BufferPool::new(None)));
         spill.through().unwrap().write_at(5, &[IoSlice::new(b"values")]).unwrap();
         (layout, spill)
     }

@@ -60,6 +60,9 @@ pub struct RankPart {
     pub close: [i64; 2],
     /// Bytes of its process group.
     pub group_bytes: u64,
+    /// Most bytes that the process has held for output so far, what carries process groups included.
+    #[serde(default)]
+    pub buffer_bytes: u64,
     /// Why it failed, if it did.
     #[serde(default)]
     pub error: Option<String>,
@@ -96,6 +99,7 @@ impl RankPart {
             open,
             close,
             group_bytes: 0,
+            buffer_bytes: 0,
             error: None,
             totals: record.totals.iter().map(|t| [t.own, t.calls, t.bytes]).collect(),
             spans: record.spans.iter().map(span).collect(),

@@ -86,6 +86,8 @@ pub struct About<'a> {
     pub is_new: bool,
     /// Bytes of this rank's process group.
     pub group_bytes: u64,
+    /// Most bytes that the buffer of this process has held.
+    pub buffer_bytes: u64,
     /// Bytes of all, or why the output failed.
     pub outcome: std::result::Result<u64, &'a Error>,
 }
@@ -159,6 +161,7 @@ impl Taking {
         shorten(&mut record, (MOST_IN_ALL / comm.size() as usize).clamp(16, MOST_SPANS));
         let mut part = RankPart::of(self.rank, self.open, [self.closes, closed], &record);
         part.group_bytes = about.group_bytes;
+        part.buffer_bytes = about.buffer_bytes;
         part.error = about.outcome.err().map(|e| format!("{:?}: {}", e.kind(), e.what()));
         let Taking { token, ranks, left, clocks, unix_us, .. } = self;
         let mut left = left.lock().unwrap_or_else(PoisonError::into_inner).take();
