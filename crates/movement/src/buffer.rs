@@ -222,18 +222,20 @@ pub fn zeros(count: usize, what: &str) -> Result<Vec<u8>> {
 /// `NoMemory`.
 pub fn obtainable(count: u64, wanted: u64, least: u64) -> Result<u64> {
     let mut piece = wanted;
-    while count > 0 {
+    if count == 0 {
+        return Ok(piece);
+    }
+    loop {
         let bytes = count.saturating_mul(piece).saturating_add(SPARE.min(piece));
         let mut tried = Vec::<u8>::new();
         if usize::try_from(bytes).is_ok_and(|bytes| tried.try_reserve_exact(bytes).is_ok()) {
-            break;
+            return Ok(piece);
         }
         if piece <= least {
             return Err(no_memory(bytes, "to carry process groups"));
         }
         piece = (piece / 2).max(least);
     }
-    Ok(piece)
 }
 
 /// Share of the memory that is free now, in bytes.

@@ -193,14 +193,12 @@ impl Exchange<'_> {
             if !busy && let Some(duty) = duty.as_mut().filter(|duty| !duty.senders.is_empty()) {
                 self.tell(duty, &mut own)?;
             }
-            let Message { from, bytes, .. } = match (self.comm.receive(None, TAG), &mut duty) {
+            let Message { from, bytes, .. } = match self.comm.receive(None, TAG) {
                 // The message waits, and its sender with it.
-                (Err(e), Some(duty)) if e.kind() == ErrorKind::NoMemory && duty.lets_go() => {
-                    let at = duty.windows.front().map_or(duty.next, |window| window.extent.offset);
-                    duty.failed.get_or_insert((at, e));
+                Err(e) if e.kind() == ErrorKind::NoMemory && duty.as_mut().is_some_and(|duty| duty.lets_go(&e)) => {
                     continue;
                 }
-                (received, _) => received?,
+                received => received?,
             };
             let (kind, code, extent, room) = {
                 let mut c = Cursor::new(&bytes, ByteOrder::NATIVE, 0);
@@ -454,10 +452,19 @@ impl<'o> Duty<'o> {
         self.unknown == 0 && self.windows.is_empty() && all
     }
 
-    /// Frees what came for windows that are not full; returns whether there was anything.
-    fn lets_go(&mut self) -> bool {
-        let here = self.windows.iter_mut().flat_map(|w| &mut w.pieces).filter(|p| matches!(p.state, State::Here(_)));
-        here.map(|piece| piece.state = State::Missing).count() > 0
+    /// Frees what came for windows that are not written, as there is no memory for more; returns whether there was anything.
+    fn lets_go(&mut self, why: &Error) -> bool {
+        let at = self.windows.front().map_or(self.next, |window| window.extent.offset);
+        let mut any = false;
+        for piece in self.windows.iter_mut().flat_map(|w| &mut w.pieces) {
+            if let State::Here(_) = piece.state {
+                (piece.state, any) = (State::Missing, true);
+            }
+        }
+        if any && self.failed.is_none() {
+            self.failed = Some((at, again(why)));
+        }
+        any
     }
 
     /// What was called for came: `bytes` is the whole message.
