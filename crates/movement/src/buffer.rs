@@ -228,7 +228,10 @@ pub fn obtainable(count: u64, wanted: u64, least: u64) -> Result<u64> {
     loop {
         let bytes = count.saturating_mul(piece).saturating_add(SPARE.min(piece));
         let mut tried = Vec::<u8>::new();
-        if usize::try_from(bytes).is_ok_and(|bytes| tried.try_reserve_exact(bytes).is_ok()) {
+        let is_had = usize::try_from(bytes).is_ok_and(|bytes| tried.try_reserve_exact(bytes).is_ok());
+        // Else the compiler may leave out memory that nobody uses, and take it for had.
+        std::hint::black_box(&tried);
+        if is_had {
             return Ok(piece);
         }
         if piece <= least {
