@@ -232,7 +232,7 @@ impl Collective {
             window: self.buffer / 2,
             piece: PIECE.min(self.buffer / 2),
             memory,
-            sync: self.sync,
+            end: &|| files.file.end_data(),
         };
         let Exchanged { own, others, held } = exchange.run()?;
         tracing::debug!(held, window = self.buffer / 2, "bytes of other ranks held at most");
@@ -242,7 +242,10 @@ impl Collective {
         }
         match (unlaid, own, fragment) {
             (Some(e), ..) | (None, Err(e), _) => part.fail(e.at_rank(rank).in_object(path)),
-            (None, Ok(()), Some(fragment)) => part.wrote(Ok(Written { fragment, extent: place })),
+            (None, Ok(()), Some(fragment)) => {
+                let ended = files.file.end_spill();
+                part.wrote(ended.map(|()| Written { fragment, extent: place }));
+            }
             // It has failed before.
             (None, Ok(()), None) => {}
         }
