@@ -22,6 +22,7 @@
 //! |---|---|
 //! | the outcome is success, or an error, the same kind on all ranks | the exit code; no panic, no death, no time-out |
 //! | success means that the step, or the file, is there | it is read afterwards |
+//! | a file that was written to and cannot be closed is no success | `strace` says which file the call was for, and what was written through it |
 //! | what was closed before stays as it was | every value of every step, every byte of the other files |
 //! | the next output goes on | one more step or operation without a fault, and `verify` |
 //!
@@ -279,7 +280,9 @@ fn options(fault: Fault<'_>, log: &Path) -> Vec<String> {
     options.push(log.display().to_string());
     match fault {
         Some((call, error, k)) => {
-            options.extend(["-e".into(), format!("trace={call}")]);
+            // Which file is closed, and whether it was written to.
+            let with = if call == "close" { format!("{WRITES},close") } else { call.to_string() };
+            options.extend(["-y".into(), "-e".into(), format!("trace={with}")]);
             options.extend(["-e".into(), format!("inject={call}:error={error}:when={k}")]);
         }
         None => options.extend(["-e".into(), "trace=file,desc".into()]),
@@ -425,6 +428,34 @@ fn wait(child: &mut Child) -> Outcome<End> {
     }
 }
 
+/// Calls that change a file through its descriptor.
+const WRITES: &str = "write,pwrite64,pwritev,pwritev2,ftruncate";
+
+/// The file below `folder` whose close failed after it was written to through this descriptor.
+fn lost_close(log: &Path, folder: &Path) -> Outcome<Option<String>> {
+    let (mut written, mut closes) = (BTreeMap::new(), BTreeMap::new());
+    for line in std::fs::read_to_string(log)?.lines() {
+        let Some((thread, call)) = line.split_once(' ') else { continue };
+        let call = call.trim_start();
+        let file = call.split_once('(').and_then(|(name, rest)| {
+            let (number, rest) = rest.split_once('<')?;
+            Some((name, number.to_string(), rest.split_once('>')?.0.to_string()))
+        });
+        match file {
+            Some(("close", number, path)) => {
+                let path = written.remove(&number).filter(|known| *known == path);
+                closes.insert(thread.to_string(), path);
+            }
+            Some((_, number, path)) if Path::new(&path).starts_with(folder) => drop(written.insert(number, path)),
+            _ => {}
+        }
+        if line.ends_with("(INJECTED)") {
+            return Ok(closes.remove(thread).flatten());
+        }
+    }
+    Ok(None)
+}
+
 /// How often each thread has made each call, at most.
 fn counts(log: &Path) -> Outcome<BTreeMap<String, u64>> {
     let mut by_thread: BTreeMap<(String, String), u64> = BTreeMap::new();
@@ -504,6 +535,11 @@ impl Sweep<'_> {
                 faults += 1;
                 let words = words.lines().next().unwrap_or_default().to_string();
                 match end {
+                    End::Success if *call == "close" => {
+                        if let Some(path) = lost_close(&log, &self.folder)? {
+                            wrong.push(format!("close {k} {error}: {path} was not closed, and nobody was told"));
+                        }
+                    }
                     End::Success => {}
                     End::Failed(_) => failed += 1,
                     end => wrong.push(format!("{call} {k} {error}: {end:?}: {words}")),

@@ -207,6 +207,7 @@ fn sweep(way: (&str, &str), ranks: u32, how: How, fault: &Fault, counts: &mut BT
     });
     let closed = contents(&place.layout, NAME).unwrap();
     let (mut all, mut well) = (0, 0);
+    let closes = counts.get(&Asked::Close).copied();
     for k in 0.. {
         let case = run(way, ranks, how, &*place.store, fault.clone().skipping(k));
         let Some((asked, name)) = &case.failed.1 else {
@@ -215,10 +216,17 @@ fn sweep(way: (&str, &str), ranks: u32, how: How, fault: &Fault, counts: &mut BT
             break;
         };
         let what = format!("{way:?}, {ranks} ranks, {how:?}, operation {k} ({asked:?} of {name}), {fault:?}");
-        well += u64::from(case.judge(way, ranks, how, &closed, &what));
+        let done = case.judge(way, ranks, how, &closed, &what);
+        let ended = case.outcomes.iter().all(|o| o.1.is_ok());
+        assert!(
+            *asked != Asked::Close || !(done && ended),
+            "{what}: what was written may be lost, and nobody was told"
+        );
+        well += u64::from(done);
         all += 1;
         *counts.entry(*asked).or_default() += 1;
     }
+    assert!(counts.get(&Asked::Close).copied() > closes, "{way:?}, {ranks} ranks, {how:?}: no file is closed");
     (all, well)
 }
 

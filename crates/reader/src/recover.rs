@@ -431,7 +431,7 @@ impl Run<'_> {
             return Ok(());
         }
         let object = self.layout.open_write(self.path, OpenWrite::Existing, WriterId(0))?;
-        act(&*object).map_err(|e| e.in_object(self.path))
+        act(&*object).and_then(|()| object.close()).map_err(|e| e.in_object(self.path))
     }
 
     /// Writes a full index at `start`, syncs it, then cuts what lies behind it.
@@ -453,7 +453,7 @@ impl Run<'_> {
             }
             Ok(())
         };
-        write().map_err(|e: Error| e.in_object(self.path))
+        write().and_then(|()| object.close()).map_err(|e: Error| e.in_object(self.path))
     }
 
     /// Cuts what lies behind the last whole process group of each subfile. A torn place that is not behind all indexed
@@ -479,7 +479,8 @@ impl Run<'_> {
             return Ok(());
         }
         let object = self.layout.open_write(path, OpenWrite::Existing, WriterId(0))?;
-        object.truncate(end).and_then(|()| object.sync()).map_err(|e| e.in_object(path))
+        let cut = object.truncate(end).and_then(|()| object.sync());
+        cut.and_then(|()| object.close()).map_err(|e| e.in_object(path))
     }
 
     /// No index is left: one is made from the process groups.
@@ -627,7 +628,7 @@ impl Run<'_> {
         let path = &*scanned[fillers.object].object.path;
         let object = self.layout.open_write(path, OpenWrite::Existing, WriterId(0))?;
         let written = write_all_at(&*object, fillers.at, &fillers.bytes).and_then(|()| object.sync());
-        written.map_err(|e| e.in_object(path))?;
+        written.and_then(|()| object.close()).map_err(|e| e.in_object(path))?;
         Ok(end)
     }
 

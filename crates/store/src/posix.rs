@@ -12,7 +12,8 @@
 //! | identity | device, inode and birth time in one number; compare within one process |
 //! | `hold`   | a shared lock of the open file on one byte far behind its end ([`HELD`]), on Linux; it goes with the process. On filesystems of this machine no lock means that nobody holds; on others that it cannot be told |
 //! | full     | `NoSpace` with object and first byte not written; what was written before stays |
-//! | on network filesystems | a failed write may be told by `sync` only |
+//! | `close`  | tells what the system says, as filesystems over a network and with quotas may refuse bytes only then |
+//! | on network filesystems | a failed write may be told by `close` or `sync` only |
 
 #[cfg(target_os = "linux")]
 use crate::lustre;
@@ -525,6 +526,12 @@ impl WriteObject for Open {
 
     fn publish(&self) -> Result<()> {
         Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let Open { file, path } = *self;
+        // The descriptor is gone whatever the system says: nothing is tried again, an interrupted close neither.
+        nix::unistd::close(file).map_err(|e| failed("close", &path, e.into()))
     }
 
     fn hold(&self) -> Option<Hold> {

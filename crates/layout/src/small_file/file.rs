@@ -34,8 +34,8 @@ enum Bytes {
     /// Where they are recorded.
     Recorded(Content),
     Memory(Vec<u8>),
-    /// Grown out of the log.
-    Own(Box<dyn WriteObject>),
+    /// Grown out of the log: its number, and its object.
+    Own(u64, Box<dyn WriteObject>),
     /// The same, opened for reading alone.
     OwnRead(u64, Box<dyn ReadObject>),
 }
@@ -129,7 +129,9 @@ impl Node {
     /// The object of a file that grew out of the log has another number from now on.
     pub fn renumber(&self, given: u64) {
         match &mut self.state().bytes {
-            Bytes::OwnRead(number, _) | Bytes::Recorded(Content::Own { number }) => *number = given,
+            Bytes::Own(number, _) | Bytes::OwnRead(number, _) | Bytes::Recorded(Content::Own { number }) => {
+                *number = given
+            }
             _ => {}
         }
     }
@@ -155,7 +157,7 @@ impl Node {
     pub fn length(&self) -> Result<u64> {
         match &self.state().bytes {
             Bytes::Memory(bytes) => Ok(bytes.len() as u64),
-            Bytes::Own(object) => object.length(),
+            Bytes::Own(_, object) => object.length(),
             Bytes::OwnRead(_, object) => object.length(),
             Bytes::Recorded(Content::There { length, .. } | Content::Here { length, .. }) => Ok(u64::from(*length)),
             Bytes::Recorded(Content::Own { number }) => {
@@ -193,7 +195,7 @@ impl Node {
             Content::Own { number } => {
                 let name = own(&self.folder(), number);
                 match to_write {
-                    true => Bytes::Own(self.folder().store.open_write(&name, OpenWrite::Existing)?),
+                    true => Bytes::Own(number, self.folder().store.open_write(&name, OpenWrite::Existing)?),
                     false => Bytes::OwnRead(number, self.folder().store.open_read(&name)?),
                 }
             }
@@ -212,7 +214,7 @@ impl Node {
                 out[..count].copy_from_slice(&there[..count]);
                 Ok(count)
             }
-            Bytes::Own(object) => object.read_at(offset, out),
+            Bytes::Own(_, object) => object.read_at(offset, out),
             Bytes::OwnRead(_, object) => object.read_at(offset, out),
             Bytes::Recorded(_) => Ok(0),
         }
@@ -247,7 +249,7 @@ impl Node {
                 }
                 Ok(())
             }
-            Bytes::Own(object) => object.write_at(offset, slices),
+            Bytes::Own(_, object) => object.write_at(offset, slices),
             _ => Err(Error::new(ErrorKind::Io, "the file's bytes are not at hand")),
         }
     }
@@ -282,13 +284,19 @@ impl Node {
             folder.room(&mut inner, (record::MOST_OF_CHANGE + self.name().len()) as u64)?;
         }
         let change = self.change(&inner, Content::Gone, SystemTime::now());
-        let object = self.to_own(&folder, &mut inner, bytes, change)?;
-        state.bytes = Bytes::Own(object);
+        let (number, object) = self.to_own(&folder, &mut inner, bytes, change)?;
+        state.bytes = Bytes::Own(number, object);
         Ok(())
     }
 
     /// Puts bytes into an object of their own and records that, with what else `change` says.
-    fn to_own(&self, folder: &Folder, inner: &mut Inner, bytes: &[u8], change: Change) -> Result<Box<dyn WriteObject>> {
+    fn to_own(
+        &self,
+        folder: &Folder,
+        inner: &mut Inner,
+        bytes: &[u8],
+        change: Change,
+    ) -> Result<(u64, Box<dyn WriteObject>)> {
         let kept = change.kept.unwrap_or_else(|| first_kept(SystemTime::now()));
         let (number, object) = folder.own_object(inner, bytes, &kept)?;
         if self.is_linked() {
@@ -302,7 +310,7 @@ impl Node {
             }
             remove_own(folder, inner, before)?;
         }
-        Ok(object)
+        Ok((number, object))
     }
 
     /// Takes the bytes of a file out of a log that more users can read than the file, and records what is kept of it.
@@ -314,9 +322,9 @@ impl Node {
         let change = Change { kept: Some(kept), ..Change::of(&self.name()) };
         match &state.bytes {
             Bytes::Memory(bytes) if self.is_linked() => {
-                let object = self.to_own(&folder, &mut inner, bytes, change)?;
-                state.bytes = Bytes::Own(object);
-                Ok(())
+                let (number, object) = self.to_own(&folder, &mut inner, bytes, change)?;
+                state.bytes = Bytes::Recorded(Content::Own { number });
+                object.close()
             }
             _ => Ok(()),
         }
@@ -352,7 +360,7 @@ impl Node {
                 bytes.resize(length as usize, 0);
                 Ok(())
             }
-            Bytes::Own(object) => object.truncate(length),
+            Bytes::Own(_, object) => object.truncate(length),
             _ => Err(Error::new(ErrorKind::Io, "the file's bytes are not at hand")),
         }
     }
@@ -368,7 +376,7 @@ impl Node {
                 state.touch();
                 Ok(())
             }
-            Bytes::Own(object) => object.punch(offset, length),
+            Bytes::Own(_, object) => object.punch(offset, length),
             _ => Ok(()),
         }
     }
@@ -395,15 +403,15 @@ impl Node {
                     let change = self.change(&inner, content, state.written);
                     let mode = change.kept.map_or(0o644, |kept| kept.mode);
                     if !bytes.is_empty() && folder.shows_more(&mut inner, mode)? {
-                        let object = self.to_own(&folder, &mut inner, bytes, change)?;
-                        state.bytes = Bytes::Own(object);
+                        let (number, object) = self.to_own(&folder, &mut inner, bytes, change)?;
+                        state.bytes = Bytes::Own(number, object);
                     } else {
                         let before = inner.file(&change.name).map(|entry| entry.content);
                         folder.record(&mut inner, vec![change], bytes)?;
                         remove_own(&folder, &inner, before)?;
                     }
                 }
-                Bytes::Own(_) if self.is_linked() => {
+                Bytes::Own(..) if self.is_linked() => {
                     let mut change = self.change(&inner, Content::Gone, state.written);
                     change.content = None;
                     folder.record(&mut inner, vec![change], &[])?;
@@ -419,7 +427,7 @@ impl Node {
     /// As [`Node::flush`], and durable.
     pub fn sync(&self) -> Result<()> {
         self.flush()?;
-        if let Bytes::Own(object) = &self.state().bytes {
+        if let Bytes::Own(_, object) = &self.state().bytes {
             object.sync()?;
         }
         let folder = self.folder();
@@ -432,6 +440,16 @@ impl Node {
             writer.sync()?;
         }
         Ok(())
+    }
+
+    /// Closes the object of a file that grew out of the log; who has the file open besides opens it again.
+    fn close_own(&self) -> Result<()> {
+        let mut state = self.state();
+        let Bytes::Own(number, _) = state.bytes else { return Ok(()) };
+        match std::mem::replace(&mut state.bytes, Bytes::Recorded(Content::Own { number })) {
+            Bytes::Own(_, object) => object.close(),
+            _ => Ok(()),
+        }
     }
 
     /// As [`Node::flush`], where a close has to be seen by others.
@@ -510,7 +528,9 @@ impl WriteObject for OpenToWrite {
     fn close(self: Box<Self>) -> Result<()> {
         let closed = self.0.publish();
         self.last(&closed);
-        closed
+        // One that has no name any more could not be opened again.
+        let ends = self.0.is_linked() || Arc::strong_count(&self.0) == 1;
+        closed.and_then(|()| if ends { self.0.close_own() } else { Ok(()) })
     }
 }
 

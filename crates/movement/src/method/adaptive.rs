@@ -35,6 +35,7 @@ use crate::parts::agreement::agree;
 use crate::parts::desk::{Asks, Decides, Desk, Order, Report};
 use crate::parts::flight::{self, Flight, Task};
 use crate::parts::guarded::caught;
+use crate::parts::handle::Handle;
 use crate::parts::kept::name_of;
 use crate::parts::spill::{self, Spill};
 use crate::parts::step_commit::{self, Files, IndexKeeper, Part, Written};
@@ -119,7 +120,7 @@ struct Open {
     /// On rank 0: where this output begins in each subfile.
     bases: Vec<u64>,
     /// Subfiles that this rank has opened.
-    objects: HashMap<u32, Arc<dyn WriteObject>>,
+    objects: HashMap<u32, Arc<Handle>>,
     spill: Spill,
     /// What this rank's write will hold: two pieces.
     held: Option<Held>,
@@ -132,26 +133,36 @@ struct Open {
 /// Subfiles that a rank has opened for all.
 #[derive(Default)]
 struct Made {
-    objects: HashMap<u32, Arc<dyn WriteObject>>,
+    objects: HashMap<u32, Arc<Handle>>,
     /// Those that were not there.
     new: HashSet<u32>,
 }
 
 impl Open {
-    fn object(&mut self, file: u32) -> Result<Arc<dyn WriteObject>> {
+    fn object(&mut self, file: u32) -> Result<Arc<Handle>> {
         if let Some(object) = self.objects.get(&file) {
             return Ok(object.clone());
         }
         let index = &self.metadata.index;
         let path = subfile(&index.path, file);
         let object = index.layout.open_write(&path, OpenWrite::Existing, WriterId(index.rank));
-        let object: Arc<dyn WriteObject> = Arc::from(object.map_err(|e| e.at_rank(index.rank).in_object(path))?);
+        let object = Arc::new(Handle::from(object.map_err(|e| e.at_rank(index.rank).in_object(path))?));
         self.objects.insert(file, object.clone());
         Ok(object)
     }
 
-    /// A write nobody waits for: it is remembered until it has ended.
-    fn leave(&self, late: flight::Late) {
+    /// Closes the subfiles and the spill file.
+    fn end(&mut self) -> Result<()> {
+        let index = &self.metadata.index;
+        let ended = self.objects.drain().map(|(file, object)| {
+            object.end(false).map_err(|e| e.at_rank(index.rank).in_object(subfile(&index.path, file)))
+        });
+        ended.fold(Ok(()), Result::and).and(self.spill.end())
+    }
+
+    /// A write nobody waits for: it is remembered until it has ended, and closes the subfile then.
+    fn leave(&mut self, late: flight::Late) {
+        self.objects.remove(&late.target);
         self.metadata.index.kept.drains().leave(&self.file_key, &self.targets_key, late);
     }
 }
@@ -184,7 +195,7 @@ impl Adaptive {
                 Ok((object, is_new))
             });
             let (object, is_new) = checked.map_err(|e| e.at_rank(rank).in_object(path))?;
-            made.objects.insert(file, Arc::from(object));
+            made.objects.insert(file, Arc::new(Handle::from(object)));
             if is_new {
                 made.new.insert(file);
             }
@@ -371,7 +382,11 @@ impl Method for Adaptive {
         let mut part = Part::new(comm.rank(), comm.size(), pack.length(), failed);
         let how = open.metadata.index.commit(self.indexing, false);
         let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack };
-        let (first, state) = match self.write_all(comm, &mut part, &mut files) {
+        let written = self.write_all(comm, &mut part, &mut files);
+        if let (Err(e), Some(_)) = (files.open.end(), part.extent()) {
+            part.fail(e);
+        }
+        let (first, state) = match written {
             Ok(state) => (part.commit(comm, &mut files, how, None), state),
             Err(lost) => (Err(lost), None),
         };
@@ -592,12 +607,15 @@ impl Closing<'_, '_> {
 
     /// Says of a place that was given for nothing that it is a hole. Best effort: without it a scan searches the place.
     fn leave_hole(&mut self, comm: &dyn Communicator, target: u32, place: Extent) {
+        // A handle of its own: that of this rank's group is closed where all can hear it.
+        let own = self.open.objects.remove(&target);
         if let Ok(object) = self.open.object(target)
             && let Ok(mut flight) = Flight::begin(object, None, None)
         {
             flight.give(Task::Write(place.offset, hole::encode(place).to_vec()));
             self.open.leave(flight.end_alone(target, comm.timeout() / 2));
         }
+        self.open.objects.extend(own.map(|own| (target, own)));
     }
 }
 
@@ -608,9 +626,9 @@ impl Files for Closing<'_, '_> {
         let writer = self.writer(number);
         let (path, object, start) = self.open.metadata.open_subfile(number)?;
         let extent = Extent::new(start, self.pack.length());
-        let fragment = self.open.spill.write(self.pack, &*object, extent, self.header, writer);
+        let fragment = self.open.spill.write(self.pack, &object, extent, self.header, writer);
         let fragment = fragment.map_err(|e| e.at_rank(writer.rank).in_object(path.clone()))?;
-        self.open.metadata.sync_subfile(&path, &*object)?;
+        self.open.metadata.end_subfile(&path, &object)?;
         Ok(Written { fragment, extent })
     }
 

@@ -278,7 +278,7 @@ impl Method for Aggregated {
         let open = self.open.as_mut().ok_or_else(not_open)?;
         if open.role.writes {
             let (own, start) = open.output.start()?;
-            return Ok((&*own.object, start));
+            return Ok((&own.object, start));
         }
         Ok((open.spill.through()?, 0))
     }
@@ -303,7 +303,7 @@ impl Method for Aggregated {
             (passed, ahead) = files.pass(comm, whole, &part, how);
             end = None;
             if let Some(written) = passed.transpose() {
-                part.wrote(written);
+                part.wrote(written.and_then(|written| files.open.spill.end().map(|()| written)));
             }
         }
         let first = part.commit(comm, &mut files, how, ahead);
@@ -402,8 +402,8 @@ impl Closing<'_, '_> {
                 // Nothing is to be written to a file whose end is not known: the others are told.
                 if let Some(own) = self.open.output.own() {
                     let failed = Error::new(e.kind(), e.what());
-                    Collect { comm, passers, pattern, object: &*own.object, start: 0, piece, memory: None }
-                        .run(Some(failed), None);
+                    Collect { comm, passers, pattern, object: &own.object, start: 0, piece, memory: None }
+                        .run(Some(failed), &|_, _| Ok(()));
                 }
                 part.fail(e);
                 return (None, None);
@@ -415,25 +415,34 @@ impl Closing<'_, '_> {
         if whole {
             let unwritten = self.pack.unwritten();
             ahead = part.ahead(comm, how, extent, unwritten, || self.pack.fragment(extent, self.header, writer));
-            match self.pack.write(&*own.object, extent, self.header, writer) {
+            match self.pack.write(&own.object, extent, self.header, writer) {
                 Ok(fragment) => written = Some(Written { fragment, extent }),
                 Err(e) => failed = Some(e),
             }
         }
         let failed = failed.or(lacking);
         let free = written.as_ref().map_or(start, |w| w.extent.offset + w.extent.length);
-        let sync_own = || self.open.output.sync_own();
-        let sync = self.open.output.metadata.index.sync;
-        let sync: Option<&dyn Fn() -> Result<()>> = if sync { Some(&sync_own) } else { None };
-        let memory = self.open.memory.as_ref();
-        let collect = Collect { comm, passers, pattern, object: &*own.object, start: free, piece, memory };
-        let collected = collect.run(failed, sync);
-        if !collected.all || (whole && written.is_none()) || collected.failed.is_some() {
+        let cut = |end: u64| {
             // What was begun and not finished hides nothing where it is cut off; else the next output does it.
-            let _ = own.object.truncate(collected.end);
+            let _ = own.object.truncate(end);
+        };
+        let is_lost = whole && written.is_none();
+        let end_own = |end: u64, all: bool| {
+            if !all || is_lost {
+                cut(end);
+            }
+            self.open.output.end_own()
+        };
+        let memory = self.open.memory.as_ref();
+        let collect = Collect { comm, passers, pattern, object: &own.object, start: free, piece, memory };
+        let collected = collect.run(failed, &end_own);
+        if collected.failed.is_some() && own.object.is_open() {
+            cut(collected.end);
+            // The output has failed, and says why.
+            let _ = own.object.end(false);
         }
         match (collected.failed.map(at), written) {
-            (Some(e), Some(_)) if collected.unsynced => part.fail(e),
+            (Some(e), Some(_)) if collected.unclosed => part.fail(e),
             (Some(e), None) if whole => part.fail(e),
             (failed, written) => {
                 if let Some(written) = written {
@@ -462,9 +471,9 @@ impl Files for Closing<'_, '_> {
         let (own, start) = output.open_another(number)?;
         let extent = Extent::new(start, self.pack.length());
         let fragment = spill
-            .write(self.pack, &*own.object, extent, self.header, writer)
+            .write(self.pack, &own.object, extent, self.header, writer)
             .map_err(|e| e.at_rank(writer.rank).in_object(own.path.clone()))?;
-        output.sync_own()?;
+        output.end_own()?;
         Ok(Written { fragment, extent })
     }
 

@@ -313,7 +313,7 @@ impl Collective {
             window: shares.window,
             piece,
             memory,
-            sync: self.sync,
+            end: &|| files.file.end_data(),
         };
         let Exchanged { own, others, held } = exchange.run()?;
         tracing::debug!(held, window = shares.window, "bytes of other ranks held at most");
@@ -323,7 +323,10 @@ impl Collective {
         }
         match (unlaid, own, fragment) {
             (Some(e), ..) | (None, Err(e), _) => part.fail(e.at_rank(rank).in_object(path)),
-            (None, Ok(()), Some(fragment)) => part.wrote(Ok(Written { fragment, extent: place })),
+            (None, Ok(()), Some(fragment)) => {
+                let ended = files.file.end_spill();
+                part.wrote(ended.map(|()| Written { fragment, extent: place }));
+            }
             // It has failed before.
             (None, Ok(()), None) => {}
         }

@@ -81,7 +81,7 @@ impl Method for Posix {
 
     fn through(&mut self, _: &Reach) -> Result<(&dyn WriteObject, u64)> {
         let (own, start) = self.open.as_ref().ok_or_else(not_open)?.start()?;
-        Ok((&*own.object, start))
+        Ok((&own.object, start))
     }
 
     fn close(
@@ -141,9 +141,9 @@ impl Files for Closing<'_, '_> {
         let writer = self.writer()?;
         let fragment = self
             .pack
-            .write(&*own.object, extent, self.header, writer)
+            .write(&own.object, extent, self.header, writer)
             .map_err(|e| e.at_rank(self.open.rank()).in_object(own.path.clone()))?;
-        self.open.sync_own()?;
+        self.open.end_own()?;
         Ok(Written { fragment, extent })
     }
 

@@ -27,6 +27,7 @@ use super::{
 use crate::pack::{Pack, Reach, Writer};
 use crate::parts::agreement::agree;
 use crate::parts::guarded::caught;
+use crate::parts::handle::Handle;
 use crate::parts::serial_open::in_turns;
 use crate::parts::spill::{self, Spill};
 use crate::parts::step_commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
@@ -107,7 +108,7 @@ struct Scheduled {
 struct Open {
     /// The subfile this rank shares.
     file: u32,
-    object: Box<dyn WriteObject>,
+    object: Handle,
     /// It was not there.
     made: bool,
     file_path: String,
@@ -137,7 +138,7 @@ impl Open {
         }
         let mut outcome = Ok(());
         if self.leads() {
-            let start = || self.metadata.start_in(self.file, &self.file_path, &*self.object, self.made);
+            let start = || self.metadata.start_in(self.file, &self.file_path, &self.object, self.made);
             match caught("find the end of a subfile", start) {
                 Ok(base) => self.bases[self.file as usize] = base,
                 Err(e) => outcome = Err(e.at_rank(self.rank()).in_object(self.file_path.clone())),
@@ -216,7 +217,7 @@ impl Method for Scheduled {
         let (object, made) = object.ok_or_else(not_open)?;
         let mut open = Open {
             file,
-            object,
+            object: Handle::from(object),
             made,
             file_path,
             metadata,
@@ -259,7 +260,8 @@ impl Method for Scheduled {
         };
         let outcome = step_commit::finish(comm, first, &mut part, &mut files, how);
         if open.leads() {
-            let end = if outcome.is_ok() { open.object.length().ok() } else { None };
+            let about = if outcome.is_ok() { open.metadata.index.layout.stat(&open.file_path).ok() } else { None };
+            let end = about.map(|about| about.length);
             open.metadata.keep_end(&open.file_path, end);
         }
         let path = open.metadata.index.path.clone();
@@ -332,14 +334,14 @@ impl Files for Closing<'_, '_> {
     fn write(&mut self, extent: Extent) -> Result<Written> {
         let (open, writer) = (&*self.open, self.writer());
         let mut write = || {
-            let fragment = open.spill.write(self.pack, &*open.object, extent, self.header, writer)?;
+            let fragment = open.spill.write(self.pack, &open.object, extent, self.header, writer)?;
             if let Some(stripe) = self.stripe {
                 open.mark_holes(stripe, extent.offset + extent.length)?;
             }
             Ok(fragment)
         };
         let fragment = write().map_err(|e: Error| e.at_rank(open.rank()).in_object(open.file_path.clone()))?;
-        open.metadata.sync_subfile(&open.file_path, &*open.object)?;
+        open.metadata.end_subfile(&open.file_path, &open.object)?;
         Ok(Written { fragment, extent })
     }
 

@@ -57,8 +57,8 @@ pub struct Exchange<'x> {
     pub piece: u64,
     /// Shared with the ranks of this node; an aggregator's part has room for two windows.
     pub memory: Option<&'x NodeMemory>,
-    /// Bytes are to be durable before their ranks hear of it.
-    pub sync: bool,
+    /// Closes the file, durable where the output is to be, before ranks hear of their bytes.
+    pub end: &'x dyn Fn() -> Result<()>,
 }
 
 /// What came of an exchange on one rank.
@@ -414,12 +414,11 @@ impl Exchange<'_> {
         written.is_ok()
     }
 
-    /// Makes the domain durable where it is to be, and tells all who have bytes in it what became of these. Once.
+    /// Ends the file, and tells all who have bytes in the domain what became of these. Once.
     fn tell(&self, duty: &mut Duty<'_>, own: &mut Result<()>) -> Result<()> {
-        if self.sync
-            && duty.failed.is_none()
+        if duty.failed.is_none()
             && !duty.senders.is_empty()
-            && let Err(e) = duty.object.sync()
+            && let Err(e) = (self.end)()
         {
             duty.failed = Some((duty.domain.offset, e.at_rank(self.comm.rank())));
         }
@@ -559,7 +558,7 @@ mod tests {
                 window,
                 piece: 1500,
                 memory: memory.as_ref(),
-                sync: false,
+                end: &|| Ok(()),
             };
             let done = exchange.run().unwrap();
             done.own.and(done.others).unwrap();

@@ -347,7 +347,12 @@ fn finish(kept: KeptFile, marked: bool) -> Result<()> {
                 Err(e) => return Err(e),
             },
         };
-        if marked { index.finish(&*object, kept.sync) } else { index.leave(&*object, kept.sync) }
+        if marked {
+            index.finish(&*object, kept.sync)?
+        } else {
+            index.leave(&*object, kept.sync)?
+        }
+        object.close()
     };
     close().map_err(|e: Error| e.in_object(kept.path.clone()))
 }

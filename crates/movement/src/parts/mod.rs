@@ -4,6 +4,7 @@
 //! |------|--------------|
 //! | [`agreement`] | all ranks learn the same outcome in one reduction |
 //! | [`guarded`] | panics of a store, or of a step that a rank takes alone, become failures |
+//! | [`handle`] | a file that is open for an output, and whose close is heard |
 //! | [`serial_open`] | ranks open a file one after the other, a token passed on |
 //! | [`live_index`] | the index of a file that is being extended: when a full one is written, when a step record |
 //! | [`open_index`] | the index of a file that is open for an output |
@@ -37,6 +38,7 @@ pub mod exchange;
 pub mod flight;
 mod gathered;
 pub mod guarded;
+pub mod handle;
 pub mod kept;
 pub mod levels;
 pub mod live_index;

@@ -118,6 +118,8 @@ pub struct OpenIndex {
     subfiles: bool,
     /// On rank 0: it is taken for a file of this output alone, and closed for good with it. More can be added all the same.
     single: bool,
+    /// It is closed for good.
+    finished: bool,
     live: Option<LiveIndex>,
     /// On rank 0.
     in_use: Option<InUse>,
@@ -162,6 +164,7 @@ impl OpenIndex {
             written_early: false,
             subfiles,
             single: false,
+            finished: false,
             live: None,
             in_use: None,
         };
@@ -218,27 +221,36 @@ impl OpenIndex {
 
     /// The index in memory is not what the file holds.
     pub fn forget(&mut self) {
-        self.live = None;
+        (self.live, self.finished) = (None, false);
     }
 
-    /// Makes the file that holds the index and its name durable, where the output is to be.
-    pub fn sync(&self, object: &dyn WriteObject) -> Result<()> {
-        if !self.sync {
-            return Ok(());
-        }
-        object.sync()?;
-        self.layout.sync_folder(folder_of(&self.path))
+    /// Whether this rank keeps the index, unless it is lost.
+    pub fn keeps(&self) -> bool {
+        self.in_use.is_some()
     }
 
-    /// The output is closed, and with it the file for good where it is taken for one of a single output.
+    /// The step is in the index: makes the file that holds the index and its name durable, where the output is to be, finishes
+    /// the file where it is taken for one of a single output, and closes it.
     ///
-    /// - `indexed`: its step is in the index, as [`super::step_commit::Part::is_indexed`] says; `object`: the file that holds
-    ///   the index, where this rank has it open.
-    pub fn closed(&mut self, indexed: bool, object: Option<&dyn WriteObject>) {
-        let sync = self.sync;
-        if let (true, Some(object), Some(live)) = (self.single && indexed, object, &mut self.live)
-            && live.finish(object, sync).is_ok()
-        {
+    /// # Errors
+    /// Whether the step is in the file is not known then.
+    pub fn end(&mut self, object: Box<dyn WriteObject>) -> Result<()> {
+        if self.sync {
+            object.sync()?;
+            self.layout.sync_folder(folder_of(&self.path))?;
+        }
+        if let (true, Some(live)) = (self.single, &mut self.live) {
+            // What goes wrong here is done again at the session's end, and told there.
+            self.finished = live.finish(&*object, self.sync).is_ok();
+        }
+        object.close().map_err(|e| e.in_object(&*self.path))
+    }
+
+    /// The output is closed, and with it the file for good where it was finished.
+    ///
+    /// - `indexed`: its step is in the index, as [`super::step_commit::Part::is_indexed`] says.
+    pub fn closed(&mut self, indexed: bool) {
+        if self.finished && indexed {
             // Nothing is kept of it.
             (self.live, self.in_use) = (None, None);
             return;

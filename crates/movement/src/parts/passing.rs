@@ -429,8 +429,8 @@ pub struct Collected {
     pub all: bool,
     /// Why the store failed, if it did.
     pub failed: Option<Error>,
-    /// It failed to make durable what it had taken.
-    pub unsynced: bool,
+    /// It failed to keep what it had taken, as it said when the file was made durable and closed.
+    pub unclosed: bool,
 }
 
 /// A rank that passes its group.
@@ -478,12 +478,12 @@ pub struct Collect<'c> {
 }
 
 impl Collect<'_> {
-    /// Writes what comes. Every rank of the set is told what became of its group, once `sync` has made it durable, or
-    /// at once where there is none.
+    /// Writes what comes. Every rank of the set is told what became of its group, once `end` has closed the file.
     ///
-    /// - `failed`: nothing can be written, for this reason.
-    pub fn run(&self, failed: Option<Error>, sync: Option<&dyn Fn() -> Result<()>>) -> Collected {
-        let mut collected = Collected { end: self.start, all: true, failed, unsynced: false };
+    /// - `failed`: nothing can be written, for this reason. `end`: called where nothing has failed with the first byte behind the
+    ///   last group that is whole, and whether all are.
+    pub fn run(&self, failed: Option<Error>, end: &dyn Fn(u64, bool) -> Result<()>) -> Collected {
+        let mut collected = Collected { end: self.start, all: true, failed, unclosed: false };
         let mut slots = Slots { piece: self.piece, next: 0, trusted: true };
         let mut passers = self.places(&mut collected, &mut slots.piece);
         if self.pattern == Pattern::Brigade {
@@ -491,18 +491,19 @@ impl Collect<'_> {
         }
         let mut i = 0;
         while i < passers.len() {
-            i = self.next(&mut passers, i, &mut slots, &mut collected, sync.is_none());
+            i = self.next(&mut passers, i, &mut slots, &mut collected);
         }
-        if let (Some(sync), None) = (sync, &collected.failed)
-            && let Err(e) = sync()
+        collected.all &= passers.iter().all(|p| p.whole);
+        if collected.failed.is_none()
+            && let Err(e) = end(collected.end, collected.all)
         {
             passers.iter_mut().for_each(|p| p.whole = false);
-            (collected.end, collected.failed, collected.unsynced) = (self.start, Some(e), true);
+            (collected.end, collected.all) = (self.start, passers.is_empty());
+            (collected.failed, collected.unclosed) = (Some(e), true);
         }
         for passer in &mut passers {
             let why = collected.failed.as_ref().map_or(passer.why, Error::kind);
             self.tell_outcome(passer, if passer.whole { 0 } else { number(why) });
-            collected.all &= passer.whole;
         }
         collected
     }
@@ -567,14 +568,7 @@ impl Collect<'_> {
     }
 
     /// Takes the next piece, of the `i`th group. Returns which group comes then.
-    fn next(
-        &self,
-        passers: &mut [Passer],
-        i: usize,
-        slots: &mut Slots,
-        collected: &mut Collected,
-        at_once: bool,
-    ) -> usize {
+    fn next(&self, passers: &mut [Passer], i: usize, slots: &mut Slots, collected: &mut Collected) -> usize {
         let (simple, all) = (self.pattern == Pattern::Simple, passers.len());
         if !passers[i].told {
             self.tell_place(passers, i, slots, collected);
@@ -636,9 +630,6 @@ impl Collect<'_> {
                 let passer = &mut passers[i];
                 passer.whole = true;
                 collected.end = passer.place.offset + passer.place.length;
-                if at_once {
-                    self.tell_outcome(passer, 0);
-                }
             }
             Ok(()) => {}
             Err(e) => collected.failed = Some(e),

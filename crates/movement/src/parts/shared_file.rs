@@ -1,6 +1,7 @@
 //! One file that all ranks share, while it is open for an output: the file, its index on rank 0, and the spill file of
 //! a rank whose process group found no room in the buffer.
 
+use super::handle::Handle;
 use super::open_index::{self, OpenIndex};
 use super::serial_open::one_after_the_other;
 use super::spill::Spill;
@@ -18,7 +19,7 @@ pub struct SharedFile {
     /// What it is open for.
     pub index: OpenIndex,
     /// On ranks that opened it.
-    object: Option<Box<dyn WriteObject>>,
+    object: Option<Handle>,
     spill: Spill,
 }
 
@@ -55,21 +56,22 @@ impl SharedFile {
             object.as_deref().map_or(Ok(()), |object| live.shorten(object, sync))
         })?;
         let spill = Spill::new(request.layout, request.path, rank, spill_copy, request.buffer);
-        Ok((SharedFile { index, object, spill }, opened, told))
+        Ok((SharedFile { index, object: object.map(Handle::from), spill }, opened, told))
     }
 
-    /// The file; opened now on a rank that has not done so before.
+    /// The file; opened now on a rank that has not done so before, or has closed it.
     pub fn object(&mut self) -> Result<&dyn WriteObject> {
-        if self.object.is_none() {
+        if !self.object.as_ref().is_some_and(Handle::is_open) {
             let object = self.index.layout.open_write(&self.index.path, OpenWrite::Existing, WriterId(self.index.rank));
-            self.object = Some(object.map_err(|e| e.at_rank(self.index.rank).in_object(self.index.path.clone()))?);
+            let object = object.map_err(|e| e.at_rank(self.index.rank).in_object(self.index.path.clone()))?;
+            self.object = Some(Handle::from(object));
         }
         self.opened()
     }
 
     /// The file, on a rank that opened it.
     pub fn opened(&self) -> Result<&dyn WriteObject> {
-        self.object.as_deref().ok_or_else(not_open)
+        self.object.as_ref().map(|object| object as &dyn WriteObject).ok_or_else(not_open)
     }
 
     /// The spill file, made where there is none. `stored`: where bytes lie in the file that are moved there, and how many.
@@ -78,7 +80,7 @@ impl SharedFile {
         let step = spill.step();
         let to = spill.through()?;
         if let Some((start, length)) = stored {
-            let from = object.as_deref().ok_or_else(not_open)?;
+            let from = object.as_ref().ok_or_else(not_open)?;
             pack::move_bytes(from, start, to, 0, length, step)?;
         }
         Ok(to)
@@ -102,34 +104,45 @@ impl SharedFile {
             .spill
             .write(pack, object, extent, header, self.writer(ranks))
             .map_err(|e| e.at_rank(self.index.rank).in_object(self.index.path.clone()))?;
-        self.sync()?;
+        self.end_data()?;
         Ok(Written { fragment, extent })
     }
 
-    /// Makes this rank's bytes durable, where the output is to be.
-    pub fn sync(&self) -> Result<()> {
-        if self.index.sync { self.opened()?.sync() } else { Ok(()) }
+    /// This rank has written its last process group: closes the file, but on the rank that goes on with the index. Durable
+    /// before, where the output is to be.
+    pub fn end_data(&self) -> Result<()> {
+        let (object, sync) = (self.object.as_ref().ok_or_else(not_open)?, self.index.sync);
+        match self.index.keeps() {
+            true if sync => object.sync(),
+            true => Ok(()),
+            false => object.end(sync),
+        }
+    }
+
+    /// Ends the spill file.
+    pub fn end_spill(&self) -> Result<()> {
+        self.spill.end()
     }
 
     /// Ends the output. `indexed`: the step is in this rank's index.
     pub fn close(mut self, indexed: bool) {
-        let SharedFile { index, object, .. } = &mut self;
-        index.closed(indexed, object.as_deref());
+        self.index.closed(indexed);
     }
 }
 
 impl IndexKeeper for SharedFile {
     fn index(&mut self) -> Result<IndexFile<'_>> {
         self.object()?;
-        self.index.file(self.object.as_deref().ok_or_else(not_open)?)
+        self.index.file(self.object.as_ref().ok_or_else(not_open)?)
     }
 
     fn forget_index(&mut self) {
         self.index.forget();
     }
 
-    fn sync_index(&mut self) -> Result<()> {
-        self.index.sync(self.opened()?)
+    fn end_index(&mut self) -> Result<()> {
+        let object = self.object.take().and_then(Handle::into_object).ok_or_else(not_open)?;
+        self.index.end(object)
     }
 }
 

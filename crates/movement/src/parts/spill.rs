@@ -4,6 +4,7 @@
 //! at once: the system frees it with its last handle, however the process ends. Elsewhere it is removed when this is
 //! dropped; one that stays after a kill is overwritten by the next, and removed by `thalweg recover`.
 
+use super::handle::Handle;
 use crate::buffer::{BufferPool, Held, LEAST_PIECE};
 use crate::pack::{Pack, Writer};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub struct Spill {
     layout: Arc<dyn Layout>,
     path: String,
     rank: u32,
-    object: Option<Box<dyn WriteObject>>,
+    object: Option<Handle>,
     /// It still has a name.
     named: bool,
     /// As many bytes are copied at a time.
@@ -50,18 +51,24 @@ impl Spill {
                 // Where that fails it is tried again at the end.
                 let plain = self.layout.plain_file(&self.path);
                 self.named = plain.is_none_or(|file| std::fs::remove_file(file).is_err());
-                object
+                Handle::from(object)
             }
         };
-        Ok(&**self.object.insert(object))
+        Ok(self.object.insert(object))
     }
 
     /// The file, if there is one.
     pub fn object(&self) -> Option<&dyn WriteObject> {
-        self.object.as_deref()
+        self.object.as_ref().map(|object| object as &dyn WriteObject)
     }
 
-    /// Writes the group to its place, from here and from memory.
+    /// Closes the file, if there is one, once its bytes are where they belong: a failure says that these may not have been what
+    /// was written here.
+    pub fn end(&self) -> Result<()> {
+        self.object.as_ref().map_or(Ok(()), |object| object.end(false))
+    }
+
+    /// Writes the group to its place, from here and from memory, and ends this.
     pub fn write(
         &self,
         pack: &mut Pack<'_>,
@@ -72,7 +79,9 @@ impl Spill {
     ) -> Result<Index> {
         match &self.object {
             Some(spill) if pack.has_gone_through() => {
-                pack.write_spilled(&**spill, object, place, header, writer, self.step())
+                let written = pack.write_spilled(spill, object, place, header, writer, self.step())?;
+                self.end()?;
+                Ok(written)
             }
             _ => pack.write(object, place, header, writer),
         }

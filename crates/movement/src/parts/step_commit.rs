@@ -56,13 +56,14 @@ pub trait IndexKeeper {
     /// The index in memory is not what the file holds.
     fn forget_index(&mut self);
 
-    /// Makes file and name of the index durable, where the output is to be.
-    fn sync_index(&mut self) -> Result<()>;
+    /// Closes the file of the index; it and its name are durable before where the output is to be. Opened again by
+    /// [`IndexKeeper::index`].
+    fn end_index(&mut self) -> Result<()>;
 }
 
 /// What closing an output needs of a method.
 pub trait Files {
-    /// Writes this rank's process group there.
+    /// Writes this rank's process group there, and closes what it is written to: what fails is told before the group counts.
     fn write(&mut self, extent: Extent) -> Result<Written>;
 
     /// Who has the index.
@@ -492,7 +493,7 @@ struct Added {
     partial: bool,
 }
 
-/// Makes a step valid that was staged, if it was, and lasting.
+/// Makes a step valid that was staged, if it was, and lasting; closes the file.
 fn end_step(files: &mut dyn Files, staged: Option<Staged>, added: &Added, how: Commit) -> Result<()> {
     let IndexFile { live, object } = files.keeper().index()?;
     if let Some(staged) = staged {
@@ -502,7 +503,7 @@ fn end_step(files: &mut dyn Files, staged: Option<Staged>, added: &Added, how: C
         // What a failed rank left behind the index would hide it.
         object.truncate(live.end())?;
     }
-    files.keeper().sync_index()
+    files.keeper().end_index()
 }
 
 /// Collective: ends an output whose first attempt to commit is `first`. Where ranks were lost, those left commit the

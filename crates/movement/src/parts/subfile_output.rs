@@ -8,10 +8,10 @@
 //! | where a subfile's data start | behind its last closed step; what lies behind that is cut off |
 
 use super::guarded::caught;
+use super::handle::Handle;
 use super::step_commit::Part;
 use super::subfiles::{Early, Metadata, begin, open_own, subfile, subfile_folder};
 use crate::method::{OpenRequest, Opened, not_open};
-use thalweg_layout::WriteObject;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// A subfile that is open for writing.
@@ -21,7 +21,7 @@ pub struct Own {
     /// Its path.
     pub path: String,
     /// The file.
-    pub object: Box<dyn WriteObject>,
+    pub object: Handle,
     /// Where this output starts in it, or why that cannot be told.
     start: Result<u64>,
 }
@@ -108,7 +108,7 @@ impl SubfileOutput {
             (Some(number), Some(path), Some((object, made))) => {
                 // A failure here is told by the first write, and to all at close, where ranks meet again.
                 let start = caught("find the end of a subfile", || metadata.start_in(number, &path, &*object, made));
-                Some(Own { number, path, object, start })
+                Some(Own { number, path, object: Handle::from(object), start })
             }
             _ => None,
         };
@@ -160,9 +160,9 @@ impl SubfileOutput {
         Ok((self.own.insert(Own { number, path, object, start: Ok(start) }), start))
     }
 
-    /// Makes this rank's subfile and its name durable, where the output is to be.
-    pub fn sync_own(&self) -> Result<()> {
-        self.own.as_ref().map_or(Ok(()), |own| self.metadata.sync_subfile(&own.path, &*own.object))
+    /// Closes this rank's subfile; it and its name are durable where the output is to be.
+    pub fn end_own(&self) -> Result<()> {
+        self.own.as_ref().map_or(Ok(()), |own| self.metadata.end_subfile(&own.path, &own.object))
     }
 
     fn keep_end(&self, end: Option<u64>) {

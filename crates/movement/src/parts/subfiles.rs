@@ -8,6 +8,7 @@
 //! A process that has extended the file before knows how long each subfile was.
 
 use super::agreement::agree;
+use super::handle::Handle;
 use super::live_index::{AsSource, LiveIndex};
 use super::open_index::{self, First, OpenIndex, next_time};
 use super::step_commit::{IndexFile, IndexKeeper};
@@ -245,6 +246,7 @@ pub fn cut_leftovers(request: &OpenRequest<'_>, files: u32, time_index: u32, syn
             if sync {
                 object.sync()?;
             }
+            object.close()?;
         }
     }
     Ok(())
@@ -396,7 +398,7 @@ impl Metadata {
     ///
     /// - `indexed`: its step is in this rank's index.
     pub fn closed(&mut self, indexed: bool) {
-        self.index.closed(indexed, self.object.as_deref());
+        self.index.closed(indexed);
     }
 
     /// Where this output begins in a subfile; what an output that never closed left there is cut off.
@@ -442,12 +444,12 @@ impl Metadata {
 
     /// Opens a subfile that nobody else writes, for a rank whose own way is lost. Returns its path, and where this output
     /// starts in it.
-    pub fn open_subfile(&self, number: u32) -> Result<(String, Box<dyn WriteObject>, u64)> {
+    pub fn open_subfile(&self, number: u32) -> Result<(String, Handle, u64)> {
         let (layout, path) = (&self.index.layout, subfile(&self.index.path, number));
         layout.make_folder(&subfile_folder(&self.index.path))?;
         let (object, made) = open_own(&**layout, &path, self.index.mode, number)?;
         let start = self.start_in(number, &path, &*object, made)?;
-        Ok((path, object, start))
+        Ok((path, Handle::from(object), start))
     }
 
     /// Keeps the end of a subfile for the next output; `None` where that is to look, as after a failure: the step may be
@@ -460,13 +462,10 @@ impl Metadata {
         format!("{}:{path}", self.index.run)
     }
 
-    /// Makes a subfile and its name durable, where the output is to be.
-    pub fn sync_subfile(&self, path: &str, object: &dyn WriteObject) -> Result<()> {
-        if !self.index.sync {
-            return Ok(());
-        }
-        object.sync()?;
-        self.index.layout.sync_folder(folder_of(path))
+    /// Closes a subfile; it and its name are durable where the output is to be.
+    pub fn end_subfile(&self, path: &str, object: &Handle) -> Result<()> {
+        object.end(self.index.sync).map_err(|e| e.at_rank(self.index.rank).in_object(path))?;
+        if self.index.sync { self.index.layout.sync_folder(folder_of(path)) } else { Ok(()) }
     }
 }
 
@@ -484,7 +483,7 @@ impl IndexKeeper for Metadata {
         self.index.forget();
     }
 
-    fn sync_index(&mut self) -> Result<()> {
-        self.object.as_deref().map_or(Ok(()), |object| self.index.sync(object))
+    fn end_index(&mut self) -> Result<()> {
+        self.object.take().map_or(Ok(()), |object| self.index.end(object))
     }
 }

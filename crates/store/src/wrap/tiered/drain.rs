@@ -154,7 +154,9 @@ impl Drain {
             // Claims of a drain that is gone.
             if found(shadow.stat(&group_object(group)))?.is_some_and(|about| about.length > 0) {
                 let _lock = shadow.lock(&group_object(group), true)?;
-                shadow.open_write(&group_object(group), OpenWrite::Existing)?.truncate(0)?;
+                let object = shadow.open_write(&group_object(group), OpenWrite::Existing)?;
+                object.truncate(0)?;
+                object.close()?;
             }
         }
         let log = Mutex::new(Log::begin(&**shadow, known.totals())?);
