@@ -394,12 +394,7 @@ pub fn trailer_before(source: &(impl Source + ?Sized), end: u64, order: ByteOrde
 }
 
 /// The trailer, of at most `most` bytes, whose last byte is the one before `end`: mostly one read.
-fn trailer_ending(
-    source: &(impl Source + ?Sized),
-    end: u64,
-    most: u64,
-    order: ByteOrder,
-) -> Result<Option<Trailer>> {
+fn trailer_ending(source: &(impl Source + ?Sized), end: u64, most: u64, order: ByteOrder) -> Result<Option<Trailer>> {
     /// Holds a trailer of 22 blocks.
     const TAIL: u64 = 512;
     let tail = source::bytes(source, end - end.min(TAIL), end.min(TAIL), "trailer")?;

@@ -126,6 +126,11 @@ impl Groups {
         self.told().without.clear();
     }
 
+    /// Forgets what groups say of themselves. Clones don't.
+    pub fn forget(&mut self) {
+        self.told = Arc::default();
+    }
+
     /// The time index of a step.
     pub fn time_of(&self, step: u64) -> u32 {
         u32::try_from(u64::from(self.first_time).saturating_add(step)).unwrap_or(u32::MAX)
@@ -190,7 +195,8 @@ impl Groups {
     pub fn differs(&self, file: u32, at: u64, told: &Told, step: u64) -> Option<String> {
         let time = self.time_of(step);
         if told.file != file {
-            let name = |k: u32| if k == SINGLE_FILE { "a file without subfiles".into() } else { format!("subfile {k}") };
+            let name =
+                |k: u32| if k == SINGLE_FILE { "a file without subfiles".into() } else { format!("subfile {k}") };
             return Some(format!("its process group is of rank {} and belongs into {}", told.rank, name(told.file)));
         }
         let runs = self.openings.of(time);
@@ -264,11 +270,11 @@ impl Reader {
         let mut groups = Groups { first_time: inner.live.first_time(), ..Groups::default() };
         groups.extended = inner.status.extended;
         let base = inner.live.base.as_ref();
-        for (records, order) in
-            base.and_then(|b| b.records()).map(|r| (r, inner.order)).into_iter().chain([(
-                &inner.live.steps.records,
-                ByteOrder::NATIVE,
-            )])
+        for (records, order) in base
+            .and_then(|b| b.records())
+            .map(|r| (r, inner.order))
+            .into_iter()
+            .chain([(&inner.live.steps.records, ByteOrder::NATIVE)])
         {
             groups.openings.add(records.get(Tag::Run), order);
         }

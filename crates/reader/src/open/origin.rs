@@ -93,7 +93,12 @@ impl Reader {
     /// [`Reads::Checked`]: whole blocks are read, whatever part of them is wanted, with the memory for one per thread.
     pub fn with_reads(mut self, reads: Reads) -> Reader {
         if self.0.reads != reads {
-            Arc::make_mut(&mut self.0).reads = reads;
+            let inner = Arc::make_mut(&mut self.0);
+            inner.reads = reads;
+            // What is known of groups may lack their checksums.
+            if let Some(groups) = inner.groups.get_mut() {
+                Arc::make_mut(groups).forget();
+            }
         }
         self
     }
@@ -239,13 +244,7 @@ impl Reader {
     }
 
     /// Compares the head of a group without trailer, where its place is known.
-    fn compare_head(
-        &self,
-        groups: &Groups,
-        source: &impl Source,
-        w: &Wanted,
-        own: Option<(u64, u32)>,
-    ) -> Result<()> {
+    fn compare_head(&self, groups: &Groups, source: &impl Source, w: &Wanted, own: Option<(u64, u32)>) -> Result<()> {
         const HEAD: u64 = 512;
         let (Some((at, rank)), true) = (own, groups.subfile_each && !groups.by_adios2) else { return Ok(()) };
         let length = HEAD.min(source.length().saturating_sub(at));
@@ -309,7 +308,8 @@ impl Reader {
         let payload = Extent::new(w.start - start, bytes.len() as u64);
         let sum = blocks.binary_search_by_key(&payload.offset, |b| b.payload.offset).ok().map(|i| blocks[i]);
         let Some(sum) = sum.filter(|s| s.payload == payload) else {
-            let what = format!("a block of {} bytes that its process group, of rank {rank}, does not have", bytes.len());
+            let what =
+                format!("a block of {} bytes that its process group, of rank {rank}, does not have", bytes.len());
             return Err(at(Error::new(ErrorKind::Corrupt, what)).safe(OTHERS));
         };
         let crc = thalweg_bp::checksum::crc32c(bytes);
