@@ -6,6 +6,7 @@
 //! | step records behind the last full index | at open |
 //! | the index entry of one variable or attribute | when it is first asked for; kept up to 64 MiB in all |
 //! | the process group index | when an array of more than one dimension is first asked for (to know whether groups are Fortran's) |
+//! | the process group index, and the trailer of a process group in a subfile | before the first payload is read out of it ([`Reads`]) |
 //! | payloads | by `read` |
 //!
 //! What a writer adds afterwards is taken in by [`Reader::catch_up`].

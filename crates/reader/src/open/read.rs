@@ -153,11 +153,13 @@ impl Reader {
     /// # Errors
     /// `NotFound` where the variable was not written in `step`; `OutOfBounds` where `selection` leaves its shape there;
     /// `InvalidArgument` where `selection` does not fit what the variable is, or `out` has another length;
-    /// `Unsupported` names a transform; `Torn` names file and byte where data is missing.
+    /// `Unsupported` names a transform; `Torn` names file and byte where data is missing; `Corrupt` names file, step and rank
+    /// where a process group in a subfile is not what the index says ([`Reads`]).
     /// # Cost
     /// At most one store read per contiguous extent. Gaps of up to a page are read through, larger ones up to 64 KiB
     /// where they are little beside what is wanted. Whole blocks are read to where they belong, other bytes once more
-    /// copied. Where it takes long, threads help ([`crate::fetch`]). Values of scalars and texts come from the index.
+    /// copied. Where it takes long, threads help ([`crate::fetch`]). One small read more for each process group in a subfile, the
+    /// first time it is read from. Values of scalars and texts come from the index.
     pub fn read(&self, name: &str, step: u64, selection: &Selection, out: &mut [u8]) -> Result<u64> {
         self.read_steps(name, &[step], selection, out)
     }
