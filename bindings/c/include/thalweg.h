@@ -250,6 +250,14 @@ int thalweg_reader_open(thalweg_reader **reader, const char *path);
 
 void thalweg_reader_close(thalweg_reader *reader);
 
+/* What is compared before values are handed over, from the next read on. "compared", as without this call: what process groups in
+ * subfiles say of themselves with the index. "checked": also the checksum of every block that is read from; whole blocks are read
+ * then. "unchecked": nothing, to save what a damaged file still holds. */
+int thalweg_reader_set_reads(thalweg_reader *reader, const char *reads);
+
+/* How many blocks were read without a checksum although "checked" asks for it: other libraries write none. */
+int thalweg_reader_blocks_without_checksum(thalweg_reader *reader, uint64_t *blocks);
+
 typedef struct thalweg_file_info {
     uint64_t steps;      /* number of steps: one more than the last one */
     int finished;        /* closed for good: no step will come */

@@ -874,6 +874,16 @@ public:
     /// Goes to the newest step.
     Next advance_to_last(Seconds timeout = forever) { return go(1, timeout); }
 
+    /// What is compared before values are handed over, from the next read on: "compared", "checked" (with checksums) or "unchecked".
+    void set_reads(const std::string& reads) { detail::check(thalweg_reader_set_reads(handle_, reads.c_str())); }
+    /// Blocks that were read without a checksum although "checked" asks for it.
+    std::uint64_t blocks_without_checksum() const
+    {
+        std::uint64_t blocks = 0;
+        detail::check(thalweg_reader_blocks_without_checksum(handle_, &blocks));
+        return blocks;
+    }
+
     /// Number of steps: one more than the last one.
     Step steps() const { return static_cast<Step>(info().steps); }
     thalweg_file_info info() const

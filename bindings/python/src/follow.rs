@@ -30,8 +30,11 @@ impl Follower {
 impl Follower {
     /// Waits so many seconds for the file and its first step; `NotFound` where they don't come.
     #[new]
-    fn new(py: Python<'_>, path: &str, seconds: f64, poll: f64) -> Outcome<Follower> {
-        let opened = py.detach(|| follow::Follower::open(layout()?, path, &wait(seconds, poll)))?;
+    #[pyo3(signature = (path, seconds, poll, reads="compared"))]
+    fn new(py: Python<'_>, path: &str, seconds: f64, poll: f64, reads: &str) -> Outcome<Follower> {
+        let reads = reads.parse()?;
+        let mut opened = py.detach(|| follow::Follower::open(layout()?, path, &wait(seconds, poll)))?;
+        opened.set_reads(reads);
         Ok(Follower(Mutex::new(opened)))
     }
 

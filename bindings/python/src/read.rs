@@ -34,8 +34,15 @@ type Head = (String, String, Option<&'static str>, u64);
 #[pymethods]
 impl Reader {
     #[new]
-    fn new(py: Python<'_>, path: &str) -> Outcome<Reader> {
-        Ok(py.detach(|| thalweg_reader::Reader::open(layout()?, path)).map(Reader)?)
+    #[pyo3(signature = (path, reads="compared"))]
+    fn new(py: Python<'_>, path: &str, reads: &str) -> Outcome<Reader> {
+        let reads = reads.parse()?;
+        Ok(py.detach(|| thalweg_reader::Reader::open(layout()?, path)).map(|r| Reader(r.with_reads(reads)))?)
+    }
+
+    /// Blocks that were read without a checksum although they were to be checked.
+    fn blocks_without_checksum(&self) -> u64 {
+        self.0.blocks_without_checksum()
     }
 
     fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -12,6 +12,7 @@ pub mod growth;
 pub mod hole;
 pub mod index;
 pub mod live;
+pub mod opening;
 pub mod pass;
 pub mod process_group;
 pub mod rows;

@@ -389,26 +389,31 @@ pub fn trailer_at(source: &(impl Source + ?Sized), start: u64, order: ByteOrder)
 /// # Errors
 /// Where the bytes could not be read.
 pub fn trailer_before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Result<Option<Trailer>> {
-    let trailer = || {
-        let Some(last) = end.checked_sub(8) else { return Ok(None) };
-        let last: [u8; 8] = source::array(source, last)?;
-        let length = Trailer::length_from_end(&last, order);
-        let Some((length, at)) = length.and_then(|l| Some((l, end.checked_sub(l)?))) else { return Ok(None) };
-        let trailer = Trailer::decode(&source::bytes(source, at, length, "trailer")?, order, at)?;
-        Ok((trailer.group.end() == Some(end)).then_some(trailer))
-    };
+    let trailer = || Ok(trailer_ending(source, end, end, order)?.filter(|t| t.group.end() == Some(end)));
     Ok(source::unless_damaged(trailer())?.flatten())
+}
+
+/// The trailer, of at most `most` bytes, whose last byte is the one before `end`: mostly one read.
+fn trailer_ending(source: &(impl Source + ?Sized), end: u64, most: u64, order: ByteOrder) -> Result<Option<Trailer>> {
+    /// Holds a trailer of 22 blocks.
+    const TAIL: u64 = 512;
+    let tail = source::bytes(source, end - end.min(TAIL), end.min(TAIL), "trailer")?;
+    let length = tail.last_chunk().and_then(|last| Trailer::length_from_end(last, order));
+    let Some(length) = length.filter(|l| *l <= most) else { return Ok(None) };
+    let bytes = match tail.len().checked_sub(length as usize) {
+        Some(start) => &tail[start..],
+        None => &source::bytes(source, end - length, length, "trailer")?,
+    };
+    Trailer::decode(bytes, order, end - length).map(Some)
 }
 
 /// The trailer of a group; `None` where it has none.
 fn trailer_of(source: &(impl Source + ?Sized), group: Extent, order: ByteOrder) -> Result<Option<Trailer>> {
     let stop = group.offset + group.length;
-    let last: [u8; 8] = source::array(source, stop.saturating_sub(8))?;
-    let Some(length) = Trailer::length_from_end(&last, order).filter(|l| *l <= group.length) else { return Ok(None) };
-    let bytes = source::bytes(source, stop - length, length, "trailer")?;
-    let trailer = Trailer::decode(&bytes, order, stop - length)?;
+    let Some(trailer) = trailer_ending(source, stop, group.length, order)? else { return Ok(None) };
     if trailer.group != group {
-        return Err(Error::new(ErrorKind::Corrupt, "a trailer names another process group").at_byte(stop - length));
+        let at = stop - trailer::length(trailer.blocks.len());
+        return Err(Error::new(ErrorKind::Corrupt, "a trailer names another process group").at_byte(at));
     }
     Ok(Some(trailer))
 }

@@ -137,6 +137,12 @@ pub struct Dump {
     /// Also print large parts of arrays that no block covers, as 0
     #[arg(long)]
     pub fill: bool,
+    /// Compare the checksums of all blocks that are read
+    #[arg(long, group = "reads")]
+    pub checked: bool,
+    /// Compare nothing with the index: prints what a damaged file holds
+    #[arg(long, group = "reads")]
+    pub unchecked: bool,
 }
 
 /// Find steps and blocks by their characteristics.

@@ -116,3 +116,26 @@ fn numpy_files_hold_steps_then_dimensions() {
     assert!(ran.err.contains("cannot write 'no/folder/a.npy'"), "{}", ran.err);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "something was left behind");
 }
+
+#[test]
+fn checksums_are_compared_where_that_is_asked_for() {
+    let folder = Scratch::new();
+    river().save(&folder.join("river.bp"));
+    let at = |value: f64, bytes: &[u8]| bytes.windows(8).position(|w| w == value.to_ne_bytes()).unwrap();
+    let mut bytes = std::fs::read(folder.join("river.bp")).unwrap();
+    let place = at(2.25, &bytes);
+    bytes[place] ^= 1;
+    std::fs::write(folder.join("river.bp"), bytes).unwrap();
+    assert_eq!(run_in(folder.path(), &["dump", "river.bp", "T[2]"]).code, 0);
+    let ran = run_in(folder.path(), &["dump", "--checked", "river.bp", "T[2]"]);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    assert!(
+        ran.err.contains("checksum") && ran.err.contains("river.bp") && ran.err.contains("still safe"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(run_in(folder.path(), &["dump", "--checked", "river.bp", "T[1]"]).code, 0);
+    let foreign = run(&["dump", "--checked", "adios1-types.bp", "i16_3d[0]"]);
+    assert_eq!((foreign.code, foreign.out), (0, printed(&["dump", "adios1-types.bp", "i16_3d[0]"])));
+    assert!(foreign.err.contains("read unchecked"), "{}", foreign.err);
+}

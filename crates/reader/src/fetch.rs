@@ -61,7 +61,7 @@ const READ: u64 = 16 << 10;
 const HELP_AFTER: Duration = Duration::from_micros(300);
 
 /// Most threads of one call.
-fn most_threads() -> usize {
+pub fn most_threads() -> usize {
     static MOST: OnceLock<usize> = OnceLock::new();
     // Waiting for a store needs no processor: a few help even where there is one.
     *MOST.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from).clamp(4, 16))

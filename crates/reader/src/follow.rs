@@ -12,8 +12,8 @@
 //! A file that is shortened (steps are dropped), begun anew, removed or replaced under its follower is an error, `NotFound`,
 //! at the next look, also where steps are known that were not given yet: their bytes may be others' now.
 
-use crate::Reader;
 use crate::object::{self, Object};
+use crate::{Reader, Reads};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use thalweg_bp::growth;
@@ -189,6 +189,11 @@ impl Follower {
     /// How long a file may stay as it is before its writer is taken for dead, on filesystems where that is not seen.
     pub fn set_patience(&mut self, patience: Duration) {
         self.life.patience = patience;
+    }
+
+    /// What is compared before values of the steps from now on are handed over.
+    pub fn set_reads(&mut self, reads: Reads) {
+        self.reader = self.reader.clone().with_reads(reads);
     }
 
     /// The file as it was at the last look: it holds the current step at least.

@@ -45,7 +45,7 @@ pub use block::Block;
 pub use fetch::Element;
 pub use follow::{Follower, Next, Wait};
 pub use index_file::index_only;
-pub use open::{Batch, Reader};
+pub use open::{Batch, Reader, Reads};
 pub use recover::{Options as RecoverOptions, Recovery, recover};
 pub use space::{Space, space};
 pub use status::{Partial, Status};

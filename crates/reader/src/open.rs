@@ -6,6 +6,7 @@
 //! | step records behind the last full index | at open |
 //! | the index entry of one variable or attribute | when it is first asked for; kept up to 64 MiB in all |
 //! | the process group index | when an array of more than one dimension is first asked for (to know whether groups are Fortran's) |
+//! | the process group index, and the trailer of a process group in a subfile | before the first payload is read out of it ([`Reads`]) |
 //! | payloads | by `read` |
 //!
 //! What a writer adds afterwards is taken in by [`Reader::catch_up`].
@@ -20,6 +21,7 @@ use crate::variable::full_name;
 use crate::{Attribute, Block, Element, Head, Kind, Partial, Status, Summary, Variable};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_bp::extension::{Records, Tag};
@@ -34,9 +36,12 @@ use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, 
 
 mod groups;
 mod grow;
+mod origin;
 mod read;
 
 use groups::{Fortran, Groups};
+pub use origin::Reads;
+use origin::Wanted;
 pub use read::Batch;
 
 /// Bytes of entries that are kept.
@@ -69,6 +74,9 @@ struct Inner {
     ids: OnceLock<HashMap<u32, HashMap<String, String>>>,
     /// Shortest the data file of an index file may be.
     data_length: u64,
+    reads: Reads,
+    /// Blocks that were read and have no checksum.
+    without_checksum: Arc<AtomicU64>,
 }
 
 /// Variables or attributes by name, and where their entries lie.
@@ -206,6 +214,8 @@ impl Reader {
             groups: OnceLock::new(),
             extra: OnceLock::new(),
             ids: OnceLock::new(),
+            reads: Reads::default(),
+            without_checksum: Arc::default(),
         })))
     }
 
@@ -640,9 +650,13 @@ impl Reader {
                 .in_object(self.0.path.clone())
                 .at_byte(block.record_offset));
         }
+        self.compare(vec![(0, Wanted::of(block))]).map_err(|(e, _)| e)?;
         let object = self.object(block.subfile)?.reaching(block.payload.end().unwrap_or(u64::MAX))?;
         let bytes = source::bytes(&object, block.payload.offset, block.payload.length, "value")
             .map_err(|e| e.in_object(&*object.path))?;
+        if self.0.reads == Reads::Checked {
+            self.check_sum(&Wanted::of(block), &bytes).map_err(|e| e.in_object(&*object.path))?;
+        }
         Value::from_bytes(v.how.element, &bytes, self.0.order)
             .ok_or_else(|| Error::new(ErrorKind::Corrupt, "a value of no size"))
     }

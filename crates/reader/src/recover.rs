@@ -34,6 +34,7 @@ use thalweg_bp::extension::{self, Tag};
 use thalweg_bp::footer::FOOTER;
 use thalweg_bp::index::Index;
 use thalweg_bp::live::{Base, Live};
+use thalweg_bp::opening::{Opening, Openings};
 use thalweg_bp::process_group::{Header, SECTION_HEAD, put_section_head};
 use thalweg_bp::scan::{self, Found, Scan};
 use thalweg_bp::source::{self, Source};
@@ -575,12 +576,8 @@ impl Run<'_> {
             let what = format!("{} process groups say they are of steps {first_time} to {}", items.len(), last.time);
             return Err(Error::new(ErrorKind::Corrupt, what).in_object(self.path));
         }
-        let mut runs: BTreeSet<u64> = index
-            .records
-            .get(Tag::Run)
-            .chunks_exact(16)
-            .filter_map(|entry| Cursor::new(entry, ByteOrder::NATIVE, 0).u64("").ok())
-            .collect();
+        let mut openings = Openings::default();
+        openings.add(index.records.get(Tag::Run), ByteOrder::NATIVE);
         let mut kept = items.iter().peekable();
         for time in first_time..=last.time {
             if kept.peek().is_some_and(|i| i.time > time) {
@@ -607,13 +604,17 @@ impl Run<'_> {
                         Ok(decode::values(&transform, ByteOrder::NATIVE, bytes).ok())
                     })
                     .map_err(|e| e.in_object(&*s.object.path))?;
-                index.append_fragment(&fragment.to_fragment())?;
-                if let Some(t) = item.found.trailer.as_ref().filter(|t| runs.insert(t.run)) {
-                    let list = index.records.list(Tag::Run);
-                    list.put_u64(t.run);
-                    list.put_u32(time);
-                    list.put_u32(t.ranks);
+                let (run, ranks) = item.found.trailer.as_ref().map_or((0, 0), |t| (t.run, t.ranks));
+                // Files of other libraries name no runs.
+                if run != 0 || !openings.of(time).is_empty() {
+                    let opening = Opening { run, first_time: time, ranks };
+                    let mut entries = Vec::new();
+                    let joins = index.last_time() >= time;
+                    openings.missing(opening, joins).into_iter().for_each(|o| o.encode(&mut entries));
+                    openings.add(&entries, ByteOrder::NATIVE);
+                    index.records.list(Tag::Run).extend(entries);
                 }
+                index.append_fragment(&fragment.to_fragment())?;
             }
         }
         Ok(fillers)

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_bp::index::Index;
 use thalweg_layout::{Direct, Layout};
-use thalweg_reader::Reader;
+use thalweg_reader::{Reader, Reads};
 use thalweg_store::Memory;
 use thalweg_store::wrap::Counting;
 use thalweg_types::{BoundingBox, Selection, Value};
-use writer::{Ending, File, Group, Variable, header, holding};
+use writer::{Ending, File, Group, Subfiles, Variable, header, holding};
 
 fn counted(memory: Memory) -> (Arc<Counting>, Arc<dyn Layout>) {
     let counting = Arc::new(Counting::new(Arc::new(memory)));
@@ -61,4 +61,72 @@ fn neighbouring_blocks_are_one_read() {
     reader.read_to_vec("field", 0, &part).unwrap();
     let read = counting.take().total();
     assert!(read.reads == 1 && read.bytes_read < 1000, "{read:?}");
+}
+
+#[test]
+fn groups_in_subfiles_are_compared_once_with_one_small_read_each() {
+    let (ranks, steps) = (20, 5);
+    let mut files = Subfiles::default();
+    (0..steps).for_each(|step| files.step(&writer::groups(step, ranks), Ending::Full));
+    let (memory, _) = files.hold("a.bp");
+    let (counting, layout) = counted(memory);
+    let reads = |reads: Reads| {
+        let reader = Reader::open(layout.clone(), "a.bp").unwrap().with_reads(reads);
+        reader.variable("field").unwrap();
+        counting.take();
+        let pass = || {
+            for step in 0..u64::from(steps) {
+                for row in 0..2 * u64::from(ranks) {
+                    let point = Selection::Points(vec![vec![row, 3]]);
+                    let value: Vec<f64> = reader.read_as("field", step, &point).unwrap();
+                    assert_eq!(value, [writer::field(step as u32, row, 3)]);
+                }
+            }
+            counting.take().total()
+        };
+        (pass(), pass())
+    };
+    let (groups, points) = (u64::from(ranks * steps), u64::from(2 * ranks * steps));
+    let (first, again) = reads(Reads::Unchecked);
+    assert_eq!((first.reads, again.reads), (points, points));
+    let (first, again) = reads(Reads::Compared);
+    // And the process group index.
+    assert_eq!((first.reads, again.reads), (points + groups + 1, points));
+    assert!(first.bytes_read <= 8 * points + 512 * groups + 100 * groups, "{first:?}");
+}
+
+#[test]
+fn small_groups_of_one_subfile_are_compared_many_at_a_time() {
+    // Steps of one rank: all groups lie behind each other in one subfile.
+    let mut files = Subfiles::default();
+    (0..300)
+        .for_each(|step| files.step(&writer::groups(step, 1), if step == 0 { Ending::Full } else { Ending::Record }));
+    files.step(&writer::groups(300, 1), Ending::Finished);
+    let (memory, _) = files.hold("a.bp");
+    let (counting, layout) = counted(memory);
+    let reader = Reader::open(layout, "a.bp").unwrap();
+    reader.variable("field").unwrap();
+    counting.take();
+    let steps: Vec<u64> = (0..=300).collect();
+    let all: Vec<f64> = reader.read_steps_as("field", &steps, &Selection::All).unwrap();
+    assert_eq!(all[10 * 300 + 7], writer::field(300, 1, 2));
+    let read = counting.take().total();
+    assert!(read.reads < 20, "{read:?} for {} bytes", files.parts[0].len());
+}
+
+#[test]
+fn a_single_file_costs_nothing_more() {
+    let mut file = File::default();
+    file.step(&writer::groups(0, 8), Ending::Finished);
+    let (memory, _) = holding(&[("a.bp", &file.bytes)]);
+    let (counting, layout) = counted(memory);
+    let mut costs = Vec::new();
+    for reads in [Reads::Unchecked, Reads::Compared] {
+        let reader = Reader::open(layout.clone(), "a.bp").unwrap().with_reads(reads);
+        reader.read_to_vec("field", 0, &Selection::Points(vec![vec![5, 2]])).unwrap();
+        reader.read_to_vec("wave", 0, &Selection::Block(3)).unwrap();
+        let total = counting.take().total();
+        costs.push((total.reads, total.bytes_read));
+    }
+    assert_eq!(costs[0], costs[1]);
 }

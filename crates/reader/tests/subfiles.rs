@@ -2,7 +2,7 @@
 
 mod writer;
 
-use thalweg_reader::{FindingKind, RecoverOptions, recover, verify};
+use thalweg_reader::{FindingKind, Reads, RecoverOptions, recover, verify};
 use thalweg_store::{Store, StoreExt};
 use thalweg_types::{ErrorKind, Selection};
 use writer::{Ending, Subfiles, check_steps, groups, open};
@@ -84,4 +84,52 @@ fn neither_file_nor_subfiles_is_not_found() {
     let (_, layout) = writer::holding(&[]);
     let e = recover(&*layout, "a.bp", RecoverOptions::default()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_subfile_of_adios1_with_another_step_is_told_apart() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/foreign");
+    let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    let mut told = 0;
+    for name in ["adios1-bound.bp", "adios1-xml.bp", "adios1-types.bp", "adios1-second-file.bp", "adios1-two-groups.bp"]
+    {
+        let mut files = vec![(name.to_string(), read(name))];
+        for k in 0.. {
+            let part = format!("{name}.dir/{name}.{k}");
+            if !folder.join(&part).exists() {
+                break;
+            }
+            files.push((part.clone(), read(&part)));
+        }
+        let hold = |files: &[(String, Vec<u8>)]| {
+            writer::holding(&files.iter().map(|(n, b)| (n.as_str(), b.as_slice())).collect::<Vec<_>>()).1
+        };
+        let reader = open(&hold(&files), name).unwrap();
+        let array = |head: &&thalweg_reader::Head| {
+            reader.variable(&head.name).is_ok_and(|v| v.kind != thalweg_reader::Kind::Scalar && v.steps.contains(&0))
+        };
+        let Some(array) = reader.variables().iter().find(array).map(|h| h.name.clone()) else { continue };
+        let right = reader.read_to_vec(&array, 0, &Selection::Block(0)).unwrap();
+        // The time index of the first group: behind length, order, group, variable and name of the time.
+        let bytes = &mut files[1].1;
+        let text = |at: usize, bytes: &[u8]| at + 2 + usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+        let at = text(text(9, bytes) + 4, bytes);
+        for change in [1u8, 255] {
+            let before = files[1].1.clone();
+            if change == 1 {
+                files[1].1[at] += change;
+            } else {
+                files[1].1[..at].fill(0);
+            }
+            let layout = hold(&files);
+            let e = open(&layout, name).unwrap().read_to_vec(&array, 0, &Selection::Block(0)).unwrap_err();
+            let text = e.to_string();
+            assert!(e.kind() == ErrorKind::Corrupt && text.contains(&files[1].0) && text.contains("rank 0"), "{text}");
+            let unchecked = open(&layout, name).unwrap().with_reads(Reads::Unchecked);
+            assert_eq!(unchecked.read_to_vec(&array, 0, &Selection::Block(0)).unwrap(), right);
+            files[1].1 = before;
+            told += 1;
+        }
+    }
+    assert!(told >= 4, "{told}");
 }

@@ -2,6 +2,7 @@
  * promises beyond what ADIOS 1.13 does, and what fails. */
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,6 +276,61 @@ static void streams(const char *path)
     adios_selection_delete(row);
 }
 
+/* Changes one bit of a value in the file, or changes it back; 0 where that is done. */
+static int flipped(const char *path)
+{
+    static char bytes[1 << 20];
+    const double known[2] = {102.0, 103.0}; /* T of rank 0 in step 1; the value in front of them is changed */
+    FILE *file = fopen(path, "r+b");
+    if (!file) return 1;
+    const size_t length = fread(bytes, 1, sizeof bytes, file);
+    int status = 1;
+    for (size_t at = sizeof(double); at + sizeof known <= length; at++) {
+        if (memcmp(bytes + at, known, sizeof known)) continue;
+        bytes[at - 8] ^= 1;
+        status = fseek(file, (long)at - 8, SEEK_SET) || fwrite(bytes + at - 8, 1, 1, file) != 1;
+        break;
+    }
+    return fclose(file) || status;
+}
+
+/* One rank alone: the others wait. */
+static int reads_of(const char *path, const char *parameters, int step)
+{
+    double T[4] = {0};
+    const uint64_t start[2] = {0, 0}, count[2] = {1, 4};
+    adios_read_init_method(ADIOS_READ_METHOD_BP, MPI_COMM_SELF, parameters);
+    ADIOS_FILE *f = adios_read_open_file(path, ADIOS_READ_METHOD_BP, MPI_COMM_SELF);
+    if (!f) return -1;
+    ADIOS_SELECTION *box = adios_selection_boundingbox(2, start, count);
+    adios_schedule_read(f, box, "T", step, 1, T);
+    const int status = adios_perform_reads(f, 1);
+    adios_selection_delete(box);
+    adios_read_close(f);
+    return status ? status : T[2] == 100 * step + 2 ? 0 : -2;
+}
+
+static void checksums(const char *path)
+{
+    int told = 1, others = 1, unasked = 1, back = 1;
+    if (rank == 0) {
+        if (!flipped(path)) {
+            told = reads_of(path, "verbose=0; reads=checked", 1) != 0 && strstr(adios_errmsg(), "checksum") &&
+                   strstr(adios_errmsg(), path);
+            others = reads_of(path, "reads=checked", 2) == 0;
+            unasked = reads_of(path, "reads=compared", 1) == 0;
+        } else {
+            told = 0;
+        }
+        back = !flipped(path) && reads_of(path, "reads=checked", 1) == 0;
+        adios_read_init_method(ADIOS_READ_METHOD_BP, MPI_COMM_SELF, "reads=compared");
+    }
+    is(told, "a changed bit is told where checksums are compared");
+    is(others, "what is whole is read");
+    is(unasked, "no checksum is compared unasked");
+    is(back, "and what was set right");
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -286,6 +342,7 @@ int main(int argc, char **argv)
     files(argv[1]);
     turned_round(argv[1]);
     streams(argv[1]);
+    checksums(argv[1]);
     adios_read_finalize_method(ADIOS_READ_METHOD_BP);
     MPI_Finalize();
     return checks_failed != 0;

@@ -120,6 +120,11 @@ static void reads(const char *file)
           "a box is read");
     check(!thalweg_read(r, "kept", -1, &of_box, box, sizeof box) && box[1][4] == -value_at(2, 2, 14),
           "what was deferred is what memory held until close, and -1 is the last step");
+    uint64_t bare = 7;
+    check(thalweg_reader_set_reads(r, "perhaps") == THALWEG_CONFIG && !thalweg_reader_set_reads(r, "checked") &&
+              !thalweg_read(r, "T", 1, &of_box, box, sizeof box) && box[1][4] == value_at(1, 2, 14) &&
+              !thalweg_reader_blocks_without_checksum(r, &bare) && bare == 0 && !thalweg_reader_set_reads(r, "compared"),
+          "checksums are compared where that is asked for");
     double two[2];
     check(!thalweg_read(r, "T", 2, &of_points, two, sizeof two) && two[0] == value_at(2, 0, 0) &&
               two[1] == value_at(2, rows - 1, NX - 1),

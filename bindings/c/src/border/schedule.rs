@@ -228,7 +228,9 @@ pub unsafe extern "C" fn adios_perform_reads(fp: *const AdiosFile, blocking: c_i
             }
             let all = state.file.take_scheduled();
             // SAFETY: as the caller promises.
-            unsafe { perform(state, &all) }
+            let done = unsafe { perform(state, &all) };
+            state.file.say_unchecked();
+            done
         })
     })
 }

@@ -94,7 +94,7 @@ impl ReadFile {
     pub fn open(path: Outcome<&str>, comm: Box<dyn Communicator>) -> Outcome<ReadFile> {
         let path = agreed(&*comm, path)?;
         let (reader, outcome) = match layout().and_then(|layout| Reader::open(layout, path)) {
-            Ok(reader) => (Some(reader), Ok(())),
+            Ok(reader) => (Some(reader.with_reads(options::now().reads)), Ok(())),
             Err(e) => (None, Err(e)),
         };
         agree(&*comm, outcome, OPENING, &[]).map_err(|e| Doing::OpenToRead.failed(e))?;
@@ -322,7 +322,7 @@ impl ReadFile {
             match &mut self.source {
                 Source::File(reader) => {
                     let opened = layout().and_then(|layout| Reader::open(layout, &self.path));
-                    *reader = opened.map_err(|e| Doing::OpenToRead.failed(e))?;
+                    *reader = opened.map_err(|e| Doing::OpenToRead.failed(e))?.with_reads(self.options.reads);
                 }
                 Source::Stream(_) => {
                     let text = "the order of dimensions of a stream is said once";

@@ -5,6 +5,7 @@
 //! | `max_chunk_size` | most MiB of a piece that `adios_check_reads` gives; 16 |
 //! | `poll_interval` | milliseconds between two looks at a file that is waited for; 100 |
 //! | `show_hidden_attrs` | attributes of the library itself (`/__adios__/`) are shown |
+//! | `reads` | `checked`: checksums are compared before values are handed over. `unchecked`: nothing is compared |
 //! | `quiet`, `verbose` | `quiet` or `verbose=0`: failures are not told on standard error |
 //!
 //! Others are for methods of ADIOS 1.13 that this library does not need, and change nothing.
@@ -13,6 +14,7 @@ use crate::error;
 use std::sync::Mutex;
 use std::time::Duration;
 use thalweg_io::warnings;
+use thalweg_reader::Reads;
 
 /// See the module's page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,9 +25,12 @@ pub struct Options {
     pub poll: Duration,
     /// Whether hidden attributes are shown.
     pub show_hidden: bool,
+    /// What is compared before values are handed over.
+    pub reads: Reads,
 }
 
-const DEFAULT: Options = Options { max_chunk: 16 << 20, poll: Duration::from_millis(100), show_hidden: false };
+const DEFAULT: Options =
+    Options { max_chunk: 16 << 20, poll: Duration::from_millis(100), show_hidden: false, reads: Reads::Compared };
 
 static NOW: Mutex<Options> = Mutex::new(DEFAULT);
 
@@ -67,6 +72,13 @@ pub fn set(text: &str) {
             "show_hidden_attrs" => {
                 options.show_hidden = !value.is_some_and(|v| ["no", "false", "0"].contains(&v));
             }
+            "reads" => match value.unwrap_or("").parse() {
+                Ok(reads) => options.reads = reads,
+                Err(e) => {
+                    let e: thalweg_types::Error = e;
+                    warnings::tell_once(&format!("parameter for reading: {}; it is left out", e.what()));
+                }
+            },
             "quiet" => quiet = Some(true),
             "verbose" => quiet = Some(value == Some("0")),
             _ => {}
@@ -84,8 +96,10 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_left_out_and_the_rest_counts() {
-        set("max_chunk_size=much; poll_interval=7; verbose=2; max_chunk_size=0;unheard_of");
+        set("max_chunk_size=much; poll_interval=7; verbose=2; max_chunk_size=0;unheard_of;reads=perhaps");
         assert_eq!(now(), Options { poll: Duration::from_millis(7), ..DEFAULT });
+        set("reads=checked");
+        assert_eq!(now().reads, Reads::Checked);
         reset();
         assert_eq!(now(), DEFAULT);
     }

@@ -109,7 +109,9 @@ impl Stream {
                 .and_then(|layout| Follower::open(layout, path, &Wait { timeout: Some(comm.timeout() / 2), poll })),
         };
         let own = own.and_then(|mut follower| go_to(&mut follower, step, comm, poll).map(|()| follower));
-        Ok(Stream { follower: together(comm, OPENING, own).map_err(failed)?, poll })
+        let mut follower = together(comm, OPENING, own).map_err(failed)?;
+        follower.set_reads(options::now().reads);
+        Ok(Stream { follower, poll })
     }
 
     pub fn reader(&self) -> &Reader {

@@ -472,6 +472,14 @@ impl ReadFile {
         Ok(vec![Read { step, selection: Selection::Points(points), length, way: Way::Straight }])
     }
 
+    /// Says once that blocks have no checksum, where these were to be checked.
+    pub fn say_unchecked(&self) {
+        if self.reader().blocks_without_checksum() > 0 {
+            let what = "blocks without checksums are read unchecked: the library that wrote them makes none";
+            thalweg_io::warnings::tell_once(&format!("{}: {what}", self.path));
+        }
+    }
+
     /// Carries out one read that is not straight.
     ///
     /// # Errors
@@ -482,6 +490,7 @@ impl ReadFile {
             fetched.map_err(|e| Doing::Read.failed(self.place(e)))
         };
         let fetched = fetch(&read.selection)?;
+        self.say_unchecked();
         place(&read.way, &fetched, info.element, out);
         Ok(())
     }
@@ -494,6 +503,7 @@ impl ReadFile {
         match read.way {
             Way::Straight => {
                 let done = self.reader().read(&info.name, read.step, &read.selection, out);
+                self.say_unchecked();
                 done.map(drop).map_err(|e: Error| Doing::Read.failed(self.place(e)))
             }
             _ => self.read_indirectly(info, read, out),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
@@ -19,10 +20,15 @@ class File(Mapping[str, Variable]):
     Any thread may use it. It sees what was there when it was opened; it can be pickled, and opens itself again then.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, _reader: _core.Reader | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, reads: str = "compared", _reader: _core.Reader | None = None
+    ) -> None:
         #: The path it was opened by.
         self.path: str = os.fspath(path)
-        self._open: _core.Reader | None = _reader or _core.Reader(self.path)
+        #: What is compared before values are handed over.
+        self.reads: str = reads
+        self._open: _core.Reader | None = _reader or _core.Reader(self.path, reads)
+        self._said = False
         self._variables: dict[str, Variable] = {}
         self._names: dict[str, str] | None = None
         self._attrs: Attributes | None = None
@@ -32,6 +38,13 @@ class File(Mapping[str, Variable]):
         if self._open is None:
             raise InvalidArgument(f"{self.path} is closed", file=self.path)
         return self._open
+
+    def _say_unchecked(self) -> None:
+        """Says once that blocks have no checksum, after values were read that were to be checked."""
+        if self.reads == "checked" and not self._said and self._reader.blocks_without_checksum() > 0:
+            self._said = True
+            what = f"{self.path}: blocks without checksums were read unchecked; the library that wrote them makes none"
+            warnings.warn(what, stacklevel=4)
 
     # Variables.
 
@@ -111,7 +124,7 @@ class File(Mapping[str, Variable]):
         self.close()
 
     def __reduce__(self) -> Any:
-        return File, (os.path.abspath(self.path),)
+        return _open_again, (os.path.abspath(self.path), self.reads)
 
     def __repr__(self) -> str:
         if self._open is None:
@@ -128,12 +141,20 @@ class File(Mapping[str, Variable]):
         return self is other
 
 
-def open(path: str | os.PathLike[str]) -> File:
+def _open_again(path: str, reads: str) -> File:
+    return File(path, reads=reads)
+
+
+def open(path: str | os.PathLike[str], *, reads: str = "compared") -> File:
     """Opens a BP file for reading.
+
+    - `reads`: what is compared before values are handed over. `"compared"`: what process groups in subfiles say of themselves
+      with the index. `"checked"`: also the checksum of every block that is read from; whole blocks are read then.
+      `"unchecked"`: nothing, to save what a damaged file still holds.
 
     Raises `FileNotFound`; `Torn` where the file was cut off so early that nothing in it can be found.
     """
-    return File(path)
+    return File(path, reads=reads)
 
 
 class Attributes(Mapping[str, Any]):

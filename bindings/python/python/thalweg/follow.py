@@ -21,6 +21,7 @@ def follow(
     poll: float = 0.05,
     latest: bool = False,
     patience: float | None = None,
+    reads: str = "compared",
 ) -> Iterator[Step]:
     """The steps of a file, each as soon as its writer has closed it; ends when the file was closed for good.
 
@@ -32,17 +33,18 @@ def follow(
     - `latest`: leaves out steps that came while the last one was worked on.
     - `patience`: where the file lies on another machine's filesystem, seconds without any change after which its writer
       counts as dead.
+    - `reads`: as of `open`.
 
     Raises `Timeout` where no step came in time, and `PeerLost` where the writer is gone without closing the file for good.
     """
     path = os.fspath(path)
-    follower = _first(path, timeout, poll)
+    follower = _first(path, timeout, poll, reads)
     if patience is not None:
         follower.set_patience(patience)
     if latest and follower.last > follower.step:
         follower.advance(True, 0.0, poll)
     while True:
-        yield Step(File(path, _reader=follower.reader()), follower.step)
+        yield Step(File(path, reads=reads, _reader=follower.reader()), follower.step)
         end = None if timeout is None else time.monotonic() + timeout
         while (came := follower.advance(latest, _slice(end), poll)) == "not yet":
             if end is not None and time.monotonic() >= end:
@@ -55,11 +57,11 @@ def follow(
             raise PeerLost(what, file=path, step=follower.last, safe=f"steps to {follower.last}")
 
 
-def _first(path: str, timeout: float | None, poll: float) -> _core.Follower:
+def _first(path: str, timeout: float | None, poll: float, reads: str) -> _core.Follower:
     end = None if timeout is None else time.monotonic() + timeout
     while True:
         try:
-            return _core.Follower(path, _slice(end), poll)
+            return _core.Follower(path, _slice(end), poll, reads)
         except NotFound:
             if end is not None and time.monotonic() >= end:
                 raise Timeout(f"{path}: not there, or without a step, within {timeout} s", file=path) from None

@@ -83,6 +83,7 @@ class Block:
         out = np.zeros(self.shape, v.dtype)
         if out.size:
             v._file._reader.read(v.name, [self.step], out.reshape(-1).view(np.uint8), block=self.number)
+            v._file._say_unchecked()
         return out
 
     def __getitem__(self, key: Any) -> Any:
@@ -332,6 +333,7 @@ class Variable:
 
         def read(offset: list[int], count: list[int], out: np.ndarray) -> None:
             self._file._reader.read(self.name, steps, out.reshape(-1).view(np.uint8), offset=offset, count=count)
+            self._file._say_unchecked()
 
         out = selection.read_outer(wanted, len(steps), self.dtype, read)
         return out[tuple([slice(None) if keeps else 0] + [slice(None) if a.keeps else 0 for a in wanted])]
@@ -350,6 +352,7 @@ class Variable:
         out = np.zeros((len(steps), n), self.dtype)
         if out.size:
             self._file._reader.read(self.name, steps, out.reshape(-1).view(np.uint8), points=points)
+            self._file._say_unchecked()
         return out
 
     def read_into(self, out: np.ndarray, key: Any = Ellipsis) -> np.ndarray:
@@ -377,6 +380,7 @@ class Variable:
                     at = [self.steps[p] for p in positions]
                     view = into.reshape(-1).view(np.uint8)
                     self._file._reader.read(self.name, at, view, offset=offset, count=count, **memory)
+                    self._file._say_unchecked()
                 return out
         values = np.asarray(self[key])
         if values.shape != out.shape:

@@ -30,8 +30,8 @@ _OF_VALUES = ("_FillValue", "missing_value", "scale_factor", "add_offset")
 _SMALL = 1 << 20
 
 
-def _open(path: str, mode: str) -> File:
-    return File(path)
+def _open(path: str, mode: str, reads: str = "compared") -> File:
+    return File(path, reads=reads)
 
 
 class ThalwegArray(BackendArray):
@@ -74,6 +74,7 @@ class ThalwegBackend(BackendEntrypoint):
         "group",
         "dims",
         "schema",
+        "reads",
     )
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
@@ -101,6 +102,7 @@ class ThalwegBackend(BackendEntrypoint):
         group: str | None = None,
         dims: Mapping[str, Sequence[str]] | None = None,
         schema: str | os.PathLike[str] | None = None,
+        reads: str = "compared",
     ) -> Dataset:
         """A dataset of all variables, steps along the dimension `step`.
 
@@ -108,6 +110,7 @@ class ThalwegBackend(BackendEntrypoint):
         - `group`: only variables of this group.
         - `dims`: names of the axes (without the steps), by variable.
         - `schema`: the XML that the file was written with: names of its dimensions become those of the axes.
+        - `reads`: as of `thalweg.open`.
         - the others: as of xarray's own engines. Values, times and coordinates are decoded as the CF conventions say.
 
         What was written in one step of several has no step dimension, nor has a coordinate (an array of one axis and of its
@@ -115,7 +118,7 @@ class ThalwegBackend(BackendEntrypoint):
         dataset; a warning names them, unless they are in `drop_variables`.
         """
         path = os.path.abspath(os.fspath(filename_or_obj))
-        manager = CachingFileManager(_open, path, mode="r", lock=False)
+        manager = CachingFileManager(_open, path, mode="r", kwargs={"reads": reads}, lock=False)
         file: File = manager.acquire()
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
         names = _Names(dims or {}, _names_of_schema(schema) if schema is not None else {})

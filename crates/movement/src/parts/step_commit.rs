@@ -22,6 +22,7 @@ use crate::plan::{self, tree};
 use crate::profile::{Phase, span};
 use thalweg_bp::extension::Tag;
 use thalweg_bp::index::Index;
+use thalweg_bp::opening::{Opening, Openings};
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::{Communicator, Request};
 use thalweg_layout::WriteObject;
@@ -459,6 +460,12 @@ impl Part {
             partial.put_u32(*rank);
             partial.put_u32(u32::from(*kind));
             partial.put_u32(0);
+        }
+        let (known, mut openings) = (live.index(), Openings::default());
+        openings.add(known.records.get(Tag::Run), ByteOrder::NATIVE);
+        let opening = Opening { run: how.run, first_time: how.time_index, ranks: self.ranks };
+        for entry in openings.missing(opening, how.time_index <= known.last_time()) {
+            entry.encode(merged.step.records.list(Tag::Run));
         }
         let data_end = if how.shared { merged.end.max(live.end()) } else { live.end() };
         let added = Added { whole: merged.whole, bytes: merged.bytes, partial: !missing.is_empty() };

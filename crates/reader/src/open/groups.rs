@@ -1,7 +1,12 @@
 //! The process group index: who wrote what when, and whether dimensions are stored fastest first.
 
 use super::*;
+use std::collections::BTreeMap;
+use std::sync::MutexGuard;
 use thalweg_bp::checksum::Crc32c;
+use thalweg_bp::footer::FOOTER;
+use thalweg_bp::opening::Openings;
+use thalweg_bp::trailer::BlockSum;
 
 /// Whether dimensions are stored fastest first.
 #[derive(Clone, Default)]
@@ -17,22 +22,88 @@ pub(super) struct Groups {
     /// The time index of step 0.
     first_time: u32,
     entries: Arc<Vec<ProcessGroupEntry>>,
+    /// Whether these are in the order of steps.
+    in_order: bool,
     /// Step, place in its file and rank of every group, rising.
     by_place: Vec<(u64, u64, u32)>,
     /// Step, rank and place of every group, rising.
     by_rank: Vec<(u64, u32, u64)>,
     /// Each rank has a subfile of its own number: all groups of the first step start at byte 0.
-    subfile_each: bool,
-    /// What groups in subfiles say of themselves, by subfile and place.
-    told: Arc<Mutex<HashMap<(u32, u64), Told>>>,
+    pub subfile_each: bool,
+    /// Groups of ours are among them.
+    pub extended: bool,
+    /// adios2 lays groups out in its own way.
+    pub by_adios2: bool,
+    /// The runs that wrote them.
+    pub openings: Openings,
+    /// What groups say of themselves.
+    told: Arc<Mutex<AllTold>>,
+    /// Where the blocks of the variable lie that was asked for last.
+    last: Arc<Mutex<Option<(usize, u64, Places)>>>,
 }
 
-/// Step, end and writer, as a group's trailer has them.
-#[derive(Clone, Copy)]
-struct Told {
-    step: u64,
-    end: u64,
-    rank: u32,
+/// What groups say of themselves, by file and place.
+#[derive(Default)]
+pub(super) struct AllTold {
+    groups: BTreeMap<(u32, u64), Told>,
+    /// Files and steps in which no group has a trailer.
+    without: HashSet<(u32, u64)>,
+}
+
+/// What the trailer of a group says, or its head where it has none.
+#[derive(Clone)]
+pub(super) struct Told {
+    pub time: u32,
+    pub end: u64,
+    pub rank: u32,
+    pub run: u64,
+    pub file: u32,
+    /// With the index.
+    pub agrees: bool,
+    /// Checksums of its blocks, where these are compared.
+    pub blocks: Option<Arc<[BlockSum]>>,
+}
+
+impl AllTold {
+    /// The group around a byte of a file, with its place, where it agrees with the index and is of this step.
+    pub fn good(&self, groups: &Groups, file: u32, at: u64, step: u64) -> Option<(u64, &Told)> {
+        let ((of, start), told) = self.groups.range(..=(file, at)).next_back()?;
+        let good = *of == file && at < told.end && told.agrees && told.time == groups.time_of(step);
+        good.then_some((*start, told))
+    }
+
+    pub fn put(&mut self, file: u32, at: u64, told: Told) {
+        self.groups.insert((file, at), told);
+    }
+
+    pub fn is_without(&self, file: u32, step: u64) -> bool {
+        self.without.contains(&(file, step))
+    }
+
+    pub fn put_without(&mut self, file: u32, step: u64) {
+        self.without.insert((file, step));
+    }
+}
+
+/// Where the blocks of a variable in a step lie, and the groups they are in.
+#[derive(Clone, Default)]
+pub(super) struct Places {
+    /// File and first byte of every block, and its number; rising.
+    blocks: Arc<Vec<(u32, u64, u64)>>,
+    /// Place and rank of the groups, in the order of blocks.
+    groups: Arc<Vec<(u64, u32)>>,
+}
+
+impl Places {
+    /// Where the group of the block around a byte starts, and who wrote it: right where each rank wrote as many blocks of the
+    /// variable as the others.
+    pub fn group_of(&self, file: u32, at: u64) -> Option<(u64, u32)> {
+        let behind = self.blocks.partition_point(|b| (b.0, b.1) <= (file, at));
+        let (of, _, number) = self.blocks[..behind].last()?;
+        let each = (self.blocks.len() / self.groups.len().max(1)).max(1) as u64;
+        let group = *self.groups.get(usize::try_from(number / each).ok()?)?;
+        (*of == file && group.0 <= at).then_some(group)
+    }
 }
 
 impl Groups {
@@ -50,17 +121,112 @@ impl Groups {
         let first = self.by_place.first().map(|g| g.0);
         self.subfile_each = self.by_place.iter().take_while(|g| Some(g.0) == first).all(|g| g.1 == 0);
         Arc::make_mut(&mut self.entries).extend(entries);
+        self.in_order = self.entries.is_sorted_by_key(|g| g.time_index);
+        // Groups may have come to where none was.
+        self.told().without.clear();
+    }
+
+    /// Forgets what groups say of themselves. Clones don't.
+    pub fn forget(&mut self) {
+        self.told = Arc::default();
+    }
+
+    /// The time index of a step.
+    pub fn time_of(&self, step: u64) -> u32 {
+        u32::try_from(u64::from(self.first_time).saturating_add(step)).unwrap_or(u32::MAX)
+    }
+
+    pub fn told(&self) -> MutexGuard<'_, AllTold> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the blocks of a variable in a step lie; nothing where they are not as many as groups, or some times as many.
+    pub fn places_of(&self, v: &Known, sets: Range<usize>, step: u64, group: &str) -> Result<Places> {
+        if self.subfile_each {
+            return Ok(Places::default());
+        }
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((number, of, places)) = &*last
+            && (*number, *of) == (v.number, step)
+            && places.blocks.len() == sets.len()
+        {
+            return Ok(places.clone());
+        }
+        let time = self.time_of(step);
+        let from = self.entries.partition_point(|g| g.time_index < time);
+        let of_step = self.entries[from..].iter().take_while(|g| g.time_index == time);
+        let groups: Vec<_> = of_step.filter(|g| g.group == group).map(|g| (g.offset, g.rank)).collect();
+        let mut places = Places::default();
+        if self.in_order && !groups.is_empty() && sets.len().is_multiple_of(groups.len()) {
+            let first = sets.start;
+            let mut blocks = Vec::with_capacity(sets.len());
+            for number in sets {
+                let (file, at) = match v.sets.skim(number)? {
+                    Some(set) => (set.file_index, set.payload_offset),
+                    None => v.sets.get(number).map(|set| (set.file_index, set.payload_offset))?,
+                };
+                blocks.push((file, at, (number - first) as u64));
+            }
+            blocks.sort_unstable();
+            places = Places { blocks: Arc::new(blocks), groups: Arc::new(groups) };
+        }
+        *last = Some((v.number, step, places.clone()));
+        Ok(places)
+    }
+
+    /// Where the group that starts at byte `at` should end, in a file of `length` bytes: where the next one starts.
+    fn end_of(&self, file: u32, (at, step, rank): (u64, u64, u32), length: u64) -> u64 {
+        let own = self.by_rank.partition_point(|g| *g <= (step, rank, at));
+        if self.subfile_each && file != SINGLE_FILE {
+            let later = self.by_rank.partition_point(|g| *g < (step.saturating_add(1), rank, 0));
+            let next = [own, later].into_iter().filter_map(|i| self.by_rank.get(i));
+            let next = next.filter(|g| g.1 == rank && g.0 <= step.saturating_add(1) && g.2 > at).map(|g| g.2).min();
+            return next.unwrap_or(length);
+        }
+        // In a file that ranks share they mostly lie in the order of ranks.
+        if let Some(next) = self.by_rank.get(own).filter(|g| g.0 == step && g.2 > at) {
+            return next.2;
+        }
+        let behind = self.by_place.partition_point(|g| (g.0, g.1) <= (step, at));
+        self.by_place.get(behind).filter(|g| g.1 > at).map_or(length, |g| g.1)
+    }
+
+    /// What of a group, which starts at byte `at` of a file, is not what the index says; `None` where all is.
+    pub fn differs(&self, file: u32, at: u64, told: &Told, step: u64) -> Option<String> {
+        let time = self.time_of(step);
+        if told.file != file {
+            let name =
+                |k: u32| if k == SINGLE_FILE { "a file without subfiles".into() } else { format!("subfile {k}") };
+            return Some(format!("its process group is of rank {} and belongs into {}", told.rank, name(told.file)));
+        }
+        let runs = self.openings.of(time);
+        if !runs.is_empty() && runs.iter().all(|o| o.run != 0 && o.run != told.run) {
+            return Some(format!(
+                "its process group, of rank {}, is of run {:x}; the index lists run {:x}",
+                told.rank,
+                told.run,
+                runs.last().map_or(0, |o| o.run)
+            ));
+        }
+        if told.time != time {
+            return Some(format!(
+                "its process group, of rank {}, has the time index {}; that of the step is {time}",
+                told.rank, told.time
+            ));
+        }
+        let listed = self.by_rank.binary_search(&(step, told.rank, at)).is_ok();
+        (!listed).then(|| format!("the index lists no process group of rank {} there", told.rank))
     }
 
     /// The groups of a step that start at byte `last` or before, by their place.
-    fn up_to(&self, step: u64, last: u64) -> &[(u64, u64, u32)] {
+    pub fn up_to(&self, step: u64, last: u64) -> &[(u64, u64, u32)] {
         let from = self.by_place.partition_point(|g| g.0 < step);
         let to = self.by_place.partition_point(|g| (g.0, g.1) <= (step, last));
         &self.by_place[from..to.max(from)]
     }
 
     /// Where the last group of a rank in a step starts that does so at byte `last` or before.
-    fn of_rank(&self, step: u64, rank: u32, last: u64) -> Option<u64> {
+    pub fn of_rank(&self, step: u64, rank: u32, last: u64) -> Option<u64> {
         let behind = self.by_rank.partition_point(|g| *g <= (step, rank, last));
         let found = self.by_rank[..behind].last()?;
         ((found.0, found.1) == (step, rank)).then_some(found.2)
@@ -87,7 +253,7 @@ impl Reader {
         Ok(self.groups()?.entries.clone())
     }
 
-    fn groups(&self) -> Result<Arc<Groups>> {
+    pub(super) fn groups(&self) -> Result<Arc<Groups>> {
         let inner = &*self.0;
         if let Some(groups) = inner.groups.get() {
             return Ok(groups.clone());
@@ -101,7 +267,21 @@ impl Reader {
                 .map_err(|e| e.in_object(inner.path.clone()))?;
         }
         all.extend(inner.live.steps.process_groups()?);
-        let mut groups = Groups { first_time: self.0.live.first_time(), ..Groups::default() };
+        let mut groups = Groups { first_time: inner.live.first_time(), ..Groups::default() };
+        groups.extended = inner.status.extended;
+        let base = inner.live.base.as_ref();
+        for (records, order) in base
+            .and_then(|b| b.records())
+            .map(|r| (r, inner.order))
+            .into_iter()
+            .chain([(&inner.live.steps.records, ByteOrder::NATIVE)])
+        {
+            groups.openings.add(records.get(Tag::Run), order);
+        }
+        if let Some(base) = base.filter(|b| b.extension.is_none()) {
+            let tag: [u8; 11] = source::array(&inner.file, base.end - FOOTER)?;
+            groups.by_adios2 = &tag == b"ADIOS-BP v2";
+        }
         groups.add(all);
         Ok(inner.groups.get_or_init(|| Arc::new(groups)).clone())
     }
@@ -125,10 +305,11 @@ impl Reader {
         let own = groups.of_rank(block.step, k, block.record_offset);
         if let Some(object) = object {
             let mut last = None;
-            let places = before.iter().rev().map(|g| g.1).filter(|at| last.replace(*at) != Some(*at));
-            for at in own.into_iter().chain(places) {
-                let told = self.told(&groups, &object, k, at)?;
-                if let Some(t) = told.filter(|t| t.step == block.step && t.end > block.record_offset) {
+            let places = before.iter().rev().map(|g| (g.1, g.2)).filter(|(at, _)| last.replace(*at) != Some(*at));
+            for (at, rank) in own.map(|at| (at, k)).into_iter().chain(places) {
+                let told = self.told(&groups, &object, k, (at, block.step, rank))?;
+                let time = groups.time_of(block.step);
+                if let Some(t) = told.filter(|t| t.time == time && t.end > block.record_offset) {
                     return Ok(Some(t.rank));
                 }
             }
@@ -136,25 +317,44 @@ impl Reader {
         Ok((groups.subfile_each && groups.of_rank(block.step, k, u64::MAX).is_some()).then_some(k))
     }
 
-    /// What the group at byte `at` of subfile `k` says of itself.
-    fn told(&self, groups: &Groups, object: &Object, k: u32, at: u64) -> Result<Option<Told>> {
-        let known = || groups.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(told) = known().get(&(k, at)) {
-            return Ok(Some(*told));
+    /// What the trailer of the group at byte `at` of a file says.
+    ///
+    /// - `group`: place; where the index has a group: also its step and rank.
+    pub(super) fn told(
+        &self,
+        groups: &Groups,
+        source: &impl Source,
+        file: u32,
+        group: (u64, u64, u32),
+    ) -> Result<Option<Told>> {
+        let (at, order) = (group.0, self.0.status.order);
+        let sums = self.0.reads == Reads::Checked;
+        if let Some(told) = groups.told().groups.get(&(file, at)).filter(|t| !sums || t.blocks.is_some()) {
+            return Ok(Some(told.clone()));
         }
-        let trailer = scan::trailer_at(object, at, self.0.status.order)?;
-        let told = trailer.and_then(|t| {
-            Some(Told {
-                step: u64::from(t.time_index).checked_sub(u64::from(groups.first_time))?,
-                end: t.group.end()?,
-                rank: t.rank,
-            })
-        });
-        // What is not there yet may be there at the next look.
-        if let Some(told) = told {
-            known().insert((k, at), told);
-        }
-        Ok(told)
+        let end = groups.end_of(file, group, source.length());
+        let expected = if end <= source.length() { scan::trailer_before(source, end, order)? } else { None };
+        let trailer = match expected.filter(|t| t.group.offset == at) {
+            Some(trailer) => Some(trailer),
+            None => scan::trailer_at(source, at, order)?,
+        };
+        let Some((trailer, end)) = trailer.and_then(|t| t.group.end().map(|end| (t, end))) else {
+            // What is not there yet may be there at the next look.
+            return Ok(None);
+        };
+        let mut told = Told {
+            time: trailer.time_index,
+            end,
+            rank: trailer.rank,
+            run: trailer.run,
+            file: trailer.file_index,
+            agrees: false,
+            blocks: sums.then(|| trailer.blocks.into()),
+        };
+        let step = u64::from(told.time).checked_sub(u64::from(groups.first_time));
+        told.agrees = step.is_some_and(|step| groups.differs(file, at, &told, step).is_none());
+        groups.told().put(file, at, told.clone());
+        Ok(Some(told))
     }
 
     /// Whether a group's dimensions are stored fastest first: what its first process group says, or the file's first

@@ -30,6 +30,8 @@ impl Clone for Inner {
             ids: self.ids.clone(),
             assumed: self.assumed.clone(),
             data_length: self.data_length,
+            reads: self.reads,
+            without_checksum: self.without_checksum.clone(),
         }
     }
 }
@@ -213,7 +215,10 @@ impl Inner {
             self.ids = OnceLock::new();
         }
         if let Some(groups) = self.groups.get_mut() {
-            Arc::make_mut(groups).add(step.process_groups()?);
+            let groups = Arc::make_mut(groups);
+            groups.openings.add(step.records.get(Tag::Run), ByteOrder::NATIVE);
+            groups.extended = true;
+            groups.add(step.process_groups()?);
         }
         if let Some(extra) = self.extra.get_mut() {
             extra.add(&step.records, ByteOrder::NATIVE)?;

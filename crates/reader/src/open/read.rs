@@ -19,15 +19,20 @@ struct Job {
     pitch: u64,
     /// Values of scalars, which the index holds: all there is to it then.
     values: Vec<u8>,
-    /// Blocks that are not stored as they are: [`Stored::coded`] numbers them.
+    /// Blocks that are not stored as they are, or whose checksums are compared: [`Stored::coded`] numbers them.
     coded: Vec<Coded>,
+    /// What is read out of process groups that were not compared with the index yet.
+    wanted: Vec<Wanted>,
 }
 
-/// A block that is decoded as a whole.
+/// A block that is read as a whole.
 struct Coded {
     file: Option<u32>,
     payload: Extent,
-    transform: Transform,
+    /// Where its checksum is found.
+    place: Wanted,
+    /// What it went through.
+    transform: Option<Transform>,
 }
 
 /// Zeros that memory is there for; refused where a sparse selection would take far more than the data it holds.
@@ -148,11 +153,13 @@ impl Reader {
     /// # Errors
     /// `NotFound` where the variable was not written in `step`; `OutOfBounds` where `selection` leaves its shape there;
     /// `InvalidArgument` where `selection` does not fit what the variable is, or `out` has another length;
-    /// `Unsupported` names a transform; `Torn` names file and byte where data is missing.
+    /// `Unsupported` names a transform; `Torn` names file and byte where data is missing; `Corrupt` names file, step and rank
+    /// where a process group in a subfile is not what the index says ([`Reads`]).
     /// # Cost
     /// At most one store read per contiguous extent. Gaps of up to a page are read through, larger ones up to 64 KiB
     /// where they are little beside what is wanted. Whole blocks are read to where they belong, other bytes once more
-    /// copied. Where it takes long, threads help ([`crate::fetch`]). Values of scalars and texts come from the index.
+    /// copied. Where it takes long, threads help ([`crate::fetch`]). One small read more for each process group in a subfile, the
+    /// first time it is read from. Values of scalars and texts come from the index.
     pub fn read(&self, name: &str, step: u64, selection: &Selection, out: &mut [u8]) -> Result<u64> {
         self.read_steps(name, &[step], selection, out)
     }
@@ -224,6 +231,7 @@ impl Reader {
             pitch: 0,
             values: Vec::new(),
             coded: Vec::new(),
+            wanted: Vec::new(),
         };
         let mut plans = Vec::new();
         let mut first = None;
@@ -233,7 +241,15 @@ impl Reader {
                 return Err(self.no_such_step(name, *step, &v));
             }
             let before = job.bytes;
-            let planned = self.plan_step(&v, sets, selection, memory, &mut job);
+            let planned = self.plan_step(&v, sets.clone(), selection, memory, &mut job).and_then(|plan| {
+                let mut used: Vec<u32> = plan.coded.iter().map(|(number, _)| *number).collect();
+                used.sort_unstable();
+                used.dedup();
+                let coded = used.iter().filter_map(|n| job.coded.get(*n as usize)).map(|c| (c.file, c.payload));
+                let coded: Vec<(Option<u32>, Extent)> = coded.collect();
+                job.wanted.extend(self.wanted(&v, sets, *step, &plan, &coded)?);
+                Ok(plan)
+            });
             plans.push(planned.map_err(|e| self.name_it(e.at_step(*step), name))?);
             let length = job.bytes - before;
             if *first.get_or_insert(length) != length {
@@ -297,7 +313,7 @@ impl Reader {
                 let n = if let Selection::Block(n) = selection { *n } else { 0 };
                 let block = one_block(n)?;
                 let target = target(&block.count, job)?;
-                let stored = stored(v, block, sets.start + n as usize, job)?;
+                let stored = self.stored(v, block, sets.start + n as usize, job)?;
                 return Ok(plan::of_box(&stored.bounds, std::slice::from_ref(&stored), size, &target));
             }
             (_, Kind::Local) => {
@@ -343,7 +359,7 @@ impl Reader {
         let blocks = self.blocks_of(v, sets.clone())?;
         let shape = blocks.last().map(|b| b.shape.clone()).unwrap_or_default();
         let blocks = sets.zip(blocks).filter(|(_, b)| b.elements() > 0);
-        let stored = blocks.map(|(set, b)| stored(v, b, set, job)).collect::<Result<Vec<Stored>>>()?;
+        let stored = blocks.map(|(set, b)| self.stored(v, b, set, job)).collect::<Result<Vec<Stored>>>()?;
         if let Selection::Points(points) = selection {
             no_memory("points")?;
             point_bytes(points, &shape, size, job)?;
@@ -359,6 +375,7 @@ impl Reader {
     /// Where the blocks of a variable lie, where that can be told without decoding their sets.
     fn boxes<'v>(&self, v: &'v Known) -> Option<&'v Boxes> {
         let plain = v.kind == Kind::Global && v.transform.is_none() && v.sets.shape.is_some();
+        let plain = plain && self.0.reads != Reads::Checked;
         if plain { v.sets.boxes(v.how.fortran) } else { None }
     }
 
@@ -384,6 +401,8 @@ impl Reader {
             let word = if self.0.order == ByteOrder::NATIVE { 1 } else { job.element.word() };
             orders.push(Order { plan: &job.plan, word, pitch: job.pitch, out });
         }
+        let wanted = jobs.iter().enumerate().flat_map(|(n, job)| job.wanted.iter().map(move |w| (n, *w))).collect();
+        self.compare(wanted).map_err(|(e, n)| self.name_it(e, &jobs[n].name))?;
         let done = fetch::execute(orders, &Limits::default(), &|file| self.object(file), &|order, block| {
             self.decoded(&jobs[order].coded[block as usize])
         });
@@ -398,13 +417,35 @@ impl Reader {
         Ok(jobs.iter().map(filled).collect())
     }
 
-    /// The values of a block that went through a transform, in the file's byte order.
+    /// The values of a block that went through a transform, or whose checksum is compared, in the file's byte order.
     fn decoded(&self, coded: &Coded) -> Result<Vec<u8>> {
         let Extent { offset, length } = coded.payload;
         let object = self.object(coded.file)?.reaching(coded.payload.end().unwrap_or(u64::MAX))?;
         let place = |e: Error| e.in_object(&*object.path).at_byte(offset);
         let bytes = source::bytes(&object, offset, length, "block").map_err(place)?;
-        decode::values(&coded.transform, self.0.order, &bytes).map_err(place)
+        if self.0.reads == Reads::Checked {
+            self.check_sum(&coded.place, &bytes).map_err(place)?;
+        }
+        match &coded.transform {
+            Some(transform) => decode::values(transform, self.0.order, &bytes).map_err(place),
+            None => Ok(bytes),
+        }
+    }
+
+    /// A block as the planner sees it; one that is read as a whole is noted in the job. `set`: its number.
+    fn stored(&self, v: &Known, block: Block, set: usize, job: &mut Job) -> Result<Stored> {
+        let file = block.subfile;
+        let mut stored = Stored { file, offset: block.payload.offset, bounds: BoundingBox::default(), coded: None };
+        let mut transform = None;
+        if block.transform.is_some() {
+            transform = v.sets.get(set)?.transform.map(|t| decode::before(t, v.how.fortran));
+        }
+        if transform.is_some() || self.0.reads == Reads::Checked {
+            (stored.offset, stored.coded) = (0, Some(job.coded.len() as u32));
+            job.coded.push(Coded { file, payload: block.payload, place: Wanted::of(&block), transform });
+        }
+        stored.bounds = BoundingBox { offset: block.offset, count: block.count };
+        Ok(stored)
     }
 }
 
@@ -430,19 +471,4 @@ fn check_box(wanted: &BoundingBox, shape: &[u64]) -> Result<()> {
     }
     let what = format!("a box at {:?} of {:?} leaves the shape {shape:?}", wanted.offset, wanted.count);
     Err(Error::new(ErrorKind::OutOfBounds, what))
-}
-
-/// A block as the planner sees it; one that is not stored as it is, is noted in the job. `set`: its number.
-fn stored(v: &Known, block: Block, set: usize, job: &mut Job) -> Result<Stored> {
-    let file = block.subfile;
-    let mut stored = Stored { file, offset: block.payload.offset, bounds: BoundingBox::default(), coded: None };
-    if block.transform.is_some()
-        && let Some(transform) = v.sets.get(set)?.transform
-    {
-        (stored.offset, stored.coded) = (0, Some(job.coded.len() as u32));
-        let transform = decode::before(transform, v.how.fortran);
-        job.coded.push(Coded { file, payload: block.payload, transform });
-    }
-    stored.bounds = BoundingBox { offset: block.offset, count: block.count };
-    Ok(stored)
 }

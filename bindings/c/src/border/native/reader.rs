@@ -16,7 +16,7 @@ use thalweg_comm_mpi::ThalwegMpiTable;
 use thalweg_layout::Layout;
 use thalweg_movement::parts::agreement::agree;
 use thalweg_reader::follow::{Follower, Next, Wait};
-use thalweg_reader::{Batch, Reader};
+use thalweg_reader::{Batch, Reader, Reads};
 use thalweg_types::{BoundingBox, Error, ErrorKind, Result, Selection};
 
 /// `thalweg_reader`.
@@ -455,6 +455,37 @@ unsafe fn with<T>(reader: *const NativeReader, f: impl FnOnce(&mut Open) -> Resu
     // SAFETY: from C.
     let reader = unsafe { handle(reader, "reader") }?;
     f(&mut lock(&reader.0))
+}
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_reader_set_reads(reader: *const NativeReader, reads: *const c_char) -> c_int {
+    // SAFETY: from C.
+    status(|| unsafe {
+        let reads: Reads = text(reads, "what is compared")?.parse()?;
+        with(reader, |open| {
+            open.reader = open.reader.clone().with_reads(reads);
+            if let Some(following) = &mut open.following {
+                following.follower.set_reads(reads);
+            }
+            Ok(())
+        })
+    })
+}
+
+/// # Safety
+/// See [`super::super`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_reader_blocks_without_checksum(reader: *const NativeReader, blocks: *mut u64) -> c_int {
+    // SAFETY: from C.
+    status(|| unsafe {
+        let blocks = checked(pointer::out(blocks, "the place for the number"))?;
+        with(reader, |open| {
+            *blocks = open.reader.blocks_without_checksum();
+            Ok(())
+        })
+    })
 }
 
 /// # Safety

@@ -15,16 +15,23 @@ mod table;
 
 use crate::arguments::Dump;
 use crate::file;
+use crate::format::count;
 use crate::outcome::{Failure, Outcome};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, complain};
 use part::Part;
+use thalweg_reader::Reads;
 
 pub fn run(arguments: &Dump, out: &mut Terminal) -> Result<Outcome, Failure> {
     let slices = part::parse_all(&arguments.slice)?;
     if arguments.npy.is_some() && slices.len() > 1 {
         return Err(Failure::Usage(format!("--npy writes one array; {} are given", slices.len())));
     }
-    let reader = file::open(&arguments.file, Some("reading"))?;
+    let reads = match (arguments.checked, arguments.unchecked) {
+        (true, _) => Reads::Checked,
+        (_, true) => Reads::Unchecked,
+        _ => Reads::Compared,
+    };
+    let reader = file::open(&arguments.file, Some("reading"))?.with_reads(reads);
     let parts = slices.iter().map(|s| Part::find(&reader, s, arguments.fill)).collect::<Result<Vec<_>, _>>()?;
     if arguments.csv {
         csv::print(&reader, &parts, out)?;
@@ -34,6 +41,11 @@ pub fn run(arguments: &Dump, out: &mut Terminal) -> Result<Outcome, Failure> {
         numpy::write(&reader, &parts[0], target, out)?;
     } else {
         table::print(&reader, &parts, out)?;
+    }
+    let bare = reader.blocks_without_checksum();
+    if bare > 0 {
+        let (file, n) = (arguments.file.display(), count(bare, "block"));
+        complain("thalweg", &format!("{file}: {n} read unchecked: the library that wrote them makes no checksums"));
     }
     Ok(Outcome::Done)
 }

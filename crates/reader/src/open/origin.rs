@@ -1,0 +1,368 @@
+//! Where values come from: what a process group says of itself is compared with what the index says of it before values are
+//! read out of it.
+//!
+//! A subfile may have been exchanged for another rank's, another run's or its own older state, or cut and extended again.
+//! Each process group of ours ends with a trailer, which is compared once per reader:
+//!
+//! | the trailer's | is compared with |
+//! |---|---|
+//! | subfile | the number of the file it lies in |
+//! | time index, rank, offset | the process group index |
+//! | run | the openings that the index lists for the step, where it lists any |
+//! | length | the end of the bytes that are wanted |
+//!
+//! The groups of a file that holds its own index are not looked at, but for their checksums: they were written, moved and
+//! cut together with it. Groups of ADIOS 1.x have no trailer; where each rank has a subfile, the time index and the
+//! length in the group's head are compared. Nothing is compared in files of adios2.
+//!
+//! Cost: the process group index once per reader; per process group that is read from, once per reader, one read of 512
+//! bytes at its end, and two more where the end is not where the index lets it be expected. Groups that lie close
+//! together are looked at in reads of 256 KiB.
+
+use super::groups::{Groups, Told};
+use super::*;
+use crate::fetch;
+use crate::plan::Plan;
+use std::cell::RefCell;
+use thalweg_bp::process_group::Header;
+use thalweg_types::Extent;
+
+/// What is compared before values are handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reads {
+    /// Nothing. To save what a damaged file still holds: values may be those of another step.
+    Unchecked,
+    /// What process groups in subfiles say of themselves with the index: no value is that of another step or rank.
+    #[default]
+    Compared,
+    /// That, in all files, and the checksum of every block that is read from: its stored bytes are read as a whole, and the
+    /// values handed over are those that were checked.
+    Checked,
+}
+
+impl std::str::FromStr for Reads {
+    type Err = Error;
+
+    fn from_str(word: &str) -> Result<Reads> {
+        match word.to_ascii_lowercase().as_str() {
+            "unchecked" => Ok(Reads::Unchecked),
+            "compared" => Ok(Reads::Compared),
+            "checked" => Ok(Reads::Checked),
+            _ => Err(Error::new(
+                ErrorKind::Config,
+                format!("reads=\"{word}\": it is \"checked\", \"compared\" (as without it) or \"unchecked\""),
+            )),
+        }
+    }
+}
+
+/// Bytes that are to be read out of one process group.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    file: Option<u32>,
+    start: u64,
+    end: u64,
+    step: u64,
+    /// Where their group starts and who wrote it, where the order of blocks tells.
+    likely: Option<(u64, u32)>,
+}
+
+impl Wanted {
+    pub fn of(block: &Block) -> Wanted {
+        let Extent { offset, length } = block.payload;
+        let end = offset.saturating_add(length);
+        Wanted { file: block.subfile, start: offset, end, step: block.step, likely: None }
+    }
+
+    fn key(&self) -> u32 {
+        self.file.unwrap_or(SINGLE_FILE)
+    }
+}
+
+/// Groups closer to each other than this are looked at together.
+const CLOSE: u64 = 16 << 10;
+/// Bytes that are then read at a time.
+const AHEAD: u64 = 256 << 10;
+/// As many groups are looked at by one thread.
+const FEW: usize = 64;
+
+impl Reader {
+    /// The same file, with other comparisons before values are handed over. Clones stay as they are.
+    ///
+    /// # Cost
+    /// [`Reads::Checked`]: whole blocks are read, whatever part of them is wanted, with the memory for one per thread.
+    pub fn with_reads(mut self, reads: Reads) -> Reader {
+        if self.0.reads != reads {
+            let inner = Arc::make_mut(&mut self.0);
+            inner.reads = reads;
+            // What is known of groups may lack their checksums.
+            if let Some(groups) = inner.groups.get_mut() {
+                Arc::make_mut(groups).forget();
+            }
+        }
+        self
+    }
+
+    /// What is compared before values are handed over.
+    pub fn reads(&self) -> Reads {
+        self.0.reads
+    }
+
+    /// How often a block was read that has no checksum although [`Reads::Checked`] asks for it, by this reader and its
+    /// clones: other libraries write none.
+    pub fn blocks_without_checksum(&self) -> u64 {
+        self.0.without_checksum.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Whether groups in this file are compared with the index.
+    fn is_compared(&self, file: Option<u32>) -> bool {
+        match self.0.reads {
+            Reads::Unchecked => false,
+            Reads::Compared => file.is_some() || self.0.data_path != self.0.path,
+            Reads::Checked => true,
+        }
+    }
+
+    /// What a plan for one step reads out of groups that were not compared yet.
+    pub(super) fn wanted(
+        &self,
+        v: &Known,
+        sets: Range<usize>,
+        step: u64,
+        plan: &Plan,
+        coded: &[(Option<u32>, Extent)],
+    ) -> Result<Vec<Wanted>> {
+        if !self.is_compared(Some(0)) || !(self.0.status.subfiles || self.is_compared(None)) {
+            return Ok(Vec::new());
+        }
+        let groups = self.0.groups.get();
+        let mut wanted: Vec<Wanted> = Vec::new();
+        {
+            let known = groups.map(|g| g.told());
+            let mut last = (SINGLE_FILE, 0, 0);
+            let pieces = plan.pieces.iter().map(|p| (p.file, p.source, p.source.saturating_add(p.span())));
+            let coded = coded.iter().map(|(file, e)| (*file, e.offset, e.offset.saturating_add(e.length)));
+            for (file, start, end) in pieces.chain(coded).filter(|(file, ..)| self.is_compared(*file)) {
+                let key = file.unwrap_or(SINGLE_FILE);
+                if last.0 == key && last.1 <= start && end <= last.2 {
+                    continue;
+                }
+                let told = groups.zip(known.as_ref()).and_then(|(g, known)| known.good(g, key, start, step));
+                match told {
+                    Some((at, told)) if end <= told.end => last = (key, at, told.end),
+                    _ => wanted.push(Wanted { file, start, end, step, likely: None }),
+                }
+            }
+        }
+        if !wanted.is_empty() {
+            let groups = self.groups()?;
+            let places = groups.places_of(v, sets, step, &self.0.variables.heads[v.number].group)?;
+            for w in &mut wanted {
+                w.likely = places.group_of(w.key(), w.start);
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Compares groups with the index, those of one file after the other.
+    ///
+    /// # Errors
+    /// `Corrupt` names file, step and rank, with the number that stands beside what was wanted.
+    pub(super) fn compare(&self, mut wanted: Vec<(usize, Wanted)>) -> std::result::Result<(), (Error, usize)> {
+        let Some(first) = wanted.first() else { return Ok(()) };
+        let groups = self.groups().map_err(|e| (e, first.0))?;
+        wanted.sort_unstable_by_key(|(_, w)| (w.key(), w.start));
+        let threads = fetch::most_threads().min(wanted.len() / FEW);
+        if threads < 2 {
+            return self.compare_some(&groups, &wanted);
+        }
+        std::thread::scope(|scope| {
+            let groups = &*groups;
+            let parts = wanted.chunks(wanted.len().div_ceil(threads));
+            let threads: Vec<_> = parts.map(|part| scope.spawn(move || self.compare_some(groups, part))).collect();
+            threads.into_iter().try_for_each(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    }
+
+    fn compare_some(&self, groups: &Groups, wanted: &[(usize, Wanted)]) -> std::result::Result<(), (Error, usize)> {
+        for of_file in wanted.chunk_by(|a, b| a.1.file == b.1.file) {
+            let (number, first) = of_file[0];
+            let end = of_file.iter().map(|(_, w)| w.end).max().unwrap_or(0);
+            let object = self.object(first.file).and_then(|o| o.reaching(end)).map_err(|e| (e, number))?;
+            let span = of_file[of_file.len() - 1].1.start - first.start;
+            let is_dense = of_file.len() > 1 && span / of_file.len() as u64 <= CLOSE;
+            let window = Ahead { source: &object, bytes: if is_dense { AHEAD } else { 0 }, held: RefCell::default() };
+            for (number, w) in of_file {
+                // Where the file ends before, reading says so.
+                if w.end > object.length() {
+                    continue;
+                }
+                let known = groups.told().good(groups, w.key(), w.start, w.step).is_some_and(|(_, t)| w.end <= t.end);
+                if !known {
+                    self.compare_one(groups, &window, w).map_err(|e| (e.in_object(&*object.path), *number))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_one(&self, groups: &Groups, source: &impl Source, w: &Wanted) -> Result<()> {
+        let (key, time) = (w.key(), groups.time_of(w.step));
+        let own = w.file.and_then(|k| Some((groups.of_rank(w.step, k, w.start)?, k)));
+        if !groups.extended || groups.told().is_without(key, w.step) {
+            return self.compare_head(groups, source, w, own);
+        }
+        let first = w.likely.into_iter().chain(own.filter(|own| w.likely != Some(*own)));
+        let first: Vec<(u64, u32)> = first.filter(|(at, _)| *at <= w.start).collect();
+        let mut last = None;
+        let others = groups.up_to(w.step, w.start).iter().rev().map(|g| (g.1, g.2));
+        let others = others.filter(|(at, _)| last.replace(*at) != Some(*at) && first.iter().all(|f| f.0 != *at));
+        for (at, rank) in first.iter().copied().chain(others) {
+            let told = self.told(groups, source, key, (at, w.step, rank))?;
+            let Some(told) = told.filter(|t| t.end > w.start) else { continue };
+            return match groups.differs(key, at, &told, w.step) {
+                None if told.end < w.end => {
+                    let what = format!("its process group ends at byte {}, the block at byte {}", told.end, w.end);
+                    Err(self.wrong(groups, w, &what).at_byte(at))
+                }
+                None => Ok(()),
+                Some(what) => Err(self.wrong(groups, w, &what).at_byte(at)),
+            };
+        }
+        let openings = groups.openings.of(time);
+        let ours = match openings.is_empty() {
+            false => openings.iter().all(|o| o.run != 0),
+            // Indexes of earlier releases name no runs: where the file begins with a group of ours, all are.
+            true => groups.openings.is_empty() && self.told(groups, source, key, (0, 0, 0))?.is_some(),
+        };
+        if ours {
+            let what = "there is no whole process group around these bytes";
+            return Err(self.wrong(groups, w, what).at_byte(w.start));
+        }
+        groups.told().put_without(key, w.step);
+        self.compare_head(groups, source, w, own)
+    }
+
+    /// Compares the head of a group without trailer, where its place is known.
+    fn compare_head(&self, groups: &Groups, source: &impl Source, w: &Wanted, own: Option<(u64, u32)>) -> Result<()> {
+        const HEAD: u64 = 512;
+        let (Some((at, rank)), true) = (own, groups.subfile_each && !groups.by_adios2) else { return Ok(()) };
+        let length = HEAD.min(source.length().saturating_sub(at));
+        let bytes = source::bytes(source, at, length, "process group")?;
+        let told = match Header::decode(&mut Cursor::new(&bytes, self.0.order, at)) {
+            Ok((length, header)) => Some((at.saturating_add(length), header.time_index)),
+            // Longer than what was read.
+            Err(e) if e.kind() == ErrorKind::Torn => return Ok(()),
+            Err(_) => None,
+        };
+        let time = groups.time_of(w.step);
+        match told {
+            Some((end, its)) if its == time && end >= w.end => {
+                let told = Told { time, end, rank, run: 0, file: w.key(), agrees: true, blocks: None };
+                groups.told().put(w.key(), at, told);
+                Ok(())
+            }
+            Some((end, its)) if its == time => {
+                let what = format!("its process group ends at byte {end}, the block at byte {}", w.end);
+                Err(self.wrong(groups, w, &what).at_byte(at))
+            }
+            Some((_, its)) => {
+                let what = format!("its process group has the time index {its}, that of the step is {time}");
+                Err(self.wrong(groups, w, &what).at_byte(at))
+            }
+            None => Err(self.wrong(groups, w, "there is no process group where the index has one").at_byte(at)),
+        }
+    }
+
+    /// Says that a file does not hold what the index lists.
+    fn wrong(&self, groups: &Groups, w: &Wanted, what: &str) -> Error {
+        let rank = match (w.likely, w.file) {
+            (Some((_, rank)), _) => format!("rank {rank}"),
+            (_, Some(k)) if groups.subfile_each => format!("rank {k}"),
+            (_, Some(_)) => "a rank".to_string(),
+            (None, None) => match groups.up_to(w.step, w.start).last() {
+                Some((.., rank)) => format!("rank {rank}"),
+                None => "a rank".to_string(),
+            },
+        };
+        let what = format!("it does not hold what {rank} wrote in step {}: {what}", w.step);
+        Error::new(ErrorKind::Corrupt, what).at_step(w.step).safe(
+            "what other files and steps hold can be read, `thalweg verify` names what is lost; give the right file back, or \
+             take its values as they are with reads=unchecked",
+        )
+    }
+
+    /// Compares stored bytes of a block with their checksum; counts blocks that have none.
+    pub(super) fn check_sum(&self, w: &Wanted, bytes: &[u8]) -> Result<()> {
+        let groups = self.groups()?;
+        let at = |e: Error| e.at_byte(w.start).at_step(w.step);
+        let block = {
+            let told = groups.told();
+            let group = told.good(&groups, w.key(), w.start, w.step);
+            group.and_then(|(at, t)| Some((at, t.rank, t.blocks.clone()?)))
+        };
+        let Some((start, rank, blocks)) = block else {
+            self.0.without_checksum.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            return Ok(());
+        };
+        let payload = Extent::new(w.start - start, bytes.len() as u64);
+        let sum = blocks.binary_search_by_key(&payload.offset, |b| b.payload.offset).ok().map(|i| blocks[i]);
+        let Some(sum) = sum.filter(|s| s.payload == payload) else {
+            let what =
+                format!("a block of {} bytes that its process group, of rank {rank}, does not have", bytes.len());
+            return Err(at(Error::new(ErrorKind::Corrupt, what)).safe(OTHERS));
+        };
+        let crc = thalweg_bp::checksum::crc32c(bytes);
+        if crc != sum.crc {
+            let what = format!(
+                "the checksum of a block of {} bytes, which rank {rank} wrote, is {:#010x}, its bytes give {crc:#010x}",
+                bytes.len(),
+                sum.crc
+            );
+            return Err(at(Error::new(ErrorKind::Corrupt, what)).safe(OTHERS));
+        }
+        Ok(())
+    }
+}
+
+const OTHERS: &str = "other blocks can be read; `thalweg verify` names all that are damaged";
+
+/// A source of which more is read at a time than is asked for.
+struct Ahead<'a> {
+    source: &'a Object,
+    /// At least so many; 0: what is asked for.
+    bytes: u64,
+    /// Where they start, and they.
+    held: RefCell<(u64, Vec<u8>)>,
+}
+
+impl Source for Ahead<'_> {
+    fn length(&self) -> u64 {
+        self.source.length()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        if out.len() as u64 >= self.bytes {
+            return self.source.read(offset, out);
+        }
+        let mut held = self.held.borrow_mut();
+        let inside = |held: &(u64, Vec<u8>)| {
+            let skip = usize::try_from(offset.checked_sub(held.0)?).ok()?;
+            (skip.checked_add(out.len())? <= held.1.len()).then_some(skip)
+        };
+        let skip = match inside(&held) {
+            Some(skip) => skip,
+            None => {
+                let length = self.bytes.min(self.source.length().saturating_sub(offset)).max(out.len() as u64);
+                let mut bytes = std::mem::take(&mut held.1);
+                bytes.clear();
+                bytes.resize(length as usize, 0);
+                self.source.read(offset, &mut bytes)?;
+                *held = (offset, bytes);
+                0
+            }
+        };
+        out.copy_from_slice(&held.1[skip..skip + out.len()]);
+        Ok(())
+    }
+}
