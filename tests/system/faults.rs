@@ -26,7 +26,7 @@
 //! | what was closed before stays as it was | every value of every step, every byte of the other files |
 //! | the next output goes on | one more step or operation without a fault, and `verify` |
 //!
-//! The mounts of `file` come from `THALWEG_MOUNTS`. Exit code of the judge: 0 where every promise was kept.
+//! `THIN=N` tries one of N faults, another one in each run. The mounts of `file` come from `THALWEG_MOUNTS`. Exit code of the judge: 0 where every promise was kept.
 
 use std::collections::BTreeMap;
 use std::error::Error as AnyError;
@@ -90,6 +90,8 @@ const CALLS: &[(&str, &str)] = &[
 
 /// Exit codes beside 0 and 100 + the kind of an error.
 const MIXED: i32 = 3;
+/// Of the `thalweg` command: an error.
+const FAILURE: i32 = 3;
 const PANIC: i32 = 101;
 const ROW: usize = 40;
 /// For hangs: a worker needs a fraction of a second.
@@ -152,6 +154,8 @@ fn wait_for_a_line() {
 /// Ends the process as the outcomes of its ranks say.
 fn leave(outcomes: Vec<Result<()>>) -> ! {
     let kinds: Vec<Option<ErrorKind>> = outcomes.iter().map(|o| o.as_ref().err().map(Error::kind)).collect();
+    // Logs end, as a process that exits drops nothing that is static.
+    let _ = mounts::finish();
     if let Some(error) = outcomes.iter().find_map(|o| o.as_ref().err()) {
         eprintln!("{error}");
     }
@@ -360,6 +364,10 @@ fn run_mounted(
         let _ = Command::new("umount").arg("-l").arg(at).stderr(Stdio::null()).status();
     }
     Ok(match (ended(worked.status), gone?) {
+        // It ended with an error, of which the program or who unmounted was told.
+        (worked, End::Other(FAILURE)) if worked != End::Success || !unmounted.status.success() => {
+            (End::Failed(ErrorKind::Io), said)
+        }
         (_, end @ (End::Signal | End::TimeOut | End::Other(_))) => (end, format!("the server: {said}")),
         // What was accepted may be refused when the mount goes, aloud.
         (End::Success, _) if !unmounted.status.success() => (End::Failed(ErrorKind::Io), said),
@@ -525,11 +533,18 @@ impl Sweep<'_> {
         (self.check)(end)?;
         let counts = counts(&log)?;
         let (mut faults, mut failed, mut wrong) = (0, 0, Vec::new());
+        let every = thinned();
+        // Another one of them in each run.
+        let mut number = u64::from(std::process::id()) % every;
         // strace keeps a call that it lets fail from happening. A close that fails has closed all the same, and with it given up
         // the locks of its descriptor; a burst buffer then waits for its own process for ever.
         let happens = |call: &str| call != "close" || !self.name.starts_with("tiered");
         for (call, error) in CALLS.iter().filter(|(call, _)| happens(call)) {
             for k in 1..=counts.get(*call).copied().unwrap_or(0) {
+                number += 1;
+                if number % every != 0 {
+                    continue;
+                }
                 (self.prepare)()?;
                 let (end, words) = run(Some((call, error, k)))?;
                 faults += 1;
@@ -551,6 +566,11 @@ impl Sweep<'_> {
         }
         Ok((faults, failed, wrong))
     }
+}
+
+/// `THIN=N`: one of N faults alone is tried.
+fn thinned() -> u64 {
+    std::env::var("THIN").ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).unwrap_or(1)
 }
 
 fn anew(folder: &Path) -> Outcome<()> {
@@ -677,7 +697,7 @@ const LAYOUTS: &[(&str, &str)] = &[
     ("flat", "layout = \"flat\"\nstores = [\"posix:@/a\", \"posix:@/b\"]\n"),
     ("container", "layout = \"container\"\nstores = [\"posix:@/a\", \"posix:@/b\"]\n"),
     ("small_file", "layout = \"small_file\"\nstore = \"posix:@/a\"\n"),
-    ("tiered", "layout = \"container\"\nstore = \"tiered:posix:@/a=>posix:@/b\"\n"),
+    ("tiered", "layout = \"container\"\nstore = \"tiered:posix:@/a=>posix:@/b\"\ndrain = \"manual\"\n"),
 ];
 
 fn sweeps_file(folder: &Path, only: Option<&str>, launch: &dyn Fn(&Path) -> Launch) -> Vec<Sweep<'static>> {

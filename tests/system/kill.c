@@ -1,4 +1,4 @@
-/* kill CONFIG.xml FILE FIRST: appends steps FIRST, FIRST + 1, ... until it is killed. What it writes is a function of step
+/* kill CONFIG.xml FILE FIRST [STEPS]: appends steps FIRST, FIRST + 1, ... until it is killed, or so many. What it writes is a function of step
  * and rank, the same as in kill.rs. Every rank prints "pid N", rank 0 "closed N" behind each close. */
 #include <adios.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@ int main(int argc, char **argv)
 {
     MPI_Comm comm = MPI_COMM_WORLD;
     int rank, ranks;
-    if (argc != 4) {
-        fprintf(stderr, "usage: kill CONFIG.xml FILE FIRST\n");
+    if (argc != 4 && argc != 5) {
+        fprintf(stderr, "usage: kill CONFIG.xml FILE FIRST [STEPS]\n");
         return 2;
     }
     MPI_Init(&argc, &argv);
@@ -37,7 +37,8 @@ int main(int argc, char **argv)
         printf("ready\n");
         fflush(stdout);
     }
-    for (int64_t step = atol(argv[3]);; step++) {
+    int64_t first = atol(argv[3]);
+    for (int64_t step = first; argc == 4 || step < first + atol(argv[4]); step++) {
         int nx = size_of(step);
         char note[32];
         int64_t fd;
@@ -70,4 +71,6 @@ int main(int argc, char **argv)
             fflush(stdout);
         }
     }
+    must(adios_finalize(rank), "adios_finalize");
+    return MPI_Finalize();
 }

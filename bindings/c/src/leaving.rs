@@ -26,6 +26,11 @@ pub fn watch(session: &Arc<Session>, drop_outputs: impl FnOnce() + Send + 'stati
     all.retain(|w| w.session.strong_count() > 0);
     all.push(watched);
     drop(all);
+    listen();
+}
+
+/// Before the process exits its mounts end what they keep open between calls.
+pub fn listen() {
     AT_EXIT.call_once(|| {
         // SAFETY: the function takes nothing and returns; where it cannot be registered, files stay as after a kill.
         #[allow(unsafe_code)]
@@ -50,4 +55,6 @@ fn leave_all() {
             eprintln!("thalweg: closing files that the program left open: {e}");
         }
     }
+    // What was closed is there all the same.
+    let _ = thalweg_io::places::mounts::finish();
 }

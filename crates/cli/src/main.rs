@@ -40,6 +40,8 @@ fn main() -> ExitCode {
         out.flush()?;
         Ok(outcome)
     });
+    // Nobody is told: what was closed is there.
+    let _ = thalweg_io::places::mounts::finish();
     let failure = match ended {
         Ok(outcome) => return ExitCode::from(outcome.code()),
         Err(failure) => failure,

@@ -157,6 +157,14 @@ pub trait Layout: Send + Sync {
         let _ = path;
         None
     }
+    /// Ends what this process keeps open between calls, such as the logs of small files: others get the room that they hold.
+    /// The layout may be used again. For a process that ends.
+    ///
+    /// # Errors
+    /// What the store says; everything that was closed is there all the same.
+    fn finish(&self) -> Result<()> {
+        Ok(())
+    }
     /// The layout itself, for tools that look after one kind.
     fn concrete(&self) -> Option<&dyn std::any::Any> {
         None

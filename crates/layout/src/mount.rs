@@ -90,6 +90,14 @@ impl Mount {
         // Two threads may come at once: both take the first one's.
         Ok(self.layout.get_or_init(|| made))
     }
+
+    /// [`Layout::finish`] of the layout, if it was used.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn finish(&self) -> Result<()> {
+        self.layout.get().map_or(Ok(()), |layout| layout.finish())
+    }
 }
 
 /// Where a path leads.
@@ -185,6 +193,11 @@ fn not_the_root(place: &Place<'_>, what: &str, path: &str) -> Result<()> {
 }
 
 impl Layout for Mounts {
+    fn finish(&self) -> Result<()> {
+        let each = self.mounts.iter().map(Mount::finish);
+        each.chain([self.plain.finish()]).fold(Ok(()), Result::and)
+    }
+
     fn describe(&self) -> String {
         let mounts: Vec<&str> = self.prefixes().collect();
         match mounts.is_empty() {

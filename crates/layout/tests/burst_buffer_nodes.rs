@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use thalweg_conformance::scratch::Scratch;
-use thalweg_layout::{Container, Direct, Layout, OpenWrite, WriteObject, WriterId, container};
+use thalweg_layout::{Change, Container, Direct, Layout, OpenWrite, WriteObject, WriterId, container};
 use thalweg_store::wrap::tiered::{Drain, Pace, Tiered, status};
 use thalweg_store::wrap::{Patience, Retry, Sequential};
 use thalweg_store::{Posix, Store, StoreExt};
@@ -358,6 +358,31 @@ fn bytes_that_another_node_may_have_changed_are_refused_until_it_is_drained() {
                 };
                 assert_eq!((bytes.len(), of(2), of(3)), (length, 31, third), "{about}");
             }
+        }
+    }
+}
+
+#[test]
+fn modes_of_files_and_folders_are_seen_by_other_nodes_before_anything_is_drained() {
+    for (kind, canonical) in canonicals() {
+        let machine = machine(canonical);
+        let [a, b] = [&machine.nodes[0], &machine.nodes[1]];
+        a.layout.make_folder("folder").unwrap();
+        let object = a.layout.open_write("shared", OpenWrite::Any, a.writer).unwrap();
+        put_piece(&*object, 0, 1);
+        object.close().unwrap();
+        for (node, mode) in [(a, 0o640), (b, 0o600), (a, 0o660)] {
+            for name in ["folder", "shared"] {
+                node.layout.set_attributes(name, &Change { mode: Some(mode), ..Change::default() }).unwrap();
+                for node in &machine.nodes {
+                    let seen = node.layout.attributes(name).unwrap_or_else(|e| panic!("{kind}, {name}: {e}")).mode;
+                    assert_eq!(seen, mode, "{kind}, {name}");
+                }
+            }
+        }
+        machine.nodes.iter().for_each(drain);
+        for (node, name) in [(a, "folder"), (b, "folder"), (a, "shared"), (b, "shared")] {
+            assert_eq!(node.layout.attributes(name).unwrap().mode, 0o660, "{kind}, {name}");
         }
     }
 }

@@ -5,11 +5,12 @@
 use std::io::IoSlice;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use thalweg_conformance::scratch::Scratch;
+use thalweg_layout::container::Options;
 use thalweg_layout::small_file::Settings;
-use thalweg_layout::{Flat, Layout, OpenWrite, SmallFile, WriterId};
-use thalweg_store::{Posix, StoreExt};
+use thalweg_layout::{Container, Flat, Layout, OpenWrite, SmallFile, WriteObject, WriterId};
+use thalweg_store::{Posix, Store, StoreExt};
 
 const CHILDREN: usize = 4;
 
@@ -165,10 +166,100 @@ fn renames_to_another_store() {
     }
 }
 
+fn open_in(scratch: &Scratch, buffer: usize) -> Container {
+    let stores = ["a", "b"].map(|s| Arc::new(Posix::at(scratch.join(s)).unwrap()) as Arc<dyn Store>);
+    Container::new(stores.to_vec(), Options { buffer, ..Options::default() }).unwrap()
+}
+
+/// The handle of a container that parent and children go on with: each process has a session of its own.
+fn children_that_inherit_a_handle_of_a_container(buffer: usize) {
+    let scratch = Arc::new(Scratch::new());
+    for store in ["a", "b"] {
+        std::fs::create_dir(scratch.join(store)).unwrap();
+    }
+    let write = |file: &dyn WriteObject, at: u64, byte: u8, count: usize| {
+        file.write_at(at, &[IoSlice::new(&vec![byte; count])]).unwrap();
+    };
+    let layout = Arc::new(open_in(&scratch, buffer));
+    put(&*layout, "unlinked", b"held by the parent");
+    let unlinked = Arc::new(Mutex::new(Some(layout.open_read("unlinked").unwrap())));
+    layout.remove("unlinked").unwrap();
+    // Nobody wrote to the first before the fork; the last was synced.
+    let names = ["fresh", "written", "synced"];
+    let handles = names.map(|name| {
+        let file = layout.open_write(name, OpenWrite::New, WriterId(0)).unwrap();
+        if name != "fresh" {
+            write(&*file, 0, b'p', 3000);
+        }
+        if name == "synced" {
+            file.sync().unwrap();
+        }
+        Mutex::new(Some(file))
+    });
+    let handles = Arc::new(handles);
+    let mut children = Vec::new();
+    for k in 0..CHILDREN as u64 {
+        let (of_child, unlinked, scratch) = (handles.clone(), unlinked.clone(), scratch.clone());
+        children.push(forked(move || {
+            drop(unlinked.lock().unwrap().take());
+            for (name, handle) in names.iter().zip(&*of_child) {
+                let file = handle.lock().unwrap().take().unwrap();
+                // Over what the parent wrote before the fork, in part.
+                for piece in 0..10 {
+                    write(&*file, 1000 * (k + 1) + 100 * piece, b'0' + k as u8, 100);
+                }
+                if *name != "written" {
+                    file.sync().unwrap();
+                }
+                let mut bytes = [0; 1000];
+                assert_eq!(file.read_at(1000 * (k + 1), &mut bytes).unwrap(), 1000);
+                assert_eq!(bytes, [b'0' + k as u8; 1000], "a child reads what it wrote");
+                if *name == "synced" {
+                    assert_eq!(file.read_at(0, &mut bytes).unwrap(), 1000);
+                    assert_eq!(bytes, [b'p'; 1000], "a child reads what its parent synced");
+                }
+                file.close().unwrap();
+            }
+            // What its parent writes is another process' for it.
+            let other = open_in(&scratch, buffer);
+            put(&other, &format!("of child {k}"), b"by a layout of its own");
+        }));
+        for handle in &*handles {
+            write(&**handle.lock().unwrap().as_ref().unwrap(), 6000 + 10 * k, b'P', 10);
+        }
+    }
+    ends_well(children);
+    let mut bytes = [0; 18];
+    assert_eq!(unlinked.lock().unwrap().as_ref().unwrap().read_at(0, &mut bytes).unwrap(), 18);
+    assert_eq!(&bytes, b"held by the parent");
+    for (name, handle) in names.iter().zip(&*handles) {
+        let file = handle.lock().unwrap().take().unwrap();
+        file.sync().unwrap();
+        // Behind what the children published, which it saw.
+        write(&*file, 4500, b'L', 1000);
+        file.close().unwrap();
+        let first = if *name == "fresh" { 0 } else { b'p' };
+        let mut meant = vec![first; 1000];
+        (0..CHILDREN as u8).for_each(|k| meant.extend([b'0' + k; 1000]));
+        meant.resize(6000, 0);
+        meant[4500..5500].fill(b'L');
+        meant.extend([b'P'; 10 * CHILDREN]);
+        for layout in [&*layout, &open_in(&scratch, buffer)] {
+            assert!(read(layout, name) == meant, "{name}, buffer {buffer}");
+        }
+    }
+    for k in 0..CHILDREN {
+        assert_eq!(read(&*layout, &format!("of child {k}")), b"by a layout of its own");
+    }
+}
+
 #[test]
 fn what_forked_processes_write_is_there() {
     numbers_that_are_drawn();
     renames_to_another_store();
     siblings_with_a_layout_each();
     children_that_inherit_a_layout();
+    for buffer in [0, 4 << 20] {
+        children_that_inherit_a_handle_of_a_container(buffer);
+    }
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use thalweg_io::places::mounts;
+use thalweg_io::places::{draining, mounts};
 use thalweg_types::{Error, ErrorKind};
 
 /// The environment variable that names the library.
@@ -48,6 +48,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         if let Some(named) = std::env::var_os(variable).filter(|named| !named.is_empty()) {
             command.env(variable, std::path::absolute(named)?);
         }
+    }
+    // A burst buffer's drain, which a close in the program may start, is this command.
+    if std::env::var_os(draining::COMMAND).is_none_or(|named| named.is_empty()) {
+        command.env(draining::COMMAND, std::env::current_exe()?);
     }
     let failure = command.exec();
     Err(Failure::File(Error::io("cannot run", failure).in_object(program.display().to_string())))

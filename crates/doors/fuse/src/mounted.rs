@@ -11,7 +11,6 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -93,10 +92,12 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The kernel's own limit is 128 KiB; where the system lets us not, it stays.
+/// The kernel's own limit is 128 KiB; where the system lets us not, it stays. The kernel is asked alone: whoever serves the
+/// mount may have failed, and would never answer.
 fn read_ahead(point: &Path) {
-    if let Ok(about) = fs::metadata(point) {
-        let (major, minor) = (rustix::fs::major(about.dev()), rustix::fs::minor(about.dev()));
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    if let Ok(about) = statx(CWD, point, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()) {
+        let (major, minor) = (about.stx_dev_major, about.stx_dev_minor);
         let _ = fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), AHEAD);
     }
 }
@@ -115,7 +116,7 @@ impl Mounted {
     /// Takes the mount point away and closes all files; returns when what was written is published.
     ///
     /// # Errors
-    /// A file that cannot be closed; what the system says.
+    /// A file that cannot be closed; what ended the serving before somebody unmounted; what the system says.
     pub fn unmount(mut self) -> Result<()> {
         self.end()
     }
@@ -131,7 +132,12 @@ impl Mounted {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
-        self.door.close_all()
+        let served = if session.guard.is_finished() { session.join() } else { Ok(()) };
+        let closed = self.door.close_all();
+        let failed = served.err().filter(|e| e.kind() != io::ErrorKind::ConnectionAborted);
+        let failed =
+            failed.map(|e| Error::io("requests to the mount are answered no longer", e).in_object(shown(&self.point)));
+        closed.and(failed.map_or(Ok(()), Err))
     }
 }
 

@@ -570,6 +570,13 @@ pub fn unlock_all(world: &World) {
     });
 }
 
+/// The logs of this process end: others get the room that they hold.
+pub fn end_logs(world: &World) {
+    for mounted in &*world.mounts {
+        let _ = mounted.mount.finish();
+    }
+}
+
 /// [`Open::settle`] of each.
 pub fn settle_all(world: &World) {
     each(world, Open::settle);

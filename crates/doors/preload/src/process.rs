@@ -4,13 +4,13 @@
 //! |------|--------------|
 //! | `fork` | before: others see what was written. In the child: a world of its own, in which files are opened again when used |
 //! | `vfork`, `posix_spawn` | before: the same; the child shares our memory and changes nothing in it |
-//! | `exec` | before: handles are given up; the program finds the placeholders |
-//! | the end | handles are closed, so that others see all that was written. Who is killed loses what no `fsync` or `close` saved, on layouts that gather |
+//! | `exec` | before: handles are given up and logs end; the program finds the placeholders |
+//! | the end | handles are closed, so that others see all that was written, and logs end. Who is killed loses what no `fsync` or `close` saved, on layouts that gather |
 #![allow(unsafe_code)] // handlers that the C library calls
 
 use crate::border::Inside;
 use crate::lock;
-use crate::open::{Open, borrow, publish_all, settle_all, unlock_all};
+use crate::open::{Open, borrow, end_logs, publish_all, settle_all, unlock_all};
 use crate::table::{self, Table};
 use crate::world::{World, current_world};
 use libc::mode_t;
@@ -85,6 +85,7 @@ extern "C" fn at_end() {
         ENDING.store(true, Ordering::Relaxed);
         settle_all(world);
         unlock_all(world);
+        end_logs(world);
     }
 }
 
@@ -124,6 +125,7 @@ pub fn before_exec() {
         share_all(world);
         hand_on(world);
         settle_all(world);
+        end_logs(world);
     } else {
         hand_on(world);
         publish_all(world);
@@ -151,6 +153,7 @@ pub fn before_end() {
         ENDING.store(true, Ordering::Relaxed);
         settle_all(world);
         unlock_all(world);
+        end_logs(world);
     }
 }
 

@@ -389,12 +389,14 @@ fn plain() -> Result<Arc<dyn Layout>> {
     Ok(Arc::new(Direct::new(Arc::new(Posix::plain()))?))
 }
 
+/// The mounts of this process, once they were asked for.
+static READ: Mutex<Option<Arc<Mounts>>> = Mutex::new(None);
+
 /// The mounts of this process, read at the first call; a call that failed is made anew.
 ///
 /// # Errors
 /// As [`files`] and [`of_files`].
 pub fn of_process() -> Result<Arc<Mounts>> {
-    static READ: Mutex<Option<Arc<Mounts>>> = Mutex::new(None);
     let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(mounts) = &*read {
         return Ok(mounts.clone());
@@ -402,6 +404,15 @@ pub fn of_process() -> Result<Arc<Mounts>> {
     let mounts = of_files(&files()?)?;
     *read = Some(mounts.clone());
     Ok(mounts)
+}
+
+/// Before the process ends: the mounts of [`of_process`] end what they keep open between calls.
+///
+/// # Errors
+/// As [`Layout::finish`].
+pub fn finish() -> Result<()> {
+    let read = READ.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    read.map_or(Ok(()), |mounts| mounts.finish())
 }
 
 /// The layout through which this process opens every path: its mounts, or plain paths alone where it has none.

@@ -7,6 +7,7 @@
 //! | appends | come after all that this process knows, whichever of its handles wrote it, and before all that it writes later |
 //! | the index | is loaded by the first read and kept up with this process' writes; a process that only writes holds none, and asks for nobody's logs |
 //! | logs that cannot be read | those of another node's burst buffer: bytes behind all that their sessions wrote are read without them, all others are an error |
+//! | a fork   | a child that goes on with a handle has a session of its own, later than all that its parent wrote; what the parent has not published stays the parent's |
 //! | locks    | a handle's session, then this state; never a session from within the state |
 
 use super::index::Merged;
@@ -20,6 +21,7 @@ use super::session::{Log, Session};
 use super::{Options, clock};
 use std::collections::{BTreeMap, HashMap};
 use std::io::IoSlice;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use thalweg_store::{Hold, Life, OpenWrite, ReadObject, Store, WriteObject, pieces};
@@ -38,6 +40,8 @@ pub struct File {
     /// Held by who appends: one after the other, each behind what the one before added.
     appending: Mutex<()>,
     readers: Mutex<Readers>,
+    /// The process whose sessions `state` knows.
+    process: AtomicU32,
 }
 
 #[derive(Default)]
@@ -49,6 +53,8 @@ struct Readers {
 #[derive(Default)]
 struct State {
     looked: bool,
+    /// Forked, and has not looked since.
+    inherited: bool,
     /// Handles for writing that were opened so far.
     sessions: u64,
     /// Handles closed so far.
@@ -176,7 +182,27 @@ impl File {
             loading: Mutex::default(),
             appending: Mutex::default(),
             readers: Mutex::default(),
+            process: AtomicU32::new(std::process::id()),
         }
+    }
+
+    /// In a child that was forked: its parent's sessions are another process', and all that this one writes comes after what
+    /// its parent had written by then.
+    fn belong(&self) {
+        let process = std::process::id();
+        if self.process.load(Ordering::Acquire) == process {
+            return;
+        }
+        let mut state = self.state();
+        if self.process.load(Ordering::Acquire) == process {
+            return;
+        }
+        let (used, sessions, rooted) = (state.used + 1, state.sessions, state.rooted);
+        let own = State { used, floor: used, sessions, rooted, inherited: true, ..State::default() };
+        let parents = std::mem::replace(&mut *state, own);
+        self.process.store(process, Ordering::Release);
+        drop(state);
+        parents.local.into_values().for_each(|local| local.session.leave());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -185,6 +211,7 @@ impl File {
 
     /// Looks at what others have published. What this process has open is kept.
     pub fn look(&self) -> Result<()> {
+        self.belong();
         loop {
             let closes = self.state().closes;
             let names = self.place.first().list(&self.place.marks()).map_err(|e| self.gone(e))?;
@@ -205,6 +232,7 @@ impl File {
 
     /// Takes what another rank saw just now, where nothing is known here yet; else looks.
     pub fn see(&self, names: &[String]) -> Result<()> {
+        self.belong();
         let closes = {
             let state = self.state();
             if state.looked && state.seen == names {
@@ -237,13 +265,20 @@ impl File {
         if new || gone {
             state.index = None;
         }
-        state.looked = true;
+        (state.looked, state.inherited) = (true, false);
         state.others = others;
         state.used = state.used.max(highest(state.others.iter().filter_map(|m| m.published.map(|p| p.summary))));
         if state.index.is_none() {
             state.measure();
         }
         Ok(true)
+    }
+
+    /// Looks where this process was forked and has not looked since.
+    fn known(&self) -> Result<()> {
+        self.belong();
+        let inherited = self.state().inherited;
+        if inherited { self.look() } else { Ok(()) }
     }
 
     /// Names beside the marks of sessions, as of the last look: attributes, snapshots.
@@ -267,6 +302,7 @@ impl File {
     /// How long the file is: what is published, and what else is found in the logs of those who are not known to live. Where
     /// such logs cannot be read, and nobody is known to have died, what is published.
     pub fn length(&self) -> Result<u64> {
+        self.known()?;
         match self.whole_length() {
             Err(e) if e.kind() == ErrorKind::Io => {
                 let (others, by_index) = {
@@ -385,6 +421,7 @@ impl File {
 
     /// Reads as much as there is.
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.known()?;
         for tried in 0.. {
             match self.read_once(offset, out) {
                 Err(e) if tried < 2 && matches!(e.kind(), ErrorKind::Io | ErrorKind::Torn | ErrorKind::NotReady) => {
@@ -516,7 +553,7 @@ impl File {
         let mut state = self.state();
         let home = self.place.home(&self.options.host, writer, state.sessions);
         state.sessions += 1;
-        let clock = state.published(0) + 1;
+        let clock = (state.published(0) + 1).max(state.floor);
         state.used = state.used.max(clock);
         Arc::new(Session::new(self.place.clone(), home, about, self.options.buffer, self.options.segment, clock))
     }
@@ -611,6 +648,7 @@ impl File {
     /// Adds bytes behind the end; returns the new end, as this process sees it.
     fn append(&self, session: &Arc<Session>, pieces: &[IoSlice<'_>]) -> Result<u64> {
         let total = pieces::total(pieces);
+        self.known()?;
         let _turn = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
         if total == 0 {
             return self.whole_length();
@@ -846,6 +884,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
+        self.belong();
         if self.state().unlinked {
             // Nobody waits for it; `check` of the mount finds what stays.
             let _ = remove_container(&self.place);
@@ -950,15 +989,25 @@ fn held(place: &Place) -> String {
 /// A file, open for writing.
 pub struct Writer {
     pub file: Arc<File>,
-    session: Arc<Session>,
+    session: Mutex<Arc<Session>>,
     path: String,
     closed: bool,
 }
 
 impl Writer {
     pub fn new(file: Arc<File>, writer: u32, path: &str) -> Writer {
-        let session = file.session(writer);
+        let session = Mutex::new(file.session(writer));
         Writer { file, session, path: path.into(), closed: false }
+    }
+
+    /// The handle's session; a child that was forked begins one of its own.
+    fn session(&self) -> Arc<Session> {
+        self.file.belong();
+        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        if session.is_left() {
+            *session = self.file.session(session.home.writer);
+        }
+        session.clone()
     }
 
     fn named<T>(&self, outcome: Result<T>) -> Result<T> {
@@ -968,11 +1017,11 @@ impl Writer {
 
 impl WriteObject for Writer {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
-        self.named(self.file.write(&self.session, offset, pieces))
+        self.named(self.file.write(&self.session(), offset, pieces))
     }
 
     fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
-        self.named(self.file.append(&self.session, pieces))
+        self.named(self.file.append(&self.session(), pieces))
     }
 
     fn length(&self) -> Result<u64> {
@@ -984,24 +1033,24 @@ impl WriteObject for Writer {
     }
 
     fn truncate(&self, length: u64) -> Result<()> {
-        self.named(self.file.cut(&self.session, length))
+        self.named(self.file.cut(&self.session(), length))
     }
 
     fn punch(&self, offset: u64, length: u64) -> Result<()> {
-        self.named(self.file.hole(&self.session, offset, length))
+        self.named(self.file.hole(&self.session(), offset, length))
     }
 
     fn sync(&self) -> Result<()> {
-        self.named(self.file.sync(&self.session, &self.path))
+        self.named(self.file.sync(&self.session(), &self.path))
     }
 
     fn publish(&self) -> Result<()> {
-        self.named(self.file.show(&self.session))
+        self.named(self.file.show(&self.session()))
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
         self.closed = true;
-        self.named(self.file.close(&self.session))
+        self.named(self.file.close(&self.session()))
     }
 
     fn hold(&self) -> Option<Hold> {
@@ -1017,7 +1066,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         if !self.closed {
             // Nobody is there to be told; what is not published is found by `check`.
-            let _ = self.file.close(&self.session);
+            let _ = self.file.close(&self.session());
         }
     }
 }

@@ -138,8 +138,14 @@ pub fn put_whole(store: &dyn Store, temporary: &str, name: &str, bytes: &[u8], m
         object.write_at(0, &[IoSlice::new(bytes)])?;
         object.close()
     };
-    if !appears_early(store) {
+    if store.capability().whole {
         return put(name, OpenWrite::Replace);
+    }
+    if !appears_early(store) {
+        return match put_new_as(store, name, bytes, mode) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => put_again(store, name, bytes, mode),
+            outcome => outcome,
+        };
     }
     let mut tried = 0;
     loop {
@@ -154,6 +160,18 @@ pub fn put_whole(store: &dyn Store, temporary: &str, name: &str, bytes: &[u8], m
             done => return done,
         }
     }
+}
+
+/// Replaces a small object that all nodes look for where no rename does that at once: it is gone for a moment. Of a store without room
+/// the old one comes back.
+fn put_again(store: &dyn Store, name: &str, bytes: &[u8], mode: u32) -> Result<()> {
+    let before = store.read_all(name)?;
+    remove_if_there(store, name)?;
+    let put = put_new_as(store, name, bytes, mode);
+    if put.is_err() {
+        let _ = put_new_as(store, name, &before, mode);
+    }
+    put
 }
 
 /// Makes a small object that others see with all its bytes or not at all, where the store can; `AlreadyExists` where one is

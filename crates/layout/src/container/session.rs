@@ -36,6 +36,8 @@ pub struct Session {
     about: String,
     buffer: usize,
     longest: u64,
+    /// The process that it is of.
+    process: u32,
     log: Mutex<Log>,
 }
 
@@ -135,12 +137,35 @@ impl Session {
             before: (0, 0),
             appended: (0, 0),
         };
-        Session { home, place, about, buffer, longest: longest.max(1 << 20), log: Mutex::new(log) }
+        Session {
+            home,
+            place,
+            about,
+            buffer,
+            longest: longest.max(1 << 20),
+            process: std::process::id(),
+            log: Mutex::new(log),
+        }
     }
 
     /// The session, for one thing after the other.
     pub fn lock(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this process was forked from the session's.
+    pub fn is_left(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    /// Gives up a child's copy: the logs are the parent's to write and to end.
+    pub fn leave(&self) {
+        let Ok(mut log) = self.log.try_lock() else { return };
+        let shown = self.store().map(|store| store.capability().visible);
+        if !matches!(shown, Ok(Visible::AtWrite)) {
+            // Other stores end or abort an object when its handle is dropped.
+            std::mem::forget((log.data.take(), log.index.take()));
+        }
     }
 
     fn store(&self) -> Result<&Arc<dyn Store>> {

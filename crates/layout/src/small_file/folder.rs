@@ -327,10 +327,14 @@ impl Folder {
     pub fn shows_more(&self, inner: &mut Inner, mode: u32) -> Result<bool> {
         // Where a store writes at the end alone, a file of an object of its own could not be changed any more.
         let can = self.store.capability();
-        match can.modes && can.write_at {
-            true => Ok(self.writer(inner)?.mode.is_some_and(|log| log & !mode & 0o044 != 0)),
-            false => Ok(false),
+        if !(can.modes && can.write_at) {
+            return Ok(false);
         }
+        if let Err(e) = self.writer(inner) {
+            self.take_spare(inner, e)?;
+        }
+        let log = inner.writer.as_ref().and_then(|writer| writer.mode);
+        Ok(log.is_some_and(|log| log & !mode & 0o044 != 0))
     }
 
     /// The object of a file that is not in the logs.

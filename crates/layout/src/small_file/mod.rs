@@ -273,6 +273,10 @@ impl Drop for SmallFile {
 }
 
 impl Layout for SmallFile {
+    fn finish(&self) -> Result<()> {
+        SmallFile::finish(self)
+    }
+
     fn concrete(&self) -> Option<&dyn std::any::Any> {
         Some(self)
     }

@@ -117,6 +117,20 @@ impl SmallFile {
     /// `Corrupt` where a file's bytes cannot be read: nothing is removed then. `NoSpace` where nothing could be given back.
     pub fn compact(&self, folder: &str) -> Result<Compacted> {
         let folder = self.folder(&name::relative(folder)?)?;
+        let (mut done, one_by_one) = self.compact_once(&folder)?;
+        if one_by_one {
+            // There may be room for all in one now: what was copied one by one is a log for each as before.
+            match self.compact_once(&folder) {
+                Err(e) if e.kind() == ErrorKind::NoSpace => {}
+                again => done.freed += again?.0.freed,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Compacts; whether logs were copied one by one, as there was no room for more.
+    fn compact_once(&self, folder: &Folder) -> Result<(Compacted, bool)> {
+        let mut one_by_one = false;
         let mut inner = folder.fresh()?;
         folder.retire(&mut inner)?;
         folder.reload(&mut inner)?;
@@ -136,16 +150,17 @@ impl SmallFile {
         drop(inner);
         let mut done = Compacted::default();
         for (owner, logs) in groups {
-            let full = match self.put_together(&folder, &logs, owner, false) {
+            let full = match self.put_together(folder, &logs, owner, false) {
                 Err(e) if e.kind() == ErrorKind::NoSpace => e,
                 other => {
                     done.add(other?);
                     continue;
                 }
             };
-            let mut freed = Compacted { freed: Self::give_back(&folder, &logs)?, ..Compacted::default() };
-            for (_, number) in Self::by_bytes(&folder, &logs) {
-                match self.put_together(&folder, &BTreeSet::from([number]), owner, true) {
+            one_by_one = true;
+            let mut freed = Compacted { freed: Self::give_back(folder, &logs)?, ..Compacted::default() };
+            for (_, number) in Self::by_bytes(folder, &logs) {
+                match self.put_together(folder, &BTreeSet::from([number]), owner, true) {
                     Err(e) if e.kind() == ErrorKind::NoSpace => {}
                     other => freed.add(other?),
                 }
@@ -155,7 +170,7 @@ impl SmallFile {
             }
             done.add(freed);
         }
-        Ok(done)
+        Ok((done, one_by_one))
     }
 
     /// Bytes of files that are in each log, the least first.

@@ -84,6 +84,7 @@ unsafe extern "C" fn thalweg_file_open(
             ..Access::default()
         };
         let layout = mounts::of_process()?;
+        crate::leaving::listen();
         let at = layout.place(path)?;
         let file = OpenFile::open(at.layout, &at.name, access, None, WriterId(writer))?;
         *place = Box::into_raw(Box::new(NativeFile { file, together: None }));
