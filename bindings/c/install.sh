@@ -20,7 +20,8 @@ lib=$prefix/lib include=$prefix/include/thalweg
 mkdir -p build
 exec 9>build/install.lock # one at a time
 flock 9
-flags=(-std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC "-I$here/include" "-I$here/mpi" "-I$shim")
+# THALWEG_OF_MPI: what the library itself defines refers to no MPI.
+flags=(-std=c11 -D_GNU_SOURCE -DTHALWEG_OF_MPI -O2 -Wall -Wextra -Werror -fPIC "-I$here/include" "-I$here/mpi" "-I$shim")
 
 # put FROM TO: copies where the contents differ, under a new name first, as programs may be running.
 put() {

@@ -6,6 +6,7 @@
 #   hdfs.sh stop FOLDER         ends the processes that start began, and no others
 #
 # FOLDER/env sets TEST_HDFS (hdfs://host:port), TEST_WEBHDFS (http://host:port) and HADOOP_CONF_DIR.
+# RECHECK says after how many milliseconds, doubled, the name node counts a silent data node as dead (2000).
 # Needs Java, and Maven to fetch. Nothing here is fit for keeping data.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -79,6 +80,8 @@ attempt() {
     state=$1
     local nodes=$2 node ports common
     rm -rf "$state"
+    # Where a data node died, the others ask it ten times, a second apart, for the length of a block that is being written, unless
+    # they have that block and are on another machine: here all are on one.
     # The web faces want folders of their pages; empty ones do.
     mkdir -p "$state"/{logs,processes,name/webapps/{hdfs,datanode,static}}
     state=$(cd "$state" && pwd)
@@ -87,6 +90,8 @@ attempt() {
     properties >"$state/name/core-site.xml" <<END
 fs.defaultFS hdfs://$address
 hadoop.tmp.dir $state/tmp
+ipc.client.connect.max.retries 1
+ipc.client.connect.retry.interval 100
 END
     common="dfs.namenode.rpc-address $address
 dfs.namenode.http-address $web
@@ -99,7 +104,7 @@ dfs.namenode.fs-limits.min-block-size 4096
 dfs.namenode.file.close.num-committed-allowed 1
 dfs.client.block.write.replace-datanode-on-failure.policy NEVER
 dfs.heartbeat.interval 1
-dfs.namenode.heartbeat.recheck-interval 2000"
+dfs.namenode.heartbeat.recheck-interval ${RECHECK:-2000}"
     properties >"$state/name/hdfs-site.xml" <<<"$common"
     cat >"$state/name/log4j.properties" <<'END'
 log4j.rootLogger=WARN,console

@@ -3,17 +3,23 @@
 //! The promises of layouts, and those of the methods that write BP through them: written, read back, appended, recovered. One line
 //! `ok NAME` or `not ok NAME` per check; exit code 1 where one failed. Each check has a folder of its own below the address. With
 //! `long` all of them; else those that take seconds.
+//!
+//!   far ADDRESS dies PID    BP by several methods and layouts on an HDFS of three data nodes; the one of this process id is
+//!                           killed between two steps
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use thalweg_comm::{Communicator, threads};
 use thalweg_conformance::layout::{check, check_names_and_attributes};
 use thalweg_conformance::method::{self, Way, cases};
 use thalweg_io::places::{layouts, stores};
+use thalweg_io::{Mode, Session};
 use thalweg_layout::{Change, Layout};
 use thalweg_movement::method::Parameters;
-use thalweg_types::ErrorKind;
+use thalweg_reader::Reader;
+use thalweg_types::{ErrorKind, Selection};
 
 /// Layouts, and parameters that matter here.
 const LAYOUTS: &[(&str, &[(&str, &str)])] = &[
@@ -51,13 +57,83 @@ fn folders_have_the_stores_modes(url: &str) {
     layout.remove("folder").unwrap();
 }
 
+/// Steps written before and after a data node dies: each close succeeds, each step reads back.
+fn a_data_node_dies_between_two_steps(address: &str, process: &str) {
+    const STEPS: u64 = 6;
+    // Files of small_file are small on stores that write at the end alone.
+    const VALUES: [usize; 2] = [200_000, 5_000];
+    const GROUPS: [&str; 3] = ["MPI", "POSIX", "MPI_COLLECTIVE"];
+    let group = |method: &str| {
+        let parameters = if method == "MPI_COLLECTIVE" { "aggregators=2;stripe=65536" } else { "" };
+        format!(
+            r#"<adios-group name="{method}"><var name="n" type="integer"/><var name="all" type="integer"/><var name="from" type="integer"/>
+            <global-bounds dimensions="all" offsets="from"><var name="t" type="double" dimensions="n"/></global-bounds></adios-group>
+            <method group="{method}" method="{method}">{parameters}</method>"#
+        )
+    };
+    let xml = format!(r#"<adios-config host-language="C">{}</adios-config>"#, GROUPS.map(group).concat());
+    let (base, parameters) = address.split_once('?').unwrap_or((address, ""));
+    let layouts = ["container", "small_file"].map(|name| made(name, &[], &format!("{base}/{name}?{parameters}")));
+    let value = |step: u64, at: usize| step as f64 * 1e7 + at as f64;
+    let slowest = threads::run(3, |comm| {
+        let mut slowest = Duration::ZERO;
+        let rank = comm.rank() as usize;
+        let sessions = layouts.each_ref().map(|layout| {
+            let schema = thalweg_schema::xml::parse(&xml, "dies.xml").unwrap();
+            Session::with_layout(schema, layout.clone(), comm.duplicate().unwrap()).unwrap()
+        });
+        for step in 0..STEPS {
+            if step == STEPS / 2 && rank == 0 {
+                assert!(std::process::Command::new("kill").args(["-KILL", process]).status().unwrap().success());
+            }
+            for (session, values, method) in
+                sessions.iter().zip(VALUES).flat_map(|(session, values)| GROUPS.map(|method| (session, values, method)))
+            {
+                let started = Instant::now();
+                let mode = if step == 0 { Mode::Write } else { Mode::Append };
+                let name = format!("{method}.bp");
+                let mut output = session.open(method, &name, mode, comm.duplicate().unwrap()).unwrap();
+                output.write_values("n", &[values as i32]).unwrap();
+                output.write_values("all", &[3 * values as i32]).unwrap();
+                output.write_values("from", &[(rank * values) as i32]).unwrap();
+                let t: Vec<f64> = (0..values).map(|i| value(step, rank * values + i)).collect();
+                output.write_values("t", &t).unwrap();
+                output.close().unwrap();
+                slowest = slowest.max(started.elapsed());
+            }
+        }
+        sessions.iter().for_each(|session| session.finalize().unwrap());
+        slowest
+    });
+    for (layout, values, method) in
+        layouts.iter().zip(VALUES).flat_map(|(layout, values)| GROUPS.map(|method| (layout, values, method)))
+    {
+        let reader = Reader::open(layout.clone(), &format!("{method}.bp")).unwrap();
+        assert_eq!(reader.status().steps, STEPS, "{method}");
+        for step in 0..STEPS {
+            let mut out = vec![0; 8 * 3 * values];
+            reader.read("t", step, &Selection::All, &mut out).unwrap();
+            let read = out.chunks_exact(8).map(|eight| f64::from_ne_bytes(eight.try_into().unwrap()));
+            assert!(read.enumerate().all(|(at, t)| t == value(step, at)), "{method}, step {step}");
+        }
+    }
+    let slowest = slowest.into_iter().max().unwrap();
+    eprintln!("slowest step: {:.2} s", slowest.as_secs_f64());
+    assert!(slowest < Duration::from_secs(20), "{slowest:?}");
+}
+
 fn main() -> ExitCode {
     let Some(address) = std::env::args().nth(1) else {
-        eprintln!("usage: far ADDRESS [long]");
+        eprintln!("usage: far ADDRESS [long | dies PID]");
         return ExitCode::from(2);
     };
     let long = std::env::args().nth(2).is_some_and(|word| word == "long");
     let scheme = address.split(':').next().unwrap_or_default();
+    if let Some(process) = std::env::args().nth(3) {
+        a_data_node_dies_between_two_steps(&address, &process);
+        println!("ok hdfs: a data node dies between two steps, and no output fails or is missed");
+        return ExitCode::SUCCESS;
+    }
     let (mut number, mut failed) = (0, false);
     let mut run = |name: &str, body: &dyn Fn(&str)| {
         number += 1;

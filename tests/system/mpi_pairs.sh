@@ -104,6 +104,16 @@ beside() { # beside MPI
 for mpi in openmpi mpich; do
     try "a part for one process in a program of $mpi" beside "$mpi"
 done
+constants() { # constants COMPILER FLAG...: a file of types and constants refers to no function, and links without any library
+    local level
+    for level in -O0 -O2; do
+        "$@" "$level" -Wall -Wextra -Werror "-I$prefix/include/thalweg" "$sources/constants.c" -o "$work/constants"
+        [[ $("$work/constants") == "6 0" ]]
+    done
+}
+try "constants alone want no library: without MPI" constants cc -D_NOMPI
+try "constants alone want no library: Open MPI" constants mpicc.openmpi
+try "constants alone want no library: MPICH" constants mpicc.mpich
 mpidummy() { # mpidummy LIBRARY
     cc "${flags[@]}" $(pkg-config --cflags thalweg-nompi) -c "$sources/beside.c" -o "$work/beside.o"
     printf 'int refused_without_mpi(void); int main(void) { return refused_without_mpi(); }\n' >"$work/alone.c"

@@ -53,4 +53,31 @@ else
     # shellcheck disable=SC1091  # made by hdfs.sh
     (source "$work/hdfs/env" && "$stores" "$TEST_HDFS/folder" && "$built/examples/far" "$TEST_HDFS/far" "$how") || failed=1
 fi
+
+# One of three data nodes is killed, and the name node goes on naming it: it counts a node as dead after ten minutes here, as
+# clusters do.
+if [[ -n $(missing java curl) || (! -f $(echo build/servers/hdfs-*/complete) && -n $(missing mvn)) ]]; then
+    echo "skipped: a data node that dies: no server, as above"
+else
+    scripts/servers/hdfs.sh stop "$work/hdfs"
+    if ! RECHECK=300000 scripts/servers/hdfs.sh start "$work/hdfs" 3; then
+        echo "not ok hdfs: three data nodes start" && failed=1
+    else
+        # shellcheck disable=SC1091  # made by hdfs.sh
+        source "$work/hdfs/env"
+        node=$work/hdfs/processes/data-node-1
+        "$built/examples/far" "$TEST_HDFS/far?replication=2&block=1048576" dies "$(<"$node")" ||
+            { echo "not ok hdfs: an output goes on when a data node dies" && failed=1; }
+    fi
+    scripts/servers/hdfs.sh stop "$work/hdfs"
+    if ! RECHECK=300000 scripts/servers/hdfs.sh start "$work/hdfs" 3; then
+        echo "not ok hdfs: three data nodes start once more" && failed=1
+    else
+        # shellcheck disable=SC1091  # made by hdfs.sh
+        source "$work/hdfs/env"
+        # shellcheck disable=SC2086  # no word where it is empty
+        "$stores" dead "$TEST_HDFS/dead" "$(<"$node")" $how ||
+            { echo "not ok hdfs: a dead data node is passed over" && failed=1; }
+    fi
+fi
 exit "$failed"

@@ -26,8 +26,10 @@ extern "C" {
 
 /* Collective: begins with the groups, methods and buffer that the file describes. `comm` is duplicated. */
 int adios_init(const char *config, MPI_Comm comm);
+THALWEG_OF_MPI_CALL(int, adios_init, (const char *config, MPI_Comm comm), (config, comm))
 /* Collective: begins without any group; they are declared by the functions below. */
 int adios_init_noxml(MPI_Comm comm);
+THALWEG_OF_MPI_CALL(int, adios_init_noxml, (MPI_Comm comm), (comm))
 int adios_is_initialized(void);
 /* Collective: closes all files for good. Before MPI_Finalize. */
 int adios_finalize(int mype);
@@ -37,6 +39,8 @@ int adios_finalize(int mype);
 /* Collective over `comm`: opens a step of a group, as `*fd`. Modes: "w" a new file, "a" one more step, "u" more of the last
  * step, "r" to read the group back from the last step. */
 int adios_open(int64_t *fd, const char *group_name, const char *name, const char *mode, MPI_Comm comm);
+THALWEG_OF_MPI_CALL(int, adios_open, (int64_t *fd, const char *group_name, const char *name, const char *mode, MPI_Comm comm),
+                    (fd, group_name, name, mode, comm))
 /* Optional: the bytes this rank will write, so that memory is taken in one piece. */
 int adios_group_size(int64_t fd_p, uint64_t data_size, uint64_t *total_size);
 /* Writes one block of a variable: as many bytes as its dimensions say now, a text up to its zero. When it returns, the

@@ -99,10 +99,12 @@ int adios_set_read_method(enum ADIOS_READ_METHOD method);
 int adios_set_application_id(int id);
 /* Optional. */
 int adios_read_init(MPI_Comm comm);
+THALWEG_OF_MPI_CALL(int, adios_read_init, (MPI_Comm comm), (comm))
 int adios_read_finalize(void);
 
 /* Collective. */
 ADIOS_FILE *adios_fopen(const char *fname, MPI_Comm comm);
+THALWEG_OF_MPI_CALL(ADIOS_FILE *, adios_fopen, (const char *fname, MPI_Comm comm), (fname, comm))
 int adios_fclose(ADIOS_FILE *fp);
 void adios_reset_dimension_order(ADIOS_FILE *fp, int is_fortran);
 

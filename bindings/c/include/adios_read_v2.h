@@ -145,16 +145,24 @@ const char *adios_errmsg();
 
 /* Optional. `parameters`: "key=value;key=value"; see docs/guide/c-api.md. */
 int adios_read_init_method(enum ADIOS_READ_METHOD method, MPI_Comm comm, const char *parameters);
+THALWEG_OF_MPI_CALL(int, adios_read_init_method, (enum ADIOS_READ_METHOD method, MPI_Comm comm, const char *parameters),
+                    (method, comm, parameters))
 int adios_read_finalize_method(enum ADIOS_READ_METHOD method);
 
 /* Collective: opens a stream at its first step. Waits for it up to `timeout_sec`; a negative number waits as long as
  * nothing shows that it will never come. err_file_not_found: not there in time; err_end_of_stream: it ended without a step. */
 ADIOS_FILE *adios_read_open(const char *fname, enum ADIOS_READ_METHOD method, MPI_Comm comm,
                             enum ADIOS_LOCKMODE lock_mode, float timeout_sec);
+THALWEG_OF_MPI_CALL(ADIOS_FILE *, adios_read_open,
+                    (const char *fname, enum ADIOS_READ_METHOD method, MPI_Comm comm, enum ADIOS_LOCKMODE lock_mode,
+                     float timeout_sec),
+                    (fname, method, comm, lock_mode, timeout_sec))
 #define adios_read_open_stream adios_read_open
 
 /* Collective: opens a file, with all steps it has now. */
 ADIOS_FILE *adios_read_open_file(const char *fname, enum ADIOS_READ_METHOD method, MPI_Comm comm);
+THALWEG_OF_MPI_CALL(ADIOS_FILE *, adios_read_open_file, (const char *fname, enum ADIOS_READ_METHOD method, MPI_Comm comm),
+                    (fname, method, comm))
 /* Collective: frees the file. Reads that were not performed are forgotten. */
 int adios_read_close(ADIOS_FILE *fp);
 

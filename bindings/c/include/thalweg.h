@@ -490,21 +490,40 @@ extern "C" {
 /* Collective over `comm`, as those without _mpi are for one process. The communicator is duplicated. All ranks get the same status; the
  * one that failed has the cause. Outputs opened without _mpi take the ranks of their session. */
 int thalweg_session_open_mpi(thalweg_session **session, const char *config, MPI_Comm comm);
+THALWEG_OF_MPI_CALL(int, thalweg_session_open_mpi, (thalweg_session **session, const char *config, MPI_Comm comm),
+                    (session, config, comm))
 int thalweg_session_open_text_mpi(thalweg_session **session, const char *xml, const char *name, MPI_Comm comm);
+THALWEG_OF_MPI_CALL(int, thalweg_session_open_text_mpi,
+                    (thalweg_session **session, const char *xml, const char *name, MPI_Comm comm),
+                    (session, xml, name, comm))
 int thalweg_output_open_mpi(thalweg_output **output, thalweg_session *session, const char *group, const char *path,
                             thalweg_mode mode, MPI_Comm comm);
+THALWEG_OF_MPI_CALL(int, thalweg_output_open_mpi,
+                    (thalweg_output **output, thalweg_session *session, const char *group, const char *path,
+                     thalweg_mode mode, MPI_Comm comm),
+                    (output, session, group, path, mode, comm))
 int thalweg_output_open_after_mpi(thalweg_output **output, thalweg_session *session, const char *group, const char *path,
                                   uint64_t step, MPI_Comm comm);
+THALWEG_OF_MPI_CALL(int, thalweg_output_open_after_mpi,
+                    (thalweg_output **output, thalweg_session *session, const char *group, const char *path,
+                     uint64_t step, MPI_Comm comm),
+                    (output, session, group, path, step, comm))
 int thalweg_reader_open_mpi(thalweg_reader **reader, const char *path, MPI_Comm comm);
+THALWEG_OF_MPI_CALL(int, thalweg_reader_open_mpi, (thalweg_reader **reader, const char *path, MPI_Comm comm),
+                    (reader, path, comm))
 
 /* All ranks are at the same step, thalweg_reader_advance is collective. */
 int thalweg_reader_follow_mpi(thalweg_reader **reader, const char *path, double timeout, MPI_Comm comm);
+THALWEG_OF_MPI_CALL(int, thalweg_reader_follow_mpi,
+                    (thalweg_reader **reader, const char *path, double timeout, MPI_Comm comm),
+                    (reader, path, timeout, comm))
 
 /* Opens a file for reading, all ranks together: the index of a `container` is then read once, not by every rank. What any of them closed
  * before is seen. Where the index is `distributed` each rank holds a part of it: thalweg_file_read_all reads anything, and
  * thalweg_file_read, which each rank calls alone, is THALWEG_NOT_READY for bytes that another rank knows of and that were not read
  * together before. All ranks close it. */
 int thalweg_file_open_mpi(thalweg_file **file, const char *path, MPI_Comm comm);
+THALWEG_OF_MPI_CALL(int, thalweg_file_open_mpi, (thalweg_file **file, const char *path, MPI_Comm comm), (file, path, comm))
 
 #ifdef __cplusplus
 }

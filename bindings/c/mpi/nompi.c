@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 /* What programs that include mpidummy.h refer to: see thalweg_of_mpi.h. */
+extern const int thalweg_needs_nompi;
 const int thalweg_needs_nompi = 1;
 
 static int running = 0;

@@ -54,6 +54,15 @@ int64_t thalweg_bridge_elements(const CFI_cdesc_t *argument);
 int thalweg_bridge_value(const void *from, enum ADIOS_DATATYPES type, void *to, enum ADIOS_DATATYPES kind,
                          const char *name);
 
+/* An attribute as the library gave it, for version 1 of the read interface too: as it is, or each number turned into one of a kind.
+ * 0, or the error's number, told. */
+int thalweg_bridge_given(enum ADIOS_DATATYPES type, int size, const void *data, void *into, size_t into_length, const char *name);
+int thalweg_bridge_given_of_kind(enum ADIOS_DATATYPES type, int size, void *data, void *into, enum ADIOS_DATATYPES kind,
+                                     const char *name);
+/* What a file of version 2 records of a variable, as values of a kind: see adios_get_statistics of adios_read_mod. */
+int thalweg_bridge_statistics(int64_t fp, const char *name, size_t length, int kind, int kind_size, void *value, void *min, void *max,
+                              double *avg, double *std_dev, char *mins, char *maxs, double *avgs, double *std_devs);
+
 /* Offered by libthalweg-core: see bindings/c/src/border/fortran.rs. */
 struct thalweg_fortran_memory {
     const void *start;

@@ -373,6 +373,15 @@ int thalweg_bridge_get_attr_text(int64_t fp, const char *name, size_t length, ch
     return err;
 }
 
+int thalweg_bridge_given(enum ADIOS_DATATYPES type, int size, const void *data, void *into, size_t into_length, const char *name)
+{
+    switch (type) {
+    case adios_string: return give_text(data, into, into_length, name);
+    case adios_string_array: return fail(err_operation_not_supported, name, "several texts: adios_get_attr of adios_read_mod gives them");
+    default: memcpy(into, data, (size_t)size); return 0;
+    }
+}
+
 void adios_get_attr_(const int64_t *fp, const char *name, void *into, int *err, size_t length, size_t into_length)
 {
     TEXT(c_name, name, length);
@@ -381,12 +390,7 @@ void adios_get_attr_(const int64_t *fp, const char *name, void *into, int *err, 
     void *data = NULL;
     *err = adios_get_attr(file_of(fp), c_name, &type, &size, &data);
     if (*err) return;
-    if (type == adios_string)
-        *err = give_text(data, into, into_length, c_name);
-    else if (type == adios_string_array)
-        *err = fail(err_operation_not_supported, c_name, "several texts: adios_get_attr of adios_read_mod gives them");
-    else
-        memcpy(into, data, (size_t)size);
+    *err = thalweg_bridge_given(type, size, data, into, into_length, c_name);
     free(data);
 }
 
@@ -644,6 +648,16 @@ static void scalar_of_kind(const int64_t *fp, const char *name, void *data, int 
     adios_free_varinfo(v);
 }
 
+int thalweg_bridge_given_of_kind(enum ADIOS_DATATYPES type, int size, void *data, void *into, enum ADIOS_DATATYPES kind,
+                                     const char *name)
+{
+    if (type == adios_string || type == adios_string_array) return fail(err_invalid_data, name, "a text");
+    int from = adios_type_size(type, data), to = adios_type_size(kind, NULL), err = 0;
+    for (int i = 0; !err && from > 0 && i < size / from; i++)
+        err = thalweg_bridge_value((char *)data + (size_t)i * (size_t)from, type, (char *)into + (size_t)i * (size_t)to, kind, name);
+    return err;
+}
+
 static void attribute_of_kind(const int64_t *fp, const char *name, void *into, int *err, size_t length, enum ADIOS_DATATYPES kind)
 {
     TEXT(c_name, name, length);
@@ -652,10 +666,7 @@ static void attribute_of_kind(const int64_t *fp, const char *name, void *into, i
     void *data = NULL;
     *err = adios_get_attr(file_of(fp), c_name, &type, &size, &data);
     if (*err) return;
-    int from = adios_type_size(type, data), to = adios_type_size(kind, NULL);
-    if (type == adios_string || type == adios_string_array) *err = fail(err_invalid_data, c_name, "a text");
-    for (int i = 0; !*err && from > 0 && i < size / from; i++)
-        *err = thalweg_bridge_value((char *)data + (size_t)i * (size_t)from, type, (char *)into + (size_t)i * (size_t)to, kind, c_name);
+    *err = thalweg_bridge_given_of_kind(type, size, data, into, kind, c_name);
     free(data);
 }
 

@@ -189,15 +189,73 @@ void adios_get_attr_(const int64_t *gp, const char *attrname, void *attr, int *e
     int size = 0;
     void *data = NULL;
     *err = adios_get_attr(group_of(gp), c_name, &type, &size, &data);
-    if (*err) return;
-    if (type == adios_string)
-        *err = thalweg_bridge_pad(data, attr, attr_length) ? fail(err_out_of_bound, "a text longer than the character variable") : 0;
-    else if (type == adios_string_array)
-        *err = fail(err_operation_not_supported, "several texts have no place in one variable");
-    else
-        memcpy(attr, data, (size_t)size);
+    if (!*err) *err = thalweg_bridge_given(type, size, data, attr, attr_length, c_name);
     free(data);
 }
+
+void adios_get_attr_char_(const int64_t *gp, const char *attrname, char *attr, int *err, size_t length, size_t attr_length)
+{
+    adios_get_attr_(gp, attrname, attr, err, length, attr_length);
+}
+
+static int attribute_of_kind(const int64_t *gp, const char *attrname, size_t length, void *attr, enum ADIOS_DATATYPES kind)
+{
+    TEXT(c_name, attrname, length);
+    enum ADIOS_DATATYPES type = adios_unknown;
+    int size = 0;
+    void *data = NULL;
+    int err = adios_get_attr(group_of(gp), c_name, &type, &size, &data);
+    if (!err) err = thalweg_bridge_given_of_kind(type, size, data, attr, kind, c_name);
+    free(data);
+    return err;
+}
+
+/* What the file records of a variable, as values of a kind; of none: of the variable's own type. */
+static int statistics(const int64_t *gp, const char *varname, size_t length, enum ADIOS_DATATYPES kind, void *value, void *gmin,
+                      void *gmax, double *gavg, double *gstd_dev, void *mins, void *maxs, double *avgs, double *std_devs)
+{
+    TEXT(c_name, varname, length);
+    ADIOS_VARINFO *v = adios_inq_var(group_of(gp), c_name);
+    if (!v) return adios_errno;
+    if (kind == adios_unknown) kind = v->type;
+    adios_free_varinfo(v);
+    const ADIOS_GROUP *g = group_of(gp);
+    /* Of version 2. */
+    struct _ADIOS_FILE *file = g->fp->internal_data;
+    int err = adios_group_view(file, g->grpid);
+    if (!err)
+        err = thalweg_bridge_statistics((int64_t)(intptr_t)file, varname, length, kind, adios_type_size(kind, NULL), value, gmin, gmax,
+                                        gavg, gstd_dev, mins, maxs, avgs, std_devs);
+    adios_group_view(file, -1);
+    return err;
+}
+
+#define OF_KIND(suffix, kind)                                                                                                 \
+    void adios_get_statistics_##suffix(const int64_t *gp, const char *varname, void *value, void *gmin, void *gmax,           \
+                                       double *gavg, double *gstd_dev, void *mins, void *maxs, double *avgs,                  \
+                                       double *std_devs, int *err, size_t length)                                             \
+    {                                                                                                                         \
+        *err = statistics(gp, varname, length, kind, value, gmin, gmax, gavg, gstd_dev, mins, maxs, avgs, std_devs);          \
+    }
+#define ATTRIBUTE_OF_KIND(suffix, kind)                                                                                       \
+    OF_KIND(suffix, kind)                                                                                                     \
+    void adios_get_attr_##suffix(const int64_t *gp, const char *attrname, void *attr, int *err, size_t length)               \
+    {                                                                                                                         \
+        *err = attribute_of_kind(gp, attrname, length, attr, kind);                                                           \
+    }
+OF_KIND(, adios_unknown)
+ATTRIBUTE_OF_KIND(int1_, adios_byte)
+ATTRIBUTE_OF_KIND(int2_, adios_short)
+ATTRIBUTE_OF_KIND(int4_, adios_integer)
+ATTRIBUTE_OF_KIND(int8_, adios_long)
+ATTRIBUTE_OF_KIND(real4_, adios_real)
+ATTRIBUTE_OF_KIND(real8_, adios_double)
+ATTRIBUTE_OF_KIND(complex8_, adios_complex)
+ATTRIBUTE_OF_KIND(complex16_, adios_double_complex)
+ATTRIBUTE_OF_KIND(logical1_, adios_byte)
+ATTRIBUTE_OF_KIND(logical2_, adios_short)
+ATTRIBUTE_OF_KIND(logical4_, adios_integer)
+ATTRIBUTE_OF_KIND(logical8_, adios_long)
 
 /* Dimensions are Fortran's already. */
 void adios_reset_dimension_order_(const int64_t *fp, const int *flag)

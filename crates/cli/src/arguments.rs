@@ -620,7 +620,7 @@ pub struct Mount {
     /// Threads that answer the kernel
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: Option<u32>,
-    /// Say what is mounted on this machine, by which process, and its errors; mounts nothing
+    /// Say what is mounted on this machine, by which process, and its errors, and which sockets are served; mounts nothing
     #[arg(long, conflicts_with_all = ["mount_point", "path", "foreground", "socket", "socket_only"])]
     pub status: bool,
     /// With --status: as JSON

@@ -34,6 +34,11 @@ impl Terminal {
         self.width
     }
 
+    /// Prints a line, safe to print as a whole: [`thalweg_types::printable`]. For lines without styles.
+    pub fn line(&mut self, text: std::fmt::Arguments<'_>) -> io::Result<()> {
+        writeln!(self.out, "{}", plain(&text.to_string()))
+    }
+
     /// Prints text in a style, without it where there are no colours.
     pub fn styled(&mut self, style: Style, text: &str) -> io::Result<()> {
         if self.color && !text.trim().is_empty() {

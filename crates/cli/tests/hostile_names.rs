@@ -5,6 +5,7 @@ mod support;
 use support::{Maker, Ran, Written, run_bounded};
 use thalweg_bp::shape::Shape;
 use thalweg_conformance::scratch::Scratch;
+use thalweg_layout::{Layout, OpenWrite, WriterId, write_all_at};
 use thalweg_types::{AttributeValue, Value};
 
 #[test]
@@ -107,4 +108,46 @@ fn names_in_files_and_arguments_are_printed_with_escapes_and_kept_exact_for_prog
     assert_eq!(listed["variables"][0]["name"], NAME, "programs get the exact name");
     let ran = run_bounded(folder.path(), &["dump", "--csv", FILE, NAME]);
     assert!(ran.out.starts_with(&format!("step,i0,\"{NAME}\"\n")), "{:?}", ran.out);
+}
+
+#[test]
+fn names_of_files_under_mounts_are_printed_with_escapes() {
+    let folder = Scratch::new();
+    let mount = |layout: &str| {
+        let store = folder.join(layout);
+        std::fs::create_dir(&store).unwrap();
+        format!(
+            "[[mount]]\npath = \"/nowhere/{layout}\"\nlayout = \"{layout}\"\nstore = \"posix:{}\"\n",
+            store.display()
+        )
+    };
+    let text = ["direct", "flat", "container", "small_file"].map(mount).concat();
+    let table = folder.join("mounts.toml");
+    std::fs::write(&table, text).unwrap();
+    let mounts = thalweg_io::places::mounts::of_files(std::slice::from_ref(&table)).unwrap();
+    let run = |arguments: &[&str]| -> Ran {
+        let ran = support::command().env("THALWEG_MOUNTS", &table).current_dir(folder.path()).args(arguments).output();
+        let ran: Ran = ran.unwrap().into();
+        check(&ran, arguments);
+        // A line of a name's own would pass for one of ours.
+        assert!(!ran.out.lines().any(|line| line.starts_with('\u{9b}') || line.starts_with("2J")), "{:?}", ran.out);
+        ran
+    };
+    for layout in ["direct", "flat", "container", "small_file"] {
+        let name = format!("/nowhere/{layout}/{NAME}");
+        let object = mounts.open_write(&name, OpenWrite::New, WriterId(1)).unwrap();
+        write_all_at(&*object, 0, b"bytes").unwrap();
+        object.close().unwrap();
+        let told = name.replace('\u{1b}', "\\u{1b}").replace('\u{202e}', "\\u{202e}").replace('\n', "\\n");
+        let told = told.replace('\u{9b}', "\\u{9b}");
+        for command in ["stat", "map", "check", "compact", "repair"] {
+            let ran = run(&["layout", command, &name]);
+            let said = format!("{}{}", ran.out, ran.err);
+            assert!(command == "map" || said.contains(&told), "{layout} {command}: {said}");
+            run(&["layout", command, &format!("/nowhere/{layout}")]);
+            run(&["layout", command, &format!("{name}x")]);
+        }
+        run(&["layout", "flatten", &name, &format!("{layout}{NAME}")]);
+    }
+    run(&["mount", "--foreground", "--path", NAME, NAME]);
 }

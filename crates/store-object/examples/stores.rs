@@ -2,6 +2,8 @@
 //!
 //!   stores ADDRESS... [key=value...]    e.g. stores hdfs://127.0.0.1:8020/test s3://bucket/test part=5242880
 //!   stores write ADDRESS NAME           writes and syncs until it is killed (the writer that dies in a trap)
+//!   stores dead ADDRESS PID [long]      an HDFS of three data nodes: kills the one of this process id and goes on, reading and writing;
+//!                                       long: an object of more than 1 GiB, too
 //!
 //! One line `ok NAME` or `not ok NAME` per check; exit code 1 where one failed. Uses folders below the address and
 //! removes them. Parameters go to all addresses.
@@ -12,11 +14,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_conformance::store::{check_but, check_in};
 use thalweg_store::wrap::Tiered;
 use thalweg_store::wrap::tiered::{Drain, OURS, Pace};
-use thalweg_store::{Durability, Memory, OpenWrite, Rename, Store, StoreExt, Visible, WriteObject};
+use thalweg_store::{Change, Durability, Memory, OpenWrite, Rename, Store, StoreExt, Visible, WriteObject};
 use thalweg_types::{ErrorKind, Result};
 
 type Parameters = BTreeMap<String, String>;
@@ -405,8 +407,183 @@ fn write_until_killed(address: &str, name: &str) {
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
+/// What a check may take: some dozen tries of some milliseconds each, and a machine that does other things as well.
+const SECONDS: Duration = Duration::from_secs(20);
+
+fn in_time<T>(name: &str, check: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let passed = check();
+    let took = start.elapsed();
+    eprintln!("{:.2} s", took.as_secs_f64());
+    assert!(took < SECONDS, "{name}: {took:?}");
+    println!("ok hdfs: {name}");
+    passed
+}
+
+/// Kills one of three data nodes, which the name node goes on counting as alive, and reads and writes on: nothing fails,
+/// nothing that was written is missed, and nothing takes long.
+fn with_a_dead_node(address: &str, process: &str, long: bool) {
+    let parameters = Parameters::from([("block".into(), "1048576".into()), ("replication".into(), "2".into())]);
+    let store = thalweg_store_object::open(address, &parameters).unwrap();
+    let all = pattern((40 << 20) + 17);
+    let open = |name: &str| store.open_write(name, OpenWrite::New).unwrap();
+    let is_whole = |name: &str, bytes: &[u8]| assert!(store.read_all(name).unwrap() == bytes, "{name}");
+
+    // Begun while all nodes are alive: so many that each pair of nodes has some.
+    let names: Vec<String> = (0..12).map(|n| format!("begun-{n}")).collect();
+    for name in &names {
+        let object = open(&format!("closed-{name}"));
+        write(&*object, 0, &all[..3 << 20]);
+        object.close().unwrap();
+    }
+    let begun: Vec<_> = names.iter().map(|name| open(name)).collect();
+    for (n, object) in begun.iter().enumerate() {
+        write(&**object, 0, &all[..300_000]);
+        if n % 3 > 0 {
+            object.sync().unwrap();
+        }
+    }
+    let reading: Vec<_> = names.iter().map(|name| store.open_read(&format!("closed-{name}")).unwrap()).collect();
+    assert!(Command::new("kill").args(["-KILL", process]).status().unwrap().success());
+
+    in_time("what is closed is read over a dead data node, by readers from before it died, too", || {
+        let mut out = vec![0; 3 << 20];
+        for (name, reader) in names.iter().zip(&reading) {
+            reader.read_exact_at(0, &mut out).unwrap();
+            assert!(out == all[..3 << 20]);
+            is_whole(&format!("closed-{name}"), &all[..3 << 20]);
+        }
+    });
+    in_time("what is synced and still being written is read over a dead data node", || {
+        for (_, name) in names.iter().enumerate().filter(|(n, _)| n % 3 > 0) {
+            let reader = store.open_read(name).unwrap();
+            let mut out = vec![0; 300_000];
+            reader.read_exact_at(0, &mut out).unwrap();
+            assert!(out == all[..300_000], "{name}");
+        }
+    });
+    in_time("objects that were being written when a data node died are written on", || {
+        for (n, (object, name)) in begun.into_iter().zip(&names).enumerate() {
+            write(&*object, 300_000, &all[300_000..600_000]);
+            if n % 2 == 0 {
+                object.sync().unwrap();
+            }
+            write(&*object, 600_000, &all[600_000..2_500_000]);
+            object.close().unwrap();
+            is_whole(name, &all[..2_500_000]);
+        }
+    });
+    in_time("short objects pass over a dead data node, synced and not", || {
+        for n in 0..20 {
+            let name = format!("short-{n}");
+            let object = open(&name);
+            if n % 4 == 0 {
+                object.sync().unwrap();
+            }
+            write(&*object, 0, &all[..1000]);
+            if n % 2 == 0 {
+                object.sync().unwrap();
+            }
+            write(&*object, 1000, &all[1000..30_000]);
+            object.close().unwrap();
+            is_whole(&name, &all[..30_000]);
+        }
+    });
+    in_time("objects that threads write at once pass over a dead data node", || {
+        std::thread::scope(|scope| {
+            for n in 0..20 {
+                let (open, is_whole, all) = (&open, &is_whole, &all);
+                scope.spawn(move || {
+                    let object = open(&format!("at-once-{n}"));
+                    write(&*object, 0, &all[..1_500_000]);
+                    object.sync().unwrap();
+                    write(&*object, 1_500_000, &all[1_500_000..1_600_000]);
+                    object.close().unwrap();
+                    is_whole(&format!("at-once-{n}"), &all[..1_600_000]);
+                });
+            }
+        });
+    });
+    for synced in [false, true] {
+        let name = format!("an object of forty blocks passes over a dead data node, synced: {synced}");
+        in_time(&name, || {
+            let name = format!("several-{synced}");
+            let object = open(&name);
+            for (k, run) in all.chunks(1_500_000).enumerate() {
+                write(&*object, k as u64 * 1_500_000, run);
+                if synced && k % 5 == 0 {
+                    object.sync().unwrap();
+                    let seen = store.open_read(&name).unwrap().length().unwrap();
+                    assert_eq!(seen, k as u64 * 1_500_000 + run.len() as u64);
+                }
+            }
+            object.close().unwrap();
+            is_whole(&name, &all);
+        });
+    }
+    in_time("three copies on two nodes that are left", || {
+        let parameters = Parameters::from([("replication".into(), "3".into())]);
+        let three = thalweg_store_object::open(&format!("{address}/three"), &parameters).unwrap();
+        for n in 0..5 {
+            three.write_all(&format!("{n}"), &all[..100_000]).unwrap();
+            assert!(three.read_all(&format!("{n}")).unwrap() == all[..100_000]);
+        }
+    });
+    in_time("an object made anew keeps its mode", || {
+        for n in 0..5 {
+            let name = format!("mode-{n}");
+            let object = open(&name);
+            store.set_attributes(&name, &Change { mode: Some(0o600), ..Change::default() }).unwrap();
+            write(&*object, 0, &all[..1000]);
+            object.close().unwrap();
+            assert_eq!(store.attributes(&name).unwrap().mode, 0o600);
+        }
+    });
+    in_time("a writer that was settled does not come back", || {
+        for n in 0..5 {
+            let name = format!("settled-{n}");
+            let object = open(&name);
+            store.settle(&name).unwrap();
+            let written = object.write_at(0, &[IoSlice::new(&all[..1000])]).and_then(|()| object.close());
+            assert!(written.is_err() && store.read_all(&name).unwrap().is_empty());
+        }
+    });
+    if long {
+        let start = Instant::now();
+        let parameters =
+            Parameters::from([("block".into(), (128 << 20).to_string()), ("replication".into(), "2".into())]);
+        let store = thalweg_store_object::open(address, &parameters).unwrap();
+        let object = store.open_write("long", OpenWrite::New).unwrap();
+        let length = (5 << 30) / 2 + 12_345;
+        let run = &all[..16 << 20];
+        for at in (0..length).step_by(run.len()) {
+            write(&*object, at, &run[..(length - at).min(run.len() as u64) as usize]);
+        }
+        object.close().unwrap();
+        let read = store.open_read("long").unwrap();
+        assert_eq!(read.length().unwrap(), length);
+        let mut out = vec![0; run.len()];
+        for at in (0..length).step_by(run.len()) {
+            let part = (length - at).min(run.len() as u64) as usize;
+            read.read_exact_at(at, &mut out[..part]).unwrap();
+            assert!(out[..part] == run[..part], "{at}");
+        }
+        eprintln!("{:.2} s", start.elapsed().as_secs_f64());
+        println!("ok hdfs: an object of 2.5 GiB passes over a dead data node");
+    }
+    let left = store.list("").unwrap();
+    assert!(left.iter().all(|name| !name.contains(".anew-")), "{left:?}");
+    println!("ok hdfs: nothing is left of what was made anew");
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [command, address, process, how @ ..] = &arguments[..]
+        && command == "dead"
+    {
+        with_a_dead_node(address, process, how.iter().any(|how| how == "long"));
+        return ExitCode::SUCCESS;
+    }
     if let [command, address, name] = &arguments[..]
         && command == "write"
     {

@@ -4,7 +4,7 @@ program version1
   integer, parameter :: comm = 0, adios_integer = 2, adios_double = 6, adios_string = 9
   integer(8) :: group, fd, fp, gp, id, total, bytes, dims(4), start(4), count(4)
   integer :: err, n, s, i, groups, vars, attrs, first, last, steps, kind, ndim, timedim, length, ns(3), failures = 0
-  real(8) :: t(3, 2), back(3, 2, 3)
+  real(8) :: t(3, 2), back(3, 2, 3), least, most, mean, deviation, leasts(3), mosts(3), means(3), deviations(3)
   character(20) :: names(4), attributes(4), text
 
   call adios_init_noxml(comm, err)
@@ -73,6 +73,23 @@ program version1
   call same(err == 0 .and. text == "Kelvin", "adios_get_attr of a text")
   call adios_get_attr(gp, "limit", n, err)
   call same(err == 0 .and. n == 7, "adios_get_attr of a number")
+  text = "?"
+  call adios_get_attr_char(gp, "unit", text, err)
+  call same(err == 0 .and. text == "Kelvin", "adios_get_attr_char")
+  call adios_get_attr_real8(gp, "limit", least, err)
+  call same(err == 0 .and. least == 7, "adios_get_attr_real8 of an integer")
+  call adios_get_attr_int4(gp, "unit", n, err)
+  call same(err /= 0, "adios_get_attr_int4 of a text")
+  call adios_get_statistics_real8(gp, "t", 0d0, least, most, mean, deviation, leasts, mosts, means, deviations, err)
+  call same(err == 0 .and. least == 1 .and. most == 206, "adios_get_statistics_real8 over all steps")
+  call same(all(leasts == [1, 101, 201]) .and. all(mosts == [6, 106, 206]), "adios_get_statistics_real8 of each step")
+  least = 0
+  call adios_get_statistics(gp, "t", 0d0, least, most, mean, deviation, leasts, mosts, means, deviations, err)
+  call same(err == 0 .and. least == 1 .and. most == 206, "adios_get_statistics in the variable's own type")
+  call adios_get_statistics_int4(gp, "n", s, i, ns(1), mean, deviation, ns, ns, means, deviations, err)
+  call same(err == 0 .and. s == 10 .and. i == 10, "adios_get_statistics_int4 of a scalar")
+  call adios_get_statistics_real8(gp, "nobody", 0d0, least, most, mean, deviation, leasts, mosts, means, deviations, err)
+  call same(err /= 0, "adios_get_statistics_real8 of a variable that is not there")
   call adios_inq_var(gp, "nobody", kind, ndim, dims, timedim, err)
   call same(err /= 0, "a variable that is not there")
   call adios_gclose(gp, err)

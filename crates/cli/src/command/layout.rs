@@ -3,13 +3,14 @@
 use crate::arguments::Layout as Arguments;
 use crate::format::count;
 use crate::outcome::{Failure, Outcome};
-use crate::terminal::{BAD, GOOD, Terminal};
+use crate::terminal::{BAD, GOOD, Terminal, plain};
 use std::io::{IoSlice, Write};
 use std::path::Path;
 use thalweg_io::places::mounts;
 use thalweg_layout::mount::Place;
 use thalweg_layout::{Container, Mounts, OpenWrite, SmallFile, WriterId};
 use thalweg_store::Posix;
+use thalweg_types::printable::printable_lines;
 use thalweg_types::{Error, ErrorKind};
 
 pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure> {
@@ -69,10 +70,13 @@ fn map(place: &Place<'_>, path: &Path, (from, to): (u64, Option<u64>), out: &mut
             if printed.is_ok() {
                 let (start, end) = (mapped.extent.offset, mapped.extent.offset.saturating_add(mapped.extent.length));
                 printed = match &mapped.at {
-                    None => writeln!(out, "{start}..{end}  hole"),
+                    None => out.line(format_args!("{start}..{end}  hole")),
                     Some(at) => {
                         let byte = at.byte.map_or("hole".to_string(), |b| format!("byte {b}"));
-                        writeln!(out, "{start}..{end}  {} {byte}  writer {} clock {}", at.object, at.writer, at.clock)
+                        out.line(format_args!(
+                            "{start}..{end}  {} {byte}  writer {} clock {}",
+                            at.object, at.writer, at.clock
+                        ))
                     }
                 };
             }
@@ -84,7 +88,7 @@ fn map(place: &Place<'_>, path: &Path, (from, to): (u64, Option<u64>), out: &mut
         Some(plain) => plain.display().to_string(),
         None => place.layout.describe(),
     };
-    writeln!(out, "{from}..{to}  {at}")?;
+    out.line(format_args!("{from}..{to}  {at}"))?;
     let _ = path;
     Ok(Outcome::Done)
 }
@@ -103,7 +107,7 @@ fn flatten(mounts: &Mounts, file: &Path, to: &Path, out: &mut Terminal) -> Resul
         _ => copy(&source, &target)?,
     };
     out.styled(GOOD, "flat")?;
-    writeln!(out, ": {} of {} in {}", count(length, "byte"), file.display(), to.display())?;
+    out.line(format_args!(": {} of {} in {}", count(length, "byte"), file.display(), to.display()))?;
     Ok(Outcome::Done)
 }
 
@@ -132,13 +136,16 @@ fn compact(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome
             let done = container.compact(&place.name)?;
             out.styled(GOOD, "compacted")?;
             let (sessions, dead) = (count(done.sessions as u64, "session"), count(done.dead, "byte"));
-            writeln!(out, ": {shown}, {sessions} in one log of {}, {dead} given back", count(done.bytes, "byte"))?;
+            out.line(format_args!(
+                ": {shown}, {sessions} in one log of {}, {dead} given back",
+                count(done.bytes, "byte")
+            ))?;
         }
         Kind::SmallFile(small) => {
             let done = small.compact(folder(place)?)?;
             out.styled(GOOD, "compacted")?;
             let (logs, freed) = (count(done.logs, "log"), count(done.freed, "byte"));
-            writeln!(out, ": {shown}, {logs} in one of {}, {freed} given back", count(done.files, "file"))?;
+            out.line(format_args!(": {shown}, {logs} in one of {}, {freed} given back", count(done.files, "file")))?;
         }
         Kind::Plain => return Err(nothing_to_do(place, path)),
     }
@@ -191,10 +198,10 @@ fn each_file(
 fn check_file(container: &Container, name: &str, shown: &str, out: &mut Terminal) -> Result<bool, Failure> {
     let report = container.check(name)?;
     for finding in &report.findings {
-        writeln!(out, "{}: {}", finding.place, finding.words)?;
+        out.line(format_args!("{}: {}", finding.place, finding.words))?;
     }
     let (records, bytes) = (count(report.records, "record"), count(report.bytes, "byte"));
-    writeln!(out, "{shown}: {} long, {records} of {bytes} read", count(report.length, "byte"))?;
+    out.line(format_args!("{shown}: {} long, {records} of {bytes} read", count(report.length, "byte")))?;
     Ok(report.is_clean())
 }
 
@@ -208,7 +215,7 @@ fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, 
                 let whole = match check_file(container, name, shown, out) {
                     // Of many files, one that cannot be checked keeps nobody from the others.
                     Err(Failure::File(e)) if name != place.name => {
-                        writeln!(out, "{shown}: {e}")?;
+                        writeln!(out, "{}: {}", plain(shown), printable_lines(&e.to_string()))?;
                         false
                     }
                     checked => checked?,
@@ -217,20 +224,20 @@ fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, 
                 Ok(())
             })?;
             if files != 1 {
-                writeln!(out, "{shown}: {}, {broken} of them not whole", count(files, "file"))?;
+                out.line(format_args!("{shown}: {}, {broken} of them not whole", count(files, "file")))?;
             }
             broken == 0
         }
         Kind::SmallFile(small) => {
             let report = small.check(folder(place)?, true)?;
             for (log, byte) in &report.torn {
-                writeln!(out, "{log}: no whole record from byte {byte}: its writer died, or is writing")?;
+                out.line(format_args!("{log}: no whole record from byte {byte}: its writer died, or is writing"))?;
             }
             for (name, why) in &report.damaged {
-                writeln!(out, "{name}: {why}")?;
+                out.line(format_args!("{name}: {why}"))?;
             }
             let (files, logs) = (count(report.files, "file"), count(report.logs, "log"));
-            writeln!(out, "{shown}: {files} in {logs}, all bytes read")?;
+            out.line(format_args!("{shown}: {files} in {logs}, all bytes read"))?;
             report.damaged.is_empty()
         }
         Kind::Plain => return Err(nothing_to_do(place, path)),
@@ -238,12 +245,12 @@ fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, 
     match clean {
         true => {
             out.styled(GOOD, "whole")?;
-            writeln!(out, ": {shown}")?;
+            out.line(format_args!(": {shown}"))?;
             Ok(Outcome::Done)
         }
         false => {
             out.styled(BAD, "not whole")?;
-            writeln!(out, ": {shown}; `thalweg layout repair` mends what can be mended")?;
+            out.line(format_args!(": {shown}; `thalweg layout repair` mends what can be mended"))?;
             Ok(Outcome::No)
         }
     }
@@ -258,18 +265,18 @@ fn repair(place: &Place<'_>, path: &Path, all: bool, out: &mut Terminal) -> Resu
                 let done = container.repair(name, all)?;
                 things += done.len() as u64;
                 for finding in &done {
-                    writeln!(out, "{}: {}", finding.place, finding.words)?;
+                    out.line(format_args!("{}: {}", finding.place, finding.words))?;
                 }
                 Ok(())
             })?;
             out.styled(GOOD, "repaired")?;
-            writeln!(out, ": {shown}, {}", count(things, "thing"))?;
+            out.line(format_args!(": {shown}, {}", count(things, "thing")))?;
         }
         Kind::SmallFile(small) => {
             // Readers pass over what a dead writer left and rebuild lost name logs as they read; compaction makes it lasting.
             let done = small.compact(folder(place)?)?;
             out.styled(GOOD, "repaired")?;
-            writeln!(out, ": {shown}, {} in one new log", count(done.files, "file"))?;
+            out.line(format_args!(": {shown}, {} in one new log", count(done.files, "file")))?;
         }
         Kind::Plain => return Err(nothing_to_do(place, path)),
     }
@@ -279,41 +286,39 @@ fn repair(place: &Place<'_>, path: &Path, all: bool, out: &mut Terminal) -> Resu
 fn stat(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
     let shown = path.display();
     let under = place.mount.map_or("no mount", |m| m.prefix());
-    writeln!(out, "{shown}: {}, under {under}", place.layout.describe())?;
+    out.line(format_args!("{shown}: {}, under {under}", place.layout.describe()))?;
     match kind(place) {
         Kind::Container(container) if !place.layout.stat(&place.name)?.is_folder => {
             let about = container.about(&place.name)?;
-            writeln!(out, "length    {}", count(about.length, "byte"))?;
-            writeln!(out, "sessions  {} ({} not closed)", about.sessions, about.open)?;
-            writeln!(out, "written   {}", count(about.written, "byte"))?;
-            writeln!(out, "index     {}, {} in index logs", about.module, count(about.index_bytes, "byte"))?;
-            writeln!(
-                out,
+            out.line(format_args!("length    {}", count(about.length, "byte")))?;
+            out.line(format_args!("sessions  {} ({} not closed)", about.sessions, about.open))?;
+            out.line(format_args!("written   {}", count(about.written, "byte")))?;
+            out.line(format_args!("index     {}, {} in index logs", about.module, count(about.index_bytes, "byte")))?;
+            out.line(format_args!(
                 "open      {} of {}",
                 count(about.entries, "entry").replace("entrys", "entries"),
                 count(about.memory as u64, "byte")
-            )?;
+            ))?;
             for store in &about.stores {
-                writeln!(out, "store     {store}")?;
+                out.line(format_args!("store     {store}"))?;
             }
         }
         Kind::SmallFile(small) => {
             let report = small.check(folder(place)?, false)?;
-            writeln!(out, "files     {} ({} grown out of the logs)", report.files, report.own)?;
-            writeln!(out, "bytes     {}", report.bytes)?;
-            writeln!(
-                out,
+            out.line(format_args!("files     {} ({} grown out of the logs)", report.files, report.own))?;
+            out.line(format_args!("bytes     {}", report.bytes))?;
+            out.line(format_args!(
                 "logs      {} ({} being written), {}",
                 report.logs,
                 report.live,
                 count(report.log_bytes, "byte")
-            )?;
+            ))?;
         }
         _ => {
             let about = place.layout.stat(&place.name)?;
-            writeln!(out, "length    {}", count(about.length, "byte"))?;
+            out.line(format_args!("length    {}", count(about.length, "byte")))?;
             if let Some(plain) = place.layout.plain_file(&place.name) {
-                writeln!(out, "file      {}", plain.display())?;
+                out.line(format_args!("file      {}", plain.display()))?;
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::terminal::{Terminal, plain};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,6 +16,7 @@ use thalweg_fuse::mounted::unpublished;
 use thalweg_fuse::{All, Cache, Mounted, Settings, errors};
 use thalweg_io::places::mounts;
 use thalweg_layout::{Layout, Mounts, mount};
+use thalweg_types::printable::printable_lines;
 use thalweg_types::{Error, ErrorKind};
 
 /// What the process behind says when the mount is there.
@@ -78,16 +80,17 @@ fn serve(arguments: &Arguments, behind: bool, out: &mut Terminal) -> Result<Outc
         Ok(serving) => serving,
         Err(failure) if behind => {
             // Whoever waits for this process passes it on.
-            writeln!(out, "{failure}")?;
+            writeln!(out, "{}", printable_lines(&failure.to_string()))?;
             out.flush()?;
             return Ok(Outcome::No);
         }
         Err(failure) => return Err(failure),
     };
+    let _told = serving.socket.as_deref().map(|socket| Told::begin(&logs()?, socket)).transpose()?;
     if behind {
         writeln!(out, "{READY}")?;
     } else {
-        writeln!(out, "{}; end with SIGTERM or SIGINT", serving.about)?;
+        out.line(format_args!("{}; end with SIGTERM or SIGINT", serving.about))?;
     }
     out.flush()?;
     loop {
@@ -150,6 +153,10 @@ fn log(behind: bool) -> Result<PathBuf, Failure> {
 /// What is mounted on this machine, and what went wrong.
 fn status(json: bool, out: &mut Terminal) -> Result<Outcome, Failure> {
     let all = thalweg_fuse::all_mounted()?;
+    // Where there can be no such folder, nothing is served that it would tell of.
+    let folder = logs().unwrap_or_default();
+    let sockets = sockets(&folder);
+    let log_of = |pid: u32| Some(folder.join(format!("mount-{pid}.log"))).filter(|log| log.exists());
     if json {
         let mounts: Vec<serde_json::Value> = all
             .iter()
@@ -164,7 +171,11 @@ fn status(json: bool, out: &mut Terminal) -> Result<Outcome, Failure> {
                 })
             })
             .collect();
-        writeln!(out, "{}", serde_json::json!({ "mounts": mounts }))?;
+        let sockets: Vec<serde_json::Value> = sockets
+            .iter()
+            .map(|(socket, pid)| serde_json::json!({ "socket": socket, "pid": pid, "log": log_of(*pid) }))
+            .collect();
+        writeln!(out, "{}", serde_json::json!({ "mounts": mounts, "sockets": sockets }))?;
         return Ok(Outcome::Done);
     }
     for mount in &all {
@@ -181,7 +192,54 @@ fn status(json: bool, out: &mut Terminal) -> Result<Outcome, Failure> {
             writeln!(out, "    log: {}", plain(&log.to_string_lossy()))?;
         }
     }
+    for (socket, pid) in &sockets {
+        out.line(format_args!("{}  socket, process {pid}", socket.display()))?;
+        if let Some(log) = log_of(*pid) {
+            out.line(format_args!("    log: {}", log.display()))?;
+        }
+    }
     Ok(Outcome::Done)
+}
+
+/// Begins the names of files that tell which sockets are served.
+const TELLS: &str = "socket-";
+
+/// A file beside the logs that tells which socket this process serves, as long as this lives: nothing else of the system tells
+/// where to ask. Its name ends with the number of the process.
+struct Told(PathBuf);
+
+impl Told {
+    fn begin(folder: &Path, socket: &Path) -> Result<Told, Failure> {
+        let path = folder.join(format!("{TELLS}{}", std::process::id()));
+        let cannot = |e| Error::io("cannot tell which socket is served", e).in_object(path.display().to_string());
+        let socket = std::path::absolute(socket).map_err(cannot)?;
+        private_file(&path).and_then(|mut file| file.write_all(socket.as_os_str().as_bytes())).map_err(cannot)?;
+        Ok(Told(path))
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Sockets that processes of this user serve, and those processes. What processes left that were killed is removed.
+fn sockets(folder: &Path) -> Vec<(PathBuf, u32)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(TELLS)?.parse().ok()) else { continue };
+        let Ok(socket) = std::fs::read(entry.path()) else { continue };
+        let socket = PathBuf::from(std::ffi::OsString::from_vec(socket));
+        match thalweg_daemon::server_of(&socket) {
+            Some(server) if server == pid => found.push((socket, pid)),
+            _ if Path::new(&format!("/proc/{pid}")).exists() => {}
+            _ => drop(std::fs::remove_file(entry.path())),
+        }
+    }
+    found.sort();
+    found
 }
 
 /// The path in the mount table, of what the system calls the mount.
@@ -193,11 +251,13 @@ struct Serving {
     about: String,
     mounted: Option<Mounted>,
     served: Option<Served>,
+    /// Where it is served.
+    socket: Option<PathBuf>,
 }
 
 fn start(arguments: &Arguments) -> Result<Serving, Failure> {
     let mounts = mounts::of_process()?;
-    let (mut about, mut mounted, mut served) = (Vec::new(), None, None);
+    let (mut about, mut mounted, mut served, mut at) = (Vec::new(), None, None, None);
     match &arguments.mount_point {
         Some(_) if arguments.socket_only => {
             return Err(Failure::Usage("--socket-only mounts nowhere: leave the mount point out".into()));
@@ -217,8 +277,9 @@ fn start(arguments: &Arguments) -> Result<Serving, Failure> {
         let socket = arguments.socket.clone().unwrap_or_else(thalweg_daemon::default_socket);
         served = Some(thalweg_daemon::serve(mounts, &socket)?);
         about.push(format!("the mounts are served at {}", socket.display()));
+        at = Some(socket);
     }
-    Ok(Serving { about: about.join("; "), mounted, served })
+    Ok(Serving { about: about.join("; "), mounted, served, socket: at })
 }
 
 /// What is mounted, and how.

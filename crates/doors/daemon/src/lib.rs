@@ -20,7 +20,7 @@
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 mod channel;
 pub mod message;
@@ -41,4 +41,11 @@ pub fn default_socket() -> PathBuf {
         Some(folder) => folder.join("thalweg/daemon.sock"),
         None => PathBuf::from(format!("/tmp/thalweg-{}/daemon.sock", rustix::process::geteuid().as_raw())),
     })
+}
+
+/// The process that serves a socket; `None` where none does.
+pub fn server_of(socket: &Path) -> Option<u32> {
+    let channel = channel::Channel::connect(socket).ok()?;
+    let peer = rustix::net::sockopt::socket_peercred(&channel.0).ok()?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
 }

@@ -10,7 +10,9 @@
 //! | seen     | after `sync` or `close`, by readers that open later; the block being written through WebHDFS, without which (`web=none`) only after `close` |
 //! | `sync`   | hsync: every data node of the pipeline has the bytes on its device |
 //! | dropped without `close` | what was synced stays; the name node gives the name free when the lease ends (minutes), [`Store::settle`] at once |
-//! | append   | never used: reopening just after a close can corrupt a replica (HDFS-17850) |
+//! | a data node that dies | is passed over: within a block by the client library, where a block begins by making the object anew ([`anew`]) |
+//! | memory   | an object being written keeps its last 16 MiB, for being made anew |
+//! | append   | never behind a block that is not full: reopening it just after a close can corrupt a replica (HDFS-17850) |
 //! | rename   | atomic, folders too, never into a folder that is there |
 //! | identity | the time of the last change and the length: enough for objects that are replaced, none for those just renamed |
 //! | a close  | waits until enough data nodes report the last block: 35 ms with two or more, 420 ms with one; without WebHDFS until readers see it |
@@ -27,6 +29,7 @@
 //! | `timeout` | seconds that one request may take | 60 |
 //! | `settle` | seconds that [`Store::settle`] may take | 60 |
 
+mod anew;
 mod error;
 mod owners;
 mod read;
@@ -70,6 +73,7 @@ struct Shared {
     web: Option<Web>,
     timeout: Duration,
     settle: Duration,
+    trouble: Arc<anew::Trouble>,
 }
 
 impl Hdfs {
@@ -109,7 +113,8 @@ impl Hdfs {
         })?;
         let folder = if folder.is_empty() { folder } else { format!("/{folder}") };
         let web = (!web.is_empty()).then(|| Web::new(web, user, timeout));
-        let shared = Shared { client, address: address.into(), folder, replication, block, web, timeout, settle };
+        let (address, trouble) = (address.into(), Arc::default());
+        let shared = Shared { client, address, folder, replication, block, web, timeout, settle, trouble };
         let store = Hdfs { shared: Arc::new(shared) };
         store.make_folder("")?;
         Ok(store)
@@ -117,7 +122,7 @@ impl Hdfs {
 
     /// The same store, its new objects held by this many data nodes: what a mount chooses.
     pub fn with_replication(&self, replication: u32) -> Hdfs {
-        let Shared { client, address, folder, block, web, timeout, settle, .. } = &*self.shared;
+        let Shared { client, address, folder, block, web, timeout, settle, trouble, .. } = &*self.shared;
         let shared = Shared {
             client: client.clone(),
             address: address.clone(),
@@ -127,6 +132,7 @@ impl Hdfs {
             web: web.clone(),
             timeout: *timeout,
             settle: *settle,
+            trouble: trouble.clone(),
         };
         Hdfs { shared: Arc::new(shared) }
     }
@@ -162,6 +168,21 @@ impl Shared {
                 Err(Error::new(ErrorKind::Timeout, what).in_object(self.shown(path)))
             }
         }
+    }
+
+    /// Ends the writing of an object, whoever writes it.
+    fn settle_path(&self, path: &str) -> Result<()> {
+        let until = Instant::now() + self.settle;
+        let mut pause = Duration::from_millis(50);
+        while !self.ask("settle", path, self.client.recover_lease(path))? {
+            if Instant::now() > until {
+                let what = format!("settle: the last block is not recovered after {} s", self.settle.as_secs());
+                return Err(self.wrong(ErrorKind::Timeout, &what, path));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+        Ok(())
     }
 
     fn failed(&self, what: &str, path: &str, cause: HdfsError) -> Error {
@@ -226,7 +247,7 @@ impl Store for Hdfs {
         options.replication = shared.replication;
         options.block_size = shared.block;
         match shared.ask("make", &path, shared.client.create(&path, &options)) {
-            Ok(writer) => Ok(Box::new(write::Writing::new(shared.clone(), path, writer))),
+            Ok(writer) => Ok(Box::new(write::Writing::new(shared.clone(), path, options, writer))),
             Err(error) => Err(match (error.kind(), shared.is_folder(&path)) {
                 (_, Ok(Some(true))) => {
                     shared.wrong(ErrorKind::InvalidArgument, "open for writing: it is a folder", &path).caused_by(error)
@@ -390,17 +411,6 @@ impl Store for Hdfs {
         if self.shared.ask("settle", &path, self.shared.client.get_file_info(&path))?.isdir {
             return Ok(());
         }
-        let until = Instant::now() + self.shared.settle;
-        let mut pause = Duration::from_millis(50);
-        while !self.shared.ask("settle", &path, self.shared.client.recover_lease(&path))? {
-            if Instant::now() > until {
-                let waited = self.shared.settle.as_secs();
-                let what = format!("settle: the last block is not recovered after {waited} s");
-                return Err(self.shared.wrong(ErrorKind::Timeout, &what, &path));
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_secs(1));
-        }
-        Ok(())
+        self.shared.settle_path(&path)
     }
 }

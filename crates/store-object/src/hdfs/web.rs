@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_types::{Error, ErrorKind, Result};
 use ureq::Agent;
 
@@ -19,18 +19,40 @@ struct Shared {
     agent: Agent,
     /// The address that answered last.
     active: AtomicUsize,
+    /// How long one request may take.
+    timeout: Duration,
 }
+
+/// How often a range is asked for again, where a data node did not answer.
+const TRIES: u32 = 10;
 
 impl Web {
     /// - `addresses`: `http://host:port`, at least one.
     pub fn new(addresses: Vec<String>, user: Option<String>, timeout: Duration) -> Web {
         let user = user.or_else(|| ["HADOOP_USER_NAME", "USER"].iter().find_map(|key| std::env::var(key).ok()));
         let agent = Agent::config_builder().timeout_global(Some(timeout)).build().new_agent();
-        Web { shared: Arc::new(Shared { addresses, user, agent, active: AtomicUsize::new(0) }) }
+        Web { shared: Arc::new(Shared { addresses, user, agent, active: AtomicUsize::new(0), timeout }) }
     }
 
     /// Reads at most `out.len()` bytes; the range must begin within the object. Returns how many there were.
+    ///
+    /// The name node sends the request to any data node that has the block, also to one that died a moment ago: it is then asked
+    /// again, and chooses by lot.
     pub fn open(&self, path: &str, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let until = Instant::now() + self.shared.timeout;
+        let mut pause = Duration::from_millis(1);
+        for _ in 1..TRIES {
+            match self.once(path, offset, out) {
+                Err(error) if error.kind() == ErrorKind::Io && Instant::now() < until => {}
+                outcome => return outcome,
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+        self.once(path, offset, out)
+    }
+
+    fn once(&self, path: &str, offset: u64, out: &mut [u8]) -> Result<usize> {
         let Shared { addresses, active, .. } = &*self.shared;
         let first = active.load(Ordering::Relaxed);
         let mut last = None;

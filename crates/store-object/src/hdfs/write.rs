@@ -1,9 +1,11 @@
-//! An object being written: one pipeline of data nodes, from front to back.
+//! An object being written: one pipeline of data nodes, from front to back. Where a data node fails, see [`super::anew`].
 
+use super::anew::Kept;
 use super::{Shared, error};
 use crate::runtime::run;
 use bytes::Bytes;
 use hdfs_native::file::FileWriter;
+use hdfs_native::{HdfsError, WriteOptions};
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,25 +14,118 @@ use thalweg_store::{WriteObject, unsupported};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Bytes copied at a time on their way into packets, and bytes that one request's time must suffice for.
-const RUN: usize = 4 << 20;
+pub(super) const RUN: usize = 4 << 20;
 
 pub struct Writing {
-    shared: Arc<Shared>,
-    path: String,
+    pub(super) shared: Arc<Shared>,
+    pub(super) path: String,
     state: Mutex<State>,
 }
 
-struct State {
-    writer: FileWriter,
+pub(super) struct State {
+    pub(super) writer: FileWriter,
+    /// How the object was made, and would be made anew.
+    pub(super) options: WriteOptions,
     /// Bytes handed to the pipeline.
-    length: u64,
+    pub(super) length: u64,
+    /// The last of them.
+    pub(super) kept: Kept,
+    /// Whether a sync told that bytes of this object are safe.
+    pub(super) synced: bool,
+    /// How many data nodes are to hold it, where it is being written to fewer.
+    pub(super) replication: Option<u32>,
     /// Why nothing can be written any more.
     lost: Option<String>,
 }
 
+/// What is asked of the writer.
+pub(super) enum Act {
+    Write(Bytes),
+    Sync,
+    Close,
+}
+
+/// Why the writer failed.
+pub(super) enum Cause {
+    Hdfs(HdfsError),
+    /// No answer within this time.
+    Silence(Duration),
+    Other(Error),
+}
+
+impl Cause {
+    fn into_error(self, what: &str) -> Error {
+        match self {
+            Cause::Hdfs(cause) => error::failed(what, cause),
+            Cause::Other(error) => error,
+            Cause::Silence(waited) => {
+                Error::new(ErrorKind::Timeout, format!("cannot {what}: no answer within {} s", waited.as_secs()))
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Waits for an answer, no longer than a request may take.
+    pub(super) fn answer<T>(
+        &self,
+        question: impl Future<Output = hdfs_native::Result<T>>,
+    ) -> std::result::Result<T, Cause> {
+        self.answer_within(self.timeout, question)
+    }
+
+    pub(super) fn answer_within<T>(
+        &self,
+        time: Duration,
+        question: impl Future<Output = hdfs_native::Result<T>>,
+    ) -> std::result::Result<T, Cause> {
+        match run(async move { tokio::time::timeout(time, question).await }).map_err(Cause::Other)? {
+            Ok(answer) => answer.map_err(Cause::Hdfs),
+            Err(_) => Err(Cause::Silence(time)),
+        }
+    }
+}
+
 impl Writing {
-    pub fn new(shared: Arc<Shared>, path: String, writer: FileWriter) -> Writing {
-        Writing { shared, path, state: Mutex::new(State { writer, length: 0, lost: None }) }
+    pub fn new(shared: Arc<Shared>, path: String, options: WriteOptions, writer: FileWriter) -> Writing {
+        let state =
+            State { writer, options, length: 0, kept: Kept::default(), synced: false, replication: None, lost: None };
+        Writing { shared, path, state: Mutex::new(state) }
+    }
+
+    /// Asks the writer, over data nodes that fail; a failure loses the object.
+    fn carry(&self, what: &str, state: &mut State, mut act: Act) -> Result<()> {
+        if let Some(why) = &state.lost {
+            let what = format!("cannot {what}: an earlier write failed ({why})");
+            return Err(Error::new(ErrorKind::Io, what).in_object(self.shared.shown(&self.path)));
+        }
+        let mut outcome = self.ask(&mut state.writer, &act);
+        if let Err(cause) = outcome {
+            outcome = self.over_failed_nodes(state, &mut act, cause);
+        }
+        match outcome {
+            Ok(()) => {
+                match act {
+                    Act::Write(bytes) => state.take(bytes),
+                    Act::Sync => state.synced |= state.length > 0,
+                    Act::Close => {}
+                }
+                Ok(())
+            }
+            Err(cause) => {
+                let error = cause.into_error(what);
+                state.lost = Some(error.to_string());
+                Err(error.in_object(self.shared.shown(&self.path)))
+            }
+        }
+    }
+
+    pub(super) fn ask(&self, writer: &mut FileWriter, act: &Act) -> std::result::Result<(), Cause> {
+        match act {
+            Act::Write(bytes) => self.shared.answer(writer.write_bytes(bytes.clone())).map(|_| ()),
+            Act::Sync => self.shared.sync(writer),
+            Act::Close => self.shared.answer(writer.close()),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -70,31 +165,11 @@ impl Writing {
     }
 }
 
-impl Shared {
-    /// As [`Shared::ask`], for what moves an object's bytes; a failure loses the object.
-    fn carry<T>(
-        &self,
-        what: &str,
-        path: &str,
-        lost: &mut Option<String>,
-        question: impl Future<Output = hdfs_native::Result<T>>,
-    ) -> Result<T> {
-        if let Some(why) = lost {
-            let what = format!("cannot {what}: an earlier write failed ({why})");
-            return Err(Error::new(ErrorKind::Io, what).in_object(self.shown(path)));
-        }
-        let timeout = self.timeout;
-        let outcome = match run(async move { tokio::time::timeout(timeout, question).await })? {
-            Ok(outcome) => outcome.map_err(|cause| error::failed(what, cause)),
-            Err(_) => {
-                let what = format!("cannot {what}: no answer within {} s", timeout.as_secs());
-                Err(Error::new(ErrorKind::Timeout, what))
-            }
-        };
-        outcome.map_err(|error| {
-            *lost = Some(error.to_string());
-            error.in_object(self.shown(path))
-        })
+impl State {
+    /// Counts bytes that the pipeline has taken.
+    pub(super) fn take(&mut self, bytes: Bytes) {
+        self.length += bytes.len() as u64;
+        self.kept.keep(bytes);
     }
 }
 
@@ -113,9 +188,7 @@ impl WriteObject for Writing {
             let mut run = Vec::with_capacity(RUN.min(pieces::total(pieces) as usize));
             rest.next(usize::MAX, RUN as u64).iter().for_each(|piece| run.extend_from_slice(piece));
             let bytes = run.len() as u64;
-            let sent = state.writer.write_bytes(Bytes::from(run));
-            self.shared.carry("write", &self.path, &mut state.lost, sent).map_err(|e| e.at_byte(state.length))?;
-            state.length += bytes;
+            self.carry("write", state, Act::Write(run.into())).map_err(|e| e.at_byte(state.length))?;
             rest = rest.after(bytes);
         }
         Ok(())
@@ -139,12 +212,15 @@ impl WriteObject for Writing {
 
     fn sync(&self) -> Result<()> {
         let state = &mut *self.lock();
-        self.shared.carry("sync", &self.path, &mut state.lost, state.writer.hsync())
+        self.carry("sync", state, Act::Sync)
     }
 
     fn close(self: Box<Self>) -> Result<()> {
         let state = &mut *self.lock();
-        self.shared.carry("close", &self.path, &mut state.lost, state.writer.close())?;
+        self.carry("close", state, Act::Close)?;
+        if let Some(replication) = state.replication {
+            self.replicate(replication)?;
+        }
         // WebHDFS shows the last block whatever its state; the client's own reader only once data nodes reported it.
         match self.shared.web {
             Some(_) => Ok(()),
