@@ -819,6 +819,12 @@ impl File {
         self.look()
     }
 
+    /// Whether this process has looked at nothing and written nothing: all that it knows is that it made the file.
+    pub fn is_untouched(&self) -> bool {
+        let state = self.state();
+        !state.looked && state.local.is_empty()
+    }
+
     /// Whether a handle writes here.
     pub fn is_written(&self) -> bool {
         !self.state().local.is_empty()

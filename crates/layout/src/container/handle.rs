@@ -1,12 +1,15 @@
 //! Handles of a file: what a program holds while it has it open.
 
+use super::attributes::{self, Kept};
 use super::file::File;
-use super::place::Place;
+use super::identity_of;
+use super::place::{Guard, Place, fresh, now, remove_if_there};
 use super::session::Session;
 use std::io::IoSlice;
-use std::sync::Arc;
-use thalweg_store::{Hold, Life, OpenWrite, ReadObject, WriteObject};
-use thalweg_types::{ErrorKind, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use thalweg_store::{Attributes, Change, Hold, Kind, Life, OpenWrite, ReadObject, WriteObject};
+use thalweg_types::{Error, ErrorKind, Result};
 
 /// A file, open for reading.
 pub struct Reader {
@@ -50,12 +53,42 @@ pub struct Writer {
     session: Arc<Session>,
     path: String,
     closed: bool,
+    /// What is kept of a file that this handle made, while nothing else is known of it.
+    new: Mutex<Option<New>>,
 }
+
+/// What is kept of a file that was made just now.
+struct New {
+    since: Instant,
+    kept: Kept,
+    /// The object that says so, where the stamp does not.
+    number: Option<(u64, u64)>,
+}
+
+/// How long who made a file answers for it without a look.
+const JUST_NOW: Duration = Duration::from_millis(100);
 
 impl Writer {
     pub fn new(file: Arc<File>, writer: u32, path: &str) -> Writer {
         let session = file.session(writer);
-        Writer { file, session, path: path.into(), closed: false }
+        Writer { file, session, path: path.into(), closed: false, new: Mutex::new(None) }
+    }
+
+    /// Of a file that was made for it.
+    pub fn of_new(file: Arc<File>, writer: u32, path: &str) -> Writer {
+        let new = New { since: Instant::now(), kept: Kept::of(&file.place.stamp), number: None };
+        let mut handle = Writer::new(file, writer, path);
+        handle.new = Mutex::new(Some(new));
+        handle
+    }
+
+    /// Calls with what is kept of the file, if it was made by this handle just now.
+    fn with_new<T>(&self, call: impl FnOnce(&mut New) -> Result<T>) -> Result<T> {
+        let mut new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
+        match new.as_mut().filter(|new| new.since.elapsed() < JUST_NOW && self.file.is_untouched()) {
+            Some(new) => self.named(call(new)),
+            None => Err(Error::new(ErrorKind::Unsupported, "a container is asked for attributes by its name")),
+        }
     }
 
     fn named<T>(&self, outcome: Result<T>) -> Result<T> {
@@ -99,6 +132,36 @@ impl WriteObject for Writer {
     fn close(mut self: Box<Self>) -> Result<()> {
         self.closed = true;
         self.named(self.file.close(&self.session))
+    }
+
+    /// Of a file that this handle made just now; of all others the name is asked.
+    fn attributes(&self) -> Result<Attributes> {
+        self.with_new(|new| {
+            let length = self.file.length()?;
+            Ok(new.kept.told(Kind::File, length, new.kept.mtime, 1, identity_of(&self.file)))
+        })
+    }
+
+    fn set_attributes(&self, change: &Change) -> Result<()> {
+        self.with_new(|new| {
+            let place = &self.file.place;
+            let mut kept = new.kept.clone();
+            kept.change(change, now());
+            if (kept.mode, kept.uid, kept.gid) != (new.kept.mode, new.kept.uid, new.kept.gid) {
+                place.put_guard(Guard::of(kept.mode, kept.uid, kept.gid), &self.path)?;
+            }
+            let number = (new.number.map_or(1, |(version, _)| version + 1), fresh());
+            place.keep(number, &kept)?;
+            let old = new.number.replace(number);
+            new.kept = kept;
+            match old {
+                Some((version, number)) => {
+                    let name = format!("{}/{}", place.marks(), attributes::name(version, number));
+                    remove_if_there(&**place.first(), &name)
+                }
+                None => Ok(()),
+            }
+        })
     }
 
     fn hold(&self) -> Option<Hold> {

@@ -478,17 +478,10 @@ impl Container {
     }
 
     fn keep(&self, file: &File, kept: &Kept) -> Result<()> {
-        let (store, folder) = (file.place.first(), file.place.marks());
         let old: Vec<(u64, u64)> = file.beside().iter().filter_map(|name| attributes::parse(name)).collect();
         let version = old.iter().map(|(version, _)| version + 1).max().unwrap_or(1);
-        let name = format!("{folder}/{}", attributes::name(version, fresh()));
-        place::put_whole(
-            &**store,
-            &file.place.temporary(),
-            &name,
-            &kept.encode(),
-            Guard::of(kept.mode, 0, 0).object(),
-        )?;
+        file.place.keep((version, fresh()), kept)?;
+        let (store, folder) = (file.place.first(), file.place.marks());
         for (version, number) in old {
             remove_if_there(&**store, &format!("{folder}/{}", attributes::name(version, number)))?;
         }
@@ -623,7 +616,10 @@ impl Layout for Container {
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
         let path = self.inside(path, "open")?;
         let (file, made) = self.open_or_make(&path, how)?;
-        let handle = Writer::new(file, writer.0, &path);
+        let handle = match made {
+            true => Writer::of_new(file, writer.0, &path),
+            false => Writer::new(file, writer.0, &path),
+        };
         if how == OpenWrite::Replace && !made {
             handle.truncate(0)?;
             handle.file.drop_dead().map_err(|e| e.in_object(path.clone()))?;
@@ -792,19 +788,7 @@ impl Layout for Container {
                 }
             },
         };
-        let ctime = i64::try_from(kept.ctime).unwrap_or(i64::MAX).max(if kept.mtime == mtime { 0 } else { mtime });
-        Ok(Attributes {
-            kind,
-            length,
-            mode: kept.mode,
-            uid: kept.uid,
-            gid: kept.gid,
-            atime: attributes::time(kept.atime),
-            mtime: attributes::time(mtime),
-            ctime: attributes::time(ctime),
-            links,
-            identity,
-        })
+        Ok(kept.told(kind, length, mtime, links, identity))
     }
 
     fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {

@@ -9,6 +9,7 @@
 //! | marks, attributes, snapshots | home | `.../m/` |
 //! | logs | the one that host, writer, container and session spread to | `.thalweg/d/XX/NUMBER/FF/SESSION-SEGMENT.data` and `.index`, FF the folder they hash to |
 
+use super::attributes::{self, Kept};
 use super::index::Source;
 use super::marks::Home;
 use super::stamp::{Stamp, decode_identity, encode_identity};
@@ -429,6 +430,15 @@ impl Place {
             true => guard.give(&**self.names(), path),
             false => Ok(()),
         }
+    }
+
+    /// Puts attributes beside the marks.
+    ///
+    /// - `number`: version, and what tells it from others of this version.
+    pub fn keep(&self, number: (u64, u64), kept: &Kept) -> Result<()> {
+        let name = format!("{}/{}", self.marks(), attributes::name(number.0, number.1));
+        let mode = Guard::of(kept.mode, 0, 0).object();
+        put_whole(&**self.first(), &self.temporary(), &name, &kept.encode(), mode)
     }
 
     /// Makes a folder of logs, guarded as the container's own.

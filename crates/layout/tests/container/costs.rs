@@ -60,7 +60,7 @@ fn make(layout: &Container, name: &str) {
 
 fn make_and_publish(layout: &Container, name: &str) {
     let file = open(layout, name, OpenWrite::New, 0);
-    layout.attributes(name).unwrap();
+    file.attributes().unwrap();
     write(&*file, 0, &[7; 1024]);
     file.publish().unwrap();
     file.close().unwrap();
@@ -115,7 +115,7 @@ const STEPS: &[Step] = &[
     ("replace", 43, replace),
     ("rename there and back", 6, rename),
     ("remove", 18, remove),
-    ("make, attributes, write, publish, close", 38, make_and_publish),
+    ("make, attributes, write, publish, close", 33, make_and_publish),
     ("chmod", 40, make_stricter),
     ("open and read what has attributes", 9, read_all),
     ("remove what has attributes", 15, remove),
