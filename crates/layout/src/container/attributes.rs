@@ -22,7 +22,7 @@ use super::stamp::Stamp;
 use super::wire::{Cursor, bad, crc32c, put_counted, put_varint, seal, sealed};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use thalweg_store::Change;
+use thalweg_store::{Attributes, Change, Kind};
 use thalweg_types::{ErrorKind, Result};
 
 /// What is kept.
@@ -75,6 +75,25 @@ impl Kept {
         match published {
             Some(time) if self.mtime_set == 0 || time > self.mtime_set => i64::try_from(time).unwrap_or(i64::MAX),
             _ => self.mtime,
+        }
+    }
+
+    /// What a program is told.
+    ///
+    /// - `mtime`: last write, see [`Kept::written`].
+    pub fn told(&self, kind: Kind, length: u64, mtime: i64, links: u64, identity: u64) -> Attributes {
+        let ctime = i64::try_from(self.ctime).unwrap_or(i64::MAX).max(if self.mtime == mtime { 0 } else { mtime });
+        Attributes {
+            kind,
+            length,
+            mode: self.mode,
+            uid: self.uid,
+            gid: self.gid,
+            atime: time(self.atime),
+            mtime: time(mtime),
+            ctime: time(ctime),
+            links,
+            identity,
         }
     }
 

@@ -15,8 +15,9 @@ use super::index::block::Entry;
 use super::index::{Piece, Source, highest};
 use super::load::{self, Unclean};
 use super::marks::{self, Mark, Published};
-use super::place::{HIDDEN, Place, now, remove_if_there, sync_down_to};
+use super::place::{HIDDEN, Place, now, sync_down_to};
 use super::record::{Kind, Log as Which, MOST};
+use super::removal::{remove_container, remove_session};
 use super::session::{Log, Session};
 use super::{Options, clock};
 use std::collections::{BTreeMap, HashMap};
@@ -24,7 +25,7 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use thalweg_store::{Hold, Life, OpenWrite, ReadObject, Store, WriteObject, pieces};
+use thalweg_store::{ReadObject, pieces};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Data logs held open for reading.
@@ -125,6 +126,15 @@ impl State {
         self.index.is_some() || !(self.by_index || self.unsettled)
     }
 
+    /// What a session writes from now on comes after all that others have published.
+    fn follow(&mut self, session: &Session, log: &mut Log) {
+        let published = self.published(session.home.session);
+        if published >= log.clock {
+            log.clock = published + 1;
+            self.used = self.used.max(log.clock);
+        }
+    }
+
     /// A handle is about to write.
     fn begins(&mut self, session: &Arc<Session>, log: &mut Log) {
         log.time = now();
@@ -188,7 +198,7 @@ impl File {
 
     /// In a child that was forked: its parent's sessions are another process', and all that this one writes comes after what
     /// its parent had written by then.
-    fn belong(&self) {
+    pub fn belong(&self) {
         let process = std::process::id();
         if self.process.load(Ordering::Acquire) == process {
             return;
@@ -266,6 +276,9 @@ impl File {
             state.index = None;
         }
         (state.looked, state.inherited) = (true, false);
+        if !others.is_empty() {
+            self.place.note_written();
+        }
         state.others = others;
         state.used = state.used.max(highest(state.others.iter().filter_map(|m| m.published.map(|p| p.summary))));
         if state.index.is_none() {
@@ -548,7 +561,7 @@ impl File {
     }
 
     /// A session for a handle.
-    fn session(&self, writer: u32) -> Arc<Session> {
+    pub fn session(&self, writer: u32) -> Arc<Session> {
         let about = load::about(&format!("writer {writer}"));
         let mut state = self.state();
         let home = self.place.home(&self.options.host, writer, state.sessions);
@@ -581,12 +594,7 @@ impl File {
         }
         self.look()?;
         self.await_compaction()?;
-        let mut state = self.state();
-        let published = state.published(session.home.session);
-        if published >= log.clock {
-            log.clock = published + 1;
-            state.used = state.used.max(log.clock);
-        }
+        self.state().follow(session, log);
         Ok(())
     }
 
@@ -646,7 +654,7 @@ impl File {
     }
 
     /// Adds bytes behind the end; returns the new end, as this process sees it.
-    fn append(&self, session: &Arc<Session>, pieces: &[IoSlice<'_>]) -> Result<u64> {
+    pub fn append(&self, session: &Arc<Session>, pieces: &[IoSlice<'_>]) -> Result<u64> {
         let total = pieces::total(pieces);
         self.known()?;
         let _turn = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -677,7 +685,7 @@ impl File {
         told.iter().for_each(|(source, entry)| state.note(source, *entry));
     }
 
-    fn write(&self, session: &Arc<Session>, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+    pub fn write(&self, session: &Arc<Session>, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         let total = pieces::total(pieces);
         if offset.checked_add(total).is_none_or(|end| end > MOST) {
             return Err(
@@ -696,7 +704,7 @@ impl File {
         outcome
     }
 
-    fn hole(&self, session: &Arc<Session>, offset: u64, length: u64) -> Result<()> {
+    pub fn hole(&self, session: &Arc<Session>, offset: u64, length: u64) -> Result<()> {
         let end = offset.saturating_add(length).min(self.length()?);
         if offset >= end {
             return Ok(());
@@ -710,7 +718,7 @@ impl File {
     }
 
     /// Sets the length, after a look at what others published; others see it at once.
-    fn cut(&self, session: &Arc<Session>, length: u64) -> Result<()> {
+    pub fn cut(&self, session: &Arc<Session>, length: u64) -> Result<()> {
         if length > MOST {
             let error = Error::new(ErrorKind::OutOfBounds, "cannot truncate: file offsets end at 2^63 - 1");
             return Err(error.at_byte(length));
@@ -750,13 +758,13 @@ impl File {
         Ok(published)
     }
 
-    fn sync(&self, session: &Arc<Session>, path: &str) -> Result<()> {
+    pub fn sync(&self, session: &Arc<Session>, path: &str) -> Result<()> {
         self.root(path)?;
         self.meet(session, true)
     }
 
     /// Others see what is written so far, and this process what they let be seen.
-    fn show(&self, session: &Arc<Session>) -> Result<()> {
+    pub fn show(&self, session: &Arc<Session>) -> Result<()> {
         self.meet(session, false)
     }
 
@@ -764,12 +772,7 @@ impl File {
         let mut log = session.lock();
         self.publish(session, &mut log, durable, false)?;
         self.look()?;
-        let mut state = self.state();
-        let published = state.published(session.home.session);
-        if published >= log.clock {
-            log.clock = published + 1;
-            state.used = state.used.max(log.clock);
-        }
+        self.state().follow(session, &mut log);
         Ok(())
     }
 
@@ -795,7 +798,7 @@ impl File {
         Ok(())
     }
 
-    fn close(&self, session: &Arc<Session>) -> Result<()> {
+    pub fn close(&self, session: &Arc<Session>) -> Result<()> {
         let mut log = session.lock();
         let outcome = self.publish(session, &mut log, false, true);
         if outcome.is_err() {
@@ -854,6 +857,12 @@ impl File {
         self.look()
     }
 
+    /// Whether this process has looked at nothing and written nothing: all that it knows is that it made the file.
+    pub fn is_untouched(&self) -> bool {
+        let state = self.state();
+        !state.looked && state.local.is_empty()
+    }
+
     /// Whether a handle writes here.
     pub fn is_written(&self) -> bool {
         !self.state().local.is_empty()
@@ -896,177 +905,4 @@ impl Drop for File {
 fn pieces_of(index: &Merged, offset: u64, count: usize) -> Result<Vec<(Piece, Source)>> {
     let pieces = index.resolve(offset, offset.saturating_add(count as u64))?;
     Ok(pieces.into_iter().map(|p| (p, index.source_of(&p).clone())).collect())
-}
-
-/// Removes a session's marks, then its logs.
-pub fn remove_session(place: &Place, mark: &Mark) -> Result<()> {
-    let (first, folder) = (place.first(), place.marks());
-    if let Some(p) = &mark.published {
-        remove_if_there(&**first, &format!("{folder}/{}", marks::published_name(mark.home, p)))?;
-    }
-    if let Some(name) = &mark.open {
-        remove_if_there(&**first, &format!("{folder}/{name}"))?;
-    }
-    let store = place.store(mark.home.store)?;
-    for k in 0.. {
-        let (data, index) = (place.data(&mark.home, k), place.index(&mark.home, k));
-        let there = store.stat(&data).is_ok() || store.stat(&index).is_ok();
-        remove_if_there(&**store, &data)?;
-        remove_if_there(&**store, &index)?;
-        if !there && k >= mark.published.map_or(0, |p| p.segments) {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Removes all of a container: marks first, so that nobody finds half of it whole.
-pub fn remove_container(place: &Place) -> Result<()> {
-    remove_if_there(&**place.first(), &format!("{}/stamp", place.folder()))?;
-    remove_all(&**place.first(), &place.folder())?;
-    for k in 0..place.stamp.stores.len() {
-        if let Ok(store) = place.store(k as u8) {
-            remove_all(&**store, &place.logs())?;
-        }
-    }
-    Ok(())
-}
-
-fn remove_all(store: &dyn Store, name: &str) -> Result<()> {
-    let entries = match store.list(name) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == ErrorKind::NotFound => return remove_if_there(store, name),
-        Err(e) => return Err(e),
-    };
-    for entry in entries {
-        let name = format!("{name}/{entry}");
-        match store.stat(&name) {
-            Ok(about) if about.is_folder => remove_all(store, &name)?,
-            Ok(_) => remove_if_there(store, &name)?,
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            Err(e) => return Err(e),
-        }
-    }
-    remove_if_there(store, name)
-}
-
-/// A file, open for reading.
-pub struct Reader {
-    pub file: Arc<File>,
-    pub path: String,
-}
-
-impl Reader {
-    fn named<T>(&self, outcome: Result<T>) -> Result<T> {
-        outcome.map_err(|e| e.in_object(self.path.clone()))
-    }
-}
-
-impl ReadObject for Reader {
-    fn length(&self) -> Result<u64> {
-        self.named(self.file.length())
-    }
-
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
-        self.named(self.file.read(offset, out))
-    }
-
-    fn life(&self) -> Result<Life> {
-        let name = held(&self.file.place);
-        match self.file.place.first().open_read(&name) {
-            Ok(object) => self.named(object.life()),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Life::default()),
-            Err(e) => Err(e),
-        }
-    }
-}
-
-/// The object that those hold who hold the file.
-fn held(place: &Place) -> String {
-    format!("{}/held", place.folder())
-}
-
-/// A file, open for writing.
-pub struct Writer {
-    pub file: Arc<File>,
-    session: Mutex<Arc<Session>>,
-    path: String,
-    closed: bool,
-}
-
-impl Writer {
-    pub fn new(file: Arc<File>, writer: u32, path: &str) -> Writer {
-        let session = Mutex::new(file.session(writer));
-        Writer { file, session, path: path.into(), closed: false }
-    }
-
-    /// The handle's session; a child that was forked begins one of its own.
-    fn session(&self) -> Arc<Session> {
-        self.file.belong();
-        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        if session.is_left() {
-            *session = self.file.session(session.home.writer);
-        }
-        session.clone()
-    }
-
-    fn named<T>(&self, outcome: Result<T>) -> Result<T> {
-        outcome.map_err(|e| e.in_object(self.path.clone()))
-    }
-}
-
-impl WriteObject for Writer {
-    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
-        self.named(self.file.write(&self.session(), offset, pieces))
-    }
-
-    fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
-        self.named(self.file.append(&self.session(), pieces))
-    }
-
-    fn length(&self) -> Result<u64> {
-        self.named(self.file.length())
-    }
-
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
-        self.named(self.file.read(offset, out))
-    }
-
-    fn truncate(&self, length: u64) -> Result<()> {
-        self.named(self.file.cut(&self.session(), length))
-    }
-
-    fn punch(&self, offset: u64, length: u64) -> Result<()> {
-        self.named(self.file.hole(&self.session(), offset, length))
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.named(self.file.sync(&self.session(), &self.path))
-    }
-
-    fn publish(&self) -> Result<()> {
-        self.named(self.file.show(&self.session()))
-    }
-
-    fn close(mut self: Box<Self>) -> Result<()> {
-        self.closed = true;
-        self.named(self.file.close(&self.session()))
-    }
-
-    fn hold(&self) -> Option<Hold> {
-        let store = self.file.place.first();
-        if !store.tells_holders() {
-            return None;
-        }
-        store.open_write(&held(&self.file.place), OpenWrite::Any).ok()?.hold()
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        if !self.closed {
-            // Nobody is there to be told; what is not published is found by `check`.
-            let _ = self.file.close(&self.session());
-        }
-    }
 }

@@ -14,6 +14,7 @@ use super::session::View;
 use super::snapshot::{self, Snapshot};
 use super::{Options, scan};
 use std::collections::HashMap;
+use std::sync::Mutex;
 use thalweg_store::{ReadObject, StoreExt};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -86,8 +87,13 @@ pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
             Err(e) => return Err(e),
         };
         // Where the store tells who holds an object, a session that lives has a mark that it holds.
-        let alive = if held.is_some() { Alive::No } else { Alive::Unknown };
-        return Ok((alive, "nothing is outstanding".into()));
+        return match held {
+            Some(true) => Ok((Alive::Yes, "nothing is outstanding".into())),
+            // Renamed before it is let go of, as the other marks are.
+            Some(false) if !place.first().exists(&name)? => closing(),
+            Some(false) => Ok((Alive::No, "nothing is outstanding".into())),
+            None => Ok((Alive::Unknown, "nothing is outstanding".into())),
+        };
     };
     let name = format!("{}/{name}", place.marks());
     let (life, who) = match place.first().open_read(&name) {
@@ -133,9 +139,25 @@ const COMPACTING: &str = "compacting";
 /// What a mark says of this process as a writer.
 pub fn about(writer: &str) -> String {
     let number = std::process::id();
-    let among = among().map_or(String::new(), |among| format!(", among {among}"));
-    format!("host {}, process {number} since {}, {writer}{among}", host(), since(number).unwrap_or(0))
+    // A process asks the system once, and again after a fork.
+    if let Ok(known) = KNOWN.try_lock()
+        && let Some((of, before, behind)) = &*known
+        && *of == number
+    {
+        return format!("{before}{writer}{behind}");
+    }
+    let behind = among().map_or(String::new(), |among| format!(", among {among}"));
+    let before = format!("host {}, process {number} since {}, ", host(), since(number).unwrap_or(0));
+    let said = format!("{before}{writer}{behind}");
+    // Never waited for: a fork may have copied it locked.
+    if let Ok(mut known) = KNOWN.try_lock() {
+        *known = Some((number, before, behind));
+    }
+    said
 }
+
+/// What marks of a process say before and behind what the writer is.
+static KNOWN: Mutex<Option<(u32, String, String)>> = Mutex::new(None);
 
 /// What a mark says of this process where it compacts.
 pub fn about_compacting() -> String {

@@ -35,7 +35,8 @@ use crate::{
     wire,
 };
 use attributes::Kept;
-use file::{File, Reader, Writer};
+use file::File;
+use handle::{Reader, Writer};
 use index::Module;
 use place::{Guard, HIDDEN, Place, Stores, fresh, now, put_new, remove_if_there};
 use rustix::io::Errno;
@@ -50,6 +51,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 pub mod attributes;
 pub mod clock;
 mod file;
+mod handle;
 pub mod index;
 mod load;
 pub mod marks;
@@ -57,6 +59,7 @@ pub mod parallel;
 pub mod part;
 mod place;
 pub mod record;
+mod removal;
 mod scan;
 mod session;
 pub mod snapshot;
@@ -118,6 +121,20 @@ pub struct Container {
 enum Found {
     File(Stamp),
     Link(String),
+}
+
+/// What the store of names says of a name itself, in one call.
+struct Named {
+    kind: Kind,
+    links: u64,
+    /// All that it says, where it keeps attributes.
+    about: Option<Attributes>,
+}
+
+/// A name as it is now, but for folders and links that the store keeps itself.
+enum Seen {
+    Link { length: u64, kept: Kept },
+    File { file: Arc<File>, length: u64, kept: Kept },
 }
 
 impl Container {
@@ -244,13 +261,10 @@ impl Container {
 
     /// Makes a file: the container first, then its name. `AlreadyExists` where another was faster.
     fn make(&self, path: &str, torn: bool) -> Result<Stamp> {
-        let above = name::folder_of(path);
-        if !above.is_empty() {
-            let about = self.first().stat(above);
-            let about = about.map_err(|e| Error::new(e.kind(), "cannot make").caused_by(e).in_object(path))?;
-            if !about.is_folder {
-                return Err(errno::failure(Errno::NOTDIR, "make", path));
-            }
+        // Where the stamp is renamed to its name, the store itself says that it cannot be there.
+        let renamed = !torn && place::appears_early(&**self.first());
+        if !renamed {
+            self.has_above(path)?;
         }
         let stamp = self.stamp(None)?;
         let (folder, bytes) = (place::folder(stamp.container), stamp.encode());
@@ -270,10 +284,27 @@ impl Container {
             true => self.replace_torn(&temporary, path, &bytes),
         };
         if let Err(e) = named {
-            let _ = file::remove_container(&Place::new(stamp, self.stores.clone()));
+            let _ = removal::remove_container(&Place::new(stamp, self.stores.clone()));
+            if renamed && e.kind() == ErrorKind::NotFound {
+                self.has_above(path)?;
+            }
             return Err(e);
         }
         Ok(stamp)
+    }
+
+    /// An error where the folder that a name would be in is none.
+    fn has_above(&self, path: &str) -> Result<()> {
+        let above = name::folder_of(path);
+        if above.is_empty() {
+            return Ok(());
+        }
+        let about = self.first().stat(above);
+        let about = about.map_err(|e| Error::new(e.kind(), "cannot make").caused_by(e).in_object(path))?;
+        match about.is_folder {
+            true => Ok(()),
+            false => Err(errno::failure(Errno::NOTDIR, "make", path)),
+        }
     }
 
     /// Gives a name a stamp whose making was interrupted; `AlreadyExists` where another did that meanwhile.
@@ -374,10 +405,20 @@ impl Container {
         Err(Error::new(ErrorKind::Io, "cannot open: the file is made and removed all the time").in_object(path))
     }
 
-    /// The container that loses a name, where that is its last one. A link is no name of what it leads to.
-    fn last_name(&self, path: &str) -> Option<Stamp> {
+    /// What the store of names says of a name itself; of a link that it does not know as one that it is a file.
+    fn named(&self, path: &str) -> Result<Named> {
         if self.first().capability().attributes {
-            self.first().attributes(path).ok().filter(|a| a.kind == Kind::File && a.links <= 1)?;
+            let about = self.first().attributes(path)?;
+            return Ok(Named { kind: about.kind, links: about.links, about: Some(about) });
+        }
+        let kind = if self.first().stat(path)?.is_folder { Kind::Folder } else { Kind::File };
+        Ok(Named { kind, links: 1, about: None })
+    }
+
+    /// The container that loses a name, where that is its last one. A link is no name of what it leads to.
+    fn last_name(&self, path: &str, named: &Named) -> Option<Stamp> {
+        if named.kind != Kind::File || named.links > 1 {
+            return None;
         }
         match self.found(path) {
             Ok(Found::File(stamp)) => Some(stamp),
@@ -385,11 +426,28 @@ impl Container {
         }
     }
 
-    fn names(&self, path: &str) -> u64 {
-        match self.first().capability().attributes {
-            true => self.first().attributes(path).map_or(1, |a| a.links),
-            false => 1,
-        }
+    /// As [`Container::last_name`], of a name that is about to be replaced.
+    fn last_name_at(&self, path: &str) -> Option<Stamp> {
+        self.last_name(path, &self.named(path).ok()?)
+    }
+
+    /// A file or link that a stamp tells of, as it is now.
+    fn seen(&self, path: &str) -> Result<Seen> {
+        self.steady(path, || match self.found(path)? {
+            Found::Link(target) => {
+                let stamp = Stamp::decode(&self.first().read_all(path)?)?;
+                Ok(Seen::Link { length: target.len() as u64, kept: Kept { mode: 0o777, ..Kept::of(&stamp) } })
+            }
+            Found::File(stamp) => {
+                let file = self.file(stamp);
+                file.place.has_home()?;
+                file.look()?;
+                let length = file.length()?;
+                let (kept, _) = self.kept(&file)?;
+                Ok(Seen::File { file, length, kept })
+            }
+        })
+        .map_err(|e| e.in_object(path))
     }
 
     /// Gives a container up: at once, or with the last handle that this process has of it.
@@ -420,17 +478,10 @@ impl Container {
     }
 
     fn keep(&self, file: &File, kept: &Kept) -> Result<()> {
-        let (store, folder) = (file.place.first(), file.place.marks());
         let old: Vec<(u64, u64)> = file.beside().iter().filter_map(|name| attributes::parse(name)).collect();
         let version = old.iter().map(|(version, _)| version + 1).max().unwrap_or(1);
-        let name = format!("{folder}/{}", attributes::name(version, fresh()));
-        place::put_whole(
-            &**store,
-            &file.place.temporary(),
-            &name,
-            &kept.encode(),
-            Guard::of(kept.mode, 0, 0).object(),
-        )?;
+        file.place.keep((version, fresh()), kept)?;
+        let (store, folder) = (file.place.first(), file.place.marks());
         for (version, number) in old {
             remove_if_there(&**store, &format!("{folder}/{}", attributes::name(version, number)))?;
         }
@@ -441,7 +492,9 @@ impl Container {
     /// replace.
     fn changing(&self, file: &File) -> Result<Option<Hold>> {
         let name = format!("{}/stamp", file.place.folder());
-        match file.place.first().lock(&name, true) {
+        // A lock makes what it locks, also where it was removed just now.
+        let locked = file.place.first().stat(&name).and_then(|_| file.place.first().lock(&name, true));
+        match locked {
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
             Err(e) if e.kind() == ErrorKind::NotFound => Err(file.gone(e)),
             outcome => outcome,
@@ -457,9 +510,14 @@ impl Container {
             change(&mut kept)?;
             return self.keep_of_folder(&name, &kept);
         }
-        let file = self.look(&path)?;
-        let _alone = self.changing(&file)?;
-        file.look()?;
+        let (file, _alone) = self.steady(&path, || {
+            let (path, stamp) = self.follow(&path)?;
+            let file = self.file(stamp);
+            file.place.has_home().map_err(|e| e.in_object(path.clone()))?;
+            let alone = self.changing(&file)?;
+            file.look().map_err(|e| e.in_object(path))?;
+            Ok((file, alone))
+        })?;
         let mut kept = self.kept(&file)?.0;
         let before = (kept.mode, kept.uid, kept.gid);
         change(&mut kept)?;
@@ -521,6 +579,12 @@ fn of_folder(folder: &str) -> String {
     if folder.is_empty() { OF_FOLDER.into() } else { format!("{folder}/{OF_FOLDER}") }
 }
 
+/// What tells a file from one that takes its name.
+fn identity_of(file: &File) -> u64 {
+    let number = file.place.stamp.container;
+    (number >> 64) as u64 ^ number as u64
+}
+
 /// Where a link at `path` leads.
 pub(crate) fn beside(path: &str, target: &str) -> Result<String> {
     if target.starts_with('/') {
@@ -552,7 +616,10 @@ impl Layout for Container {
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
         let path = self.inside(path, "open")?;
         let (file, made) = self.open_or_make(&path, how)?;
-        let handle = Writer::new(file, writer.0, &path);
+        let handle = match made {
+            true => Writer::of_new(file, writer.0, &path),
+            false => Writer::new(file, writer.0, &path),
+        };
         if how == OpenWrite::Replace && !made {
             handle.truncate(0)?;
             handle.file.drop_dead().map_err(|e| e.in_object(path.clone()))?;
@@ -596,8 +663,7 @@ impl Layout for Container {
             length => length.map(|length| (file, length)),
         };
         let (file, length) = measured.map_err(|e| e.in_object(path))?;
-        let number = file.place.stamp.container;
-        Ok(Stat { length, is_folder: false, identity: (number >> 64) as u64 ^ number as u64 })
+        Ok(Stat { length, is_folder: false, identity: identity_of(&file) })
     }
 
     fn lock_folder(&self, _path: &str) -> Option<PathBuf> {
@@ -613,21 +679,18 @@ impl Layout for Container {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let (from, to) = (self.inside(from, "rename")?, self.inside(to, "rename to")?);
+        let named = self.named(&from)?;
+        if from == to {
+            return Ok(());
+        }
         // A link of the store's own may lead nowhere.
-        if self.stores_own(&from)? {
-            if from == to {
-                return Ok(());
-            }
-            let lost = self.last_name(&to);
+        if named.about.is_some() && named.kind != Kind::File {
+            let lost = self.last_name_at(&to);
             self.first().rename(&from, &to)?;
             lost.into_iter().for_each(|stamp| self.give_up(stamp));
             return Ok(());
         }
-        let about = self.first().stat(&from)?;
-        if from == to {
-            return Ok(());
-        }
-        if about.is_folder {
+        if named.kind == Kind::Folder {
             if !self.first().capability().rename_folder {
                 return Err(thalweg_store::unsupported(&self.first().describe(), "rename a folder", &from));
             }
@@ -637,7 +700,7 @@ impl Layout for Container {
             }
             return self.first().rename(&from, &to);
         }
-        let lost = self.last_name(&to);
+        let lost = self.last_name_at(&to);
         match self.first().capability().rename {
             Rename::None => {
                 let bytes = self.first().read_all(&from)?;
@@ -652,16 +715,17 @@ impl Layout for Container {
 
     fn remove(&self, path: &str) -> Result<()> {
         let path = self.inside(path, "remove")?;
-        if self.stores_own(&path)? {
+        let named = self.named(&path)?;
+        if named.about.is_some() && named.kind != Kind::File {
             return self.first().remove(&path);
         }
-        if self.first().stat(&path)?.is_folder {
+        if named.kind == Kind::Folder {
             if !path.is_empty() && self.first().list(&path)? == [OF_FOLDER] {
                 remove_if_there(&**self.first(), &of_folder(&path))?;
             }
             return self.first().remove(&path);
         }
-        let lost = self.last_name(&path);
+        let lost = self.last_name(&path, &named);
         self.first().remove(&path)?;
         lost.into_iter().for_each(|stamp| self.give_up(stamp));
         Ok(())
@@ -690,47 +754,41 @@ impl Layout for Container {
     }
 
     fn attributes(&self, path: &str) -> Result<Attributes> {
-        if self.stores_modes(path)? {
-            return self.first().attributes(&self.inside(path, "look at")?);
-        }
         let inside = self.inside(path, "look at")?;
-        let about = self.first().stat(&inside)?;
-        let (kind, length, kept, mtime, links, identity) = if about.is_folder {
-            let kept = self.kept_of_folder(&inside)?;
-            let mtime = kept.mtime;
-            (Kind::Folder, 0, kept, mtime, 1, about.identity)
-        } else {
-            match self.found(&inside)? {
-                Found::Link(target) => {
-                    let stamp = Stamp::decode(&self.first().read_all(&inside)?)?;
-                    let kept = Kept { mode: 0o777, ..Kept::of(&stamp) };
-                    let mtime = kept.mtime;
-                    (Kind::Link, target.len() as u64, kept, mtime, 1, about.identity)
-                }
-                Found::File(_) => {
-                    let (about, file, kept) = self.steady(&inside, || {
-                        let (about, file) = (self.stat(&inside)?, self.look(&inside)?);
-                        let (kept, _) = self.kept(&file)?;
-                        Ok((about, file, kept))
-                    })?;
-                    let mtime = kept.written(file.written());
-                    (Kind::File, about.length, kept, mtime, self.names(&inside), about.identity)
-                }
-            }
+        let named = self.named(&inside)?;
+        if let Some(about) = &named.about
+            && named.kind != Kind::File
+            && self.first().capability().modes
+        {
+            return Ok(about.clone());
+        }
+        // Of a link that the store keeps without a mode: where it leads.
+        let folder = match named.kind {
+            Kind::File => None,
+            _ => Some(self.first().stat(&inside)?).filter(|about| about.is_folder),
         };
-        let ctime = i64::try_from(kept.ctime).unwrap_or(i64::MAX).max(if kept.mtime == mtime { 0 } else { mtime });
-        Ok(Attributes {
-            kind,
-            length,
-            mode: kept.mode,
-            uid: kept.uid,
-            gid: kept.gid,
-            atime: attributes::time(kept.atime),
-            mtime: attributes::time(mtime),
-            ctime: attributes::time(ctime),
-            links,
-            identity,
-        })
+        let identity = |named: &Named| match &named.about {
+            Some(about) => Ok(about.identity),
+            None => self.first().stat(&inside).map(|about| about.identity),
+        };
+        let (kind, length, kept, mtime, links, identity) = match folder {
+            Some(about) => {
+                let kept = self.kept_of_folder(&inside)?;
+                let mtime = kept.mtime;
+                (Kind::Folder, 0, kept, mtime, 1, about.identity)
+            }
+            None => match self.seen(&inside)? {
+                Seen::Link { length, kept } => {
+                    let mtime = kept.mtime;
+                    (Kind::Link, length, kept, mtime, 1, identity(&named)?)
+                }
+                Seen::File { file, length, kept } => {
+                    let mtime = kept.written(file.written());
+                    (Kind::File, length, kept, mtime, named.links, identity_of(&file))
+                }
+            },
+        };
+        Ok(kept.told(kind, length, mtime, links, identity))
     }
 
     fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {

@@ -9,10 +9,12 @@
 //! | marks, attributes, snapshots | home | `.../m/` |
 //! | logs | the one that host, writer, container and session spread to | `.thalweg/d/XX/NUMBER/FF/SESSION-SEGMENT.data` and `.index`, FF the folder they hash to |
 
+use super::attributes::{self, Kept};
 use super::index::Source;
 use super::marks::Home;
 use super::stamp::{Stamp, decode_identity, encode_identity};
 use std::io::IoSlice;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 pub use thalweg_store::fresh;
 use thalweg_store::{Attributes, Change, Kind, OpenWrite, Rename, Store, StoreExt, name};
@@ -268,7 +270,12 @@ impl Guard {
 
     /// Gives it to one object or folder.
     pub fn give(&self, store: &dyn Store, name: &str) -> Result<()> {
-        let change = self.change(&store.attributes(name)?);
+        self.give_known(store, name, &store.attributes(name)?)
+    }
+
+    /// As [`Guard::give`], where its attributes are known.
+    fn give_known(&self, store: &dyn Store, name: &str, about: &Attributes) -> Result<()> {
+        let change = self.change(about);
         if change.uid.is_some() || change.gid.is_some() {
             // Without the right to give objects away they stay who made them, as the file does for the system.
             store.set_attributes(name, &Change { mode: None, ..change }).or_else(foreign)?;
@@ -282,12 +289,17 @@ impl Guard {
     /// Gives it to a folder, then to all that is in it. What belongs to others inside is theirs to change: they don't reach it
     /// where the folder keeps them out.
     fn give_all(&self, store: &dyn Store, folder: &str) -> Result<()> {
-        self.give(store, folder)?;
+        let about = store.attributes(folder)?;
+        self.give_all_known(store, folder, &about)
+    }
+
+    fn give_all_known(&self, store: &dyn Store, folder: &str, about: &Attributes) -> Result<()> {
+        self.give_known(store, folder, about)?;
         for name in store.list(folder)? {
             let name = format!("{folder}/{name}");
             let given = match store.attributes(&name) {
-                Ok(about) if about.kind == Kind::Folder => self.give_all(store, &name),
-                Ok(_) => self.give(store, &name),
+                Ok(about) if about.kind == Kind::Folder => self.give_all_known(store, &name, &about),
+                Ok(about) => self.give_known(store, &name, &about),
                 Err(e) => Err(e),
             };
             match given {
@@ -336,12 +348,24 @@ pub struct Place {
     stores: Arc<Stores>,
     /// Number in the mount of each of the container's stores, or why it has none.
     found: Vec<std::result::Result<usize, String>>,
+    /// Somebody wrote.
+    written: AtomicBool,
 }
 
 impl Place {
     pub fn new(stamp: Stamp, stores: Arc<Stores>) -> Place {
         let found = stamp.stores.iter().map(|(identity, name)| stores.find(*identity, name)).collect();
-        Place { stamp, stores, found }
+        Place { stamp, stores, found, written: AtomicBool::new(false) }
+    }
+
+    /// Notes that marks of sessions were seen.
+    pub fn note_written(&self) {
+        self.written.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether marks of sessions were seen: there are folders of logs.
+    pub fn was_written(&self) -> bool {
+        self.written.load(Ordering::Relaxed)
     }
 
     /// The store that holds names.
@@ -424,6 +448,15 @@ impl Place {
             true => guard.give(&**self.names(), path),
             false => Ok(()),
         }
+    }
+
+    /// Puts attributes beside the marks.
+    ///
+    /// - `number`: version, and what tells it from others of this version.
+    pub fn keep(&self, number: (u64, u64), kept: &Kept) -> Result<()> {
+        let name = format!("{}/{}", self.marks(), attributes::name(number.0, number.1));
+        let mode = Guard::of(kept.mode, 0, 0).object();
+        put_whole(&**self.first(), &self.temporary(), &name, &kept.encode(), mode)
     }
 
     /// Makes a folder of logs, guarded as the container's own.

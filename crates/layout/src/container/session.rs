@@ -58,6 +58,10 @@ pub struct Log {
     dirty: bool,
     mark: Option<(Box<dyn WriteObject>, Hold)>,
     last_mark: Option<(String, Published)>,
+    /// The mark of what is published, where it was the one that said that the session began: held while the session lasts.
+    held: Option<(Box<dyn WriteObject>, Hold)>,
+    /// Published since all was made durable.
+    owed: bool,
     /// A mark whose making failed; whether it is there is not known.
     doubtful: Option<String>,
     /// Who may reach its objects, asked for when it began.
@@ -118,6 +122,8 @@ impl Session {
             dirty: false,
             mark: None,
             last_mark: None,
+            held: None,
+            owed: false,
             doubtful: None,
             guard: None,
             version: 0,
@@ -408,10 +414,23 @@ impl Session {
     fn put(&self, log: &mut Log, all: &[IoSlice<'_>]) -> Result<()> {
         let store = self.store()?;
         if log.data.is_none() {
-            self.place.make_log_folder(&**store, self.home.folder, log.guard)?;
             let name = self.place.data(&self.home, log.segment);
             let make = |mode| store.open_write_as(&name, OpenWrite::New, mode);
-            log.data = Some(self.make_object(&**store, &name, log.guard, make)?);
+            // Where others wrote before, their folder is mostly there.
+            let there = match self.place.was_written() && appears_early(&**store) {
+                true => match self.make_object(&**store, &name, log.guard, make) {
+                    Err(e) if e.kind() == ErrorKind::NotFound => None,
+                    outcome => Some(outcome?),
+                },
+                false => None,
+            };
+            log.data = Some(match there {
+                Some(data) => data,
+                None => {
+                    self.place.make_log_folder(&**store, self.home.folder, log.guard)?;
+                    self.make_object(&**store, &name, log.guard, make)?
+                }
+            });
         }
         let Some(data) = &log.data else { return Ok(()) };
         let written = data.write_at(log.end, all);
@@ -512,7 +531,7 @@ impl Session {
     /// Makes all that was written seen by others, and durable if asked. Returns what the mark says, where there was
     /// anything new.
     pub fn publish(&self, log: &mut Log, durable: bool, closing: bool) -> Result<Option<Published>> {
-        if !log.started || log.finished || (!log.dirty && !closing) {
+        if !log.started || log.finished || !(log.dirty || closing || (durable && log.owed)) {
             return Ok(None);
         }
         if let Some(why) = &log.broken {
@@ -566,10 +585,11 @@ impl Session {
         }
         log.doubtful = Some(name.clone());
         // One mark becomes the next where the store can: no moment without either, and no room is needed. The first one
-        // stays while the session lasts, as it is held.
+        // does too, held on: who publishes for others to see mostly closes next. Who syncs, or cut the file only, mostly
+        // writes on, and its first one stays.
         let old = log.last_mark.as_ref().map(|(old, _)| old.clone());
-        let held = closing && log.marked && log.mark.is_some();
-        let becomes = old.clone().or_else(|| held.then(|| marks::open_name(self.home)));
+        let first = log.marked && log.mark.is_some() && (closing || (!durable && log.summary.bytes > 0));
+        let becomes = old.clone().or_else(|| first.then(|| marks::open_name(self.home)));
         match becomes.filter(|_| appears_early(&**store)) {
             Some(from) => {
                 let renamed = moved(&**store, &format!("{folder}/{from}"), &format!("{folder}/{name}"));
@@ -577,7 +597,7 @@ impl Session {
                 log.last_mark = Some((name.clone(), published));
                 log.doubtful = None;
                 if old.is_none() {
-                    (log.marked, log.mark) = (false, None);
+                    (log.marked, log.held) = (false, log.mark.take());
                 }
             }
             None => {
@@ -594,12 +614,15 @@ impl Session {
         if durable {
             store.sync_folder(&folder)?;
         }
-        log.dirty = false;
+        (log.dirty, log.owed) = (false, !durable);
         // Without a hold nobody can tell that this process lives, so that nothing is said of it while nothing is outstanding.
         if (closing || log.mark.is_none()) && log.marked {
             self.take_away(log, &marks::open_name(self.home), &name)?;
             log.marked = false;
             log.mark = None;
+        }
+        if closing {
+            log.held = None;
         }
         log.finished = closing;
         Ok(Some(published))
@@ -651,7 +674,7 @@ impl Session {
             let _ = close_mark(&self.place, self.home, &p);
         }
         let opened = remove_if_there(&**store, &format!("{folder}/{}", marks::open_name(self.home)));
-        log.mark = None;
+        (log.mark, log.held) = (None, None);
         let Ok(mark) = own() else { return };
         if opened.is_err() || mark.as_ref().is_some_and(|m| !m.closed()) {
             return;

@@ -2,9 +2,10 @@
 
 use super::{open, over, write};
 use std::sync::Arc;
-use thalweg_layout::{Layout, OpenWrite};
+use thalweg_conformance::scratch::Scratch;
+use thalweg_layout::{Change, Container, Layout, OpenWrite};
 use thalweg_store::wrap::Counting;
-use thalweg_store::{Memory, Store};
+use thalweg_store::{Memory, Posix, Store};
 
 #[test]
 fn marks_are_listed_once_by_each_open_first_write_and_sync() {
@@ -38,4 +39,141 @@ fn marks_are_listed_once_by_each_open_first_write_and_sync() {
     let mut bytes = [0; 10];
     reader.read_exact_at(0, &mut bytes).unwrap();
     assert_eq!((&bytes, lists()), (b"bytesbytes", 1));
+}
+
+/// Calls of a store, whatever they ask for.
+fn calls(store: &Counting) -> u64 {
+    let c = store.take().total();
+    let opened = c.opens_for_writing + c.opens_for_reading + c.writes + c.reads + c.lengths + c.syncs + c.closes;
+    let named = c.stats + c.lists + c.renames + c.removes + c.folders_made + c.folder_syncs + c.attributes;
+    opened + named + c.reserves + c.truncates + c.punches + c.failed
+}
+
+/// One operation on each of many small files of a folder, as a door asks for it.
+type Step = (&'static str, u64, fn(&Container, &str));
+
+fn make(layout: &Container, name: &str) {
+    let file = open(layout, name, OpenWrite::New, 0);
+    write(&*file, 0, &[7; 1024]);
+    file.close().unwrap();
+}
+
+fn make_and_publish(layout: &Container, name: &str) {
+    let file = open(layout, name, OpenWrite::New, 0);
+    file.attributes().unwrap();
+    write(&*file, 0, &[7; 1024]);
+    file.publish().unwrap();
+    file.close().unwrap();
+}
+
+fn look_at(layout: &Container, name: &str) {
+    assert_eq!(layout.attributes(name).unwrap().length, 1024);
+}
+
+fn measure(layout: &Container, name: &str) {
+    assert_eq!(layout.stat(name).unwrap().length, 1024);
+}
+
+fn read_all(layout: &Container, name: &str) {
+    let file = layout.open_read(name).unwrap();
+    let mut bytes = [0; 4096];
+    assert_eq!(file.read_at(0, &mut bytes).unwrap(), 1024);
+}
+
+fn append(layout: &Container, name: &str) {
+    let file = open(layout, name, OpenWrite::Existing, 0);
+    file.append(&[std::io::IoSlice::new(&[8; 100])]).unwrap();
+    file.close().unwrap();
+}
+
+fn replace(layout: &Container, name: &str) {
+    let file = open(layout, name, OpenWrite::Replace, 0);
+    write(&*file, 0, &[7; 1024]);
+    file.close().unwrap();
+}
+
+fn rename(layout: &Container, name: &str) {
+    layout.rename(name, &format!("{name}.new")).unwrap();
+    layout.rename(&format!("{name}.new"), name).unwrap();
+}
+
+fn make_stricter(layout: &Container, name: &str) {
+    layout.set_attributes(name, &Change { mode: Some(0o600), ..Change::default() }).unwrap();
+}
+
+fn remove(layout: &Container, name: &str) {
+    layout.remove(name).unwrap();
+}
+
+/// What is done to each file, one step after the other, and the most calls of a store that it takes.
+const STEPS: &[Step] = &[
+    ("make, write, close", 28, make),
+    ("attributes", 6, look_at),
+    ("stat", 6, measure),
+    ("open and read", 9, read_all),
+    ("append", 18, append),
+    ("replace", 43, replace),
+    ("rename there and back", 6, rename),
+    ("remove", 18, remove),
+    ("make, attributes, write, publish, close", 33, make_and_publish),
+    ("chmod", 40, make_stricter),
+    ("open and read what has attributes", 9, read_all),
+    ("remove what has attributes", 15, remove),
+];
+
+#[test]
+fn each_operation_on_a_small_file_asks_a_posix_store_few_things() {
+    let scratch = Scratch::new();
+    let counting = Arc::new(Counting::new(Arc::new(Posix::at(scratch.path()).unwrap())));
+    let store: Arc<dyn Store> = counting.clone();
+    let layout = over(&store);
+    layout.make_folder("d").unwrap();
+    let files = std::env::var("THALWEG_TEST_FILES").map_or(100, |files| files.parse().unwrap());
+    // The folders of numbers are made once.
+    for number in 0..1000 {
+        make(&layout, &format!("d/before{number}"));
+    }
+    let mut many = Vec::new();
+    for (what, most, step) in STEPS {
+        counting.take();
+        let started = std::time::Instant::now();
+        for number in 0..files {
+            step(&layout, &format!("d/file{number}"));
+        }
+        let each = started.elapsed() / files;
+        let calls = calls(&counting).div_ceil(u64::from(files));
+        println!("{what}: {calls} calls, {each:?}");
+        if calls > *most {
+            many.push(format!("{what}: {calls} calls of the store, {most} at most"));
+        }
+    }
+    assert!(many.is_empty(), "{many:#?}");
+}
+
+/// Tells how long a large file takes and where the time goes; the medium is that of `TMPDIR`.
+#[test]
+#[ignore = "measures"]
+fn a_large_file_is_written_and_synced() {
+    let size: u64 = 600 << 20;
+    let piece: Vec<u8> = super::pattern(1, 128 << 10);
+    let rate = |started: std::time::Instant| size as f64 / started.elapsed().as_secs_f64() / 1e6;
+    for round in 0..3 {
+        let scratch = Scratch::new();
+        let store: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
+        let mut told = Vec::new();
+        let plain = store.open_write("plain", OpenWrite::New).unwrap();
+        let layout = super::process(std::slice::from_ref(&store), super::Module::Pattern, 2 << 20);
+        let kept = open(&layout, "kept", OpenWrite::New, 0);
+        for (what, object) in [("plain", &plain), ("container", &kept)] {
+            let started = std::time::Instant::now();
+            for at in (0..size).step_by(piece.len()) {
+                write(&**object, at, &piece);
+            }
+            let written = rate(started);
+            object.sync().unwrap();
+            told.push(format!("{what}: {written:.0} MB/s without, {:.0} MB/s with the sync", rate(started)));
+        }
+        kept.close().unwrap();
+        println!("round {round}: {}", told.join(", "));
+    }
 }

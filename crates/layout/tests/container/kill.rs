@@ -297,3 +297,18 @@ fn processes_killed_at_random_moments_lose_nothing_that_they_synced() {
 fn two_hundred_processes_killed_at_random_moments_lose_nothing_that_they_synced() {
     processes_killed(200);
 }
+
+#[test]
+fn what_was_published_before_a_sync_survives_a_power_cut() {
+    let store = Arc::new(Forgetful::new());
+    let shared: Vec<Arc<dyn Store>> = vec![store.clone()];
+    let layout = process(&shared, Module::Pattern, 4 << 20);
+    let file = open(&layout, "file", OpenWrite::New, 0);
+    layout.sync_folder("").unwrap();
+    // As a door does at each close of a descriptor, of which a file may have several.
+    write(&*file, 0, b"published");
+    file.publish().unwrap();
+    file.sync().unwrap();
+    let left: Arc<dyn Store> = Arc::new(store.power_cut(store.operations(), 0));
+    assert_eq!(read(&over(&left), "file").unwrap(), b"published");
+}

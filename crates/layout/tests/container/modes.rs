@@ -8,6 +8,7 @@ use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::index::Module;
 use thalweg_layout::{Change, Layout, OpenWrite};
 use thalweg_store::{Posix, Store};
+use thalweg_types::ErrorKind;
 
 /// Everything below a folder, with what is known of it.
 fn below(folder: &Path, out: &mut Vec<(PathBuf, std::fs::Metadata)>) {
@@ -132,4 +133,32 @@ fn objects_belong_to_the_owner_of_their_file() {
 
 fn rustix_is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0)
+}
+
+#[test]
+fn the_handle_that_made_a_file_tells_what_its_name_tells() {
+    let scratch = Scratch::new();
+    let store: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
+    let layout = super::over(&store);
+    let by_name = || super::over(&store).attributes("file").unwrap();
+    let file = super::open(&layout, "file", OpenWrite::New, 0);
+    for mode in [None, Some(0o444), Some(0o600), Some(0o4755)] {
+        if mode.is_some() {
+            file.set_attributes(&Change { mode, ..Change::default() }).unwrap();
+        }
+        assert_eq!(file.attributes().unwrap(), by_name(), "{mode:?}");
+    }
+    assert_eq!(by_name().mode, 0o4755);
+    let guarded = |bits: u32| {
+        let layout = super::over(&store);
+        layout.set_attributes("file", &Change { mode: Some(bits), ..Change::default() }).unwrap();
+        by_name().mode
+    };
+    assert_eq!(guarded(0o640), 0o640, "changed by another, who goes on from there");
+    super::write(&*file, 0, b"bytes");
+    assert_eq!(file.attributes().unwrap_err().kind(), ErrorKind::Unsupported, "from now on its name knows more");
+    file.close().unwrap();
+    assert_eq!((by_name().mode, by_name().length), (0o640, 5));
+    let again = super::open(&layout, "file", OpenWrite::Existing, 0);
+    assert_eq!(again.attributes().unwrap_err().kind(), ErrorKind::Unsupported);
 }

@@ -442,3 +442,66 @@ fn a_name_whose_making_was_interrupted_reads_as_empty_and_several_that_write_to_
     lines.sort_unstable();
     assert_eq!(lines, ["0", "1", "2", "3", "4", "5"]);
 }
+
+/// What lies in a file's folder of marks, by the letter that a name begins with.
+fn marks(folder: &Path) -> String {
+    let lists = |folder: &Path| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let groups = lists(&folder.join(".thalweg/c"));
+    let containers = groups.flat_map(|group| lists(&group).collect::<Vec<_>>());
+    let names = containers.flat_map(|container| lists(&container.join("m")).collect::<Vec<_>>());
+    let mut letters: Vec<char> =
+        names.map(|name| name.file_name().unwrap().to_str().unwrap().chars().next().unwrap()).collect();
+    letters.sort_unstable();
+    letters.into_iter().collect()
+}
+
+#[test]
+fn a_writer_that_lives_is_not_taken_for_dead_whatever_it_published() {
+    let scratch = Scratch::new();
+    let store = posix(scratch.path());
+    let layout = over(&store);
+    let file = open(&layout, "file", OpenWrite::New, 0);
+    write(&*file, 0, b"shown");
+    assert_eq!(marks(scratch.path()), "o");
+    file.publish().unwrap();
+    assert_eq!(marks(scratch.path()), "p", "nothing is outstanding: the mark of the beginning becomes it");
+    let left_alone = |words: &str| {
+        let other = over(&store);
+        for all in [false, true] {
+            assert_eq!(other.repair("file", all).unwrap(), [], "{words}");
+        }
+        assert_eq!(other.compact("file").unwrap_err().kind(), ErrorKind::NotReady, "{words}");
+        let found: Vec<Trouble> = other.check("file").unwrap().findings.iter().map(|f| f.trouble).collect();
+        assert_eq!(found, [Trouble::Writing], "{words}");
+    };
+    left_alone("published");
+    assert_eq!(read(&over(&store), "file").unwrap(), b"shown");
+    write(&*file, 5, b", more");
+    assert_eq!(marks(scratch.path()), "op", "more than is published");
+    left_alone("published and writing on");
+    file.publish().unwrap();
+    left_alone("published twice");
+    file.close().unwrap();
+    assert_eq!(marks(scratch.path()), "c");
+    assert_eq!(read(&over(&store), "file").unwrap(), b"shown, more");
+    assert!(over(&store).check("file").unwrap().findings.is_empty());
+}
+
+#[test]
+fn of_a_process_that_died_behind_what_it_published_nothing_is_missing() {
+    let store = Arc::new(thalweg_store::wrap::Forgetful::new());
+    let shared: Arc<dyn Store> = store.clone();
+    let file = open(&over(&shared), "file", OpenWrite::New, 0);
+    write(&*file, 0, b"shown");
+    write(&*file, 10, b"behind a hole");
+    file.publish().unwrap();
+    let left: Arc<dyn Store> = Arc::new(store.crash_after(store.operations()));
+    assert_eq!(read(&over(&left), "file").unwrap(), b"shown\0\0\0\0\0behind a hole");
+    let file = open(&over(&left), "file", OpenWrite::Existing, 1);
+    write(&*file, 5, b"12345");
+    file.close().unwrap();
+    assert_eq!(read(&over(&left), "file").unwrap(), b"shown12345behind a hole");
+    assert_eq!(over(&left).repair("file", true).unwrap().len(), 1);
+    assert!(over(&left).check("file").unwrap().findings.is_empty());
+    assert_eq!(read(&over(&left), "file").unwrap(), b"shown12345behind a hole");
+}

@@ -1,0 +1,193 @@
+//! Handles of a file: what a program holds while it has it open.
+
+use super::attributes::{self, Kept};
+use super::file::File;
+use super::identity_of;
+use super::place::{Guard, Place, fresh, now, remove_if_there};
+use super::session::Session;
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use thalweg_store::{Attributes, Change, Hold, Kind, Life, OpenWrite, ReadObject, WriteObject};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// A file, open for reading.
+pub struct Reader {
+    pub file: Arc<File>,
+    pub path: String,
+}
+
+impl Reader {
+    fn named<T>(&self, outcome: Result<T>) -> Result<T> {
+        outcome.map_err(|e| e.in_object(self.path.clone()))
+    }
+}
+
+impl ReadObject for Reader {
+    fn length(&self) -> Result<u64> {
+        self.named(self.file.length())
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.named(self.file.read(offset, out))
+    }
+
+    fn life(&self) -> Result<Life> {
+        let name = held(&self.file.place);
+        match self.file.place.first().open_read(&name) {
+            Ok(object) => self.named(object.life()),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Life::default()),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+/// The object that those hold who hold the file.
+fn held(place: &Place) -> String {
+    format!("{}/held", place.folder())
+}
+
+/// A file, open for writing.
+pub struct Writer {
+    pub file: Arc<File>,
+    session: Mutex<Arc<Session>>,
+    path: String,
+    closed: bool,
+    /// What is kept of a file that this handle made, while nothing else is known of it.
+    new: Mutex<Option<New>>,
+}
+
+/// What is kept of a file that was made just now.
+struct New {
+    since: Instant,
+    kept: Kept,
+    /// The object that says so, where the stamp does not.
+    number: Option<(u64, u64)>,
+}
+
+/// How long who made a file answers for it without a look.
+const JUST_NOW: Duration = Duration::from_millis(100);
+
+impl Writer {
+    pub fn new(file: Arc<File>, writer: u32, path: &str) -> Writer {
+        let session = Mutex::new(file.session(writer));
+        Writer { file, session, path: path.into(), closed: false, new: Mutex::new(None) }
+    }
+
+    /// Of a file that was made for it.
+    pub fn of_new(file: Arc<File>, writer: u32, path: &str) -> Writer {
+        let new = New { since: Instant::now(), kept: Kept::of(&file.place.stamp), number: None };
+        let mut handle = Writer::new(file, writer, path);
+        handle.new = Mutex::new(Some(new));
+        handle
+    }
+
+    /// Calls with what is kept of the file, if it was made by this handle just now.
+    fn with_new<T>(&self, call: impl FnOnce(&mut New) -> Result<T>) -> Result<T> {
+        let mut new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
+        match new.as_mut().filter(|new| new.since.elapsed() < JUST_NOW && self.file.is_untouched()) {
+            Some(new) => self.named(call(new)),
+            None => Err(Error::new(ErrorKind::Unsupported, "a container is asked for attributes by its name")),
+        }
+    }
+
+    /// The handle's session; a child that was forked begins one of its own.
+    fn session(&self) -> Arc<Session> {
+        self.file.belong();
+        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        if session.is_left() {
+            *session = self.file.session(session.home.writer);
+        }
+        session.clone()
+    }
+
+    fn named<T>(&self, outcome: Result<T>) -> Result<T> {
+        outcome.map_err(|e| e.in_object(self.path.clone()))
+    }
+}
+
+impl WriteObject for Writer {
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.named(self.file.write(&self.session(), offset, pieces))
+    }
+
+    fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
+        self.named(self.file.append(&self.session(), pieces))
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.named(self.file.length())
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.named(self.file.read(offset, out))
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.named(self.file.cut(&self.session(), length))
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        self.named(self.file.hole(&self.session(), offset, length))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.named(self.file.sync(&self.session(), &self.path))
+    }
+
+    fn publish(&self) -> Result<()> {
+        self.named(self.file.show(&self.session()))
+    }
+
+    fn close(mut self: Box<Self>) -> Result<()> {
+        self.closed = true;
+        self.named(self.file.close(&self.session()))
+    }
+
+    /// Of a file that this handle made just now; of all others the name is asked.
+    fn attributes(&self) -> Result<Attributes> {
+        self.with_new(|new| {
+            let length = self.file.length()?;
+            Ok(new.kept.told(Kind::File, length, new.kept.mtime, 1, identity_of(&self.file)))
+        })
+    }
+
+    fn set_attributes(&self, change: &Change) -> Result<()> {
+        self.with_new(|new| {
+            let place = &self.file.place;
+            let mut kept = new.kept.clone();
+            kept.change(change, now());
+            if (kept.mode, kept.uid, kept.gid) != (new.kept.mode, new.kept.uid, new.kept.gid) {
+                place.put_guard(Guard::of(kept.mode, kept.uid, kept.gid), &self.path)?;
+            }
+            let number = (new.number.map_or(1, |(version, _)| version + 1), fresh());
+            place.keep(number, &kept)?;
+            let old = new.number.replace(number);
+            new.kept = kept;
+            match old {
+                Some((version, number)) => {
+                    let name = format!("{}/{}", place.marks(), attributes::name(version, number));
+                    remove_if_there(&**place.first(), &name)
+                }
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        let store = self.file.place.first();
+        if !store.tells_holders() {
+            return None;
+        }
+        store.open_write(&held(&self.file.place), OpenWrite::Any).ok()?.hold()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.closed {
+            // Nobody is there to be told; what is not published is found by `check`.
+            let _ = self.file.close(&self.session());
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Removing sessions and whole containers.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | order    | what others go by first: of a container its stamp, marks, then logs; of a session its marks, then its logs |
+//! | cost     | a list of the marks, which name the logs; then one operation for each object and folder. What no mark tells of costs lists of its folders |
+//! | killed   | what is left has no name: `thalweg layout check` of the mount finds it |
+
+use super::marks::{self, Mark};
+use super::place::{Place, remove_if_there};
+use std::collections::BTreeSet;
+use thalweg_store::Store;
+use thalweg_types::{ErrorKind, Result};
+
+/// Removes a session's marks, then its logs.
+pub fn remove_session(place: &Place, mark: &Mark) -> Result<()> {
+    let (first, folder) = (place.first(), place.marks());
+    if let Some(p) = &mark.published {
+        remove_if_there(&**first, &format!("{folder}/{}", marks::published_name(mark.home, p)))?;
+    }
+    if let Some(name) = &mark.open {
+        remove_if_there(&**first, &format!("{folder}/{name}"))?;
+    }
+    let store = place.store(mark.home.store)?;
+    let told = mark.published.map_or(0, |p| p.segments);
+    for k in 0.. {
+        let (data, index) = (place.data(&mark.home, k), place.index(&mark.home, k));
+        // Behind those that the mark tells of only a look tells whether there are more.
+        if k >= told && store.stat(&data).is_err() && store.stat(&index).is_err() {
+            break;
+        }
+        remove_if_there(&**store, &data)?;
+        remove_if_there(&**store, &index)?;
+    }
+    Ok(())
+}
+
+/// Removes all of a container: the stamp first, by which others notice, and marks before logs, so that nobody finds half of it
+/// whole.
+pub fn remove_container(place: &Place) -> Result<()> {
+    let (first, folder) = (place.first(), place.marks());
+    remove_if_there(&**first, &format!("{}/stamp", place.folder()))?;
+    let names = match first.list(&folder) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+        names => names?,
+    };
+    // A damaged name tells of no log: the lists of the folders do.
+    let told = marks::read(&names).unwrap_or_default();
+    for name in &names {
+        remove_if_there(&**first, &format!("{folder}/{name}"))?;
+    }
+    remove_folder(&**first, &folder)?;
+    remove_folder(&**first, &place.folder())?;
+    for k in 0..place.stamp.stores.len() as u8 {
+        if let Ok(store) = place.store(k) {
+            remove_logs(place, &**store, told.iter().filter(|mark| mark.home.store == k))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the logs that lie on one store, and their folders.
+///
+/// - `told`: sessions that are known to have logs there.
+fn remove_logs<'a>(place: &Place, store: &dyn Store, told: impl Iterator<Item = &'a Mark>) -> Result<()> {
+    let mut folders = BTreeSet::new();
+    for mark in told {
+        let segments = mark.published.map_or(0, |p| p.segments);
+        for k in 0..segments {
+            remove_if_there(store, &place.data(&mark.home, k))?;
+            remove_if_there(store, &place.index(&mark.home, k))?;
+        }
+        folders.insert(mark.home.folder);
+    }
+    for folder in folders {
+        remove_folder(store, &place.log_folder(folder))?;
+    }
+    remove_folder(store, &place.logs())
+}
+
+/// Removes a folder that should be empty; else all that is in it.
+fn remove_folder(store: &dyn Store, name: &str) -> Result<()> {
+    match store.remove(name) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        Err(_) => remove_all(store, name),
+    }
+}
+
+fn remove_all(store: &dyn Store, name: &str) -> Result<()> {
+    let entries = match store.list(name) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return remove_if_there(store, name),
+        Err(e) => return Err(e),
+    };
+    for entry in entries {
+        let name = format!("{name}/{entry}");
+        match store.stat(&name) {
+            Ok(about) if about.is_folder => remove_all(store, &name)?,
+            Ok(_) => remove_if_there(store, &name)?,
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    remove_if_there(store, name)
+}

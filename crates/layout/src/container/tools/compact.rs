@@ -1,0 +1,119 @@
+//! One log in place of many.
+
+use super::super::file::File;
+use super::super::index::Piece;
+use super::super::load::{self, Alive};
+use super::super::marks;
+use super::super::place::{now, put_new, remove_if_there};
+use super::super::record::Kind;
+use super::super::session::{Session, close_mark};
+use super::super::{Container, removal};
+use super::repair::tidy;
+use super::{Compacted, WINDOW, alone};
+use std::io::IoSlice;
+use thalweg_types::{Error, ErrorKind, Result};
+
+impl Container {
+    /// Writes what is left of a file into one log and removes all others. Readers that are open find the new one.
+    ///
+    /// A kill at any moment leaves a file of the same bytes: the new log takes effect with its last record, a cut of all
+    /// that came before.
+    ///
+    /// # Errors
+    /// `NotReady` where a writer has not closed, or began while the file was copied; nothing is changed then.
+    pub fn compact(&self, path: &str) -> Result<Compacted> {
+        let (file, path) = self.opened(path, "compact")?;
+        let _alone = alone(&file.place, true)?;
+        file.look()?;
+        let busy =
+            || Error::new(ErrorKind::NotReady, "cannot compact: a writer has not closed").in_object(path.clone());
+        end_sessions(&file)?;
+        let marks = file.marks();
+        if file.is_written() || marks.iter().any(|m| !m.closed()) {
+            return Err(busy());
+        }
+        let written: u64 = marks.iter().filter_map(|m| m.published).map(|p| p.summary.bytes).sum();
+        if marks.is_empty() {
+            return Ok(Compacted { sessions: 0, bytes: 0, dead: 0 });
+        }
+        let (clock, length) = (file.clock(), file.length()?);
+        let home = file.place.home(&self.options.host, u32::MAX, 0);
+        let about = load::about_compacting();
+        let session = Session::new(file.place.clone(), home, about, self.options.buffer, self.options.segment, clock);
+        let (first, folder) = (file.place.first(), file.place.marks());
+        let commit = format!("{folder}/{}", marks::commit_name(home.session));
+        let copied = self.copy_live(&file, &session, length).and_then(|bytes| {
+            // Who begins to write from here on sees this and waits; who began before is seen by the list.
+            put_new(&**first, &commit, &[])?;
+            let mut now = marks::read(&first.list(&folder)?)?;
+            now.retain(|m| m.home.session != home.session);
+            if now != marks {
+                return Err(busy());
+            }
+            let mut log = session.lock();
+            // By the clock it comes before the writes of its session, so those stay.
+            session.bare(&mut log, Kind::Cut, 0, 0)?;
+            session.publish(&mut log, true, true)?;
+            Ok(bytes)
+        });
+        if copied.is_err() {
+            // Nothing of it counts yet.
+            session.give_up(&mut session.lock());
+        }
+        remove_if_there(&**first, &commit)?;
+        let bytes = copied.map_err(|e| e.in_object(path.clone()))?;
+        for mark in &marks {
+            removal::remove_session(&file.place, mark)?;
+        }
+        file.look()?;
+        Ok(Compacted { sessions: marks.len(), bytes, dead: written.saturating_sub(bytes) })
+    }
+
+    fn copy_live(&self, file: &File, session: &Session, length: u64) -> Result<u64> {
+        let mut log = session.lock();
+        session.start(&mut log)?;
+        log.time = file.written().unwrap_or_else(now);
+        let (mut at, mut end, mut copied) = (0, 0, 0);
+        let mut bytes = Vec::new();
+        while at < length {
+            let stop = length.min(at + WINDOW);
+            let (pieces, appended): (Vec<Piece>, bool) =
+                file.with_index(|index| Ok((index.resolve(at, stop)?, index.has_appended())))?;
+            for piece in pieces.iter().filter(|p| !p.hole) {
+                // Appends of the last clock lie elsewhere once the cut is seen, until their log is gone: nothing of them shows.
+                if appended && piece.start > end {
+                    session.bare(&mut log, Kind::Hole, end, piece.start - end)?;
+                }
+                bytes.resize((piece.end - piece.start) as usize, 0);
+                if file.read(piece.start, &mut bytes)? != bytes.len() {
+                    return Err(Error::new(ErrorKind::Io, "the file was cut while it was compacted"));
+                }
+                session.write(&mut log, piece.start, &[IoSlice::new(&bytes)], |_, _| {})?;
+                copied += bytes.len() as u64;
+                end = piece.end;
+            }
+            at = stop;
+        }
+        if end < length {
+            session.bare(&mut log, Kind::Hole, end, length - end)?;
+        }
+        session.hand_over(&mut log)?;
+        Ok(copied)
+    }
+}
+
+/// Removes what compactions left that were killed: all of it is in the sessions that they were to take the place of. Closes
+/// sessions of which nothing is outstanding and that no process is at.
+fn end_sessions(file: &File) -> Result<()> {
+    for mark in file.marks().iter().filter(|m| !m.closed()) {
+        let (alive, who) = load::alive(&file.place, mark)?;
+        match &mark.published {
+            _ if alive != Alive::No => {}
+            None if load::compacts(&who) => removal::remove_session(&file.place, mark)?,
+            Some(p) if mark.open.is_none() => close_mark(&file.place, mark.home, p)?,
+            _ => {}
+        }
+    }
+    tidy(&file.place)?;
+    file.look()
+}

@@ -1,0 +1,269 @@
+//! Making a container whole: sessions of dead writers closed, index logs made again, what kills left removed.
+
+use super::super::clock::Summary;
+use super::super::index::Source;
+use super::super::index::block::{self, Entry};
+use super::super::load::{self, Alive};
+use super::super::marks::{self, Mark, Published};
+use super::super::place::{Guard, HIDDEN, Place, TEMPORARY, now, put_new, put_new_as, remove_if_there};
+use super::super::record::{Kind, Log as Which, Record, SEGMENT_HEADER, Segment};
+use super::super::stamp::Stamp;
+use super::super::{Container, Found, removal, scan};
+use super::check::{check_present, listed, logs_of, strays};
+use super::{Finding, Report, Trouble, alone, marks_of};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use thalweg_store::StoreExt;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Entries in a block of a rebuilt index log.
+const MOST_ENTRIES: usize = 1 << 16;
+
+impl Container {
+    /// Closes what dead writers left, makes index logs again where they don't tell what data logs hold, removes what no mark
+    /// tells of. Returns what was done; [`check`](Container::check) finds nothing of it afterwards.
+    ///
+    /// - `all`: also sessions of which it cannot be told whether their writers live. One that lives after all fails.
+    pub fn repair(&self, path: &str, all: bool) -> Result<Vec<Finding>> {
+        let path = self.inside(path, "repair")?;
+        let (_, stamp) = self.follow(&path)?;
+        let file = self.file(stamp);
+        file.place.has_home().map_err(|e| e.in_object(path.clone()))?;
+        let _alone = alone(&file.place, true)?;
+        if file.is_written() {
+            return Err(Error::new(ErrorKind::NotReady, "cannot repair: this process writes the file").in_object(path));
+        }
+        let place = &file.place;
+        let mut done = Report::default();
+        for mark in marks_of(place)? {
+            let mut found = Report::default();
+            let Some(mark) = &check_present(place, &mark, &mut found)? else { continue };
+            let idle = mark.open.is_none() && !mark.closed();
+            let gone = idle && load::alive(place, mark)?.0 == Alive::No;
+            let due = |f: &Finding| match f.trouble {
+                Trouble::Open => all,
+                Trouble::Idle => all || gone,
+                Trouble::Died | Trouble::Index => true,
+                _ => false,
+            };
+            let at_work =
+                found.findings.iter().any(|f| f.trouble == Trouble::Writing || (f.trouble == Trouble::Open && !all));
+            if !at_work && found.findings.iter().any(due) {
+                let words = match mark.open.is_some() && load::compacts(&load::alive(place, mark)?.1) {
+                    // All of it is in the sessions that it was to take the place of.
+                    true => {
+                        removal::remove_session(place, mark).map(|()| "removed what was being compacted".to_string())?
+                    }
+                    false => rebuild(place, mark)?,
+                };
+                let finding = found.findings.iter().find(|f| due(f));
+                done.add(finding.map_or(Trouble::Index, |f| f.trouble), place.data(&mark.home, 0), words);
+            }
+        }
+        for (name, store) in strays(place, &logs_of(place)?)? {
+            remove_if_there(&*store, &name)?;
+            done.add(Trouble::Stray, name, "removed");
+        }
+        tidy(place)?;
+        file.look()?;
+        // Objects that were made before their folders were guarded.
+        if let (kept, Some(_)) = self.kept(&file)? {
+            file.place.put_guard(Guard::of(kept.mode, kept.uid, kept.gid), &path).map_err(|e| e.in_object(path))?;
+        }
+        Ok(done.findings)
+    }
+
+    /// Containers that no name of the mount leads to, made longer ago than `older`: what a kill in the middle of making or
+    /// removing a file leaves. With `remove` they are removed.
+    pub fn nameless(&self, older: Duration, remove: bool) -> Result<Vec<u128>> {
+        let mut named = BTreeSet::new();
+        self.names_below("", &mut named)?;
+        let mut found = Vec::new();
+        let root = format!("{HIDDEN}/c");
+        for name in listed(&**self.first(), HIDDEN)?.iter().filter(|name| remove && name.starts_with(TEMPORARY)) {
+            // Who is about to rename it makes it again.
+            remove_if_there(&**self.first(), &format!("{HIDDEN}/{name}"))?;
+        }
+        for (k, store) in self.stores.all().enumerate() {
+            for group in listed(&**store, &root)? {
+                for number in listed(&**store, &format!("{root}/{group}"))? {
+                    let Ok(container) = u128::from_str_radix(&number, 16) else { continue };
+                    if named.contains(&container) {
+                        continue;
+                    }
+                    let bytes = store.read_all(&format!("{root}/{group}/{number}/stamp"));
+                    let stamp = bytes.ok().and_then(|bytes| Stamp::decode(&bytes).ok());
+                    let made = stamp.as_ref().map_or(0, |s| s.made);
+                    if u128::from(now().saturating_sub(made)) < older.as_nanos() {
+                        continue;
+                    }
+                    found.push(container);
+                    if remove {
+                        let stamp = match stamp {
+                            Some(stamp) => stamp,
+                            None => Stamp { container, home: k as u8, ..self.stamp(None)? },
+                        };
+                        removal::remove_container(&Place::new(stamp, self.stores.clone()))?;
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn names_below(&self, folder: &str, out: &mut BTreeSet<u128>) -> Result<()> {
+        for entry in self.first().list(folder)? {
+            if folder.is_empty() && entry == HIDDEN || entry == super::super::OF_FOLDER {
+                continue;
+            }
+            let name = if folder.is_empty() { entry } else { format!("{folder}/{entry}") };
+            // What leads nowhere, or goes meanwhile, names nothing.
+            let Ok(about) = self.first().stat(&name) else { continue };
+            if about.is_folder {
+                self.names_below(&name, out)?;
+            } else if let Ok(Found::File(stamp)) = self.found(&name) {
+                out.insert(stamp.container);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes what kills left in a container's folders: objects that were being made, and what compactions had announced.
+pub(super) fn tidy(place: &Place) -> Result<()> {
+    let (first, folder) = (place.first(), place.marks());
+    let names = first.list(&folder)?;
+    for name in names.iter().filter(|name| name.starts_with(TEMPORARY)) {
+        let name = format!("{folder}/{name}");
+        // Who is about to rename it makes it again.
+        let life = first.open_read(&name).and_then(|object| object.life());
+        if life.is_ok_and(|life| life.held != Some(true)) {
+            remove_if_there(&**first, &name)?;
+        }
+    }
+    let marks = marks::read(&names)?;
+    for name in names.iter().filter(|name| name.starts_with("k-")) {
+        let open = marks.iter().any(|m| *name == marks::commit_name(m.home.session) && !m.closed());
+        if !open {
+            remove_if_there(&**first, &format!("{folder}/{name}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes index logs of what a session's data logs hold, and a mark that says it is closed.
+fn rebuild(place: &Place, mark: &Mark) -> Result<String> {
+    let (home, store) = (mark.home, place.store(mark.home.store)?.clone());
+    let published = mark.published.unwrap_or_default();
+    let mut new = Published {
+        version: published.version + 1,
+        closed: true,
+        segments: 0,
+        data: 0,
+        index: 0,
+        summary: Summary::default(),
+        time: if published.time > 0 { published.time } else { now() },
+    };
+    let mut torn = 0;
+    for k in 0.. {
+        let source = Source::of(&home, k);
+        let name = load::name(place, &source, Which::Data);
+        if load::open(place, &source, Which::Data)?.is_some() {
+            store.settle(&name)?;
+        }
+        let Some(object) = load::open(place, &source, Which::Data)? else {
+            match k < published.segments {
+                true => return Err(load::lost(place, &source, Which::Data)),
+                false => break,
+            }
+        };
+        // Behind the end of what a closed session published nothing counts.
+        let last = k + 1 == published.segments;
+        let end = if mark.closed() && last { published.data.min(object.length()?) } else { object.length()? };
+        let trusted = if last {
+            published.data
+        } else if k < published.segments {
+            u64::MAX
+        } else {
+            0
+        };
+        let mut recorder = place.stamp.module.recorder();
+        let mut others = Vec::new();
+        let mut summary = new.summary;
+        let mut take = |record: &Record| {
+            match scan::entry_of(record) {
+                Some(Entry::Run(run)) if !run.hole => recorder.add(run),
+                Some(entry) => others.push(entry),
+                None => {}
+            }
+            match record.kind {
+                Kind::Write => summary.write(record.clock, record.offset + record.length, record.length),
+                Kind::Append => summary.append(record.clock, Summary::UNSEEN, record.length),
+                Kind::Hole => summary.write(record.clock, record.offset + record.length, 0),
+                Kind::Cut => summary.cut(record.clock, record.offset),
+                Kind::End => {}
+            }
+            Ok(())
+        };
+        // What was published is kept even where its bytes are damaged; what was not must be whole.
+        let mut from = 0;
+        if trusted > 0 {
+            let scanned = scan::data_log(place, &source, &*object, 0, end.min(trusted), false, &mut take)?;
+            if scanned.whole < trusted && !(scanned.ended && trusted == u64::MAX) {
+                let torn = Error::new(ErrorKind::Torn, "cannot repair: bytes that were published are missing");
+                return Err(torn.in_object(place.shown(&source)).at_byte(scanned.whole));
+            }
+            from = scanned.whole;
+        }
+        let scanned = scan::data_log(place, &source, &*object, from, end, true, &mut take)?;
+        torn += end - scanned.whole.min(end);
+        if scanned.whole <= SEGMENT_HEADER && !scanned.ended && k >= published.segments {
+            break;
+        }
+        new.summary = summary;
+        let mut entries = recorder.take();
+        entries.append(&mut others);
+        let head = Segment { container: place.stamp.container, session: home.session, writer: home.writer, number: k };
+        let mut bytes = head.encode(Which::Index).to_vec();
+        if entries.is_empty() {
+            bytes.extend_from_slice(&block::encode(home.session, SEGMENT_HEADER, scanned.whole, &[]));
+        }
+        for run in entries.chunks(MOST_ENTRIES) {
+            bytes.extend_from_slice(&block::encode(home.session, SEGMENT_HEADER, scanned.whole, run));
+        }
+        let name = load::name(place, &source, Which::Index);
+        if load::open(place, &source, Which::Index)?.is_some() {
+            store.settle(&name)?;
+        }
+        // Until the new one is there, readers go by the data log.
+        remove_if_there(&*store, &name)?;
+        put_new_as(&*store, &name, &bytes, place.guard()?.map_or(0o666, |guard| guard.object()))?;
+        (new.segments, new.data, new.index) = (k + 1, scanned.whole, bytes.len() as u64);
+        if !scanned.ended && k >= published.segments.saturating_sub(1) {
+            break;
+        }
+    }
+    let (first, folder) = (place.first(), place.marks());
+    put_new(&**first, &format!("{folder}/{}", marks::published_name(home, &new)), &[])?;
+    if let Some(p) = mark.published.filter(|p| *p != new).as_ref() {
+        remove_if_there(&**first, &format!("{folder}/{}", marks::published_name(home, p)))?;
+    }
+    if let Some(name) = &mark.open {
+        let name = format!("{folder}/{name}");
+        first.settle(&name).or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })?;
+        remove_if_there(&**first, &name)?;
+    }
+    // What is behind the last whole record.
+    for k in new.segments.. {
+        let names = [Which::Data, Which::Index].map(|which| load::name(place, &Source::of(&home, k), which));
+        if names.iter().all(|name| store.stat(name).is_err()) {
+            break;
+        }
+        names.iter().try_for_each(|name| remove_if_there(&*store, name))?;
+    }
+    let mut words = format!("closed with {} bytes in {} logs, index made again", new.summary.bytes, new.segments);
+    if torn > 0 {
+        words.push_str(&format!("; {torn} bytes of a torn record are left out"));
+    }
+    Ok(words)
+}
