@@ -323,6 +323,20 @@ pub trait WriteObject: Send + Sync {
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }
+    /// Attributes of the open object, whatever its name leads to now. This and [`WriteObject::set_attributes`]: `Unsupported` where the
+    /// object must be asked by its name; then nothing was done.
+    fn attributes(&self) -> Result<Attributes> {
+        Err(Error::new(ErrorKind::Unsupported, "cannot tell attributes of an open object"))
+    }
+    /// Changes attributes of the open object.
+    fn set_attributes(&self, change: &Change) -> Result<()> {
+        let _ = change;
+        Err(Error::new(ErrorKind::Unsupported, "cannot change attributes of an open object"))
+    }
+    /// The open file of this machine that holds exactly the object's bytes, where there is one: a door may hand it out.
+    fn file(&self) -> Option<&std::fs::File> {
+        None
+    }
     /// Lets [`ReadObject::life`] tell others that this process still extends the object, until the hold is dropped or the
     /// process ends, however it ends. Any number may hold an object; nobody is kept from anything. `None` where the
     /// store cannot.
