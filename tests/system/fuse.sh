@@ -361,6 +361,44 @@ few_names() {
 }
 try "small files are made without a question to the store for each" few_names
 
+# What the kernel asks for each file, and how often the process that serves the mount names a file to the system: of what is
+# waited for, whatever the machine.
+asks() { # asks NAME WHAT WORD:MOST...
+    local name=$1 what=$2 pair word most count status=0
+    shift 2
+    for pair in "$@"; do
+        word=${pair%:*} most=${pair#*:}
+        count=$(awk -v what="$what" -v word="$word" '$1 == what && $2 == word { print $3 }' "$work/asked.$name")
+        if ((${count:-0} > most)); then
+            echo "$name, $what: $word is asked ${count} times, expected at most $most"
+            status=1
+        fi
+    done
+    return "$status"
+}
+few_requests() {
+    local name status=0
+    for name in direct container small_file; do
+        up "$name"
+        python3 "$here/fuse/requests.py" "$work/at/$name" >"$work/asked.$name" || status=1
+        down "$name"
+    done
+    asks direct make lookup:1 getattr:1 create:1 getxattr:1 write:0 flush:1 release:1 names:4 || status=1
+    asks direct read lookup:1 getattr:0 open:1 read:0 flush:0 release:1 names:3 || status=1
+    asks direct remove lookup:1 getattr:1 unlink:1 names:3 || status=1
+    for name in container small_file; do
+        asks "$name" make lookup:1 getattr:1 create:1 getxattr:0 write:1 flush:1 release:1 || status=1
+        asks "$name" read lookup:1 getattr:0 open:1 read:1 flush:1 release:1 || status=1
+        asks "$name" remove lookup:1 getattr:1 unlink:1 || status=1
+    done
+    return "$status"
+}
+if command -v strace >/dev/null; then
+    try "few requests for each file that is made, read, removed" few_requests
+else
+    echo "skipped: requests of the kernel for each file: strace is not installed"
+fi
+
 all_of_them() {
     "$thalweg" mount "$work/at/all" --path all
     [[ -d $work/at/all/container-3 ]]

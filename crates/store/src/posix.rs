@@ -186,8 +186,16 @@ impl Store for Posix {
             return Err(Error::new(ErrorKind::InvalidArgument, "cannot remove the store's own folder"));
         }
         let path = self.path(name)?;
-        let is_folder = fs::symlink_metadata(&path).map_err(|e| failed("remove", &path, e))?.is_dir();
-        let removed = if is_folder { fs::remove_dir(&path) } else { fs::remove_file(&path) };
+        let removed = match fs::remove_file(&path) {
+            // What systems say of a folder, among others.
+            Err(e) if matches!(e.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::PermissionDenied) => {
+                match fs::symlink_metadata(&path).is_ok_and(|about| about.is_dir()) {
+                    true => fs::remove_dir(&path),
+                    false => Err(e),
+                }
+            }
+            outcome => outcome,
+        };
         removed.map_err(|e| failed("remove", &path, e))
     }
 
@@ -532,6 +540,18 @@ impl WriteObject for Open {
         let Open { file, path } = *self;
         // The descriptor is gone whatever the system says: nothing is tried again, an interrupted close neither.
         nix::unistd::close(file).map_err(|e| failed("close", &path, e.into()))
+    }
+
+    fn attributes(&self) -> Result<Attributes> {
+        Ok(attributes::of(&self.file.metadata().map_err(|e| failed("read attributes", &self.path, e))?))
+    }
+
+    fn set_attributes(&self, change: &Change) -> Result<()> {
+        attributes::change_open(&self.file, &self.path, change)
+    }
+
+    fn file(&self) -> Option<&File> {
+        Some(&self.file)
     }
 
     fn hold(&self) -> Option<Hold> {

@@ -212,6 +212,30 @@ impl OpenFile {
         Ok(Attributes { length: self.length()?, ..known })
     }
 
+    /// As [`OpenFile::attributes`] of a file that was opened for writing, asked of the open object itself.
+    ///
+    /// # Errors
+    /// `Unsupported` where the layout must be asked by name.
+    pub fn object_attributes(&self) -> Result<Attributes> {
+        self.writable()?.attributes()
+    }
+
+    /// As [`OpenFile::set_attributes`] of a file that was opened for writing, done to the open object itself.
+    ///
+    /// # Errors
+    /// `Unsupported`, and nothing done, where the layout must be asked by name; what the layout says.
+    pub fn set_object_attributes(&self, change: &Change) -> Result<()> {
+        self.writable()?.set_attributes(change)
+    }
+
+    /// The open file of this machine that holds exactly the bytes, where it was opened for writing and there is one.
+    pub fn file(&self) -> Option<&std::fs::File> {
+        match &self.object {
+            Object::Write(object) => object.file(),
+            Object::Read(_) => None,
+        }
+    }
+
     /// Changes mode, owner or times.
     pub fn set_attributes(&self, change: &Change) -> Result<()> {
         match self.name() {

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_layout::errno::{self, Call};
 use thalweg_layout::{Attributes, Change, Kind, Layout, OpenWrite, SetXattr, Space, WriterId};
 use thalweg_types::{Error, ErrorKind};
+use thalweg_view::OpenFile;
 
 mod files;
 mod locks;
@@ -56,6 +57,13 @@ pub struct Entry {
     pub generation: u64,
 }
 
+/// The names of a folder that a program has open.
+struct Listed {
+    names: Arc<Vec<String>>,
+    /// Read at the open, and not told yet.
+    fresh: bool,
+}
+
 /// A mount, as the kernel sees it.
 pub struct Door {
     layout: Arc<dyn Layout>,
@@ -68,7 +76,7 @@ pub struct Door {
     names: RwLock<()>,
     next: AtomicU64,
     handles: RwLock<HashMap<u64, Arc<Open>>>,
-    folders: Mutex<HashMap<u64, Arc<Vec<String>>>>,
+    folders: Mutex<HashMap<u64, Listed>>,
     held: Mutex<Held>,
     shared: Mutex<HashMap<u64, Shared>>,
     /// Attributes of what has no name any more.
@@ -76,6 +84,8 @@ pub struct Door {
     /// Times that programs or the kernel set where the layout keeps none; as long as the kernel knows the file.
     times: Mutex<HashMap<u64, Change>>,
     pub passthrough: AtomicBool,
+    /// The kernel drops its pages of what is written past them.
+    pub drops_what_is_written: AtomicBool,
     locks: Locks,
     /// The first failure to let others see what programs wrote that no program was told of.
     unpublished: Mutex<Option<Error>>,
@@ -124,6 +134,7 @@ impl Door {
             plain,
             writer: thalweg_view::writer(),
             passthrough: AtomicBool::new(false),
+            drops_what_is_written: AtomicBool::new(false),
             locks: Locks::default(),
             unpublished: Mutex::default(),
             settings,
@@ -414,10 +425,19 @@ impl Door {
     }
 
     /// What was made gets its owner and mode; gone again where it cannot have them.
-    fn dress(&self, folder: u64, path: &str, mode: Option<u32>, asker: Asker) -> Result<Attributes> {
-        let dressed = self.try_dress(folder, path, mode, asker);
+    ///
+    /// - `open`: a file that was made by this open.
+    fn dress(
+        &self,
+        folder: u64,
+        path: &str,
+        open: Option<&OpenFile>,
+        mode: Option<u32>,
+        asker: Asker,
+    ) -> Result<Attributes> {
+        let dressed = self.try_dress(folder, path, open, mode, asker);
         match &dressed {
-            Ok(about) if about.kind == Kind::File => locked(&self.held).made_in(folder, about.ctime),
+            Ok(about) if about.kind == Kind::File => locked(&self.held).touched(folder, about.ctime),
             Ok(_) => self.changed(folder),
             Err(_) => {
                 let _ = self.layout.remove(path);
@@ -427,12 +447,26 @@ impl Door {
         dressed.map_err(number)
     }
 
-    fn try_dress(&self, folder: u64, path: &str, mode: Option<u32>, asker: Asker) -> thalweg_types::Result<Attributes> {
-        let about = self.about(path)?;
-        let path_above = self.nodes().path(folder).unwrap_or_default();
-        let (above, _) = self.about_known(folder, &path_above)?;
-        let inherits = above.mode & SGID != 0;
-        let gid = if inherits { above.gid } else { asker.gid };
+    fn try_dress(
+        &self,
+        folder: u64,
+        path: &str,
+        open: Option<&OpenFile>,
+        mode: Option<u32>,
+        asker: Asker,
+    ) -> thalweg_types::Result<Attributes> {
+        let about = self.about_made(path, open)?;
+        // The system gives a file of this machine its folder's group where that is inherited: then it has the asker's group either way.
+        let has_group = self.plain && about.kind != Kind::Folder && about.gid == asker.gid;
+        let (inherits, gid) = match has_group {
+            true => (false, about.gid),
+            false => {
+                let path_above = self.nodes().path(folder).unwrap_or_default();
+                let (above, _) = self.about_known(folder, &path_above)?;
+                let inherits = above.mode & SGID != 0;
+                (inherits, if inherits { above.gid } else { asker.gid })
+            }
+        };
         let mode = mode.map(|mode| match about.kind {
             Kind::Folder => mode & 0o1777 | if inherits { SGID } else { 0 },
             _ => mode & 0o7777,
@@ -447,10 +481,24 @@ impl Door {
         if change == Change::default() {
             return Ok(about);
         }
-        match self.layout.set_attributes(path, &change) {
-            Ok(()) => self.about(path),
+        let changed = match open.map(|open| open.set_object_attributes(&change)) {
+            Some(Err(e)) if e.kind() == ErrorKind::Unsupported => self.layout.set_attributes(path, &change),
+            None => self.layout.set_attributes(path, &change),
+            Some(outcome) => outcome,
+        };
+        match changed {
+            Ok(()) => self.about_made(path, open),
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(about),
             Err(e) => Err(e),
+        }
+    }
+
+    /// As [`Door::about`], of what was just made: of the open file itself, where the layout can tell without its name.
+    fn about_made(&self, path: &str, open: Option<&OpenFile>) -> thalweg_types::Result<Attributes> {
+        match open.map(OpenFile::object_attributes) {
+            Some(Err(e)) if e.kind() == ErrorKind::Unsupported => self.about(path),
+            None => self.about(path),
+            Some(told) => told,
         }
     }
 
@@ -464,7 +512,7 @@ impl Door {
         let path = self.below(folder, name)?;
         let made = self.layout.open_write(&path, OpenWrite::New, self.writer).map_err(number)?;
         made.close().map_err(number)?;
-        let about = self.dress(folder, &path, Some(mode), asker)?;
+        let about = self.dress(folder, &path, None, Some(mode), asker)?;
         Ok(self.entry(folder, name, &about))
     }
 
@@ -473,7 +521,7 @@ impl Door {
         let _names = self.use_names();
         let path = self.below(folder, name)?;
         self.layout.make_one_folder(&path, mode & 0o7777).map_err(number)?;
-        let about = self.dress(folder, &path, Some(mode), asker)?;
+        let about = self.dress(folder, &path, None, Some(mode), asker)?;
         Ok(self.entry(folder, name, &about))
     }
 
@@ -482,7 +530,7 @@ impl Door {
         let _names = self.use_names();
         let path = self.below(folder, name)?;
         self.layout.make_link(target, &path).map_err(number_of(Call::Make))?;
-        let about = self.dress(folder, &path, None, asker)?;
+        let about = self.dress(folder, &path, None, None, asker)?;
         Ok(self.entry(folder, name, &about))
     }
 
@@ -523,8 +571,15 @@ impl Door {
         let path = self.below(folder, name)?;
         let lost = self.before_loss(folder, name, &path);
         self.layout.remove(&path).map_err(number)?;
-        self.nodes().removed(folder, name);
-        self.changed(folder);
+        let mut nodes = self.nodes();
+        let was = nodes.child(folder, name);
+        let was_file = was.is_some_and(|ino| !nodes.is_folder(ino));
+        nodes.removed(folder, name);
+        drop(nodes);
+        match was_file {
+            true => locked(&self.held).touched(folder, now()),
+            false => self.changed(folder),
+        }
         self.keep(lost);
         Ok(())
     }
@@ -561,7 +616,7 @@ impl Door {
     pub fn open_folder(&self, ino: u64) -> Result<u64> {
         let fh = self.next.fetch_add(1, Ordering::Relaxed);
         let names = self.list(ino)?;
-        locked(&self.folders).insert(fh, names);
+        locked(&self.folders).insert(fh, Listed { names, fresh: true });
         Ok(fh)
     }
 
@@ -571,13 +626,20 @@ impl Door {
     }
 
     /// The names of an open folder; read again where the program begins again.
-    pub fn names(&self, ino: u64, fh: u64, again: bool) -> Result<Arc<Vec<String>>> {
-        if again {
-            let names = self.list(ino)?;
-            locked(&self.folders).insert(fh, names.clone());
-            return Ok(names);
+    pub fn names(&self, ino: u64, fh: u64, begins: bool) -> Result<Arc<Vec<String>>> {
+        let known = locked(&self.folders).get_mut(&fh).map(|known| {
+            let told = !std::mem::take(&mut known.fresh);
+            (known.names.clone(), told)
+        });
+        match known {
+            Some((names, told)) if !(begins && told) => Ok(names),
+            None => Err(Errno::EBADF),
+            Some(_) => {
+                let names = self.list(ino)?;
+                locked(&self.folders).insert(fh, Listed { names: names.clone(), fresh: false });
+                Ok(names)
+            }
         }
-        locked(&self.folders).get(&fh).cloned().ok_or(Errno::EBADF)
     }
 
     pub fn release_folder(&self, fh: u64) {
@@ -696,6 +758,22 @@ impl Door {
         }
         flags
     }
+
+    /// What the kernel is told besides of a handle of a file that it does not read and write itself.
+    ///
+    /// Who only writes gains nothing by the kernel's pages: bytes that go past them are copied once less, and the kernel does not ask
+    /// for an attribute before the first write. It drops what it keeps of these bytes for others. Files of this machine are
+    /// passed through as a rule, and all handles of a file must be alike.
+    ///
+    /// - `flags`: of the open.
+    pub fn way(&self, flags: i32) -> fuser::FopenFlags {
+        let only_writes = fuser::OpenFlags(flags).acc_mode() == fuser::OpenAccMode::O_WRONLY;
+        let straight = only_writes && !self.plain && self.settings.cache == Cache::Through;
+        match straight && self.drops_what_is_written.load(Ordering::Relaxed) {
+            true => fuser::FopenFlags::FOPEN_DIRECT_IO,
+            false => fuser::FopenFlags::empty(),
+        }
+    }
 }
 
 /// Attributes of the system are lists of who may do what: the kernel, which decides by modes here, would not look at them.
@@ -755,9 +833,10 @@ fn without_privilege(change: Change, about: &Attributes) -> Change {
 mod tests {
     use super::*;
     use std::ffi::OsString;
-    use thalweg_layout::SmallFile;
+    use thalweg_layout::{Direct, SmallFile};
     use thalweg_store::wrap::Counting;
-    use thalweg_store::{Posix, Store};
+    use thalweg_store::wrap::counting::Counts;
+    use thalweg_store::{Memory, Posix, Store};
 
     const ASKER: Asker = Asker { uid: 0, gid: 0 };
 
@@ -781,7 +860,7 @@ mod tests {
     }
 
     #[test]
-    fn files_made_one_after_the_other_are_no_operations_on_names() {
+    fn files_made_and_removed_one_after_the_other_are_no_operations_on_names() {
         let below = tempfile::tempdir().unwrap();
         let counting = Arc::new(Counting::new(Arc::new(Posix::at(below.path()).unwrap())));
         let (door, folder) = door(counting.clone(), Duration::from_secs(3600));
@@ -790,7 +869,21 @@ mod tests {
         for number in 0..300 {
             make(&door, folder, &format!("file.{number}"));
         }
-        let total = counting.take().total();
+        few_names(&counting.take().total());
+        assert_eq!(door.layout.list("d").unwrap().len(), 301);
+        counting.take();
+        for number in 0..300 {
+            let name = OsString::from(format!("file.{number}"));
+            door.attributes(folder).unwrap();
+            let ino = door.lookup(folder, &name).unwrap().attributes.ino.0;
+            door.remove(folder, &name).unwrap();
+            door.forget(ino, 2);
+        }
+        few_names(&counting.take().total());
+        assert_eq!(door.layout.list("d").unwrap().len(), 1);
+    }
+
+    fn few_names(total: &Counts) {
         let on_names = total.opens_for_writing
             + total.opens_for_reading
             + total.stats
@@ -802,7 +895,45 @@ mod tests {
             + total.attributes
             + total.failed;
         assert!(on_names <= 10, "{on_names} for 300 files: {total:?}");
-        assert_eq!(door.layout.list("d").unwrap().len(), 301);
+    }
+
+    #[test]
+    fn a_folder_that_is_opened_is_listed_once_and_again_when_a_program_begins_again() {
+        let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
+        let layout: Arc<dyn Layout> = Arc::new(Direct::new(counting.clone()).unwrap());
+        let door = Door::new(layout.clone(), Settings::of(&*layout, true));
+        make(&door, ROOT, "one");
+        counting.take();
+        let fh = door.open_folder(ROOT).unwrap();
+        assert_eq!(door.names(ROOT, fh, true).unwrap().len(), 1);
+        assert_eq!(door.names(ROOT, fh, false).unwrap().len(), 1);
+        assert_eq!(counting.take().total().lists, 1);
+        make(&door, ROOT, "two");
+        assert_eq!(door.names(ROOT, fh, false).unwrap().len(), 1, "it goes on with what it has");
+        assert_eq!(door.names(ROOT, fh, true).unwrap().len(), 2, "rewound");
+        door.release_folder(fh);
+        assert_eq!(door.names(ROOT, fh, true).err(), Some(Errno::EBADF));
+    }
+
+    #[test]
+    fn who_only_writes_goes_past_the_kernels_pages() {
+        use fuser::FopenFlags as F;
+        let below = tempfile::tempdir().unwrap();
+        let (read, write, both) = (0, 1, 2);
+        let (packed, _) = door(Arc::new(Posix::at(below.path()).unwrap()), Duration::from_secs(1));
+        assert_eq!(packed.flags(7, true), F::empty(), "what was written is published");
+        assert_eq!(packed.way(write), F::empty(), "this kernel would keep old bytes");
+        packed.drops_what_is_written.store(true, Ordering::Relaxed);
+        assert_eq!([read, write, both].map(|how| packed.way(how)), [F::empty(), F::FOPEN_DIRECT_IO, F::empty()]);
+        let layout: Arc<dyn Layout> = Arc::new(Direct::new(Arc::new(Posix::at(below.path()).unwrap())).unwrap());
+        let plain = Door::new(layout.clone(), Settings::of(&*layout, true));
+        plain.drops_what_is_written.store(true, Ordering::Relaxed);
+        assert_eq!(
+            (plain.flags(7, false), plain.flags(7, true)),
+            (F::FOPEN_NOFLUSH, F::empty()),
+            "locks end at closes"
+        );
+        assert_eq!(plain.way(write), F::empty(), "all handles of a file are alike");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! | question | answer |
 //! |----------|--------|
 //! | how long | as names and attributes hold in the kernel (`--timeout`), from when the layout was asked |
-//! | a file is made there through this mount | the folder's times become the file's; the rest stays |
+//! | a file is made or removed there through this mount | the folder's times become the file's, or this machine's; the rest stays |
 //! | anything else is done in it or to it through this mount | the layout is asked again |
 //! | others change it | seen when the time is over |
 //! | asked while something is done | an answer that may be older than that is not held |
@@ -33,8 +33,8 @@ struct Known {
     told: Option<(Attributes, Instant)>,
     /// When something was done there last that only the layout can tell the outcome of.
     changed: u64,
-    /// When a file was made there last, and the time it has.
-    made: Option<(u64, SystemTime)>,
+    /// When a file was made or removed there last, and the time of that.
+    touched: Option<(u64, SystemTime)>,
 }
 
 /// A question to the layout that is on its way.
@@ -70,7 +70,7 @@ impl Held {
     /// What the layout answered; returns what is to be told.
     pub fn answer(&mut self, ino: u64, asked: Asked, mut about: Attributes) -> Attributes {
         let known = self.known.entry(ino).or_default();
-        if let Some((turn, time)) = known.made {
+        if let Some((turn, time)) = known.touched {
             let missing = time.duration_since(about.mtime).unwrap_or_default();
             if turn > asked.turn || missing <= TICK {
                 (about.mtime, about.ctime) = (about.mtime.max(time), about.ctime.max(time));
@@ -82,13 +82,13 @@ impl Held {
         about
     }
 
-    /// A file was made in a folder, and has this time.
-    pub fn made_in(&mut self, ino: u64, time: SystemTime) {
+    /// A file was made in a folder, or removed from it, at this time.
+    pub fn touched(&mut self, ino: u64, time: SystemTime) {
         let turn = self.next();
         let known = self.known.entry(ino).or_default();
         // Of two threads the later one may come first.
-        let time = known.made.map_or(time, |(_, before)| before.max(time));
-        known.made = Some((turn, time));
+        let time = known.touched.map_or(time, |(_, before)| before.max(time));
+        known.touched = Some((turn, time));
         if let Some((about, _)) = &mut known.told {
             (about.mtime, about.ctime) = (time, time);
         }
@@ -97,7 +97,7 @@ impl Held {
     /// Something else was done to a folder or in it.
     pub fn changed(&mut self, ino: u64) {
         let changed = self.next();
-        self.known.insert(ino, Known { told: None, changed, made: None });
+        self.known.insert(ino, Known { told: None, changed, touched: None });
     }
 
     /// The kernel does not know the folder any more.
@@ -156,8 +156,8 @@ mod tests {
         let began = Instant::now();
         let asked = held.ask(began);
         held.answer(5, asked, folder(0o2770, at(1000)));
-        held.made_in(5, at(3000));
-        held.made_in(5, at(2999));
+        held.touched(5, at(3000));
+        held.touched(5, at(2999));
         let (about, _) = held.get(5, began).unwrap();
         assert_eq!((about.mtime, about.ctime, about.atime, about.mode), (at(3000), at(3000), at(1000), 0o2770));
         // Asked again: the store's clock is a tick behind, which nobody shall see as a time that went back.
@@ -176,7 +176,7 @@ mod tests {
         held.answer(5, asked, folder(0o700, at(0)));
         assert!(held.get(5, now).is_none(), "a chmod meanwhile");
         let asked = held.ask(now);
-        held.made_in(5, at(9000));
+        held.touched(5, at(9000));
         held.answer(5, asked, folder(0o750, at(0)));
         assert_eq!(held.get(5, now).unwrap().0.mtime, at(9000), "a file made meanwhile");
         held.changed(5);

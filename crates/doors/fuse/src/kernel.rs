@@ -88,6 +88,9 @@ impl Filesystem for Kernel {
             // Then only where a program looks at names as it lists them.
             let _ = config.add_capabilities(F::FUSE_READDIRPLUS_AUTO);
         }
+        // Since then kernels drop their pages of what is written past them.
+        let drops = config.add_capabilities(F::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
+        self.0.drops_what_is_written.store(drops, Ordering::Relaxed);
         if self.0.settings.locks {
             let _ = config.add_capabilities(F::FUSE_POSIX_LOCKS);
             let _ = config.add_capabilities(F::FUSE_FLOCK_LOCKS);
@@ -211,15 +214,15 @@ impl Filesystem for Kernel {
         self.entry(reply, self.0.make_hard_link(ino.0, folder.0, name));
     }
 
-    fn open(&self, _request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let writing = flags.acc_mode() != OpenAccMode::O_RDONLY;
+    fn open(&self, _request: &Request, ino: INodeNo, how: OpenFlags, reply: ReplyOpen) {
+        let writing = how.acc_mode() != OpenAccMode::O_RDONLY;
         match self.0.open(ino.0, writing) {
             Err(e) => reply.error(e),
             Ok(fh) => {
                 let flags = self.0.flags(ino.0, writing);
                 match self.0.backing(ino.0, |file| reply.open_backing(file)) {
                     Some(backing) => reply.opened_passthrough(FileHandle(fh), flags, &backing),
-                    None => reply.opened(FileHandle(fh), flags),
+                    None => reply.opened(FileHandle(fh), flags | self.0.way(how.0)),
                 }
             }
         }
@@ -232,10 +235,10 @@ impl Filesystem for Kernel {
         name: &OsStr,
         mode: u32,
         _umask: u32,
-        flags: i32,
+        how: i32,
         reply: ReplyCreate,
     ) {
-        match self.0.create(folder.0, name, mode, flags, asker(request)) {
+        match self.0.create(folder.0, name, mode, how, asker(request)) {
             Err(e) => reply.error(e),
             Ok((entry, fh)) => {
                 let (timeout, generation, fh) = (self.0.timeout(), Generation(entry.generation), FileHandle(fh));
@@ -245,7 +248,7 @@ impl Filesystem for Kernel {
                     Some(backing) => {
                         reply.created_passthrough(&timeout, about, generation, fh, flags, &backing);
                     }
-                    None => reply.created(&timeout, about, generation, fh, flags),
+                    None => reply.created(&timeout, about, generation, fh, flags | self.0.way(how)),
                 }
             }
         }

@@ -6,7 +6,8 @@
 //! | sizes    | reads and writes of up to 1 MiB each |
 //! | who may  | the kernel decides by modes and owners; of root's mounts all users, else the user alone |
 //! | what the kernel keeps | see [`Cache`]; names and attributes for a second |
-//! | a file made | asks a store that is far for no more than the layout does: see `held` |
+//! | a file made or removed | asks a store that is far for no more than the layout does: see `held` |
+//! | who only writes | goes past the kernel's pages, but for files of this machine |
 //! | `close`  | of layouts that publish at closing: returns when others see the file, with the failure if there was one |
 //! | removed and open | goes on, with its last attributes |
 //! | numbers  | see [`nodes`] |

@@ -3,6 +3,7 @@
 //! `flush`, which the kernel sends at every `close(2)`, lets others see what was written: so the program is told of failures, and
 //! others see the file when `close` returns.
 
+use std::fs::File;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -42,6 +43,11 @@ impl Open {
     /// Bytes now.
     pub fn length(&self) -> Result<u64> {
         self.with(OpenFile::length)
+    }
+
+    /// Another descriptor of the file of this machine below, where this is open for writing and there is one.
+    pub fn file(&self) -> Option<File> {
+        self.with(|file| Ok(file.file().and_then(|file| file.try_clone().ok()))).ok().flatten()
     }
 
     /// Whether it can write.

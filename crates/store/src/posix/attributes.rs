@@ -3,12 +3,12 @@
 use super::{Posix, failed, identity, shown};
 use crate::{Attributes, Change, Kind, SetXattr, Space};
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, chmodat, chownat, lgetxattr,
-    llistxattr, lremovexattr, lsetxattr, statvfs, symlink, utimensat,
+    AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, chmodat, chownat, fchmod, futimens,
+    lgetxattr, llistxattr, lremovexattr, lsetxattr, statvfs, symlink, utimensat,
 };
 use rustix::io::Errno;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File};
+use std::os::unix::fs::{self as fs_unix, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -16,23 +16,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 impl Posix {
     pub(super) fn attributes_of(&self, path: &Path) -> Result<Attributes> {
         let about = fs::symlink_metadata(path).map_err(|e| failed("read attributes", path, e))?;
-        let kind = match about.file_type() {
-            t if t.is_dir() => Kind::Folder,
-            t if t.is_symlink() => Kind::Link,
-            _ => Kind::File,
-        };
-        Ok(Attributes {
-            kind,
-            length: if kind == Kind::Folder { 0 } else { about.len() },
-            mode: about.mode() & 0o7777,
-            uid: about.uid(),
-            gid: about.gid(),
-            atime: time(about.atime(), about.atime_nsec()),
-            mtime: time(about.mtime(), about.mtime_nsec()),
-            ctime: time(about.ctime(), about.ctime_nsec()),
-            links: about.nlink(),
-            identity: identity(&about),
-        })
+        Ok(of(&about))
     }
 
     /// Owner first: changing it clears bits of the mode.
@@ -52,8 +36,7 @@ impl Posix {
                 .map_err(|e| failed("change the mode", path, e.into()))?;
         }
         if change.atime.is_some() || change.mtime.is_some() {
-            let times = Timestamps { last_access: stamp(change.atime), last_modification: stamp(change.mtime) };
-            utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)
+            utimensat(CWD, path, &stamps(change), AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(|e| failed("change times", path, e.into()))?;
         }
         Ok(())
@@ -111,6 +94,47 @@ impl Posix {
             objects_free: about.f_ffree,
         })
     }
+}
+
+/// What the system says of a file, in our terms.
+pub(super) fn of(about: &fs::Metadata) -> Attributes {
+    let kind = match about.file_type() {
+        t if t.is_dir() => Kind::Folder,
+        t if t.is_symlink() => Kind::Link,
+        _ => Kind::File,
+    };
+    Attributes {
+        kind,
+        length: if kind == Kind::Folder { 0 } else { about.len() },
+        mode: about.mode() & 0o7777,
+        uid: about.uid(),
+        gid: about.gid(),
+        atime: time(about.atime(), about.atime_nsec()),
+        mtime: time(about.mtime(), about.mtime_nsec()),
+        ctime: time(about.ctime(), about.ctime_nsec()),
+        links: about.nlink(),
+        identity: identity(about),
+    }
+}
+
+/// As [`Posix::change`], of a file that is open.
+///
+/// - `path`: for messages.
+pub(super) fn change_open(file: &File, path: &Path, change: &Change) -> Result<()> {
+    if change.uid.is_some() || change.gid.is_some() {
+        fs_unix::fchown(file, change.uid, change.gid).map_err(|e| failed("change the owner", path, e))?;
+    }
+    if let Some(mode) = change.mode {
+        fchmod(file, Mode::from_raw_mode(mode & 0o7777)).map_err(|e| failed("change the mode", path, e.into()))?;
+    }
+    if change.atime.is_some() || change.mtime.is_some() {
+        futimens(file, &stamps(change)).map_err(|e| failed("change times", path, e.into()))?;
+    }
+    Ok(())
+}
+
+fn stamps(change: &Change) -> Timestamps {
+    Timestamps { last_access: stamp(change.atime), last_modification: stamp(change.mtime) }
 }
 
 /// Asks until the answer fits: it may grow between two calls.

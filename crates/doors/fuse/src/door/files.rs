@@ -72,6 +72,7 @@ impl Door {
     /// - `file`: the file below, where it was opened for this.
     fn keep_open_with(&self, open: Open, path: &str, file: Option<Arc<File>>) -> u64 {
         let (fh, ino) = (self.next.fetch_add(1, Ordering::Relaxed), open.ino);
+        let own = if self.plain && file.is_none() { open.file() } else { None };
         self.handles.write().unwrap_or_else(PoisonError::into_inner).insert(fh, Arc::new(open));
         let mut all = locked(&self.shared);
         let shared = all.entry(ino).or_default();
@@ -79,7 +80,7 @@ impl Door {
         if shared.file.is_none() && file.is_some() {
             shared.file = file;
         } else if shared.file.is_none() && self.plain {
-            let file = self.layout.plain_file(path).and_then(|plain| File::open(plain).ok());
+            let file = own.or_else(|| self.layout.plain_file(path).and_then(|plain| File::open(plain).ok()));
             shared.file = file.filter(|file| file.metadata().is_ok_and(|about| about.is_file())).map(Arc::new);
         }
         fh
@@ -143,7 +144,7 @@ impl Door {
             Err(e) => return Err(number(e)),
         };
         let about = match made {
-            true => self.dress(folder, &path, Some(mode), asker)?,
+            true => self.dress(folder, &path, Some(&file), Some(mode), asker)?,
             false => self.about(&path).map_err(number)?,
         };
         if !made && flags & O_TRUNC != 0 {

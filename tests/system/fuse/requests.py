@@ -1,0 +1,75 @@
+"""What a mount is asked for while a program works on it.
+
+    requests.py POINT
+
+Makes, reads and removes files at POINT, and prints for each what the kernel asked the process that serves it, and how
+often that named a file to the system: counts for each file, rounded. Seen by strace: no clock decides anything.
+"""
+import collections
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+FILES = 100
+WORDS = {1: "lookup", 2: "forget", 3: "getattr", 4: "setattr", 10: "unlink", 14: "open", 15: "read", 16: "write", 18: "release",
+         22: "getxattr", 25: "flush", 27: "opendir", 28: "readdir", 29: "releasedir", 35: "create", 42: "forgets", 44: "readdirplus"}
+
+[point] = sys.argv[1:]
+process = os.getxattr(point, "user.thalweg.process").decode()
+folder = os.path.join(point, "asked")
+names = [os.path.join(folder, f"file.{n}") for n in range(FILES)]
+
+
+def watched(work):
+    with tempfile.NamedTemporaryFile("r") as log:
+        strace = subprocess.Popen(["strace", "-f", "-qq", "-xx", "-s", "8", "-o", log.name, "-e", "trace=read,%file,lgetxattr", "-p", process])
+        while "read(" not in log.read():
+            time.sleep(0.01)
+        work()
+        # What nobody waits for is on its way.
+        time.sleep(1)
+        strace.terminate()
+        strace.wait()
+        log.seek(0)
+        asked, named = collections.Counter(), 0
+        for line in log:
+            if re.search(r"[0-9]+ +(read\(|<\.\.\. read resumed)", line):
+                told = re.search(r'"((?:\\x[0-9a-f]{2}){8})"\.*, [0-9]+\) += [0-9]+$', line)
+                if told:
+                    asked[WORDS.get(bytes.fromhex(told[1].replace("\\x", ""))[4], "other")] += 1
+            elif "unfinished" not in line and "AT_EMPTY_PATH" not in line and not line.rstrip().endswith("+++"):
+                named += 1
+        return asked, named
+
+
+def make():
+    for name in names:
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        os.write(fd, b"x" * 1024)
+        os.close(fd)
+
+
+def read():
+    for name in names:
+        fd = os.open(name, os.O_RDONLY)
+        assert len(os.read(fd, 1024)) == 1024
+        os.close(fd)
+
+
+def show():
+    assert len(list(os.scandir(folder))) == FILES
+
+
+os.mkdir(folder)
+for what, work in [("make", make), ("read", read), ("show", show), ("remove", lambda: [os.unlink(name) for name in names])]:
+    asked, named = watched(work)
+    for word, count in sorted(asked.items()):
+        if round(count / FILES) or what == "show":
+            print(what, word, count if what == "show" else round(count / FILES))
+    print(what, "names", round(named / FILES))
+    # What the kernel keeps of a name for a second is forgotten.
+    time.sleep(1.2)
+os.rmdir(folder)
