@@ -365,10 +365,8 @@ fn run_mounted(
         let _ = Command::new("umount").arg("-l").arg(at).stderr(Stdio::null()).status();
     }
     Ok(match (ended(worked.status), gone?) {
-        // It ended with an error, of which the program or who unmounted was told.
-        (worked, End::Other(FAILURE)) if worked != End::Success || !unmounted.status.success() => {
-            (End::Failed(ErrorKind::Io), said)
-        }
+        // It ended with an error, and says so.
+        (_, End::Other(FAILURE)) => (End::Failed(ErrorKind::Io), said),
         (_, end @ (End::Signal | End::TimeOut | End::Other(_))) => (end, format!("the server: {said}")),
         // What was accepted may be refused when the mount goes, aloud.
         (End::Success, _) if !unmounted.status.success() => (End::Failed(ErrorKind::Io), said),
