@@ -114,10 +114,8 @@ uses_rsync() {
     rsync -a "$sources/" "$1/rsync/" && same "$sources" "$1/rsync"
     printf 'changed\n' >"$1/rsync/deep/er/script" && rm -r "$1/rsync/rust"
     rsync -a --delete --checksum "$sources/" "$1/rsync/" && same "$sources" "$1/rsync"
-    # A folder of small files is one of the store, whose times move when a log is begun.
-    local differences=-ain
-    [[ $1 != */small_file ]] || differences=-ainO
-    [[ -z $(rsync "$differences" "$sources/" "$1/rsync/") ]]
+    # A second time nothing is left to do.
+    [[ -z $(rsync -ai "$sources/" "$1/rsync/") ]]
 }
 
 uses_dd() {

@@ -32,7 +32,9 @@ mount small_file small_file 1
 mount direct direct 1
 mkdir "$work/counted"
 printf '[[mount]]\npath = "/mnt/thalweg/counted"\nlayout = "small_file"\nstore = "posix:%s"\ncounts = "%s"\n\n' "$work/counted" "$work/counts" >>"$THALWEG_MOUNTS"
-layouts=(container container3 flat flat3 small_file direct)
+mkdir -p "$work/tiered.fast" "$work/tiered.slow"
+printf '[[mount]]\npath = "/mnt/thalweg/tiered"\nlayout = "container"\nstore = "tiered:posix:%s=>posix:%s"\n\n' "$work/tiered.fast" "$work/tiered.slow" >>"$THALWEG_MOUNTS"
+layouts=(container container3 flat flat3 small_file direct tiered)
 
 # Each body runs in a folder of its own, which holds a copy of some sources: once plainly, once through each mount.
 # shellcheck disable=SC2016  # the inner shell expands them
@@ -43,6 +45,7 @@ declare -A bodies=(
     [mv]='cp sub/one a && mv a b && mkdir d && mv b d/ && mv d e && cat e/b | wc -c && rm -r e && ls'
     [tar]='tar -cf all.tar sub && mkdir out && tar -xf all.tar -C out && diff -r sub out/sub && tar -tf all.tar | sort'
     [rsync]='rsync -r sub/ to/ && diff -r sub to && echo more >> to/one && rsync -r --inplace -c sub/ to/ && diff -r sub to && ls to'
+    [archive]='tar -cf a.tar sub && mkdir out && tar -xpf a.tar -C out && cp -a sub cpa && rsync -a sub/ to/; for d in out/sub cpa to; do diff -r sub $d; rsync -ai sub/ $d/; rsync -ain $d/ sub/; done; ls -la sub | awk "NR > 1 { print \$1, \$NF }"; ls -la . | grep -c "^d"'
     [find]='find . -type f -name "*e*" | sort; find . -type d | sort; ls -l sub | wc -l; du -a sub | wc -l; grep -rl needle . | sort; chmod 600 sub/one; stat -c "%a %s %F" sub/one; stat -c "%a %F" sub; touch -d 2001-02-03T04:05:06Z sub/one; stat -c %Y sub/one; find sub -delete; ls'
     [python]='python3 -c "
 import os, mmap, shutil, tempfile
@@ -73,6 +76,7 @@ if __name__ == \"__main__\":
     [sed]='cp sub/one a && sed -i s/needle/thread/ a && grep -c thread a; sort -u a > b; wc -l < b; split -b 1000 a part. && cat part.* | cmp - a && gzip -k a && zcat a.gz | cmp - a && tail -c 10 a | od -c | head -n 1; tee t1 t2 < b | wc -l; cmp t1 t2'
 )
 wants() { command -v "$1" >/dev/null 2>&1; }
+wants rsync || unset "bodies[archive]"
 for tool in rsync sqlite3 git; do
     wants "$tool" || { echo "skipped: $tool through the preload door: it is not installed" && unset "bodies[$tool]"; }
 done
@@ -97,7 +101,7 @@ same() { # same NAME LAYOUT
     limited 600 "$thalweg" run -- bash -c "$body" _ "/mnt/thalweg/$2/run.$1" "${bodies[$1]}" >"$work/got.$1.$2" 2>&1 || echo "fails plainly too" >>"$work/got.$1.$2"
     diff "$work/expected.$1" "$work/got.$1.$2"
 }
-for layout in container flat3 small_file direct; do
+for layout in container flat3 small_file direct tiered; do
     for name in "${!bodies[@]}"; do try "$name on $layout as on a plain folder" same "$name" "$layout"; done
 done
 
@@ -200,12 +204,12 @@ above() { # above LAYOUT FOLDER
     "$thalweg" run -- ls -la "/mnt/thalweg/$1" >"$work/listed" && grep -q ' \.\.$' "$work/listed"
     [[ $("$thalweg" run -- stat -c %F "/mnt/thalweg/$1/..") == directory ]]
     mkdir -p "$work/above"
-    printf '[[mount]]\npath = "%s/above/mount"\nlayout = "%s"\nstore = "posix:%s/%s.0"\n' "$work" "$1" "$work" "$1" >"$work/above.toml"
+    sed -n '\|"/mnt/thalweg/'"$1"'"|,/^$/p' "$THALWEG_MOUNTS" | sed 's|^path = .*|path = "'"$work"'/above/mount"|; 1i[[mount]]' >"$work/above.toml"
     : >"$work/above/beside"
     THALWEG_MOUNTS=$work/above.toml "$thalweg" run -- ls -la "$work/above/mount" >"$work/listed"
     THALWEG_MOUNTS=$work/above.toml "$thalweg" run -- cat "$work/above/mount/../beside" "$work/above/mount/run.dd/../../beside"
 }
-for layout in container small_file direct; do try "a listing with the folder above ($layout)" above "$layout"; done
+for layout in "${layouts[@]}"; do try "a listing with the folder above ($layout)" above "$layout"; done
 # shellcheck disable=SC2016
 relative() { # a table named by a relative path stays that table wherever a program goes, also for those that it starts
     cd "$work"

@@ -189,6 +189,15 @@ pub fn write_all_at(object: &dyn WriteObject, offset: u64, bytes: &[u8]) -> Resu
     object.write_at(offset, &[IoSlice::new(bytes)])
 }
 
+/// Refuses extended attributes that the system gives a meaning (`system.`, access control lists): a layout that keeps them
+/// itself does not protect by them. Programs that copy files then set the mode instead.
+fn takes_xattr(key: &str, path: &str) -> Result<()> {
+    match key.starts_with("system.") {
+        true => Err(errno::failure(Errno::OPNOTSUPP, "set an extended attribute of the system", path)),
+        false => Ok(()),
+    }
+}
+
 fn lacks(layout: &str, what: &str, path: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("layout {layout} {what}")).in_object(path)
 }

@@ -131,6 +131,8 @@ fn extended_attributes_are_set_and_refused_as_the_manual_pages_say() {
     set("user.a", b"", SetXattr::Any).unwrap();
     assert_eq!(layout.xattr_list("file").unwrap(), ["user.a", "user.k"]);
     assert_eq!(layout.xattr_get("file", "user.k").unwrap(), Some(b"w".to_vec()));
+    // A list of access control that nothing here obeys: who copies files sets the mode instead.
+    fails(set("system.posix_acl_access", b"\x02\0\0\0", SetXattr::Any), Errno::OPNOTSUPP);
     assert_eq!(layout.xattr_get("file", "user.gone").unwrap(), None);
     fails(layout.xattr_remove("file", "user.gone"), Errno::NODATA);
     layout.xattr_remove("file", "user.a").unwrap();

@@ -846,6 +846,7 @@ impl Layout for Container {
         if self.stores_own(path)? {
             return self.first().set_xattr(&self.inside(path, "change")?, key, value, how);
         }
+        crate::takes_xattr(key, path)?;
         self.change(path, "set an extended attribute", |kept| {
             match (how, kept.xattrs.contains_key(key)) {
                 (SetXattr::New, true) => return Err(errno::failure(Errno::EXIST, "set an extended attribute", path)),

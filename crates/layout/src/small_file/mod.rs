@@ -719,6 +719,7 @@ impl Layout for SmallFile {
         let of_log = match name::relative(path)?.is_empty() {
             true => None,
             false => self.change_xattrs(path, "set an extended attribute", |more| {
+                crate::takes_xattr(key, path)?;
                 match (how, more.xattrs.contains_key(key)) {
                     (SetXattr::New, true) => return refused(Errno::EXIST),
                     (SetXattr::Existing, false) => return refused(Errno::NODATA),
