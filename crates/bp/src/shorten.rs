@@ -1,11 +1,11 @@
 //! Dropping the last steps of an index.
 
-use crate::characteristic;
+use crate::characteristic::{self, SINGLE_FILE};
 use crate::extension::{Records, Tag};
 use crate::index::{Entry, Index};
 use crate::process_group::Header;
 use crate::wire::{Cursor, Put};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use thalweg_types::{ByteOrder, ElementType, Result};
 
 /// A block by the subfile and byte of its payload.
@@ -17,6 +17,7 @@ type Place = (u32, u64);
 /// `Corrupt` where a set does not decode.
 pub fn up_to(index: &Index, last: u32) -> Result<Index> {
     let mut kept = Index::default();
+    let groups = Groups::of(index)?;
     for g in index.process_groups()?.into_iter().filter(|g| g.time_index <= last) {
         let header = Header {
             group: g.group,
@@ -28,23 +29,45 @@ pub fn up_to(index: &Index, last: u32) -> Result<Index> {
         kept.add_process_group(&header, g.rank, g.offset);
     }
     let mut dropped = HashSet::new();
-    let variables = section(index.variables.entries(), last, &mut dropped)?;
-    let attributes = section(index.attributes.entries(), last, &mut dropped)?;
+    let variables = section(index.variables.entries(), &groups, last, &mut dropped)?;
+    let attributes = section(index.attributes.entries(), &groups, last, &mut dropped)?;
     let at = |bytes| Cursor::new(bytes, ByteOrder::NATIVE, 0);
     kept.append_sections(&mut at(&[0; 16]), &mut at(&variables), &mut at(&attributes))?;
     kept.records = records_without(&index.records, last, &dropped);
+    kept.set_first_time(index.first_time());
     Ok(kept)
 }
 
+/// Where process groups begin, and of which time index they are: ADIOS gives attributes none.
+struct Groups(BTreeMap<(u32, u64), u32>);
+
+impl Groups {
+    fn of(index: &Index) -> Result<Groups> {
+        let groups = index.process_groups()?;
+        // In subfiles of ADIOS, the rank is the number of the subfile.
+        let places =
+            groups.iter().flat_map(|g| [(SINGLE_FILE, g.offset), (g.rank, g.offset)].map(|at| (at, g.time_index)));
+        Ok(Groups(places.collect()))
+    }
+
+    /// The time index of a set, of its process group where it has none itself.
+    fn time_of(&self, own: u32, file: u32, payload: u64) -> u32 {
+        match own {
+            0 => self.0.range((file, 0)..=(file, payload)).next_back().map_or(0, |(_, time)| *time),
+            own => own,
+        }
+    }
+}
+
 /// The entry with the sets of these steps; the places of the others go into `dropped`.
-fn sets_up_to(entry: &Entry, last: u32, dropped: &mut HashSet<Place>) -> Result<Entry> {
+fn sets_up_to(entry: &Entry, groups: &Groups, last: u32, dropped: &mut HashSet<Place>) -> Result<Entry> {
     let mut kept = Entry { count: 0, sets: Vec::new(), ..entry.clone() };
     let element = ElementType::from_code(entry.code);
     let mut c = Cursor::new(&entry.sets, ByteOrder::NATIVE, 0);
     for _ in 0..entry.count {
         let start = c.position();
         let set = characteristic::decode_set(&mut c, element, false)?;
-        if set.time_index <= last {
+        if groups.time_of(set.time_index, set.file_index, set.payload_offset) <= last {
             kept.sets.extend_from_slice(&entry.sets[start..c.position()]);
             kept.count += 1;
         } else {
@@ -55,10 +78,10 @@ fn sets_up_to(entry: &Entry, last: u32, dropped: &mut HashSet<Place>) -> Result<
 }
 
 /// A section of the index with the sets of these steps; entries that have none are left out.
-fn section(entries: &[Entry], last: u32, dropped: &mut HashSet<Place>) -> Result<Vec<u8>> {
+fn section(entries: &[Entry], groups: &Groups, last: u32, dropped: &mut HashSet<Place>) -> Result<Vec<u8>> {
     let (mut count, mut body) = (0, Vec::new());
     for entry in entries {
-        let e = sets_up_to(entry, last, dropped)?;
+        let e = sets_up_to(entry, groups, last, dropped)?;
         if e.count == 0 {
             continue;
         }

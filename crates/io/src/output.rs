@@ -34,7 +34,16 @@ struct Way {
     /// It writes files.
     stores: bool,
     header: Header,
+    /// The time index of step 0.
+    first_time: u32,
     path: String,
+}
+
+impl Way {
+    /// The step, from 0.
+    fn step(&self) -> u64 {
+        u64::from(self.header.time_index.saturating_sub(self.first_time))
+    }
 }
 
 /// A profile that is taken of the output.
@@ -165,7 +174,7 @@ impl<'a> Output<'a> {
                 arrays: &arrays,
             };
             let opened = method.open(&request).map_err(|e| e.in_group(group_name).at_rank(comm.rank()))?;
-            if matches!(mode, Mode::Write | Mode::AppendAfter(_)) || opened.time_index == 1 {
+            if matches!(mode, Mode::Write | Mode::AppendAfter(_)) || opened.time_index == opened.first_time {
                 // Nothing is in the file yet, or what was written last is no more.
                 lock(&shared.written).remove(&written_key(&*method, &path));
             }
@@ -181,7 +190,7 @@ impl<'a> Output<'a> {
                 opened_run = opened.run;
             }
             let header = Header { time_index: opened.time_index, ..base.clone() };
-            ways.push(Way { method, stores: registry::stores(kind), header, path });
+            ways.push(Way { method, stores: registry::stores(kind), header, first_time: opened.first_time, path });
         }
         drop((opening, here));
         let profile = profile.take().map(|mut taking| {
@@ -226,7 +235,7 @@ impl<'a> Output<'a> {
 
     /// The step that is being written, from 0, in the file of the group's first method.
     pub fn step(&self) -> u64 {
-        self.ways.first().map_or(0, |w| u64::from(w.header.time_index.saturating_sub(1)))
+        self.ways.first().map_or(0, Way::step)
     }
 
     /// Writes all variables under this path from now on, whatever path was declared. They are still called by their
@@ -749,7 +758,7 @@ impl<'a> Output<'a> {
                 method: way.method.name(),
                 stores: way.stores,
                 path: way.path.clone(),
-                step: u64::from(way.header.time_index.saturating_sub(1)),
+                step: way.step(),
                 outcome: closed.as_ref().map(|closed| closed.bytes).map_err(|e| (e.kind(), e.to_string())),
             });
             // All methods are closed on all ranks; the first failure is what the caller gets.

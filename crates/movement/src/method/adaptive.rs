@@ -151,6 +151,18 @@ impl Open {
         Ok(object)
     }
 
+    /// All ranks have written: the next output of this process finds the subfiles as long as they are now. One request each.
+    fn note_lengths(&self, comm: &dyn Communicator) {
+        let index = &self.metadata.index;
+        for file in (comm.rank()..self.files).step_by(comm.size() as usize) {
+            let path = subfile(&index.path, file);
+            // Where that cannot be told, what was known before holds.
+            if let Ok(about) = index.layout.stat(&path) {
+                index.kept.set_least(&path, about.length);
+            }
+        }
+    }
+
     /// Closes the subfiles and the spill file.
     fn end(&mut self) -> Result<()> {
         let index = &self.metadata.index;
@@ -402,6 +414,9 @@ impl Method for Adaptive {
             index.kept.drains().set_ends(&open.file_key, index.run, None);
         }
         let path = index.path.clone();
+        if outcome.is_ok() {
+            open.note_lengths(comm);
+        }
         open.metadata.closed(part.is_indexed());
         outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(path))
     }

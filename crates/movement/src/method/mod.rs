@@ -81,8 +81,10 @@ pub struct OpenRequest<'r> {
 /// What all ranks know after an open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
-    /// Step + 1.
+    /// The step, counted from `first_time`.
     pub time_index: u32,
+    /// The time index of step 0: 1, but for files that another library began later.
+    pub first_time: u32,
     /// One number for all files and ranks of one opening.
     pub run: u64,
     /// The arrays whose statistics the file records at another level, with that level: blocks must keep to it.

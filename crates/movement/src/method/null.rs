@@ -83,7 +83,7 @@ impl Method for Null {
     }
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
-        Ok(Opened { time_index: count(request, self.name()), run: request.run, levels: Vec::new() })
+        Ok(Opened { time_index: count(request, self.name()), first_time: 1, run: request.run, levels: Vec::new() })
     }
 
     fn at_once(&self, _: &Reach) -> Option<u64> {

@@ -154,7 +154,7 @@ impl Method for Trigger {
         let time_index = null::count(request, "TRIGGER");
         let (kept, path) = (request.kept.clone(), request.path.to_string());
         self.open = Some(Open { kept, path, time_index });
-        Ok(Opened { time_index, run: request.run, levels: Vec::new() })
+        Ok(Opened { time_index, first_time: 1, run: request.run, levels: Vec::new() })
     }
 
     fn at_once(&self, _: &Reach) -> Option<u64> {

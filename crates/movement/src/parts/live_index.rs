@@ -190,10 +190,10 @@ impl LiveIndex {
     /// # Errors
     /// `Torn` where it has fewer.
     pub fn check_steps(&self, closed: u32) -> Result<()> {
-        if self.last_time() >= closed {
+        if self.steps() >= closed {
             return Ok(());
         }
-        let there = match self.last_time() {
+        let there = match self.steps() {
             0 => "none of them is in it any more".to_string(),
             1 => "only step 0 is in it any more".to_string(),
             n => format!("only steps 0..={} are in it any more", n - 1),
@@ -256,7 +256,7 @@ impl LiveIndex {
     /// # Errors
     /// `OutOfBounds` where the file has no such step; `Unsupported` where steps do not lie one behind the other.
     pub fn drop_after(&mut self, step: u64) -> Result<()> {
-        let steps = u64::from(self.last_time());
+        let steps = u64::from(self.steps());
         if step >= steps {
             let what = match steps {
                 0 => format!("there is no step {step} to go on from: the file has none"),
@@ -264,7 +264,7 @@ impl LiveIndex {
             };
             return Err(Error::new(ErrorKind::OutOfBounds, what).at_step(step));
         }
-        let last = step as u32 + 1;
+        let last = (step as u32).saturating_add(self.first_time());
         let groups = self.index.process_groups()?;
         let offsets = |kept: bool| groups.iter().filter(move |g| (g.time_index <= last) == kept).map(|g| g.offset);
         let start = offsets(false).min();
@@ -319,6 +319,19 @@ impl LiveIndex {
     /// The last time index; 0 for none.
     pub fn last_time(&self) -> u32 {
         self.index.last_time()
+    }
+
+    /// The time index of step 0: 1, but for files that another library began later.
+    pub fn first_time(&self) -> u32 {
+        self.index.first_time()
+    }
+
+    /// Number of steps: from the first time index to the last.
+    pub fn steps(&self) -> u32 {
+        match self.last_time() {
+            0 => 0,
+            last => last.saturating_sub(self.first_time()).saturating_add(1),
+        }
     }
 
     /// First free byte.

@@ -105,8 +105,10 @@ pub struct OpenIndex {
     pub mode: Mode,
     /// This rank among all that opened the output.
     pub rank: u32,
-    /// Step + 1.
+    /// The step, counted from [`OpenIndex::first_time`].
     pub time_index: u32,
+    /// The time index of step 0.
+    pub first_time: u32,
     /// Run id.
     pub run: u64,
     /// End of the index when the output was opened.
@@ -130,7 +132,7 @@ impl OpenIndex {
     ///
     /// - `outcome`: what this rank has opened so far; `first`: on rank 0, what [`begin`] found.
     /// - `told`: numbers of rank 0 that all are to know.
-    /// - `drop_steps`: called on rank 0 where steps are dropped, with the step + 1 of this output: takes them out of the file.
+    /// - `drop_steps`: called on rank 0 where steps are dropped, with the time index of this output: takes them out of the file.
     ///
     /// Returns also what the program is to know, and rank 0's numbers.
     ///
@@ -144,11 +146,11 @@ impl OpenIndex {
         told: &[u64],
         drop_steps: impl FnOnce(&mut LiveIndex, u32) -> Result<()>,
     ) -> Result<(OpenIndex, Opened, Vec<u64>)> {
-        let mut numbers = first.as_ref().map_or(vec![0; 4], |f| {
+        let mut numbers = first.as_ref().map_or(vec![0; 5], |f| {
             let time_index = u64::from(next_time(request.mode, f.live.last_time()));
             let levels = if f.levels.is_empty() { 0 } else { LEVELS };
             let drops = if f.live.is_dropping() { DROPS } else { 0 };
-            vec![f.live.end(), time_index, f.run, levels | drops]
+            vec![f.live.end(), time_index, f.run, levels | drops, u64::from(f.live.first_time())]
         });
         numbers.extend(told.iter().map(|n| if request.comm.rank() == 0 { *n } else { 0 }));
         let mut open = OpenIndex {
@@ -158,6 +160,7 @@ impl OpenIndex {
             mode: request.mode,
             rank: request.comm.rank(),
             time_index: 0,
+            first_time: 1,
             run: request.run,
             base: 0,
             sync,
@@ -179,9 +182,10 @@ impl OpenIndex {
         let agreed = agree(request.comm, outcome, "open the output", &numbers).map_err(named)?;
         let flags = agreed[3];
         (open.base, open.time_index, open.run) = (agreed[0], agreed[1] as u32, agreed[2]);
+        open.first_time = agreed[4] as u32;
         if flags & DROPS > 0 {
             if open.live.is_some() {
-                open.kept.set_closed_steps(&open.layout, &open.path, open.time_index - 1);
+                open.kept.set_closed_steps(&open.layout, &open.path, open.step() as u32);
             }
             let time_index = open.time_index;
             let dropped =
@@ -190,8 +194,13 @@ impl OpenIndex {
             open.base = agree(request.comm, dropped, "drop later steps", &[end]).map_err(named)?[0];
         }
         let levels = levels::tell(request.comm, flags & LEVELS > 0, own_levels)?;
-        let opened = Opened { time_index: open.time_index, run: open.run, levels };
-        Ok((open, opened, agreed[4..].to_vec()))
+        let opened = Opened { time_index: open.time_index, first_time: open.first_time, run: open.run, levels };
+        Ok((open, opened, agreed[5..].to_vec()))
+    }
+
+    /// The step of this output, from 0.
+    fn step(&self) -> u64 {
+        u64::from(self.time_index.saturating_sub(self.first_time))
     }
 
     /// How the step is committed.
@@ -199,7 +208,7 @@ impl OpenIndex {
     /// - `slots`: ranks had slots.
     pub fn commit(&self, indexing: Indexing, slots: bool) -> Commit {
         let OpenIndex { time_index, run, base, subfiles, .. } = *self;
-        Commit { time_index, run, base, indexing, shared: !subfiles, slots }
+        Commit { time_index, step: self.step(), run, base, indexing, shared: !subfiles, slots }
     }
 
     /// The index and the file that holds it, `object`; read again where the rank that had it is lost or failed.
@@ -266,7 +275,7 @@ impl OpenIndex {
     /// Keeps the index for the next output; `None` where the file has to say it again.
     fn keep(&self, live: Option<LiveIndex>) {
         if let Some(live) = &live {
-            self.kept.set_closed_steps(&self.layout, &self.path, live.last_time());
+            self.kept.set_closed_steps(&self.layout, &self.path, live.steps());
         }
         let file = File { layout: &self.layout, path: &self.path, subfiles: self.subfiles, sync: self.sync };
         self.kept.keep(file, live, self.run);

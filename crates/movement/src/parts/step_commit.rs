@@ -74,8 +74,10 @@ pub trait Files {
 /// How to commit.
 #[derive(Debug, Clone, Copy)]
 pub struct Commit {
-    /// Step + 1.
+    /// The time index of the step.
     pub time_index: u32,
+    /// The step, from 0.
+    pub step: u64,
     /// Run id.
     pub run: u64,
     /// First free byte of the shared file when the output was opened.
@@ -306,7 +308,7 @@ impl Part {
             Some(_) => self.failure(),
             None => Err(Error::new(ErrorKind::PeerLost, "the rank that was to write this process group was lost")),
         };
-        let step = u64::from(how.time_index.saturating_sub(1));
+        let step = how.step;
         let mut outcome = verdict.apply(self.rank, own, "close the output");
         if let (Some(left), Ok(())) = (left, &outcome) {
             let lost: Vec<String> = (0..self.ranks).filter(|r| is_lost(left, *r)).map(|r| r.to_string()).collect();

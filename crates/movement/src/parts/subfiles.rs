@@ -69,8 +69,8 @@ pub fn check_known(request: &OpenRequest<'_>, path: &str, object: &dyn WriteObje
 pub struct Listed {
     /// The last byte at which a payload or attribute begins: the subfile has a whole process group around it.
     reach: u64,
-    /// First and last time index with data in it.
-    times: (u32, u32),
+    /// First and last step with data in it.
+    steps: (u32, u32),
 }
 
 /// What an index lists, by number of the subfile.
@@ -84,10 +84,11 @@ fn listed(index: &Index) -> Result<AllListed> {
             if set.file_index == SINGLE_FILE {
                 return Ok(());
             }
-            let own = Listed { reach: set.payload_offset, times: (set.time_index, set.time_index) };
+            let step = set.time_index.saturating_sub(index.first_time());
+            let own = Listed { reach: set.payload_offset, steps: (step, step) };
             let known = all.entry(set.file_index).or_insert(own);
             known.reach = known.reach.max(own.reach);
-            known.times = (known.times.0.min(own.times.0), known.times.1.max(own.times.1));
+            known.steps = (known.steps.0.min(step), known.steps.1.max(step));
             Ok(())
         })?;
     }
@@ -96,7 +97,7 @@ fn listed(index: &Index) -> Result<AllListed> {
 
 impl Listed {
     fn steps(&self) -> String {
-        let (first, last) = (self.times.0.saturating_sub(1), self.times.1.saturating_sub(1));
+        let (first, last) = self.steps;
         if first == last { format!("step {first}") } else { format!("steps {first} to {last}") }
     }
 
@@ -128,21 +129,23 @@ impl Listed {
     }
 }
 
-/// Collective: what rank 0 knows is listed, on all ranks.
-fn tell(comm: &dyn Communicator, own: Option<&AllListed>) -> Result<AllListed> {
+/// Collective: what rank 0 knows is listed, on all ranks, and its number.
+fn tell(comm: &dyn Communicator, own: Option<&AllListed>, number: u32) -> Result<(AllListed, u32)> {
     let mut bytes = Vec::new();
+    bytes.put_u32(number);
     for (number, l) in own.into_iter().flatten() {
-        [*number, l.times.0, l.times.1].into_iter().for_each(|n| bytes.put_u32(n));
+        [*number, l.steps.0, l.steps.1].into_iter().for_each(|n| bytes.put_u32(n));
         bytes.put_u64(l.reach);
     }
     comm.broadcast(0, &mut bytes)?;
     let mut c = Cursor::new(&bytes, ByteOrder::NATIVE, 0);
+    let told = c.u32("number")?;
     let mut all = AllListed::new();
     while c.left() > 0 {
-        let (number, times) = (c.u32("subfile")?, (c.u32("subfile")?, c.u32("subfile")?));
-        all.insert(number, Listed { reach: c.u64("subfile")?, times });
+        let (number, steps) = (c.u32("subfile")?, (c.u32("subfile")?, c.u32("subfile")?));
+        all.insert(number, Listed { reach: c.u64("subfile")?, steps });
     }
-    Ok(all)
+    Ok((all, told))
 }
 
 /// What rank 0 does with the folder of subfiles and the file that holds the index.
@@ -275,13 +278,15 @@ pub fn closed_end(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Resu
         return Ok(0);
     }
     // The subfiles of ADIOS 1.13 end with an index of their own.
-    if end >= MINIFOOTER && !matches!(mode, Mode::AppendAfter(_)) {
-        let tail = source::array(&source, end - MINIFOOTER)?;
-        if Footer::decode(&tail, end).is_ok() {
-            return Ok(end);
-        }
+    let is_footed = end >= MINIFOOTER && Footer::decode(&source::array(&source, end - MINIFOOTER)?, end).is_ok();
+    if is_footed && !matches!(mode, Mode::AppendAfter(_)) {
+        return Ok(end);
     }
     let scan = scan::scan(&source, ByteOrder::NATIVE)?;
+    // No step of it is dropped.
+    if is_footed && !scan.groups.iter().any(|g| leftover(g.header.time_index)) {
+        return Ok(end);
+    }
     Ok(scan.groups.iter().filter(|g| !leftover(g.header.time_index)).filter_map(|g| g.extent.end()).max().unwrap_or(0))
 }
 
@@ -345,9 +350,10 @@ impl Metadata {
         }
         let first = begun;
         let (mut outcome, mut before) = (outcome, None);
-        if let Mode::AppendAfter(step) = request.mode {
-            let all = tell(request.comm, own.as_ref())?;
-            let time_index = u32::try_from(step).unwrap_or(u32::MAX).saturating_add(2);
+        if let Mode::AppendAfter(_) = request.mode {
+            // Rank 0 knows at which time index steps begin.
+            let next = first.as_ref().map_or(0, |first| next_time(request.mode, first.live.last_time()));
+            let (all, time_index) = tell(request.comm, own.as_ref(), next)?;
             outcome = outcome.and_then(|()| {
                 early.iter().try_for_each(|e| {
                     let Some(listed) = all.get(&e.number) else { return Ok(()) };
@@ -369,7 +375,7 @@ impl Metadata {
         let listed = match (told.remove(0), before) {
             (0, _) => None,
             (_, Some(told)) => Some(told),
-            _ => Some(tell(request.comm, own.as_ref())?),
+            _ => Some(tell(request.comm, own.as_ref(), 0)?.0),
         };
         Ok((Metadata { index, object: object.take(), listed }, opened, told))
     }

@@ -1,0 +1,393 @@
+//! The judge: lets each system call of a worker fail once, and looks at what is left.
+
+use crate::Outcome;
+use crate::launch::{End, Fault, Launch, counts, lost_close, run, run_mounted, run_preloaded, tool};
+use crate::worker::{NEW, OLD, OPERATIONS, operate, row, write_bp};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use thalweg_io::places::mounts;
+use thalweg_io::registry::{self, METHODS};
+use thalweg_layout::{Direct, Layout, OpenWrite, WriterId, write_all_at};
+use thalweg_reader::{FindingKind, Reader, verify};
+use thalweg_store::Posix;
+use thalweg_types::{ErrorKind, Selection};
+
+/// The system calls that fail, one kind after the other, and with what.
+const CALLS: &[(&str, &str)] = &[
+    ("openat", "EIO"),
+    ("openat", "ENOSPC"),
+    ("read", "EIO"),
+    ("pread64", "EIO"),
+    ("preadv", "EIO"),
+    ("preadv2", "EIO"),
+    ("write", "ENOSPC"),
+    ("pwrite64", "EIO"),
+    ("pwrite64", "ENOSPC"),
+    ("pwritev", "ENOSPC"),
+    ("pwritev2", "ENOSPC"),
+    ("fsync", "EIO"),
+    ("fdatasync", "EIO"),
+    ("close", "EIO"),
+    ("rename", "EIO"),
+    ("renameat", "EIO"),
+    ("renameat2", "EIO"),
+    ("unlink", "EIO"),
+    ("unlinkat", "EIO"),
+    ("mkdir", "ENOSPC"),
+    ("mkdirat", "ENOSPC"),
+    ("ftruncate", "EIO"),
+    ("fallocate", "ENOSPC"),
+    ("fallocate", "EIO"),
+    ("getdents64", "EIO"),
+    ("fstat", "EIO"),
+    ("newfstatat", "EIO"),
+    ("statx", "EIO"),
+    ("lseek", "EIO"),
+    ("linkat", "EIO"),
+    ("utimensat", "EIO"),
+    ("fchmod", "EIO"),
+    ("fchmodat", "EIO"),
+    ("flock", "EIO"),
+    ("fcntl", "EIO"),
+    ("fstatfs", "EIO"),
+    ("statfs", "EIO"),
+];
+/// One thing whose every system call fails once.
+pub struct Sweep<'s> {
+    name: String,
+    folder: PathBuf,
+    launch: Launch,
+    worker: Vec<String>,
+    mounts: Option<PathBuf>,
+    /// Puts the folder into the state before.
+    prepare: Box<dyn Fn() -> Outcome<()> + 's>,
+    /// Looks at what the worker has left.
+    check: Box<dyn Fn(End) -> Outcome<()> + 's>,
+}
+
+pub fn judge(sweeps: &mut [Sweep<'_>]) {
+    let mut broken = 0;
+    for sweep in sweeps {
+        match sweep.run() {
+            Ok((faults, failed, wrong)) => {
+                let said = if wrong.is_empty() { "ok" } else { "not ok" };
+                println!("{said} {}: {faults} failing system calls, {failed} told as errors", sweep.name);
+                wrong.iter().for_each(|line| println!("  {line}"));
+                broken += wrong.len();
+            }
+            Err(e) => {
+                println!("not ok {}: {e}", sweep.name);
+                broken += 1;
+            }
+        }
+    }
+    std::process::exit(i32::from(broken > 0));
+}
+
+impl Sweep<'_> {
+    fn run(&self) -> Outcome<(u64, u64, Vec<String>)> {
+        let worker: Vec<&str> = self.worker.iter().map(String::as_str).collect();
+        let log = self.folder.with_extension("strace");
+        let mounts = self.mounts.as_deref();
+        (self.prepare)()?;
+        let run = |fault: Fault<'_>| match (&self.launch, mounts) {
+            (Launch::Preload { thalweg }, Some(mounts)) => run_preloaded(thalweg, &self.worker, mounts, fault, &log),
+            (Launch::Fuse { thalweg, at }, Some(mounts)) => {
+                run_mounted((thalweg, at), &self.worker, mounts, fault, &log)
+            }
+            _ => run(&worker, mounts, fault, &log),
+        };
+        let (end, words) = run(None)?;
+        if end != End::Success {
+            return Err(format!("fails without a fault: {end:?} {words}").into());
+        }
+        (self.check)(end)?;
+        let counts = counts(&log)?;
+        let (mut faults, mut failed, mut wrong) = (0, 0, Vec::new());
+        let every = thinned();
+        // Another one of them in each run.
+        let mut number = u64::from(std::process::id()) % every;
+        // strace keeps a call that it lets fail from happening. A close that fails has closed all the same, and with it given up
+        // the locks of its descriptor; a burst buffer then waits for its own process for ever.
+        let happens = |call: &str| call != "close" || !self.name.starts_with("tiered");
+        for (call, error) in CALLS.iter().filter(|(call, _)| happens(call)) {
+            for k in 1..=counts.get(*call).copied().unwrap_or(0) {
+                number += 1;
+                if number % every != 0 {
+                    continue;
+                }
+                (self.prepare)()?;
+                let (end, words) = run(Some((call, error, k)))?;
+                faults += 1;
+                let words = words.lines().next().unwrap_or_default().to_string();
+                match end {
+                    End::Success if *call == "close" => {
+                        if let Some(path) = lost_close(&log, &self.folder)? {
+                            wrong.push(format!("close {k} {error}: {path} was not closed, and nobody was told"));
+                        }
+                    }
+                    End::Success => {}
+                    End::Failed(_) => failed += 1,
+                    end => wrong.push(format!("{call} {k} {error}: {end:?}: {words}")),
+                }
+                if let Err(e) = (self.check)(end) {
+                    wrong.push(format!("{call} {k} {error}: {end:?} ({words}), but {e}"));
+                }
+            }
+        }
+        Ok((faults, failed, wrong))
+    }
+}
+
+/// `THIN=N`: one of N faults alone is tried.
+fn thinned() -> u64 {
+    std::env::var("THIN").ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).unwrap_or(1)
+}
+
+fn anew(folder: &Path) -> Outcome<()> {
+    if folder.exists() {
+        std::fs::remove_dir_all(folder)?;
+    }
+    Ok(std::fs::create_dir_all(folder)?)
+}
+
+fn copy(from: &Path, to: &Path) -> Outcome<()> {
+    anew(to)?;
+    let done = Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status()?;
+    if done.success() { Ok(()) } else { Err("cp failed".into()) }
+}
+
+/// Parameters with which methods are swept.
+fn parameters(method: &str) -> &'static [&'static str] {
+    match method {
+        "MPI_AGGREGATE" => &["pattern=simple;aggregators=1", "pattern=brigade"],
+        "MPI_SCHEDULED" | "ADAPTIVE" => &["num_files=2"],
+        "MPI" | "POSIX" => &["", "sync=yes;index=each"],
+        _ => &[""],
+    }
+}
+
+pub fn sweeps_bp(folder: &Path, ranks: u32, only: Option<&str>) -> Vec<Sweep<'static>> {
+    let mut sweeps = Vec::new();
+    let methods = METHODS.iter().filter(|kind| registry::stores(kind)).map(|kind| kind.names[0]);
+    for method in methods.filter(|m| only.is_none_or(|o| o == *m)) {
+        for parameters in parameters(method) {
+            for first in [0, 2] {
+                let what = if first == 0 { "new file" } else { "append" };
+                let slug = format!("{method}-{}-{what}-{ranks}", parameters.replace(['=', ';'], "-")).replace(' ', "-");
+                let (work, before) = (folder.join(&slug), folder.join(format!("{slug}-before")));
+                let path = work.join("x.bp").display().to_string();
+                let worker = ["bp", &path, method, parameters, &ranks.to_string(), &first.to_string(), "1"];
+                let worker: Vec<String> = worker.iter().map(|w| w.to_string()).collect();
+                let prepare = {
+                    let (work, before, path) = (work.clone(), before.clone(), path.clone());
+                    move || -> Outcome<()> {
+                        if !before.exists() {
+                            anew(&work)?;
+                            for outcome in write_bp(&path, method, parameters, ranks, 0..first) {
+                                outcome?;
+                            }
+                            copy(&work, &before)?;
+                        }
+                        copy(&before, &work)
+                    }
+                };
+                let check = {
+                    let work = work.clone();
+                    move |end: End| check_bp(&work, method, parameters, ranks, first, end)
+                };
+                let name = format!("{method} {parameters}, {ranks} ranks, {what}");
+                sweeps.push(Sweep {
+                    name,
+                    folder: work,
+                    launch: Launch::Itself,
+                    worker,
+                    mounts: None,
+                    prepare: Box::new(prepare),
+                    check: Box::new(check),
+                });
+            }
+        }
+    }
+    sweeps
+}
+
+/// All steps before `first` are there; the one behind them is where the worker says so; one more goes on.
+pub fn check_bp(work: &Path, method: &str, parameters: &str, ranks: u32, first: u64, end: End) -> Outcome<()> {
+    let layout: Arc<dyn Layout> = Arc::new(Direct::new(Arc::new(Posix::at(work)?))?);
+    let path = work.join("x.bp").display().to_string();
+    let steps = match Reader::open(layout.clone(), "x.bp") {
+        Ok(reader) => reads(&reader, ranks, first)?,
+        Err(e) if first == 0 && end != End::Success => {
+            // Nothing was closed; what is left must not stop a new file.
+            let _ = e;
+            0
+        }
+        Err(e) => return Err(format!("the file cannot be opened: {e}").into()),
+    };
+    if steps < first || (end == End::Success && steps != first + 1) {
+        return Err(format!("{steps} steps are there").into());
+    }
+    for outcome in write_bp(&path, method, parameters, ranks, steps..steps + 1) {
+        outcome.map_err(|e| format!("the next output fails: {e}"))?;
+    }
+    let reader = Reader::open(layout.clone(), "x.bp")?;
+    if reads(&reader, ranks, first)? != steps + 1 {
+        return Err(format!("the next output leaves {} steps", reader.status().steps).into());
+    }
+    let partial = !reader.status().partial.is_empty();
+    let report = verify(&*layout, "x.bp")?;
+    match report.findings.iter().find(|f| !(partial && matches!(f.kind, FindingKind::Gap | FindingKind::Partial))) {
+        Some(finding) => Err(format!("verify after the next output: {finding:?}").into()),
+        None => Ok(()),
+    }
+}
+
+/// Compares every value. Steps before `whole` must have all ranks, and those that are not marked partial. Returns the number of steps.
+fn reads(reader: &Reader, ranks: u32, whole: u64) -> Outcome<u64> {
+    let steps = reader.status().steps;
+    for step in 0..steps {
+        let partial: Vec<u32> = reader.status().partial.iter().filter(|p| p.step == step).map(|p| p.rank).collect();
+        let blocks = reader.blocks("t", step).map_err(|e| format!("step {step}: {e}"))?;
+        if blocks.len() != ranks as usize - partial.len() || (step < whole && !partial.is_empty()) {
+            return Err(format!("step {step} has {} blocks, lost ranks {partial:?}", blocks.len()).into());
+        }
+        for block in blocks {
+            let values: Vec<f64> = reader.read_as("t", step, &Selection::Block(block.number))?;
+            if values != row(block.offset[0] as u32, step) {
+                return Err(format!("step {step}, block {} has other values", block.number).into());
+            }
+        }
+    }
+    Ok(steps)
+}
+
+/// Layouts, and the lines of their mount tables.
+const LAYOUTS: &[(&str, &str)] = &[
+    ("direct", "layout = \"direct\"\nstore = \"posix:@/a\"\n"),
+    ("flat", "layout = \"flat\"\nstores = [\"posix:@/a\", \"posix:@/b\"]\n"),
+    ("container", "layout = \"container\"\nstores = [\"posix:@/a\", \"posix:@/b\"]\n"),
+    ("small_file", "layout = \"small_file\"\nstore = \"posix:@/a\"\n"),
+    ("tiered", "layout = \"container\"\nstore = \"tiered:posix:@/a=>posix:@/b\"\ndrain = \"manual\"\n"),
+];
+
+pub fn sweeps_file(folder: &Path, only: Option<&str>, launch: &dyn Fn(&Path) -> Launch) -> Vec<Sweep<'static>> {
+    let mut sweeps = Vec::new();
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(folder.join("new"), NEW))
+        .unwrap_or_else(|e| panic!("{e}"));
+    for (layout, table) in LAYOUTS.iter().filter(|(name, _)| only.is_none_or(|o| o == *name)) {
+        for (operation, there) in OPERATIONS {
+            let work = folder.join(format!("{layout}-{operation}"));
+            let before = folder.join(format!("{layout}-{operation}-before"));
+            let mounts = folder.join(format!("{layout}-{operation}.toml"));
+            let prepare = {
+                let (work, before, mounts) = (work.clone(), before.clone(), mounts.clone());
+                move || -> Outcome<()> {
+                    if !before.exists() {
+                        anew(&work)?;
+                        std::fs::create_dir(work.join("a"))?;
+                        std::fs::create_dir(work.join("b"))?;
+                        let text = format!("[[mount]]\npath = \"/faults\"\n{table}");
+                        std::fs::write(&mounts, text.replace('@', &work.display().to_string()))?;
+                        let layout = mounts::of_files(std::slice::from_ref(&mounts))?;
+                        layout.make_folder("/faults/d")?;
+                        for name in ["kept", "other"] {
+                            operate(&*layout, &format!("/faults/d/{name}"), "prepare")?;
+                        }
+                        if *there {
+                            operate(&*layout, "/faults/d/x", "prepare")?;
+                        }
+                        drop(layout);
+                        copy(&work, &before)?;
+                    }
+                    copy(&before, &work)
+                }
+            };
+            let check = {
+                let mounts = mounts.clone();
+                move |end: End| check_file(&mounts, operation, *there, end)
+            };
+            let launch = launch(&work);
+            let worker = match &launch {
+                Launch::Itself => ["file", "/faults/d/x", operation].map(str::to_string).to_vec(),
+                _ => tool(operation, "/faults/d/x", &folder.join("new")),
+            };
+            sweeps.push(Sweep {
+                name: format!("{layout}, {operation}"),
+                folder: work,
+                launch,
+                worker,
+                mounts: Some(mounts),
+                prepare: Box::new(prepare),
+                check: Box::new(check),
+            });
+        }
+    }
+    sweeps
+}
+
+/// The text of a file, `None` where there is none.
+fn text(layout: &dyn Layout, path: &str) -> Outcome<Option<String>> {
+    let object = match layout.open_read(path) {
+        Ok(object) => object,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(format!("{path} cannot be opened: {e}").into()),
+    };
+    let mut bytes = vec![0; object.length()? as usize];
+    object.read_exact_at(0, &mut bytes).map_err(|e| format!("{path} cannot be read: {e}"))?;
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+fn check_file(mounts: &Path, operation: &str, there: bool, end: End) -> Outcome<()> {
+    // A new table: another process, as far as layouts know.
+    let layout = mounts::of_files(&[mounts.to_path_buf()])?;
+    let layout = &*layout;
+    for name in ["kept", "other"] {
+        if text(layout, &format!("/faults/d/{name}"))?.as_deref() != Some(OLD) {
+            return Err(format!("{name}, which nobody touched, is not as it was").into());
+        }
+    }
+    let x = "/faults/d/x";
+    let folder = operation == "mkdir";
+    let found = if folder { layout.stat(x).ok().map(|_| String::new()) } else { text(layout, x)? };
+    let before = there.then(|| OLD.to_string());
+    let after = match operation {
+        "create" | "replace" => Some(NEW.to_string()),
+        "append" => Some(format!("{OLD}{NEW}")),
+        "rename" | "remove" => None,
+        "truncate" => Some(OLD[..11].to_string()),
+        "mkdir" => Some(String::new()),
+        _ => before.clone(),
+    };
+    // A file is emptied, or made, before bytes are written to it.
+    let between = [&before, &after].contains(&&found)
+        || (matches!(operation, "create" | "replace") && found.as_deref() == Some(""));
+    if (end == End::Success && found != after) || !between {
+        return Err(format!("the file has {found:?}, before {before:?}, wanted {after:?}").into());
+    }
+    if operation == "rename" {
+        let renamed = text(layout, &format!("{x}.renamed"))?;
+        if renamed.as_deref() == Some(OLD) && found.is_none() || renamed.is_none() && found.is_some() {
+            // One of both names.
+        } else {
+            return Err(format!("old name {found:?}, new name {renamed:?}").into());
+        }
+    }
+    // The name is usable: it can be written, read, and removed.
+    if folder {
+        if found.is_none() {
+            layout.make_one_folder(x, 0o755).map_err(|e| format!("the folder cannot be made afterwards: {e}"))?;
+        }
+    } else {
+        let object = layout.open_write(x, OpenWrite::Any, WriterId(2)).map_err(|e| format!("cannot be opened: {e}"))?;
+        write_all_at(&*object, 0, b"AGAIN")?;
+        object.close()?;
+        if text(layout, x)?.is_none_or(|t| !t.starts_with("AGAIN")) {
+            return Err("what was written afterwards is not there".into());
+        }
+    }
+    layout.remove(x).map_err(|e| format!("the name cannot be removed afterwards: {e}"))?;
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! What runs under `strace`, and what that saw: this program as a worker, a program with the preload door, the process that
+//! serves a mount.
+
+use crate::{MIXED, Outcome, PANIC};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use thalweg_types::ErrorKind;
+
+/// Exit code of the `thalweg` command: an error.
+const FAILURE: i32 = 3;
+/// For hangs: a worker needs a fraction of a second.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// How a worker ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Success,
+    Failed(ErrorKind),
+    Other(i32),
+    Signal,
+    TimeOut,
+}
+
+/// A fault: the k-th call of this name fails so. `None`: nothing fails.
+pub type Fault<'f> = Option<(&'f str, &'f str, u64)>;
+
+/// What runs under `strace`, and what says how it ended.
+pub enum Launch {
+    /// This program as a worker.
+    Itself,
+    /// A program of the system with the preload door.
+    Preload { thalweg: String },
+    /// The process that serves a mount; a program of the system works on it.
+    Fuse { thalweg: String, at: PathBuf },
+}
+
+/// A program of the system that does an operation on a file.
+pub fn tool(operation: &str, path: &str, new: &Path) -> Vec<String> {
+    let new = new.display();
+    let words: &[&str] = match operation {
+        "create" | "replace" => &["cp", &format!("{new}"), path],
+        "append" => &["dd", "status=none", "oflag=append", "conv=notrunc", &format!("if={new}"), &format!("of={path}")],
+        "rename" => &["mv", path, &format!("{path}.renamed")],
+        "remove" => &["rm", path],
+        "truncate" => &["truncate", "-s", "11", path],
+        "chmod" => &["chmod", "600", path],
+        "mkdir" => &["mkdir", path],
+        _ => panic!("unknown operation {operation}"),
+    };
+    words.iter().map(|word| word.to_string()).collect()
+}
+
+/// What lets a call fail, or counts all where nothing fails.
+fn options(fault: Fault<'_>, log: &Path) -> Vec<String> {
+    let mut options: Vec<String> = ["-f", "-qq", "-o"].map(str::to_string).to_vec();
+    options.push(log.display().to_string());
+    match fault {
+        Some((call, error, k)) => {
+            // Which file is closed, and whether it was written to.
+            let with = if call == "close" { format!("{WRITES},close") } else { call.to_string() };
+            options.extend(["-y".into(), "-e".into(), format!("trace={with}")]);
+            options.extend(["-e".into(), format!("inject={call}:error={error}:when={k}")]);
+        }
+        None => options.extend(["-e".into(), "trace=file,desc".into()]),
+    }
+    options
+}
+
+/// How a program of the system ended.
+fn ended(status: std::process::ExitStatus) -> End {
+    match status.code() {
+        Some(0) => End::Success,
+        // `timeout`, which kills it then.
+        Some(124 | 137) => End::TimeOut,
+        Some(_) => End::Failed(ErrorKind::Io),
+        None => End::Signal,
+    }
+}
+
+/// The preload door: the program under `strace` from its start.
+pub fn run_preloaded(
+    thalweg: &str,
+    words: &[String],
+    mounts: &Path,
+    fault: Fault<'_>,
+    log: &Path,
+) -> Outcome<(End, String)> {
+    let told = Command::new(thalweg).args(["run", "--", "env"]).env("THALWEG_MOUNTS", mounts).output()?;
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let mut command = Command::new("timeout");
+    command.args(["-k", "1", &PATIENCE.as_secs().to_string(), "strace"]).args(options(fault, log));
+    for line in told.lines().filter(|l| l.starts_with("LD_PRELOAD=") || l.starts_with("THALWEG_")) {
+        command.args(["-E", line]);
+    }
+    let output = command.args(words).output()?;
+    Ok((ended(output.status), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// The FUSE door: `strace` is attached to the process behind the mount, then the program works there.
+pub fn run_mounted(
+    (thalweg, at): (&str, &Path),
+    words: &[String],
+    mounts: &Path,
+    fault: Fault<'_>,
+    log: &Path,
+) -> Outcome<(End, String)> {
+    std::fs::create_dir_all(at)?;
+    let door = || -> Command {
+        let mut command = Command::new(thalweg);
+        command.env("THALWEG_MOUNTS", mounts).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    };
+    let mut server = door().args(["mount", "--foreground", "--path", "/faults"]).arg(at).spawn()?;
+    let began = Instant::now();
+    while !std::fs::read_to_string("/proc/mounts")?.contains(at.to_str().unwrap_or_default()) {
+        if began.elapsed() > PATIENCE || server.try_wait()?.is_some() {
+            return Err("it is not mounted".into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let pid = server.id().to_string();
+    let mut strace = Command::new("strace");
+    let mut strace = strace.args(options(fault, log)).args(["-p", &pid]).stderr(Stdio::piped()).spawn()?;
+    let attached = wait_for_tracer(&pid, &mut strace);
+    let words: Vec<String> = words.iter().map(|w| w.replace("/faults", at.to_str().unwrap_or_default())).collect();
+    let worked = Command::new("timeout").args(["-k", "1", &PATIENCE.as_secs().to_string()]).args(&words).output();
+    let mut unmounted = door().arg("unmount").arg(at).output();
+    if std::fs::read_to_string("/proc/mounts")?.contains(at.to_str().unwrap_or_default()) {
+        // The fault met the question who serves it.
+        unmounted = door().arg("unmount").arg(at).output();
+    }
+    let gone = wait(&mut server);
+    let _ = wait(&mut strace);
+    attached?;
+    let (worked, unmounted) = (worked?, unmounted?);
+    let mut said = String::from_utf8_lossy(&worked.stderr).into_owned();
+    said += &String::from_utf8_lossy(&unmounted.stderr);
+    if !unmounted.status.success() {
+        // It says so, and the folder is free for the next.
+        let _ = Command::new("umount").arg("-l").arg(at).stderr(Stdio::null()).status();
+    }
+    Ok(match (ended(worked.status), gone?) {
+        // It ended with an error, and says so.
+        (_, End::Other(FAILURE)) => (End::Failed(ErrorKind::Io), said),
+        (_, end @ (End::Signal | End::TimeOut | End::Other(_))) => (end, format!("the server: {said}")),
+        // What was accepted may be refused when the mount goes, aloud.
+        (End::Success, _) if !unmounted.status.success() => (End::Failed(ErrorKind::Io), said),
+        (end, _) => (end, said),
+    })
+}
+
+/// Runs a worker; its system calls of the name that fails, or all on files, are in `log` afterwards.
+pub fn run(arguments: &[&str], mounts: Option<&Path>, fault: Fault<'_>, log: &Path) -> Outcome<(End, String)> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env("THALWEG_MOUNTS", mounts.map_or("", |m| m.to_str().unwrap_or_default()));
+    let mut worker = command.spawn()?;
+    let mut line = String::new();
+    BufReader::new(worker.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+    let pid = line.trim().strip_prefix("ready ").ok_or_else(|| format!("the worker says {line:?}"))?.to_string();
+    let mut strace = Command::new("strace");
+    strace.args(options(fault, log)).args(["-p", &pid]);
+    let mut strace = strace.stderr(Stdio::piped()).spawn()?;
+    wait_for_tracer(&pid, &mut strace)?;
+    writeln!(worker.stdin.take().ok_or("no input")?)?;
+    let end = wait(&mut worker)?;
+    wait(&mut strace)?;
+    let mut words = String::new();
+    worker.stderr.take().ok_or("no errors")?.read_to_string(&mut words)?;
+    Ok((end, words))
+}
+
+fn wait_for_tracer(pid: &str, strace: &mut Child) -> Outcome<()> {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if strace.try_wait()?.is_some() {
+            let mut words = String::new();
+            strace.stderr.take().ok_or("no errors")?.read_to_string(&mut words)?;
+            return Err(format!("strace: {words}").into());
+        }
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        if status.lines().any(|l| l.strip_prefix("TracerPid:").is_some_and(|p| p.trim() != "0")) {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    strace.kill()?;
+    Err(format!("strace has not attached after {} s", PATIENCE.as_secs()).into())
+}
+
+fn wait(child: &mut Child) -> Outcome<End> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(match status.code() {
+                Some(0) => End::Success,
+                Some(MIXED) => End::Other(MIXED),
+                Some(PANIC) => End::Other(PANIC),
+                Some(code) if code > 102 => End::Failed(ErrorKind::from_code((code - 102) as u8)),
+                Some(code) => End::Other(code),
+                None => End::Signal,
+            });
+        }
+        if began.elapsed() > PATIENCE {
+            child.kill()?;
+            child.wait()?;
+            return Ok(End::TimeOut);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Calls that change a file through its descriptor.
+pub const WRITES: &str = "write,pwrite64,pwritev,pwritev2,ftruncate";
+
+/// The file below `folder` whose close failed after it was written to through this descriptor.
+pub fn lost_close(log: &Path, folder: &Path) -> Outcome<Option<String>> {
+    let (mut written, mut closes) = (BTreeMap::new(), BTreeMap::new());
+    for line in std::fs::read_to_string(log)?.lines() {
+        let Some((thread, call)) = line.split_once(' ') else { continue };
+        let call = call.trim_start();
+        let file = call.split_once('(').and_then(|(name, rest)| {
+            let (number, rest) = rest.split_once('<')?;
+            Some((name, number.to_string(), rest.split_once('>')?.0.to_string()))
+        });
+        match file {
+            Some(("close", number, path)) => {
+                let path = written.remove(&number).filter(|known| *known == path);
+                closes.insert(thread.to_string(), path);
+            }
+            Some((_, number, path)) if Path::new(&path).starts_with(folder) => drop(written.insert(number, path)),
+            _ => {}
+        }
+        if line.ends_with("(INJECTED)") {
+            return Ok(closes.remove(thread).flatten());
+        }
+    }
+    Ok(None)
+}
+
+/// How often each thread has made each call, at most.
+pub fn counts(log: &Path) -> Outcome<BTreeMap<String, u64>> {
+    let mut by_thread: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for line in std::fs::read_to_string(log)?.lines() {
+        let Some((thread, call)) = line.split_once(' ') else { continue };
+        // `... resumed` has been counted where the call began.
+        let Some((call, _)) = call.trim_start().split_once('(') else { continue };
+        *by_thread.entry((thread.to_string(), call.to_string())).or_default() += 1;
+    }
+    let mut most = BTreeMap::new();
+    for ((_, call), n) in by_thread {
+        let entry: &mut u64 = most.entry(call).or_default();
+        *entry = n.max(*entry);
+    }
+    Ok(most)
+}

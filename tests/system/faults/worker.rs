@@ -1,0 +1,111 @@
+//! The worker: an output by ranks as threads, or one operation on a file; how it ends is its exit code.
+
+use crate::MIXED;
+use std::io::BufRead;
+use thalweg_comm::{Communicator, threads};
+use thalweg_io::places::mounts;
+use thalweg_io::{Mode, Session};
+use thalweg_layout::{Change, Layout, OpenWrite, WriterId, write_all_at};
+use thalweg_schema::xml;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Values of a row of an array.
+const ROW: usize = 40;
+
+pub fn wait_for_a_line() {
+    println!("ready {}", std::process::id());
+    // Its read is traced, too, and may be the one that fails.
+    while std::io::stdin().lock().read_line(&mut String::new()).is_err() {}
+}
+
+/// Ends the process as the outcomes of its ranks say.
+pub fn leave(outcomes: Vec<Result<()>>) -> ! {
+    let kinds: Vec<Option<ErrorKind>> = outcomes.iter().map(|o| o.as_ref().err().map(Error::kind)).collect();
+    // Logs end, as a process that exits drops nothing that is static.
+    let _ = mounts::finish();
+    if let Some(error) = outcomes.iter().find_map(|o| o.as_ref().err()) {
+        eprintln!("{error}");
+    }
+    std::process::exit(match kinds[0] {
+        _ if kinds.iter().any(|kind| *kind != kinds[0]) => {
+            eprintln!("ranks differ: {kinds:?}");
+            MIXED
+        }
+        Some(kind) => 100 + 2 + i32::from(kind.code()),
+        None => 0,
+    })
+}
+
+pub fn row(rank: u32, step: u64) -> Vec<f64> {
+    (0..ROW).map(|i| i as f64 + 100.0 * f64::from(rank) + 10_000.0 * step as f64).collect()
+}
+
+pub fn write_bp(
+    path: &str,
+    method: &str,
+    parameters: &str,
+    ranks: u32,
+    steps: std::ops::Range<u64>,
+) -> Vec<Result<()>> {
+    let document = format!(
+        r#"<adios-config host-language="C"><adios-group name="g">
+  <var name="n" type="integer"/><var name="ranks" type="integer"/><var name="rank" type="integer"/>
+  <global-bounds dimensions="ranks,n" offsets="rank,0"><var name="t" type="double" dimensions="1,n"/></global-bounds>
+</adios-group><method group="g" method="{method}">{parameters}</method></adios-config>"#
+    );
+    threads::run(ranks, |comm| {
+        let layout = mounts::layout()?;
+        let session = Session::with_layout(xml::parse(&document, "faults.xml").unwrap(), layout, comm.duplicate()?)?;
+        let mut one = |step: u64| -> Result<()> {
+            let mode = if step == 0 { Mode::Write } else { Mode::Append };
+            let mut output = session.open("g", path, mode, comm.duplicate()?)?;
+            if output.step() != step {
+                let what = format!("open tells step {}, not {step}", output.step());
+                return Err(Error::new(ErrorKind::OutOfBounds, what));
+            }
+            // What fails here close tells again, and tells it to all.
+            let _ = output.write_values("n", &[ROW as i32]);
+            let _ = output.write_values("ranks", &[comm.size() as i32]);
+            let _ = output.write_values("rank", &[comm.rank() as i32]);
+            let _ = output.write_values("t", &row(comm.rank(), step));
+            output.close().map(|_| ())
+        };
+        let written = steps.clone().try_for_each(&mut one);
+        written.and(session.finalize())
+    })
+}
+
+/// Operations on a file, by name, and whether the file is there before.
+pub const OPERATIONS: &[(&str, bool)] = &[
+    ("create", false),
+    ("append", true),
+    ("replace", true),
+    ("rename", true),
+    ("remove", true),
+    ("truncate", true),
+    ("chmod", true),
+    ("mkdir", false),
+];
+pub const OLD: &str = "the content that was closed before";
+pub const NEW: &str = "what this operation writes";
+
+pub fn operate(layout: &dyn Layout, path: &str, operation: &str) -> Result<()> {
+    let write = |how, at, text: &str| -> Result<()> {
+        let object = layout.open_write(path, how, WriterId(1))?;
+        let written = write_all_at(&*object, at, text.as_bytes());
+        let closed = object.close();
+        written.and(closed)
+    };
+    match operation {
+        "create" => write(OpenWrite::New, 0, NEW),
+        "append" => write(OpenWrite::Existing, OLD.len() as u64, NEW),
+        "replace" => write(OpenWrite::Replace, 0, NEW),
+        "rename" => layout.rename(path, &format!("{path}.renamed")),
+        "remove" => layout.remove(path),
+        "truncate" => layout.truncate(path, 11),
+        "chmod" => layout.set_attributes(path, &Change { mode: Some(0o600), ..Change::default() }),
+        "mkdir" => layout.make_one_folder(path, 0o755),
+        "prepare" => write(OpenWrite::New, 0, OLD),
+        _ => panic!("unknown operation {operation}"),
+    }
+}
