@@ -90,7 +90,8 @@ fn by_each_method_the_bp_index_is_as_of_bounds_alone_and_sums_are_known() {
         let mean = |path: &str| Reader::open(place.layout.clone(), path).unwrap().summary("t", 0..9).unwrap().mean;
         assert_eq!(mean("bounds.bp"), None, "{what}");
         // 20 bytes of a block.
-        let sums: u64 = base(&default).entries.iter().filter_map(|e| e.sums.as_ref()).map(|sums| sums.extent.length).sum();
+        let sums: u64 =
+            base(&default).entries.iter().filter_map(|e| e.sums.as_ref()).map(|sums| sums.extent.length).sum();
         assert_eq!(sums, 20 * 2 * 5 * u64::from(RANKS), "{what}");
         assert!(verify(&*place.layout, "default.bp").unwrap().findings.is_empty(), "{what}");
         // Whoever wants everything in the index gets it there.
