@@ -83,7 +83,7 @@ impl Seeds {
 }
 
 const OURS: &str = r#"<adios-config host-language="C">
-  <adios-group name="heat" time-index="iter" stats="on">
+  <adios-group name="heat" time-index="iter">
     <var name="NX" type="integer"/>
     <var name="rank" type="integer"/>
     <var name="note" type="string"/>

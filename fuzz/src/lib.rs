@@ -122,6 +122,7 @@ fn mend_extension(bytes: &mut [u8], end: u64, order: ByteOrder) -> Option<()> {
     let start = long(bytes, tail + 8, order)?;
     let index = end.checked_add(long(bytes, tail + 24, order)?)?;
     mend_directory(bytes, start, tail, end, index, order);
+    mend_sums(bytes, start, tail, order);
     if let Some(index) = usize::try_from(index).ok().and_then(|i| bytes.get(end as usize..i)) {
         let crc = crc32c(index);
         put(bytes, tail + 32, crc, order);
@@ -170,6 +171,24 @@ fn mend_directory(bytes: &mut [u8], start: u64, tail: u64, end: u64, stop: u64, 
     ]);
     put(bytes, at + 16, crc, order);
     put(bytes, at + 20, rest, order);
+    Some(())
+}
+
+/// The checksums of sums, which are the last record.
+fn mend_sums(bytes: &mut [u8], start: u64, tail: u64, order: ByteOrder) -> Option<()> {
+    let mut sums = tail.checked_sub(20 * u64::from(word(bytes, start.checked_add(12)?, order)?))?;
+    let mut at = start.checked_add(extension::HEAD)?;
+    while at < sums {
+        let next = at.checked_add(16)?.checked_add(long(bytes, at + 8, order)?).filter(|next| *next <= sums)?;
+        let mut place = at + 16;
+        while word(bytes, at, order)? == Tag::SumsOf as u32 && place + 16 <= next {
+            let end = sums.checked_add(long(bytes, place + 8, order)?).filter(|end| *end <= tail)?;
+            let crc = crc32c(bytes.get(usize::try_from(sums).ok()?..usize::try_from(end).ok()?)?);
+            put(bytes, place + 4, crc, order);
+            (place, sums) = (place + 16, end);
+        }
+        at = next;
+    }
     Some(())
 }
 

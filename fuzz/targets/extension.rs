@@ -1,9 +1,10 @@
-//! The extension section, its records and the directory in it.
+//! The extension section, its records, the directory in it and where sums lie; and these joined to sets.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use thalweg_bp::extension::{Directory, Records, Tag, before, state_offset};
 use thalweg_bp::scan::partial_steps;
+use thalweg_bp::sums::{LENGTH, Places, join, split};
 use thalweg_fuzz::{cursor, input};
 use thalweg_types::ByteOrder;
 
@@ -20,10 +21,27 @@ fuzz_target!(|data: &[u8]| {
         twice.append(&records);
         partial_steps(records.get(Tag::Partial), order);
     }
+    // Taken for places of sums, for sums, and for sets.
+    let length = bytes.get(8..16).and_then(|_| cursor(&bytes[8..], order).u64("").ok()).unwrap_or(0);
+    if let Ok(places) = Places::decode(&mut cursor(&bytes, order), length) {
+        assert_eq!(places.length(), length);
+        if order == ByteOrder::NATIVE {
+            assert_eq!(places.encode(), bytes);
+        }
+    }
+    for cut in [0, LENGTH, bytes.len() / 2] {
+        if let Some((sums, sets)) = bytes.split_at_checked(cut) {
+            let _ = join(&mut cursor(sets, order), sums);
+        }
+    }
+    if let Some(split) = split(&bytes) {
+        join(&mut cursor(&split.sets, ByteOrder::NATIVE), &split.sums).expect("what was split is joined");
+    }
     for end in [bytes.len() as u64, 0, 48, u64::MAX] {
         let Ok(Some(section)) = before(&bytes, end, order) else { continue };
         assert_eq!(section.extent.end(), Some(end));
         assert!(state_offset(section.extent) < end);
         let _ = Directory::decode(&mut cursor(section.records.get(Tag::Directory), order));
+        assert!(section.sums.is_none_or(|sums| sums.places.length() == sums.extent.length));
     }
 });

@@ -69,6 +69,13 @@ rust_tests() {
     echo "   $yes passed, $no failed"
 }
 
+# what_failed LOG: each check that failed, with what was shown of it: the indented lines behind it, at most 40.
+what_failed() {
+    awk '/^not ok / { left = 41 } /^ok / { left = 0 } /^[^ ]/ && !/^not ok / { left = 0 } left > 0 { print; left-- }' "$1"
+    # Where none says so, and how the script ended.
+    if grep -q '^not ok ' "$1"; then tail -n 10 "$1"; else tail -n 60 "$1"; fi
+}
+
 # run_script SCRIPT: its log, and beside it how it ended.
 run_script() {
     local log=$1 script=$2 status=0 began=$SECONDS
@@ -98,8 +105,7 @@ script_tests() {
         if [[ $status != 0 ]]; then
             [[ $no -gt 0 ]] || no=1
             echo "== $script failed:"
-            grep '^not ok ' "$log" || true
-            tail -n 60 "$log"
+            what_failed "$log"
         elif [[ $yes == 0 && $no == 0 ]] && ! grep -q '^skipped: ' "$log"; then
             yes=1
         fi

@@ -32,8 +32,9 @@ alike() {
     case $1 in
         # There blocks of one rank in one step are given to ranks in turn.
         blocks) drop='process=[0-9]+' ;;
-        # There the mesh that lies on one variable has points of no variable, and as many spaces as happens.
-        meshes) drop='nspaces=.*' ;;
+        # There the mesh that lies on one variable has as many spaces as happens, and points with the name of what is in memory
+        # that was never set: valgrind says so of common_read_complete_meshinfo.
+        meshes) drop=' nspaces=-?[0-9]+ points=[^ ]*$' ;;
         # A block without any extent begins at 1 in our files, which ADIOS 1.13 shows.
         empty) drop='start=[01x]+ count=0(x0)*$' ;;
         # The statistics of complex values that adios2 would misread are in our extension section, which ADIOS 1.13 does
@@ -41,12 +42,21 @@ alike() {
         complex) drop=' (min|max|avg|std)=[^ ]*' ;;
     esac
     # The reference's sums of squares overflow.
-    sed -E -e "s#$drop##g" -e 's/std=-?nan/std=0/' | if [[ $1 == joined ]]; then without_boxes; else cat; fi
+    sed -E -e "s#$drop##g" -e 's/std=-?nan/std=0/' | case $1 in
+        joined) without_boxes ;;
+        statistics) without_arrays_of_one ;;
+        *) cat ;;
+    esac
 }
 # There the boxes of blocks with a time dimension are what happens to be in memory, and of a local array each extent of 1 is taken
 # for time; bpls compares that one.
 without_boxes() {
     awk '/^  var |^[a-z]/ { own = /^  var [0-9]+ own/ } !own && !/^    block /'
+}
+
+# Local arrays of one element are scalars there, with boxes of what happens to be in memory; bpls compares these.
+without_arrays_of_one() {
+    awk '/^  var |^[a-z]/ { own = /^  var [0-9]+ [a-z_]+\/one:/ } !own'
 }
 
 # A scalar that a rank writes again in a step: there each is a block and the first is read, here the last one counts.
@@ -74,8 +84,15 @@ between() {
 # What the reference says on the way, and attributes of its own.
 mine() { grep -Eav '__adios__|^mesh structure .* is not supported' || true; }
 
-dump() { # dump PROGRAM FILE MODE
-    (cd "$work" && limited 600 "./$1" "$2" "$3" 2>>stderr.log) | mine || true
+# By one rank, without mpiexec.
+dump() { said alone "./$1" "$2" "$3" | mine; } # dump PROGRAM FILE MODE
+
+# Where FILE says that average and deviation are not known, takes them out of the other one: of files by us we know them in any
+# case, ADIOS 1.13 only where all statistics were asked for.
+as_little_as() { # as_little_as FILE OTHER
+    awk 'NR == FNR { known[FNR] = $0; next }
+        known[FNR] ~ / avg=- std=-$/ { sub(/ avg=[^ ]* std=[^ ]*$/, " avg=- std=-") } 1' "$1" "$2" >"$2.less"
+    mv "$2.less" "$2"
 }
 
 # Whatever a header of the reference declares and its library has, ours has; and what bare Fortran calls link to, but those whose
@@ -100,17 +117,31 @@ has_every_bare_call() {
 }
 try "every bare call of the reference's Fortran libraries is there" has_every_bare_call
 
-cases=(global local strings bound complex empty paths groups steps blocks meshes links squeezed transforms joined far_mesh)
+# Of groups that ask for all or say nothing we know average and deviation in our own files; where bounds alone were asked for in
+# XML, nobody does.
+check_averages() { # check_averages DUMP
+    local group status=0 wanted found
+    for group in absent off on full standard bounds call_no call_minmax call_full call_default; do
+        wanted=known
+        [[ $group != @(off|bounds|call_no) ]] || wanted=unknown
+        found=$(awk -v name="$group/T:" '$1 == "var" { own = $3 == name } own && / avg=/ { print / avg=-?[0-9]/ ? "known" : "unknown"; exit }
+            own && /no statistics/ { print "unknown"; exit }' "$1")
+        [[ $found == "$wanted" ]] || status=1
+    done
+    say "$status" "we know averages where ADIOS 1.13 shows none: $case, $ranks ranks"
+}
+
+cases=(global local strings bound complex empty paths groups steps blocks meshes links squeezed transforms joined far_mesh statistics)
 for ranks in 1 3 4; do
     for case in "${cases[@]}"; do
         for by in 1 us; do
             description=()
-            [[ $case != transforms ]] || description=("$here/c/transforms.xml")
+            [[ ! -f $here/c/$case.xml ]] || description=("$here/c/$case.xml")
             try "written: $case, $ranks ranks, by $by" run "$ranks" "./write.$by" "$case" "$case-$ranks-$by.bp" "${description[@]}"
         done
         modes=(file stream)
         # Once is enough; and there a stream over two groups ends the program.
-        [[ $ranks == 3 && $case != groups ]] || modes=(file)
+        [[ $ranks == 3 && $case != groups && $case != statistics ]] || modes=(file)
         for mode in "${modes[@]}"; do
             for of in 1 us; do
                 for by in 1 us; do
@@ -120,6 +151,11 @@ for ranks in 1 3 4; do
                 done
             done
             same "both read alike what ADIOS 1.13 wrote: $case, $mode, $ranks ranks" "$work"/1-{1,us}.alike
+            if [[ $case == statistics ]]; then
+                check_averages "$work/us-us.txt"
+            fi
+            as_little_as "$work"/us-{1,us}.alike
+            as_little_as "$work"/{1,us}-us.between
             same "both read alike what Thalweg wrote: $case, $mode, $ranks ranks" "$work"/us-{1,us}.alike
             same "both write alike: $case, $mode, $ranks ranks" "$work"/{1,us}-us.between
         done
@@ -127,14 +163,13 @@ for ranks in 1 3 4; do
         if [[ $case =~ ^(global|local|strings|paths|steps|groups)$ ]]; then
             for of in 1 us; do
                 for by in 1 us; do
-                    (cd "$work" && timeout 60 "./version1.$by" "$case-$ranks-$of.bp" "$ranks" 2>>stderr.log) | mine >"$work/$of-$by.v1" || true
+                    said alone "./version1.$by" "$case-$ranks-$of.bp" "$ranks" | mine >"$work/$of-$by.v1"
                 done
                 same "version 1 of the read interface gives the same: $case of $of, $ranks ranks" "$work/$of"-{1,us}.v1
             done
         fi
         for by in 1 us; do
-            (cd "$work" && bpls -lad "$case-$ranks-$by.bp" 2>>stderr.log) | grep -av '__adios__' | between "$case" |
-                sort >"$work/$by.bpls"
+            said alone bpls -lad "$case-$ranks-$by.bp" | grep -av '__adios__' | between "$case" | sort >"$work/$by.bpls"
         done
         same "bpls sees the same: $case, $ranks ranks" "$work"/{1,us}.bpls
     done

@@ -8,10 +8,22 @@ export THALWEG_ERRORS=quiet LC_ALL=C
 source tests/checks.sh
 same() { # same NAME FILE FILE
     local status=0
+    : >"$work/diff.txt"
     # A dump that ended early compares with nothing.
-    [[ $(wc -l <"$2") -gt ${least:-0} && -s $3 ]] && diff -a "$2" "$3" >"$work/diff.txt" || status=1
+    if [[ $(wc -l <"$2") -le ${least:-0} || ! -s $3 ]]; then
+        status=1
+        echo "too few lines to compare: $(wc -l <"$2") and $(wc -l <"$3")" >>"$work/diff.txt"
+    fi
+    diff -a "$2" "$3" >>"$work/diff.txt" || status=1
     say "$status" "$1"
-    [[ $status == 0 ]] || head -n 20 "$work/diff.txt" | cut -c1-200
+    [[ $status == 0 ]] || head -n 40 "$work/diff.txt" | cut -c1-300 | sed 's/^/  /'
+}
+
+# said COMMAND...: what it prints, and how it ended where that is not well.
+said() {
+    local status=0
+    "$@" || status=$?
+    [[ $status == 0 ]] || echo "ended with $status"
 }
 
 source scripts/machine.sh

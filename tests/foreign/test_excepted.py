@@ -151,6 +151,10 @@ class Excepted(unittest.TestCase):
     def test_case_no_statistics(self):
         self.assertEqual((self.known["/statistics/off"]["Min"], self.known["/statistics/off"]["Max"]), ("0", "0"))
 
+    def test_case_sums_beside(self):
+        told = [t.strip() for t in self.shown["/statistics/default"][3].split(" / ")]
+        self.assertEqual((told[0] == "null", told[2:]), (False, ["null"] * 2))
+
     def test_case_nothing_finite(self):
         self.assertEqual((self.known["/empty/rows"]["Min"], self.known["/empty/rows"]["Max"]), ("inf", "-inf"))
         self.assertEqual(self.shown["/empty/rows"][3].replace("null", "").split(), ["/"] * 3)

@@ -127,7 +127,8 @@ typedef struct thalweg_group thalweg_group; /* lives as long as its session */
 typedef enum thalweg_statistics {
     THALWEG_STATISTICS_OFF = 0,
     THALWEG_STATISTICS_MINMAX = 1,
-    THALWEG_STATISTICS_FULL = 2
+    THALWEG_STATISTICS_FULL = 2,
+    THALWEG_STATISTICS_DEFAULT = 3 /* everything; other libraries see minimum and maximum alone */
 } thalweg_statistics;
 
 /* Declares a group. Every rank declares the same. */
@@ -140,7 +141,7 @@ int thalweg_group_find(thalweg_group **group, thalweg_session *session, const ch
  * may be NULL. */
 int thalweg_group_method(thalweg_group *group, const char *method, const char *parameters, const char *base_path);
 
-/* What is recorded of the values of the group's variables; everything if nothing is said. */
+/* What is recorded of the values of the group's variables; THALWEG_STATISTICS_DEFAULT if nothing is said. */
 int thalweg_group_statistics(thalweg_group *group, thalweg_statistics statistics);
 
 /* Names of variables and attributes may hold a path: "/fields/T", "/fields/T/units". */

@@ -489,7 +489,12 @@ private:
 
 // ---- Groups and sessions ----
 
-enum class Statistics { off = THALWEG_STATISTICS_OFF, minmax = THALWEG_STATISTICS_MINMAX, full = THALWEG_STATISTICS_FULL };
+enum class Statistics {
+    off = THALWEG_STATISTICS_OFF,
+    minmax = THALWEG_STATISTICS_MINMAX,
+    full = THALWEG_STATISTICS_FULL,
+    by_default = THALWEG_STATISTICS_DEFAULT, // everything; other libraries see minimum and maximum alone
+};
 
 /// A group, declared in code or in XML; lives as long as its session. Every rank declares the same.
 class Group {

@@ -31,8 +31,11 @@ fn statistics(name: &str) -> Outcome<Statistics> {
     match name {
         "off" => Ok(Statistics::Off),
         "minmax" => Ok(Statistics::MinMax),
+        "default" => Ok(Statistics::Default),
         "full" => Ok(Statistics::Full),
-        other => Err(Failure::argument(format!("statistics are \"off\", \"minmax\" or \"full\", not \"{other}\""))),
+        other => Err(Failure::argument(format!(
+            "statistics are \"off\", \"minmax\", \"default\" or \"full\", not \"{other}\""
+        ))),
     }
 }
 

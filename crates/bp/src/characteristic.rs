@@ -16,6 +16,9 @@
 //! | 10 | statistics | see [`crate::statistics`]: bits 0 min, 1 max, 2 count (u32), 3 sum, 4 sum of squares (f64), 5 histogram, 6 finite (u8) |
 //! | 11 | transform | what the stored bytes were before |
 //!
+//! In process groups and step records a set of [`Level::Beside`] has records 9 and 10 twice: count and sums, then the bounds, which
+//! count for readers that take the last. In a full index its count and sums lie elsewhere: see [`crate::sums`].
+//!
 //! Source: `docs/format/bp3.md`.
 
 use crate::process_group::{Applied, Block};
@@ -36,7 +39,9 @@ const SQUARES: u32 = 16;
 const HISTOGRAM: u32 = 32;
 const FINITE: u32 = 64;
 const FULL: u32 = MIN | MAX | COUNT | SUM | SQUARES | FINITE;
-const MIN_MAX: u32 = MIN | MAX | FINITE;
+pub(crate) const MIN_MAX: u32 = MIN | MAX | FINITE;
+/// What lies beside the index.
+pub(crate) const SUMS: u32 = COUNT | SUM | SQUARES;
 
 /// Longest array of dimensions we read: anything beyond is damage.
 const MOST_DIMENSIONS: u8 = 64;
@@ -91,14 +96,19 @@ impl Characteristics {
     }
 }
 
-/// The bitmap that blocks of this type carry at this level: complex types carry none in the BP index.
+/// The bitmap that blocks of this type carry in the BP index at this level: complex types carry none there.
 pub fn bitmap(element: ElementType, level: Level) -> u32 {
     match level {
         _ if element.is_complex() || element.is_text() => 0,
         Level::Off => 0,
-        Level::MinMax => MIN_MAX,
+        Level::MinMax | Level::Beside => MIN_MAX,
         Level::Full => FULL,
     }
+}
+
+/// The bitmap that a full index has where the first one of a set is this.
+pub fn bitmap_in_index(first: u32) -> u32 {
+    if first == SUMS { MIN_MAX } else { first }
 }
 
 fn put_shape(out: &mut Vec<u8>, shape: &Shape) {
@@ -128,23 +138,33 @@ fn put_array(out: &mut Vec<u8>, shape: &Shape, block: &Block<'_>) -> u8 {
         _ => put_shape(out, shape),
     }
     let bits = bitmap(element, level);
+    let none = crate::statistics::Accumulator::new(element, level).finish();
+    let known = statistics.or(none.as_ref()).filter(|_| bits != 0);
+    let beside = known.filter(|_| level == Level::Beside);
+    if let Some(s) = beside {
+        out.put_u8(9);
+        out.put_u32(SUMS);
+        out.put_u8(10);
+        put_sums(out, s);
+    }
     out.put_u8(9);
     out.put_u32(bits);
     out.put_u8(10);
-    if bits != 0 {
-        let none = crate::statistics::Accumulator::new(element, level).finish();
-        if let Some(s) = statistics.or(none.as_ref()) {
-            s.min.append_to(out);
-            s.max.append_to(out);
-            if bits & COUNT != 0 {
-                out.put_u32(u32::try_from(s.finite).unwrap_or(u32::MAX));
-                out.put_f64(s.sum);
-                out.put_f64(s.sum_of_squares);
-            }
-            out.put_u8(u8::from(s.finite > 0));
+    if let Some(s) = known {
+        s.min.append_to(out);
+        s.max.append_to(out);
+        if bits & COUNT != 0 {
+            put_sums(out, s);
         }
+        out.put_u8(u8::from(s.finite > 0));
     }
-    3 + u8::from(block.transform.is_some())
+    3 + u8::from(block.transform.is_some()) + if beside.is_some() { 2 } else { 0 }
+}
+
+fn put_sums(out: &mut Vec<u8>, s: &Statistics) {
+    out.put_u32(u32::try_from(s.finite).unwrap_or(u32::MAX));
+    out.put_f64(s.sum);
+    out.put_f64(s.sum_of_squares);
 }
 
 /// Appends what a block was before its transform.
@@ -263,6 +283,7 @@ pub fn decode_set(c: &mut Cursor<'_>, element: Option<ElementType>, in_group: bo
     let (count, mut c) = next_set(c)?;
     let mut set = Characteristics::empty();
     let mut bits = None;
+    let mut sums = None;
     let mut legacy: (Option<Value>, Option<Value>) = (None, None);
     for _ in 0..count {
         match c.u8("characteristic")? {
@@ -284,7 +305,14 @@ pub fn decode_set(c: &mut Cursor<'_>, element: Option<ElementType>, in_group: bo
             10 => {
                 let original = set.transform.as_ref().map_or(element, |t| Some(t.element));
                 let bits = bits.ok_or_else(|| c.fail(ErrorKind::Corrupt, "statistics without a bitmap"))?;
-                set.statistics = decode_statistics(&mut c, original, bits)?;
+                let found = decode_statistics(&mut c, original, bits)?;
+                set.statistics = match (sums.take(), found) {
+                    (Some(sums), Some(bounds)) if bits == MIN_MAX => Some(beside(bounds, sums)),
+                    (_, found) => found,
+                };
+                if bits == SUMS && original.is_some_and(|t| !t.is_complex()) {
+                    sums.clone_from(&set.statistics);
+                }
             }
             11 => set.transform = Some(decode_transform(&mut c)?),
             other => return Err(c.fail(ErrorKind::Corrupt, format!("characteristic {other} is none of BP version 3"))),
@@ -306,6 +334,12 @@ pub fn decode_set(c: &mut Cursor<'_>, element: Option<ElementType>, in_group: bo
         });
     }
     Ok(set)
+}
+
+/// Bounds and sums that were recorded apart from each other.
+fn beside(bounds: Statistics, sums: Statistics) -> Statistics {
+    let Statistics { finite, sum, sum_of_squares, .. } = sums;
+    Statistics { level: Level::Beside, finite, sum, sum_of_squares, ..bounds }
 }
 
 /// What a list of many sets needs to know of each, without any memory of its own.
@@ -501,12 +535,12 @@ fn decode_statistics(c: &mut Cursor<'_>, element: Option<ElementType>, bits: u32
     Ok(Some(s))
 }
 
-/// The bitmap of a set, without decoding the rest: all blocks of a variable must agree on it (bp3 section 5.1).
+/// The bitmap of a set in the BP index: all blocks of a variable must agree on it (bp3 section 5.1).
 pub fn bitmap_of(set: &Characteristics) -> u32 {
     match &set.statistics {
         None => 0,
         Some(s) if s.level == Level::Full => FULL,
-        Some(_) => MIN_MAX,
+        Some(_) => MIN_MAX, // the sums of `Beside` lie elsewhere
     }
 }
 
@@ -571,7 +605,7 @@ mod tests {
         for element in ElementType::ALL.into_iter().filter(|t| t.size() > 0 && *t != ElementType::Char) {
             let values = vec![1; 3 * element.size() as usize];
             let mut all = Vec::new();
-            for level in [Level::Off, Level::MinMax, Level::Full] {
+            for level in Level::ALL {
                 let s = pass::look(&values, element, level).statistics;
                 put_array_set(&mut all, at, &shape, &block(element, level, &shape, s.as_ref()));
             }
@@ -579,7 +613,7 @@ mod tests {
             put_scalar_set(&mut all, at, &value);
             let (mut skimming, mut decoding) =
                 (Cursor::new(&all, ByteOrder::NATIVE, 0), Cursor::new(&all, ByteOrder::NATIVE, 0));
-            for _ in 0..4 {
+            for _ in 0..5 {
                 let skimmed = skim_set(&mut skimming, Some(element)).unwrap().expect("nothing in it needs decoding");
                 let set = decode_set(&mut decoding, Some(element), false).unwrap();
                 assert_eq!(skimming.position(), decoding.position(), "{element}");

@@ -31,6 +31,12 @@ impl Default for Crc32c {
     }
 }
 
+/// CRC-32C of bytes in two parts: of the first, of the second, and how long this is.
+pub fn combined(first: u32, second: u32, second_length: u64) -> u32 {
+    let algorithm = crc_fast::CrcAlgorithm::Crc32Iscsi;
+    crc_fast::checksum_combine(algorithm, first.into(), second.into(), second_length) as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +48,7 @@ mod tests {
         pieces.update(b"1234");
         pieces.update(b"56789");
         assert_eq!(pieces.finish(), 0xe306_9283);
+        assert_eq!(combined(crc32c(b"1234"), crc32c(b"56789"), 5), 0xe306_9283);
+        assert_eq!(combined(crc32c(b"1234"), crc32c(b""), 0), crc32c(b"1234"));
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0 | 8 | magic `TWEXTSEC` |
 //! | 8 | 4 | version, 1 |
-//! | 12 | 4 | 0 |
+//! | 12 | 4 | how many counts and sums of 20 bytes are the last record, [`crate::sums`] |
 //! | 16 | 8 | length of the section, head to tail |
 //! | 24 | 8 | length of section, index, tag and minifooter together |
 //! | 32 | ... | records: u32 tag, u32 0, u64 length, bytes; unknown tags are skipped |
@@ -16,11 +16,15 @@
 //! | -12 | 4 | CRC-32C of the section without the state and what follows here |
 //! | -8 | 8 | magic `TWEXTEND` |
 //!
+//! The last record, with counts and sums, is as large as there are blocks, so it is not read with the others where the section
+//! is large: its checksum follows from those in [`crate::sums::Places`].
+//!
 //! The state is outside the checksum, so that closing a file for good changes 8 bytes in place. Where each byte is that of
 //! one state or the other, a write of the mark has failed half way: more steps may come.
 
-use crate::checksum::{Crc32c, crc32c};
+use crate::checksum::{Crc32c, combined, crc32c};
 use crate::source::{self, Source};
+use crate::sums::{self, Places};
 use crate::wire::{Cursor, Put};
 use std::collections::BTreeMap;
 use thalweg_types::{ByteOrder, ErrorKind, Extent, Result};
@@ -38,7 +42,8 @@ pub const FOLLOWED: &[u8; 8] = b"FOLLOWED";
 /// The file was closed for good.
 pub const FINISHED: &[u8; 8] = b"FINISHED";
 
-/// Tags of records. Every record but the directory is a list of entries: joining two files joins the lists.
+/// Tags of records. Every record but the directory, the first time index and the places of sums is a list of entries:
+/// joining two files joins the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Tag {
@@ -68,6 +73,11 @@ pub enum Tag {
     /// The first time index, where it is not 1: u32. Later files of a process of ADIOS 1.x begin with the time at which they
     /// were opened. The index writes it anew each time, it is not joined.
     FirstTime = 12,
+    /// Whose counts and sums record [`Tag::Sums`] holds: [`crate::sums::Places`]. The index writes both anew each time, they are
+    /// not joined.
+    SumsOf = 13,
+    /// Counts and sums that are not in the BP index; always the last record.
+    Sums = 14,
 }
 
 /// Records by tag.
@@ -88,9 +98,7 @@ impl Records {
     /// Appends all records.
     pub fn encode(&self, out: &mut Vec<u8>) {
         for (tag, bytes) in &self.0 {
-            out.put_u32(*tag);
-            out.put_u32(0);
-            out.put_u64(bytes.len() as u64);
+            put_record_head(out, *tag, bytes.len() as u64);
             out.put(bytes);
         }
     }
@@ -111,11 +119,17 @@ impl Records {
     /// Joins another file's or step's lists to these.
     pub fn append(&mut self, other: &Records) {
         for (tag, bytes) in &other.0 {
-            if ![Tag::Directory, Tag::FirstTime].iter().any(|own| *own as u32 == *tag) {
+            if ![Tag::Directory, Tag::FirstTime, Tag::SumsOf, Tag::Sums].iter().any(|own| *own as u32 == *tag) {
                 self.0.entry(*tag).or_default().extend_from_slice(bytes);
             }
         }
     }
+}
+
+fn put_record_head(out: &mut Vec<u8>, tag: u32, length: u64) {
+    out.put_u32(tag);
+    out.put_u32(0);
+    out.put_u64(length);
 }
 
 /// Where one entry of the index lies.
@@ -223,19 +237,58 @@ pub struct Extension {
     pub index_length: u64,
     /// CRC-32C of these.
     pub index_crc: u32,
-    /// Its records.
+    /// Its records, without counts and sums.
     pub records: Records,
+    /// Where counts and sums lie that are not in the index.
+    pub sums: Option<Sums>,
+}
+
+/// The counts and sums of a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sums {
+    /// All of them, in the file.
+    pub extent: Extent,
+    /// Whose they are.
+    pub places: Places,
+    /// They themselves, where they were read with the section.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// Sections of up to this many bytes are read whole.
+const WORTH_ONE_READ: u64 = 64 * 1024;
+/// Bytes in front of a record.
+const RECORD_HEAD: usize = 16;
+
+/// Bytes of a section with these records, and so many of sums.
+pub fn length(records: &Records, sums: u64) -> u64 {
+    let bodies: u64 = records.0.values().map(|bytes| (RECORD_HEAD + bytes.len()) as u64).sum();
+    HEAD + bodies + if sums > 0 { RECORD_HEAD as u64 + sums } else { 0 } + TAIL
 }
 
 /// Appends a section that will lie at byte `start`, followed by `index_length` bytes with checksum `index_crc`.
-pub fn encode(out: &mut Vec<u8>, start: u64, records: &Records, finished: bool, index_length: u64, index_crc: u32) {
+///
+/// - `sums`: counts and sums of one variable after the other, as [`Tag::SumsOf`] among the records says.
+pub fn encode(
+    out: &mut Vec<u8>,
+    start: u64,
+    records: &Records,
+    sums: &[Vec<u8>],
+    finished: bool,
+    index_length: u64,
+    index_crc: u32,
+) {
     let at = out.len();
     let mut body = Vec::new();
     records.encode(&mut body);
-    let length = HEAD + body.len() as u64 + TAIL;
+    let of_sums: u64 = sums.iter().map(|s| s.len() as u64).sum();
+    if of_sums > 0 {
+        put_record_head(&mut body, Tag::Sums as u32, of_sums);
+        sums.iter().for_each(|s| body.put(s));
+    }
+    let length = length(records, of_sums);
     out.put(MAGIC);
     out.put_u32(1);
-    out.put_u32(0);
+    out.put_u32((of_sums / sums::LENGTH as u64) as u32);
     out.put_u64(length);
     out.put_u64(length + index_length);
     out.put(&body);
@@ -296,17 +349,59 @@ pub fn before(source: &(impl Source + ?Sized), end: u64, order: ByteOrder) -> Re
     if extent.end() != Some(end) || extent.length < HEAD + TAIL {
         return Err(c.fail(ErrorKind::Corrupt, "an extension section names another place than its own"));
     }
-    let bytes = source::bytes(source, extent.offset, extent.length, "extension section")?;
-    let state = bytes.len() - TAIL as usize;
-    let mut crc = Crc32c::new();
-    crc.update(&bytes[..state]);
-    crc.update(&bytes[state + 8..bytes.len() - 12]);
-    if crc.finish() != stored || &bytes[..8] != MAGIC {
-        return Err(c.fail(ErrorKind::Corrupt, "the checksum of an extension section is wrong"));
+    let wrong = || c.fail(ErrorKind::Corrupt, "the checksum of an extension section is wrong");
+    // Up to the tail, or up to the sums. What is read here is not checked yet: wrong bytes give a wrong checksum.
+    let (mut bytes, of_sums);
+    if extent.length <= WORTH_ONE_READ {
+        bytes = source::bytes(source, extent.offset, extent.length - TAIL, "extension section")?;
+        of_sums = length_of_sums(&bytes, extent, order).ok_or_else(wrong)?;
+    } else {
+        let head: [u8; HEAD as usize] = source::array(source, extent.offset)?;
+        of_sums = length_of_sums(&head, extent, order).ok_or_else(wrong)?;
+        bytes = source::bytes(source, extent.offset, extent.length - TAIL - of_sums, "extension section")?;
     }
-    let mut c = Cursor::new(&bytes[HEAD as usize..state], order, extent.offset + HEAD);
-    let records = Records::decode(&mut c)?;
-    Ok(Some(Extension { extent, finished, half_marked, index_length, index_crc, records }))
+    let front = (extent.length - TAIL - of_sums) as usize;
+    let read = (bytes.len() > front).then(|| bytes.split_off(front));
+    let mut records_end = front;
+    if of_sums > 0 {
+        records_end -= RECORD_HEAD;
+        let mut c = Cursor::new(&bytes[records_end..], order, extent.offset + records_end as u64);
+        if (c.u32("sums")?, c.u32("sums")?, c.u64("sums")?) != (Tag::Sums as u32, 0, of_sums) {
+            return Err(wrong());
+        }
+    }
+    let mut inside = Cursor::new(&bytes[HEAD as usize..records_end], order, extent.offset + HEAD);
+    let mut records = Records::decode(&mut inside)?;
+    // Without sums these are what a release that does not know them has carried here from another index.
+    let places = records.0.remove(&(Tag::SumsOf as u32));
+    records.0.remove(&(Tag::Sums as u32));
+    let sums = match places.filter(|_| of_sums > 0) {
+        None if of_sums > 0 => return Err(wrong()),
+        None => None,
+        Some(places) => {
+            let places = Places::decode(&mut Cursor::new(&places, order, extent.offset), of_sums)?;
+            let extent = Extent::new(extent.offset + front as u64, of_sums);
+            Some(Sums { extent, places, bytes: read })
+        }
+    };
+    let mut crc = crc32c(&bytes);
+    if let Some(sums) = &sums {
+        let of_bytes = sums.bytes.as_ref().map(|bytes| crc32c(bytes));
+        crc = combined(crc, of_bytes.unwrap_or_else(|| sums.places.crc()), of_sums);
+    }
+    let lasting = &tail[8..TAIL as usize - 12];
+    if combined(crc, crc32c(lasting), lasting.len() as u64) != stored || &bytes[..8] != MAGIC {
+        return Err(wrong());
+    }
+    Ok(Some(Extension { extent, finished, half_marked, index_length, index_crc, records, sums }))
+}
+
+/// Bytes of sums in a section, from its head; `None` where they do not fit in.
+fn length_of_sums(head: &[u8], extent: Extent, order: ByteOrder) -> Option<u64> {
+    let count = Cursor::new(head.get(12..)?, order, extent.offset).u32("extension section").ok()?;
+    let length = u64::from(count) * sums::LENGTH as u64;
+    let least = HEAD + RECORD_HEAD as u64 + TAIL;
+    (count == 0 || length.checked_add(least)? <= extent.length).then_some(length)
 }
 
 /// Length of section, index, tag and minifooter together, from the head of a section; `None` where `head` is none's.

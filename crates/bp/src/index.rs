@@ -11,13 +11,16 @@
 //! | variables | u32 count, u64 length, per variable u32 length, u32 id, str16 group, str16 name, str16 path, u8 type, u64 sets, the sets |
 //! | attributes | as variables |
 //!
+//! In memory and in fragments a set has all that is known of its block; [`Index::encode`] puts counts and sums that BP's index is
+//! not to have into the extension section ([`crate::sums`]).
+//!
 //! Sets lie in order of time and, within a step, of rank. Source: `docs/format/bp3.md`, section 4.
 
 use crate::characteristic::{self, Location};
 use crate::extension::{self, Directory, DirectoryEntry, Records, Tag};
 use crate::footer::Footer;
 use crate::process_group::{Block, Header, attribute_code};
-use crate::statistics::Level;
+use crate::sums::{self, Places};
 use crate::wire::{Cursor, Put};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -79,7 +82,8 @@ impl Entry {
         (4 + 4 + 2 + self.group.len() + 2 + self.name.len() + 2 + self.path.len() + 1 + 8) as u64
     }
 
-    fn encode_head(&self) -> Vec<u8> {
+    /// The head of an entry with `sets` bytes of sets.
+    fn encode_head(&self, sets: usize) -> Vec<u8> {
         let mut out = Vec::new();
         out.put_u32(0);
         out.put_u32(self.id);
@@ -88,7 +92,7 @@ impl Entry {
         out.put_str16(self.path.as_bytes());
         out.put_u8(self.code);
         out.put_u64(self.count);
-        let length = (out.len() - 4 + self.sets.len()) as u32;
+        let length = (out.len() - 4 + sets) as u32;
         out[..4].copy_from_slice(&length.to_ne_bytes());
         out
     }
@@ -212,6 +216,16 @@ impl Table {
         Ok(())
     }
 
+    /// Joins counts and sums to the sets of an entry that lay beside them.
+    pub(crate) fn join_sums(&mut self, path: &str, name: &str, sums: &[u8]) -> Result<()> {
+        let Some(at) = self.place(path, name) else { return Ok(()) };
+        let entry = &mut self.entries[at];
+        let sets = sums::join(&mut Cursor::new(&entry.sets, ByteOrder::NATIVE, 0), sums)?;
+        self.bytes += (sets.len() - entry.sets.len()) as u64;
+        entry.sets = sets;
+        Ok(())
+    }
+
     fn section_length(&self) -> u64 {
         let heads: u64 = self.entries.iter().map(Entry::head_length).sum();
         12 + heads + self.bytes
@@ -330,7 +344,7 @@ impl Index {
                 out.put_u64(at.payload_offset);
             };
             // Bounds alone have neither count nor sum: nothing is said of them, as a rebuilt index could not either.
-            let full = s.level == Level::Full;
+            let full = s.level.has_sums();
             if let Some(parts) = &s.complex {
                 let out = self.records.list(Tag::ComplexStatistics);
                 key(out);
@@ -466,7 +480,7 @@ impl Index {
             out.put_u32(table.entries.len() as u32);
             out.put_u64(table.section_length() - 12);
             for entry in &table.entries {
-                out.put(&entry.encode_head());
+                out.put(&entry.encode_head(entry.sets.len()));
                 out.put(&entry.sets);
             }
         }
@@ -495,17 +509,30 @@ impl Index {
         let mut at = 16 + self.process_groups.len() as u64;
         let mut rest = Vec::new();
         let mut sections = [0; 2];
+        let (mut places, mut beside) = (Places::default(), Vec::new());
         for (i, table) in [&self.variables, &self.attributes].into_iter().enumerate() {
             sections[i] = at;
+            let mut split = |(number, entry)| -> (&Entry, Cow<'_, [u8]>) {
+                let (number, entry): (usize, &Entry) = (number, entry);
+                match sums::split(&entry.sets).filter(|_| i == 0) {
+                    Some(split) => {
+                        places.add(number as u32, &split.sums);
+                        beside.push(split.sums);
+                        (entry, split.sets.into())
+                    }
+                    None => (entry, entry.sets.as_slice().into()),
+                }
+            };
+            let entries: Vec<(&Entry, Cow<'_, [u8]>)> = table.entries.iter().enumerate().map(&mut split).collect();
             let mut head = Vec::new();
-            head.put_u32(table.entries.len() as u32);
-            head.put_u64(table.section_length() - 12);
+            head.put_u32(entries.len() as u32);
+            head.put_u64(entries.iter().map(|(entry, sets)| entry.head_length() + sets.len() as u64).sum());
             at += head.len() as u64;
             rest.push(head.clone());
             pieces.push(head.into());
-            for entry in &table.entries {
-                let head = entry.encode_head();
-                let length = head.len() as u64 + entry.sets.len() as u64;
+            for (entry, sets) in entries {
+                let head = entry.encode_head(sets.len());
+                let length = head.len() as u64 + sets.len() as u64;
                 if u32::try_from(length - 4).is_err() {
                     return Err(Error::new(
                         ErrorKind::OutOfBounds,
@@ -516,7 +543,7 @@ impl Index {
                 directory.entries.push(DirectoryEntry {
                     is_attribute: i == 1,
                     code: entry.code,
-                    crc: extension::crc_of([head.as_slice(), &entry.sets]),
+                    crc: extension::crc_of([head.as_slice(), &sets]),
                     extent: Extent::new(at, length),
                     sets: entry.count,
                     id: entry.id,
@@ -526,7 +553,7 @@ impl Index {
                 });
                 at += length;
                 pieces.push(head.into());
-                pieces.push(entry.sets.as_slice().into());
+                pieces.push(sets);
             }
         }
         // The extension section comes first, so its length must be known before the footer's offsets are.
@@ -537,9 +564,10 @@ impl Index {
             first.put_u32(self.first_time());
             records.0.insert(Tag::FirstTime as u32, first);
         }
-        let mut body = Vec::new();
-        records.encode(&mut body);
-        let index_start = start + extension::HEAD + body.len() as u64 + extension::TAIL;
+        if !beside.is_empty() {
+            records.0.insert(Tag::SumsOf as u32, places.encode());
+        }
+        let index_start = start + extension::length(&records, places.length());
         let mut footer = Vec::new();
         Footer {
             process_groups: index_start,
@@ -555,7 +583,7 @@ impl Index {
         let index_length = pieces.iter().map(|p| p.len() as u64).sum();
         let index_crc = extension::crc_of(pieces.iter().map(|p| p.as_ref()));
         let mut front = Vec::new();
-        extension::encode(&mut front, start, &records, finished, index_length, index_crc);
+        extension::encode(&mut front, start, &records, &beside, finished, index_length, index_crc);
         let extension = Extent::new(start, front.len() as u64);
         pieces.insert(0, front.into());
         Ok(EncodedIndex { pieces, extension, length: extension.length + index_length })

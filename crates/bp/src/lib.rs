@@ -22,5 +22,6 @@ pub mod shorten;
 pub mod source;
 pub mod statistics;
 pub mod step_record;
+pub mod sums;
 pub mod trailer;
 pub mod wire;

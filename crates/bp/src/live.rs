@@ -10,8 +10,10 @@ use crate::footer::{FOOTER, Footer, MINIFOOTER};
 use crate::index::{Head, Index};
 use crate::source::{self, Metered, Source};
 use crate::step_record::{self, StepRecord};
+use crate::sums;
 use crate::wire::Cursor;
 use memchr::memmem;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Extent, Result};
 
@@ -26,20 +28,46 @@ pub struct EntryPlace {
     pub extent: Extent,
     /// Its checksum, where the file has a directory.
     pub crc: Option<u32>,
+    /// Counts and sums of its sets that are not in it.
+    pub sums: Option<SumsPlace>,
+}
+
+/// Where counts and sums of one variable lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SumsPlace {
+    /// In the file.
+    pub extent: Extent,
+    /// Their checksum.
+    pub crc: u32,
+    /// They themselves, where they were read with the extension section.
+    pub bytes: Option<Vec<u8>>,
 }
 
 impl EntryPlace {
-    /// Reads the entry, length field included, and compares its checksum.
+    /// Reads the entry and compares its checksum: its length field, which counts what the BP index has, its head, and its sets with
+    /// the sums that lie beside them.
     ///
     /// # Errors
-    /// `Corrupt` with the byte where the entry's checksum is wrong.
-    pub fn read(&self, source: &(impl Source + ?Sized)) -> Result<Vec<u8>> {
-        let bytes = source::bytes(source, self.extent.offset, self.extent.length, "index entry")?;
+    /// `Corrupt` with the byte where the checksum of the entry or its sums is wrong.
+    /// # Cost
+    /// One read; one more for sums of a large extension section, which an open does not read.
+    pub fn read(&self, source: &(impl Source + ?Sized), order: ByteOrder) -> Result<Vec<u8>> {
+        let mut bytes = source::bytes(source, self.extent.offset, self.extent.length, "index entry")?;
         if self.crc.is_some_and(|crc| extension::entry_crc(&bytes) != crc) {
             return Err(Error::new(ErrorKind::Corrupt, "the checksum of its index entry is wrong")
                 .in_variable(self.head.name.clone())
                 .at_byte(self.extent.offset));
         }
+        let Some(sums) = &self.sums else { return Ok(bytes) };
+        let named = |e: Error| e.in_variable(self.head.name.clone());
+        let sums = sums.read(source).map_err(named)?;
+        let mut c = Cursor::new(&bytes, order, self.extent.offset);
+        c.u32("index entry")?;
+        Head::decode(&mut c)?;
+        let head = c.position();
+        let sets = sums::join(&mut c, &sums).map_err(named)?;
+        bytes.truncate(head);
+        bytes.extend_from_slice(&sets);
         Ok(bytes)
     }
 
@@ -53,11 +81,24 @@ impl EntryPlace {
         order: ByteOrder,
         each: impl FnMut(Characteristics) -> Result<()>,
     ) -> Result<()> {
-        let bytes = self.read(source)?;
+        let bytes = self.read(source, order)?;
         let mut c = Cursor::new(&bytes, order, self.extent.offset);
         c.u32("index entry")?;
         let head = Head::decode(&mut c)?;
         for_each_set(&mut c, head.code, head.count, each)
+    }
+}
+
+impl SumsPlace {
+    fn read(&self, source: &(impl Source + ?Sized)) -> Result<Cow<'_, [u8]>> {
+        let bytes = match &self.bytes {
+            Some(bytes) => Cow::Borrowed(bytes.as_slice()),
+            None => source::bytes(source, self.extent.offset, self.extent.length, "sums")?.into(),
+        };
+        if extension::entry_crc(&bytes) != self.crc {
+            return Err(Error::new(ErrorKind::Corrupt, "the checksum of its sums is wrong").at_byte(self.extent.offset));
+        }
+        Ok(bytes)
     }
 }
 
@@ -119,7 +160,7 @@ impl Base {
             }
             let directory = extension.records.get(Tag::Directory);
             let directory = Directory::decode(&mut Cursor::new(directory, footer.order, extension.extent.offset))?;
-            let base = Base::with_directory(footer, end, extension, directory);
+            let base = Base::with_directory(footer, end, extension, directory)?;
             // A file closed for good was whole when its mark was set; any other may be the victim of a power cut.
             if !base.extension.as_ref().is_some_and(|e| e.finished) {
                 base.check_bytes(source)?;
@@ -135,20 +176,34 @@ impl Base {
         Base::walk(source, footer, end).map(Some)
     }
 
-    fn with_directory(footer: Footer, end: u64, extension: Extension, directory: Directory) -> Base {
+    fn with_directory(footer: Footer, end: u64, mut extension: Extension, directory: Directory) -> Result<Base> {
         let first = extension.records.get(Tag::FirstTime);
         let first_time = Cursor::new(first, footer.order, 0).u32("").unwrap_or(1).max(1);
-        let entries = directory
+        let mut entries = directory
             .entries
             .into_iter()
             .map(|e| EntryPlace {
                 is_attribute: e.is_attribute,
                 extent: Extent::new(footer.process_groups.saturating_add(e.extent.offset), e.extent.length),
                 crc: Some(e.crc),
+                sums: None,
                 head: Head { id: e.id, group: e.group, name: e.name, path: e.path, code: e.code, count: e.sets },
             })
-            .collect();
-        Base {
+            .collect::<Vec<_>>();
+        if let Some(sums) = &mut extension.sums {
+            let all = sums.bytes.take();
+            for place in &sums.places.0 {
+                let entry = entries.get_mut(place.entry as usize).filter(|e| !e.is_attribute && e.sums.is_none());
+                let entry = entry.ok_or_else(|| {
+                    Error::new(ErrorKind::Corrupt, "sums of no variable").at_byte(extension.extent.offset)
+                })?;
+                let (from, length) = (place.extent.offset, place.extent.length);
+                let bytes = all.as_ref().map(|all| all[from as usize..(from + length) as usize].to_vec());
+                let extent = Extent::new(sums.extent.offset + from, length);
+                entry.sums = Some(SumsPlace { extent, crc: place.crc, bytes });
+            }
+        }
+        Ok(Base {
             footer,
             end,
             extension: Some(extension),
@@ -156,7 +211,7 @@ impl Base {
             last_time: directory.steps,
             process_groups: directory.process_groups,
             entries,
-        }
+        })
     }
 
     /// Finds the entries of a file without a directory: one short read per entry, and the process group index.
@@ -200,7 +255,7 @@ impl Base {
                         .at_byte(at));
                     }
                 };
-                entries.push(EntryPlace { head, is_attribute, extent, crc: None });
+                entries.push(EntryPlace { head, is_attribute, extent, crc: None, sums: None });
             }
         }
         Ok(Base { footer, end, extension: None, first_time, last_time, process_groups: groups.len() as u64, entries })
@@ -211,7 +266,7 @@ impl Base {
         Ok((c.u32("index entry")?, Head::decode(&mut c)?))
     }
 
-    /// Checks the checksum over the whole index.
+    /// Checks the checksum over the whole index, and those of the sums beside it.
     pub fn check_bytes(&self, source: &(impl Source + ?Sized)) -> Result<()> {
         let Some(extension) = &self.extension else { return Ok(()) };
         let mut crc = crate::checksum::Crc32c::new();
@@ -226,7 +281,7 @@ impl Base {
             return Err(Error::new(ErrorKind::Corrupt, "the checksum of the index is wrong")
                 .at_byte(self.footer.process_groups));
         }
-        Ok(())
+        self.entries.iter().filter_map(|e| e.sums.as_ref()).try_for_each(|sums| sums.read(source).map(drop))
     }
 
     /// Reads the whole index into memory, to be extended.
@@ -240,6 +295,12 @@ impl Base {
             &mut Cursor::new(&bytes[v..a], f.order, f.variables),
             &mut Cursor::new(&bytes[a..], f.order, f.attributes),
         )?;
+        for entry in &self.entries {
+            let Some(sums) = &entry.sums else { continue };
+            let (path, name) = (&entry.head.path, &entry.head.name);
+            let joined = sums.read(source).and_then(|sums| index.variables.join_sums(path, name, &sums));
+            joined.map_err(|e| e.in_variable(name.clone()))?;
+        }
         if let Some(extension) = &self.extension {
             index.records.append(&extension.records);
         }

@@ -23,9 +23,22 @@ pub enum Level {
     Off,
     /// Minimum, maximum, whether any value is finite.
     MinMax,
-    /// Everything.
+    /// Everything; the BP index has only what [`Level::MinMax`] has, as that of ADIOS 1.13 by default, and count and sums lie
+    /// beside it ([`crate::sums`]).
+    Beside,
+    /// Everything, in the BP index.
     #[default]
     Full,
+}
+
+impl Level {
+    /// Every level, from the least to the most.
+    pub const ALL: [Level; 4] = [Level::Off, Level::MinMax, Level::Beside, Level::Full];
+
+    /// Whether count, sum and sum of squares are recorded.
+    pub const fn has_sums(self) -> bool {
+        matches!(self, Level::Beside | Level::Full)
+    }
 }
 
 /// Sums over the finite values of one real quantity.

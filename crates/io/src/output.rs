@@ -796,6 +796,7 @@ fn level_of(variable: &Variable, group: &Group) -> Level {
     match variable.statistics.unwrap_or(group.statistics) {
         Statistics::Off => Level::Off,
         Statistics::MinMax => Level::MinMax,
+        Statistics::Default => Level::Beside,
         Statistics::Full => Level::Full,
     }
 }

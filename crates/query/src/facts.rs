@@ -45,7 +45,7 @@ fn of_statistics(s: &Statistics, element: ElementType, elements: u64) -> BlockFa
     if s.finite == 0 {
         return BlockFacts::Nothing;
     }
-    let full = s.level == Level::Full;
+    let full = s.level.has_sums();
     let known = |min: Number, max: Number, sum: Number, squares: f64| {
         // What another library recorded may be NaN, or the wrong way round: then nothing is known.
         if min.is_nan() || max.is_nan() || min.compare(max).is_gt() {

@@ -91,7 +91,7 @@ impl Sets {
             boxes: OnceLock::new(),
         };
         if let Some(entry) = entry {
-            let bytes = entry.read(source)?;
+            let bytes = entry.read(source, order)?;
             let mut c = Cursor::new(&bytes, order, entry.extent.offset);
             c.u32("index entry")?;
             let head = Head::decode(&mut c)?;

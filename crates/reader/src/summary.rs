@@ -96,7 +96,7 @@ impl Joining {
             (self.all_bounds, self.all_sums, self.all_exact) = (false, false, false);
             return;
         };
-        if s.level != Level::Full {
+        if !s.level.has_sums() {
             (self.all_sums, self.all_exact) = (false, false);
         }
         if s.finite == 0 {

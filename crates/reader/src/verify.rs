@@ -404,7 +404,7 @@ impl<'a> Check<'a> {
             wrong(f.variables, "the heads of the index");
         }
         for entry in &base.entries {
-            let read = entry.read(&self.file).and_then(|bytes| {
+            let read = entry.read(&self.file, self.order).and_then(|bytes| {
                 let mut c = Cursor::new(&bytes, self.order, entry.extent.offset);
                 c.u32("index entry")?;
                 Head::decode(&mut c)

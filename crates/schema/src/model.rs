@@ -34,8 +34,10 @@ pub enum Statistics {
     Off,
     /// Minimum, maximum and whether any value is finite.
     MinMax,
-    /// Those, count, sum and sum of squares.
+    /// Everything, but other libraries see minimum and maximum alone, as in files that ADIOS 1.x writes by default.
     #[default]
+    Default,
+    /// Minimum, maximum, count, sum and sum of squares, for other libraries, too.
     Full,
 }
 

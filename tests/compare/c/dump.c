@@ -200,11 +200,16 @@ static void attribute(ADIOS_FILE *f, int id)
     free(data);
 }
 
+/* Bytes that no name here has are shown as `?`: the reference names what happens to be in memory, and a line feed among that would
+ * be a line more. */
 static void texts(const char *what, int n, char **list)
 {
     printf(" %s=", what);
     if (!list) printf("none");
-    for (int i = 0; list && i < n; i++) printf("%s%s", i ? "," : "", list[i] ? list[i] : "none");
+    for (int i = 0; list && i < n; i++) {
+        printf("%s", i ? "," : "");
+        for (const char *c = list[i] ? list[i] : "none"; *c; c++) putchar(*c > 32 && *c < 127 ? *c : '?');
+    }
 }
 
 static void reals(const char *what, int n, const double *list)

@@ -420,13 +420,60 @@ static void far_mesh(void)
     adios_close(f);
 }
 
+/* Every choice of statistics, in statistics.xml and in calls: a group each, a step after the other. */
+static void statistics(void)
+{
+    static const char *const in_xml[] = {"absent", "off", "on", "full", "standard", "bounds"};
+    static const struct {
+        const char *name;
+        enum ADIOS_STATISTICS_FLAG choice;
+    } in_calls[] = {{"call_no", adios_stat_no},
+                    {"call_minmax", adios_stat_minmax},
+                    {"call_full", adios_stat_full},
+                    {"call_default", adios_stat_default}};
+    static const char *const names[] = {"NX", "nx", "ox", "T", "zlib", "own", "one", "text"};
+    enum { xml = sizeof in_xml / sizeof *in_xml, calls = sizeof in_calls / sizeof *in_calls };
+    for (int k = 0; k < calls; k++) {
+        int64_t g = group_of(in_calls[k].name, in_calls[k].choice);
+        char n[8][100], nx[300], NX[300], ox[300];
+        for (int i = 0; i < 8; i++) snprintf(n[i], sizeof n[i], "%s/%s", in_calls[k].name, names[i]);
+        snprintf(NX, sizeof NX, "%s,2", n[0]);
+        snprintf(nx, sizeof nx, "%s,2", n[1]);
+        snprintf(ox, sizeof ox, "%s,0", n[2]);
+        for (int i = 0; i < 3; i++) adios_define_var(g, n[i], "", adios_integer, "", "", "");
+        adios_define_var(g, n[3], "", adios_double, nx, NX, ox);
+        adios_set_transform(adios_define_var(g, n[4], "", adios_double, nx, NX, ox), "zlib");
+        adios_define_var(g, n[5], "", adios_unsigned_long, n[1], "", "");
+        adios_define_var(g, n[6], "", adios_short, "1", "", "");
+        adios_define_var(g, n[7], "", adios_string, "", "", "");
+    }
+    for (int step = 0; step < xml + calls; step++) {
+        const char *group = step < xml ? in_xml[step] : in_calls[step - xml].name;
+        int nx = 3, NX = 3 * size, ox = 3 * rank;
+        double T[6];
+        uint64_t own[3];
+        short one = (short)(rank - step);
+        for (int k = 0; k < 6; k++) T[k] = 10 * step + 6 * rank + k + 0.25;
+        for (int k = 0; k < 3; k++) own[k] = (uint64_t)(100 * rank + 10 * k + step);
+        const void *values[] = {&NX, &nx, &ox, T, T, own, &one, "some words"};
+        int64_t f = open_step(group, step);
+        for (int i = 0; i < 8; i++) {
+            char name[100];
+            snprintf(name, sizeof name, "%s/%s", group, names[i]);
+            adios_write(f, name, values[i]);
+        }
+        adios_close(f);
+    }
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {{"global", global}, {"local", local},   {"strings", strings}, {"bound", bound},   {"complex", complex},
              {"empty", empty},   {"paths", paths},   {"groups", groups},   {"steps", steps},   {"blocks", blocks},
              {"meshes", meshes}, {"links", links},   {"squeezed", squeezed},
-             {"transforms", transforms}, {"joined", joined}, {"far_mesh", far_mesh}};
+             {"transforms", transforms}, {"joined", joined}, {"far_mesh", far_mesh},
+             {"statistics", statistics}};
 
 int main(int argc, char **argv)
 {

@@ -58,6 +58,8 @@ program write
     call adios_define_attribute(group, "real", "/word", adios_double, "2.5", "", err)
     call adios_define_attribute_byvalue(group, "single", "", 1, 1.5, err)
     call adios_define_attribute_byvalue(group, "several", "", 3, [4, 5, 6], err)
+    call adios_define_attribute_byvalue(group, "one text", "", 1, "by value  ", err)
+    call adios_define_attribute_byvalue(group, "texts", "", 2, ["first    ", "second ab"], err)
     call must(err, "defining attributes")
   case ("local")
     call adios_define_var(group, "n", "", adios_integer, "", "", "", id)

@@ -29,7 +29,7 @@ pub unsafe extern "C" fn adios_declare_group(
         };
         let statistics = match stats {
             -1 | 2 => Statistics::Off, // 2: adios_flag_no, as older programs say
-            0 => Statistics::MinMax,
+            0 => Statistics::Default,  // as adios_stat_minmax
             1 => Statistics::Full,
             other => return Err(Failure::argument(format!("{other} is no choice of statistics"))),
         };

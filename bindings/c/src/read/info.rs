@@ -2,7 +2,7 @@
 
 use super::ReadFile;
 use crate::error::{Doing, Failure, Outcome, number};
-use thalweg_bp::statistics::{Level, Part};
+use thalweg_bp::statistics::Part;
 use thalweg_reader::{Block, Kind, Summary};
 use thalweg_types::{ElementType, Error, Value};
 
@@ -255,7 +255,7 @@ fn of_block(element: ElementType, block: &Block) -> Known {
     }
     let Some(s) = &block.statistics else { return Known::default() };
     if let Some(parts) = &s.complex {
-        return of_parts(parts, (s.level == Level::Full).then_some(s.finite));
+        return of_parts(parts, s.level.has_sums().then_some(s.finite));
     }
     if element.is_complex() {
         return Known::default();
@@ -266,7 +266,7 @@ fn of_block(element: ElementType, block: &Block) -> Known {
         0 => none_is_finite(element),
         _ => Some(bytes(value)),
     };
-    let full = s.level == Level::Full;
+    let full = s.level.has_sums();
     let zero = || (full && none).then(|| vec![0.0]);
     Known {
         min: bound(&s.min),

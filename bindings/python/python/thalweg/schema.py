@@ -36,7 +36,8 @@ class Schema:
 
     Names in extents are whole-number scalars of the group; those not declared are declared as they are used, as `int64`.
 
-    - `statistics`: what is recorded of arrays that don't choose: `full`, `minmax` or `off`.
+    - `statistics`: what is recorded of arrays that don't choose: `full`, `default` (as `full`, but other libraries see minimum and maximum
+      alone), `minmax` or `off`.
     - `method`, `parameters`: as in XML (docs/guide/methods.md), parameters as `key=value;key=value`.
     """
 

@@ -273,7 +273,7 @@ fn values(element: ElementType, n: u64) -> impl Strategy<Value = Vec<u8>> {
 }
 
 pub fn block() -> impl Strategy<Value = Data> {
-    let level = prop::sample::select(vec![Level::Off, Level::MinMax, Level::Full]);
+    let level = prop::sample::select(Level::ALL.to_vec());
     (element(), prop::option::of(shape()), level, name(), name(), any::<u32>()).prop_flat_map(
         |(element, shape, level, name, path, id)| {
             let shape = shape.filter(|_| !element.is_text());

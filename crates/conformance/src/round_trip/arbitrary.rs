@@ -39,7 +39,7 @@ pub struct Ingredient {
     pub name: String,
     /// Path.
     pub path: &'static str,
-    /// None, minimum and maximum, or all statistics.
+    /// One of the choices of statistics.
     pub statistics: u8,
 }
 
@@ -58,7 +58,7 @@ fn name() -> impl Strategy<Value = String> {
 pub fn recipes() -> impl Strategy<Value = Recipe> {
     let path = prop::sample::select(vec!["", "", "/a", "/a/b", "a", "/a/", "/"]);
     let dimensions = prop_oneof![1 => Just(0), 4 => 1..4usize, 2 => 4..8usize];
-    let variable = (0..TYPES.len(), any_bool(), dimensions, name(), path, 0..3u8)
+    let variable = (0..TYPES.len(), any_bool(), dimensions, name(), path, 0..4u8)
         .prop_map(|(element, global, dimensions, name, path, statistics)| Ingredient {
             element,
             global,
@@ -136,8 +136,8 @@ impl Recipe {
             let (global, offset) = if v.global { (list("g"), list("o")) } else { (String::new(), String::new()) };
             let name = format!("{i}.{}", v.name);
             let at = builder.define_variable(&name, v.path, element, &list("l"), &global, &offset).unwrap();
-            builder.variable_mut(at).unwrap().statistics =
-                Some([Statistics::Off, Statistics::MinMax, Statistics::Full][usize::from(v.statistics % 3)]);
+            let choices = [Statistics::Off, Statistics::MinMax, Statistics::Default, Statistics::Full];
+            builder.variable_mut(at).unwrap().statistics = Some(choices[usize::from(v.statistics % 4)]);
             positions.push((at, element, n, v.global));
         }
         let mut attributes = BTreeMap::new();

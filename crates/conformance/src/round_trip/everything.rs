@@ -11,7 +11,7 @@
 //! | `/joined/...` | no offsets in the document; one block or two per rank |
 //! | `/holes`, `/growing`, `/empty/...` | no block covers all of it; the shape changes; a shape with an extent of 0 |
 //! | `/special/...` | NaN, infinities, the smallest and largest numbers |
-//! | `/statistics/...` | none, or minimum and maximum alone |
+//! | `/statistics/...` | none, minimum and maximum alone, or what is recorded by default |
 //! | `/large` | thousands of values that stay in place until close |
 //! | `/time/series` | a dimension for the time index |
 //! | `root`, `/names/...` | odd names |
@@ -137,7 +137,8 @@ pub fn document(language: HostLanguage) -> String {
         r#"<var name="real" path="/special" type="real" LOCAL/><var name="double" path="/special" type="double" LOCAL/>
            <var name="none" path="/special" type="double" LOCAL/>
            <var name="off" path="/statistics" type="integer" stats="Off" LOCAL/>
-           <var name="minmax" path="/statistics" type="real" LOCAL/>"#,
+           <var name="minmax" path="/statistics" type="real" LOCAL/>
+           <var name="default" path="/statistics" type="real" stats="default" LOCAL/>"#,
     );
     let integers: String = NUMBERS[..8]
         .iter()
@@ -414,7 +415,8 @@ fn one_rank(w: &mut Writer<'_>, rank: u32, ranks: u32, step: u64, empty: [u64; 2
     let none = (0..6).map(|i| if rank % 2 == 1 { f64::NAN } else { 5.0 + f64::from(i) });
     w.doubles("/special/none", shape.clone(), none);
     w.array("/statistics/off", ElementType::I32, shape.clone());
-    w.array("/statistics/minmax", ElementType::F32, shape);
+    w.array("/statistics/minmax", ElementType::F32, shape.clone());
+    w.array("/statistics/default", ElementType::F32, shape);
     for element in &NUMBERS[..8] {
         let bytes = element.size() as usize;
         let mut ends = [[0u8; 8], [0xff; 8]];

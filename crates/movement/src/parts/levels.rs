@@ -1,4 +1,5 @@
-//! All blocks of a variable in a file record the same statistics, as the index of BP version 3 is read that way.
+//! All blocks of a variable in a file record the same statistics, as the index of BP version 3 is read that way. What lies beside
+//! that index is no part of this: a file that began with bounds alone gets later blocks with sums beside it.
 //!
 //! ADIOS 1.13 takes the bitmap of a variable's first block for all of them, and crashes where another has fewer. So a
 //! file keeps the level it began with: where a later run asks for another, the file's is used, and a warning says so.
@@ -6,7 +7,7 @@
 //! otherwise on some) are refused at commit, one by one. The same holds for transforms, but that another one than the
 //! file's is refused at open.
 
-use thalweg_bp::characteristic::{self, bitmap};
+use thalweg_bp::characteristic::{self, bitmap, bitmap_in_index};
 use thalweg_bp::index::Index;
 use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::{Cursor, Put};
@@ -31,7 +32,7 @@ pub struct ArrayLevel {
 /// What the blocks of an array must have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded<'s> {
-    /// Which statistics follow.
+    /// Which statistics follow in the BP index.
     pub bitmap: u32,
     /// Name of the transform; empty for none.
     pub transform: &'s [u8],
@@ -69,7 +70,7 @@ fn recorded_in<'s>(records: u8, set: &mut Cursor<'s>) -> Option<Recorded<'s>> {
                 set.str16("dimensions").ok()?;
                 array = true;
             }
-            9 => return array.then_some(Recorded { bitmap: set.u32("bitmap").ok()?, transform }),
+            9 => return array.then_some(Recorded { bitmap: bitmap_in_index(set.u32("bitmap").ok()?), transform }),
             11 => {
                 let length = set.u8("transform").ok()?;
                 transform = set.take(usize::from(length), "transform").ok()?;
@@ -106,7 +107,9 @@ pub fn differing(file: &Index, wanted: &[ArrayLevel]) -> Result<Vec<ArrayLevel>>
         if bits == bitmap(array.element, array.level) {
             continue;
         }
-        let known = [Level::Off, Level::MinMax, Level::Full].into_iter().find(|l| bitmap(array.element, *l) == bits);
+        // Where all was asked for and the index has bounds, the rest lies beside it.
+        let all = if array.level.has_sums() { Some(Level::Beside) } else { None };
+        let known = all.into_iter().chain(Level::ALL).find(|l| bitmap(array.element, *l) == bits);
         let level = known.ok_or_else(|| {
             Error::new(
                 ErrorKind::Unsupported,
@@ -116,7 +119,9 @@ pub fn differing(file: &Index, wanted: &[ArrayLevel]) -> Result<Vec<ArrayLevel>>
             )
             .in_variable(full_name(&array.path, &array.name))
         })?;
-        tracing::warn!(variable = %array.name, file = ?level, asked = ?array.level, "a file keeps the statistics it began with");
+        if level < array.level || array.level == Level::Off {
+            tracing::warn!(variable = %array.name, file = ?level, asked = ?array.level, "a file keeps the statistics it began with");
+        }
         differing.push(ArrayLevel { level, ..array.clone() });
     }
     Ok(differing)
@@ -144,7 +149,7 @@ pub fn tell(comm: &dyn Communicator, any: bool, own: Vec<ArrayLevel>) -> Result<
     while c.left() > 0 {
         let (path, name) = (c.name("level")?, c.name("level")?);
         let (element, level) = (c.u8("level")?, c.u8("level")?);
-        let level = [Level::Off, Level::MinMax, Level::Full].into_iter().find(|l| *l as u8 == level);
+        let level = Level::ALL.into_iter().find(|l| *l as u8 == level);
         if let (Some(element), Some(level)) = (ElementType::from_code(element), level) {
             told.push(ArrayLevel { path, name, element, level, transform: String::new() });
         }

@@ -147,7 +147,8 @@ impl<'a> Reader<'a> {
         match found.value.trim().to_ascii_lowercase().as_str() {
             "off" | "no" => Some(Statistics::Off),
             "minmax" => Some(Statistics::MinMax),
-            "on" | "yes" | "default" | "full" => Some(Statistics::Full),
+            "default" => Some(Statistics::Default),
+            "on" | "yes" | "full" => Some(Statistics::Full),
             _ => {
                 let known = ["off", "on", "default", "minmax", "full"];
                 self.report.error(found.span, Problem::unknown("statistics", found.value, known));

@@ -147,7 +147,7 @@ impl CSummary {
             None if s.min.element_type().is_complex() => {}
             None => self.set_bounds(&s.min, &s.max),
         }
-        if s.level == Level::Full && s.complex.is_none() && !s.min.element_type().is_complex() {
+        if s.level.has_sums() && s.complex.is_none() && !s.min.element_type().is_complex() {
             let n = s.finite as f64;
             let mean = s.sum / n;
             (self.has_mean, self.mean) = (1, mean);

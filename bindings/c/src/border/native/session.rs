@@ -309,6 +309,7 @@ unsafe extern "C" fn thalweg_group_statistics(group: *const NativeGroup, statist
             0 => Statistics::Off,
             1 => Statistics::MinMax,
             2 => Statistics::Full,
+            3 => Statistics::Default,
             other => return Err(wrong(format!("{other} is no choice of statistics"))),
         };
         // SAFETY: from C.

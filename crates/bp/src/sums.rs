@@ -1,0 +1,356 @@
+//! Counts and sums that lie beside the index entries they belong to, where other libraries never look.
+//!
+//! ADIOS 1.13 records minimum and maximum by default, and its listings change where an index has more. So the sets of
+//! [`crate::statistics::Level::Beside`] are split when a full index is written: the BP index gets the bounds, and what is left
+//! lies in the extension section, as its last record:
+//!
+//! | size | field, one for each set of the variable with bitmap 0x43, in the order of the sets |
+//! |---|---|
+//! | u32 | number of finite values |
+//! | f64 | their sum |
+//! | f64 | sum of their squares |
+//!
+//! 20 bytes 0xFF stand for a set of which only bounds are known. Record [`crate::extension::Tag::SumsOf`] says where those of each
+//! variable lie ([`Places`]). Whoever reads an entry gets the sets joined again, as process groups and step records have them
+//! ([`crate::characteristic`]).
+
+use crate::characteristic::{self, MIN_MAX, SUMS};
+use crate::checksum::{combined, crc32c};
+use crate::wire::{Cursor, Put};
+use thalweg_types::{ByteOrder, ErrorKind, Extent, Result};
+
+/// Bytes of count and sums of a set.
+pub const LENGTH: usize = 20;
+/// Of a set without any.
+const NONE: [u8; LENGTH] = [0xff; LENGTH];
+/// Bytes of a set's records that lie beside: the bitmap's, the id of the statistics' and these.
+const RECORDS: usize = 6 + LENGTH;
+
+/// Where the records of statistics begin in a set, and whether count and sums are among them; `None` for sets without bounds and
+/// for those of [`crate::statistics::Level::Full`].
+fn bounds(records: u8, set: &mut Cursor<'_>) -> Option<(usize, bool)> {
+    for left in (1..=records).rev() {
+        let at = set.position();
+        match set.u8("characteristic").ok()? {
+            3 | 6 => drop(set.u64("offset").ok()?),
+            7 | 8 => drop(set.u32("number").ok()?),
+            4 => {
+                set.u8("dimensions").ok()?;
+                set.str16("dimensions").ok()?;
+            }
+            9 => match set.u32("bitmap").ok()? {
+                MIN_MAX => return Some((at, false)),
+                SUMS if left >= 4 => {
+                    let again =
+                        set.take(1 + LENGTH, "statistics").ok()?[0] == 10 && set.u8("characteristic").ok()? == 9;
+                    return (again && set.u32("bitmap").ok()? == MIN_MAX).then_some((at, true));
+                }
+                _ => return None,
+            },
+            11 => {
+                let length = set.u8("transform").ok()?;
+                set.take(usize::from(length) + 2, "transform").ok()?;
+                set.str16("transform").ok()?;
+                set.str16("transform").ok()?;
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Sets without what lies beside them, and that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Split {
+    /// The sets.
+    pub sets: Vec<u8>,
+    /// Counts and sums.
+    pub sums: Vec<u8>,
+}
+
+/// Splits the sets of a variable, in this machine's byte order; `None` where nothing of them lies beside.
+///
+/// # Cost
+/// Where the first set has no bounds, or more than these, no other is looked at: those of a variable have the same.
+pub fn split(sets: &[u8]) -> Option<Split> {
+    let mut c = Cursor::new(sets, ByteOrder::NATIVE, 0);
+    let (records, mut first) = characteristic::next_set(&mut c).ok()?;
+    bounds(records, &mut first)?;
+    let (mut split, mut any) = (Split { sets: Vec::with_capacity(sets.len()), sums: Vec::new() }, false);
+    let mut c = Cursor::new(sets, ByteOrder::NATIVE, 0);
+    while c.left() > 0 {
+        let start = c.position();
+        let (records, mut set) = characteristic::next_set(&mut c).ok()?;
+        let whole = &sets[start..c.position()];
+        match bounds(records, &mut set) {
+            Some((at, true)) => {
+                let (front, back) = whole[5..].split_at(at);
+                split.sets.put_u8(records - 2);
+                split.sets.put_u32((whole.len() - 5 - RECORDS) as u32);
+                split.sets.put(front);
+                split.sums.put(&back[6..RECORDS]);
+                split.sets.put(&back[RECORDS..]);
+                any = true;
+            }
+            other => {
+                split.sets.put(whole);
+                if other.is_some() {
+                    split.sums.put(&NONE);
+                }
+            }
+        }
+    }
+    any.then_some(split)
+}
+
+/// Joins what [`split`] has split: the encoded sets of a variable in any byte order, and its counts and sums.
+///
+/// # Errors
+/// `Corrupt` where there are more or fewer sums than sets that have some; what the sets themselves say is not checked.
+pub fn join(sets: &mut Cursor<'_>, sums: &[u8]) -> Result<Vec<u8>> {
+    let order = sets.order();
+    let number = |n: u32| if order == ByteOrder::Little { n.to_le_bytes() } else { n.to_be_bytes() };
+    let mut left = sums;
+    let mut out = Vec::with_capacity(sets.left() + sums.len() / LENGTH * RECORDS);
+    while sets.left() > 0 {
+        let mut whole = sets.clone();
+        let (records, mut set) = characteristic::next_set(sets)?;
+        let whole = whole.take(sets.position() - whole.position(), "characteristics")?;
+        let Some((at, false)) = bounds(records, &mut set) else {
+            out.put(whole);
+            continue;
+        };
+        let Some((own, rest)) = left.split_at_checked(LENGTH) else {
+            return Err(sets.fail(ErrorKind::Corrupt, format!("{} bytes of sums for more sets", sums.len())));
+        };
+        left = rest;
+        if own == NONE {
+            out.put(whole);
+            continue;
+        }
+        let (Some(records), Some(length)) = (records.checked_add(2), u32::try_from(whole.len() - 5 + RECORDS).ok())
+        else {
+            return Err(sets.fail(ErrorKind::Corrupt, "a set without room for its sums"));
+        };
+        let (front, back) = whole[5..].split_at(at);
+        out.put_u8(records);
+        out.put(&number(length));
+        out.put(front);
+        out.put_u8(9);
+        out.put(&number(SUMS));
+        out.put_u8(10);
+        out.put(own);
+        out.put(back);
+    }
+    if !left.is_empty() {
+        return Err(sets.fail(ErrorKind::Corrupt, format!("{} bytes of sums for no set", left.len())));
+    }
+    Ok(out)
+}
+
+/// Where the sums of one variable lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the variable's entry in the directory.
+    pub entry: u32,
+    /// CRC-32C of its sums.
+    pub crc: u32,
+    /// These, within all sums of the section.
+    pub extent: Extent,
+}
+
+/// Whose sums lie in a section, one behind the other: per variable u32 number of its entry in the directory, u32 CRC-32C of its sums,
+/// u64 their bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Places(pub Vec<Place>);
+
+impl Places {
+    /// Adds what follows.
+    pub fn add(&mut self, entry: u32, sums: &[u8]) {
+        let extent = Extent::new(self.length(), sums.len() as u64);
+        self.0.push(Place { entry, crc: crc32c(sums), extent });
+    }
+
+    /// Bytes of all sums.
+    pub fn length(&self) -> u64 {
+        self.0.last().and_then(|last| last.extent.end()).unwrap_or(0)
+    }
+
+    /// CRC-32C of all of them.
+    pub fn crc(&self) -> u32 {
+        self.0.iter().fold(crc32c(&[]), |crc, place| combined(crc, place.crc, place.extent.length))
+    }
+
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(16 * self.0.len());
+        for place in &self.0 {
+            out.put_u32(place.entry);
+            out.put_u32(place.crc);
+            out.put_u64(place.extent.length);
+        }
+        out
+    }
+
+    /// Reads it, for a section with `length` bytes of sums.
+    ///
+    /// # Errors
+    /// `Corrupt` where they are more or fewer; `Torn` where the record ends early.
+    pub fn decode(c: &mut Cursor<'_>, length: u64) -> Result<Places> {
+        let mut places = Places(Vec::with_capacity(c.left() / 16));
+        while c.left() > 0 {
+            let (entry, crc) = (c.u32("places of sums")?, c.u32("places of sums")?);
+            let extent = Extent::new(places.length(), c.u64("places of sums")?);
+            if extent.end().is_none_or(|end| end > length) {
+                return Err(c.fail(ErrorKind::Corrupt, "sums of more blocks than there are"));
+            }
+            places.0.push(Place { entry, crc, extent });
+        }
+        if places.length() != length {
+            return Err(c.fail(ErrorKind::Corrupt, "sums of fewer blocks than there are"));
+        }
+        Ok(places)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::characteristic::{Location, decode_set, put_array_set, put_scalar_set};
+    use crate::pass;
+    use crate::process_group::{Applied, Block};
+    use crate::shape::Shape;
+    use crate::statistics::{Level, Statistics};
+    use proptest::prelude::*;
+    use thalweg_types::{ElementType, Value};
+
+    const AT: Location = Location { record_offset: 10, payload_offset: 99, file_index: 3, time_index: 7 };
+
+    fn put(out: &mut Vec<u8>, values: &[f64], level: Level, transform: Option<Applied<'_>>) -> Option<Statistics> {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
+        let statistics = pass::look(&bytes, ElementType::F64, level).statistics;
+        let shape = Shape::global([values.len() as u64], [9], [2]);
+        let block = Block {
+            id: 1,
+            name: "v",
+            path: "",
+            element: ElementType::F64,
+            is_dimension: false,
+            shape: Some(&shape),
+            level,
+            statistics: statistics.as_ref(),
+            transform,
+            payload: bytes.len() as u64,
+        };
+        put_array_set(out, AT, &shape, &block);
+        statistics
+    }
+
+    fn decoded(sets: &[u8], element: ElementType) -> Vec<Option<Statistics>> {
+        let mut c = Cursor::new(sets, ByteOrder::NATIVE, 0);
+        let mut all = Vec::new();
+        while c.left() > 0 {
+            all.push(decode_set(&mut c, Some(element), false).unwrap().statistics);
+        }
+        all
+    }
+
+    fn joined(sets: &[u8], sums: &[u8]) -> Result<Vec<u8>> {
+        join(&mut Cursor::new(sets, ByteOrder::NATIVE, 0), sums)
+    }
+
+    #[test]
+    fn what_is_split_has_the_bytes_of_bounds_alone_and_is_joined_again() {
+        for transform in [None, Some(Applied { uid: "zlib", metadata: &[5; 9] })] {
+            let element = if transform.is_some() { ElementType::I8 } else { ElementType::F64 };
+            let (mut with, mut without) = (Vec::new(), Vec::new());
+            let mut wanted = Vec::new();
+            for values in [&[1.0, -2.5, f64::NAN][..], &[f64::INFINITY], &[4.0]] {
+                wanted.push(put(&mut with, values, Level::Beside, transform));
+                put(&mut without, values, Level::MinMax, transform);
+            }
+            let split = split(&with).unwrap();
+            assert_eq!(split.sets, without);
+            assert_eq!(split.sums.len(), 3 * LENGTH);
+            assert_eq!(joined(&split.sets, &split.sums).unwrap(), with);
+            assert_eq!(decoded(&with, element), wanted);
+            assert_eq!(wanted[0].as_ref().map(|s| (s.level, s.finite, s.sum)), Some((Level::Beside, 2, -1.5)));
+            // One more, one fewer, half of one.
+            for length in [2 * LENGTH, 4 * LENGTH, 3 * LENGTH - 7] {
+                let mut sums = split.sums.clone();
+                sums.resize(length, 0);
+                assert_eq!(joined(&split.sets, &sums).unwrap_err().kind(), ErrorKind::Corrupt, "{length}");
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_of_which_only_bounds_are_known_stay_such() {
+        let mut sets = Vec::new();
+        put(&mut sets, &[1.0], Level::MinMax, None);
+        assert_eq!(split(&sets), None, "an older file");
+        put(&mut sets, &[2.0, 3.0], Level::Beside, None);
+        let split = split(&sets).unwrap();
+        assert_eq!(split.sums.len(), 2 * LENGTH);
+        assert_eq!(split.sums[..LENGTH], NONE);
+        let again = joined(&split.sets, &split.sums).unwrap();
+        assert_eq!(again, sets);
+        let levels: Vec<Level> = decoded(&again, ElementType::F64).into_iter().map(|s| s.unwrap().level).collect();
+        assert_eq!(levels, [Level::MinMax, Level::Beside]);
+    }
+
+    #[test]
+    fn other_sets_are_left_alone() {
+        let mut sets = Vec::new();
+        put(&mut sets, &[1.0], Level::Full, None);
+        put(&mut sets, &[1.0], Level::Off, None);
+        put_scalar_set(&mut sets, AT, &Value::F64(2.0));
+        assert_eq!(split(&sets), None);
+        assert_eq!(joined(&sets, &[]).unwrap(), sets);
+    }
+
+    proptest! {
+        /// Fragments of other ranks are joined unread: whatever is in them, the index that is made of them loads again.
+        #[test]
+        fn what_was_split_of_any_bytes_can_be_joined(
+            levels in prop::collection::vec(0..4usize, 1..5), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4)
+        ) {
+            let mut sets = Vec::new();
+            for level in levels {
+                put(&mut sets, &[1.0, 2.0], Level::ALL[level], None);
+            }
+            for (at, byte) in changes {
+                let at = at.index(sets.len());
+                sets[at] = byte;
+            }
+            if let Some(split) = split(&sets) {
+                let count = |sets: &[u8]| {
+                    let mut c = Cursor::new(sets, ByteOrder::NATIVE, 0);
+                    std::iter::from_fn(|| characteristic::next_set(&mut c).ok()).count()
+                };
+                let again = joined(&split.sets, &split.sums).unwrap();
+                prop_assert_eq!(count(&again), count(&sets));
+            }
+            let _ = (joined(&sets, &[]), joined(&sets, &[7; LENGTH]), joined(&sets, &[7; 4 * LENGTH]));
+        }
+    }
+
+    #[test]
+    fn places_cover_all_sums_one_behind_the_other() {
+        let mut places = Places::default();
+        let all: Vec<u8> = (0..100).collect();
+        for (entry, part) in [(2, 0..40), (7, 40..100)] {
+            places.add(entry, &all[part]);
+        }
+        assert_eq!(places.crc(), crc32c(&all));
+        let bytes = places.encode();
+        let decode = |bytes: &[u8], length| Places::decode(&mut Cursor::new(bytes, ByteOrder::NATIVE, 0), length);
+        assert_eq!(decode(&bytes, 100).unwrap(), places);
+        for length in [0, 40, 99, 101, u64::MAX] {
+            assert_eq!(decode(&bytes, length).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+        for cut in 0..bytes.len() {
+            assert!(decode(&bytes[..cut], 100).is_err());
+        }
+    }
+}
