@@ -265,44 +265,43 @@ pub fn length(records: &Records, sums: u64) -> u64 {
     HEAD + bodies + if sums > 0 { RECORD_HEAD as u64 + sums } else { 0 } + TAIL
 }
 
-/// Appends a section that will lie at byte `start`, followed by `index_length` bytes with checksum `index_crc`.
+/// A section that will lie at byte `start`, followed by `index_length` bytes with checksum `index_crc`: what is in front of the
+/// sums, and what is behind them.
 ///
-/// - `sums`: counts and sums of one variable after the other, as [`Tag::SumsOf`] among the records says.
+/// - `sums`: of one variable after the other, as [`Tag::SumsOf`] among the records says.
 pub fn encode(
-    out: &mut Vec<u8>,
     start: u64,
     records: &Records,
     sums: &[Vec<u8>],
     finished: bool,
     index_length: u64,
     index_crc: u32,
-) {
-    let at = out.len();
-    let mut body = Vec::new();
-    records.encode(&mut body);
+) -> (Vec<u8>, Vec<u8>) {
     let of_sums: u64 = sums.iter().map(|s| s.len() as u64).sum();
-    if of_sums > 0 {
-        put_record_head(&mut body, Tag::Sums as u32, of_sums);
-        sums.iter().for_each(|s| body.put(s));
-    }
     let length = length(records, of_sums);
-    out.put(MAGIC);
-    out.put_u32(1);
-    out.put_u32((of_sums / sums::LENGTH as u64) as u32);
-    out.put_u64(length);
-    out.put_u64(length + index_length);
-    out.put(&body);
-    let state = out.len();
-    out.put(if finished { FINISHED } else { FOLLOWED });
-    out.put_u64(start);
-    out.put_u64(length);
-    out.put_u64(index_length);
-    out.put_u32(index_crc);
+    let mut front = Vec::with_capacity((length - of_sums - TAIL) as usize);
+    front.put(MAGIC);
+    front.put_u32(1);
+    front.put_u32((of_sums / sums::LENGTH as u64) as u32);
+    front.put_u64(length);
+    front.put_u64(length + index_length);
+    records.encode(&mut front);
+    if of_sums > 0 {
+        put_record_head(&mut front, Tag::Sums as u32, of_sums);
+    }
+    let mut tail = Vec::with_capacity(TAIL as usize);
+    tail.put(if finished { FINISHED } else { FOLLOWED });
+    tail.put_u64(start);
+    tail.put_u64(length);
+    tail.put_u64(index_length);
+    tail.put_u32(index_crc);
     let mut crc = Crc32c::new();
-    crc.update(&out[at..state]);
-    crc.update(&out[state + 8..]);
-    out.put_u32(crc.finish());
-    out.put(END);
+    crc.update(&front);
+    sums.iter().for_each(|s| crc.update(s));
+    crc.update(&tail[8..]);
+    tail.put_u32(crc.finish());
+    tail.put(END);
+    (front, tail)
 }
 
 impl Extension {

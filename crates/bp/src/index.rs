@@ -582,10 +582,10 @@ impl Index {
         pieces.push(footer.into());
         let index_length = pieces.iter().map(|p| p.len() as u64).sum();
         let index_crc = extension::crc_of(pieces.iter().map(|p| p.as_ref()));
-        let mut front = Vec::new();
-        extension::encode(&mut front, start, &records, &beside, finished, index_length, index_crc);
-        let extension = Extent::new(start, front.len() as u64);
-        pieces.insert(0, front.into());
+        let (front, tail) = extension::encode(start, &records, &beside, finished, index_length, index_crc);
+        let extension = Extent::new(start, index_start - start);
+        let section = std::iter::once(front).chain(beside).chain([tail]);
+        pieces.splice(0..0, section.map(Cow::from));
         Ok(EncodedIndex { pieces, extension, length: extension.length + index_length })
     }
 }

@@ -76,7 +76,10 @@ pub fn split(sets: &[u8]) -> Option<Split> {
     let mut c = Cursor::new(sets, ByteOrder::NATIVE, 0);
     let (records, mut first) = characteristic::next_set(&mut c).ok()?;
     bounds(records, &mut first)?;
-    let (mut split, mut any) = (Split { sets: Vec::with_capacity(sets.len()), sums: Vec::new() }, false);
+    let (mut split, mut any) = (
+        Split { sets: Vec::with_capacity(sets.len()), sums: Vec::with_capacity(sets.len() / c.position() * LENGTH) },
+        false,
+    );
     let mut c = Cursor::new(sets, ByteOrder::NATIVE, 0);
     while c.left() > 0 {
         let start = c.position();

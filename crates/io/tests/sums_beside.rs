@@ -6,15 +6,17 @@ mod common;
 use common::*;
 use std::sync::Arc;
 use thalweg_bp::extension::{FOLLOWED, Tag, state_offset};
+use thalweg_bp::index::Index;
 use thalweg_bp::live::{Base, Live};
 use thalweg_bp::statistics::Level;
+use thalweg_bp::wire::Cursor;
 use thalweg_io::Mode;
 use thalweg_movement::parts::levels::bitmaps;
 use thalweg_reader::{Reader, recover, verify};
 use thalweg_store::StoreExt;
 use thalweg_store::memory::Memory;
 use thalweg_store::wrap::Counting;
-use thalweg_types::ErrorKind;
+use thalweg_types::{ByteOrder, ErrorKind};
 
 const RANKS: u32 = 3;
 const METHODS: [(&str, &str); 7] = [
@@ -187,27 +189,38 @@ fn damaged_sums_are_noticed_and_name_their_variable() {
 }
 
 #[test]
-fn what_an_older_release_carries_into_its_index_is_not_taken_for_sums() {
-    let place = Place::memory();
-    let bounds = document(("MPI", ""), " stats=\"minmax\"");
-    written(&place, &document(("MPI", ""), ""), "new.bp", 0..2, true);
-    written(&place, &bounds, "x.bp", 0..3, true);
-    let new = bytes(&*place.store, "new.bp");
-    let section = base(&new).extension.unwrap();
-    let sums = section.sums.unwrap();
-    let old = bytes(&*place.store, "x.bp");
-    let mut index = Live::find(&old).unwrap().load(&old).unwrap();
-    let (from, to) = (sums.extent.offset as usize, sums.extent.end().unwrap() as usize);
-    index.records.list(Tag::SumsOf).extend(sums.places.encode());
-    index.records.list(Tag::Sums).extend(&new[from..to]);
-    let start = base(&old).extension.unwrap().extent.offset;
-    let mut file = old[..start as usize].to_vec();
-    file.extend(index.encode(start, false, true).unwrap().to_bytes());
-    place.store.write_all("x.bp", &file).unwrap();
-    let summary = Reader::open(place.layout.clone(), "x.bp").unwrap().summary("t", 0..9).unwrap();
-    assert_eq!(summary.mean, None);
-    assert!(summary.min.is_some());
-    assert!(verify(&*place.layout, "x.bp").unwrap().findings.is_empty());
+fn an_older_release_that_extends_a_file_leaves_sums_out_and_the_file_is_sound() {
+    for steps in [3, MANY] {
+        let place = Place::memory();
+        written(&place, &document(("MPI", ""), ""), "x.bp", 0..steps, true);
+        let file = bytes(&*place.store, "x.bp");
+        // It takes the index as it is, and copies records that it does not know.
+        let Base { footer, end, extension, .. } = base(&file);
+        let extension = extension.unwrap();
+        let at = |from: u64, to: u64| Cursor::new(&file[from as usize..to as usize], ByteOrder::NATIVE, from);
+        let mut index = Index::default();
+        let mut groups = at(footer.process_groups, footer.variables);
+        let mut variables = at(footer.variables, footer.attributes);
+        index.append_sections(&mut groups, &mut variables, &mut at(footer.attributes, end)).unwrap();
+        index.records.append(&extension.records);
+        let sums = extension.sums.unwrap();
+        index.records.list(Tag::SumsOf).extend(sums.places.encode());
+        let (from, to) = (sums.extent.offset, sums.extent.end().unwrap());
+        index.records.list(Tag::Sums).extend(&file[from as usize..to as usize]);
+        let mut extended = file[..extension.extent.offset as usize].to_vec();
+        extended.extend(index.encode(extension.extent.offset, false, true).unwrap().to_bytes());
+        place.store.write_all("x.bp", &extended).unwrap();
+        let summary = Reader::open(place.layout.clone(), "x.bp").unwrap().summary("t", 0..9).unwrap();
+        assert_eq!((summary.mean, summary.min.is_some()), (None, true));
+        assert_eq!(verify(&*place.layout, "x.bp").unwrap().findings, [], "{steps}");
+        // This release knows those of later steps again.
+        written(&place, &document(("MPI", ""), ""), "x.bp", steps..steps + 1, true);
+        let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
+        let all = all_of_t(RANKS, steps);
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        assert_eq!(reader.summary("t", steps..steps + 1).unwrap().mean, Some(mean));
+        assert_eq!(verify(&*place.layout, "x.bp").unwrap().findings, [], "{steps}");
+    }
 }
 
 #[test]

@@ -26,6 +26,7 @@ use thalweg_bp::live::{Base, Live, for_each_set};
 use thalweg_bp::scan::{self, Found};
 use thalweg_bp::shape::{LOCAL_VALUE, Shape};
 use thalweg_bp::source::{self, Metered, Source, is_damage};
+use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::Cursor;
 use thalweg_layout::Layout;
 use thalweg_types::bounding_box::elements;
@@ -240,6 +241,7 @@ struct RecordSeen {
     name: u64,
     code: u8,
     essence: u64,
+    sums: Option<Sums>,
     /// From a group with a trailer.
     ours: bool,
 }
@@ -606,7 +608,8 @@ impl<'a> Check<'a> {
                     let ours = found.trailer.is_some();
                     let essence = essence(&set, attributes, ours);
                     let key = (attributes, file_index, set.record_offset);
-                    self.records.insert(key, RecordSeen { name, code: entry.code, essence, ours });
+                    let sums = sums_beside(&set).filter(|_| ours);
+                    self.records.insert(key, RecordSeen { name, code: entry.code, essence, sums, ours });
                     Ok(())
                 })?;
             }
@@ -819,7 +822,11 @@ impl<'a> Check<'a> {
                 let words = format!("type {code} in the index, {} in the process group", seen.code);
                 report.add(at(FindingKind::Type, &object, set.record_offset, words));
             }
-            Some(seen) if seen.name != name || seen.essence != essence(set, attributes, seen.ours) => {
+            Some(seen)
+                if seen.name != name
+                    || seen.essence != essence(set, attributes, seen.ours)
+                    || seen.sums.is_some_and(|of_group| sums_beside(set).is_some_and(|sums| sums != of_group)) =>
+            {
                 let words = "the index says other than the process group".to_string();
                 report.add(at(FindingKind::IndexDiffers, &object, set.record_offset, words));
             }
@@ -898,6 +905,15 @@ fn digest(of: &impl Hash) -> u64 {
     hasher.finish()
 }
 
+/// Count, sum and sum of squares, as bits.
+type Sums = (u64, u64, u64);
+
+/// What lies beside the index. Releases that do not know it leave it out where they extend a file.
+fn sums_beside(set: &Characteristics) -> Option<Sums> {
+    let s = set.statistics.as_ref().filter(|s| s.level == Level::Beside)?;
+    Some((s.finite, s.sum.to_bits(), s.sum_of_squares.to_bits()))
+}
+
 /// What index and process group must agree on. Foreign writers keep less in both: ADIOS 1.13 stores time 0 for
 /// attributes, statistics in other forms.
 fn essence(set: &Characteristics, attribute: bool, ours: bool) -> u64 {
@@ -925,7 +941,10 @@ fn essence(set: &Characteristics, attribute: bool, ours: bool) -> u64 {
     if let (Some(s), true) = (&set.statistics, ours) {
         put(&s.min, &mut hasher);
         put(&s.max, &mut hasher);
-        (s.finite, s.sum.to_bits(), s.sum_of_squares.to_bits()).hash(&mut hasher);
+        match s.level {
+            Level::Full => (s.finite, s.sum.to_bits(), s.sum_of_squares.to_bits()).hash(&mut hasher),
+            _ => (s.finite > 0).hash(&mut hasher),
+        }
     }
     hasher.finish()
 }
