@@ -16,6 +16,8 @@ use thalweg_benches::options::Options;
 use thalweg_benches::report::{Report, Table, number};
 
 const RANKS: u32 = 4;
+/// Measures what users wait for at a folder, and nothing else.
+const WAITS: &str = "--waits";
 /// Access units, in bytes.
 const UNITS: [(&str, u64); 3] = [("47001 B", 47_001), ("48 KiB", 48 << 10), ("1 MiB", 1 << 20)];
 /// Places where N write to 1: name, as it is shown, and layouts there.
@@ -324,7 +326,8 @@ fn main() -> Result<ExitCode, Failure> {
         index::open_together(&arguments[1..])?;
         return Ok(ExitCode::SUCCESS);
     }
-    let options = Options::from_arguments()?;
+    let waits_alone = arguments.iter().any(|argument| argument == WAITS);
+    let options = Options::from(arguments.into_iter().filter(|argument| argument != WAITS))?;
     let folder = folder("layouts")?;
     for left in ["stores", "counts", "index"] {
         let left = format!("{folder}/{left}");
@@ -334,6 +337,13 @@ fn main() -> Result<ExitCode, Failure> {
     }
     let mut bench = Bench { folder, options, hdfs: std::env::var("TEST_HDFS").ok(), all: Measurements::default() };
     bench.mounts()?;
+    if waits_alone {
+        bench.waits()?;
+        let about = "What users wait for at a folder, through FUSE beside the bare filesystem and bindfs, in turns.";
+        let mut report = Report::new("waits", about, &bench.folder);
+        report_waits(&mut report, &bench.all, options);
+        return report.finish(&bench.all, options);
+    }
     let records = options.size(10_000_000, 100_000);
     let began = std::time::Instant::now();
     let measured = |what: &str| eprintln!("{:.0} s: {what} measured", began.elapsed().as_secs_f64());
@@ -463,6 +473,12 @@ fn report(all: &Measurements, folder: &str, records: u64, options: Options) -> R
         doors.row([shown.to_string(), rate("write"), rate("read")]);
     }
     report.table(doors);
+    report_waits(&mut report, all, options);
+    targets(&mut report, all, (packed, bare), slow as f64);
+    report.finish(all, options)
+}
+
+fn report_waits(report: &mut Report, all: &Measurements, options: Options) {
     let (files, mib) = wait_size(options);
     let heads =
         ["through FUSE: files a second; s; MB/s", "create 1 KiB", "read 1 KiB", "unlink", "ls -l, s", "git clone, s"];
@@ -482,9 +498,7 @@ fn report(all: &Measurements, folder: &str, records: u64, options: Options) -> R
         ]);
     }
     report.table(waits);
-    wait_targets(&mut report, all);
-    targets(&mut report, all, (packed, bare), slow as f64);
-    report.finish(all, options)
+    wait_targets(report, all);
 }
 
 /// Beside what the same machine does in the same run: so that a slow one is no failure.

@@ -21,8 +21,16 @@ impl Options {
     /// # Errors
     /// Names an option it does not know.
     pub fn from_arguments() -> Result<Options, Failure> {
+        Options::from(std::env::args().skip(1))
+    }
+
+    /// From the words of a command line.
+    ///
+    /// # Errors
+    /// Names an option it does not know.
+    pub fn from(arguments: impl Iterator<Item = String>) -> Result<Options, Failure> {
         let mut options = Options { load: machine::load(), ..Options::default() };
-        for argument in std::env::args().skip(1) {
+        for argument in arguments {
             match argument.as_str() {
                 "--check" => options.check = true,
                 "--small" => options.small = true,

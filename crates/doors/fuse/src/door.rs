@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_layout::errno::{self, Call};
-use thalweg_layout::{Attributes, Change, Kind, Layout, OpenWrite, SetXattr, Space, WriterId};
+use thalweg_layout::{Attributes, Change, Kind, Layout, SetXattr, Space, WriterId};
 use thalweg_types::{Error, ErrorKind};
-use thalweg_view::OpenFile;
 
 mod files;
 mod locks;
+mod make;
 
 use files::Shared;
 pub use locks::Asked;
@@ -39,8 +39,6 @@ pub const ERRORS: &str = "user.thalweg.errors";
 const O_EXCL: i32 = rustix::fs::OFlags::EXCL.bits() as i32;
 const O_TRUNC: i32 = rustix::fs::OFlags::TRUNC.bits() as i32;
 const O_SYNC: i32 = rustix::fs::OFlags::DSYNC.bits() as i32;
-const S_IFMT: u32 = 0o170_000;
-const S_IFREG: u32 = 0o100_000;
 const SUID: u32 = 0o4000;
 const SGID: u32 = 0o2000;
 
@@ -424,127 +422,6 @@ impl Door {
         self.layout.read_link(&self.path(ino)?).map_err(number_of(Call::ReadLink))
     }
 
-    /// What was made gets its owner and mode; gone again where it cannot have them.
-    ///
-    /// - `open`: a file that was made by this open.
-    fn dress(
-        &self,
-        folder: u64,
-        path: &str,
-        open: Option<&OpenFile>,
-        mode: Option<u32>,
-        asker: Asker,
-    ) -> Result<Attributes> {
-        let dressed = self.try_dress(folder, path, open, mode, asker);
-        match &dressed {
-            Ok(about) if about.kind == Kind::File => locked(&self.held).touched(folder, about.ctime),
-            Ok(_) => self.changed(folder),
-            Err(_) => {
-                let _ = self.layout.remove(path);
-                self.changed(folder);
-            }
-        }
-        dressed.map_err(number)
-    }
-
-    fn try_dress(
-        &self,
-        folder: u64,
-        path: &str,
-        open: Option<&OpenFile>,
-        mode: Option<u32>,
-        asker: Asker,
-    ) -> thalweg_types::Result<Attributes> {
-        let about = self.about_made(path, open)?;
-        // The system gives a file of this machine its folder's group where that is inherited: then it has the asker's group either way.
-        let has_group = self.plain && about.kind != Kind::Folder && about.gid == asker.gid;
-        let (inherits, gid) = match has_group {
-            true => (false, about.gid),
-            false => {
-                let path_above = self.nodes().path(folder).unwrap_or_default();
-                let (above, _) = self.about_known(folder, &path_above)?;
-                let inherits = above.mode & SGID != 0;
-                (inherits, if inherits { above.gid } else { asker.gid })
-            }
-        };
-        let mode = mode.map(|mode| match about.kind {
-            Kind::Folder => mode & 0o1777 | if inherits { SGID } else { 0 },
-            _ => mode & 0o7777,
-        });
-        let other = |now: u32, wanted: u32| (now != wanted).then_some(wanted);
-        let change = Change {
-            mode: mode.and_then(|mode| other(about.mode, mode)),
-            uid: other(about.uid, asker.uid),
-            gid: other(about.gid, gid),
-            ..Change::default()
-        };
-        if change == Change::default() {
-            return Ok(about);
-        }
-        let changed = match open.map(|open| open.set_object_attributes(&change)) {
-            Some(Err(e)) if e.kind() == ErrorKind::Unsupported => self.layout.set_attributes(path, &change),
-            None => self.layout.set_attributes(path, &change),
-            Some(outcome) => outcome,
-        };
-        match changed {
-            Ok(()) => self.about_made(path, open),
-            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(about),
-            Err(e) => Err(e),
-        }
-    }
-
-    /// As [`Door::about`], of what was just made: of the open file itself, where the layout can tell without its name.
-    fn about_made(&self, path: &str, open: Option<&OpenFile>) -> thalweg_types::Result<Attributes> {
-        match open.map(OpenFile::object_attributes) {
-            Some(Err(e)) if e.kind() == ErrorKind::Unsupported => self.about(path),
-            None => self.about(path),
-            Some(told) => told,
-        }
-    }
-
-    pub fn make_node(&self, folder: u64, name: &OsStr, mode: u32, asker: Asker) -> Result<Entry> {
-        if ![0, S_IFREG].contains(&(mode & S_IFMT)) {
-            // Pipes, sockets and devices.
-            return Err(Errno::EPERM);
-        }
-        let name = text(name)?;
-        let _names = self.use_names();
-        let path = self.below(folder, name)?;
-        let made = self.layout.open_write(&path, OpenWrite::New, self.writer).map_err(number)?;
-        made.close().map_err(number)?;
-        let about = self.dress(folder, &path, None, Some(mode), asker)?;
-        Ok(self.entry(folder, name, &about))
-    }
-
-    pub fn make_folder(&self, folder: u64, name: &OsStr, mode: u32, asker: Asker) -> Result<Entry> {
-        let name = text(name)?;
-        let _names = self.use_names();
-        let path = self.below(folder, name)?;
-        self.layout.make_one_folder(&path, mode & 0o7777).map_err(number)?;
-        let about = self.dress(folder, &path, None, Some(mode), asker)?;
-        Ok(self.entry(folder, name, &about))
-    }
-
-    pub fn make_link(&self, folder: u64, name: &OsStr, target: &OsStr, asker: Asker) -> Result<Entry> {
-        let (name, target) = (text(name)?, target.to_str().ok_or(Errno::EILSEQ)?);
-        let _names = self.use_names();
-        let path = self.below(folder, name)?;
-        self.layout.make_link(target, &path).map_err(number_of(Call::Make))?;
-        let about = self.dress(folder, &path, None, None, asker)?;
-        Ok(self.entry(folder, name, &about))
-    }
-
-    pub fn make_hard_link(&self, ino: u64, folder: u64, name: &OsStr) -> Result<Entry> {
-        let name = text(name)?;
-        let _names = self.change_names();
-        let (from, to) = (self.path(ino)?, self.below(folder, name)?);
-        self.layout.make_hard_link(&from, &to).map_err(number_of(Call::Make))?;
-        self.nodes().linked(ino, folder, name);
-        self.changed(folder);
-        let about = self.about(&to).map_err(number)?;
-        Ok(self.entry(folder, name, &about))
-    }
-
     /// What may be asked of a file later that loses this name.
     fn before_loss(&self, folder: u64, name: &str, path: &str) -> Option<(u64, Attributes)> {
         let ino = self.nodes().child(folder, name)?;
@@ -750,10 +627,14 @@ impl Door {
     pub fn flags(&self, ino: u64, writing: bool) -> fuser::FopenFlags {
         use fuser::FopenFlags as F;
         let mut flags = F::empty();
+        // Nothing is to be done at a close, not even to give up locks: those of a handle that reads end with it.
+        let only_ends = match writing {
+            true => self.plain && !self.settings.locks,
+            false => !self.settings.locks || !self.locks.any(ino),
+        };
         if self.settings.cache == Cache::Writeback {
             flags |= F::FOPEN_KEEP_CACHE;
-        } else if self.plain && (!self.settings.locks || !writing && !self.locks.any(ino)) {
-            // Nothing is to be done at a close, not even to give up locks: those of a handle that reads end with it.
+        } else if only_ends {
             flags |= F::FOPEN_NOFLUSH;
         }
         flags
@@ -916,11 +797,12 @@ mod tests {
     }
 
     #[test]
-    fn who_only_writes_goes_past_the_kernels_pages() {
+    fn who_only_reads_is_not_waited_for_at_a_close_and_who_only_writes_goes_past_the_kernels_pages() {
         use fuser::FopenFlags as F;
         let below = tempfile::tempdir().unwrap();
         let (read, write, both) = (0, 1, 2);
         let (packed, _) = door(Arc::new(Posix::at(below.path()).unwrap()), Duration::from_secs(1));
+        assert_eq!(packed.flags(7, false), F::FOPEN_NOFLUSH);
         assert_eq!(packed.flags(7, true), F::empty(), "what was written is published");
         assert_eq!(packed.way(write), F::empty(), "this kernel would keep old bytes");
         packed.drops_what_is_written.store(true, Ordering::Relaxed);

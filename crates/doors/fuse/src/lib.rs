@@ -21,6 +21,8 @@
 //! | `open` | handles |
 //! | `held` | attributes of folders that the kernel asks for again and again |
 //! | `door` | what each call does |
+//! | `door::files` | open files |
+//! | `door::make` | what is made, with its owner and mode |
 //! | `door::locks` | locks, taken where other doors meet them |
 //! | [`errors`] | what is said of failures beside the number that a program gets |
 //! | `kernel` | the kernel's calls and replies |

@@ -1,0 +1,134 @@
+//! What is made: names, and the owner and mode that go with them.
+
+use super::{Asker, Call, Door, Entry, Result, SGID, locked, number, number_of, text};
+use fuser::Errno;
+use std::ffi::OsStr;
+use thalweg_layout::{Attributes, Change, Kind, OpenWrite};
+use thalweg_types::ErrorKind;
+use thalweg_view::OpenFile;
+
+const S_IFMT: u32 = 0o170_000;
+const S_IFREG: u32 = 0o100_000;
+
+impl Door {
+    /// What was made gets its owner and mode; gone again where it cannot have them.
+    ///
+    /// - `open`: a file that was made by this open.
+    pub(super) fn dress(
+        &self,
+        folder: u64,
+        path: &str,
+        open: Option<&OpenFile>,
+        mode: Option<u32>,
+        asker: Asker,
+    ) -> Result<Attributes> {
+        let dressed = self.try_dress(folder, path, open, mode, asker);
+        match &dressed {
+            Ok(about) if about.kind == Kind::File => locked(&self.held).touched(folder, about.ctime),
+            Ok(_) => self.changed(folder),
+            Err(_) => {
+                let _ = self.layout.remove(path);
+                self.changed(folder);
+            }
+        }
+        dressed.map_err(number)
+    }
+
+    fn try_dress(
+        &self,
+        folder: u64,
+        path: &str,
+        open: Option<&OpenFile>,
+        mode: Option<u32>,
+        asker: Asker,
+    ) -> thalweg_types::Result<Attributes> {
+        let about = self.about_made(path, open)?;
+        // The system gives a file of this machine its folder's group where that is inherited: then it has the asker's group either way.
+        let has_group = self.plain && about.kind != Kind::Folder && about.gid == asker.gid;
+        let (inherits, gid) = match has_group {
+            true => (false, about.gid),
+            false => {
+                let path_above = self.nodes().path(folder).unwrap_or_default();
+                let (above, _) = self.about_known(folder, &path_above)?;
+                let inherits = above.mode & SGID != 0;
+                (inherits, if inherits { above.gid } else { asker.gid })
+            }
+        };
+        let mode = mode.map(|mode| match about.kind {
+            Kind::Folder => mode & 0o1777 | if inherits { SGID } else { 0 },
+            _ => mode & 0o7777,
+        });
+        let other = |now: u32, wanted: u32| (now != wanted).then_some(wanted);
+        let change = Change {
+            mode: mode.and_then(|mode| other(about.mode, mode)),
+            uid: other(about.uid, asker.uid),
+            gid: other(about.gid, gid),
+            ..Change::default()
+        };
+        if change == Change::default() {
+            return Ok(about);
+        }
+        let changed = match open.map(|open| open.set_object_attributes(&change)) {
+            Some(Err(e)) if e.kind() == ErrorKind::Unsupported => self.layout.set_attributes(path, &change),
+            None => self.layout.set_attributes(path, &change),
+            Some(outcome) => outcome,
+        };
+        match changed {
+            Ok(()) => self.about_made(path, open),
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(about),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// As [`Door::about`], of what was just made: of the open file itself, where the layout can tell without its name.
+    fn about_made(&self, path: &str, open: Option<&OpenFile>) -> thalweg_types::Result<Attributes> {
+        match open.map(OpenFile::object_attributes) {
+            Some(Err(e)) if e.kind() == ErrorKind::Unsupported => self.about(path),
+            None => self.about(path),
+            Some(told) => told,
+        }
+    }
+
+    pub fn make_node(&self, folder: u64, name: &OsStr, mode: u32, asker: Asker) -> Result<Entry> {
+        if ![0, S_IFREG].contains(&(mode & S_IFMT)) {
+            // Pipes, sockets and devices.
+            return Err(Errno::EPERM);
+        }
+        let name = text(name)?;
+        let _names = self.use_names();
+        let path = self.below(folder, name)?;
+        let made = self.layout.open_write(&path, OpenWrite::New, self.writer).map_err(number)?;
+        made.close().map_err(number)?;
+        let about = self.dress(folder, &path, None, Some(mode), asker)?;
+        Ok(self.entry(folder, name, &about))
+    }
+
+    pub fn make_folder(&self, folder: u64, name: &OsStr, mode: u32, asker: Asker) -> Result<Entry> {
+        let name = text(name)?;
+        let _names = self.use_names();
+        let path = self.below(folder, name)?;
+        self.layout.make_one_folder(&path, mode & 0o7777).map_err(number)?;
+        let about = self.dress(folder, &path, None, Some(mode), asker)?;
+        Ok(self.entry(folder, name, &about))
+    }
+
+    pub fn make_link(&self, folder: u64, name: &OsStr, target: &OsStr, asker: Asker) -> Result<Entry> {
+        let (name, target) = (text(name)?, target.to_str().ok_or(Errno::EILSEQ)?);
+        let _names = self.use_names();
+        let path = self.below(folder, name)?;
+        self.layout.make_link(target, &path).map_err(number_of(Call::Make))?;
+        let about = self.dress(folder, &path, None, None, asker)?;
+        Ok(self.entry(folder, name, &about))
+    }
+
+    pub fn make_hard_link(&self, ino: u64, folder: u64, name: &OsStr) -> Result<Entry> {
+        let name = text(name)?;
+        let _names = self.change_names();
+        let (from, to) = (self.path(ino)?, self.below(folder, name)?);
+        self.layout.make_hard_link(&from, &to).map_err(number_of(Call::Make))?;
+        self.nodes().linked(ino, folder, name);
+        self.changed(folder);
+        let about = self.about(&to).map_err(number)?;
+        Ok(self.entry(folder, name, &about))
+    }
+}
