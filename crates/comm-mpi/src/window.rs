@@ -2,7 +2,8 @@
 //!
 //! MPI frees such memory only when all ranks ask for it together, and ranks let go of a window when they like. So a
 //! window that was dropped waits in the communicator it was made from, until the next `shared_window` there brings
-//! all ranks together and all of them have dropped it.
+//! all ranks together and all of them have dropped it. All ranks ask the system for the memory before MPI is asked, so that
+//! a window that one of them cannot map is an error on all.
 
 use crate::core::Core;
 use crate::ffi::RawWindow;
@@ -10,6 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thalweg_comm::{Reduce, SharedWindow, check};
 use thalweg_types::{Error, ErrorKind, Result};
+
+/// Bytes that are to be free besides those of a window.
+const BESIDES: u64 = 1 << 20;
 
 /// What a communicator remembers of the windows made from it.
 #[derive(Default)]
@@ -40,10 +44,26 @@ pub fn make(core: &Core, windows: &Windows, bytes: u64, timeout: Duration) -> Re
         let what = "a shared window over ranks of different nodes; split by node first";
         return Err(Error::new(ErrorKind::InvalidArgument, what).at_rank(core.raw.rank()));
     }
+    let all = core.collective(timeout, "shared_window", |raw| raw.all_reduce(&[bytes], Reduce::Sum))?.numbers_in[0];
+    // Where one rank cannot map it, Open MPI 4 returns there and leaves the others waiting inside of MPI_Win_allocate_shared.
+    let lacking = [u64::from(!has_room_for(all))];
+    if core.collective(timeout, "shared_window", |raw| raw.all_reduce(&lacking, Reduce::Max))?.numbers_in[0] > 0 {
+        let what = format!("no memory for a shared window of {all} bytes, which each rank of a node maps");
+        return Err(Error::new(ErrorKind::NoMemory, what).at_rank(core.raw.rank()));
+    }
     let own = Core::new(core.raw.duplicate().map_err(|e| core.break_off(e))?);
     let memory = Arc::new(own.raw.window(bytes).map_err(|e| core.break_off(e))?);
     made.push(Arc::clone(&memory));
     Ok(Window { memory, core: own, timeout })
+}
+
+/// Whether the system lets this process have as much memory, and a little for what MPI keeps of it. None of it is touched.
+fn has_room_for(bytes: u64) -> bool {
+    let mut tried = Vec::<u8>::new();
+    let is_had = usize::try_from(bytes.saturating_add(BESIDES)).is_ok_and(|n| tried.try_reserve_exact(n).is_ok());
+    // Else the compiler may leave out memory that nobody uses, and take it for had.
+    std::hint::black_box(&tried);
+    is_had
 }
 
 /// See the module's page.

@@ -167,6 +167,7 @@ fn values_of_another_rank_run_or_state_are_never_handed_over() {
                         .collect()
                 })
                 .collect();
+            assert_eq!(thalweg_reader::verify(&*place.layout, NAME).unwrap().findings, [], "{way:?} {harm:?}");
             let minima: Vec<_> = (0..STEPS).map(|s| right.summary("t", s..s + 1).unwrap().min).collect();
             let harms: Vec<&[(String, Vec<u8>)]> =
                 if harm == Harm::Swapped { vec![&others] } else { others.chunks(1).collect() };
@@ -197,6 +198,14 @@ fn values_of_another_rank_run_or_state_are_never_handed_over() {
                     }
                 }
                 assert!(refused > 0, "{way:?}, {harm:?} {}: nothing is wrong", files[0].0);
+                let findings = thalweg_reader::verify(&*place.layout, NAME).unwrap().findings;
+                assert!(
+                    findings.iter().any(|f| files.iter().any(|(n, _)| *n == f.object)),
+                    "{way:?}, {harm:?}: {findings:?}"
+                );
+                if harm == Harm::OfAnotherRun {
+                    assert!(findings.iter().any(|f| f.words.contains("run")), "{way:?}: {findings:?}");
+                }
                 // The index is as it was.
                 let reader = open();
                 for step in 0..STEPS {

@@ -23,6 +23,7 @@ use thalweg_bp::extension::{self, Directory, Tag, crc_of};
 use thalweg_bp::footer::FOOTER;
 use thalweg_bp::index::{self, Head, ProcessGroupEntry};
 use thalweg_bp::live::{Base, Live, for_each_set};
+use thalweg_bp::opening::Openings;
 use thalweg_bp::scan::{self, Found};
 use thalweg_bp::shape::{LOCAL_VALUE, Shape};
 use thalweg_bp::source::{self, Metered, Source, is_damage};
@@ -264,6 +265,7 @@ struct Check<'a> {
     incomparable: bool,
     lengths: HashMap<u32, Option<u64>>,
     partial: BTreeSet<u32>,
+    openings: Openings,
     /// Process groups that recovering left and that are in no index: subfile, offset. Per time index, how many were met.
     left: HashSet<(u32, u64)>,
     left_met: BTreeMap<u32, u64>,
@@ -280,12 +282,13 @@ impl<'a> Check<'a> {
         let records = live.base.as_ref().and_then(|b| b.records());
         let index_file = records.is_some_and(|r| !r.get(Tag::DataFile).is_empty());
         let mut partial: BTreeSet<u32> = BTreeSet::new();
-        let mut left = Vec::new();
+        let (mut left, mut openings) = (Vec::new(), Openings::default());
         for (records, order) in
             records.map(|r| (r, order)).into_iter().chain([(&live.steps.records, ByteOrder::NATIVE)])
         {
             partial.extend(scan::partial_steps(records.get(Tag::Partial), order).iter().map(|(time, ..)| *time));
             left.extend(scan::left_groups_in(records, order));
+            openings.add(records.get(Tag::Run), order);
         }
         let mut tag = [0; 11];
         let by_adios2 = match &live.base {
@@ -309,6 +312,7 @@ impl<'a> Check<'a> {
             incomparable: false,
             lengths: HashMap::new(),
             partial,
+            openings,
             left: HashSet::new(),
             left_met: BTreeMap::new(),
         };
@@ -525,6 +529,19 @@ impl<'a> Check<'a> {
                 );
                 report
                     .add(Finding { byte: Some(found.extent.offset), ..finding(FindingKind::Structure, &path, words) });
+            }
+            let runs = self.openings.of(time);
+            if let Some(t) = found.trailer.as_ref().filter(|t| t.run != 0 && !self.partial.contains(&time))
+                && !runs.is_empty()
+                && runs.iter().all(|o| o.run != 0 && o.run != t.run)
+            {
+                let words = format!(
+                    "the process group of rank {} is of run {:x}, which the index does not list",
+                    t.rank, t.run
+                );
+                let step = Some(self.live.step_of(time));
+                let byte = Some(found.extent.offset);
+                report.add(Finding { byte, step, ..finding(FindingKind::IndexDiffers, &path, words) });
             }
             self.decode_blocks(&object, found, report)?;
             self.note_records(&object, found, file_index, report)?;

@@ -276,22 +276,26 @@ fn attributes_are_changed_beside_stat_without_an_error_and_no_change_is_lost() {
                 }
             });
         }
-        let change = &change;
+        let (change, store) = (&change, &store);
+        // Each is the only one who changes this: what it set is there until it sets it again.
         let changes = [
             scope.spawn(move || {
-                (0..ROUNDS)
-                    .for_each(|round| change(Change { mode: Some(0o600 + (round % 64) as u32), ..Change::default() }));
+                for mode in (0..ROUNDS).map(|round| 0o600 + (round % 64) as u32) {
+                    change(Change { mode: Some(mode), ..Change::default() });
+                    assert_eq!(over(store).attributes("file").unwrap().mode, mode);
+                }
             }),
             scope.spawn(move || {
-                (0..ROUNDS).for_each(|round| change(Change { atime: Some(time(round)), ..Change::default() }));
+                for atime in (0..ROUNDS).map(time) {
+                    change(Change { atime: Some(atime), ..Change::default() });
+                    assert_eq!(over(store).attributes("file").unwrap().atime, atime);
+                }
             }),
-            scope.spawn({
-                let store = &store;
-                move || {
-                    for round in 0..ROUNDS {
-                        let key = format!("user.{}", round % 50);
-                        over(store).xattr_set("file", &key, &round.to_le_bytes(), SetXattr::Any).unwrap();
-                    }
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let (key, value) = (format!("user.{}", round % 50), round.to_le_bytes());
+                    over(store).xattr_set("file", &key, &value, SetXattr::Any).unwrap();
+                    assert_eq!(over(store).xattr_get("file", &key).unwrap().unwrap(), value);
                 }
             }),
         ];

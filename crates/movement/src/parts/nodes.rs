@@ -9,12 +9,12 @@
 
 use super::kept::Kept;
 use super::node_memory::NodeMemory;
-use crate::buffer::{Room, obtainable};
+use crate::buffer::Room;
 use crate::method::OpenRequest;
 use std::collections::HashMap;
 use std::sync::Arc;
 use thalweg_bp::checksum::crc32c;
-use thalweg_comm::{Communicator, Reduce, SharedWindow};
+use thalweg_comm::{Communicator, Reduce};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Nodes by rank and size of the communicator that was asked.
@@ -77,7 +77,7 @@ pub fn of(request: &OpenRequest<'_>, wanted: Option<Wanted<'_>>) -> Result<(Arc<
     }
     let own = wanted(&nodes);
     let own = most.share(had.map_or(0, |had| had.own), own).max(own);
-    let window = shared_window(&*comm.split_by_node()?, own)?;
+    let window = comm.split_by_node()?.shared_window(own);
     let number = if comm.rank() == 0 { request.run | 1 } else { 0 };
     let made = comm.all_reduce(&[number, u64::from(window.is_err())], Reduce::Max)?;
     if let Err(e) = &window {
@@ -87,21 +87,6 @@ pub fn of(request: &OpenRequest<'_>, wanted: Option<Wanted<'_>>) -> Result<(Arc<
     let held = window.is_some().then(|| request.buffer.reserve(own));
     let memory = NodeMemory::new(made[0], own, window, &nodes, comm.rank(), held);
     Ok((nodes, Some(memory)))
-}
-
-/// Collective over the ranks of a node: memory that they share; the inner error where it cannot be had.
-///
-/// # Errors
-/// A lost rank.
-fn shared_window(node: &dyn Communicator, own: u64) -> Result<Result<Box<dyn SharedWindow>>> {
-    // Each rank maps all parts. Where one cannot, Open MPI leaves the others waiting inside of MPI_Win_allocate_shared.
-    let all = node.all_reduce(&[own], Reduce::Sum)?[0];
-    let lacks = obtainable(1, all, all).err();
-    match (node.all_reduce(&[u64::from(lacks.is_some())], Reduce::Max)?[0], lacks) {
-        (0, _) => Ok(node.shared_window(own)),
-        (_, Some(e)) => Ok(Err(e)),
-        (_, None) => Ok(Err(Error::new(ErrorKind::NoMemory, "another rank of the node has no memory for it"))),
-    }
 }
 
 /// Keeps the memory for the next output.
