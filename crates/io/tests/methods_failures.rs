@@ -465,7 +465,8 @@ fn a_rank_that_drops_its_output_without_closing_is_lost_to_the_step_alone() {
                 if comm.rank() == dropping {
                     drop(output);
                 } else {
-                    assert_eq!(output.close().unwrap_err().kind(), ErrorKind::PeerLost);
+                    let error = output.close().unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::PeerLost, "{method} {parameters}: {error}");
                 }
                 comm.barrier().unwrap();
                 write_heat(&session, "x.bp", Mode::Append, &comm, 2);

@@ -163,13 +163,14 @@ impl Open {
         }
     }
 
-    /// Closes the subfiles and the spill file.
-    fn end(&mut self) -> Result<()> {
+    /// Closes the subfiles; and the spill file, unless this rank's group is still to be written from it.
+    fn end(&mut self, rests: bool) -> Result<()> {
         let index = &self.metadata.index;
         let ended = self.objects.drain().map(|(file, object)| {
             object.end(false).map_err(|e| e.at_rank(index.rank).in_object(subfile(&index.path, file)))
         });
-        ended.fold(Ok(()), Result::and).and(self.spill.end())
+        let ended = ended.fold(Ok(()), Result::and);
+        if rests { ended.and(self.spill.end()) } else { ended }
     }
 
     /// A write nobody waits for: it is remembered until it has ended, and closes the subfile then.
@@ -395,7 +396,7 @@ impl Method for Adaptive {
         let how = open.metadata.index.commit(self.indexing, false);
         let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack };
         let written = self.write_all(comm, &mut part, &mut files);
-        if let (Err(e), Some(_)) = (files.open.end(), part.extent()) {
+        if let (Err(e), Some(_)) = (files.open.end(part.extent().is_some()), part.extent()) {
             part.fail(e);
         }
         let (first, state) = match written {
