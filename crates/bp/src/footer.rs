@@ -19,6 +19,8 @@ use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
 /// Bytes of the minifooter.
 pub const MINIFOOTER: u64 = 28;
+/// Smallest unit in which devices keep or lose bytes.
+const SECTOR: u64 = 512;
 /// Bytes of tag and minifooter.
 pub const FOOTER: u64 = 56;
 
@@ -57,6 +59,21 @@ impl Footer {
     /// Whether a tag is this library's: then an extension section lies in front of the index.
     pub fn is_ours(tag: &[u8]) -> bool {
         tag.windows(5).any(|w| w == b" Thal")
+    }
+
+    /// Whether a power cut kept the end of a tag, and what is behind it, and lost its beginning: there are zeros up to the last
+    /// boundary between sectors in front of byte `end`, where the minifooter ends. Then nothing tells whose index it was.
+    pub fn is_cut(tag: &[u8; (FOOTER - MINIFOOTER) as usize], end: u64) -> bool {
+        let Some(start) = end.checked_sub(FOOTER) else { return false };
+        let boundary = (end - MINIFOOTER) / SECTOR * SECTOR;
+        let Some(lost) = boundary.checked_sub(start).filter(|lost| *lost > 0) else { return false };
+        let (lost, left) = tag.split_at(lost as usize);
+        let is_of_a_tag = |(at, byte): (usize, &u8)| match at {
+            27 => *byte == 0,
+            24..27 => byte.is_ascii_digit(),
+            _ => *byte == b' ' || byte.is_ascii_graphic(),
+        };
+        lost.iter().all(|byte| *byte == 0) && (lost.len()..).zip(left).all(is_of_a_tag)
     }
 
     /// Reads the last 28 bytes of a file that ends at byte `end`.
@@ -117,5 +134,22 @@ mod tests {
         assert!(Footer::decode(&tail, 195).is_err());
         tail[27] = 2;
         assert_eq!(Footer::decode(&tail, 196).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn a_tag_whose_beginning_a_power_cut_took_is_told_from_one_that_was_never_there() {
+        let footer =
+            Footer { process_groups: 100, variables: 116, attributes: 128, order: ByteOrder::NATIVE, subfiles: true };
+        let mut bytes = Vec::new();
+        footer.encode(&mut bytes);
+        let whole: [u8; 28] = bytes[..28].try_into().unwrap();
+        for end in 2 * SECTOR..3 * SECTOR {
+            let lost = ((end - MINIFOOTER) / SECTOR * SECTOR).saturating_sub(end - FOOTER) as usize;
+            let mut tag = whole;
+            tag[..lost].fill(0);
+            assert_eq!(Footer::is_cut(&tag, end), lost > 0, "{end}");
+            assert!(!Footer::is_cut(&whole, end), "{end}");
+            assert!(lost == 28 || !Footer::is_cut(&[0; 28], end), "{end}: the end of an index without a tag");
+        }
     }
 }

@@ -169,7 +169,7 @@ impl Base {
         }
         // A damaged end of the section must not make the file look like another library's, which has no checksums.
         let tag: [u8; (FOOTER - MINIFOOTER) as usize] = source::array(source, end - FOOTER)?;
-        if Footer::is_ours(&tag) {
+        if Footer::is_ours(&tag) || Footer::is_cut(&tag, end) {
             return Err(Error::new(ErrorKind::Corrupt, "the extension section in front of the index is not there")
                 .at_byte(footer.process_groups));
         }
