@@ -149,7 +149,7 @@ mod tests {
             tag[..lost].fill(0);
             assert_eq!(Footer::is_cut(&tag, end), lost > 0, "{end}");
             assert!(!Footer::is_cut(&whole, end), "{end}");
-            assert!(lost == 28 || !Footer::is_cut(&[0; 28], end), "{end}: the end of an index without a tag");
+            assert!(lost >= 27 || !Footer::is_cut(&[0; 28], end), "{end}: the end of an index without a tag");
         }
     }
 }
