@@ -27,6 +27,8 @@ static const int *const thalweg_of_mpi __attribute__((used)) = &THALWEG_OF_MPI;
 /* A function that a file calls, its name for the linker unchanged: where the call stands, the MPI's name is referred to. No code is
  * made where nothing calls it, and its address is that of the library's own. */
 #define THALWEG_OF_MPI_CALL(result, name, parameters, arguments)                                                       \
+    THALWEG_OF_MPI_CALL_NAMED(result, name, parameters, arguments) /* version 1 of reading has other names below */
+#define THALWEG_OF_MPI_CALL_NAMED(result, name, parameters, arguments)                                                 \
     extern result thalweg_plain_##name parameters __asm__(#name);                                                      \
     extern __inline __attribute__((__gnu_inline__, __always_inline__)) result name parameters                          \
     {                                                                                                                  \
