@@ -55,6 +55,7 @@ fn leave_all() {
             eprintln!("thalweg: closing files that the program left open: {e}");
         }
     }
-    // What was closed is there all the same.
-    let _ = thalweg_io::places::mounts::finish();
+    if let Err(e) = thalweg_io::places::mounts::finish() {
+        eprintln!("thalweg: ending what the process kept open: {e}");
+    }
 }

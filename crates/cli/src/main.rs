@@ -40,9 +40,8 @@ fn main() -> ExitCode {
         out.flush()?;
         Ok(outcome)
     });
-    // Nobody is told: what was closed is there.
-    let _ = thalweg_io::places::mounts::finish();
-    let failure = match ended {
+    let finished = thalweg_io::places::mounts::finish();
+    let failure = match ended.and_then(|outcome| Ok(finished.map(|()| outcome)?)) {
         Ok(outcome) => return ExitCode::from(outcome.code()),
         Err(failure) => failure,
     };

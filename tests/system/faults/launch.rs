@@ -99,6 +99,16 @@ pub fn run_preloaded(
     Ok((ended(output.status), String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
+/// A word of a program, `/faults/NAME` or `KEY=/faults/NAME`, with the name of the mount.
+fn in_mount(word: &str, at: &Path) -> String {
+    let path = word.find('/').unwrap_or(word.len());
+    let (key, path) = word.split_at(path);
+    match path.strip_prefix("/faults/") {
+        Some(name) => format!("{key}{}/{name}", at.display()),
+        None => word.into(),
+    }
+}
+
 /// The FUSE door: `strace` is attached to the process behind the mount, then the program works there.
 pub fn run_mounted(
     (thalweg, at): (&str, &Path),
@@ -125,7 +135,7 @@ pub fn run_mounted(
     let mut strace = Command::new("strace");
     let mut strace = strace.args(options(fault, log)).args(["-p", &pid]).stderr(Stdio::piped()).spawn()?;
     let attached = wait_for_tracer(&pid, &mut strace);
-    let words: Vec<String> = words.iter().map(|w| w.replace("/faults", at.to_str().unwrap_or_default())).collect();
+    let words: Vec<String> = words.iter().map(|word| in_mount(word, at)).collect();
     let worked = Command::new("timeout").args(["-k", "1", &PATIENCE.as_secs().to_string()]).args(&words).output();
     let mut unmounted = door().arg("unmount").arg(at).output();
     if std::fs::read_to_string("/proc/mounts")?.contains(at.to_str().unwrap_or_default()) {

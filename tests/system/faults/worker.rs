@@ -22,7 +22,11 @@ pub fn wait_for_a_line() {
 pub fn leave(outcomes: Vec<Result<()>>) -> ! {
     let kinds: Vec<Option<ErrorKind>> = outcomes.iter().map(|o| o.as_ref().err().map(Error::kind)).collect();
     // Logs end, as a process that exits drops nothing that is static.
-    let _ = mounts::finish();
+    let finished = mounts::finish();
+    if let (Err(e), true) = (&finished, kinds.iter().all(Option::is_none)) {
+        eprintln!("{e}");
+        std::process::exit(100 + 2 + i32::from(e.kind().code()));
+    }
     if let Some(error) = outcomes.iter().find_map(|o| o.as_ref().err()) {
         eprintln!("{error}");
     }

@@ -573,7 +573,9 @@ pub fn unlock_all(world: &World) {
 /// The logs of this process end: others get the room that they hold.
 pub fn end_logs(world: &World) {
     for mounted in &*world.mounts {
-        let _ = mounted.mount.finish();
+        if let Err(e) = mounted.mount.finish() {
+            tell(&format!("ending logs: {e}"));
+        }
     }
 }
 
