@@ -756,11 +756,9 @@ impl Layout for Container {
     fn attributes(&self, path: &str) -> Result<Attributes> {
         let inside = self.inside(path, "look at")?;
         let named = self.named(&inside)?;
-        if let Some(about) = &named.about
-            && named.kind != Kind::File
-            && self.first().capability().modes
-        {
-            return Ok(about.clone());
+        if named.kind != Kind::File && self.first().capability().modes {
+            // A store may keep modes and nothing else that a link would be told by (HDFS).
+            return named.about.map_or_else(|| self.first().attributes(&inside), Ok);
         }
         // Of a link that the store keeps without a mode: where it leads.
         let folder = match named.kind {
