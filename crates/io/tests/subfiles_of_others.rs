@@ -382,7 +382,7 @@ fn a_step_that_a_second_run_adds_to_is_not_refused() {
 }
 
 #[test]
-#[ignore = "measures: cargo test --release --test subfiles_of_others -- --ignored --nocapture"]
+#[ignore = "long, measures: cargo test --release --test subfiles_of_others -- --ignored --nocapture"]
 fn what_comparing_and_checking_cost() {
     use std::time::Instant;
     let folder = std::env::temp_dir().join(format!("thalweg-reads-{}", std::process::id()));

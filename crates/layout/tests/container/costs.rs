@@ -152,7 +152,7 @@ fn each_operation_on_a_small_file_asks_a_posix_store_few_things() {
 
 /// Tells how long a large file takes and where the time goes; the medium is that of `TMPDIR`.
 #[test]
-#[ignore = "measures"]
+#[ignore = "long, measures"]
 fn a_large_file_is_written_and_synced() {
     let size: u64 = 600 << 20;
     let piece: Vec<u8> = super::pattern(1, 128 << 10);
