@@ -114,7 +114,7 @@ impl Sweep<'_> {
         for (call, error) in CALLS.iter().filter(|(call, _)| happens(call)) {
             for k in 1..=counts.get(*call).copied().unwrap_or(0) {
                 number += 1;
-                if number % every != 0 {
+                if !number.is_multiple_of(every) {
                     continue;
                 }
                 (self.prepare)()?;

@@ -7,7 +7,7 @@
 //! | when         | inside `close`, in rounds: half of an aggregator's buffer is written while the other half fills |
 //! | where        | one file; rank r behind the groups of ranks 0 to r-1, the index behind all; only the ends of the output share a stripe with others |
 //! | what moves   | each byte once, to its aggregator: by message, or put into its memory by ranks on its node ([`crate::parts::node_memory`]); an aggregator's own bytes not at all; a few short messages per rank |
-//! | memory       | the process group, beyond the buffer limit a spill file as with [`MPI`](super::independent); an aggregator holds `buffer` bytes of others, in messages and in memory that it shares with its node; a rank copies at most one message of its group (4 MiB). All of it within the limit: shares are smaller where that is low ([`Shares`]) |
+//! | memory       | the process group, beyond the buffer limit a spill file as with [`MPI`](super::independent); an aggregator holds `buffer` bytes of others, in messages and in memory that it shares with its node; a rank copies at most one message of its group (4 MiB). All of it within the limit: shares are smaller where that is low (`Shares`) |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks sends an empty process group |
 //! | on failure   | an aggregator that cannot write costs the groups with bytes from there to the end of its domain: all ranks get its kind of error, the others' groups are indexed, the step is partial. Where a rank is lost, those left write their own groups |
 //!
