@@ -116,8 +116,12 @@ pub fn put_new(store: &dyn Store, name: &str, bytes: &[u8]) -> Result<()> {
 pub fn put_new_as(store: &dyn Store, name: &str, bytes: &[u8], mode: u32) -> Result<()> {
     let object = store.make_for_all(name, mode)?;
     let put = object.write_at(0, &[IoSlice::new(bytes)]).and_then(|()| object.close());
-    if put.is_err() {
-        // It was made here, and says nothing.
+    if let Err(e) = &put
+        && e.kind() != ErrorKind::AlreadyExists
+        && !store.capability().whole
+    {
+        // It was made here, and says nothing. Where objects appear whole there is none of ours: what has the name is another's,
+        // who was faster.
         let _ = remove_if_there(store, name);
     }
     put
