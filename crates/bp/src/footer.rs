@@ -62,7 +62,7 @@ impl Footer {
     }
 
     /// Whether a power cut kept the end of a tag, and what is behind it, and lost its beginning: there are zeros up to the last
-    /// boundary between sectors in front of byte `end`, where the minifooter ends. Then nothing tells whose index it was.
+    /// boundary between sectors in front of the minifooter, which ends at byte `end`. Nothing tells then whose index it was.
     pub fn is_cut(tag: &[u8; (FOOTER - MINIFOOTER) as usize], end: u64) -> bool {
         let Some(start) = end.checked_sub(FOOTER) else { return false };
         let boundary = (end - MINIFOOTER) / SECTOR * SECTOR;

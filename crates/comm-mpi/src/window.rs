@@ -23,7 +23,11 @@ pub struct Windows {
     one_node: Mutex<Option<bool>>,
 }
 
-/// Collective: see `Communicator::shared_window`.
+/// Collective: see `Communicator::shared_window`. Three reductions of a few numbers, and what MPI does.
+///
+/// # Errors
+/// On all ranks: `InvalidArgument` for ranks of different nodes; `NoMemory` where one rank cannot map the parts of all; those of
+/// MPI.
 pub fn make(core: &Core, windows: &Windows, bytes: u64, timeout: Duration) -> Result<Window> {
     let mut made = windows.made.lock().unwrap_or_else(PoisonError::into_inner);
     // Which of the windows made so far every rank has dropped. It also sees all ranks arrive for what follows.

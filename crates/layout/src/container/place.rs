@@ -541,3 +541,39 @@ pub fn folder(container: u128) -> String {
 fn spread(host: &str, writer: u32) -> u64 {
     u64::from(super::wire::crc32c(host.as_bytes())).wrapping_add(u64::from(writer))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use thalweg_store::wrap::Sequential;
+
+    #[test]
+    fn of_many_who_make_an_object_at_once_one_succeeds_and_its_object_stays() {
+        const MAKERS: u8 = 4;
+        for store in [Sequential::like_s3(), Sequential::like_hdfs()] {
+            for round in 0..1000 {
+                let (name, start) = (format!("{round}"), Barrier::new(MAKERS.into()));
+                let made: Vec<u8> = std::thread::scope(|scope| {
+                    let makers: Vec<_> = (0..MAKERS)
+                        .map(|maker| {
+                            scope.spawn({
+                                let (store, name, start) = (&store, &name, &start);
+                                move || {
+                                    start.wait();
+                                    put_new(store, name, &[maker]).map(|()| maker)
+                                }
+                            })
+                        })
+                        .collect();
+                    let outcomes = makers.into_iter().map(|maker| maker.join().unwrap());
+                    outcomes
+                        .filter_map(|o| o.inspect_err(|e| assert_eq!(e.kind(), ErrorKind::AlreadyExists)).ok())
+                        .collect()
+                });
+                assert_eq!(made.len(), 1, "round {round} over {}: {made:?}", store.describe());
+                assert_eq!(store.read_all(&name).unwrap(), made);
+            }
+        }
+    }
+}

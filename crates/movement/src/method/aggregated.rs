@@ -107,8 +107,8 @@ struct Shares {
     in_memory: u64,
     /// Bytes of one.
     piece: u64,
-    /// Bytes of one in memory.
-    in_chain: Pattern,
+    /// How groups travel, which says how much memory a piece takes there.
+    pattern: Pattern,
 }
 
 impl Shares {
@@ -129,7 +129,7 @@ impl Shares {
         let pieces = in_memory + in_messages;
         let share = room.share(pieces * piece, pieces * LEAST_PIECE);
         let piece = share.checked_div(pieces).unwrap_or(piece);
-        Shares { in_messages, in_memory, piece, in_chain: pattern }
+        Shares { in_messages, in_memory, piece, pattern }
     }
 
     /// Where no memory is shared, all come in messages.
@@ -140,7 +140,7 @@ impl Shares {
 
     /// Bytes of memory that ranks of the node put theirs into.
     fn memory(&self) -> u64 {
-        self.in_memory * self.in_chain.room(self.piece)
+        self.in_memory * self.pattern.room(self.piece)
     }
 
     /// Bytes besides.
