@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Instant;
 use thalweg_benches::contender::Measurements;
 use thalweg_benches::{Failure, memory};
+use thalweg_collective_open::Together;
+use thalweg_comm::tree::FAN_IN;
 use thalweg_comm::{Communicator, threads};
 use thalweg_layout::container::{Options, index::Module};
 use thalweg_layout::{Container, Layout, OpenWrite, WriterId, write_all_at};
-use thalweg_movement::plan::tree::FAN_IN;
-use thalweg_movement::together::Together;
 use thalweg_store::Posix;
 
 /// Writers of the file.

@@ -1,7 +1,7 @@
 //! A communicator that counts what passes, by kind of call: how a method shows that it coordinates as rarely as it says.
 //!
 //! ```
-//! use thalweg_comm::{Communicator, alone::Alone, counting::Counting};
+//! use crate::{Communicator, alone::Alone, counting::Counting};
 //!
 //! let comm = Counting::new(Box::new(Alone::new()));
 //! let counts = comm.counts();
@@ -13,7 +13,7 @@
 //! Communicators made from a counted one add to the same counts, so one [`Counts`] shows all that a rank did. A call
 //! counts when it is made, whatever comes of it; received messages and bytes count when they come.
 
-use crate::around::{Around, Call, Collective, Watch};
+use crate::watched::{Call, Collective, Watch, Watched};
 use crate::{Communicator, Message};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,7 +116,7 @@ impl Counts {
 }
 
 /// A communicator that counts. See the module's page.
-pub type Counting = Around<Counts>;
+pub type Counting = Watched<Counts>;
 
 impl Counting {
     /// Counts what passes through `inner`, from 0.

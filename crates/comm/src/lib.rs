@@ -4,10 +4,14 @@
 //! |------|--------------|
 //! | [`alone`] | one rank, no peers |
 //! | [`threads`] | hundreds of ranks as threads of one process, for tests and small machines |
-//! | [`around`] | shows what passes through a communicator to whoever watches |
+//! | [`watched`] | shows what passes through a communicator to whoever watches |
 //! | [`counting`] | counts what passes, by kind of call |
 //! | [`inbox`] | which receive gets which message; shared by all of them |
 //! | [`check`] | checks of arguments, in the same words everywhere |
+//! | [`agreement`] | all ranks learn the same outcome in one reduction |
+//! | [`tree`] | who sends to whom on the way to rank 0, as a pure function |
+//! | [`tree_gather`] | what every rank has to say travels to rank 0 up a tree, joined on the way |
+//! | [`tags`] | the one table of message tags of the library |
 //!
 //! `thalweg-comm-mpi` is the same trait over an MPI library. Every wait is bounded by [`Communicator::timeout`]; a
 //! rank that died or left makes the others' calls fail with `PeerLost` (or `Timeout` where it cannot be told apart).
@@ -16,12 +20,16 @@
 use std::time::Duration;
 use thalweg_types::{Error, ErrorKind, Result};
 
+pub mod agreement;
 pub mod alone;
-pub mod around;
 pub mod check;
 pub mod counting;
 pub mod inbox;
+pub mod tags;
 pub mod threads;
+pub mod tree;
+pub mod tree_gather;
+pub mod watched;
 
 /// The longest wait inside one call unless [`Communicator::set_timeout`] says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);

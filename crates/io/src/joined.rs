@@ -12,9 +12,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use thalweg_bp::shape::{JOINED, Shape};
+use thalweg_comm::agreement::agree;
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_movement::Pack;
-use thalweg_movement::parts::agreement::agree;
 use thalweg_schema::Group;
 use thalweg_schema::dimension::Dimension;
 use thalweg_types::{Error, ErrorKind, Result};

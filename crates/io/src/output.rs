@@ -21,10 +21,10 @@ use thalweg_bp::wire::{LONGEST_STRING, check_str16};
 use thalweg_comm::Communicator;
 use thalweg_movement::events::Event;
 use thalweg_movement::method::{Finished, STORES_NOTHING};
+use thalweg_movement::output_file::levels::ArrayLevel;
 use thalweg_movement::pack::{AttributeSpec, Earlier, Through};
-use thalweg_movement::parts::levels::ArrayLevel;
-use thalweg_movement::profile::{About, Phase, Taking, Working};
 use thalweg_movement::{BlockSpec, Closed, Method, Mode, OpenRequest, Pack, transformed};
+use thalweg_profile::{About, Phase, Taking, Working};
 use thalweg_schema::{AttributeSource, Group, HostLanguage, MethodChoice, Statistics, Variable};
 use thalweg_transform::Spec;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, MemoryBox, Result, Value};
@@ -169,7 +169,7 @@ impl<'a> Output<'a> {
                 group: group_name,
                 mode,
                 run,
-                kept: &shared.kept,
+                cache: &shared.cache,
                 buffer: &shared.pool,
                 arrays: &arrays,
             };
@@ -705,7 +705,7 @@ impl<'a> Output<'a> {
     /// What the program said since the last output goes into the profile.
     fn tell_events(&self, taking: &Taking) {
         let mut computes = None;
-        for (event, at) in self.shared.kept.events().take() {
+        for (event, at) in self.shared.cache.events().take() {
             match event {
                 Event::CalculationBegins => computes = Some(at),
                 Event::CalculationEnds => {

@@ -3,8 +3,8 @@
 //! An explicit list, as objects that register themselves are dropped by linkers when a C or Fortran code links us
 //! statically.
 
+use thalweg_movement::Method;
 use thalweg_movement::method::{self, MethodKind, Parameter, Parameters, STRICT};
-use thalweg_movement::{Method, profile};
 use thalweg_schema::report::Problem;
 use thalweg_schema::{MethodChoice, Report, Schema};
 use thalweg_types::{Error, Result};
@@ -21,8 +21,12 @@ pub const METHODS: &[MethodKind] = &[
     method::trigger::KIND,
 ];
 
+/// One method that says so is enough for the output.
+const PROFILE: Parameter =
+    Parameter { key: "profile", about: "yes: what each rank did, and when, is written beside each output; default no" };
+
 /// Parameters that every method takes, as they are not the method's business.
-pub const COMMON: &[Parameter] = &[profile::PARAMETER, STRICT];
+pub const COMMON: &[Parameter] = &[PROFILE, STRICT];
 
 /// The method of this name, in any letter case.
 pub fn find(name: &str) -> Option<&'static MethodKind> {
@@ -169,7 +173,7 @@ pub fn examine(choice: &MethodChoice) -> Examined {
 
 /// Whether a method wants a profile of its outputs.
 pub fn is_profiled(choice: &MethodChoice) -> bool {
-    Parameters(choice.parameters.clone()).flag(profile::PARAMETER.key, false).unwrap_or(false)
+    Parameters(choice.parameters.clone()).flag(PROFILE.key, false).unwrap_or(false)
 }
 
 /// Whether a method writes files.

@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_comm::Communicator;
+use thalweg_comm::agreement::agree;
 use thalweg_layout::Layout;
 use thalweg_movement::events::{Event, Events};
+use thalweg_movement::guarded::Guarded;
 use thalweg_movement::method::Parameters;
-use thalweg_movement::parts::agreement::agree;
-use thalweg_movement::parts::guarded::Guarded;
-use thalweg_movement::parts::kept::Kept;
+use thalweg_movement::output_file::cache::Cache;
 use thalweg_movement::{BufferPool, Mode, buffer};
 use thalweg_schema::{AllocateTime, Buffer, BufferLimit, GroupBuilder, HostLanguage, MethodChoice, Schema};
 use thalweg_types::{AttributeValue, Error, ErrorKind, Result};
@@ -37,7 +37,7 @@ impl DeclaredGroup {
 pub(crate) struct Shared {
     pub(crate) layout: Arc<dyn Layout>,
     pub(crate) pool: Arc<BufferPool>,
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) cache: Arc<Cache>,
     /// Every output is profiled, whatever its methods say.
     pub(crate) profiled: bool,
     pub(crate) language: Mutex<HostLanguage>,
@@ -143,7 +143,7 @@ impl Session {
             shared: Arc::new(Shared {
                 layout,
                 pool: Arc::new(BufferPool::new(None)),
-                kept: Arc::new(Kept::new()),
+                cache: Arc::new(Cache::new()),
                 profiled,
                 language: Mutex::new(host_language),
                 written: Mutex::new(HashMap::new()),
@@ -277,22 +277,22 @@ impl Session {
     /// The program begins to compute, until [`Session::end_calculation`]: methods that go on working may use it, and profiles
     /// show it. Not collective.
     pub fn begin_calculation(&self) {
-        self.shared.kept.events().tell(Event::CalculationBegins);
+        self.shared.cache.events().tell(Event::CalculationBegins);
     }
 
     /// The program has ended computing. Not collective.
     pub fn end_calculation(&self) {
-        self.shared.kept.events().tell(Event::CalculationEnds);
+        self.shared.cache.events().tell(Event::CalculationEnds);
     }
 
     /// The program has ended an iteration. Not collective.
     pub fn end_iteration(&self) {
-        self.shared.kept.events().tell(Event::IterationEnds);
+        self.shared.cache.events().tell(Event::IterationEnds);
     }
 
     /// What the program says between its writes, for whoever listens.
     pub fn events(&self) -> &Events {
-        self.shared.kept.events()
+        self.shared.cache.events()
     }
 
     /// The communicator of the session.
@@ -302,7 +302,7 @@ impl Session {
 
     /// Closes the files of this rank for good, without hearing of the others' outcome: for a way out that can't wait.
     pub fn finish(&self) -> Result<()> {
-        let outcome = self.shared.kept.finish();
+        let outcome = self.shared.cache.finish();
         self.shared.pool.trim();
         outcome
     }
@@ -311,7 +311,7 @@ impl Session {
     /// forgot: outputs that are open must be dropped before. Files end with a full index of all steps that were closed, and
     /// without the mark that no step will come, so that a follower learns that the writer did not come to its end.
     pub fn leave(&self) -> Result<()> {
-        let outcome = self.shared.kept.leave();
+        let outcome = self.shared.cache.leave();
         self.shared.pool.trim();
         outcome
     }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use thalweg_comm::Communicator;
 use thalweg_comm::threads::Machine;
 use thalweg_io::{Closed, Mode, Session};
-use thalweg_movement::profile::document::path_of;
-use thalweg_movement::profile::held::{leaves, summary};
-use thalweg_movement::profile::{Document, Phase};
+use thalweg_profile::document::path_of;
+use thalweg_profile::waits::{leaves, summary};
+use thalweg_profile::{Document, Phase};
 use thalweg_store::Store;
 use thalweg_store::memory::Memory;
 use thalweg_store::wrap::{Asked, Failing, Fault, Slow};
@@ -138,7 +138,7 @@ fn a_rank_whose_program_comes_late_is_named() {
             let session = place.session(&heat(method, &with_profile(parameters)), &comm);
             write(&session, "x.bp", Mode::Write, &comm, Some(3));
         });
-        let held = summary(&[profile(&place, "x.bp", 0)]).held;
+        let held = summary(&[profile(&place, "x.bp", 0)]).causes;
         let first = held[0];
         assert_eq!((first.rank, first.doing), (3, None), "{method} {parameters}: {held:?}");
         assert!(first.waited > 150_000_000, "{method} {parameters}: {held:?}");
@@ -157,7 +157,7 @@ fn ranks_that_write_to_a_slow_place_are_named() {
             let session = place.session(&heat(method, &with_profile(parameters)), &comm);
             write(&session, "x.bp", Mode::Write, &comm, None);
         });
-        let mut held = summary(&[profile(&place, "x.bp", 0)]).held;
+        let mut held = summary(&[profile(&place, "x.bp", 0)]).causes;
         // Opening files is slow too.
         held.retain(|held| held.doing.is_some_and(|doing| !matches!(doing, Phase::Open | Phase::Index)));
         let writing: u64 = held.iter().filter(|h| h.doing == Some(Phase::Write)).map(|h| h.waited).sum();

@@ -8,7 +8,7 @@ use thalweg_bp::live::Live;
 use thalweg_bp::statistics::Level;
 use thalweg_comm::Communicator;
 use thalweg_io::Mode;
-use thalweg_movement::parts::levels::bitmaps;
+use thalweg_movement::output_file::levels::bitmaps;
 use thalweg_reader::Reader;
 use thalweg_store::StoreExt;
 use thalweg_types::{ErrorKind, Selection};

@@ -11,7 +11,7 @@ use thalweg_bp::live::{Base, Live};
 use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::Cursor;
 use thalweg_io::Mode;
-use thalweg_movement::parts::levels::bitmaps;
+use thalweg_movement::output_file::levels::bitmaps;
 use thalweg_reader::{Reader, recover, verify};
 use thalweg_store::StoreExt;
 use thalweg_store::memory::Memory;

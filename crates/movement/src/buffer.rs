@@ -114,18 +114,18 @@ impl BufferPool {
     }
 
     /// Counts memory as in use that others take, such as a library; `None` where the limit is in the way.
-    pub fn hold(self: &Arc<BufferPool>, bytes: u64) -> Option<Held> {
+    pub fn hold(self: &Arc<BufferPool>, bytes: u64) -> Option<Reservation> {
         let mut state = self.state();
         let room = state.limit.map_or(u64::MAX, |l| l.saturating_sub(state.used));
         (bytes <= room).then(|| self.held(&mut state, bytes))
     }
 
     /// As [`BufferPool::hold`], also beyond the limit: for what [`Room::share`] has allowed.
-    pub fn reserve(self: &Arc<BufferPool>, bytes: u64) -> Held {
+    pub fn reserve(self: &Arc<BufferPool>, bytes: u64) -> Reservation {
         self.held(&mut self.state(), bytes)
     }
 
-    fn held(self: &Arc<BufferPool>, state: &mut State, bytes: u64) -> Held {
+    fn held(self: &Arc<BufferPool>, state: &mut State, bytes: u64) -> Reservation {
         let room = state.limit.map_or(u64::MAX, |l| l.saturating_sub(state.used));
         // Spare chunks are memory of the process as well.
         let mut spare: u64 = state.spare.iter().map(|c| c.capacity() as u64).sum();
@@ -137,7 +137,7 @@ impl BufferPool {
         }
         state.used += bytes;
         state.peak = state.peak.max(state.used);
-        Held { pool: self.clone(), bytes }
+        Reservation { pool: self.clone(), bytes }
     }
 
     /// What the limit leaves now for carrying process groups.
@@ -171,19 +171,19 @@ impl Room {
 
 /// Bytes of a pool that are in use until this is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct Reservation {
     pool: Arc<BufferPool>,
     bytes: u64,
 }
 
-impl Held {
+impl Reservation {
     /// How many.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let mut state = self.pool.state();
         state.used = state.used.saturating_sub(self.bytes);

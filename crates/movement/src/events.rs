@@ -2,7 +2,7 @@
 //!
 //! No method lives between outputs, but what one leaves running may want to know: a thread that drains a buffer moves
 //! little while the program computes with the network, say. It listens: [`Events::listen`] on
-//! [`crate::parts::kept::Kept::events`], which every [`crate::OpenRequest`] brings. It is told on the thread of the program, which
+//! [`crate::output_file::cache::Cache::events`], which every [`crate::OpenRequest`] brings. It is told on the thread of the program, which
 //! waits meanwhile, until it is dropped.
 //!
 //! The last events are also kept, with their times, for the profile of the next output that closes.

@@ -7,22 +7,22 @@
 //! | [`pack`] | one rank's process group while it is being written |
 //! | [`laid`] | a finished process group, taken in any order |
 //! | [`transformed`] | blocks that go through a transform before they are packed |
-//! | [`parts`] | pieces that methods share: the live index of a file, agreement of ranks |
-//! | [`method`] | the methods, one file each |
-//! | [`profile`] | what each rank did in an output, when, and for whom it waited |
+//! | [`output_file`] | files that are open for an output: their index, its commit, subfiles, what is cached between outputs |
+//! | [`nodes`] | which ranks share a node, and the memory that they share |
+//! | [`method`] | the methods, each with what only it needs |
+//! | [`guarded`] | panics of a store, or of a step that a rank takes alone, become failures |
 //! | [`events`] | what the program says it is doing between its writes |
-//! | [`together`] | a file that all ranks open together to read it, its index shared |
 #![forbid(unsafe_code)]
 
 pub mod buffer;
 pub mod events;
+pub mod guarded;
 pub mod laid;
 pub mod method;
+pub mod nodes;
+pub mod output_file;
 pub mod pack;
-pub mod parts;
 pub mod plan;
-pub mod profile;
-pub mod together;
 pub mod transformed;
 
 pub use buffer::BufferPool;

@@ -9,7 +9,6 @@
 
 use crate::buffer::{BufferPool, zeros};
 pub use crate::laid::Laid;
-use crate::profile::{Phase, span};
 use crate::transformed::Applied;
 use std::borrow::Cow;
 use std::io::IoSlice;
@@ -24,6 +23,7 @@ use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::{Level, Statistics};
 use thalweg_bp::trailer::{self, BlockSum, Trailer};
 use thalweg_layout::WriteObject;
+use thalweg_profile::{Phase, span};
 use thalweg_types::{AttributeValue, ElementType, Error, ErrorKind, Extent, Result, Value};
 
 /// Runs of at least this many bytes have their space found before they are written: a quarter faster on ext4.

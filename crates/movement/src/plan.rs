@@ -7,7 +7,6 @@ pub mod adaptive;
 pub mod domains;
 pub mod sets;
 pub mod stripes;
-pub mod tree;
 pub mod turns;
 
 use thalweg_types::{Error, ErrorKind, Extent, Result};

@@ -7,11 +7,11 @@
 
 use crate::buffer::BufferPool;
 use crate::pack::BlockSpec;
-use crate::profile::{Phase, span};
 use std::sync::Arc;
 use thalweg_bp::pass;
 use thalweg_bp::rows::Rows;
 use thalweg_bp::statistics::Statistics;
+use thalweg_profile::{Phase, span};
 use thalweg_transform::{Block, Spec};
 use thalweg_types::{Error, ErrorKind, Result};
 

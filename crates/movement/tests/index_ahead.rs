@@ -12,10 +12,10 @@ use thalweg_bp::statistics::Level;
 use thalweg_comm::{Communicator, threads};
 use thalweg_layout::{Direct, Layout};
 use thalweg_movement::method::{MethodKind, Parameters, aggregated, collective, independent, posix, scheduled};
-use thalweg_movement::parts::kept::Kept;
-use thalweg_movement::profile::recorder::{Record, Recorder, Span};
-use thalweg_movement::profile::{Phase, storage};
+use thalweg_movement::output_file::cache::Cache;
 use thalweg_movement::{BlockSpec, BufferPool, Closed, Mode, OpenRequest, Pack};
+use thalweg_profile::recorder::{Record, Recorder, Span};
+use thalweg_profile::{Phase, storage};
 use thalweg_store::memory::Memory;
 use thalweg_store::wrap::{Around, Asked, Failing, Fault, Forgetful, Operation, Slow, Verdict, Watch};
 use thalweg_store::{Store, StoreExt};
@@ -42,7 +42,7 @@ fn parameters(text: &str) -> Parameters {
 struct Program<'p> {
     comm: &'p dyn Communicator,
     layout: Arc<dyn Layout>,
-    kept: Arc<Kept>,
+    cache: Arc<Cache>,
     kind: &'p MethodKind,
     parameters: Parameters,
 }
@@ -50,7 +50,7 @@ struct Program<'p> {
 impl<'p> Program<'p> {
     fn new(comm: &'p dyn Communicator, store: Arc<dyn Store>, kind: &'p MethodKind, text: &str) -> Program<'p> {
         let layout: Arc<dyn Layout> = Arc::new(Direct::new(store).unwrap());
-        Program { comm, layout, kept: Arc::new(Kept::new()), kind, parameters: parameters(text) }
+        Program { comm, layout, cache: Arc::new(Cache::new()), kind, parameters: parameters(text) }
     }
 
     /// One output: two arrays of so many bytes together, the second of them on ranks of even number only.
@@ -65,7 +65,7 @@ impl<'p> Program<'p> {
                 group: "g",
                 mode,
                 run: 77,
-                kept: &self.kept,
+                cache: &self.cache,
                 buffer: &Arc::new(BufferPool::new(None)),
                 arrays: &[],
             })
@@ -146,7 +146,7 @@ fn written(
                 outcome.unwrap();
             }
         }
-        program.kept.finish().unwrap();
+        program.cache.finish().unwrap();
         third
     });
     (everything(&*memory), outcomes)

@@ -9,7 +9,7 @@ use thalweg_bp::process_group::{Block, Header};
 use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::Level;
 use thalweg_layout::{OpenWrite, WriteObject};
-use thalweg_movement::parts::live_index::LiveIndex;
+use thalweg_movement::output_file::live_index::LiveIndex;
 use thalweg_store::Store;
 use thalweg_store::memory::Memory;
 use thalweg_store::wrap::Forgetful;

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_daemon::Served;
 use thalweg_fuse::mounted::unpublished;
 use thalweg_fuse::{All, Cache, Mounted, Settings, errors};
 use thalweg_io::places::mounts;
 use thalweg_layout::{Layout, Mounts, mount};
+use thalweg_remote::Served;
 use thalweg_types::printable::printable_lines;
 use thalweg_types::{Error, ErrorKind};
 
@@ -232,7 +232,7 @@ fn sockets(folder: &Path) -> Vec<(PathBuf, u32)> {
         let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(TELLS)?.parse().ok()) else { continue };
         let Ok(socket) = std::fs::read(entry.path()) else { continue };
         let socket = PathBuf::from(std::ffi::OsString::from_vec(socket));
-        match thalweg_daemon::server_of(&socket) {
+        match thalweg_remote::server_of(&socket) {
             Some(server) if server == pid => found.push((socket, pid)),
             _ if Path::new(&format!("/proc/{pid}")).exists() => {}
             _ => drop(std::fs::remove_file(entry.path())),
@@ -274,8 +274,8 @@ fn start(arguments: &Arguments) -> Result<Serving, Failure> {
         if mounts.mounts().is_empty() {
             return Err(no_mounts());
         }
-        let socket = arguments.socket.clone().unwrap_or_else(thalweg_daemon::default_socket);
-        served = Some(thalweg_daemon::serve(mounts, &socket)?);
+        let socket = arguments.socket.clone().unwrap_or_else(thalweg_remote::default_socket);
+        served = Some(thalweg_remote::serve(mounts, &socket)?);
         about.push(format!("the mounts are served at {}", socket.display()));
         at = Some(socket);
     }

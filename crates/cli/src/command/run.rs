@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
     let mut command = Command::new(name);
     command.args(rest).env("LD_PRELOAD", preload);
-    for variable in [mounts::VARIABLE, thalweg_daemon::VARIABLE] {
+    for variable in [mounts::VARIABLE, thalweg_remote::VARIABLE] {
         // The program may go to another folder and start others there.
         if let Some(named) = std::env::var_os(variable).filter(|named| !named.is_empty()) {
             command.env(variable, std::path::absolute(named)?);

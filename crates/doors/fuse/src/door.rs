@@ -130,7 +130,7 @@ impl Door {
         Door {
             held: Mutex::new(Held::new(hold)),
             plain,
-            writer: thalweg_view::writer(),
+            writer: thalweg_open_file::writer(),
             passthrough: AtomicBool::new(false),
             drops_what_is_written: AtomicBool::new(false),
             locks: Locks::default(),

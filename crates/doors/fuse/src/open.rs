@@ -8,8 +8,8 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use thalweg_layout::errno::{self, Errno};
+use thalweg_open_file::{Access, OpenFile};
 use thalweg_types::Result;
-use thalweg_view::{Access, OpenFile};
 
 /// A handle.
 pub struct Open {
@@ -130,7 +130,7 @@ mod tests {
         };
         let (ours, others) = (layout(&store), layout(&store));
         let access = Access { write: true, create: true, ..Access::READ };
-        let file = OpenFile::open(&ours, "f", access, None, thalweg_view::writer()).unwrap();
+        let file = OpenFile::open(&ours, "f", access, None, thalweg_open_file::writer()).unwrap();
         let open = Open::new(2, file);
         open.write_at(0, b"one").unwrap();
         let seen = |others: &Arc<dyn Layout>| others.stat("f").unwrap().length;

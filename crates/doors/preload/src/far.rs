@@ -2,9 +2,9 @@
 //! gets neither threads nor a runtime of ours.
 
 use std::sync::Arc;
-use thalweg_daemon::Remote;
 use thalweg_io::places::mounts::{self, Entry};
 use thalweg_layout::Layout;
+use thalweg_remote::Remote;
 
 /// Makes the layout of a mount, or says why that can't be now.
 pub fn layout(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
@@ -15,7 +15,7 @@ pub fn layout(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
 }
 
 fn remote(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
-    match Remote::connect_with(&thalweg_daemon::default_socket(), &entry.path, crate::private::keep) {
+    match Remote::connect_with(&thalweg_remote::default_socket(), &entry.path, crate::private::keep) {
         Ok(remote) => Ok(Arc::new(remote)),
         Err(e) => Err(e.to_string()),
     }

@@ -23,7 +23,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
-use thalweg_view::lock::{Kind, LockFile, Owner, Range};
+use thalweg_open_file::lock::{Kind, LockFile, Owner, Range};
 
 /// Whether this process ever locked a range for itself.
 static RANGES: AtomicBool = AtomicBool::new(false);

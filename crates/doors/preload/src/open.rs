@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_layout::{Attributes, Kind as LayoutKind, errno};
+use thalweg_open_file::{Access, OpenFile, about};
 use thalweg_types::ErrorKind;
-use thalweg_view::{Access, OpenFile, about};
 
 /// A file or folder that is open in this process, whatever the number of its descriptors.
 pub struct Open {

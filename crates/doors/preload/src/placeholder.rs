@@ -10,7 +10,7 @@
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, SeekFrom};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
-use thalweg_view::Access;
+use thalweg_open_file::Access;
 
 /// What begins the name of each placeholder.
 const NAME: &str = "thalweg:";

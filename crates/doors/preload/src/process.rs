@@ -54,7 +54,7 @@ extern "C" fn prepare() {
     let _inside = Inside::new();
     publish_all(world);
     share_all(world);
-    let rest = Box::new((thalweg_view::hold_appends(), crate::hooks::directory::hold(), crate::stdio::hold()));
+    let rest = Box::new((thalweg_open_file::hold_appends(), crate::hooks::directory::hold(), crate::stdio::hold()));
     let table = world.table.write().unwrap_or_else(PoisonError::into_inner);
     HELD.with(|held| *held.borrow_mut() = Some(Held { parent: world, table, _rest: rest }));
 }

@@ -110,7 +110,7 @@ pub fn begin() {
     let _inside = Inside::new();
     // Once, here: the program and those that it starts may go to other folders.
     absolute(mounts::VARIABLE);
-    absolute(thalweg_daemon::VARIABLE);
+    absolute(thalweg_remote::VARIABLE);
     let entries = mounts::files().and_then(|files| mounts::entries(&files));
     let entries = entries.unwrap_or_else(|e| {
         tell(&e.to_string());
@@ -169,7 +169,7 @@ impl World {
         let parts = entries.iter().flat_map(|e| e.path.split('/')).filter(|part| !part.is_empty());
         World {
             pid: std::process::id(),
-            writer: thalweg_view::writer(),
+            writer: thalweg_open_file::writer(),
             mounts,
             table: RwLock::default(),
             parts: parts.map(|part| part.as_bytes().to_vec()).collect(),

@@ -5,9 +5,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_comm::Communicator;
-use thalweg_comm::around::{Call, Collective};
+use thalweg_comm::tags;
 use thalweg_comm::threads::ThreadCommunicator;
-use thalweg_movement::parts::step_commit;
+use thalweg_comm::watched::{Call, Collective};
 use thalweg_store::Store;
 use thalweg_store::wrap::{Around, Asked, Operation, Verdict, Watch};
 use thalweg_types::{Error, ErrorKind};
@@ -129,7 +129,7 @@ impl Watch for Deadly {
 }
 
 /// A communicator whose rank dies when its time has come.
-pub type Mortal = thalweg_comm::around::Around<Mortality>;
+pub type Mortal = thalweg_comm::watched::Watched<Mortality>;
 
 /// One rank's life, as a communicator sees it in which that is this rank.
 pub struct Mortality {
@@ -137,16 +137,16 @@ pub struct Mortality {
     rank: u32,
 }
 
-impl thalweg_comm::around::Watch for Mortality {
+impl thalweg_comm::watched::Watch for Mortality {
     type During = ();
 
     fn begins(&self, call: Call) {
         use Collective::{Duplicate, SharedWindow, Split, SplitByNode};
         match call {
-            Call::Receive { from: Some(1), tag: step_commit::TAG } if self.rank == 0 => self.life.call(),
-            Call::Receive { tag: step_commit::TAG, .. } => {}
+            Call::Receive { from: Some(1), tag: tags::COMMIT } if self.rank == 0 => self.life.call(),
+            Call::Receive { tag: tags::COMMIT, .. } => {}
             Call::Collective { what: Duplicate | Split | SplitByNode | SharedWindow, .. } => {}
-            Call::Send { tag: step_commit::TAG, .. } | Call::Collective { .. } => self.life.call(),
+            Call::Send { tag: tags::COMMIT, .. } | Call::Collective { .. } => self.life.call(),
             Call::Send { .. } | Call::Receive { .. } => self.life.message(),
             _ => {}
         }

@@ -1,5 +1,5 @@
 //! Opening a file by many ranks, each reading some of the index logs. What is here is told and taken by one rank; moving bytes
-//! between ranks is the caller's (`thalweg_movement::together`).
+//! between ranks is the caller's (`thalweg_collective_open`).
 //!
 //! 1. One rank asks [`Container::opening`], and all get its bytes: the file's stamp and which sessions there are, seen at one
 //!    moment.

@@ -2,13 +2,13 @@
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | every rank its own process group; rank 0 the index, while ranks still write that have much to write ([`crate::parts::step_commit`]) |
+//! | who writes   | every rank its own process group; rank 0 the index, while ranks still write that have much to write ([`crate::output_file::commit`]) |
 //! | when         | inside `close` |
 //! | where        | one file; rank r behind the groups of ranks 0 to r-1, the index behind all |
 //! | what moves   | a size (one scan), index fragments up a tree to rank 0, the outcome (one reduction); no data |
-//! | memory       | the process group, within the buffer limit; large blocks go to the file at once where the rank has a slot ([`crate::parts::slot`]); else, beyond the limit, blocks go to a spill file beside the output, `<name>.spill.<rank>`, and are copied at close: every such byte is written twice. Blocks marked `copy-on-write="no"` need no memory and no spill |
+//! | memory       | the process group, within the buffer limit; large blocks go to the file at once where the rank has a slot ([`crate::output_file::slot`]); else, beyond the limit, blocks go to a spill file beside the output, `<name>.spill.<rank>`, and are copied at close: every such byte is written twice. Blocks marked `copy-on-write="no"` need no memory and no spill |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
-//! | on failure   | all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::parts::step_commit`] |
+//! | on failure   | all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::output_file::commit`] |
 //!
 //! Opens are serialised, one rank after the other, so that a metadata server sees one at a time.
 //!
@@ -24,11 +24,11 @@ use super::{
     Closed, DIRECT, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameters,
     SPILL_COPY, SYNC, not_open,
 };
+use crate::output_file::commit::{self, Part};
+use crate::output_file::shared_file::{Closing, SharedFile};
+use crate::output_file::slot::{self, Sizes, Slot};
+use crate::output_file::spill;
 use crate::pack::{Pack, Reach};
-use crate::parts::shared_file::{Closing, SharedFile};
-use crate::parts::slot::{self, Slot};
-use crate::parts::spill;
-use crate::parts::step_commit::{self, Part};
 use crate::plan;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
@@ -85,14 +85,14 @@ impl Method for Independent {
     }
 
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
-        let large = request.kept.sizes().are_large(request.group, request.comm);
+        let large = request.cache.of::<Sizes>().lock().are_large(request.group, request.comm);
         let (file, opened, told) = SharedFile::open(request, self.sync, self.spill_copy, true, &[u64::from(large)])?;
         let slots = told.first().is_some_and(|large| *large > 0);
         let open = self.open.insert(Open { file, slots, slot: None });
         if slots {
             // What lies in slots is behind the index.
             open.file.index.written_early = true;
-            let wanted = request.kept.sizes().wanted(request.group, request.comm);
+            let wanted = request.cache.of::<Sizes>().lock().wanted(request.group, request.comm);
             open.slot = Slot::give(request.comm, open.file.index.base, wanted)?;
         }
         Ok(opened)
@@ -127,7 +127,7 @@ impl Method for Independent {
         };
         let failed = failed.or(left.err());
         let mut part = Part::new(open.file.index.rank, comm.size(), size, failed);
-        let (kept, slots, slot, expected) = (open.file.index.kept.clone(), open.slots, open.slot, pack.expected());
+        let (cache, slots, slot, expected) = (open.file.index.cache.clone(), open.slots, open.slot, pack.expected());
         let how = open.file.index.commit(self.indexing, open.slots);
         let mut files = Closing { file: &mut open.file, ranks: comm.size(), header, pack };
         let place = match slots {
@@ -156,12 +156,12 @@ impl Method for Independent {
                 Err(lost)
             }
         };
-        let outcome = step_commit::finish(comm, first, &mut part, &mut files, how);
+        let outcome = commit::finish(comm, first, &mut part, &mut files, how);
         let path = open.file.index.path.clone();
         open.file.close(part.is_indexed());
         match &outcome {
-            Ok(all) => kept.sizes().note(&header.group, comm, size, expected, fitted, *all),
-            Err(_) => kept.sizes().forget(&header.group, comm),
+            Ok(all) => cache.of::<Sizes>().lock().note(&header.group, comm, size, expected, fitted, *all),
+            Err(_) => cache.of::<Sizes>().lock().forget(&header.group, comm),
         }
         outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(path))
     }

@@ -12,13 +12,13 @@
 //! | [`trigger`] | `TRIGGER` |
 
 use crate::buffer::BufferPool;
+use crate::output_file::cache::Cache;
+use crate::output_file::levels::ArrayLevel;
 use crate::pack::{Pack, Reach};
-use crate::parts::kept::Kept;
-use crate::parts::levels::ArrayLevel;
-use crate::plan::tree;
 use std::sync::Arc;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
+use thalweg_comm::tree;
 use thalweg_layout::{Layout, OpenWrite, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -71,7 +71,7 @@ pub struct OpenRequest<'r> {
     /// A number for this opening, if none is kept; rank 0's counts.
     pub run: u64,
     /// What the process keeps between outputs.
-    pub kept: &'r Arc<Kept>,
+    pub cache: &'r Arc<Cache>,
     /// The process's memory for output: what carries process groups counts there.
     pub buffer: &'r Arc<BufferPool>,
     /// The arrays that may be written and the levels of their statistics; rank 0's count.

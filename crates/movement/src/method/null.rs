@@ -69,11 +69,11 @@ pub(super) fn count(request: &OpenRequest<'_>, method: &str) -> u32 {
     let key = format!("{method}:{}", request.path);
     let before = match request.mode {
         super::Mode::Write => 0,
-        super::Mode::Append => request.kept.end_of(&key).unwrap_or(0),
+        super::Mode::Append => request.cache.end_of(&key).unwrap_or(0),
         super::Mode::AppendAfter(step) => step + 1,
-        super::Mode::Update => request.kept.end_of(&key).unwrap_or(0).saturating_sub(1),
+        super::Mode::Update => request.cache.end_of(&key).unwrap_or(0).saturating_sub(1),
     };
-    request.kept.set_end(&key, Some(before + 1));
+    request.cache.set_end(&key, Some(before + 1));
     (before + 1) as u32
 }
 

@@ -2,13 +2,13 @@
 //!
 //! | question     | answer |
 //! |--------------|--------|
-//! | who writes   | every rank its own subfile; rank 0 also the index, while ranks still write that have much to write ([`crate::parts::step_commit`]) |
+//! | who writes   | every rank its own subfile; rank 0 also the index, while ranks still write that have much to write ([`crate::output_file::commit`]) |
 //! | when         | blocks of at least `direct` bytes inside `write`, the rest inside `close`; a rank makes its subfile when rank 0 has opened the index, and waits for nobody else's |
 //! | where        | `<name>.dir/<name>.<rank>`; the index in `<name>` |
 //! | what moves   | index fragments up a tree to rank 0, outcomes (three reductions, one of them before the method is asked); no data |
 //! | memory       | what waits for close, within the buffer limit; beyond it blocks go straight to the subfile |
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
-//! | on failure   | where rank 0 cannot open the index all ranks are told by `open`; a subfile that cannot be opened is told by the first write to it and at close, like one that cannot be written: all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::parts::step_commit`] |
+//! | on failure   | where rank 0 cannot open the index all ranks are told by `open`; a subfile that cannot be opened is told by the first write to it and at close, like one that cannot be written: all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::output_file::commit`] |
 //!
 //! Per rank and output: one open (rank 0: two), one write per contiguous piece (one where nothing went at once), no
 //! receive but for index fragments (at most `index_fan_in`), one send of them, three reductions, no broadcast (one where a file keeps other statistics than asked for).
@@ -22,9 +22,9 @@ use super::{
     Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest,
     Opened, Parameter, Parameters, SYNC, not_open,
 };
+use crate::output_file::commit::{self, Files, IndexKeeper, Part, Written};
+use crate::output_file::subfile_output::{SubfileOutput, When};
 use crate::pack::{Pack, Reach, Writer};
-use crate::parts::step_commit::{self, Files, IndexKeeper, Part, Written};
-use crate::parts::subfile_output::{SubfileOutput, When};
 use crate::plan;
 use thalweg_bp::index::Index;
 use thalweg_bp::process_group::Header;
@@ -106,7 +106,7 @@ impl Method for Posix {
         }
         let end = part.extent().and_then(Extent::end);
         let first = part.commit(comm, &mut files, how, ahead);
-        let outcome = step_commit::finish(comm, first, &mut part, &mut files, how)
+        let outcome = commit::finish(comm, first, &mut part, &mut files, how)
             .map(|bytes| Closed { bytes })
             .map_err(|e| e.in_group(header.group.clone()).in_object(open.path().to_string()));
         open.closed(&part, if outcome.is_ok() { end } else { None });

@@ -140,7 +140,7 @@ pub struct Late {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Flight {
+struct InFlight {
     group: u32,
     offset: u64,
     since: f64,
@@ -152,7 +152,7 @@ struct Flight {
 struct Target {
     queue: VecDeque<u32>,
     queued_bytes: u64,
-    flights: Vec<Flight>,
+    flights: Vec<InFlight>,
     end: u64,
     /// Bytes per second of one write, as last seen.
     rate: Option<f64>,
@@ -377,7 +377,7 @@ impl State {
         let offset = of.end.checked_next_multiple_of(align).unwrap_or(of.end);
         of.end = offset.saturating_add(self.sizes[group as usize]);
         of.used = true;
-        of.flights.push(Flight { group, offset, since: self.now, stuck: false });
+        of.flights.push(InFlight { group, offset, since: self.now, stuck: false });
         self.copies[group as usize] += 1;
         out.push(Decision::Write { group, target: target as u32, offset });
     }
@@ -573,7 +573,7 @@ impl State {
         }
     }
 
-    fn land(&mut self, target: usize, group: u32) -> Option<Flight> {
+    fn land(&mut self, target: usize, group: u32) -> Option<InFlight> {
         let flights = &mut self.targets.get_mut(target)?.flights;
         let i = flights.iter().position(|f| f.group == group)?;
         Some(flights.swap_remove(i))

@@ -6,13 +6,13 @@ use std::ffi::{c_char, c_int, c_void};
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_collective_open::Together;
+use thalweg_comm::tree::FAN_IN;
 use thalweg_comm_mpi::ThalwegMpiTable;
 use thalweg_io::places::mounts;
 use thalweg_layout::{Kind, Layout, ReadObject, WriterId, errno};
-use thalweg_movement::plan::tree::FAN_IN;
-use thalweg_movement::together::Together;
+use thalweg_open_file::{Access, OpenFile, about};
 use thalweg_types::{ErrorKind, Result};
-use thalweg_view::{Access, OpenFile, about};
 
 const READ: c_int = 1;
 const WRITE: c_int = 2;

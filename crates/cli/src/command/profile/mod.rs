@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use thalweg_movement::profile::document::{folder_of, step_of};
-use thalweg_movement::profile::held::{Held, Summary, summary};
-use thalweg_movement::profile::{Document, Phase};
+use thalweg_profile::document::{folder_of, step_of};
+use thalweg_profile::waits::{WaitCause, Summary, summary};
+use thalweg_profile::{Document, Phase};
 use thalweg_types::{Error, ErrorKind};
 
 /// Outputs that have a line of their own.
@@ -41,10 +41,10 @@ pub fn run(arguments: &Profile, out: &mut Terminal) -> Result<Outcome, Failure> 
         save(path, &serde_json::to_vec(&events)?)?;
     }
     if arguments.json {
-        serde_json::to_writer_pretty(&mut *out, &of_all(&documents, &summary, arguments.held))?;
+        serde_json::to_writer_pretty(&mut *out, &of_all(&documents, &summary, arguments.causes))?;
         writeln!(out)?;
     } else {
-        print(&documents, &summary, arguments.held, out)?;
+        print(&documents, &summary, arguments.causes, out)?;
     }
     Ok(Outcome::Done)
 }
@@ -118,7 +118,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// What a rank did that kept others waiting.
-fn doing(held: &Held) -> &'static str {
+fn doing(held: &WaitCause) -> &'static str {
     match held.doing {
         None => "its program",
         // It waited for nobody in particular: a call of all ranks takes its time when all have come.
@@ -216,7 +216,7 @@ fn print(documents: &[Document], summary: &Summary, most: usize, out: &mut Termi
         )?;
     }
     writeln!(out)?;
-    if summary.held.is_empty() {
+    if summary.causes.is_empty() {
         writeln!(out, "No rank kept another one waiting.")?;
         return Ok(());
     }
@@ -224,7 +224,7 @@ fn print(documents: &[Document], summary: &Summary, most: usize, out: &mut Termi
     let heading = format!("{:>10}  {:<15}  {:>13}  {:>15}", "rank", "doing", "others waited", "ranks at a time");
     out.styled(HEADING, &heading)?;
     writeln!(out)?;
-    for held in summary.held.iter().take(most) {
+    for held in summary.causes.iter().take(most) {
         writeln!(
             out,
             "{:>10}  {}  {:>13}  {:>15}",
@@ -260,7 +260,7 @@ fn of_all(documents: &[Document], summary: &Summary, most: usize) -> Value {
         })
         .collect();
     let held: Vec<Value> = summary
-        .held
+        .causes
         .iter()
         .take(most)
         .map(|held| {

@@ -7,8 +7,8 @@
 
 use super::{size, time, title};
 use std::collections::{BTreeMap, BTreeSet};
-use thalweg_movement::profile::held::{Leaf, Summary, leaves};
-use thalweg_movement::profile::{Document, Phase};
+use thalweg_profile::waits::{Leaf, Summary, leaves};
+use thalweg_profile::{Document, Phase};
 use thalweg_sim::svg::{Canvas, number, step};
 
 const ALL_ROWS: usize = 128;
@@ -98,7 +98,7 @@ fn chosen(ranks: &[u32], summary: &Summary) -> Vec<u32> {
         return ranks.to_vec();
     }
     let mut held: Vec<u32> = Vec::new();
-    for rank in summary.held.iter().map(|held| held.rank) {
+    for rank in summary.causes.iter().map(|held| held.rank) {
         if held.len() < HELD_ROWS && !held.contains(&rank) {
             held.push(rank);
         }
@@ -149,7 +149,7 @@ pub fn picture(documents: &[Document], summary: &Summary) -> String {
     if !all {
         shares(&mut out, &axis, by_rank.values());
     }
-    let held: Vec<u32> = summary.held.iter().take(HELD_ROWS).map(|held| held.rank).collect();
+    let held: Vec<u32> = summary.causes.iter().take(HELD_ROWS).map(|held| held.rank).collect();
     let is_held = |rank: &u32| !all && held.contains(rank);
     // Names need more room than rows may have; those of ranks that kept others waiting come first.
     let room = (11.0 / height).ceil() as usize;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use std::path::Path;
-use thalweg_movement::profile::Document;
-use thalweg_movement::profile::recorder::Whom;
+use thalweg_profile::Document;
+use thalweg_profile::recorder::Whom;
 
 /// The events of all outputs, by one clock.
 pub fn events(documents: &[Document]) -> Value {

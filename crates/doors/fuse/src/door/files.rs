@@ -13,8 +13,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use thalweg_layout::ReadObject;
+use thalweg_open_file::{Access, OpenFile};
 use thalweg_types::{Error, ErrorKind};
-use thalweg_view::{Access, OpenFile};
 
 /// What all handles of a file share.
 #[derive(Default)]

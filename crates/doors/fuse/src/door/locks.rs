@@ -1,4 +1,4 @@
-//! Locks of programs, taken where other doors meet them: see [`thalweg_view::lock`].
+//! Locks of programs, taken where other doors meet them: see [`thalweg_open_file::lock`].
 //!
 //! | question | answer |
 //! |----------|--------|
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use thalweg_layout::errno;
-use thalweg_view::lock::{Kind, LockFile, Owner, Range};
+use thalweg_open_file::lock::{Kind, LockFile, Owner, Range};
 
 /// The longest pause between two tries.
 const PAUSE: Duration = Duration::from_millis(10);

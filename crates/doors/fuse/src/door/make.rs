@@ -4,8 +4,8 @@ use super::{Asker, Call, Door, Entry, Result, SGID, locked, number, number_of, t
 use fuser::Errno;
 use std::ffi::OsStr;
 use thalweg_layout::{Attributes, Change, Kind, OpenWrite};
+use thalweg_open_file::OpenFile;
 use thalweg_types::ErrorKind;
-use thalweg_view::OpenFile;
 
 const S_IFMT: u32 = 0o170_000;
 const S_IFREG: u32 = 0o100_000;

@@ -11,7 +11,7 @@ use crate::table::{get, is_ours};
 use crate::world::{Located, Place, World, world};
 use libc::{c_char, c_int, size_t};
 use rustix::io::Errno;
-use thalweg_view::{Access, about};
+use thalweg_open_file::{Access, about};
 
 const CWD: c_int = libc::AT_FDCWD;
 

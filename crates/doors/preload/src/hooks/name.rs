@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::time::{Duration, SystemTime};
 use thalweg_layout::errno::Call;
 use thalweg_layout::{Change, Kind};
-use thalweg_view::about;
+use thalweg_open_file::about;
 
 const CWD: c_int = libc::AT_FDCWD;
 

@@ -11,7 +11,7 @@ use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use std::time::SystemTime;
 use thalweg_layout::{Attributes, Kind};
-use thalweg_view::about;
+use thalweg_open_file::about;
 
 const CWD: c_int = libc::AT_FDCWD;
 /// What programs are told to read and write at a time.

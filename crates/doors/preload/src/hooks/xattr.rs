@@ -9,8 +9,8 @@ use crate::world::{Place, World, current_world, world};
 use libc::{c_char, c_int, c_void, size_t, ssize_t};
 use rustix::io::Errno;
 use thalweg_layout::SetXattr;
+use thalweg_open_file::about;
 use thalweg_types::ErrorKind;
-use thalweg_view::about;
 
 const CWD: c_int = libc::AT_FDCWD;
 

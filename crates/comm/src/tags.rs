@@ -1,0 +1,69 @@
+//! The one table of message tags of the library: below 2^15, in the upper half, which programs do not use.
+//!
+//! A tag belongs to one exchange of one method or part. Two exchanges that may be under way at once over the same communicator
+//! never have the same.
+
+/// The first tag of the library's half.
+pub const FIRST: u32 = 1 << 14;
+
+/// The token of ranks that open a file one after the other.
+pub const SERIAL_OPEN: u32 = FIRST + 0x01;
+/// The token of ranks that write to a storage target one after the other.
+pub const WRITING_TURN: u32 = FIRST + 0x05;
+/// Aggregation: the length of a process group.
+pub const TRANSFER_SIZE: u32 = FIRST + 0x20;
+/// Aggregation: where a process group lies in the file.
+pub const TRANSFER_PLACE: u32 = FIRST + 0x21;
+/// Aggregation: a piece of a process group.
+pub const TRANSFER_PIECE: u32 = FIRST + 0x22;
+/// Aggregation: the answer to a piece.
+pub const TRANSFER_ANSWER: u32 = FIRST + 0x23;
+/// Aggregation: what became of a process group.
+pub const TRANSFER_OUTCOME: u32 = FIRST + 0x24;
+/// Collective output: pieces of process groups and their answers.
+pub const EXCHANGE: u32 = FIRST + 0x28;
+/// Index fragments on their way to rank 0.
+pub const COMMIT: u32 = FIRST + 0x30;
+/// Summaries of what a workflow step is started for.
+pub const TRIGGER: u32 = FIRST + 0x31;
+/// What became of process groups whose index fragments went ahead of them.
+pub const COMMIT_OUTCOMES: u32 = FIRST + 0x32;
+/// Adaptive output: what the coordinator orders.
+pub const COORDINATOR_ORDER: u32 = FIRST + 0x50;
+/// Adaptive output: what a rank reports to the coordinator.
+pub const COORDINATOR_REPORT: u32 = FIRST + 0x51;
+/// Profiles of ranks on their way to rank 0.
+pub const PROFILE: u32 = FIRST + 0x60;
+/// Index fragments of a file that ranks open together.
+pub const COLLECTIVE_OPEN: u32 = FIRST + 0x70;
+
+/// Every tag of the table.
+pub const ALL: &[u32] = &[
+    SERIAL_OPEN,
+    WRITING_TURN,
+    TRANSFER_SIZE,
+    TRANSFER_PLACE,
+    TRANSFER_PIECE,
+    TRANSFER_ANSWER,
+    TRANSFER_OUTCOME,
+    EXCHANGE,
+    COMMIT,
+    TRIGGER,
+    COMMIT_OUTCOMES,
+    COORDINATOR_ORDER,
+    COORDINATOR_REPORT,
+    PROFILE,
+    COLLECTIVE_OPEN,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_tag_is_of_the_librarys_half_and_of_one_exchange() {
+        assert_eq!(ALL.iter().collect::<BTreeSet<_>>().len(), ALL.len());
+        assert!(ALL.iter().all(|tag| (FIRST..2 * FIRST).contains(tag)));
+    }
+}

@@ -1,0 +1,114 @@
+//! What adaptive writing keeps between outputs: how fast storage targets drained, which places of subfiles are given out, and
+//! writes that were left to themselves.
+//!
+//! | kept | where | by what |
+//! |---|---|---|
+//! | how fast targets were | rank 0 | folder and number of subfiles |
+//! | ends of what was given out, dead copies too | rank 0 | file |
+//! | writes left to themselves | the rank that began them | file |
+
+use crate::method::adaptive::in_flight::Late;
+use crate::output_file::memory::{Memory, Remembered};
+use crate::plan::adaptive::{self, State};
+use std::collections::HashMap;
+use thalweg_types::{Error, Result};
+
+/// Most files whose ends are kept: a code that writes one file per output would otherwise keep them all.
+const MOST: usize = 64;
+
+struct LeftThere {
+    file: String,
+    targets: String,
+    late: Late,
+}
+
+/// See the room's page.
+#[derive(Default)]
+pub struct TargetRates {
+    learnt: HashMap<String, State>,
+    ends: HashMap<String, (u64, Vec<u64>)>,
+    left: Vec<LeftThere>,
+}
+
+impl TargetRates {
+    /// What is known of these targets.
+    pub fn learnt(&self, targets: &str) -> Option<State> {
+        self.learnt.get(targets).cloned()
+    }
+
+    /// Remembers it.
+    pub fn learn(&mut self, targets: &str, state: State) {
+        self.learnt.insert(targets.to_string(), state);
+    }
+
+    /// Where what this opening of a file gave out ends, in so many subfiles.
+    pub fn ends(&self, file: &str, files: usize) -> Option<(u64, Vec<u64>)> {
+        self.ends.get(file).filter(|(_, ends)| ends.len() == files).cloned()
+    }
+
+    /// Remembers it, or forgets it.
+    pub fn set_ends(&mut self, file: &str, run: u64, ends: Option<Vec<u64>>) {
+        self.ends.remove(file);
+        if self.ends.len() >= MOST {
+            self.ends.clear();
+        }
+        if let Some(ends) = ends {
+            self.ends.insert(file.to_string(), (run, ends));
+        }
+    }
+
+    /// Remembers a write to a file, and to these targets, that was left to itself.
+    pub fn leave(&mut self, file: &str, targets: &str, late: Late) {
+        self.left.push(LeftThere { file: file.to_string(), targets: targets.to_string(), late });
+    }
+
+    /// Whether a write to this file is under way that was left to itself.
+    pub fn is_late(&self, file: &str) -> bool {
+        self.left.iter().any(|l| l.file == file && !l.late.has_landed())
+    }
+
+    /// What has become of writes to these targets that were left to themselves; told of each once after it has ended.
+    pub fn late(&mut self, targets: &str) -> Vec<adaptive::Late> {
+        let mut told = Vec::new();
+        self.left.retain(|l| {
+            if l.targets != targets {
+                return true;
+            }
+            let (landed, seconds) = (l.late.has_landed(), l.late.took().as_secs_f64());
+            told.push(adaptive::Late { target: l.late.target, bytes: l.late.bytes, seconds, landed });
+            !landed
+        });
+        told
+    }
+
+    /// Takes those out that go to a file, or all.
+    fn take(&mut self, file: Option<&str>) -> Vec<LeftThere> {
+        let left = std::mem::take(&mut self.left);
+        let (taken, stay) = left.into_iter().partition(|l| file.is_none_or(|file| l.file == file));
+        self.left = stay;
+        taken
+    }
+}
+
+impl Memory for TargetRates {
+    fn settle(memory: &Remembered<TargetRates>, name: &str) -> Result<()> {
+        wait(memory, Some(name))
+    }
+
+    fn end(memory: &Remembered<TargetRates>) -> Result<()> {
+        wait(memory, None)
+    }
+}
+
+/// Waits until writes to a file, or all, that were left to themselves have ended; nobody else waits meanwhile.
+///
+/// # Errors
+/// `Timeout`: one has not.
+fn wait(memory: &Remembered<TargetRates>, file: Option<&str>) -> Result<()> {
+    let mut taken = memory.lock().take(file);
+    let outcome = taken.iter_mut().map(|l| l.late.wait()).fold(Ok(()), Result::and);
+    memory.lock().left.append(&mut taken);
+    outcome.map_err(|e: Error| {
+        e.safe("what is indexed; nobody should add to the file or replace it while this write may end")
+    })
+}

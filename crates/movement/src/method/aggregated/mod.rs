@@ -1,0 +1,532 @@
+//! Aggregated writing: one rank of each set writes a subfile, and the others pass their process groups to it.
+//!
+//! | question     | answer |
+//! |--------------|--------|
+//! | who writes   | one rank of each set; `aggregators` is the number of sets, by default one per node and at least one for 64 ranks. Sets are filled from one node first |
+//! | when         | inside `close`; the writer's own large blocks inside `write` |
+//! | where        | `<name>.dir/<name>.<set>`, the writer's group first, the others' behind it in the set's order; the index in `<name>`, by rank 0, while other sets still write if ranks have much to write ([`crate::output_file::commit`]) |
+//! | what moves   | process groups to the writer, in pieces, straight (`pattern=simple`) or along the chain of the set (`pattern=brigade`); index fragments up a tree to rank 0, outcomes (reductions) |
+//! | memory       | a rank's own group and at most one chunk (`chunk`), two where ranks of its node and others pass to it, however many ranks a set has: within the buffer limit, where that is low with a smaller chunk (`Shares`). A rank that passes its group on and has no room left spills to `<name>.spill.<rank>` until close |
+//! | who calls    | every rank calls `open` and `close`; a rank without blocks passes an empty process group |
+//! | on failure   | where a writer's store fails, it says so in answer to the next piece: those of its set that are not written yet fail with the same kind, and what is written stays. A rank that fails costs its own group. All ranks return the kind of the lowest failing rank's error, the step is partial. Where a rank is lost and the communicator can go on without it, ranks that it wrote or passed for write a subfile of their own (`<name>.<sets + rank>`), and the survivors close the step: [`crate::output_file::commit`] |
+//!
+//! Per set and output: one open and one write per piece; a message per piece, an answer to it, three small ones per rank. Ranks
+//! learn once in a session which of them share a node: [`crate::nodes`]. Ranks put their pieces into the memory of the rank they
+//! pass them to ([`crate::nodes::memory`]) where both share a node: the chunk is that one's then, and nobody receives it.
+//!
+//! Sources: Lofstead et al., "Petascale IO Using The Adaptable IO System", CUG 2009 (simple and brigade aggregation);
+//! SAND2009-7763, MPI_AMR.
+//! Differs: pieces are asked for, so that memory does not grow with the set; process groups lie in the writer's file whole, with
+//! their index in one place; a rank that dies takes nobody's data with it but its own.
+
+use crate::buffer::{self, Reservation, LEAST_PIECE, Room};
+use crate::method::aggregated::transfer::{Collect, Pattern};
+use crate::method::{
+    Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened,
+    Parameter, Parameters, SPILL_COPY, SYNC, not_open,
+};
+use crate::nodes;
+use crate::nodes::memory::NodeMemory;
+use crate::output_file::commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
+use crate::output_file::spill::{self, Spill};
+use crate::output_file::subfile_output::{SubfileOutput, When};
+use crate::output_file::subfiles::subfile;
+use crate::pack::{Pack, Reach, Writer};
+use crate::plan::sets::{Sets, by_node};
+use std::io::IoSlice;
+use thalweg_bp::process_group::Header;
+use thalweg_comm::Communicator;
+use thalweg_layout::{OpenWrite, WriteObject, WriterId};
+use thalweg_types::{Error, ErrorKind, Extent, Result};
+
+/// How the registry lists it.
+pub const KIND: MethodKind = MethodKind {
+    names: &["MPI_AGGREGATE", "MPI_AMR", "MPI_BGQ"],
+    id: 16,
+    about: "one writer for a set of ranks, a file per writer",
+    parameters: &[
+        SYNC,
+        INDEX,
+        INDEX_FAN_IN,
+        INDEX_AHEAD,
+        DIRECT,
+        AGGREGATORS,
+        NUM_AGGREGATORS,
+        CHUNK,
+        PATTERN,
+        AGGREGATION_TYPE,
+        SPILL_COPY,
+        HAVE_METADATA,
+        COLOR,
+        hint("num_ost"),
+        hint("striping"),
+        hint("stripe_count"),
+        hint("stripe_size"),
+        hint("random_offset"),
+        hint("osts_to_skip"),
+        hint("threading"),
+    ],
+    least: MOST_PIECES * LEAST_PIECE + spill::LEAST,
+    make,
+};
+
+const AGGREGATORS: Parameter = Parameter {
+    key: "aggregators",
+    about: "how many ranks write, at most; default one per node, and at least one for 64 ranks",
+};
+
+pub mod transfer;
+const NUM_AGGREGATORS: Parameter =
+    Parameter { key: "num_aggregators", about: "as in ADIOS 1.x: the same as aggregators" };
+const CHUNK: Parameter = Parameter {
+    key: "chunk",
+    about: "bytes that a rank holds for others at most: the one it passes on or writes and the next one are half of it each; default 8 MiB",
+};
+const PATTERN: Parameter = Parameter {
+    key: "pattern",
+    about: "simple: ranks pass their data to the writer one after the other; brigade: along a chain of ranks; default simple",
+};
+const AGGREGATION_TYPE: Parameter =
+    Parameter { key: "aggregation_type", about: "as in ADIOS 1.x: 1 for pattern=simple, 2 for pattern=brigade" };
+const COLOR: Parameter = Parameter {
+    key: "color",
+    about: "as in ADIOS 1.x, where it put ranks into sets; accepted, changes nothing: nodes and the number of aggregators do",
+};
+
+const fn hint(key: &'static str) -> Parameter {
+    Parameter { key, about: "as in ADIOS 1.x; accepted, changes nothing: striping is left to the folder's own" }
+}
+
+/// Most pieces that a rank has memory for: two that come in messages, two that ranks of its node put there.
+const MOST_PIECES: u64 = 4;
+
+/// What a rank holds of others' groups: pieces as long as the parameters say, shorter where the buffer's limit is low.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shares {
+    /// Pieces in messages.
+    in_messages: u64,
+    /// Pieces in memory that ranks of the node put bytes into.
+    in_memory: u64,
+    /// Bytes of one.
+    piece: u64,
+    /// How groups travel, which says how much memory a piece takes there.
+    pattern: Pattern,
+}
+
+impl Shares {
+    /// - `piece`: half of the parameter.
+    fn of(room: Room, role: &Role, nodes: &[u32], rank: u32, pattern: Pattern, piece: u64) -> Shares {
+        let place = role.members.iter().position(|member| *member == rank).unwrap_or(0);
+        let passes_to = |member: usize| role.members.get(member).copied();
+        // Whose pieces come here, and whom this rank passes its own to.
+        let (from, to) = match (pattern, role.writes) {
+            (Pattern::Simple, true) => (role.members.clone(), None),
+            (Pattern::Simple, false) => (Vec::new(), passes_to(0)),
+            // Those between may have nothing to pass.
+            (Pattern::Brigade, _) => (role.members[place + 1..].to_vec(), place.checked_sub(1).and_then(passes_to)),
+        };
+        let (on, off) = nodes::on_and_off(nodes, from, rank);
+        let (_, sends) = nodes::on_and_off(nodes, to, rank);
+        let (in_memory, in_messages) = (2 * u64::from(on), (2 * u64::from(off)).max(u64::from(sends)));
+        let pieces = in_memory + in_messages;
+        let share = room.share(pieces * piece, pieces * LEAST_PIECE);
+        let piece = share.checked_div(pieces).unwrap_or(piece);
+        Shares { in_messages, in_memory, piece, pattern }
+    }
+
+    /// Where no memory is shared, all come in messages.
+    fn without_memory(self, role: &Role) -> Shares {
+        let passes = u64::from(!role.writes);
+        Shares { in_messages: self.in_messages.max(self.in_memory).max(passes), in_memory: 0, ..self }
+    }
+
+    /// Bytes of memory that ranks of the node put theirs into.
+    fn memory(&self) -> u64 {
+        self.in_memory * self.pattern.room(self.piece)
+    }
+
+    /// Bytes besides.
+    fn besides(&self) -> u64 {
+        self.in_messages * self.piece
+    }
+
+    /// As much as the system has memory for.
+    fn obtainable(self) -> Result<Shares> {
+        Ok(Shares { piece: buffer::obtainable(self.in_messages, self.piece, LEAST_PIECE)?, ..self })
+    }
+}
+
+/// Ranks that one writer serves at most, unless the number of writers is given.
+const MOST_PER_WRITER: u32 = 64;
+
+fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
+    let config = |what: String| Error::new(ErrorKind::Config, what);
+    parameters.have_metadata_file()?;
+    let aggregators = match (parameters.at_least("aggregators", 1)?, parameters.at_least("num_aggregators", 1)?) {
+        (Some(a), Some(b)) if a != b => {
+            return Err(config(format!("parameters aggregators={a} and num_aggregators={b}: they are the same thing")));
+        }
+        (a, b) => a.or(b),
+    };
+    let pattern = match parameters.get("pattern") {
+        None => match parameters.get("aggregation_type").map(str::trim) {
+            None | Some("1") => Pattern::Simple,
+            Some("2") => Pattern::Brigade,
+            Some(other) => {
+                return Err(config(format!("parameter aggregation_type={other}: expected 1 (simple) or 2 (brigade)")));
+            }
+        },
+        Some("simple") => Pattern::Simple,
+        Some("brigade") => Pattern::Brigade,
+        Some(other) => return Err(config(format!("parameter pattern={other}: expected simple or brigade"))),
+    };
+    let chunk = parameters.bytes("chunk", 8 << 20)?;
+    if chunk < 2 {
+        return Err(config(format!("parameter chunk={chunk}: expected at least 2 bytes")));
+    }
+    Ok(Box::new(Aggregated {
+        sync: parameters.flag("sync", false)?,
+        indexing: parameters.indexing()?,
+        direct: parameters.direct()?,
+        aggregators,
+        // Messages of more than a GiB are slow where MPI counts in int.
+        piece: (chunk / 2).min(1 << 30) as usize,
+        pattern,
+        spill_copy: parameters.spill_copy()?,
+        open: None,
+    }))
+}
+
+struct Aggregated {
+    sync: bool,
+    indexing: Indexing,
+    direct: u64,
+    aggregators: Option<u32>,
+    piece: usize,
+    pattern: Pattern,
+    spill_copy: usize,
+    open: Option<Open>,
+}
+
+struct Open {
+    output: SubfileOutput,
+    role: Role,
+    /// Shared with the ranks of the node.
+    memory: Option<NodeMemory>,
+    /// Of a rank that passes its group on, where the buffer was too small.
+    spill: Spill,
+    shares: Shares,
+    /// These count in the buffer, but for the memory, which counts itself.
+    _held: Reservation,
+}
+
+/// A rank's part in its set.
+struct Role {
+    sets: u32,
+    set: u32,
+    /// The ranks of the set, its writer first.
+    members: Vec<u32>,
+    writes: bool,
+}
+
+/// The set of a rank.
+///
+/// - `nodes`: by rank, a number for its node; `aggregators`: how many may write.
+fn role(rank: u32, nodes: &[u32], aggregators: Option<u32>) -> Role {
+    let ranks = nodes.len() as u32;
+    let order = by_node(nodes);
+    let mut distinct = nodes.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let writers = aggregators.unwrap_or_else(|| ranks.div_ceil(MOST_PER_WRITER).max(distinct.len() as u32));
+    let sets = Sets::new(ranks, writers);
+    let place = order.iter().position(|r| *r == rank).unwrap_or(0) as u32;
+    let set = sets.of(place);
+    let members: Vec<u32> = sets.members(set).map(|place| order[place as usize]).collect();
+    Role { sets: sets.count(), set, writes: members.first() == Some(&rank), members }
+}
+
+impl Method for Aggregated {
+    fn name(&self) -> &'static str {
+        "MPI_AGGREGATE"
+    }
+
+    fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
+        let rank = request.comm.rank();
+        let room = nodes::room(request);
+        let shares = |nodes: &[u32]| {
+            let role = role(rank, nodes, self.aggregators);
+            Shares::of(room, &role, nodes, rank, self.pattern, self.piece as u64)
+        };
+        let asked = nodes::of(request, Some(&|nodes| shares(nodes).memory()));
+        let (nodes, memory) = asked.map_err(|e| e.in_object(request.path))?;
+        let (role, mut shares) = (role(rank, &nodes, self.aggregators), shares(&nodes));
+        if !memory.as_ref().is_some_and(|memory| memory.reaches(rank)) {
+            shares = shares.without_memory(&role);
+        }
+        let held = request.buffer.reserve(shares.besides());
+        let number = role.writes.then_some(role.set);
+        let (output, opened) = SubfileOutput::open(request, role.sets, number, When::Together, self.sync)?;
+        let spill = Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer);
+        self.open = Some(Open { output, role, memory, spill, shares, _held: held });
+        Ok(opened)
+    }
+
+    fn at_once(&self, _: &Reach) -> Option<u64> {
+        self.open.as_ref().filter(|open| open.role.writes).map(|_| self.direct)
+    }
+
+    fn through(&mut self, _: &Reach) -> Result<(&dyn WriteObject, u64)> {
+        let open = self.open.as_mut().ok_or_else(not_open)?;
+        if open.role.writes {
+            let (own, start) = open.output.start()?;
+            return Ok((&own.object, start));
+        }
+        Ok((open.spill.through()?, 0))
+    }
+
+    fn close(
+        &mut self,
+        comm: &dyn Communicator,
+        header: &Header,
+        pack: &mut Pack<'_>,
+        failed: Option<Error>,
+    ) -> Result<Closed> {
+        let mut open = self.open.take().ok_or_else(not_open)?;
+        let whole = failed.is_none();
+        let mut part = Part::new(open.output.rank(), comm.size(), pack.length(), failed);
+        let how = open.output.metadata.index.commit(self.indexing, false);
+        let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack, place: None };
+        let (end, ahead);
+        if files.open.role.writes {
+            (end, ahead) = files.collect(comm, whole, self.pattern, &mut part, how);
+        } else {
+            let passed;
+            (passed, ahead) = files.pass(comm, whole, &part, how);
+            end = None;
+            if let Some(written) = passed.transpose() {
+                part.wrote(written.and_then(|written| files.open.spill.end().map(|()| written)));
+            }
+        }
+        let first = part.commit(comm, &mut files, how, ahead);
+        if first.is_ok() {
+            // All have met since anybody put anything there.
+            let memory = files.open.memory.take();
+            nodes::keep(&files.open.output.metadata.index.cache, comm, memory);
+        }
+        let outcome = commit::finish(comm, first, &mut part, &mut files, how)
+            .map(|bytes| Closed { bytes })
+            .map_err(|e| e.in_group(header.group.clone()).in_object(open.output.path().to_string()));
+        open.output.closed(&part, end.filter(|_| outcome.is_ok()));
+        outcome
+    }
+}
+
+struct Closing<'c, 'a> {
+    open: &'c mut Open,
+    ranks: u32,
+    header: &'c Header,
+    pack: &'c mut Pack<'a>,
+    /// Where this rank's group was to lie in its writer's file.
+    place: Option<Extent>,
+}
+
+/// What a rank holds at close, and why it cannot hold what it has to.
+fn obtainable(shares: Shares) -> (Shares, Option<Error>) {
+    match shares.obtainable() {
+        Ok(shares) => (shares, None),
+        Err(e) => (shares, Some(e)),
+    }
+}
+
+impl Closing<'_, '_> {
+    fn writer(&self, number: u32) -> Writer {
+        let output = &self.open.output;
+        Writer { rank: output.rank(), ranks: self.ranks, run: output.metadata.index.run, file_index: number }
+    }
+
+    /// On a rank that does not write. `whole`: it has a group. Its index fragment may go ahead, once its place is known.
+    fn pass<'c>(
+        &mut self,
+        comm: &'c dyn Communicator,
+        whole: bool,
+        part: &Part,
+        how: Commit,
+    ) -> (Result<Option<Written>>, Option<Ahead<'c>>) {
+        let writer = self.writer(self.open.role.set);
+        let to = self.open.role.members[0];
+        let (rank, spill_copy) = (self.open.output.rank(), self.open.spill.step());
+        let (spill, header) = (self.open.spill.object(), self.header);
+        let (shares, lacking) = obtainable(self.open.shares);
+        let (piece, length) = (shares.piece as usize, (whole && lacking.is_none()).then(|| self.pack.length()));
+        let (pack, memory) = (&mut *self.pack, self.open.memory.as_ref());
+        let mut ahead = None;
+        let passed = transfer::pass(comm, to, length, piece, memory, &mut self.place, &mut |place, sink| {
+            ahead = part.ahead(comm, how, place, place.length, || pack.fragment(place, header, writer));
+            pack.pour(spill, place, header, writer, spill_copy, sink)
+        });
+        (lacking.filter(|_| whole).map_or(passed, Err).map_err(|e| e.at_rank(rank)), ahead)
+    }
+
+    /// Leaves zeros of a group that was to lie there in the writer's file.
+    fn erase(&self, place: Extent) -> Result<()> {
+        let output = &self.open.output;
+        let path = subfile(output.path(), self.open.role.set);
+        let object = output.metadata.index.layout.open_write(&path, OpenWrite::Existing, WriterId(output.rank()))?;
+        let end = object.length()?.min(place.offset.saturating_add(place.length));
+        let zeros = [0; 4096];
+        let mut at = place.offset;
+        while at < end {
+            let n = (end - at).min(zeros.len() as u64);
+            object.write_at(at, &[IoSlice::new(&zeros[..n as usize])])?;
+            at += n;
+        }
+        Ok(())
+    }
+
+    /// On a rank that writes: its own group, then the others'. Returns where the subfile ends; its index fragment may go
+    /// ahead.
+    fn collect<'c>(
+        &mut self,
+        comm: &'c dyn Communicator,
+        whole: bool,
+        pattern: Pattern,
+        part: &mut Part,
+        how: Commit,
+    ) -> (Option<u64>, Option<Ahead<'c>>) {
+        let writer = self.writer(self.open.role.set);
+        let (rank, passers) = (self.open.output.rank(), &self.open.role.members[1..]);
+        let (shares, lacking) = obtainable(self.open.shares);
+        let piece = shares.piece;
+        let (own, start) = match self.open.output.start() {
+            Ok(started) => started,
+            Err(e) => {
+                // Nothing is to be written to a file whose end is not known: the others are told.
+                if let Some(own) = self.open.output.own() {
+                    let failed = Error::new(e.kind(), e.what());
+                    Collect { comm, passers, pattern, object: &own.object, start: 0, piece, memory: None }
+                        .run(Some(failed), &|_, _| Ok(()));
+                }
+                part.fail(e);
+                return (None, None);
+            }
+        };
+        let at = |e: Error| e.at_rank(rank).in_object(own.path.clone());
+        let extent = Extent::new(start, part.size());
+        let (mut written, mut failed, mut ahead) = (None, None, None);
+        if whole {
+            let unwritten = self.pack.unwritten();
+            ahead = part.ahead(comm, how, extent, unwritten, || self.pack.fragment(extent, self.header, writer));
+            match self.pack.write(&own.object, extent, self.header, writer) {
+                Ok(fragment) => written = Some(Written { fragment, extent }),
+                Err(e) => failed = Some(e),
+            }
+        }
+        let failed = failed.or(lacking);
+        let free = written.as_ref().map_or(start, |w| w.extent.offset + w.extent.length);
+        let cut = |end: u64| {
+            // What was begun and not finished hides nothing where it is cut off; else the next output does it.
+            let _ = own.object.truncate(end);
+        };
+        let is_lost = whole && written.is_none();
+        let end_own = |end: u64, all: bool| {
+            if !all || is_lost {
+                cut(end);
+            }
+            self.open.output.end_own()
+        };
+        let memory = self.open.memory.as_ref();
+        let collect = Collect { comm, passers, pattern, object: &own.object, start: free, piece, memory };
+        let collected = collect.run(failed, &end_own);
+        if collected.failed.is_some() && own.object.is_open() {
+            cut(collected.end);
+            // The output has failed, and says why.
+            let _ = own.object.end(false);
+        }
+        match (collected.failed.map(at), written) {
+            (Some(e), Some(_)) if collected.unclosed => part.fail(e),
+            (Some(e), None) if whole => part.fail(e),
+            (failed, written) => {
+                if let Some(written) = written {
+                    part.wrote(Ok(written));
+                }
+                if let Some(e) = failed {
+                    part.spoiled(e);
+                }
+            }
+        }
+        (Some(collected.end), ahead)
+    }
+}
+
+impl Files for Closing<'_, '_> {
+    /// Called where this rank's group did not reach its writer, or it is not known whether it did. All that are left have
+    /// met since, so that nobody writes to the first place any more.
+    fn write(&mut self, _: Extent) -> Result<Written> {
+        if let Some(place) = self.place.take() {
+            // Two copies would be taken for two blocks if the index were lost. Without the file there are no two.
+            let _ = self.erase(place);
+        }
+        let number = self.open.role.sets.saturating_add(self.open.output.rank());
+        let writer = self.writer(number);
+        let Open { output, spill, .. } = &mut *self.open;
+        let (own, start) = output.open_another(number)?;
+        let extent = Extent::new(start, self.pack.length());
+        let fragment = spill
+            .write(self.pack, &own.object, extent, self.header, writer)
+            .map_err(|e| e.at_rank(writer.rank).in_object(own.path.clone()))?;
+        output.end_own()?;
+        Ok(Written { fragment, extent })
+    }
+
+    fn keeper(&mut self) -> &mut dyn IndexKeeper {
+        &mut self.open.output.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters(text: &[(&str, &str)]) -> Parameters {
+        Parameters(text.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect())
+    }
+
+    #[test]
+    fn each_node_has_its_writer_unless_their_number_is_given() {
+        // Four ranks a node, dealt out in turn.
+        let nodes: Vec<u32> = (0..12).map(|rank| rank % 3).collect();
+        for rank in 0..12 {
+            let role = role(rank, &nodes, None);
+            assert_eq!((role.sets, role.set), (3, rank % 3));
+            assert_eq!(role.members, [rank % 3, rank % 3 + 3, rank % 3 + 6, rank % 3 + 9]);
+            assert_eq!(role.writes, rank < 3);
+        }
+        assert_eq!(role(5, &nodes, Some(1)).sets, 1);
+        assert_eq!(role(5, &nodes, Some(6)).members, [5 - 3, 5]);
+    }
+
+    #[test]
+    fn one_node_has_a_writer_for_64_ranks() {
+        assert_eq!(role(0, &[0; 64], None).sets, 1);
+        assert_eq!(role(0, &[0; 65], None).sets, 2);
+        assert_eq!(role(256, &[0; 257], None).sets, 5);
+    }
+
+    #[test]
+    fn parameters_of_adios_1_are_taken_or_refused_in_words() {
+        let taken =
+            parameters(&[("num_aggregators", "4"), ("color", "1"), ("aggregation_type", "2"), ("threading", "1")]);
+        assert!(make(&taken).is_ok());
+        for (wrong, says) in [
+            ([("aggregators", "0")], "at least 1"),
+            ([("pattern", "fast")], "simple or brigade"),
+            ([("aggregation_type", "3")], "1 (simple)"),
+            ([("have_metadata_file", "0")], "have_metadata_file"),
+            ([("chunk", "1")], "at least 2"),
+        ] {
+            let e = make(&parameters(&wrong)).err().unwrap().to_string();
+            assert!(e.contains(says), "{e}");
+        }
+    }
+}

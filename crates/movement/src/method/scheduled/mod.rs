@@ -1,0 +1,353 @@
+//! Scheduled writing into split files: several ranks share a subfile, each at its stripe, few at a time at each storage target.
+//!
+//! | question     | answer |
+//! |--------------|--------|
+//! | who writes   | every rank its process group; rank 0 also the index, while ranks still write that have much to write: their index fragments go to it before their turn comes ([`crate::output_file::commit`]) |
+//! | when         | inside `close`, when the rank `writers_per_target` places before it at the same target has written |
+//! | where        | rank r in subfile `<name>.dir/<name>.K`, K = r modulo `num_files`, at a stripe's boundary; the index in `<name>` |
+//! | what moves   | a token per open and per turn, the largest size (one reduction), index fragments up a tree to rank 0, outcomes (two reductions; one more with the ends of the files where they are extended), the number of targets (one broadcast, unless `targets` says it); no data |
+//! | memory       | what waits for close, within the buffer limit; beyond it blocks go to the rank's own spill file |
+//! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
+//! | on failure   | a rank that fails passes its turn on; all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::output_file::commit`] |
+//!
+//! Opens are serialised in each file, and the files start one after the other, so that a metadata server sees few at a
+//! time. A stripe is the largest process group, rounded up to 64 KiB; what a group leaves of it is a hole that is not
+//! written, but for a record that tells how long it is ([`thalweg_bp::hole`]). `thalweg stat` counts the holes.
+//!
+//! A step begins behind the end of its subfile, as the first rank of the file finds it. On Lustre the files are made with
+//! one stripe on a chosen target before their first byte is written, where the store knows how ([`thalweg_layout::Layout`]).
+//!
+//! Sources: Lofstead et al., CUG 2009 (split files, stripe sizes from the largest group, staggered opens, turns).
+//! Differs: turns end by a message, not by a clock; the index is merged at every output.
+
+use crate::guarded::caught;
+use crate::method::scheduled::writing_turn::Turn;
+use crate::method::{
+    Closed, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest, Opened, Parameter,
+    Parameters, SPILL_COPY, SYNC, not_open,
+};
+use crate::output_file::commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
+use crate::output_file::handle::Handle;
+use crate::output_file::serial_open::in_turns;
+use crate::output_file::spill::{self, Spill};
+use crate::output_file::subfiles::{Early, Metadata, begin, open_own, subfile};
+use crate::output_file::targets;
+use crate::pack::{Pack, Reach, Writer};
+use crate::plan::stripes::Striped;
+use crate::plan::turns;
+use std::io::IoSlice;
+use thalweg_bp::hole;
+use thalweg_bp::index::Index;
+use thalweg_bp::process_group::Header;
+use thalweg_comm::agreement::agree;
+use thalweg_comm::{Communicator, Reduce};
+use thalweg_layout::{OpenWrite, WriteObject, WriterId};
+use thalweg_types::{Error, Extent, Result};
+
+/// How the registry lists it.
+pub const KIND: MethodKind = MethodKind {
+    names: &["MPI_SCHEDULED", "MPI_LUSTRE", "MPI_STRIPE"],
+    id: 10,
+    about: "split files, groups at stripe boundaries, few ranks at a time at each storage target",
+    parameters: &[
+        SYNC,
+        INDEX,
+        INDEX_FAN_IN,
+        INDEX_AHEAD,
+        NUM_FILES,
+        TARGETS,
+        WRITERS,
+        SPILL_COPY,
+        ignored("stripe_count"),
+        ignored("stripe_size"),
+        ignored("stripe_offset"),
+        ignored("block_size"),
+    ],
+    least: spill::LEAST,
+    make,
+};
+
+const NUM_FILES: Parameter = Parameter {
+    key: "num_files",
+    about: "subfiles that the ranks share, at most one per rank; default one per storage target",
+};
+const TARGETS: Parameter = Parameter {
+    key: "targets",
+    about: "storage targets the subfiles go round; default what the filesystem says, 4 where it does not",
+};
+
+pub mod writing_turn;
+const WRITERS: Parameter = Parameter {
+    key: "writers_per_target",
+    about: "most ranks that write to one storage target at a time; 0 for no bound; default 2",
+};
+const fn ignored(key: &'static str) -> Parameter {
+    Parameter { key, about: "as in ADIOS 1.x; accepted, changes nothing: stripes follow the largest process group" }
+}
+
+fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
+    Ok(Box::new(Scheduled {
+        sync: parameters.flag("sync", false)?,
+        indexing: parameters.indexing()?,
+        files: parameters.at_least("num_files", 1)?,
+        targets: parameters.at_least("targets", 1)?,
+        writers_per_target: parameters.count("writers_per_target", 2)?,
+        spill_copy: parameters.spill_copy()?,
+        open: None,
+    }))
+}
+
+struct Scheduled {
+    sync: bool,
+    indexing: Indexing,
+    files: Option<u32>,
+    targets: Option<u32>,
+    writers_per_target: u32,
+    spill_copy: usize,
+    open: Option<Open>,
+}
+
+struct Open {
+    /// The subfile this rank shares.
+    file: u32,
+    object: Handle,
+    /// It was not there.
+    made: bool,
+    file_path: String,
+    metadata: Metadata,
+    /// Files and targets; stripes are known at close.
+    files: Striped,
+    /// Per subfile, where this output begins in it.
+    bases: Vec<u64>,
+    spill: Spill,
+}
+
+impl Open {
+    fn rank(&self) -> u32 {
+        self.metadata.index.rank
+    }
+
+    /// Whether this rank is the first of its file, which finds its end and keeps it.
+    fn leads(&self) -> bool {
+        self.files.place_in_file(self.rank()) == 0
+    }
+
+    /// Collective: what the first rank of each file found reaches all.
+    fn find_bases(&mut self, comm: &dyn Communicator) -> Result<()> {
+        self.bases = vec![0; self.files.files as usize];
+        if self.metadata.index.mode == Mode::Write {
+            return Ok(());
+        }
+        let mut outcome = Ok(());
+        if self.leads() {
+            let start = || self.metadata.start_in(self.file, &self.file_path, &self.object, self.made);
+            match caught("find the end of a subfile", start) {
+                Ok(base) => self.bases[self.file as usize] = base,
+                Err(e) => outcome = Err(e.at_rank(self.rank()).in_object(self.file_path.clone())),
+            }
+        }
+        let found = agree(comm, outcome, "find the ends of the subfiles", &self.bases);
+        if found.is_err() {
+            self.metadata.compare_again();
+        }
+        self.bases = found?;
+        Ok(())
+    }
+
+    fn base(&self) -> u64 {
+        self.bases.get(self.file as usize).copied().unwrap_or(0)
+    }
+
+    /// Tells scans how far it is from byte `from` of the file to byte `to`.
+    fn mark_hole(&self, from: u64, to: u64) -> Result<()> {
+        match to.checked_sub(from) {
+            Some(length) if length >= hole::LENGTH => {
+                let record = hole::encode(Extent::new(from, length));
+                self.object.write_at(from, &[IoSlice::new(&record)])
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Marks what is left of this rank's stripe behind `end`, and for the first rank of a file what lies before it.
+    fn mark_holes(&self, stripe: Extent, end: u64) -> Result<()> {
+        if self.leads() {
+            self.mark_hole(self.base(), stripe.offset)?;
+        }
+        let is_last = self.files.place_in_file(self.rank()) + 1 == self.files.ranks_of(self.file);
+        if is_last { Ok(()) } else { self.mark_hole(end, stripe.offset + stripe.length) }
+    }
+}
+
+impl Method for Scheduled {
+    fn name(&self) -> &'static str {
+        "MPI_SCHEDULED"
+    }
+
+    fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
+        let (rank, ranks) = (request.comm.rank(), request.comm.size());
+        let targets = match self.targets {
+            Some(targets) => targets,
+            None => targets::count(request)?,
+        };
+        let files = Striped::new(ranks, self.files.unwrap_or(targets), targets, 1)?;
+        let file = files.file(rank);
+        let file_path = subfile(request.path, file);
+        let leads = files.place_in_file(rank) == 0;
+        let mut first = None;
+        let (before, after) = (turns::opens_after(&files, rank), turns::opens_before(&files, rank));
+        let object = in_turns(request.comm, before, &after, || {
+            if rank == 0 {
+                first = Some(begin(request, files.files, self.sync).map_err(|e| e.in_object(request.path))?);
+            }
+            let open = |how| request.layout.open_write(&file_path, how, WriterId(rank));
+            match (leads, request.mode) {
+                (true, Mode::Write) => Ok((open(targets::place(request, files.target(file), &file_path))?, false)),
+                (true, mode) => open_own(&**request.layout, &file_path, mode, rank),
+                (false, _) => Ok((open(OpenWrite::Existing)?, false)),
+            }
+        });
+        let (object, outcome) = match object {
+            Ok(object) => (Some(object), Ok(())),
+            Err(e) => (None, Err(e.at_rank(rank).in_object(file_path.clone()))),
+        };
+        let early = object.as_ref().filter(|_| leads);
+        let early =
+            early.map(|(object, made)| Early { number: file, path: &file_path, object: &**object, made: *made });
+        let both = (files.files, self.sync);
+        let (metadata, opened, _) = Metadata::agree(request, both, outcome, first, &[], early.as_slice())?;
+        let (object, made) = object.ok_or_else(not_open)?;
+        let mut open = Open {
+            file,
+            object: Handle::from(object),
+            made,
+            file_path,
+            metadata,
+            files,
+            bases: Vec::new(),
+            spill: Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer),
+        };
+        open.find_bases(request.comm).map_err(|e| e.in_object(request.path))?;
+        self.open = Some(open);
+        Ok(opened)
+    }
+
+    fn through(&mut self, _: &Reach) -> Result<(&dyn WriteObject, u64)> {
+        let open = self.open.as_mut().ok_or_else(not_open)?;
+        Ok((open.spill.through()?, 0))
+    }
+
+    fn close(
+        &mut self,
+        comm: &dyn Communicator,
+        header: &Header,
+        pack: &mut Pack<'_>,
+        failed: Option<Error>,
+    ) -> Result<Closed> {
+        let mut open = self.open.take().ok_or_else(not_open)?;
+        let mut part = Part::new(open.rank(), comm.size(), pack.length(), failed);
+        let how = Commit {
+            // Where survivors of a loss write, in any of the files.
+            base: open.bases.iter().copied().max().unwrap_or(0),
+            ..open.metadata.index.commit(self.indexing, false)
+        };
+        let largest = comm.all_reduce(&[part.size()], Reduce::Max);
+        let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack, stripe: None };
+        let first = match largest {
+            Ok(largest) => {
+                let ahead = files.scheduled(comm, &mut part, largest[0], self.writers_per_target, how);
+                part.commit(comm, &mut files, how, ahead)
+            }
+            Err(lost) => Err(lost),
+        };
+        let outcome = commit::finish(comm, first, &mut part, &mut files, how);
+        if open.leads() {
+            let about = if outcome.is_ok() { open.metadata.index.layout.stat(&open.file_path).ok() } else { None };
+            let end = about.map(|about| about.length);
+            open.metadata.keep_end(&open.file_path, end);
+        }
+        let path = open.metadata.index.path.clone();
+        open.metadata.closed(part.is_indexed());
+        outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(path))
+    }
+}
+
+struct Closing<'c, 'a> {
+    open: &'c mut Open,
+    ranks: u32,
+    header: &'c Header,
+    pack: &'c mut Pack<'a>,
+    /// This rank's, unless it writes behind all others after a loss.
+    stripe: Option<Extent>,
+}
+
+impl Closing<'_, '_> {
+    /// Writes this rank's part to its stripe, when it is its turn. Its place is known before.
+    fn scheduled<'c>(
+        &mut self,
+        comm: &'c dyn Communicator,
+        part: &mut Part,
+        largest: u64,
+        writers_per_target: u32,
+        how: Commit,
+    ) -> Option<Ahead<'c>> {
+        let (rank, base) = (self.open.rank(), self.open.base());
+        let known = self.open.files;
+        let striped = match Striped::new(known.ranks, known.files, known.targets, largest) {
+            Ok(striped) => striped,
+            // All ranks find it so.
+            Err(e) => {
+                part.fail(e);
+                return None;
+            }
+        };
+        self.stripe = striped.stripe_of(rank, base);
+        let place = striped.place(rank, base, part.size(), 0);
+        let ahead = place
+            .as_ref()
+            .ok()
+            .and_then(|place| part.ahead(comm, how, place.extent, self.pack.length(), || self.fragment(place.extent)));
+        let turn = Turn::wait(comm, &striped, writers_per_target, how.run, how.time_index);
+        match place {
+            Ok(place) => part.write(place.extent, self),
+            Err(e) => part.fail(e),
+        }
+        if let (None, Some(stripe)) = (part.extent(), self.stripe.take()) {
+            // Best effort: without it a scan searches the stripe.
+            let _ = self.open.mark_holes(stripe, stripe.offset);
+        }
+        drop(turn);
+        ahead
+    }
+
+    fn writer(&self) -> Writer {
+        let (rank, run) = (self.open.rank(), self.open.metadata.index.run);
+        Writer { rank, ranks: self.ranks, run, file_index: self.open.file }
+    }
+
+    /// The index of the process group when it lies there; nothing is written.
+    fn fragment(&mut self, extent: Extent) -> Result<Index> {
+        let writer = self.writer();
+        self.pack.fragment(extent, self.header, writer)
+    }
+}
+
+impl Files for Closing<'_, '_> {
+    fn write(&mut self, extent: Extent) -> Result<Written> {
+        let (open, writer) = (&*self.open, self.writer());
+        let mut write = || {
+            let fragment = open.spill.write(self.pack, &open.object, extent, self.header, writer)?;
+            if let Some(stripe) = self.stripe {
+                open.mark_holes(stripe, extent.offset + extent.length)?;
+            }
+            Ok(fragment)
+        };
+        let fragment = write().map_err(|e: Error| e.at_rank(open.rank()).in_object(open.file_path.clone()))?;
+        open.metadata.end_subfile(&open.file_path, &open.object)?;
+        Ok(Written { fragment, extent })
+    }
+
+    fn keeper(&mut self) -> &mut dyn IndexKeeper {
+        &mut self.open.metadata
+    }
+}

@@ -1,0 +1,316 @@
+//! Triggering: a command is run, or a notice posted, once for each output of the methods before it.
+//!
+//! | question     | answer |
+//! |--------------|--------|
+//! | who writes   | nobody; rank 0 runs `command` or posts to `url` |
+//! | when         | after the methods before it in the document have closed: the command finds their files finished. Beside the program: nobody waits for it but `finalize`, for `at_end` at most |
+//! | where        | nowhere; what ran, how it ended and what it complained of is added to `log` |
+//! | what moves   | what is known of each variable (type, shape, minimum, maximum), joined on the way up a tree to rank 0: about 100 bytes per variable and message |
+//! | memory       | that, and the outputs that wait for their turn: they run one after the other, `waiting` of them wait at most |
+//! | who calls    | every rank; each sends its part and goes on, none waits for the outcome |
+//! | on failure   | the log tells, the program does not notice: a command that does not exist, hangs or fails, a server that refuses or does not answer. An output that failed on any rank is not triggered |
+//!
+//! The command gets a JSON document on its standard input; the address gets it as the body of a POST request:
+//!
+//! ```json
+//! {"output": "heat.bp", "group": "heat", "step": 3, "method": "MPI", "bytes": 2128, "ranks": 4, "folder": "/scratch/run7",
+//!  "variables": [
+//!   {"name": "t", "type": "double", "kind": "global array", "shape": [4, 8], "blocks": 4, "min": 0.0, "max": 307.0}]}
+//! ```
+//!
+//! Source: the design's own; the names of the document are those of `thalweg ls --json`.
+
+use crate::method::trigger::jobs::{Action, Job, Jobs, Rules};
+use crate::method::trigger::summary::Summary;
+use crate::method::{
+    Closed, Finished, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, folder_of, null,
+};
+use crate::output_file::cache::Cache;
+use crate::pack::{Pack, Reach};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_bp::process_group::Header;
+use thalweg_comm::tree;
+use thalweg_comm::tree_gather::{self, Gathering};
+use thalweg_comm::{Communicator, Request, tags};
+use thalweg_layout::WriteObject;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// How the registry lists it.
+pub const KIND: MethodKind = MethodKind {
+    names: &["TRIGGER"],
+    id: super::STORES_NOTHING,
+    about: "runs a command or posts to an HTTP address for each output",
+    parameters: &[COMMAND, URL, TIMEOUT, LOG, WAITING, AT_END],
+    least: 0,
+    make,
+};
+
+const COMMAND: Parameter = Parameter {
+    key: "command",
+    about: "what sh -c runs for each output, with a JSON document on its standard input; or url",
+};
+const URL: Parameter =
+    Parameter { key: "url", about: "http:// address to which the JSON document is posted for each output; or command" };
+const TIMEOUT: Parameter =
+    Parameter { key: "timeout", about: "longest time of one command or request, as 30s or 5min; default 60s" };
+const LOG: Parameter = Parameter {
+    key: "log",
+    about: "file that is told what ran, how it ended and what it complained of; no for none; default GROUP.trigger.log beside the output",
+};
+const WAITING: Parameter = Parameter {
+    key: "waiting",
+    about: "outputs that wait for their turn at most, later ones are left out; default 100",
+};
+const AT_END: Parameter = Parameter {
+    key: "at_end",
+    about: "how long finalize waits for what still runs, at most; then it is killed; default as timeout",
+};
+
+pub mod jobs;
+pub mod summary;
+
+/// A time: seconds, or as `30s`, `5min`.
+fn time(parameters: &Parameters, key: &str, default: Duration) -> Result<Duration> {
+    let Some(text) = parameters.get(key) else { return Ok(default) };
+    let seconds = text.trim().parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
+    let time = seconds.or_else(|| humantime::parse_duration(text.trim()).ok());
+    // A year is as good as for ever, and can be added to any moment.
+    time.filter(|time| *time <= Duration::from_secs(366 * 86400)).ok_or_else(|| {
+        Error::new(ErrorKind::Config, format!("parameter {key}={text}: expected a time, as 30s or 5min"))
+    })
+}
+
+fn job(parameters: &Parameters) -> Result<Action> {
+    let config = |what: String| Err(Error::new(ErrorKind::Config, what));
+    match (parameters.get("command").map(str::trim), parameters.get("url").map(str::trim)) {
+        (Some(command), None) if command.is_empty() || command.contains('\0') => {
+            config("parameter command: expected a command for the shell".into())
+        }
+        (Some(command), None) => Ok(Action::Command(command.to_string())),
+        (None, Some(url)) => {
+            let parsed = url.parse::<ureq::http::Uri>().ok();
+            let host = parsed.as_ref().and_then(|uri| uri.host()).is_some_and(|host| !host.is_empty());
+            match parsed.as_ref().and_then(|uri| uri.scheme_str()) {
+                Some("http") if host => Ok(Action::Post(url.to_string())),
+                Some("https") => config(format!(
+                    "parameter url={url}: https is not spoken here; use http, or command=curl with --data-binary @-"
+                )),
+                _ => config(format!("parameter url={url}: expected an address, as http://host:8080/path")),
+            }
+        }
+        (Some(_), Some(_)) => config("parameters command and url: one of the two, not both".into()),
+        (None, None) => config("neither command nor url is given: nothing to run".into()),
+    }
+}
+
+fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
+    let timeout = time(parameters, "timeout", Duration::from_secs(60))?;
+    if timeout.is_zero() {
+        return Err(Error::new(ErrorKind::Config, "parameter timeout: expected more than nothing"));
+    }
+    Ok(Box::new(Trigger {
+        rules: Rules {
+            action: job(parameters)?,
+            timeout,
+            waiting: parameters.count("waiting", 100)? as usize,
+            at_end: time(parameters, "at_end", timeout)?,
+        },
+        log: match parameters.get("log") {
+            None => Log::Beside,
+            Some("no" | "none" | "") => Log::Nowhere,
+            Some(path) => Log::At(path.to_string()),
+        },
+        open: None,
+        before: Vec::new(),
+    }))
+}
+
+enum Log {
+    Beside,
+    Nowhere,
+    At(String),
+}
+
+struct Trigger {
+    rules: Rules,
+    log: Log,
+    open: Option<Open>,
+    before: Vec<Finished>,
+}
+
+struct Open {
+    cache: Arc<Cache>,
+    path: String,
+    /// Where no method before it has counted.
+    time_index: u32,
+}
+
+impl Method for Trigger {
+    fn name(&self) -> &'static str {
+        "TRIGGER"
+    }
+
+    fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened> {
+        let time_index = null::count(request, "TRIGGER");
+        let (cache, path) = (request.cache.clone(), request.path.to_string());
+        self.open = Some(Open { cache, path, time_index });
+        Ok(Opened { time_index, first_time: 1, run: request.run, levels: Vec::new() })
+    }
+
+    fn at_once(&self, _: &Reach) -> Option<u64> {
+        // The methods that write decide.
+        Some(0)
+    }
+
+    fn through(&mut self, _: &Reach) -> Result<(&dyn WriteObject, u64)> {
+        Ok((&null::Nowhere, 0))
+    }
+
+    fn after(&mut self, finished: &[Finished]) {
+        self.before = finished.to_vec();
+    }
+
+    fn close(
+        &mut self,
+        comm: &dyn Communicator,
+        header: &Header,
+        pack: &mut Pack<'_>,
+        failed: Option<Error>,
+    ) -> Result<Closed> {
+        let Some(open) = self.open.take() else {
+            return Err(Error::new(ErrorKind::InvalidArgument, "the output is not open"));
+        };
+        let before = std::mem::take(&mut self.before);
+        let broken = before.iter().find_map(|f| f.outcome.as_ref().err());
+        if broken.is_some_and(|(kind, _)| matches!(kind, ErrorKind::PeerLost | ErrorKind::Timeout)) {
+            // Ranks are missing: nobody is waited for.
+            if comm.rank() == 0 {
+                self.leave_out(&open, header, &before, "the output failed");
+            }
+            return failed.map_or(Ok(Closed::default()), Err);
+        }
+        let mut summary = Summary::of(pack, header.fortran, failed.as_ref().map(Error::kind));
+        let call = Gathering { tag: tags::TRIGGER, run: 0, time_index: self.step(&open, &before) as u32, attempt: 0 };
+        let heard = tree_gather::gather(
+            comm,
+            tree::FAN_IN,
+            call,
+            &mut summary,
+            |own, _, more| own.join(more),
+            |own| own.encode(),
+        )
+        .and_then(|sent| sent.map_or(Ok(None), Request::wait));
+        if comm.rank() == 0 {
+            let failure = match (broken, &heard, summary.failed()) {
+                (Some((_, what)), ..) => Some(format!("the output failed: {what}")),
+                (None, Err(e), _) => Some(format!("ranks could not be heard: {e}")),
+                (None, Ok(_), Some(kind)) => Some(format!("the output failed on a rank: {kind:?}")),
+                (None, Ok(_), None) => None,
+            };
+            match failure {
+                Some(why) => self.leave_out(&open, header, &before, &why),
+                None => self.send(&open, header, &before, &summary, comm.size()),
+            }
+        } else if let Err(e) = heard {
+            tracing::warn!("nothing is triggered: {e}");
+        }
+        failed.map_or(Ok(Closed::default()), Err)
+    }
+}
+
+impl Trigger {
+    fn file<'f>(&self, before: &'f [Finished]) -> Option<&'f Finished> {
+        before.iter().rev().find(|f| f.stores)
+    }
+
+    fn step(&self, open: &Open, before: &[Finished]) -> u64 {
+        self.file(before).map_or(u64::from(open.time_index.saturating_sub(1)), |f| f.step)
+    }
+
+    /// Jobs of a group go one after the other, whatever its files are called.
+    fn line(&self, header: &Header) -> String {
+        format!("{}\0{:?}", header.group, self.rules.action)
+    }
+
+    /// A task without anything to hand over yet.
+    fn task(&self, open: &Open, header: &Header, before: &[Finished]) -> Job {
+        let path = self.file(before).map_or(open.path.as_str(), |f| f.path.as_str());
+        let log = match &self.log {
+            Log::Nowhere => None,
+            Log::At(path) => Some(path.clone()),
+            Log::Beside => {
+                let name: String = header.group.chars().map(|c| if c == '/' || c == '\0' { '_' } else { c }).collect();
+                Some(format!("{}/{name}.trigger.log", folder_of(path)))
+            }
+        };
+        Job { about: format!("{path} step {}", self.step(open, before)), log, ..Job::default() }
+    }
+
+    fn leave_out(&self, open: &Open, header: &Header, before: &[Finished], why: &str) {
+        let task = self.task(open, header, before);
+        open.cache.of::<Jobs>().lock().leave_out(&self.line(header), &self.rules, task, why);
+    }
+
+    fn send(&self, open: &Open, header: &Header, before: &[Finished], summary: &Summary, ranks: u32) {
+        let file = self.file(before);
+        let path = file.map_or(open.path.as_str(), |f| f.path.as_str());
+        let step = self.step(open, before);
+        let document = json!({
+            "output": path,
+            "group": header.group,
+            "step": step,
+            "method": file.map(|f| f.method),
+            "bytes": file.map(|f| f.outcome.as_ref().copied().unwrap_or(0)),
+            "ranks": ranks,
+            "folder": std::env::current_dir().ok().map(|folder| folder.display().to_string()),
+            "variables": summary.to_json(),
+        });
+        let task = Job {
+            document: document.to_string().into_bytes(),
+            environment: vec![
+                ("THALWEG_OUTPUT", path.to_string()),
+                ("THALWEG_GROUP", header.group.clone()),
+                ("THALWEG_STEP", step.to_string()),
+            ],
+            ..self.task(open, header, before)
+        };
+        open.cache.of::<Jobs>().lock().send(&self.line(header), &self.rules, task);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_checked_before_anything_runs() {
+        let with = |pairs: &[(&str, &str)]| {
+            make(&Parameters(pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect())).map(|_| ())
+        };
+        for good in [
+            &[("command", "true")][..],
+            &[("command", "a b | c"), ("timeout", "5min"), ("log", "x.log"), ("waiting", "3"), ("at_end", "0")],
+            &[("url", "http://localhost:80/x?a=b"), ("timeout", "0.5")],
+        ] {
+            with(good).unwrap();
+        }
+        for (wrong, says) in [
+            (&[][..], "neither command nor url"),
+            (&[("command", "")], "expected a command"),
+            (&[("command", "true"), ("url", "http://a/")], "not both"),
+            (&[("url", "https://a/")], "https"),
+            (&[("url", "localhost")], "expected an address"),
+            (&[("url", "ftp://a/")], "expected an address"),
+            (&[("command", "true"), ("timeout", "soon")], "timeout=soon"),
+            (&[("command", "true"), ("timeout", "0")], "timeout"),
+            (&[("command", "true"), ("timeout", "-1")], "timeout"),
+            (&[("command", "true"), ("at_end", "1e300")], "at_end"),
+            (&[("command", "true"), ("waiting", "many")], "waiting"),
+        ] {
+            let e = with(wrong).unwrap_err();
+            assert!(e.kind() == ErrorKind::Config && e.what().contains(says), "{wrong:?}: {e}");
+        }
+    }
+}

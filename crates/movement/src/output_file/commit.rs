@@ -1,0 +1,593 @@
+//! The end of an output: fragments go up a tree to rank 0, which adds the step to the index; all ranks learn the outcome.
+//!
+//! | question | answer |
+//! |---|---|
+//! | what moves | each rank's fragment (about 100 bytes per block) to its parent in the tree, which joins it to its own and passes them on: [`thalweg_comm::tree_gather`] |
+//! | calls | one message from each rank but rank 0, from at most `fan_in` to one rank; a second, short one from those that tell ahead and those between them and rank 0; one reduction |
+//! | when | a rank sends when it and those it brings along have written, so that joining goes on while others still write |
+//! | ahead | a rank that brings nobody along and has `index_ahead` bytes or more to write sends its fragment first ([`Part::ahead`]), marked so, then writes, then sends what became of it. Those that join for others, and rank 0, write their own data before they join: nobody's data wait for anybody's fragment |
+//! | when is the index written | where all have written before their fragments came: at once. Else rank 0 *stages* it while others still write, all but the last bytes ([`LiveIndex::stage`]), and *seals* it when it has heard that all have written: until then no reader sees the step, and a crash leaves the file as before |
+//! | what is joined | in the order of ranks: the index is the same to the byte as if one rank had joined all fragments |
+//! | on failure | a rank without fragment is named in the extension section, the step is partial, the others' blocks are indexed. Where a rank told ahead and then failed, what was staged is dropped, and fragments come once more, each by itself |
+//! | where fragments do not fit each other, or the file | once more, each by itself, so that those that fit are indexed; only then, as joined ones cannot be told apart |
+//! | where a rank is lost | those left gather, place what is not written yet behind what is, and commit among themselves, as often as ranks are lost; the lowest of them keeps the index. Nothing but the lost ranks' own groups is lost with them: every rank has its fragment until the outcome is known |
+
+use crate::guarded::caught;
+use crate::method::Indexing;
+use crate::output_file::fragments::{Follow, Gathered, Said, encode_failed, join_failed, merge_fitting, whole_message};
+use crate::output_file::live_index::{LiveIndex, Staged};
+use crate::plan;
+use thalweg_bp::extension::Tag;
+use thalweg_bp::index::Index;
+use thalweg_bp::opening::{Opening, Openings};
+use thalweg_bp::wire::{Cursor, Put};
+use thalweg_comm::agreement::exchange;
+use thalweg_comm::tree;
+use thalweg_comm::tree_gather::{self, Gathering};
+use thalweg_comm::{Communicator, Request, tags};
+use thalweg_layout::WriteObject;
+use thalweg_profile::{Phase, span};
+use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
+
+/// What a rank wrote.
+pub struct Written {
+    /// Its index.
+    pub fragment: Index,
+    /// Where it lies.
+    pub extent: Extent,
+}
+
+/// The index and the file that holds it, on the rank that keeps it.
+pub struct IndexFile<'i> {
+    /// The index.
+    pub live: &'i mut LiveIndex,
+    /// The file.
+    pub object: &'i dyn WriteObject,
+}
+
+/// Whatever has the index of an output open.
+pub trait IndexKeeper {
+    /// The index, read from the file again where the rank that had it is lost or failed. Called on one rank.
+    fn index(&mut self) -> Result<IndexFile<'_>>;
+
+    /// The index in memory is not what the file holds.
+    fn forget_index(&mut self);
+
+    /// Closes the file of the index; it and its name are durable before where the output is to be. Opened again by
+    /// [`IndexKeeper::index`].
+    fn end_index(&mut self) -> Result<()>;
+}
+
+/// What closing an output needs of a method.
+pub trait Files {
+    /// Writes this rank's process group there, and closes what it is written to: what fails is told before the group counts.
+    fn write(&mut self, extent: Extent) -> Result<Written>;
+
+    /// Who has the index.
+    fn keeper(&mut self) -> &mut dyn IndexKeeper;
+}
+
+/// How to commit.
+#[derive(Debug, Clone, Copy)]
+pub struct Commit {
+    /// The time index of the step.
+    pub time_index: u32,
+    /// The step, from 0.
+    pub step: u64,
+    /// Run id.
+    pub run: u64,
+    /// First free byte of the shared file when the output was opened.
+    pub base: u64,
+    /// How the index is built.
+    pub indexing: Indexing,
+    /// Data lies in the same file as the index.
+    pub shared: bool,
+    /// Ranks had slots, and may have left bytes in them that no step holds.
+    pub slots: bool,
+}
+
+impl Commit {
+    fn call(&self, tag: u32, attempt: u32) -> Gathering {
+        Gathering { tag, run: self.run, time_index: self.time_index, attempt }
+    }
+}
+
+/// One rank's part in the end of an output, over as many attempts as ranks are lost.
+pub struct Part {
+    /// This rank among all that opened the output.
+    rank: u32,
+    /// How many these are.
+    ranks: u32,
+    /// Bytes of its process group.
+    size: u64,
+    /// What it wrote, once it has tried.
+    written: Option<Result<Written>>,
+    /// On the rank that keeps the index: why the step is not in it; on one that writes for others: why theirs is not.
+    index_failed: Option<Error>,
+    /// On the rank that keeps the index, once the step is in it: process groups and bytes.
+    indexed: Option<(u64, u64)>,
+}
+
+/// What is under way to the parent.
+type Sent<'c> = Option<Box<dyn Request + 'c>>;
+
+/// A fragment that is on its way, or was taken, while its process group is still to be written.
+#[must_use = "the others wait to hear what became of the process group"]
+pub struct Ahead<'c> {
+    sent: Result<Sent<'c>>,
+}
+
+/// A rank that is left, as it tells the others.
+struct Left {
+    rank: u32,
+    size: u64,
+    wrote: Option<Extent>,
+    indexed: bool,
+}
+
+/// Of two failures that a rank knows the one whose cause it has: others may name this rank for it.
+fn nearer<E: std::borrow::Borrow<Error>>(first: E, second: E) -> E {
+    let (a, b): (&Error, &Error) = (first.borrow(), second.borrow());
+    if a.reported_by().is_some() && b.reported_by().is_none() { second } else { first }
+}
+
+impl Part {
+    /// - `rank`, `ranks`: of the communicator that opened the output; `size`: bytes of the process group; `failed`: why
+    ///   there will be none.
+    pub fn new(rank: u32, ranks: u32, size: u64, failed: Option<Error>) -> Part {
+        let size = if failed.is_some() { 0 } else { size };
+        Part { rank, ranks, size, written: failed.map(Err), index_failed: None, indexed: None }
+    }
+
+    /// Bytes this rank will write.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether the step is in the index; known on the rank that keeps it.
+    pub fn is_indexed(&self) -> bool {
+        self.indexed.is_some()
+    }
+
+    /// Where this rank's process group lies, if it was written.
+    pub fn extent(&self) -> Option<Extent> {
+        self.written.as_ref().and_then(|w| w.as_ref().ok()).map(|w| w.extent)
+    }
+
+    /// Writes the process group, unless this rank has failed or written it already.
+    pub fn write(&mut self, extent: Extent, files: &mut dyn Files) {
+        if self.written.is_none() {
+            self.written = Some(caught("write the process group", || files.write(extent)));
+        }
+    }
+
+    /// As [`Part::write`], of a process group that was written already or could not be.
+    pub fn wrote(&mut self, written: Result<Written>) {
+        self.written.get_or_insert(written);
+    }
+
+    /// Says what costs other ranks their process groups, not this one its own: it wrote for them.
+    pub fn spoiled(&mut self, e: Error) {
+        self.index_failed = Some(e);
+    }
+
+    /// Leaves this rank's process group out.
+    pub fn fail(&mut self, e: Error) {
+        self.written = Some(Err(e));
+    }
+
+    /// Why this rank's process group is not there.
+    fn unwritten(&self) -> Option<ErrorKind> {
+        match &self.written {
+            Some(Ok(_)) => None,
+            Some(Err(e)) => Some(e.kind()),
+            None => Some(ErrorKind::PeerLost),
+        }
+    }
+
+    fn failed(&self) -> Option<ErrorKind> {
+        match (&self.written, &self.index_failed) {
+            (None, _) => Some(ErrorKind::PeerLost),
+            (Some(Err(e)), Some(own)) => Some(nearer(e, own).kind()),
+            (Some(Err(e)), None) | (Some(Ok(_)), Some(e)) => Some(e.kind()),
+            (Some(Ok(_)), None) => None,
+        }
+    }
+
+    fn failure(&mut self) -> Result<()> {
+        match (self.written.take(), self.index_failed.take()) {
+            (Some(Err(e)), Some(own)) => Err(nearer(e, own)),
+            (Some(Err(e)), None) | (_, Some(e)) => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    fn message(&self) -> Vec<u8> {
+        match &self.written {
+            Some(Ok(w)) => whole_message(w.extent, &w.fragment),
+            Some(Err(e)) => vec![e.kind().code()],
+            None => vec![ErrorKind::PeerLost.code()],
+        }
+    }
+
+    /// Sends this rank's fragment before its process group is written, where that is worth it: it brings nobody along, and
+    /// has much to write. What is handed back goes to [`Part::commit`], which tells what became of the group.
+    ///
+    /// - `extent`: where it will lie; `unwritten`: bytes of it that are still to be written; `fragment`: makes its index.
+    pub fn ahead<'c>(
+        &self,
+        comm: &'c dyn Communicator,
+        how: Commit,
+        extent: Extent,
+        unwritten: u64,
+        fragment: impl FnOnce() -> Result<Index>,
+    ) -> Option<Ahead<'c>> {
+        if self.written.is_some() || unwritten < how.indexing.ahead {
+            return None;
+        }
+        let place = tree::node(comm.rank(), comm.size(), how.indexing.fan_in);
+        if place.parent.is_none() || !place.children.is_empty() {
+            return None;
+        }
+        let _indexing = span(Phase::Index, 0);
+        // What goes wrong here goes wrong again when the group is written, and is told then.
+        let fragment = fragment().ok()?;
+        let mut said = Said::nothing(false);
+        said.gathered.add(comm.rank(), whole_message(extent, &fragment));
+        said.follows.push(comm.rank());
+        let nobody = |_: &mut Said, _, _: &[u8]| ();
+        let sent = tree_gather::gather_at(comm, &[], place.parent, how.call(tags::COMMIT, 0), &mut said, nobody, |s| {
+            s.encode()
+        });
+        Some(Ahead { sent })
+    }
+
+    /// Collective: commits among all that opened the output. To be handed to [`finish`].
+    ///
+    /// - `ahead`: what [`Part::ahead`] has sent.
+    ///
+    /// # Errors
+    /// That of a collective call: a lost rank.
+    pub fn commit(
+        &mut self,
+        comm: &dyn Communicator,
+        files: &mut dyn Files,
+        how: Commit,
+        ahead: Option<Ahead<'_>>,
+    ) -> Result<Result<u64>> {
+        if self.written.is_none() {
+            // To say so now could end in an index without this rank, where all others were heard before they noticed.
+            return Err(Error::new(ErrorKind::PeerLost, "the rank that was to write this process group was lost"));
+        }
+        self.commit_among(comm, None, files, how, ahead)
+    }
+
+    /// - `left`: by rank of `comm`, those that are left where ranks were lost.
+    fn commit_among(
+        &mut self,
+        comm: &dyn Communicator,
+        left: Option<&[Left]>,
+        files: &mut dyn Files,
+        how: Commit,
+        mut ahead: Option<Ahead<'_>>,
+    ) -> Result<Result<u64>> {
+        let _indexing = span(Phase::Index, 0);
+        let done = left.is_some_and(|left| left.iter().any(|l| l.indexed));
+        let mut apart = false;
+        let (verdict, told) = loop {
+            let mut again = false;
+            // On their way until the parent takes them, which then comes to the exchange too: one wait is enough.
+            let mut sent = (None, None);
+            if !done {
+                let said;
+                (said, sent.0) = self.gather(comm, how, apart, ahead.take())?;
+                let (follow, gathered) = said.split();
+                let made = if comm.rank() == 0 {
+                    self.index(files, gathered, left, how, (apart, follow.is_some()))
+                } else {
+                    Made::Ended
+                };
+                let outcomes = self.outcomes(comm, how, follow);
+                let failed = outcomes.map(|(failed, request)| {
+                    sent.1 = request;
+                    failed
+                });
+                again = self.settle(files, made, failed, how)?;
+            }
+            let (whole, bytes) = self.indexed.unwrap_or_default();
+            let (verdict, told) = exchange(comm, self.rank, self.failed(), &[whole, bytes, u64::from(again)])?;
+            drop(sent);
+            if told[2] == 0 {
+                break (verdict, told);
+            }
+            apart = true;
+        };
+        let own = match &self.written {
+            Some(_) => self.failure(),
+            None => Err(Error::new(ErrorKind::PeerLost, "the rank that was to write this process group was lost")),
+        };
+        let step = how.step;
+        let mut outcome = verdict.apply(self.rank, own, "close the output");
+        if let (Some(left), Ok(())) = (left, &outcome) {
+            let lost: Vec<String> = (0..self.ranks).filter(|r| is_lost(left, *r)).map(|r| r.to_string()).collect();
+            let what = format!("rank {} was lost while the output was open", lost.join(", "));
+            outcome = Err(Error::new(ErrorKind::PeerLost, what).at_rank(self.rank));
+        }
+        let safe = still_safe(step, told[0], self.ranks);
+        Ok(outcome.map(|()| told[1]).map_err(|e| e.at_step(step).safe(safe)))
+    }
+
+    /// What all ranks say, on rank 0; those it brings along on the others, and what is under way to the parent.
+    fn gather<'c>(
+        &self,
+        comm: &'c dyn Communicator,
+        how: Commit,
+        apart: bool,
+        ahead: Option<Ahead<'c>>,
+    ) -> Result<(Said, Sent<'c>)> {
+        let mut said = Said::nothing(apart);
+        if let Some(ahead) = ahead {
+            said.follows.push(comm.rank());
+            return ahead.sent.map(|sent| (said, sent));
+        }
+        said.gathered.add(comm.rank(), self.message());
+        let call = how.call(tags::COMMIT, u32::from(apart));
+        let sent = tree_gather::gather(comm, how.indexing.fan_in, call, &mut said, Said::join, |said| said.encode())?;
+        Ok((said, sent))
+    }
+
+    /// Waits for what became of the process groups whose fragments came ahead of them, and passes it on. Returns those
+    /// that were not written, and what is under way to the parent.
+    fn outcomes<'c>(
+        &self,
+        comm: &'c dyn Communicator,
+        how: Commit,
+        follow: Option<Follow>,
+    ) -> Result<(Vec<(u32, u8)>, Sent<'c>)> {
+        let mut failed = Vec::new();
+        let Some(Follow { ranks, awaited }) = follow else { return Ok((failed, None)) };
+        if let (true, Some(kind)) = (ranks.contains(&comm.rank()), self.unwritten()) {
+            failed.push((comm.rank(), kind.code()));
+        }
+        let parent = tree::node(comm.rank(), comm.size(), how.indexing.fan_in).parent;
+        let call = how.call(tags::COMMIT_OUTCOMES, 0);
+        let sent =
+            tree_gather::gather_at(comm, &awaited, parent, call, &mut failed, join_failed, |f| encode_failed(f))?;
+        Ok((failed, sent))
+    }
+
+    /// On the rank that keeps the index: adds what was gathered.
+    ///
+    /// - `apart`: fragments came each by itself, so that some may not fit; `follows`: some ranks are still to write.
+    fn index(
+        &mut self,
+        files: &mut dyn Files,
+        gathered: Gathered,
+        left: Option<&[Left]>,
+        how: Commit,
+        (apart, follows): (bool, bool),
+    ) -> Made {
+        let added = caught("write the index", || self.add_step(files, gathered, left, how, follows));
+        match added {
+            Ok(Some(made)) => made,
+            Ok(None) => {
+                self.index_failed = apart.then(|| Error::new(ErrorKind::Corrupt, "what ranks wrote arrived damaged"));
+                if apart { Made::Ended } else { Made::Again }
+            }
+            Err(e) => self.cannot_index(files, e),
+        }
+    }
+
+    fn cannot_index(&mut self, files: &mut dyn Files, e: Error) -> Made {
+        files.keeper().forget_index();
+        self.index_failed = Some(e);
+        Made::Ended
+    }
+
+    /// Seals what was staged, now that it is known what became of all process groups, or drops it. Returns whether fragments
+    /// are wanted each by itself, which is no failure the first time.
+    ///
+    /// - `failed`: ranks that did not write, or why they cannot be known.
+    fn settle(
+        &mut self,
+        files: &mut dyn Files,
+        made: Made,
+        failed: Result<Vec<(u32, u8)>>,
+        how: Commit,
+    ) -> Result<bool> {
+        let (staged, added) = match made {
+            Made::Ended => return failed.map(|_| false),
+            Made::Again => return failed.map(|_| true),
+            Made::Staged(staged, added) => (*staged, added),
+        };
+        if failed.as_ref().is_ok_and(Vec::is_empty) {
+            match caught("write the index", || end_step(files, Some(staged), &added, how)) {
+                Ok(()) => self.indexed = Some((added.whole, added.bytes)),
+                Err(e) => drop(self.cannot_index(files, e)),
+            }
+            return Ok(false);
+        }
+        let dropped = caught("take back the index", || {
+            files.keeper().index().and_then(|IndexFile { live, object }| live.drop_staged(object, staged))
+        });
+        if let Err(e) = dropped {
+            tracing::warn!("an index that was begun stays behind the end of the file: {e}");
+            files.keeper().forget_index();
+        }
+        failed.map(|_| true)
+    }
+
+    /// Adds the fragments as one step, or stages it where some ranks are still to write. `None`, and nothing done, where
+    /// fragments that were joined do not fit.
+    fn add_step(
+        &mut self,
+        files: &mut dyn Files,
+        gathered: Gathered,
+        left: Option<&[Left]>,
+        how: Commit,
+        follows: bool,
+    ) -> Result<Option<Made>> {
+        let IndexFile { live, object } = files.keeper().index()?;
+        let mut merged = match gathered {
+            Gathered::Joined(merged) if live.check(&merged.step).is_ok() => *merged,
+            // Some rank's part does not fit: without it the others' do.
+            Gathered::Joined(_) | Gathered::Clash => return Ok(None),
+            Gathered::Apart(messages) => merge_fitting(&messages, live)?,
+        };
+        let original = |rank: u32| left.and_then(|l| l.get(rank as usize)).map_or(rank, |l| l.rank);
+        if let Some((rank, e)) = merged.refused.take() {
+            let what = format!("the part of rank {} is left out: {}", original(rank), e.what());
+            let mut refused = Error::new(e.kind(), what);
+            if let Some(name) = &e.place().variable {
+                refused = refused.in_variable(name.clone());
+            }
+            self.index_failed = Some(refused);
+        }
+        if merged.whole == 0 {
+            return Err(self.index_failed.take().unwrap_or_else(|| {
+                let kind = merged.failed.first().map_or(ErrorKind::Io, |(_, kind)| ErrorKind::from_code(*kind));
+                Error::new(kind, "no rank wrote its process group")
+            }));
+        }
+        let lost =
+            left.map(|left| (0..self.ranks).filter(|r| is_lost(left, *r)).map(|r| (r, ErrorKind::PeerLost.code())));
+        let failed = merged.failed.iter().map(|(rank, kind)| (original(*rank), *kind));
+        let mut missing: Vec<(u32, u8)> = failed.chain(lost.into_iter().flatten()).collect();
+        missing.sort_unstable();
+        for (rank, kind) in &missing {
+            let partial = merged.step.records.list(Tag::Partial);
+            partial.put_u32(how.time_index);
+            partial.put_u32(*rank);
+            partial.put_u32(u32::from(*kind));
+            partial.put_u32(0);
+        }
+        let (known, mut openings) = (live.index(), Openings::default());
+        openings.add(known.records.get(Tag::Run), ByteOrder::NATIVE);
+        let opening = Opening { run: how.run, first_time: how.time_index, ranks: self.ranks };
+        for entry in openings.missing(opening, how.time_index <= known.last_time()) {
+            entry.encode(merged.step.records.list(Tag::Run));
+        }
+        let data_end = if how.shared { merged.end.max(live.end()) } else { live.end() };
+        let added = Added { whole: merged.whole, bytes: merged.bytes, partial: !missing.is_empty() };
+        if follows {
+            let staged = live.stage(object, merged.step, data_end, merged.bytes, how.run, how.indexing.each)?;
+            return Ok(Some(Made::Staged(Box::new(staged), added)));
+        }
+        live.commit(object, merged.step, data_end, merged.bytes, how.run, how.indexing.each)?;
+        end_step(files, None, &added, how)?;
+        self.indexed = Some((added.whole, added.bytes));
+        Ok(Some(Made::Ended))
+    }
+}
+
+/// What rank 0 has made of what was gathered.
+enum Made {
+    /// The step is in the index, or why it is not is known.
+    Ended,
+    /// Nothing: fragments are wanted each by itself.
+    Again,
+    /// The index of the step, which is not valid yet.
+    Staged(Box<Staged>, Added),
+}
+
+/// A step that is added.
+struct Added {
+    /// Ranks that wrote.
+    whole: u64,
+    /// Bytes of these.
+    bytes: u64,
+    /// There are others.
+    partial: bool,
+}
+
+/// Makes a step valid that was staged, if it was, and lasting; closes the file.
+fn end_step(files: &mut dyn Files, staged: Option<Staged>, added: &Added, how: Commit) -> Result<()> {
+    let IndexFile { live, object } = files.keeper().index()?;
+    if let Some(staged) = staged {
+        live.seal(object, staged)?;
+    }
+    if added.partial || (how.slots && object.length()? > live.end()) {
+        // What a failed rank left behind the index would hide it.
+        object.truncate(live.end())?;
+    }
+    files.keeper().end_index()
+}
+
+/// Collective: ends an output whose first attempt to commit is `first`. Where ranks were lost, those left commit the
+/// step among themselves, as a partial one.
+///
+/// Returns the bytes that all ranks wrote.
+///
+/// # Errors
+/// All ranks that are left get the same kind: that of the lowest failing rank, else `PeerLost`.
+pub fn finish(
+    comm: &dyn Communicator,
+    first: Result<Result<u64>>,
+    part: &mut Part,
+    files: &mut dyn Files,
+    how: Commit,
+) -> Result<u64> {
+    let mut outcome = first;
+    loop {
+        let lost = match outcome {
+            Ok(told) => return told,
+            Err(lost) => lost,
+        };
+        let left = match lost.kind() {
+            ErrorKind::PeerLost => comm.survivors().ok(),
+            _ => None,
+        };
+        let Some(left) = left else {
+            // Nobody can be asked what became of the step.
+            return Err(part.failure().err().unwrap_or(lost));
+        };
+        part.index_failed = None;
+        outcome = among_survivors(&*left, part, files, how);
+    }
+}
+
+fn among_survivors(
+    comm: &dyn Communicator,
+    part: &mut Part,
+    files: &mut dyn Files,
+    how: Commit,
+) -> Result<Result<u64>> {
+    let mut message = Vec::new();
+    message.put_u32(part.rank);
+    message.put_u64(part.size);
+    message.put_u64(part.extent().map_or(u64::MAX, |e| e.offset));
+    message.put_u8(u8::from(part.is_indexed()));
+    let mut left = Vec::new();
+    for bytes in comm.all_gather(&message)? {
+        let mut c = Cursor::new(&bytes, ByteOrder::NATIVE, 0);
+        let (rank, size, offset) = (c.u32("rank")?, c.u64("size")?, c.u64("place")?);
+        let wrote = (offset != u64::MAX).then_some(Extent::new(offset, size));
+        left.push(Left { rank, size, wrote, indexed: c.u8("indexed")? != 0 });
+    }
+    if part.written.is_none() {
+        let sizes: Vec<_> = left.iter().map(|l| (l.size, l.wrote)).collect();
+        let place = plan::after_loss(how.base, &sizes).map(|places| places[comm.rank() as usize]);
+        match place {
+            Ok(place) => part.write(place, files),
+            Err(e) => part.fail(e),
+        }
+    }
+    part.commit_among(comm, Some(&left), files, how, None)
+}
+
+fn is_lost(left: &[Left], rank: u32) -> bool {
+    left.binary_search_by_key(&rank, |l| l.rank).is_err()
+}
+
+fn still_safe(step: u64, whole: u64, ranks: u32) -> String {
+    let before = match step {
+        0 => String::new(),
+        1 => "step 0 is indexed and readable; ".into(),
+        _ => format!("steps 0..={} are indexed and readable; ", step - 1),
+    };
+    match whole {
+        0 => format!("{before}step {step} is not in the index"),
+        n if n == u64::from(ranks) => format!("{before}step {step} is whole"),
+        n => format!("{before}step {step} is partial ({n} of {ranks} process groups)"),
+    }
+}

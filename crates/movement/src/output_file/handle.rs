@@ -1,0 +1,129 @@
+//! A file that is open for an output, and whose close is heard.
+//!
+//! | question | answer |
+//! |---|---|
+//! | why | a filesystem over a network, or one with a quota, may tell only when a file is closed that bytes written before cannot be kept |
+//! | when | on a rank that writes process groups: after the last byte, and before their index fragments count, so that a group whose file could not be closed is in no index. On the rank that keeps the index: behind the index, before the ranks agree on the outcome |
+//! | who hears of it | all ranks, as of a failed write |
+//! | what it costs | nothing: the file is closed once in any case |
+//! | when nobody hears of it | an output that was dropped or has failed before; a write of [`crate::method::adaptive::in_flight`] that was left to itself |
+
+use std::io::IoSlice;
+use std::sync::{PoisonError, RwLock};
+use thalweg_layout::{Hold, WriteObject};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// See the room's page.
+pub struct Handle(RwLock<Option<Box<dyn WriteObject>>>);
+
+impl From<Box<dyn WriteObject>> for Handle {
+    fn from(object: Box<dyn WriteObject>) -> Handle {
+        Handle(RwLock::new(Some(object)))
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "the file is closed")
+}
+
+impl Handle {
+    /// Closes the file, made durable before where `sync` is set. Nothing happens where it is closed already.
+    ///
+    /// # Errors
+    /// Those of [`WriteObject::sync`] and [`WriteObject::close`]: what was written through this handle may be lost. The
+    /// file is closed all the same.
+    pub fn end(&self, sync: bool) -> Result<()> {
+        let object = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(object) = object else { return Ok(()) };
+        if sync {
+            object.sync()?;
+        }
+        object.close()
+    }
+
+    /// The file, if it is open.
+    pub fn into_object(self) -> Option<Box<dyn WriteObject>> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It was not closed.
+    pub fn is_open(&self) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn ask<T>(&self, what: impl FnOnce(&dyn WriteObject) -> Result<T>) -> Result<T> {
+        let object = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        what(&**object.as_ref().ok_or_else(closed)?)
+    }
+}
+
+impl WriteObject for Handle {
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.ask(|object| object.write_at(offset, pieces))
+    }
+
+    fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
+        self.ask(|object| object.append(pieces))
+    }
+
+    fn reserve(&self, offset: u64, length: u64) -> Result<()> {
+        self.ask(|object| object.reserve(offset, length))
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.ask(|object| object.length())
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.ask(|object| object.read_at(offset, out))
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.ask(|object| object.truncate(length))
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        self.ask(|object| object.punch(offset, length))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.ask(|object| object.sync())
+    }
+
+    fn publish(&self) -> Result<()> {
+        self.ask(|object| object.publish())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.end(false)
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        self.ask(|object| Ok(object.hold())).ok().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use thalweg_layout::OpenWrite;
+    use thalweg_store::memory::Memory;
+    use thalweg_store::wrap::{Asked, Failing, Fault};
+    use thalweg_store::{Store, StoreExt};
+
+    #[test]
+    fn a_failing_close_is_told_once_and_nothing_can_be_written_afterwards() {
+        let memory = Arc::new(Memory::new());
+        let failing = Arc::new(Failing::new(memory.clone()));
+        let handle = Handle::from(failing.open_write("x", OpenWrite::New).unwrap());
+        handle.write_at(0, &[IoSlice::new(b"values")]).unwrap();
+        assert!(handle.is_open());
+        failing.fail(Fault::of(Asked::Close));
+        assert_eq!(handle.end(true).unwrap_err().kind(), ErrorKind::Io);
+        assert!(handle.end(true).is_ok() && !handle.is_open());
+        assert_eq!(handle.write_at(6, &[IoSlice::new(b"more")]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(memory.read_all("x").unwrap(), b"values");
+        assert!(handle.into_object().is_none());
+    }
+}

@@ -1,0 +1,182 @@
+//! One file that all ranks share, while it is open for an output: the file, its index on rank 0, and the spill file of
+//! a rank whose process group found no room in the buffer.
+
+use crate::method::{OpenRequest, Opened, not_open};
+use crate::output_file::commit::{Files, IndexFile, IndexKeeper, Written};
+use crate::output_file::handle::Handle;
+use crate::output_file::open_index::{self, OpenIndex};
+use crate::output_file::serial_open::one_after_the_other;
+use crate::output_file::spill::Spill;
+use crate::pack::{self, Pack, Writer};
+use thalweg_bp::characteristic::SINGLE_FILE;
+use thalweg_bp::index::Index;
+use thalweg_bp::process_group::Header;
+use thalweg_layout::{OpenWrite, WriteObject, WriterId};
+use thalweg_types::{Extent, Result};
+
+/// The file, as one rank has it open. Dropped, it leaves the file as it was before, and keeps its index for the next output.
+pub struct SharedFile {
+    /// What it is open for.
+    pub index: OpenIndex,
+    /// On ranks that opened it.
+    object: Option<Handle>,
+    spill: Spill,
+}
+
+impl SharedFile {
+    /// Collective: rank 0 makes the file or finds its live end, then the others open it, one after the other.
+    ///
+    /// - `spill_copy`: bytes copied at a time from the spill file; `opens`: this rank does; rank 0 always does. `told`: numbers of rank 0 that all are to know.
+    ///
+    /// Returns the file, what the program is to know, and rank 0's numbers.
+    pub fn open(
+        request: &OpenRequest<'_>,
+        sync: bool,
+        spill_copy: usize,
+        opens: bool,
+        told: &[u64],
+    ) -> Result<(SharedFile, Opened, Vec<u64>)> {
+        let rank = request.comm.rank();
+        let mut first = None;
+        let opened = one_after_the_other(request.comm, || {
+            if rank == 0 {
+                let (object, begun) = open_index::begin(request, false)?;
+                first = Some(begun);
+                return Ok(Some(object));
+            }
+            let open = || request.layout.open_write(request.path, OpenWrite::Existing, WriterId(rank));
+            opens.then(open).transpose()
+        })
+        .map_err(|e| e.in_object(request.path));
+        let (object, outcome) = match opened {
+            Ok(object) => (object, Ok(())),
+            Err(e) => (None, Err(e)),
+        };
+        let (index, opened, told) = OpenIndex::agree(request, (false, sync), outcome, first, told, |live, _| {
+            object.as_deref().map_or(Ok(()), |object| live.shorten(object, sync))
+        })?;
+        let spill = Spill::new(request.layout, request.path, rank, spill_copy, request.buffer);
+        Ok((SharedFile { index, object: object.map(Handle::from), spill }, opened, told))
+    }
+
+    /// The file; opened now on a rank that has not done so before, or has closed it.
+    pub fn object(&mut self) -> Result<&dyn WriteObject> {
+        if !self.object.as_ref().is_some_and(Handle::is_open) {
+            let object = self.index.layout.open_write(&self.index.path, OpenWrite::Existing, WriterId(self.index.rank));
+            let object = object.map_err(|e| e.at_rank(self.index.rank).in_object(self.index.path.clone()))?;
+            self.object = Some(Handle::from(object));
+        }
+        self.opened()
+    }
+
+    /// The file, on a rank that opened it.
+    pub fn opened(&self) -> Result<&dyn WriteObject> {
+        self.object.as_ref().map(|object| object as &dyn WriteObject).ok_or_else(not_open)
+    }
+
+    /// The spill file, made where there is none. `stored`: where bytes lie in the file that are moved there, and how many.
+    pub fn spill(&mut self, stored: Option<(u64, u64)>) -> Result<&dyn WriteObject> {
+        let SharedFile { spill, object, .. } = self;
+        let step = spill.step();
+        let to = spill.through()?;
+        if let Some((start, length)) = stored {
+            let from = object.as_ref().ok_or_else(not_open)?;
+            pack::move_bytes(from, start, to, 0, length, step)?;
+        }
+        Ok(to)
+    }
+
+    /// The spill file, if there is one.
+    pub fn spilled(&self) -> Option<&dyn WriteObject> {
+        self.spill.object()
+    }
+
+    /// Who writes, for the trailer.
+    pub fn writer(&self, ranks: u32) -> Writer {
+        Writer { rank: self.index.rank, ranks, run: self.index.run, file_index: SINGLE_FILE }
+    }
+
+    /// Writes this rank's process group to its place.
+    pub fn write(&mut self, pack: &mut Pack<'_>, extent: Extent, header: &Header, ranks: u32) -> Result<Written> {
+        self.object()?;
+        let object = self.opened()?;
+        let fragment = self
+            .spill
+            .write(pack, object, extent, header, self.writer(ranks))
+            .map_err(|e| e.at_rank(self.index.rank).in_object(self.index.path.clone()))?;
+        self.end_data()?;
+        Ok(Written { fragment, extent })
+    }
+
+    /// This rank has written its last process group: closes the file, but on the rank that goes on with the index. Durable
+    /// before, where the output is to be.
+    pub fn end_data(&self) -> Result<()> {
+        let (object, sync) = (self.object.as_ref().ok_or_else(not_open)?, self.index.sync);
+        match self.index.keeps() {
+            true if sync => object.sync(),
+            true => Ok(()),
+            false => object.end(sync),
+        }
+    }
+
+    /// Ends the spill file.
+    pub fn end_spill(&self) -> Result<()> {
+        self.spill.end()
+    }
+
+    /// Ends the output. `indexed`: the step is in this rank's index.
+    pub fn close(mut self, indexed: bool) {
+        self.index.closed(indexed);
+    }
+}
+
+impl IndexKeeper for SharedFile {
+    fn index(&mut self) -> Result<IndexFile<'_>> {
+        self.object()?;
+        self.index.file(self.object.as_ref().ok_or_else(not_open)?)
+    }
+
+    fn forget_index(&mut self) {
+        self.index.forget();
+    }
+
+    fn end_index(&mut self) -> Result<()> {
+        let object = self.object.take().and_then(Handle::into_object).ok_or_else(not_open)?;
+        self.index.end(object)
+    }
+}
+
+/// The file as an output closes, on a rank that writes its own process group to it.
+pub struct Closing<'c, 'a> {
+    /// The file.
+    pub file: &'c mut SharedFile,
+    /// Ranks that opened the output.
+    pub ranks: u32,
+    /// Header of the process group.
+    pub header: &'c Header,
+    /// The process group.
+    pub pack: &'c mut Pack<'a>,
+}
+
+impl Closing<'_, '_> {
+    /// Bytes of the process group that are not in the file yet.
+    pub fn unwritten(&self) -> u64 {
+        if self.file.spilled().is_some() { self.pack.length() } else { self.pack.unwritten() }
+    }
+
+    /// The index of the process group when it lies there; nothing is written.
+    pub fn fragment(&mut self, extent: Extent) -> Result<Index> {
+        let writer = self.file.writer(self.ranks);
+        self.pack.fragment(extent, self.header, writer)
+    }
+}
+
+impl Files for Closing<'_, '_> {
+    fn write(&mut self, extent: Extent) -> Result<Written> {
+        self.file.write(self.pack, extent, self.header, self.ranks)
+    }
+
+    fn keeper(&mut self) -> &mut dyn IndexKeeper {
+        self.file
+    }
+}

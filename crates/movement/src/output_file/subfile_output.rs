@@ -1,0 +1,191 @@
+//! An output with subfiles, as one rank has it open: the subfile that it writes, if it writes one; on rank 0 the index.
+//!
+//! | question | answer |
+//! |---|---|
+//! | who opens what | each writer its subfile, rank 0 also the metadata file |
+//! | when | rank 0 before the ranks agree that the output is open. The others before that too ([`When::Together`]), so that a subfile that cannot be opened is told by the open; or behind it ([`When::Apart`]): nobody waits for anybody's subfile, one that cannot be opened is told by the first write to it, and at close to all |
+//! | calls | one reduction; one more where steps are dropped, a broadcast where the file keeps other statistics |
+//! | where a subfile's data start | behind its last closed step; what lies behind that is cut off |
+
+use crate::guarded::caught;
+use crate::method::{OpenRequest, Opened, not_open};
+use crate::output_file::commit::Part;
+use crate::output_file::handle::Handle;
+use crate::output_file::subfiles::{Early, Metadata, begin, open_own, subfile, subfile_folder};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// A subfile that is open for writing.
+pub struct Own {
+    /// Its number.
+    pub number: u32,
+    /// Its path.
+    pub path: String,
+    /// The file.
+    pub object: Handle,
+    /// Where this output starts in it, or why that cannot be told.
+    start: Result<u64>,
+}
+
+/// See the room's page. Dropped before the output was closed, the next one looks where the subfile ends.
+pub struct SubfileOutput {
+    /// The file that holds the index, and what it is open for.
+    pub metadata: Metadata,
+    own: Option<Own>,
+    /// Why it is not open.
+    unopened: Option<Error>,
+    closed: bool,
+}
+
+/// When ranks open their subfiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Before all agree that the output is open.
+    Together,
+    /// Behind that, each for itself.
+    Apart,
+}
+
+/// What was opened, and the outcome.
+fn apart<T>(opened: Result<Option<T>>) -> (Option<T>, Result<()>) {
+    match opened {
+        Ok(opened) => (opened, Ok(())),
+        Err(e) => (None, Err(e)),
+    }
+}
+
+impl SubfileOutput {
+    /// Collective.
+    ///
+    /// - `files`: how many subfiles the ranks write together; `number`: that of this rank, if it writes one.
+    ///
+    /// # Errors
+    /// On all ranks the same kind; the file is then as it was.
+    pub fn open(
+        request: &OpenRequest<'_>,
+        files: u32,
+        number: Option<u32>,
+        when: When,
+        sync: bool,
+    ) -> Result<(SubfileOutput, Opened)> {
+        let rank = request.comm.rank();
+        let own_path = number.map(|number| subfile(request.path, number));
+        let open_subfile = || {
+            let (Some(path), Some(number)) = (&own_path, number) else { return Ok(None) };
+            let open = || open_own(&**request.layout, path, request.mode, number);
+            let opened = match open() {
+                // Most often rank 0 has made the folder by now.
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    request.layout.make_folder(&subfile_folder(request.path)).and_then(|()| open())
+                }
+                opened => opened,
+            };
+            opened.map(Some).map_err(|e| e.at_rank(rank).in_object(path.clone()))
+        };
+        let first = match rank {
+            0 => caught("find the index", || begin(request, files, sync)).map(Some),
+            _ => Ok(None),
+        };
+        let (first, mut outcome) = apart(first.map_err(|e: Error| e.at_rank(rank).in_object(request.path)));
+        let mut object = None;
+        if when == When::Together && outcome.is_ok() {
+            (object, outcome) = apart(open_subfile());
+        }
+        let early: Vec<Early<'_>> = match (number, &own_path, &object) {
+            (Some(number), Some(path), Some((object, made))) => {
+                vec![Early { number, path, object: &**object, made: *made }]
+            }
+            _ => Vec::new(),
+        };
+        let (mut metadata, opened, _) = Metadata::agree(request, (files, sync), outcome, first, &[], &early)?;
+        drop(early);
+        let mut unopened = None;
+        if when == When::Apart {
+            let outcome;
+            (object, outcome) = apart(open_subfile());
+            unopened = outcome.err();
+        }
+        let own = match (number, own_path, object) {
+            (Some(number), Some(path), Some((object, made))) => {
+                // A failure here is told by the first write, and to all at close, where ranks meet again.
+                let start = caught("find the end of a subfile", || metadata.start_in(number, &path, &*object, made));
+                Some(Own { number, path, object: Handle::from(object), start })
+            }
+            _ => None,
+        };
+        let found = match own.as_ref().map(|own| &own.start) {
+            Some(Err(e)) => Err(e.again().at_rank(rank)),
+            _ => Ok(()),
+        };
+        metadata.agree_on_subfiles(request.comm, found)?;
+        Ok((SubfileOutput { metadata, own, unopened, closed: false }, opened))
+    }
+
+    /// This rank among all that opened the output.
+    pub fn rank(&self) -> u32 {
+        self.metadata.index.rank
+    }
+
+    /// Name of the file.
+    pub fn path(&self) -> &str {
+        &self.metadata.index.path
+    }
+
+    /// The subfile that this rank writes.
+    pub fn own(&self) -> Option<&Own> {
+        self.own.as_ref()
+    }
+
+    /// This rank's subfile, and where this output starts in it. A failure to open it or to find that is told twice: to the
+    /// one who writes, and at close to all.
+    pub fn start(&self) -> Result<(&Own, u64)> {
+        let again = |e: &Error, what: &str| Error::new(e.kind(), format!("{what}: {e}")).at_rank(self.rank());
+        match (&self.own, &self.unopened) {
+            (Some(own), _) => match &own.start {
+                Ok(start) => Ok((own, *start)),
+                Err(e) => Err(again(e, "the end of the subfile cannot be found").in_object(own.path.clone())),
+            },
+            (None, Some(e)) => {
+                let path = e.place().object.clone().unwrap_or_else(|| self.path().to_string());
+                Err(again(e, "the subfile could not be opened").in_object(path))
+            }
+            (None, None) => Err(not_open()),
+        }
+    }
+
+    /// Opens a subfile that nobody else writes, for a rank whose writer was lost.
+    ///
+    /// Returns it and where this output starts in it.
+    pub fn open_another(&mut self, number: u32) -> Result<(&Own, u64)> {
+        let (path, object, start) = self.metadata.open_subfile(number)?;
+        Ok((self.own.insert(Own { number, path, object, start: Ok(start) }), start))
+    }
+
+    /// Closes this rank's subfile; it and its name are durable where the output is to be.
+    pub fn end_own(&self) -> Result<()> {
+        self.own.as_ref().map_or(Ok(()), |own| self.metadata.end_subfile(&own.path, &own.object))
+    }
+
+    fn keep_end(&self, end: Option<u64>) {
+        if let Some(own) = &self.own {
+            self.metadata.keep_end(&own.path, end);
+        }
+    }
+
+    /// Keeps for the next output what this one knows.
+    ///
+    /// - `end`: of this rank's subfile; `None` where the next output is to look.
+    pub fn closed(mut self, part: &Part, end: Option<u64>) {
+        self.keep_end(end);
+        self.metadata.closed(part.is_indexed());
+        self.closed = true;
+    }
+}
+
+impl Drop for SubfileOutput {
+    fn drop(&mut self) {
+        if !self.closed {
+            // Blocks that went at once lie behind the end of the subfile.
+            self.keep_end(None);
+        }
+    }
+}

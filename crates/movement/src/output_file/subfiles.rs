@@ -1,0 +1,495 @@
+//! Subfiles beside a metadata file: their names, what rank 0 does when an output opens, where the closed steps of one end.
+//!
+//! Shared by the methods that write `<name>.dir/<name>.<number>` and keep the index in `<name>`.
+//!
+//! A process that extends a file it has not seen before compares the index with every subfile before anything is written
+//! or cut: rank 0 tells all where the data end that the index lists in each ([`Listed`]), and whoever extends a subfile
+//! finds whole process groups at least up to there. A subfile that is missing, emptied or cut fails the open on all ranks.
+//! A process that has extended the file before knows how long each subfile was.
+
+use crate::method::{Mode, OpenRequest, Opened, file_name, folder_of};
+use crate::output_file::commit::{IndexFile, IndexKeeper};
+use crate::output_file::handle::Handle;
+use crate::output_file::live_index::{AsSource, LiveIndex};
+use crate::output_file::open_index::{self, First, OpenIndex, next_time};
+use std::collections::BTreeMap;
+use thalweg_bp::characteristic::SINGLE_FILE;
+use thalweg_bp::footer::{Footer, MINIFOOTER};
+use thalweg_bp::index::Index;
+use thalweg_bp::live;
+use thalweg_bp::scan;
+use thalweg_bp::source::{self, Source};
+use thalweg_bp::wire::{Cursor, Put};
+use thalweg_comm::Communicator;
+use thalweg_comm::agreement::agree;
+use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
+use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
+
+/// The folder of subfiles.
+pub fn subfile_folder(path: &str) -> String {
+    format!("{path}.dir")
+}
+
+/// The path of a subfile.
+pub fn subfile(path: &str, number: u32) -> String {
+    format!("{path}.dir/{}.{number}", file_name(path))
+}
+
+/// Opens a subfile that may be new. Returns also whether it was made now, where the mode is to extend what is there.
+pub fn open_own(layout: &dyn Layout, path: &str, mode: Mode, number: u32) -> Result<(Box<dyn WriteObject>, bool)> {
+    let open = |how| layout.open_write(path, how, WriterId(number));
+    if mode == Mode::Write {
+        return Ok((open(OpenWrite::Replace)?, false));
+    }
+    match open(OpenWrite::Existing) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok((open(OpenWrite::Any)?, true)),
+        opened => Ok((opened?, false)),
+    }
+}
+
+/// Checks a subfile whose end this process knows without looking: it was there, and did not become shorter.
+///
+/// # Errors
+/// `NotFound`, `Torn`: nothing was changed.
+pub fn check_known(request: &OpenRequest<'_>, path: &str, object: &dyn WriteObject, made: bool) -> Result<()> {
+    if made {
+        // Best effort: an empty file says no less than none.
+        let _ = request.layout.remove(path);
+        let what = "the subfile is missing: it was removed since this process wrote to it";
+        return Err(Error::new(ErrorKind::NotFound, what).safe("nothing was changed"));
+    }
+    let length = object.length()?;
+    request.cache.is_longer(path, length)?;
+    request.cache.set_least(path, length);
+    Ok(())
+}
+
+/// What the index lists of a subfile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listed {
+    /// The last byte at which a payload or attribute begins: the subfile has a whole process group around it.
+    reach: u64,
+    /// First and last step with data in it.
+    steps: (u32, u32),
+}
+
+/// What an index lists, by number of the subfile.
+pub type AllListed = BTreeMap<u32, Listed>;
+
+/// What an index lists of each subfile.
+fn listed(index: &Index) -> Result<AllListed> {
+    let mut all = AllListed::new();
+    for entry in index.variables.entries().iter().chain(index.attributes.entries()) {
+        live::for_each_set(&mut Cursor::new(&entry.sets, ByteOrder::NATIVE, 0), entry.code, entry.count, |set| {
+            if set.file_index == SINGLE_FILE {
+                return Ok(());
+            }
+            let step = set.time_index.saturating_sub(index.first_time());
+            let own = Listed { reach: set.payload_offset, steps: (step, step) };
+            let known = all.entry(set.file_index).or_insert(own);
+            known.reach = known.reach.max(own.reach);
+            known.steps = (known.steps.0.min(step), known.steps.1.max(step));
+            Ok(())
+        })?;
+    }
+    Ok(all)
+}
+
+impl Listed {
+    fn steps(&self) -> String {
+        let (first, last) = self.steps;
+        if first == last { format!("step {first}") } else { format!("steps {first} to {last}") }
+    }
+
+    /// Whether a subfile whose whole process groups end at `end` holds what is listed.
+    ///
+    /// # Errors
+    /// `NotFound` where the subfile was missing (`made`), `Torn` where it is too short.
+    fn check(&self, end: u64, made: bool) -> Result<()> {
+        if end > self.reach {
+            return Ok(());
+        }
+        let error = match (made, end) {
+            (true, _) => {
+                Error::new(ErrorKind::NotFound, format!("the subfile is missing: it held data of {}", self.steps()))
+            }
+            (_, 0) => {
+                Error::new(ErrorKind::Torn, format!("the subfile holds nothing: it held data of {}", self.steps()))
+            }
+            (_, end) => {
+                let what = format!(
+                    "the subfile holds no whole process group behind byte {end}; the index lists data of {} in it",
+                    self.steps()
+                );
+                Error::new(ErrorKind::Torn, what).at_byte(end)
+            }
+        };
+        Err(error
+            .safe("nothing was changed; what the other subfiles hold can be read, `thalweg verify` names what is lost"))
+    }
+}
+
+/// Collective: what rank 0 knows is listed, on all ranks, and its number.
+fn tell(comm: &dyn Communicator, own: Option<&AllListed>, number: u32) -> Result<(AllListed, u32)> {
+    let mut bytes = Vec::new();
+    bytes.put_u32(number);
+    for (number, l) in own.into_iter().flatten() {
+        [*number, l.steps.0, l.steps.1].into_iter().for_each(|n| bytes.put_u32(n));
+        bytes.put_u64(l.reach);
+    }
+    comm.broadcast(0, &mut bytes)?;
+    let mut c = Cursor::new(&bytes, ByteOrder::NATIVE, 0);
+    let told = c.u32("number")?;
+    let mut all = AllListed::new();
+    while c.left() > 0 {
+        let (number, steps) = (c.u32("subfile")?, (c.u32("subfile")?, c.u32("subfile")?));
+        all.insert(number, Listed { reach: c.u64("subfile")?, steps });
+    }
+    Ok((all, told))
+}
+
+/// What rank 0 does with the folder of subfiles and the file that holds the index.
+///
+/// - `files`: how many subfiles this output writes; those of higher numbers are removed, or end with a closed step.
+pub fn begin(request: &OpenRequest<'_>, files: u32, sync: bool) -> Result<Begun> {
+    let is_new = request.layout.make_new_folder(&subfile_folder(request.path))?;
+    let begun = open_index::begin(request, true);
+    if begun.is_err() && is_new {
+        // Best effort: an empty folder says no less than none.
+        let _ = request.layout.remove(&subfile_folder(request.path));
+    }
+    let (object, first) = begun?;
+    let mut all = None;
+    if request.mode == Mode::Write {
+        if !is_new {
+            remove_stale(request, files)?;
+        }
+    } else if first.live.end() == 0 {
+        if !is_new {
+            check_orphans(request)?;
+        }
+    } else if !first.known {
+        let time_index = next_time(request.mode, first.live.last_time());
+        let known = listed(first.live.index())?;
+        check_others(request, files, time_index, &known)?;
+        all = Some(known);
+        if !first.live.is_dropping() {
+            cut_leftovers(request, files, time_index, sync)?;
+        }
+    }
+    Ok(Begun { object, first, listed: all })
+}
+
+/// What rank 0 finds out first.
+pub struct Begun {
+    /// The metadata file.
+    object: Box<dyn WriteObject>,
+    /// What it holds.
+    pub first: First,
+    /// What is listed of subfiles, where this process has not extended the file before.
+    listed: Option<AllListed>,
+}
+
+/// An index that lists nothing, beside subfiles that hold several steps, was lost: to begin anew would cut them all off.
+fn check_orphans(request: &OpenRequest<'_>) -> Result<()> {
+    for (_, path) in others(request, 0)? {
+        let object = request.layout.open_write(&path, OpenWrite::Existing, WriterId(0))?;
+        let source = AsSource::new(&*object)?;
+        let last =
+            scan::trailer_before(&source, source.length(), ByteOrder::NATIVE).map_err(|e| e.in_object(&*path))?;
+        if let Some(trailer) = last.filter(|t| t.time_index > 1) {
+            let what = format!(
+                "the file holds no index, and {path} holds data up to step {}: `thalweg recover` makes the index again",
+                trailer.time_index - 1
+            );
+            let error = Error::new(ErrorKind::Torn, what).in_object(request.path);
+            return Err(error.safe("nothing was changed; the subfiles hold the steps"));
+        }
+    }
+    Ok(())
+}
+
+/// Compares the subfiles that this output does not write with what is listed.
+fn check_others(request: &OpenRequest<'_>, files: u32, time_index: u32, all: &AllListed) -> Result<()> {
+    for (number, listed) in all.range(files..) {
+        let path = subfile(request.path, *number);
+        let check = || match request.layout.open_write(&path, OpenWrite::Existing, WriterId(*number)) {
+            Ok(object) => listed.check(closed_end(&*object, request.mode, time_index)?, false),
+            Err(e) if e.kind() == ErrorKind::NotFound => listed.check(0, true),
+            Err(e) => Err(e),
+        };
+        check().map_err(|e| e.in_object(&*path))?;
+    }
+    Ok(())
+}
+
+/// Subfiles that this output does not write: those of an earlier, larger run.
+fn others(request: &OpenRequest<'_>, files: u32) -> Result<Vec<(u32, String)>> {
+    let folder = subfile_folder(request.path);
+    let prefix = format!("{}.", file_name(request.path));
+    let names = request.layout.list(&folder)?;
+    let number = |name: &str| name.strip_prefix(&prefix).and_then(|n| n.parse::<u32>().ok());
+    let all = names.iter().filter_map(|name| Some((number(name)?, format!("{folder}/{name}"))));
+    Ok(all.filter(|(n, _)| *n >= files).collect())
+}
+
+/// Removes subfiles that a new file does not have.
+fn remove_stale(request: &OpenRequest<'_>, files: u32) -> Result<()> {
+    others(request, files)?.into_iter().try_for_each(|(_, path)| request.layout.remove(&path))
+}
+
+/// Cuts off what an output that never closed left in subfiles that this one does not write: found again without an
+/// index, it would be taken for a part of the step that is written now.
+pub fn cut_leftovers(request: &OpenRequest<'_>, files: u32, time_index: u32, sync: bool) -> Result<()> {
+    for (number, path) in others(request, files)? {
+        let object = request.layout.open_write(&path, OpenWrite::Existing, WriterId(number))?;
+        let end = closed_end(&*object, request.mode, time_index).map_err(|e| e.in_object(path))?;
+        if object.length()? > end {
+            object.truncate(end)?;
+            if sync {
+                object.sync()?;
+            }
+            object.close()?;
+        }
+    }
+    Ok(())
+}
+
+/// The end of the last process group of a subfile that belongs to a closed step.
+///
+/// - `time_index`: of the output that opens. In append mode a group of that step or a later one was left by an output
+///   that never closed, or is of a dropped step.
+pub fn closed_end(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Result<u64> {
+    let source = AsSource::new(object)?;
+    let mut end = source.length();
+    let leftover = |time: u32| match mode {
+        Mode::Write => true,
+        Mode::Append | Mode::AppendAfter(_) => time >= time_index,
+        Mode::Update => time > time_index,
+    };
+    while end > 0 {
+        let Some(trailer) = scan::trailer_before(&source, end, ByteOrder::NATIVE)? else { break };
+        if !leftover(trailer.time_index) {
+            return Ok(end);
+        }
+        end = trailer.group.offset;
+    }
+    if end == 0 {
+        return Ok(0);
+    }
+    // The subfiles of ADIOS 1.13 end with an index of their own.
+    let is_footed = end >= MINIFOOTER && Footer::decode(&source::array(&source, end - MINIFOOTER)?, end).is_ok();
+    if is_footed && !matches!(mode, Mode::AppendAfter(_)) {
+        return Ok(end);
+    }
+    let scan = scan::scan(&source, ByteOrder::NATIVE)?;
+    // No step of it is dropped.
+    if is_footed && !scan.groups.iter().any(|g| leftover(g.header.time_index)) {
+        return Ok(end);
+    }
+    Ok(scan.groups.iter().filter(|g| !leftover(g.header.time_index)).filter_map(|g| g.extent.end()).max().unwrap_or(0))
+}
+
+/// A subfile that a rank has opened before all agree that the output is open.
+pub struct Early<'o> {
+    /// Its number.
+    pub number: u32,
+    /// Its path.
+    pub path: &'o str,
+    /// The file.
+    pub object: &'o dyn WriteObject,
+    /// It was not there.
+    pub made: bool,
+}
+
+/// The metadata file of an output that is open.
+pub struct Metadata {
+    /// What it is open for.
+    pub index: OpenIndex,
+    /// On rank 0, and on whoever keeps the index after it is lost.
+    object: Option<Box<dyn WriteObject>>,
+    /// What is listed of subfiles; `None` where this process knows them.
+    listed: Option<AllListed>,
+}
+
+impl Metadata {
+    /// Collective: as [`OpenIndex::agree`].
+    ///
+    /// - `outcome`: what this rank has opened so far; `first`: on rank 0, what [`begin`] found; `files` as there.
+    /// - `told`: numbers of rank 0 that all are to know. `early`: where steps are dropped, the subfiles of this rank, which are
+    ///   compared with the index before; those that were made are removed again where the open fails.
+    pub fn agree(
+        request: &OpenRequest<'_>,
+        (files, sync): (u32, bool),
+        outcome: Result<()>,
+        first: Option<Begun>,
+        told: &[u64],
+        early: &[Early<'_>],
+    ) -> Result<(Metadata, Opened, Vec<u64>)> {
+        let agreed = Metadata::agreed(request, (files, sync), outcome, first, told, early);
+        if agreed.is_err() {
+            for made in early.iter().filter(|e| e.made) {
+                // Best effort: an empty file says no less than none.
+                let _ = request.layout.remove(made.path);
+            }
+        }
+        agreed
+    }
+
+    fn agreed(
+        request: &OpenRequest<'_>,
+        (files, sync): (u32, bool),
+        outcome: Result<()>,
+        first: Option<Begun>,
+        told: &[u64],
+        early: &[Early<'_>],
+    ) -> Result<(Metadata, Opened, Vec<u64>)> {
+        let (mut object, mut own, mut begun) = (None, None, None);
+        if let Some(first) = first {
+            (object, begun, own) = (Some(first.object), Some(first.first), first.listed);
+        }
+        let first = begun;
+        let (mut outcome, mut before) = (outcome, None);
+        if let Mode::AppendAfter(_) = request.mode {
+            // Rank 0 knows at which time index steps begin.
+            let next = first.as_ref().map_or(0, |first| next_time(request.mode, first.live.last_time()));
+            let (all, time_index) = tell(request.comm, own.as_ref(), next)?;
+            outcome = outcome.and_then(|()| {
+                early.iter().try_for_each(|e| {
+                    let Some(listed) = all.get(&e.number) else { return Ok(()) };
+                    let check = || listed.check(closed_end(e.object, request.mode, time_index)?, e.made);
+                    check().map_err(|error| error.in_object(e.path))
+                })
+            });
+            before = Some(all);
+        }
+        let mut numbers = vec![u64::from(own.is_some())];
+        numbers.extend_from_slice(told);
+        let drop_steps = |live: &mut LiveIndex, time_index| {
+            // Subfiles are cut only when no index lists those steps any more.
+            object.as_deref().map_or(Ok(()), |object| live.shorten(object, sync))?;
+            cut_leftovers(request, files, time_index, sync)
+        };
+        let agreed = OpenIndex::agree(request, (true, sync), outcome, first, &numbers, drop_steps);
+        let (index, opened, mut told) = agreed?;
+        let listed = match (told.remove(0), before) {
+            (0, _) => None,
+            (_, Some(told)) => Some(told),
+            _ => Some(tell(request.comm, own.as_ref(), 0)?.0),
+        };
+        Ok((Metadata { index, object: object.take(), listed }, opened, told))
+    }
+
+    /// Collective: where the subfiles were compared with the index, all ranks hear what this one found.
+    ///
+    /// # Errors
+    /// The same kind on all ranks; nothing was cut or written then.
+    pub fn agree_on_subfiles(&mut self, comm: &dyn Communicator, found: Result<()>) -> Result<()> {
+        let agreed = match self.listed {
+            Some(_) => agree(comm, found, "extend the subfiles", &[]).map(drop),
+            None => return Ok(()),
+        };
+        if agreed.is_err() {
+            self.compare_again();
+        }
+        agreed
+    }
+
+    /// The next open compares the subfiles with the index again.
+    pub fn compare_again(&mut self) {
+        self.index.forget();
+    }
+
+    /// The output is closed.
+    ///
+    /// - `indexed`: its step is in this rank's index.
+    pub fn closed(&mut self, indexed: bool) {
+        self.index.closed(indexed);
+    }
+
+    /// Where this output begins in a subfile; what an output that never closed left there is cut off.
+    ///
+    /// - `made`: it was not there.
+    ///
+    /// # Errors
+    /// `NotFound` or `Torn` where it lacks data of closed steps; it is then as it was, or removed again where it was made.
+    pub fn start_in(&self, number: u32, path: &str, object: &dyn WriteObject, made: bool) -> Result<u64> {
+        let mode = self.index.mode;
+        if mode == Mode::Write {
+            return Ok(0);
+        }
+        let start = self.closed_start(number, path, object, made);
+        if start.is_err() && made {
+            // Best effort: an empty file says no less than none.
+            let _ = self.index.layout.remove(path);
+        }
+        let start = start.map_err(|e| e.in_object(path))?;
+        self.index.cache.set_least(&self.end_key(path), start);
+        Ok(start)
+    }
+
+    fn closed_start(&self, number: u32, path: &str, object: &dyn WriteObject, made: bool) -> Result<u64> {
+        let (mode, key) = (self.index.mode, self.end_key(path));
+        let length = object.length()?;
+        let restarts = matches!(mode, Mode::AppendAfter(_));
+        if !restarts && self.index.cache.end_of(&key) == Some(length) && !made {
+            return Ok(length);
+        }
+        let end = closed_end(object, mode, self.index.time_index)?;
+        if let Some(listed) = self.listed.as_ref().and_then(|all| all.get(&number)) {
+            listed.check(end, made)?;
+        }
+        if !restarts {
+            self.index.cache.is_longer(&key, end)?;
+        }
+        if length > end {
+            object.truncate(end)?;
+        }
+        Ok(end)
+    }
+
+    /// Opens a subfile that nobody else writes, for a rank whose own way is lost. Returns its path, and where this output
+    /// starts in it.
+    pub fn open_subfile(&self, number: u32) -> Result<(String, Handle, u64)> {
+        let (layout, path) = (&self.index.layout, subfile(&self.index.path, number));
+        layout.make_folder(&subfile_folder(&self.index.path))?;
+        let (object, made) = open_own(&**layout, &path, self.index.mode, number)?;
+        let start = self.start_in(number, &path, &*object, made)?;
+        Ok((path, Handle::from(object), start))
+    }
+
+    /// Keeps the end of a subfile for the next output; `None` where that is to look, as after a failure: the step may be
+    /// in the index or not.
+    pub fn keep_end(&self, path: &str, end: Option<u64>) {
+        self.index.cache.set_end(&self.end_key(path), end);
+    }
+
+    fn end_key(&self, path: &str) -> String {
+        format!("{}:{path}", self.index.run)
+    }
+
+    /// Closes a subfile; it and its name are durable where the output is to be.
+    pub fn end_subfile(&self, path: &str, object: &Handle) -> Result<()> {
+        object.end(self.index.sync).map_err(|e| e.at_rank(self.index.rank).in_object(path))?;
+        if self.index.sync { self.index.layout.sync_folder(folder_of(path)) } else { Ok(()) }
+    }
+}
+
+impl IndexKeeper for Metadata {
+    fn index(&mut self) -> Result<IndexFile<'_>> {
+        let index = &mut self.index;
+        let object = match self.object.take() {
+            Some(object) => object,
+            None => index.layout.open_write(&index.path, OpenWrite::Any, WriterId(index.rank))?,
+        };
+        index.file(&**self.object.insert(object))
+    }
+
+    fn forget_index(&mut self) {
+        self.index.forget();
+    }
+
+    fn end_index(&mut self) -> Result<()> {
+        self.object.take().map_or(Ok(()), |object| self.index.end(object))
+    }
+}

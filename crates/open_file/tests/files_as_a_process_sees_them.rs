@@ -1,0 +1,178 @@
+//! What a process sees of its open files, on layouts and stores of each kind.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use thalweg_layout::errno::{self, Errno};
+use thalweg_layout::{Container, Direct, Kind, Layout, SmallFile, container, small_file};
+use thalweg_open_file::{Access, OpenFile, about, writer};
+use thalweg_store::{Memory, Posix, Store};
+use thalweg_types::Result;
+
+/// Runs a body on `direct`, `container` and `small_file` over memory and POSIX.
+fn everywhere(body: impl Fn(&Arc<dyn Layout>)) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut number = 0;
+    let mut store = |posix: bool| -> Arc<dyn Store> {
+        number += 1;
+        let path = folder.path().join(number.to_string());
+        std::fs::create_dir(&path).unwrap();
+        if posix { Arc::new(Posix::at(path).unwrap()) } else { Arc::new(Memory::new()) }
+    };
+    for posix in [false, true] {
+        let layouts: [Arc<dyn Layout>; 3] = [
+            Arc::new(Direct::new(store(posix)).unwrap()),
+            Arc::new(Container::new(vec![store(posix)], container::Options::default()).unwrap()),
+            Arc::new(SmallFile::new(store(posix), small_file::Settings::default()).unwrap()),
+        ];
+        for layout in &layouts {
+            eprintln!("on {}", layout.describe());
+            body(layout);
+        }
+    }
+}
+
+const MAKE: Access = Access { read: true, write: true, create: true, ..Access::READ };
+
+fn open(layout: &Arc<dyn Layout>, name: &str, access: Access) -> Result<OpenFile> {
+    OpenFile::open(layout, name, access, Some(0o644), writer())
+}
+
+#[track_caller]
+fn fails<T>(outcome: Result<T>, number: Errno) {
+    match outcome {
+        Ok(_) => panic!("worked, expected {number}"),
+        Err(e) => assert_eq!(errno::of(&e), number.raw_os_error(), "{e}, expected {number}"),
+    }
+}
+
+fn all(file: &OpenFile) -> Vec<u8> {
+    let mut out = vec![0; file.length().unwrap() as usize + 10];
+    let got = file.read_at(0, &mut out).unwrap();
+    out.truncate(got);
+    out
+}
+
+#[test]
+fn handles_of_one_file_see_each_others_writes_and_appends_never_meet() {
+    everywhere(|layout| {
+        let one = open(layout, "f", Access { exclusive: true, ..MAKE }).unwrap();
+        one.write_at(3, &[IoSlice::new(b"ab"), IoSlice::new(b"c")]).unwrap();
+        let two = open(layout, "f", Access { append: true, ..MAKE }).unwrap();
+        let reader = open(layout, "f", Access::READ).unwrap();
+        assert_eq!(all(&reader), b"\0\0\0abc");
+        assert_eq!(two.append(&[IoSlice::new(b"de")]).unwrap(), 8);
+        one.write_at(0, &[IoSlice::new(b"x")]).unwrap();
+        for file in [&one, &two, &reader] {
+            assert_eq!(all(file), b"x\0\0abcde");
+        }
+        one.truncate(1).unwrap();
+        assert_eq!((all(&reader), two.append(&[IoSlice::new(b"y")]).unwrap()), (b"x".to_vec(), 2));
+        std::thread::scope(|threads| {
+            for file in [&one, &two] {
+                threads.spawn(move || {
+                    for _ in 0..50 {
+                        file.append(&[IoSlice::new(b"12")]).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(all(&reader), [b"xy".to_vec(), b"12".repeat(100)].concat());
+        one.publish().unwrap();
+        two.sync().unwrap();
+        reader.refresh().unwrap();
+        for file in [one, two, reader] {
+            file.close().unwrap();
+        }
+        assert_eq!(open(layout, "f", Access::READ).unwrap().length().unwrap(), 202);
+    });
+}
+
+#[test]
+fn an_open_does_what_its_flags_say_or_fails_with_the_number_of_the_manual_page() {
+    everywhere(|layout| {
+        layout.make_folder("d").unwrap();
+        let write = Access { read: false, write: true, ..Access::default() };
+        fails(open(layout, "f", Access::READ), Errno::NOENT);
+        fails(open(layout, "f", write), Errno::NOENT);
+        fails(open(layout, "no/f", MAKE), Errno::NOENT);
+        for access in [Access::READ, write, MAKE] {
+            fails(open(layout, "d", access), Errno::ISDIR);
+        }
+        fails(open(layout, "d", Access { exclusive: true, ..MAKE }), Errno::EXIST);
+        let file = open(layout, "f", Access { write: false, ..MAKE }).unwrap();
+        assert_eq!(file.length().unwrap(), 0, "made, for reading alone");
+        fails(file.write_at(0, &[IoSlice::new(b"x")]), Errno::BADF);
+        fails(file.append(&[IoSlice::new(b"x")]), Errno::BADF);
+        fails(open(layout, "f", Access { exclusive: true, ..MAKE }), Errno::EXIST);
+        fails(open(layout, "f", Access { directory: true, ..Access::READ }), Errno::NOTDIR);
+        let file = open(layout, "f", write).unwrap();
+        file.write_at(0, &[IoSlice::new(b"abc")]).unwrap();
+        fails(file.read_at(0, &mut [0]), Errno::BADF);
+        file.close().unwrap();
+        assert_eq!(all(&open(layout, "f", MAKE).unwrap()), b"abc", "found, not emptied");
+        open(layout, "f", Access { truncate: true, ..Access::READ }).unwrap().close().unwrap();
+        assert_eq!(layout.stat("f").unwrap().length, 0, "emptied by who only reads, as on Linux");
+        for emptying in [Access { truncate: true, ..write }, Access { truncate: true, ..MAKE }] {
+            let file = open(layout, "f", MAKE).unwrap();
+            file.write_at(0, &[IoSlice::new(b"abc")]).unwrap();
+            file.close().unwrap();
+            open(layout, "f", emptying).unwrap().close().unwrap();
+            assert_eq!(layout.stat("f").unwrap().length, 0, "{emptying:?}");
+        }
+    });
+}
+
+#[test]
+fn who_makes_a_file_gives_it_its_mode_and_who_finds_it_leaves_it() {
+    everywhere(|layout| {
+        OpenFile::open(layout, "f", MAKE, Some(0o600), writer()).unwrap().close().unwrap();
+        let kept = about::attributes(&**layout, "f").unwrap().mode;
+        assert!(kept == 0o600 || layout.describe() == "direct over memory:", "{kept:o}");
+        OpenFile::open(layout, "f", MAKE, Some(0o640), writer()).unwrap().close().unwrap();
+        assert_eq!(about::attributes(&**layout, "f").unwrap().mode, kept);
+    });
+}
+
+#[test]
+fn an_open_file_goes_on_when_its_name_is_renamed_or_removed() {
+    everywhere(|layout| {
+        layout.make_folder("d").unwrap();
+        let file = open(layout, "d/f", MAKE).unwrap();
+        file.write_at(0, &[IoSlice::new(b"abc")]).unwrap();
+        let before = file.attributes().unwrap();
+        assert_eq!((before.kind, before.length, before.links), (Kind::File, 3, 1));
+        layout.rename("d/f", "g").unwrap();
+        file.renamed("d", "elsewhere");
+        file.renamed("elsewhere/f", "g");
+        assert_eq!(file.name().as_deref(), Some("g"));
+        assert_eq!(file.attributes().unwrap().identity, before.identity);
+        file.unlinked();
+        layout.remove("g").unwrap();
+        file.write_at(3, &[IoSlice::new(b"d")]).unwrap();
+        let after = file.attributes().unwrap();
+        assert_eq!((after.length, after.links, after.identity), (4, 0, before.identity));
+        assert_eq!(all(&file), b"abcd");
+        file.close().unwrap();
+        fails(layout.stat("g"), Errno::NOENT);
+    });
+}
+
+#[test]
+fn links_are_followed_by_an_open_and_by_what_is_told_of_it() {
+    everywhere(|layout| {
+        if layout.make_link("f", "l").is_err() {
+            assert!(!layout.describe().starts_with("container"), "{}", layout.describe());
+            return;
+        }
+        open(layout, "f", MAKE).unwrap().close().unwrap();
+        let through = open(layout, "l", MAKE).unwrap();
+        through.write_at(0, &[IoSlice::new(b"abc")]).unwrap();
+        let told = through.attributes().unwrap();
+        assert_eq!((told.kind, told.length, through.name().as_deref()), (Kind::File, 3, Some("f")));
+        through.close().unwrap();
+        fails(open(layout, "l", Access { no_follow: true, ..Access::READ }), Errno::LOOP);
+        layout.make_link("m", "n").unwrap();
+        layout.make_link("n", "m").unwrap();
+        fails(about::followed(&**layout, "m"), Errno::LOOP);
+    });
+}

@@ -1,0 +1,317 @@
+//! The JSON that is written beside an output: made by rank 0, checked by whoever reads it.
+//!
+//! Byte for byte what `docs/format/profile.md` says. Times are whole nanoseconds.
+
+use crate::Phase;
+use crate::recorder::{Record, Span, Total, Whom};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// What `format` says.
+pub const FORMAT: &str = "thalweg-profile";
+/// The version that is written, and the only one that is read.
+pub const VERSION: u32 = 1;
+/// Longest time that is believed, in ns: 146 years; sums of two don't leave 64 bits.
+const LONGEST: u64 = 1 << 62;
+
+/// One output's profile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Name of the file that was written.
+    pub output: String,
+    /// The group.
+    pub group: String,
+    /// The methods, by their first names, in order.
+    pub methods: Vec<String>,
+    /// From 0.
+    pub step: u64,
+    /// Run id, in hexadecimal.
+    pub run: String,
+    /// Ranks that opened the output.
+    pub ranks: u32,
+    /// When the first rank began to open, in µs since 1970 by rank 0's clock: time 0 of all others.
+    pub began_unix_us: u64,
+    /// Clocks of ranks agree as well as this.
+    pub clock_error_ns: u64,
+    /// Bytes of the process groups that all ranks wrote.
+    pub bytes: u64,
+    /// Why the output failed, if it did.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// Names of the phases that numbers below stand for.
+    pub phases: Vec<String>,
+    /// By rank; those that were lost are missing.
+    pub by_rank: Vec<RankPart>,
+}
+
+/// What one rank did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RankPart {
+    /// Which.
+    pub rank: u32,
+    /// When its open began and ended.
+    pub open: [i64; 2],
+    /// When its close began and ended.
+    pub close: [i64; 2],
+    /// Bytes of its process group.
+    pub group_bytes: u64,
+    /// Most bytes that the process has held for output so far, what carries process groups included.
+    #[serde(default)]
+    pub buffer_bytes: u64,
+    /// Why it failed, if it did.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// By phase: its own time, calls, bytes.
+    pub totals: Vec<[u64; 3]>,
+    /// Phase, begin, length, bytes, rank that was waited for or sent to (or -1), number of the meeting (or -1).
+    pub spans: Vec<[i64; 6]>,
+    /// Spans shorter than this may be missing or joined.
+    pub resolution_ns: u64,
+}
+
+fn corrupt(what: String) -> Error {
+    Error::new(ErrorKind::Corrupt, what)
+}
+
+fn whole(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+impl RankPart {
+    /// Of a record whose times are moved by `shift` ns.
+    pub(super) fn of(rank: u32, open: [i64; 2], close: [i64; 2], record: &Record) -> RankPart {
+        let whom = |w: Whom| match w {
+            Whom::Nobody => [-1, -1],
+            Whom::Rank(rank) => [i64::from(rank), -1],
+            Whom::Meeting(n) => [-1, i64::from(n)],
+        };
+        let span = |s: &Span| {
+            let [rank, meeting] = whom(s.whom);
+            [s.phase.place() as i64, s.begin, whole(s.length), whole(s.bytes), rank, meeting]
+        };
+        RankPart {
+            rank,
+            open,
+            close,
+            group_bytes: 0,
+            buffer_bytes: 0,
+            error: None,
+            totals: record.totals.iter().map(|t| [t.own, t.calls, t.bytes]).collect(),
+            spans: record.spans.iter().map(span).collect(),
+            resolution_ns: record.resolution,
+        }
+    }
+
+    /// All its times later by so many ns.
+    pub(super) fn shift(&mut self, by: i64) {
+        let times = self.open.iter_mut().chain(&mut self.close).chain(self.spans.iter_mut().map(|s| &mut s[1]));
+        times.for_each(|t| *t = t.saturating_add(by));
+    }
+
+    /// What a phase added up to.
+    pub fn total(&self, phase: Phase) -> Total {
+        let [own, calls, bytes] = self.totals.get(phase.place()).copied().unwrap_or_default();
+        Total { own, calls, bytes }
+    }
+
+    /// Its spans, in the order in which they began.
+    pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
+        self.spans.iter().map(|s| Span {
+            phase: Phase::ALL[s[0] as usize],
+            begin: s[1],
+            length: s[2] as u64,
+            bytes: s[3] as u64,
+            whom: match (s[4], s[5]) {
+                (rank @ 0.., _) => Whom::Rank(rank as u32),
+                (_, meeting @ 0..) => Whom::Meeting(meeting as u32),
+                _ => Whom::Nobody,
+            },
+        })
+    }
+
+    /// Checks what the other methods rely on.
+    pub(super) fn check(&self, ranks: u32) -> Result<()> {
+        let at = |what: String| Err(corrupt(format!("rank {}: {what}", self.rank)));
+        if self.rank >= ranks {
+            return at(format!("there are {ranks} ranks"));
+        }
+        let believed = |t: i64| t.unsigned_abs() < LONGEST;
+        let [opens, opened] = self.open;
+        let [closes, closed] = self.close;
+        if ![opens, opened, closes, closed].into_iter().all(believed)
+            || opens > opened
+            || opened > closes
+            || closes > closed
+        {
+            return at(format!("open {:?} and close {:?} are not one after the other", self.open, self.close));
+        }
+        if self.totals.len() != Phase::ALL.len() {
+            return at(format!("{} totals for {} phases", self.totals.len(), Phase::ALL.len()));
+        }
+        if self.totals.iter().any(|t| t[0] >= LONGEST) {
+            return at("a phase takes longer than any can".into());
+        }
+        for (i, s) in self.spans.iter().enumerate() {
+            let [phase, begin, length, bytes, rank, meeting] = *s;
+            let bad = |what: String| at(format!("span {i}: {what}"));
+            let Some(phase) = usize::try_from(phase).ok().and_then(|p| Phase::ALL.get(p)) else {
+                return bad(format!("there is no phase {phase}"));
+            };
+            if length < 0 || bytes < 0 || !believed(begin) || !believed(length) {
+                return bad(format!("begin {begin}, length {length}, bytes {bytes}"));
+            }
+            if !phase.is_outside() && (begin < opens || begin + length > closed) {
+                return bad(format!("{} lies outside of open and close", phase.name()));
+            }
+            if !(-1..i64::from(ranks)).contains(&rank) || !(-1..=i64::from(u32::MAX)).contains(&meeting) {
+                return bad(format!("rank {rank}, meeting {meeting}"));
+            }
+        }
+        if let Some(i) = self.spans.windows(2).position(|two| two[1][1] < two[0][1]) {
+            return at(format!("span {} begins before the one in front of it", i + 1));
+        }
+        Ok(())
+    }
+}
+
+impl Document {
+    /// Reads and checks one.
+    ///
+    /// # Errors
+    /// `Corrupt` saying line and column, or rank and span; `Unsupported` for another version.
+    pub fn from_json(text: &[u8]) -> Result<Document> {
+        #[derive(Deserialize)]
+        struct Head {
+            format: String,
+            version: u64,
+        }
+        let json = |e: serde_json::Error| corrupt(format!("not the JSON of a profile: {e}"));
+        let head: Head = serde_json::from_slice(text).map_err(json)?;
+        if head.format != FORMAT {
+            return Err(corrupt(format!("not a profile: its format is \"{}\", not \"{FORMAT}\"", head.format)));
+        }
+        if head.version != u64::from(VERSION) {
+            let what = format!("a profile of version {}; version {VERSION} is understood", head.version);
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
+        let document: Document = serde_json::from_slice(text).map_err(json)?;
+        document.check()?;
+        Ok(document)
+    }
+
+    /// As it is written.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec(self).unwrap_or_default();
+        text.push(b'\n');
+        text
+    }
+
+    /// Whether all that it says fits together.
+    ///
+    /// # Errors
+    /// As [`Document::from_json`].
+    pub fn check(&self) -> Result<()> {
+        if !self.phases.iter().map(String::as_str).eq(Phase::ALL.iter().map(|p| p.name())) {
+            return Err(corrupt(format!("unknown phases: {}", self.phases.join(", "))));
+        }
+        let mut seen = HashSet::new();
+        for part in &self.by_rank {
+            part.check(self.ranks)?;
+            if !seen.insert(part.rank) {
+                return Err(corrupt(format!("rank {} is there twice", part.rank)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ranks that are missing.
+    pub fn missing(&self) -> u32 {
+        self.ranks - self.by_rank.len() as u32
+    }
+
+    /// From when the first rank began to open to when the last one had closed.
+    pub fn elapsed(&self) -> u64 {
+        let begin = self.by_rank.iter().map(|p| p.open[0]).min().unwrap_or(0);
+        let end = self.by_rank.iter().map(|p| p.close[1]).max().unwrap_or(0);
+        end.abs_diff(begin)
+    }
+}
+
+/// Where the profile of a step lies.
+pub fn path_of(output: &str, step: u64) -> String {
+    format!("{}/step-{step}.json", folder_of(output))
+}
+
+/// The folder of an output's profiles.
+pub fn folder_of(output: &str) -> String {
+    format!("{output}.profile")
+}
+
+/// The step that a profile's name says it is of.
+pub fn step_of(name: &str) -> Option<u64> {
+    name.strip_prefix("step-")?.strip_suffix(".json")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document() -> Document {
+        let mut record = Record::default();
+        record.totals[Phase::Write.place()] = Total { own: 10, calls: 1, bytes: 5 };
+        record.spans.push(Span { phase: Phase::Write, begin: 3, length: 10, bytes: 5, whom: Whom::Rank(1) });
+        Document {
+            format: FORMAT.into(),
+            version: VERSION,
+            output: "run.bp".into(),
+            group: "g".into(),
+            methods: vec!["POSIX".into()],
+            step: 4,
+            run: "f".into(),
+            ranks: 2,
+            began_unix_us: 1,
+            clock_error_ns: 2,
+            bytes: 5,
+            error: None,
+            phases: Phase::ALL.iter().map(|p| p.name().to_string()).collect(),
+            by_rank: (0..2).map(|rank| RankPart::of(rank, [0, 2], [3, 20], &record)).collect(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let document = document();
+        assert_eq!(Document::from_json(&document.to_json()).unwrap(), document);
+        assert_eq!(step_of("step-12.json"), Some(12));
+        assert_eq!(path_of("a/run.bp", 3), "a/run.bp.profile/step-3.json");
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused_and_its_place_named() {
+        type Change = fn(&mut Document);
+        let changes: [(Change, &str); 9] = [
+            (|d| d.format = "other".into(), "not a profile"),
+            (|d| d.version = 9, "version 9"),
+            (|d| d.phases.truncate(2), "unknown phases: open, wait"),
+            (|d| d.by_rank[1].rank = 0, "rank 0 is there twice"),
+            (|d| d.by_rank[1].rank = 7, "rank 7: there are 2 ranks"),
+            (|d| d.by_rank[0].close = [1, 0], "one after the other"),
+            (|d| d.by_rank[1].spans[0][0] = 99, "rank 1: span 0: there is no phase 99"),
+            (|d| d.by_rank[0].spans[0][2] = 18, "write lies outside of open and close"),
+            (|d| d.by_rank[0].spans[0][4] = 2, "span 0: rank 2"),
+        ];
+        for (change, says) in changes {
+            let mut document = document();
+            change(&mut document);
+            let e = Document::from_json(&document.to_json()).unwrap_err().to_string();
+            assert!(e.contains(says), "{e}");
+        }
+        let e = Document::from_json(b"{\"format\": 1").unwrap_err().to_string();
+        assert!(e.contains("line 1"), "{e}");
+    }
+}

@@ -1,0 +1,270 @@
+//! Every rank's record to rank 0, clocks aligned.
+//!
+//! | question | answer |
+//! |---|---|
+//! | calls | [`CLOCKS`] barriers at open; at close one message per rank to rank 0, behind all that the methods do |
+//! | clocks | a rank leaves a barrier when the last one has come, so its times at the exits are those of rank 0, but for the time the barrier itself took: of the barriers, the one that was over soonest on the slowest rank counts, and that time bounds the error |
+//! | a rank that failed | sends its part as the others do |
+//! | a rank that is lost | its part is missing; where it is rank 0, the lowest that is left takes its place |
+//! | on failure | a warning: no output fails for its profile |
+
+use crate::document::{Document, FORMAT, RankPart, VERSION, folder_of, path_of, step_of};
+use crate::ranks::{self, Left};
+use crate::recorder::{MOST_SPANS, Recorder, Running, shorten};
+use crate::{Phase, storage};
+use serde::{Deserialize, Serialize};
+use std::io::IoSlice;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use thalweg_comm::watched::Watched;
+use thalweg_comm::{Communicator, Reduce, tags};
+use thalweg_layout::{Layout, OpenWrite, WriterId};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// Barriers by which clocks are aligned.
+pub const CLOCKS: usize = 4;
+/// Spans of all ranks together that rank 0 takes.
+const MOST_IN_ALL: usize = 1 << 20;
+/// How long rank 0 waits for parts, and a rank for rank 0, once the output is closed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a rank sends.
+#[derive(Serialize, Deserialize)]
+struct Sent {
+    /// Of the output: see [`Taking`].
+    token: u64,
+    /// Times at which it entered and left the barriers.
+    clocks: Vec<[i64; 2]>,
+    /// When it began, in µs since 1970.
+    unix_us: u64,
+    part: RankPart,
+}
+
+/// The profile of one output while it is taken, on one rank.
+pub struct Taking {
+    recorder: Arc<Recorder>,
+    /// A number that no other output has, the same on all ranks.
+    token: u64,
+    rank: u32,
+    ranks: u32,
+    left: Left,
+    clocks: Vec<[i64; 2]>,
+    unix_us: u64,
+    open: [i64; 2],
+    closes: i64,
+}
+
+/// What an output goes on with that is profiled.
+pub struct Begun {
+    /// Its profile.
+    pub taking: Taking,
+    /// The span of the open, which has begun.
+    pub opening: Running,
+    /// The communicator.
+    pub comm: Box<dyn Communicator>,
+    /// The layout.
+    pub layout: Arc<dyn Layout>,
+}
+
+/// What the output was.
+pub struct About<'a> {
+    /// Where the profile goes.
+    pub layout: &'a dyn Layout,
+    /// Name of the file.
+    pub output: &'a str,
+    /// The group.
+    pub group: &'a str,
+    /// First names of the methods.
+    pub methods: Vec<String>,
+    /// From 0.
+    pub step: u64,
+    /// Run id; rank 0's is written.
+    pub run: u64,
+    /// The file is new: profiles of an older one of the same name go.
+    pub is_new: bool,
+    /// Bytes of this rank's process group.
+    pub group_bytes: u64,
+    /// Most bytes that the buffer of this process has held.
+    pub buffer_bytes: u64,
+    /// Bytes of all, or why the output failed.
+    pub outcome: std::result::Result<u64, &'a Error>,
+}
+
+impl Taking {
+    /// Collective: begins, in an open that began at `zero` and whose first meeting this rank came to at `met`. What is
+    /// returned beside it records.
+    ///
+    /// - `token`: a number that no other output has; rank 0's counts.
+    pub fn begin(
+        comm: Box<dyn Communicator>,
+        layout: Arc<dyn Layout>,
+        zero: Instant,
+        met: Instant,
+        token: u64,
+    ) -> Begun {
+        let recorder = Recorder::new(zero);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(zero.elapsed());
+        let opening = recorder.span_from(Phase::Open, zero);
+        drop(recorder.meeting_from(met));
+        let mut clocks = Vec::new();
+        let running = recorder.span(Phase::Wait);
+        let own = if comm.rank() == 0 { token } else { 0 };
+        // A lost rank is noticed by the open itself.
+        let token = comm.all_reduce(&[own], Reduce::Max).map_or(0, |all| all[0]);
+        for _ in 0..CLOCKS {
+            let enters = recorder.now();
+            if comm.size() == 1 || comm.barrier().is_err() {
+                break;
+            }
+            clocks.push([enters, recorder.now()]);
+        }
+        drop(running);
+        let (rank, ranks) = (comm.rank(), comm.size());
+        let left = ranks::Left::default();
+        let comm = Watched::with(comm, ranks::Recorded::new(recorder.clone(), left.clone()));
+        let taking = Taking {
+            recorder: recorder.clone(),
+            token,
+            rank,
+            ranks,
+            left,
+            clocks,
+            unix_us: since.as_micros() as u64,
+            open: [0, 0],
+            closes: 0,
+        };
+        let (comm, layout) = (Box::new(comm), Arc::new(storage::Recorded::new(layout, recorder)));
+        Begun { taking, opening, comm, layout }
+    }
+
+    /// The recorder.
+    pub fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
+    }
+
+    /// The open is over; its span has ended.
+    pub fn opened(&mut self) {
+        self.open[1] = self.recorder.now();
+    }
+
+    /// The close begins.
+    pub fn closes(&mut self) {
+        self.closes = self.recorder.now();
+    }
+
+    /// Ends the recording; called on every rank that came to the end of close, however that went. Rank 0 writes the profile.
+    pub fn finish(self, comm: &mut dyn Communicator, about: &About<'_>) {
+        let closed = self.recorder.now();
+        let mut record = self.recorder.finish();
+        shorten(&mut record, (MOST_IN_ALL / comm.size() as usize).clamp(16, MOST_SPANS));
+        let mut part = RankPart::of(self.rank, self.open, [self.closes, closed], &record);
+        part.group_bytes = about.group_bytes;
+        part.buffer_bytes = about.buffer_bytes;
+        part.error = about.outcome.err().map(|e| format!("{:?}: {}", e.kind(), e.what()));
+        let Taking { token, ranks, left, clocks, unix_us, .. } = self;
+        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let comm = left.as_deref_mut().unwrap_or(comm);
+        let sent = Sent { token, clocks, unix_us, part };
+        let before = comm.timeout();
+        comm.set_timeout(before.min(PATIENCE));
+        let outcome = match comm.rank() {
+            0 => write(about, ranks, gather(comm, sent)),
+            _ => serde_json::to_vec(&sent)
+                .map_err(|e| Error::new(ErrorKind::Io, e.to_string()))
+                .and_then(|text| comm.send(0, tags::PROFILE, &text)),
+        };
+        comm.set_timeout(before);
+        if let Err(e) = outcome {
+            tracing::warn!(output = about.output, step = about.step, "the profile of this output is not written: {e}");
+        }
+    }
+}
+
+/// On rank 0: its own part, then those of the others, as far as they come.
+fn gather(comm: &mut dyn Communicator, own: Sent) -> Vec<Sent> {
+    let until = Instant::now() + comm.timeout();
+    let token = own.token;
+    let mut all = vec![own];
+    for rank in 1..comm.size() {
+        loop {
+            comm.set_timeout(until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
+            let Ok(message) = comm.receive(Some(rank), tags::PROFILE) else { break };
+            let part = serde_json::from_slice::<Sent>(&message.bytes).ok();
+            // What came too late for an earlier output is not for this one.
+            match part.filter(|p| p.token == token) {
+                Some(part) => {
+                    all.push(part);
+                    break;
+                }
+                None => continue,
+            }
+        }
+    }
+    all
+}
+
+/// By how much each rank's times are to be moved to be rank 0's, and how far off they may be. The first is rank 0's.
+fn align(all: &[Sent]) -> (Vec<i64>, u64) {
+    let many = all.iter().map(|s| s.clocks.len()).min().unwrap_or(0);
+    let slowest = |k: usize| all.iter().map(|s| s.clocks[k][1].abs_diff(s.clocks[k][0])).max().unwrap_or(0);
+    let Some((best, error)) = (0..many).map(|k| (k, slowest(k))).min_by_key(|(_, error)| *error) else {
+        return (vec![0; all.len()], 0);
+    };
+    (all.iter().map(|s| all[0].clocks[best][1].saturating_sub(s.clocks[best][1])).collect(), error)
+}
+
+fn write(about: &About<'_>, ranks: u32, mut all: Vec<Sent>) -> Result<()> {
+    let (shifts, clock_error_ns) = align(&all);
+    let first = all.iter().zip(&shifts).map(|(s, shift)| s.part.open[0].saturating_add(*shift)).min().unwrap_or(0);
+    for (sent, shift) in all.iter_mut().zip(&shifts) {
+        sent.part.shift(shift.saturating_sub(first));
+    }
+    let document = Document {
+        format: FORMAT.into(),
+        version: VERSION,
+        output: about.output.to_string(),
+        group: about.group.to_string(),
+        methods: about.methods.clone(),
+        step: about.step,
+        run: format!("{:x}", about.run),
+        ranks,
+        began_unix_us: all[0].unix_us.saturating_add_signed(first / 1000),
+        clock_error_ns,
+        bytes: about.outcome.unwrap_or(0),
+        error: about.outcome.err().map(|e| format!("{:?}: {}", e.kind(), e.what())),
+        phases: Phase::ALL.iter().map(|p| p.name().to_string()).collect(),
+        by_rank: all.into_iter().map(|s| s.part).collect(),
+    };
+    save(about, document)
+}
+
+fn save(about: &About<'_>, document: Document) -> Result<()> {
+    let folder = folder_of(about.output);
+    about.layout.make_folder(&folder)?;
+    if about.is_new {
+        for name in about.layout.list(&folder)?.iter().filter(|name| step_of(name).is_some()) {
+            about.layout.remove(&format!("{folder}/{name}"))?;
+        }
+    }
+    let object = about.layout.open_write(&path_of(about.output, about.step), OpenWrite::Replace, WriterId(0))?;
+    object.write_at(0, &[IoSlice::new(&document.to_json())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::Record;
+
+    fn sent(rank: u32, clocks: &[[i64; 2]]) -> Sent {
+        let part = RankPart::of(rank, [0, 1], [2, 3], &Record::default());
+        Sent { token: 1, clocks: clocks.to_vec(), unix_us: 0, part }
+    }
+
+    #[test]
+    fn clocks_are_aligned_by_the_barrier_that_was_over_soonest() {
+        // Rank 1's clock is 1000 ahead; it was kept waiting in the first barrier.
+        let all = [sent(0, &[[0, 500], [510, 530]]), sent(1, &[[1400, 1480], [1495, 1525]])];
+        assert_eq!(align(&all), (vec![0, -995], 30));
+        assert_eq!(align(&[sent(0, &[])]), (vec![0], 0));
+    }
+}

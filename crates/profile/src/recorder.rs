@@ -1,0 +1,365 @@
+//! Spans of one rank, from open to close.
+//!
+//! A span begins and ends on one thread and may lie inside another one. Each phase's own time, calls and bytes are added up
+//! exactly; what threads of one rank do at the same time is counted once, for the one that began last. Where in time the
+//! spans lie is kept for [`MOST_SPANS`] of them; beyond that neighbours of the same phase become one and short ones are left
+//! out, as [`Record::resolution`] says. Meetings of all ranks are always kept.
+
+use crate::Phase;
+use crate::waits::runs;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use std::time::Instant;
+
+/// Spans that a rank keeps at most.
+pub const MOST_SPANS: usize = 512;
+/// The first spans to be left out are shorter than this, in ns.
+const SHORT: u64 = 1_000;
+/// Meetings of all ranks that are kept: no method has more in an output.
+const MOST_MEETINGS: u32 = 128;
+
+/// For whom a rank waits, or to whom it sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whom {
+    /// Nobody in particular.
+    Nobody,
+    /// This rank.
+    Rank(u32),
+    /// All ranks, at the meeting of this number: the same on all of them.
+    Meeting(u32),
+}
+
+/// A run of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// What it went to.
+    pub phase: Phase,
+    /// When it began, in ns since the recorder did.
+    pub begin: i64,
+    /// How long it was, in ns, what lies inside included.
+    pub length: u64,
+    /// Bytes that it was about.
+    pub bytes: u64,
+    /// With whom.
+    pub whom: Whom,
+}
+
+impl Span {
+    /// First ns behind it.
+    pub fn end(&self) -> i64 {
+        self.begin.saturating_add_unsigned(self.length)
+    }
+}
+
+/// What a phase added up to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Total {
+    /// Its own time in ns, without what other phases inside it took.
+    pub own: u64,
+    /// How often.
+    pub calls: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What one rank has recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Record {
+    /// By [`Phase::place`].
+    pub totals: [Total; Phase::ALL.len()],
+    /// In the order in which they began.
+    pub spans: Vec<Span>,
+    /// Spans shorter than this many ns may be missing, or be one with their neighbours.
+    pub resolution: u64,
+}
+
+struct Frame {
+    phase: Phase,
+    begin: Instant,
+    /// Time of the spans inside.
+    inner: u64,
+}
+
+#[derive(Default)]
+struct State {
+    /// What began and has not ended, by thread.
+    frames: HashMap<ThreadId, Vec<Frame>>,
+    record: Record,
+    meetings: u32,
+    finished: bool,
+}
+
+/// Records what one rank does in one output.
+pub struct Recorder {
+    zero: Instant,
+    state: Mutex<State>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Recorder>>> = const { RefCell::new(None) };
+}
+
+/// The thread works on an output, until this is dropped.
+pub struct Working {
+    before: Option<Arc<Recorder>>,
+    here: PhantomData<*const ()>,
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        CURRENT.set(self.before.take());
+    }
+}
+
+fn ns(from: Instant, to: Instant) -> i64 {
+    match to.checked_duration_since(from) {
+        Some(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
+        None => -i64::try_from(from.duration_since(to).as_nanos()).unwrap_or(i64::MAX),
+    }
+}
+
+impl Recorder {
+    /// Times count from `zero`.
+    pub fn new(zero: Instant) -> Arc<Recorder> {
+        Arc::new(Recorder { zero, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What a panicking thread leaves is a record that lacks its last span.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until the return value is dropped, [`span`] on this thread means this recorder. A thread of an asynchronous method
+    /// says so too; its spans are recorded beside the others'.
+    pub fn work(self: &Arc<Self>) -> Working {
+        Working { before: CURRENT.replace(Some(self.clone())), here: PhantomData }
+    }
+
+    /// Begins a span.
+    pub fn span(self: &Arc<Self>, phase: Phase) -> Running {
+        self.span_from(phase, Instant::now())
+    }
+
+    /// A span that has begun before.
+    pub fn span_from(self: &Arc<Self>, phase: Phase, begin: Instant) -> Running {
+        self.state().begin(phase, begin);
+        Running { recorder: Some(self.clone()), bytes: 0, whom: Whom::Nobody, here: PhantomData }
+    }
+
+    /// A span of waiting for all ranks.
+    pub fn meeting(self: &Arc<Self>) -> Running {
+        let now = Instant::now();
+        self.meeting_from(now)
+    }
+
+    /// As [`Recorder::meeting`], begun before.
+    pub fn meeting_from(self: &Arc<Self>, begin: Instant) -> Running {
+        let mut running = self.span_from(Phase::Wait, begin);
+        let mut state = self.state();
+        running.whom = Whom::Meeting(state.meetings);
+        state.meetings += 1;
+        drop(state);
+        running
+    }
+
+    /// Adds what lies outside of any span.
+    pub fn add(&self, phase: Phase, begin: Instant, end: Instant) {
+        let begin = ns(self.zero, begin);
+        let length = ns(self.zero, end).saturating_sub(begin).max(0) as u64;
+        let mut state = self.state();
+        if !state.finished {
+            state.keep(Span { phase, begin, length, bytes: 0, whom: Whom::Nobody }, length);
+        }
+    }
+
+    /// Nanoseconds since the recorder's zero.
+    pub fn now(&self) -> i64 {
+        ns(self.zero, Instant::now())
+    }
+
+    /// Ends the recording: what is said afterwards is not heard.
+    pub fn finish(&self) -> Record {
+        let mut state = self.state();
+        state.finished = true;
+        let threads = state.frames.len();
+        state.frames.clear();
+        let mut record = std::mem::take(&mut state.record);
+        record.spans.sort_by_key(|s| (s.begin, std::cmp::Reverse(s.length)));
+        if threads > 1 && record.resolution == 0 {
+            // What ran beside each other is counted once.
+            record.totals.iter_mut().for_each(|total| total.own = 0);
+            for run in runs(record.spans.iter().copied()) {
+                record.totals[run.phase.place()].own += run.end.abs_diff(run.begin);
+            }
+        }
+        record
+    }
+}
+
+impl State {
+    fn begin(&mut self, phase: Phase, begin: Instant) {
+        if self.finished {
+            return;
+        }
+        let frames = self.frames.entry(std::thread::current().id()).or_default();
+        // What is written for the index is the index.
+        let in_index = frames.iter().any(|f| f.phase == Phase::Index);
+        let phase = if in_index && phase == Phase::Write { Phase::Index } else { phase };
+        frames.push(Frame { phase, begin, inner: 0 });
+    }
+
+    fn end(&mut self, zero: Instant, bytes: u64, whom: Whom) {
+        let end = Instant::now();
+        let Some(frames) = self.frames.get_mut(&std::thread::current().id()) else { return };
+        let Some(frame) = frames.pop() else { return };
+        let length = ns(frame.begin, end).max(0) as u64;
+        if let Some(outer) = frames.last_mut() {
+            outer.inner += length;
+        }
+        let own = length.saturating_sub(frame.inner);
+        self.keep(Span { phase: frame.phase, begin: ns(zero, frame.begin), length, bytes, whom }, own);
+    }
+
+    fn keep(&mut self, span: Span, own: u64) {
+        let total = &mut self.record.totals[span.phase.place()];
+        total.own += own;
+        total.calls += 1;
+        total.bytes += span.bytes;
+        self.record.spans.push(span);
+        if self.record.spans.len() >= 2 * MOST_SPANS {
+            shorten(&mut self.record, MOST_SPANS);
+        }
+    }
+}
+
+/// Leaves `most` spans, meetings aside: joins neighbours, leaves out what is short.
+pub fn shorten(record: &mut Record, most: usize) {
+    let is_kept = |s: &Span| matches!(s.whom, Whom::Meeting(n) if n < MOST_MEETINGS);
+    record.spans.sort_by_key(|s| (s.begin, std::cmp::Reverse(s.length)));
+    while record.spans.iter().filter(|s| !is_kept(s)).count() > most {
+        record.resolution = record.resolution.saturating_mul(2).max(SHORT);
+        let resolution = record.resolution;
+        let mut joined: Vec<Span> = Vec::with_capacity(record.spans.len());
+        for span in record.spans.drain(..) {
+            match joined.last_mut() {
+                Some(last)
+                    if last.phase == span.phase
+                        && last.whom == span.whom
+                        && !is_kept(&span)
+                        && span.begin >= last.end()
+                        && span.begin.abs_diff(last.end()) <= resolution =>
+                {
+                    last.length = span.end().abs_diff(last.begin);
+                    last.bytes += span.bytes;
+                }
+                _ => joined.push(span),
+            }
+        }
+        joined.retain(|s| s.length >= resolution || is_kept(s));
+        record.spans = joined;
+        if resolution == u64::MAX {
+            break;
+        }
+    }
+}
+
+/// A span that has begun; it ends when this is dropped.
+pub struct Running {
+    recorder: Option<Arc<Recorder>>,
+    bytes: u64,
+    whom: Whom,
+    here: PhantomData<*const ()>,
+}
+
+impl Running {
+    /// Says how many bytes it is about.
+    pub fn bytes(&mut self, bytes: u64) {
+        self.bytes = bytes;
+    }
+
+    /// Says with whom.
+    pub fn with(&mut self, rank: u32) {
+        self.whom = Whom::Rank(rank);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(recorder) = self.recorder.take() {
+            recorder.state().end(recorder.zero, self.bytes, self.whom);
+        }
+    }
+}
+
+/// Begins a span of the output that this thread is working on, `bytes` of it; where no profile is taken nothing happens.
+pub fn span(phase: Phase, bytes: u64) -> Running {
+    let recorder = CURRENT.with_borrow(Clone::clone);
+    if let Some(recorder) = &recorder {
+        recorder.state().begin(phase, Instant::now());
+    }
+    Running { recorder, bytes, whom: Whom::Nobody, here: PhantomData }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_phase_has_its_own_time_alone_and_inner_spans_lie_in_outer_ones() {
+        let recorder = Recorder::new(Instant::now());
+        {
+            let _here = recorder.work();
+            let _close = span(Phase::Close, 0);
+            std::thread::sleep(Duration::from_millis(2));
+            {
+                let _write = span(Phase::Write, 7);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        drop(span(Phase::Write, 100));
+        let record = recorder.finish();
+        let of = |phase: Phase| record.totals[phase.place()];
+        assert_eq!((of(Phase::Write).bytes, of(Phase::Write).calls), (7, 1));
+        assert!(of(Phase::Write).own >= 20_000_000);
+        let [close, write] = record.spans[..] else { panic!("{record:?}") };
+        assert_eq!(close.length, of(Phase::Close).own + of(Phase::Write).own);
+        assert!(close.begin <= write.begin && write.end() <= close.end());
+    }
+
+    #[test]
+    fn writes_inside_the_index_are_the_index() {
+        let recorder = Recorder::new(Instant::now());
+        {
+            let _here = recorder.work();
+            let _index = span(Phase::Index, 0);
+            drop(span(Phase::Write, 9));
+        }
+        let record = recorder.finish();
+        assert_eq!((record.totals[Phase::Index.place()].bytes, record.totals[Phase::Write.place()].calls), (9, 0));
+        // Said too late.
+        drop(recorder.span(Phase::Write));
+        assert_eq!(recorder.finish(), Record::default());
+    }
+
+    #[test]
+    fn a_million_spans_take_bounded_memory_and_add_up_all_the_same() {
+        let recorder = Recorder::new(Instant::now());
+        let _here = recorder.work();
+        drop(recorder.meeting());
+        for i in 0..200_000u64 {
+            drop(span(if i % 2 == 0 { Phase::Write } else { Phase::Send }, 3));
+        }
+        let record = recorder.finish();
+        assert!(record.spans.len() <= 2 * MOST_SPANS);
+        assert!(record.resolution > 0);
+        assert_eq!(record.spans[0].whom, Whom::Meeting(0));
+        assert_eq!(
+            (record.totals[Phase::Write.place()].bytes, record.totals[Phase::Send.place()].calls),
+            (300_000, 100_000)
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! A layout whose opens, writes and syncs are recorded.
+
+use crate::Phase;
+use crate::recorder::Recorder;
+use std::io::IoSlice;
+use std::path::PathBuf;
+use std::sync::Arc;
+use thalweg_layout::{
+    Attributes, Change, Hold, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+};
+use thalweg_types::Result;
+
+/// See the module's page. What methods keep of it after the output passes everything on and records nothing.
+pub struct Recorded {
+    inner: Arc<dyn Layout>,
+    recorder: Arc<Recorder>,
+}
+
+impl Recorded {
+    /// Records what is asked of `inner`.
+    pub fn new(inner: Arc<dyn Layout>, recorder: Arc<Recorder>) -> Recorded {
+        Recorded { inner, recorder }
+    }
+}
+
+impl Layout for Recorded {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
+        let _running = self.recorder.span(Phase::Open);
+        let inner = self.inner.open_write(path, how, writer)?;
+        Ok(Box::new(RecordedObject { inner, recorder: self.recorder.clone() }))
+    }
+
+    fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
+        let _running = self.recorder.span(Phase::Open);
+        self.inner.open_read(path)
+    }
+
+    fn stat(&self, path: &str) -> Result<Stat> {
+        self.inner.stat(path)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        self.inner.list(folder)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn make_folder(&self, path: &str) -> Result<()> {
+        let _running = self.recorder.span(Phase::Open);
+        self.inner.make_folder(path)
+    }
+
+    fn make_new_folder(&self, path: &str) -> Result<bool> {
+        let _running = self.recorder.span(Phase::Open);
+        self.inner.make_new_folder(path)
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        let _running = self.recorder.span(Phase::Sync);
+        self.inner.sync_folder(folder)
+    }
+
+    fn targets(&self, folder: &str) -> Result<Option<u32>> {
+        self.inner.targets(folder)
+    }
+
+    fn make_on_target(&self, name: &str, target: u32, stripe: u64) -> Result<bool> {
+        let _running = self.recorder.span(Phase::Open);
+        self.inner.make_on_target(name, target, stripe)
+    }
+
+    fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
+        let _running = self.recorder.span(Phase::Open);
+        self.inner.make_one_folder(path, mode)
+    }
+
+    fn attributes(&self, path: &str) -> Result<Attributes> {
+        self.inner.attributes(path)
+    }
+
+    fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
+        self.inner.set_attributes(path, change)
+    }
+
+    fn truncate(&self, path: &str, length: u64) -> Result<()> {
+        self.inner.truncate(path, length)
+    }
+
+    fn make_link(&self, target: &str, path: &str) -> Result<()> {
+        self.inner.make_link(target, path)
+    }
+
+    fn read_link(&self, path: &str) -> Result<String> {
+        self.inner.read_link(path)
+    }
+
+    fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.make_hard_link(from, to)
+    }
+
+    fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
+        self.inner.xattr_get(path, key)
+    }
+
+    fn xattr_set(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
+        self.inner.xattr_set(path, key, value, how)
+    }
+
+    fn xattr_list(&self, path: &str) -> Result<Vec<String>> {
+        self.inner.xattr_list(path)
+    }
+
+    fn xattr_remove(&self, path: &str, key: &str) -> Result<()> {
+        self.inner.xattr_remove(path, key)
+    }
+
+    fn space(&self, path: &str) -> Result<Space> {
+        self.inner.space(path)
+    }
+
+    fn plain_file(&self, path: &str) -> Option<PathBuf> {
+        self.inner.plain_file(path)
+    }
+
+    fn concrete(&self) -> Option<&dyn std::any::Any> {
+        self.inner.concrete()
+    }
+}
+
+struct RecordedObject {
+    inner: Box<dyn WriteObject>,
+    recorder: Arc<Recorder>,
+}
+
+impl WriteObject for RecordedObject {
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        let mut running = self.recorder.span(Phase::Write);
+        let written = self.inner.write_at(offset, pieces);
+        if written.is_ok() {
+            running.bytes(pieces.iter().map(|piece| piece.len() as u64).sum());
+        }
+        written
+    }
+
+    fn reserve(&self, offset: u64, length: u64) -> Result<()> {
+        let _running = self.recorder.span(Phase::Write);
+        self.inner.reserve(offset, length)
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.inner.length()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.inner.read_at(offset, out)
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.inner.truncate(length)
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        self.inner.punch(offset, length)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let _running = self.recorder.span(Phase::Sync);
+        self.inner.sync()
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        self.inner.hold()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let _running = self.recorder.span(Phase::Write);
+        self.inner.close()
+    }
+}
