@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use thalweg_benches::contender::Measurements;
 use thalweg_benches::{Failure, memory};
-use thalweg_collective_open::Together;
+use thalweg_collective_open::CollectiveFile;
 use thalweg_comm::tree::FAN_IN;
 use thalweg_comm::{Communicator, threads};
 use thalweg_layout::container::{Options, index::Module};
@@ -140,7 +140,7 @@ pub fn open_together(arguments: &[String]) -> Result<(), Failure> {
         let rank = u64::from(comm.rank());
         let layout = container(folder, module).map_err(|e| said(&e))?;
         let began = Instant::now();
-        let file = Together::open(Box::new(comm), Ok((&layout, "file")), FAN_IN).map_err(|e| said(&e))?;
+        let file = CollectiveFile::open(Box::new(comm), Ok((&layout, "file")), FAN_IN).map_err(|e| said(&e))?;
         let opened = began.elapsed().as_secs_f64();
         let began = Instant::now();
         for k in 0..100u64 {
@@ -160,7 +160,7 @@ pub fn open_together(arguments: &[String]) -> Result<(), Failure> {
     });
     let ranks = ranks.into_iter().collect::<Result<Vec<_>, _>>()?;
     let resident = memory::resident().saturating_sub(before);
-    let most = |of: fn(&(Together, Container, f64, f64, usize)) -> f64| ranks.iter().map(of).fold(0.0, f64::max);
+    let most = |of: fn(&(CollectiveFile, Container, f64, f64, usize)) -> f64| ranks.iter().map(of).fold(0.0, f64::max);
     println!("value together/{name}/open {}", most(|r| r.2));
     println!("value together/{name}/find {}", most(|r| r.3));
     println!("value together/{name}/held {}", most(|r| r.4 as f64));

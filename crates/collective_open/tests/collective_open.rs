@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::io::IoSlice;
 use std::sync::Arc;
-use thalweg_collective_open::Together;
+use thalweg_collective_open::CollectiveFile;
 use thalweg_comm::Communicator;
 use thalweg_comm::counting::Counting as CountingRanks;
 use thalweg_comm::threads::{self, Machine};
@@ -37,9 +37,9 @@ fn put(store: &Arc<dyn Store>, module: Module, writer: u32, records: &[(u64, Vec
 }
 
 /// A process of its own, which is one rank.
-fn open(store: &Arc<dyn Store>, comm: Box<dyn Communicator>) -> Result<Together> {
+fn open(store: &Arc<dyn Store>, comm: Box<dyn Communicator>) -> Result<CollectiveFile> {
     let layout = over(store, Module::Pattern);
-    Together::open(comm, Ok((&layout, "file")), 3)
+    CollectiveFile::open(comm, Ok((&layout, "file")), 3)
 }
 
 fn alone(store: &Arc<dyn Store>) -> Box<dyn ReadObject> {
@@ -100,7 +100,7 @@ fn fragments_come_up_a_tree_and_nobody_hears_more_than_the_fan_in() {
         let comm = CountingRanks::new(Box::new(comm));
         let counts = comm.counts();
         let layout = over(&store, Module::Flat);
-        Together::open(Box::new(comm), Ok((&layout, "file")), 2).unwrap();
+        CollectiveFile::open(Box::new(comm), Ok((&layout, "file")), 2).unwrap();
         let counts = counts.snapshot();
         assert_eq!(counts.all_to_alls, 0);
         counts.received
@@ -145,7 +145,7 @@ fn a_rank_that_was_called_wrongly_and_a_file_that_is_not_there_fail_all() {
             1 => Err(Error::new(ErrorKind::InvalidArgument, "the path is a null pointer")),
             _ => Ok((&layout, "file")),
         };
-        Together::open(Box::new(comm), at, FAN_IN).err().unwrap()
+        CollectiveFile::open(Box::new(comm), at, FAN_IN).err().unwrap()
     });
     for (rank, error) in errors.iter().enumerate() {
         assert_eq!((error.kind(), error.what()), (ErrorKind::InvalidArgument, "the path is a null pointer"));
@@ -153,7 +153,7 @@ fn a_rank_that_was_called_wrongly_and_a_file_that_is_not_there_fail_all() {
     }
     let errors = threads::run(3, |comm| {
         let layout = over(&store, Module::Pattern);
-        Together::open(Box::new(comm), Ok((&layout, "no/file")), FAN_IN).err().unwrap()
+        CollectiveFile::open(Box::new(comm), Ok((&layout, "no/file")), FAN_IN).err().unwrap()
     });
     assert!(errors.iter().all(|e| e.kind() == ErrorKind::NotFound), "{errors:?}");
 }

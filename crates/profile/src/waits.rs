@@ -134,7 +134,7 @@ pub fn summary(documents: &[Document]) -> Summary {
     documents.iter().for_each(|document| blame.add(document));
     Summary {
         phases: Phase::ALL.into_iter().filter_map(row).collect(),
-        held: blame.in_order(),
+        causes: blame.in_order(),
         waited: by_rank.values().map(|t| t[Phase::Wait.place()].own).fold(0, u64::saturating_add),
     }
 }

@@ -4,7 +4,7 @@
 //! at once: the system frees it with its last handle, however the process ends. Elsewhere it is removed when this is
 //! dropped; one that stays after a kill is overwritten by the next, and removed by `thalweg recover`.
 
-use crate::buffer::{BufferPool, Reservation, LEAST_PIECE};
+use crate::buffer::{BufferPool, LEAST_PIECE, Reservation};
 use crate::output_file::handle::Handle;
 use crate::pack::{Pack, Writer};
 use std::sync::Arc;

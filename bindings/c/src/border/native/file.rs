@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use thalweg_collective_open::Together;
+use thalweg_collective_open::CollectiveFile;
 use thalweg_comm::tree::FAN_IN;
 use thalweg_comm_mpi::ThalwegMpiTable;
 use thalweg_io::places::mounts;
@@ -24,11 +24,11 @@ const TRUNCATE: c_int = 16;
 struct NativeFile {
     file: OpenFile,
     /// Of a file that ranks opened together.
-    together: Option<Arc<Together>>,
+    together: Option<Arc<CollectiveFile>>,
 }
 
 /// What ranks opened together, as a file reads it.
-struct Shared(Arc<Together>);
+struct Shared(Arc<CollectiveFile>);
 
 impl ReadObject for Shared {
     fn length(&self) -> Result<u64> {
@@ -114,12 +114,12 @@ unsafe extern "C" fn thalweg_core_file_open(
         });
         match found {
             Ok((place, layout, name)) => {
-                let together = Arc::new(Together::open(comm, Ok((&*layout, &name)), FAN_IN)?);
+                let together = Arc::new(CollectiveFile::open(comm, Ok((&*layout, &name)), FAN_IN)?);
                 let file = OpenFile::reading(&layout, &name, Box::new(Shared(together.clone())));
                 *place = Box::into_raw(Box::new(NativeFile { file, together: Some(together) }));
                 Ok(())
             }
-            Err(e) => Together::open(comm, Err(e), FAN_IN).map(|_| ()),
+            Err(e) => CollectiveFile::open(comm, Err(e), FAN_IN).map(|_| ()),
         }
     })
 }

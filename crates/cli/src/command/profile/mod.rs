@@ -17,7 +17,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use thalweg_profile::document::{folder_of, step_of};
-use thalweg_profile::waits::{WaitCause, Summary, summary};
+use thalweg_profile::waits::{Summary, WaitCause, summary};
 use thalweg_profile::{Document, Phase};
 use thalweg_types::{Error, ErrorKind};
 
@@ -41,10 +41,10 @@ pub fn run(arguments: &Profile, out: &mut Terminal) -> Result<Outcome, Failure> 
         save(path, &serde_json::to_vec(&events)?)?;
     }
     if arguments.json {
-        serde_json::to_writer_pretty(&mut *out, &of_all(&documents, &summary, arguments.causes))?;
+        serde_json::to_writer_pretty(&mut *out, &of_all(&documents, &summary, arguments.held))?;
         writeln!(out)?;
     } else {
-        print(&documents, &summary, arguments.causes, out)?;
+        print(&documents, &summary, arguments.held, out)?;
     }
     Ok(Outcome::Done)
 }

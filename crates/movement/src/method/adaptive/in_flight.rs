@@ -58,7 +58,11 @@ impl InFlight {
     ///
     /// # Errors
     /// `NoMemory` where no thread can be had.
-    pub fn begin(object: Arc<dyn WriteObject>, mark: Option<(u64, Vec<u8>)>, held: Option<Reservation>) -> Result<InFlight> {
+    pub fn begin(
+        object: Arc<dyn WriteObject>,
+        mark: Option<(u64, Vec<u8>)>,
+        held: Option<Reservation>,
+    ) -> Result<InFlight> {
         let (tasks, given) = channel::<Task>();
         let (tell, done) = channel::<Done>();
         let left = Arc::new(AtomicBool::new(false));

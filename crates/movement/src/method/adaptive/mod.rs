@@ -25,7 +25,7 @@
 //! Sources: Lofstead et al., SAND2009-7763 (writers that finish early take work from slow storage targets); CUG 2009.
 //! Differs: a write that is stuck in flight is written again, and the index needs no second pass over the files.
 
-use crate::buffer::{self, BufferPool, Reservation, LEAST_PIECE};
+use crate::buffer::{self, BufferPool, LEAST_PIECE, Reservation};
 use crate::guarded::caught;
 use crate::method::adaptive::coordinator::{Asks, Coordinator, Decides, Order, Report};
 use crate::method::adaptive::in_flight::{InFlight, Task};

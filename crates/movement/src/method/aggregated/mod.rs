@@ -19,7 +19,7 @@
 //! Differs: pieces are asked for, so that memory does not grow with the set; process groups lie in the writer's file whole, with
 //! their index in one place; a rank that dies takes nobody's data with it but its own.
 
-use crate::buffer::{self, Reservation, LEAST_PIECE, Room};
+use crate::buffer::{self, LEAST_PIECE, Reservation, Room};
 use crate::method::aggregated::transfer::{Collect, Pattern};
 use crate::method::{
     Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened,

@@ -20,7 +20,7 @@
 //! Sources: Thakur, Gropp, Lusk, Frontiers 1999, two-phase writing; Lofstead et al., SAND2009-7763, the collective method.
 //! Differs: aggregators ask for what they have room for, so that memory is bounded however uneven the ranks are.
 
-use crate::buffer::{self, Reservation, LEAST_PIECE, Room};
+use crate::buffer::{self, LEAST_PIECE, Reservation, Room};
 use crate::method::collective::exchange::{Exchange, Exchanged};
 use crate::method::{
     Closed, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters,

@@ -1,0 +1,113 @@
+//! Every rank's outcome becomes that of all: where one failed, the lowest failing rank's error, place and cause included.
+
+use thalweg_comm::Communicator;
+use thalweg_comm::agreement::agree;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// A value, and whether there is one.
+pub fn apart<T>(outcome: Result<T>) -> (Option<T>, Result<()>) {
+    match outcome {
+        Ok(value) => (Some(value), Ok(())),
+        Err(e) => (None, Err(e)),
+    }
+}
+
+/// Collective: every rank's outcome becomes that of all: where one failed, the lowest failing rank's error, place and cause
+/// included; else the greatest of the numbers that each gave.
+pub fn agreed(comm: &dyn Communicator, own: Result<()>, doing: &str, numbers: &[u64]) -> Result<Vec<u64>> {
+    if comm.size() == 1 {
+        return own.map(|()| numbers.to_vec());
+    }
+    let told = own.as_ref().err().map(ErrorReport::of);
+    let e = match agree(comm, own, doing, numbers) {
+        Err(e) => e,
+        agreed => return agreed,
+    };
+    if told.is_none() && e.reported_by().is_none() {
+        // A rank was lost: there is nobody to ask.
+        return Err(e);
+    }
+    // All ranks come here: they learned that somebody failed.
+    let Ok(all) = comm.all_gather(&told.map_or_else(Vec::new, ErrorReport::encode)) else { return Err(e) };
+    let Some((by, bytes)) = all.iter().enumerate().find(|(_, bytes)| !bytes.is_empty()) else { return Err(e) };
+    if by as u32 == comm.rank() {
+        return Err(e);
+    }
+    Err(ErrorReport::decode(bytes).map_or(e, |told| told.error(by as u32, comm.rank())))
+}
+
+/// What a rank says of its failure.
+pub struct ErrorReport {
+    kind: ErrorKind,
+    byte: Option<u64>,
+    what: String,
+    object: String,
+    cause: String,
+}
+
+impl ErrorReport {
+    pub fn of(e: &Error) -> ErrorReport {
+        let mut causes = Vec::new();
+        let mut source = std::error::Error::source(e);
+        while let Some(cause) = source {
+            causes.push(cause.to_string());
+            source = cause.source();
+        }
+        ErrorReport {
+            kind: e.kind(),
+            byte: e.place().byte,
+            what: e.what().to_string(),
+            object: e.place().object.clone().unwrap_or_default(),
+            cause: causes.join(": "),
+        }
+    }
+
+    /// Kind; byte, the highest for none; length and bytes of what, object and cause.
+    pub fn encode(self) -> Vec<u8> {
+        let mut out = vec![self.kind.code()];
+        out.extend_from_slice(&self.byte.unwrap_or(u64::MAX).to_le_bytes());
+        for text in [self.what, self.object, self.cause] {
+            out.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            out.extend_from_slice(text.as_bytes());
+        }
+        out
+    }
+
+    pub fn decode(bytes: &[u8]) -> Option<ErrorReport> {
+        let (kind, mut rest) = bytes.split_first()?;
+        let mut number = || {
+            let (head, tail) = rest.split_first_chunk::<8>()?;
+            rest = tail;
+            Some(u64::from_le_bytes(*head))
+        };
+        let byte = number()?;
+        let mut texts = [String::new(), String::new(), String::new()];
+        for text in &mut texts {
+            let (head, tail) = rest.split_first_chunk::<8>()?;
+            let (words, tail) = tail.split_at_checked(usize::try_from(u64::from_le_bytes(*head)).ok()?)?;
+            (*text, rest) = (String::from_utf8_lossy(words).into_owned(), tail);
+        }
+        let [what, object, cause] = texts;
+        Some(ErrorReport {
+            kind: ErrorKind::from_code(*kind),
+            byte: Some(byte).filter(|b| *b != u64::MAX),
+            what,
+            object,
+            cause,
+        })
+    }
+
+    pub fn error(self, by: u32, rank: u32) -> Error {
+        let mut error = Error::reported(self.kind, by, self.what).at_rank(rank);
+        if !self.object.is_empty() {
+            error = error.in_object(self.object);
+        }
+        if let Some(byte) = self.byte {
+            error = error.at_byte(byte);
+        }
+        match self.cause.is_empty() {
+            true => error,
+            false => error.caused_by(std::io::Error::other(self.cause)),
+        }
+    }
+}
