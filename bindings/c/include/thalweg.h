@@ -56,6 +56,18 @@ typedef struct thalweg_error {
     int64_t reported_by;   /* the rank that failed, where this one only heard of it */
 } thalweg_error;
 
+/* What a program should know although it goes on: a warning about its configuration, a storage target that failed and was replaced.
+ * Without a handler, or with NULL, each kind is one line on the standard error stream. THALWEG_LOG=off|warn|info|debug says how
+ * much is told, THALWEG_LOG_FILE names a file for each rank. Any thread may call the handler, one at a time; the text is valid
+ * until it returns, and it calls no function of Thalweg. */
+typedef enum thalweg_message_level {
+    THALWEG_MESSAGE_WARNING = 1,
+    THALWEG_MESSAGE_INFORMATION = 2,
+    THALWEG_MESSAGE_DETAIL = 3
+} thalweg_message_level;
+typedef void (*thalweg_message_handler)(int level, const char *text, void *context);
+void thalweg_set_message_handler(thalweg_message_handler handler, void *context);
+
 /* The last failure of this thread; never NULL, and valid until this thread's next call that fails. */
 const thalweg_error *thalweg_last_error(void);
 

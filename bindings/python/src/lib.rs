@@ -6,6 +6,7 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
+//! | `messages` | warnings for Python's `logging` |
 //! | `failure` | our errors as Python's exceptions, a class per kind |
 //! | `value` | single values from and to Python |
 //! | `read` | files open for reading |
@@ -16,6 +17,7 @@
 
 mod failure;
 mod follow;
+mod messages;
 mod mpi;
 mod read;
 mod value;
@@ -26,6 +28,8 @@ mod write;
 mod _core {
     #[pymodule_export]
     use crate::follow::Follower;
+    #[pymodule_export]
+    use crate::messages::{flush_messages, hear_messages};
     #[pymodule_export]
     use crate::mpi::{Mpi, Ranks};
     #[pymodule_export]

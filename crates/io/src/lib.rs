@@ -41,7 +41,6 @@ pub mod registry;
 pub mod resolve;
 pub mod session;
 pub mod transform;
-pub mod warnings;
 
 pub use input::Input;
 pub use output::Output;

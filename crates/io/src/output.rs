@@ -5,10 +5,10 @@
 
 use crate::boxes::{Boxes, Place};
 use crate::joined::{self, Joins};
+use crate::registry;
 use crate::resolve::{self, Scalars};
 use crate::session::{DeclaredGroup, Shared, lock};
 use crate::transform;
-use crate::{registry, warnings};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -118,10 +118,10 @@ impl<'a> Output<'a> {
                 choices
                     .iter()
                     .filter_map(|c| too_low(c, shared.pool.limit()?))
-                    .for_each(|text| warnings::tell_once(&text));
+                    .for_each(|text| thalweg_warnings::tell_once(&text));
             }
             for choice in choices.iter().filter(|c| c.source.is_none() && comm.rank() == 0) {
-                registry::check(choice)?.iter().for_each(|text| warnings::tell_once(text));
+                registry::check(choice)?.iter().for_each(|text| thalweg_warnings::tell_once(text));
             }
             let made: Result<Vec<_>> =
                 choices.iter().map(|c| registry::make(c).map(|(kind, m)| (c.clone(), kind, m))).collect();

@@ -3,7 +3,7 @@
 use crate::input::Input;
 use crate::output::Output;
 use crate::places::mounts;
-use crate::{registry, warnings};
+use crate::registry;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -75,7 +75,7 @@ impl Session {
                 return Err(all_of(report));
             }
             if report.warnings() > 0 && comm.rank() == 0 {
-                warnings::tell_once(&report.render(false));
+                thalweg_warnings::tell_once(&report.render(false));
             }
             Ok(schema)
         });
@@ -124,9 +124,11 @@ impl Session {
     }
 
     fn begin(schema: Schema, layout: Arc<dyn Layout>, comm: Box<dyn Communicator>, told: bool) -> Result<Session> {
+        thalweg_warnings::set_rank(comm.rank());
+        thalweg_warnings::listen();
         let left_out = registry::check_all(&schema)?;
         if !told && comm.rank() == 0 {
-            left_out.iter().for_each(|text| warnings::tell_once(text));
+            left_out.iter().for_each(|text| thalweg_warnings::tell_once(text));
         }
         let layout: Arc<dyn Layout> = Arc::new(Guarded::new(layout));
         let profiled = profiled_by_environment()?;
@@ -231,7 +233,7 @@ impl Session {
     /// Tells once, on rank 0, what was left out of account of a description.
     pub fn warn(&self, text: &str) {
         if self.rank == 0 {
-            warnings::tell_once(text);
+            thalweg_warnings::tell_once(text);
         }
     }
 

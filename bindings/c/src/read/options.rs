@@ -13,7 +13,6 @@
 use crate::error;
 use std::sync::Mutex;
 use std::time::Duration;
-use thalweg_io::warnings;
 use thalweg_reader::Reads;
 
 /// See the module's page.
@@ -56,7 +55,7 @@ pub fn set(text: &str) {
             let value = value.unwrap_or("");
             let number = value.parse().ok().filter(|n| *n >= least);
             if number.is_none() {
-                warnings::tell_once(&format!(
+                thalweg_warnings::tell_once(&format!(
                     "parameter {key}={value} for reading: expected a whole number, at least {least}; it is left out"
                 ));
             }
@@ -76,7 +75,7 @@ pub fn set(text: &str) {
                 Ok(reads) => options.reads = reads,
                 Err(e) => {
                     let e: thalweg_types::Error = e;
-                    warnings::tell_once(&format!("parameter for reading: {}; it is left out", e.what()));
+                    thalweg_warnings::tell_once(&format!("parameter for reading: {}; it is left out", e.what()));
                 }
             },
             "quiet" => quiet = Some(true),

@@ -476,7 +476,7 @@ impl ReadFile {
     pub fn say_unchecked(&self) {
         if self.reader().blocks_without_checksum() > 0 {
             let what = "blocks without checksums are read unchecked: the library that wrote them makes none";
-            thalweg_io::warnings::tell_once(&format!("{}: {what}", self.path));
+            thalweg_warnings::tell_once(&format!("{}: {what}", self.path));
         }
     }
 

@@ -13,6 +13,7 @@
 The guide is docs/guide/python.md.
 """
 
+from . import messages as _messages  # noqa: F401  (from here on warnings go to logging)
 from ._core import VERSION as __version__
 from .errors import (
     AlreadyExists,

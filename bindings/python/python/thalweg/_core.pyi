@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -14,6 +14,8 @@ __all__ = [
     "SHIM_SOURCE",
     "Session",
     "VERSION",
+    "flush_messages",
+    "hear_messages",
     "schema_names",
 ]
 
@@ -22,6 +24,9 @@ SHIM_HEADER: str
 VERSION: str
 
 @final
+def hear_messages(handler: Callable[[int, str], None]) -> None: ...
+def flush_messages() -> None: ...
+
 class Reader:
     def __new__(cls, path: str, reads: str = "compared") -> Reader: ...
     def blocks_without_checksum(self) -> int: ...

@@ -86,7 +86,7 @@ pub fn of(request: &OpenRequest<'_>, wanted: Option<Wanted<'_>>) -> Result<(Arc<
     let number = if comm.rank() == 0 { request.run | 1 } else { 0 };
     let made = comm.all_reduce(&[number, u64::from(window.is_err())], Reduce::Max)?;
     if let Err(e) = &window {
-        tracing::warn!("ranks of this node share no memory, so that bytes travel in messages: {e}");
+        tracing::warn!(every_rank = true, "ranks of this node share no memory, so that bytes travel in messages: {e}");
     }
     let window = window.ok().filter(|_| made[1] == 0);
     let held = window.is_some().then(|| request.buffer.reserve(own));

@@ -4,6 +4,7 @@
 //! |------|--------------|
 //! | `failure` | the last error of a thread, with its place |
 //! | `file` | files by their bytes, through the mounts |
+//! | `messages` | warnings for a program that hears by itself |
 //! | `session` | sessions, groups declared from code |
 //! | `output` | open, put, close |
 //! | `reader` | open, follow, requests |
@@ -14,6 +15,7 @@
 mod describe;
 mod failure;
 mod file;
+mod messages;
 mod output;
 mod reader;
 mod session;

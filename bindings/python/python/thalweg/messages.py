@@ -1,0 +1,22 @@
+"""Warnings of the library go to Python's ``logging``, logger ``thalweg``.
+
+They come through a thread of the library: a handler may be called while a call of Thalweg is under way. ``THALWEG_LOG`` says how
+much the library tells at all (``off``, ``warn``, ``info``, ``debug``).
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+
+from . import _core
+
+_logger = logging.getLogger("thalweg")
+
+
+def _tell(level: int, text: str) -> None:
+    _logger.log(level, "%s", text)
+
+
+_core.hear_messages(_tell)
+atexit.register(_core.flush_messages)

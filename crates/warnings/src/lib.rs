@@ -1,0 +1,396 @@
+//! Warnings are heard: what a program should know although it goes on.
+//!
+//! The library says such things as events of `tracing`, and as texts with [`tell_once`]. Who hears them:
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | by default | one line on the standard error stream for each kind of warning, `thalweg: warning: ...`; a kind is a place in the code, or a text of [`tell_once`] |
+//! | which rank | the one that knows. What all ranks know alike (events with the field `every_rank`) is told by rank 0 |
+//! | how much | `THALWEG_LOG`: `off`, `warn` (default), `info`, `debug`. From `info` on each event is told, not each kind once |
+//! | a file for each rank | `THALWEG_LOG_FILE=PATH`: all of that level goes to `PATH.RANK`, with the time, behind what is there; `PATH` itself where the process is no rank |
+//! | a program that hears by itself | [`hear`]: the standard error stream gets nothing then. A Rust program may set a `tracing` subscriber of its own before the first session; then nothing here is used |
+//! | other libraries | are not shown: events whose target begins with `thalweg` alone |
+//! | names from outside | are escaped ([`thalweg_types::printable`]): none forges a line or steers a terminal |
+//! | secrets | are no part of events: who makes one leaves them out |
+//! | `THALWEG_ERRORS=quiet` | as `THALWEG_LOG=off`, unless that is set |
+//! | cost | an event that nobody asked for: a look at a number |
+//!
+//! What is told never fails the call that tells it: a stream that is closed and a file that cannot be written are left.
+#![forbid(unsafe_code)]
+
+use std::collections::HashSet;
+use std::fmt::{Debug, Write as _};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::time::SystemTime;
+use thalweg_types::printable::printable;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// The environment variable that says how much is told.
+pub const VARIABLE: &str = "THALWEG_LOG";
+/// The environment variable that names the files of the ranks.
+pub const FILE_VARIABLE: &str = "THALWEG_LOG_FILE";
+/// The environment variable that silences messages of failures and, without [`VARIABLE`], warnings.
+pub const ERRORS_VARIABLE: &str = "THALWEG_ERRORS";
+
+/// Kinds and texts kept to be told once; a program that makes new ones for ever hears the later ones again.
+const MOST_KEPT: usize = 4096;
+/// No rank is known.
+const NO_RANK: u32 = u32::MAX;
+
+/// How much a message matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// The program should know it.
+    Warn,
+    /// What is done, in large.
+    Info,
+    /// What is done, in detail.
+    Debug,
+}
+
+impl Level {
+    /// Its name, as [`VARIABLE`] has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Warn => "warn",
+            Level::Info => "info",
+            Level::Debug => "debug",
+        }
+    }
+
+    /// Events of libraries are of five levels: errors are warnings here, as calls return errors, and traces are details.
+    fn of(level: &tracing::Level) -> Level {
+        match *level {
+            tracing::Level::ERROR | tracing::Level::WARN => Level::Warn,
+            tracing::Level::INFO => Level::Info,
+            tracing::Level::DEBUG | tracing::Level::TRACE => Level::Debug,
+        }
+    }
+}
+
+/// How much is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Nothing,
+    UpTo(Level),
+}
+
+impl Wanted {
+    /// - `log`, `errors`: what the variables hold.
+    ///
+    /// What is wrong with the first, if anything: then it is `warn`.
+    fn of(log: Option<&str>, errors: Option<&str>) -> (Wanted, Option<String>) {
+        match log.map(str::trim).filter(|log| !log.is_empty()) {
+            None if errors == Some("quiet") => (Wanted::Nothing, None),
+            None => (Wanted::UpTo(Level::Warn), None),
+            Some("off") => (Wanted::Nothing, None),
+            Some("warn") => (Wanted::UpTo(Level::Warn), None),
+            Some("info") => (Wanted::UpTo(Level::Info), None),
+            Some("debug") => (Wanted::UpTo(Level::Debug), None),
+            Some(other) => {
+                let what = format!("{VARIABLE}={}: expected off, warn, info or debug", printable(other));
+                (Wanted::UpTo(Level::Warn), Some(what))
+            }
+        }
+    }
+
+    fn takes(self, level: Level) -> bool {
+        matches!(self, Wanted::UpTo(most) if level <= most)
+    }
+}
+
+/// Hears messages in place of the standard error stream. It is called by whichever thread says something, one at a time; what it says
+/// itself is not told.
+pub type Hearer = Arc<dyn Fn(Level, &str) + Send + Sync>;
+
+/// Where messages go.
+struct Heard {
+    wanted: Wanted,
+    file_name: Option<PathBuf>,
+    state: Mutex<State>,
+    rank: AtomicU32,
+}
+
+#[derive(Default)]
+struct State {
+    told: HashSet<String>,
+    hearer: Option<Hearer>,
+    file: Option<File>,
+    /// It was tried to open the file.
+    tried: bool,
+}
+
+thread_local! {
+    /// This thread is telling something.
+    static TELLING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+impl Heard {
+    fn new(wanted: Wanted, file_name: Option<PathBuf>) -> Heard {
+        Heard { wanted, file_name, state: Mutex::default(), rank: AtomicU32::new(NO_RANK) }
+    }
+
+    fn of_environment() -> (Heard, Option<String>) {
+        let variable = |name: &str| std::env::var(name).ok();
+        let (wanted, wrong) = Wanted::of(variable(VARIABLE).as_deref(), variable(ERRORS_VARIABLE).as_deref());
+        let file = std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
+        (Heard::new(wanted, file), wrong)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Statements leave it consistent.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rank(&self) -> Option<u32> {
+        Some(self.rank.load(Ordering::Relaxed)).filter(|rank| *rank != NO_RANK)
+    }
+
+    /// - `kind`: told once where no more than warnings are told.
+    fn tell(&self, level: Level, kind: &str, text: &str) {
+        if !self.wanted.takes(level) || TELLING.get() {
+            return;
+        }
+        let mut state = self.state();
+        if self.wanted == Wanted::UpTo(Level::Warn) {
+            let told = state.told.len() >= MOST_KEPT || state.told.insert(kind.to_string());
+            if !told {
+                return;
+            }
+        }
+        TELLING.set(true);
+        self.write_to_file(&mut state, level, text);
+        let hearer = state.hearer.clone();
+        drop(state);
+        match hearer {
+            Some(hearer) => hearer(level, text),
+            None => {
+                let word = if level == Level::Warn { "warning" } else { level.name() };
+                // In one piece, as several ranks share the stream; where it is closed there is nobody to tell.
+                let _ = std::io::stderr().write_all(format!("thalweg: {word}: {text}\n").as_bytes());
+            }
+        }
+        TELLING.set(false);
+    }
+
+    fn write_to_file(&self, state: &mut State, level: Level, text: &str) {
+        let Some(name) = &self.file_name else { return };
+        if !state.tried {
+            let mut name = name.clone().into_os_string();
+            if let Some(rank) = self.rank() {
+                name.push(format!(".{rank}"));
+            }
+            (state.tried, state.file) = (true, OpenOptions::new().create(true).append(true).open(name).ok());
+        }
+        let Some(file) = &mut state.file else { return };
+        let now = humantime::format_rfc3339_millis(SystemTime::now());
+        let _ = file.write_all(format!("{now} {} {text}\n", level.name()).as_bytes());
+    }
+
+    fn hears(&self, about: &Metadata<'_>) -> bool {
+        about.is_event() && about.target().starts_with("thalweg") && self.wanted.takes(Level::of(about.level()))
+    }
+}
+
+/// The words of an event: its message, then its other fields.
+#[derive(Default)]
+struct Words {
+    message: String,
+    fields: String,
+    every_rank: bool,
+}
+
+impl Visit for Words {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            let _ = write!(self.message, "{value:?}");
+            return;
+        }
+        let comma = if self.fields.is_empty() { "" } else { ", " };
+        let _ = write!(self.fields, "{comma}{} {value:?}", field.name());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        match field.name() {
+            "every_rank" => self.every_rank = value,
+            _ => self.record_debug(field, &value),
+        }
+    }
+}
+
+/// Events of the library, on their way to who hears them.
+struct Listener(Arc<Heard>);
+
+impl Subscriber for Listener {
+    fn enabled(&self, about: &Metadata<'_>) -> bool {
+        self.0.hears(about)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let about = event.metadata();
+        if !self.0.hears(about) {
+            return;
+        }
+        let mut words = Words::default();
+        event.record(&mut words);
+        if words.every_rank && self.0.rank().is_some_and(|rank| rank != 0) {
+            return;
+        }
+        let mut text = printable(&words.message).into_owned();
+        if !words.fields.is_empty() {
+            let _ = write!(text, " ({})", printable(&words.fields));
+        }
+        let kind = format!("{}:{}", about.file().unwrap_or(about.name()), about.line().unwrap_or(0));
+        self.0.tell(Level::of(about.level()), &kind, &text);
+    }
+
+    // The library has no spans.
+    fn new_span(&self, _span: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn enter(&self, _span: &Id) {}
+
+    fn exit(&self, _span: &Id) {}
+}
+
+/// Where messages of this process go.
+static PROCESS: std::sync::OnceLock<Arc<Heard>> = std::sync::OnceLock::new();
+static LISTENS: Once = Once::new();
+
+fn process() -> &'static Arc<Heard> {
+    PROCESS.get_or_init(|| {
+        let (heard, wrong) = Heard::of_environment();
+        if let Some(wrong) = wrong {
+            heard.tell(Level::Warn, &wrong, &wrong);
+        }
+        Arc::new(heard)
+    })
+}
+
+/// From now on events of the library are heard in this process, unless the program has set a `tracing` subscriber of its own.
+/// Sessions, doors and the command call it; more calls change nothing.
+pub fn listen() {
+    LISTENS.call_once(|| {
+        // A program that set its own hears them there.
+        let _ = tracing::subscriber::set_global_default(Listener(process().clone()));
+    });
+}
+
+/// Says which rank this process is: for what all ranks know alike, and for the name of its file. The first word counts.
+pub fn set_rank(rank: u32) {
+    let _ = process().rank.compare_exchange(NO_RANK, rank, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// Gives messages of this process to `hearer`; `None`: to the standard error stream again.
+pub fn hear(hearer: Option<Hearer>) {
+    process().state().hearer = hearer;
+}
+
+/// Warns with a text that was not told before in this process. Its lines are told as they are.
+pub fn tell_once(text: &str) {
+    process().tell(Level::Warn, text, text.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing::subscriber::with_default;
+
+    type Lines = Arc<Mutex<Vec<(Level, String)>>>;
+
+    /// What is heard of `says`, and the file.
+    fn heard(wanted: Wanted, rank: Option<u32>, says: impl FnOnce()) -> (Vec<(Level, String)>, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let heard = Arc::new(Heard::new(wanted, Some(folder.path().join("log"))));
+        rank.into_iter().for_each(|rank| heard.rank.store(rank, Ordering::Relaxed));
+        let lines = Lines::default();
+        let into = lines.clone();
+        heard.state().hearer = Some(Arc::new(move |level, text: &str| {
+            tracing::warn!(target: "thalweg_tests", "said while something is told");
+            into.lock().unwrap().push((level, text.to_string()));
+        }));
+        with_default(Listener(heard), says);
+        let file = rank.map_or("log".to_string(), |rank| format!("log.{rank}"));
+        let file = std::fs::read_to_string(folder.path().join(file)).unwrap_or_default();
+        let lines = lines.lock().unwrap().clone();
+        (lines, file)
+    }
+
+    const WARNINGS: Wanted = Wanted::UpTo(Level::Warn);
+
+    fn from_a_place(step: u32) {
+        tracing::warn!(target: "thalweg_tests", step, "the profile is not written");
+    }
+
+    #[test]
+    fn a_kind_is_told_once_and_in_the_file_with_its_fields() {
+        let (lines, file) = heard(WARNINGS, Some(3), || (0..3).for_each(from_a_place));
+        assert_eq!(lines, [(Level::Warn, "the profile is not written (step 0)".to_string())]);
+        assert!(file.ends_with("Z warn the profile is not written (step 0)\n"), "{file}");
+        assert_eq!(file.lines().count(), 1);
+    }
+
+    #[test]
+    fn where_more_is_asked_for_every_event_is_told() {
+        let (lines, _) = heard(Wanted::UpTo(Level::Debug), None, || {
+            (0..2).for_each(from_a_place);
+            tracing::debug!(target: "thalweg_tests", "a detail");
+        });
+        let told: Vec<&str> = lines.iter().map(|(_, text)| text.as_str()).collect();
+        assert_eq!(told, ["the profile is not written (step 0)", "the profile is not written (step 1)", "a detail"]);
+        let (lines, _) =
+            heard(Wanted::UpTo(Level::Info), None, || tracing::debug!(target: "thalweg_tests", "a detail"));
+        assert!(lines.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_told_where_nothing_is_wanted_nor_of_other_libraries() {
+        assert!(heard(Wanted::Nothing, None, || from_a_place(0)).0.is_empty());
+        assert!(heard(WARNINGS, None, || tracing::warn!(target: "another", "not ours")).0.is_empty());
+    }
+
+    #[test]
+    fn what_every_rank_knows_is_told_by_rank_0() {
+        let says = || tracing::warn!(target: "thalweg_tests", every_rank = true, "no memory is shared");
+        assert!(heard(WARNINGS, Some(2), says).0.is_empty());
+        for rank in [Some(0), None] {
+            assert_eq!(heard(WARNINGS, rank, says).0, [(Level::Warn, "no memory is shared".to_string())]);
+        }
+    }
+
+    #[test]
+    fn no_name_forges_a_line() {
+        let says = || tracing::warn!(target: "thalweg_tests", file = "a\nthalweg: forged", "named \u{1b}[31m");
+        let (lines, file) = heard(WARNINGS, None, says);
+        assert!(lines.iter().all(|(_, text)| !text.contains(['\n', '\u{1b}'])), "{lines:?}");
+        assert_eq!(file.lines().count(), 1);
+    }
+
+    #[test]
+    fn the_variables_say_how_much_is_told() {
+        for (log, errors, wanted) in [
+            (None, None, WARNINGS),
+            (None, Some("quiet"), Wanted::Nothing),
+            (Some("warn"), Some("quiet"), WARNINGS),
+            (Some("off"), None, Wanted::Nothing),
+            (Some("debug"), None, Wanted::UpTo(Level::Debug)),
+            (Some(""), None, WARNINGS),
+        ] {
+            assert_eq!(Wanted::of(log, errors), (wanted, None), "{log:?} {errors:?}");
+        }
+        let (wanted, wrong) = Wanted::of(Some("loud"), None);
+        assert_eq!(wanted, WARNINGS);
+        assert!(wrong.unwrap().contains("expected off, warn, info or debug"));
+    }
+}
