@@ -10,7 +10,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_comm::Communicator;
 use thalweg_layout::Layout;
 use thalweg_movement::events::{Event, Events};
-use thalweg_movement::method::Parameters;
 use thalweg_movement::parts::agreement::agree;
 use thalweg_movement::parts::guarded::Guarded;
 use thalweg_movement::parts::kept::Kept;
@@ -331,8 +330,9 @@ fn profiled_by_environment() -> Result<bool> {
     if value.is_empty() {
         return Ok(false);
     }
-    let read = Parameters(vec![(NAME.into(), value.clone())]).flag(NAME, false);
-    read.map_err(|_| Error::new(ErrorKind::Config, format!("environment variable {NAME}={value}: expected 1 or 0")))
+    thalweg_params::switch(&value).ok_or_else(|| {
+        Error::new(ErrorKind::Config, format!("environment variable {NAME}={value}: expected yes or no"))
+    })
 }
 
 /// Everything that is wrong with a document, as one error.

@@ -105,6 +105,17 @@ impl Parameters {
         })
     }
 
+    /// Checks the text given for a parameter, if any.
+    ///
+    /// # Errors
+    /// As [`Parameters::get`].
+    pub fn check(&self, parameter: &Parameter) -> Result<()> {
+        match self.text(parameter) {
+            Some(_) => self.get::<Any>(parameter).map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Checks that every key belongs to one of `known`.
     ///
     /// # Errors
@@ -138,6 +149,15 @@ impl Parameters {
 pub trait Take: Sized {
     /// From what was given, or the fixed default; `None` where it is another kind of value, too large, or not there.
     fn take(value: Option<Value<'_>>) -> Option<Self>;
+}
+
+/// Whatever was given.
+struct Any;
+
+impl Take for Any {
+    fn take(_: Option<Value<'_>>) -> Option<Any> {
+        Some(Any)
+    }
 }
 
 macro_rules! take_number {
@@ -204,7 +224,8 @@ mod tests {
     use super::*;
 
     const CHUNK: Parameter = Parameter::size("chunk", 8 << 20, "");
-    const WRITERS: Parameter = Parameter::count("aggregators", 0, "").or_else("one per node").also(&["num_aggregators"]);
+    const WRITERS: Parameter =
+        Parameter::count("aggregators", 0, "").or_else("one per node").also(&["num_aggregators"]);
     const SYNC: Parameter = Parameter::switch("sync", false, "");
 
     #[test]
@@ -236,10 +257,7 @@ mod tests {
         let given = Parameters::parse("chunk=many").of("layout container");
         let error = given.get::<u64>(&CHUNK).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
-        assert_eq!(
-            error.what(),
-            "layout container: parameter chunk=many: expected bytes, as 65536, 64k or 8MiB"
-        );
+        assert_eq!(error.what(), "layout container: parameter chunk=many: expected bytes, as 65536, 64k or 8MiB");
         assert!(Parameters::default().get::<u32>(&WRITERS).unwrap_err().what().contains("aggregators is not given"));
         let error = Parameters::parse("num_agregators=3").check_known(&[CHUNK, WRITERS]).unwrap_err();
         assert!(error.what().contains("nearest known name: num_aggregators; known are chunk, aggregators"), "{error}");

@@ -235,9 +235,7 @@ impl Parameter {
             Kind::Count { least, most } => {
                 trimmed.parse().ok().filter(|n| (least..=most).contains(n)).map(Value::Number)
             }
-            Kind::Real { least, most } => {
-                trimmed.parse().ok().filter(|n| (least..=most).contains(n)).map(Value::Real)
-            }
+            Kind::Real { least, most } => trimmed.parse().ok().filter(|n| (least..=most).contains(n)).map(Value::Real),
             Kind::Time { bare, least, most } => {
                 time(text, bare).filter(|t| (least..=most).contains(t)).map(Value::Time)
             }

@@ -51,7 +51,7 @@ fn quantity(text: &str, kilo: u64) -> Option<u64> {
 /// A size in the largest binary unit that it is a whole number of: `8 MiB`, `1000`.
 pub fn show_size(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-    match units.into_iter().find(|(power, _)| bytes != 0 && bytes % (1 << power) == 0) {
+    match units.into_iter().find(|(power, _)| bytes != 0 && bytes.is_multiple_of(1 << power)) {
         Some((power, unit)) => format!("{} {unit}", bytes >> power),
         None => bytes.to_string(),
     }

@@ -61,7 +61,8 @@ mod tests {
 
     #[test]
     fn times_with_units_are_those_of_the_library() {
-        let read = ["200us", "1ms", "2s", "5min", "1h 30m", " 30s "].map(|text| time(text, None).map(|t| t.as_micros()));
+        let read =
+            ["200us", "1ms", "2s", "5min", "1h 30m", " 30s "].map(|text| time(text, None).map(|t| t.as_micros()));
         let micros = [200, 1000, 2_000_000, 300_000_000, 5_400_000_000, 30_000_000];
         assert_eq!(read, micros.map(Some));
     }

@@ -31,7 +31,7 @@ pub use recorder::{Recorder, Working, span};
 
 /// `profile`, known to every method; one method that says so is enough for the output.
 pub const PARAMETER: Parameter =
-    Parameter { key: "profile", about: "yes: what each rank did, and when, is written beside each output; default no" };
+    Parameter::switch("profile", false, "what each rank did, and when, is written beside each output");
 
 /// What a rank spends its time on. The time of a phase is that of no other phase inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
