@@ -17,7 +17,6 @@ use thalweg_conformance::method::{self, Way, cases};
 use thalweg_io::places::{layouts, stores};
 use thalweg_io::{Mode, Session};
 use thalweg_layout::{Change, Layout};
-use thalweg_movement::method::Parameters;
 use thalweg_reader::Reader;
 use thalweg_types::{ErrorKind, Selection};
 
@@ -32,8 +31,7 @@ const METHODS: &[(&str, &str)] = &[("MPI", ""), ("POSIX", ""), ("MPI_COLLECTIVE"
 
 fn made(name: &str, parameters: &[(&str, &str)], url: &str) -> Arc<dyn Layout> {
     let kind = layouts::find(name).unwrap_or_else(|| panic!("no layout {name}"));
-    let parameters = parameters.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    (kind.make)(&[stores::open(url).unwrap()], &Parameters(parameters)).unwrap()
+    (kind.make)(&[stores::open(url).unwrap()], &parameters.iter().copied().collect()).unwrap()
 }
 
 /// Owners and modes of folders are the store's own, where it keeps them.

@@ -461,15 +461,15 @@ pub struct Sim {
     /// Ranks that write
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=i64::from(thalweg_sim::methods::MOST_RANKS)))]
     pub ranks: u32,
-    /// Bytes of each rank: 768MiB, 8MB, 4096
-    #[arg(long, default_value = "64MiB", value_parser = crate::command::sim::size)]
+    /// Bytes of each rank: 768MiB, 8M, 4096; k, M, G are powers of two, as in the XML
+    #[arg(long, default_value = "64MiB", value_parser = size)]
     pub size: u64,
     /// Only this method; may be given several times
     #[arg(short, long)]
     pub method: Vec<String>,
     /// Parameters of the method, as in the XML: num_files=84;writers_per_target=1
     #[arg(short, long, value_parser = crate::command::sim::parameters)]
-    pub parameters: Option<thalweg_sim::Params>,
+    pub parameters: Option<thalweg_params::Parameters>,
     /// Share of the targets that are slow, and how many times; what is kept of the bandwidth is shown
     #[arg(long, value_name = "SHARExTIMES", value_parser = crate::command::sim::slow)]
     pub slow: Option<(thalweg_sim::machine::Share, thalweg_sim::machine::Above)>,
@@ -491,6 +491,22 @@ pub struct Sim {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// `768MiB`.
+fn size(text: &str) -> Result<u64, String> {
+    thalweg_params::size(text).ok_or_else(|| "expected bytes, as 65536, 64k or 8MiB".into())
+}
+
+/// `200MB`.
+fn rate(text: &str) -> Result<u64, String> {
+    thalweg_params::rate(text).filter(|rate| *rate > 0).ok_or_else(|| "expected bytes per second, as 200MB".into())
+}
+
+/// `60s`, `5min`, or seconds; more than nothing.
+fn time(text: &str) -> Result<std::time::Duration, String> {
+    let time = thalweg_params::time(text, Some(thalweg_params::Unit::Seconds));
+    time.filter(|time| !time.is_zero()).ok_or_else(|| "expected a time, as 60s or 5min".into())
 }
 
 /// The number of a fast store, 32 hexadecimal figures.
@@ -537,8 +553,8 @@ pub struct Drain {
     /// As the mounts start it: in a session of its own, its words in the fast store's log
     #[arg(long, hide = true, conflicts_with_all = ["once", "status"])]
     pub behind: bool,
-    /// Bytes a second, sent and read back: 200MiB
-    #[arg(long, value_name = "BYTES", value_parser = crate::command::sim::size)]
+    /// Bytes per second, sent and read back: 200MB, 200MiB; MB are 10^6
+    #[arg(long, value_name = "BYTES", value_parser = rate)]
     pub rate: Option<u64>,
     /// Objects on their way at once
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -691,7 +707,7 @@ pub struct Tune {
     #[arg(short, long)]
     pub group: Option<String>,
     /// How long to go on: no run is begun that would end later
-    #[arg(short, long, value_name = "TIME", default_value = "60s", value_parser = crate::command::tune::time)]
+    #[arg(short, long, value_name = "TIME", default_value = "60s", value_parser = time)]
     pub budget: std::time::Duration,
     /// Ranks that write; by default one per processor, at least 4
     #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=1024))]

@@ -5,6 +5,7 @@
 
 use thalweg_movement::Method;
 use thalweg_movement::method::{self, MethodKind, Parameter, Parameters, STRICT};
+use thalweg_profile as profile;
 use thalweg_schema::report::Problem;
 use thalweg_schema::{MethodChoice, Report, Schema};
 use thalweg_types::{Error, Result};
@@ -21,12 +22,8 @@ pub const METHODS: &[MethodKind] = &[
     method::trigger::KIND,
 ];
 
-/// One method that says so is enough for the output.
-const PROFILE: Parameter =
-    Parameter { key: "profile", about: "yes: what each rank did, and when, is written beside each output; default no" };
-
 /// Parameters that every method takes, as they are not the method's business.
-pub const COMMON: &[Parameter] = &[PROFILE, STRICT];
+pub const COMMON: &[Parameter] = &[profile::PARAMETER, STRICT];
 
 /// The method of this name, in any letter case.
 pub fn find(name: &str) -> Option<&'static MethodKind> {
@@ -72,16 +69,16 @@ pub struct Examined {
 
 /// Whether mistakes that could be left out of account are errors: `strict=yes` among the parameters, or `THALWEG_STRICT=1`.
 pub fn is_strict(choice: &MethodChoice) -> bool {
-    strict_by_environment() || Parameters(choice.parameters.clone()).flag(STRICT.key, false).unwrap_or(false)
+    strict_by_environment() || Parameters::from(choice.parameters.clone()).get(&STRICT).unwrap_or(false)
 }
 
 /// Whether `THALWEG_STRICT` asks for errors where a mistake in a description could be left out of account.
 pub fn strict_by_environment() -> bool {
     const NAME: &str = "THALWEG_STRICT";
     let Some(value) = std::env::var_os(NAME) else { return false };
-    let value = value.to_string_lossy().trim().to_string();
+    let value = value.to_string_lossy();
     // A word that makes no sense was meant to ask for something.
-    !value.is_empty() && Parameters(vec![(NAME.into(), value)]).flag(NAME, false).unwrap_or(true)
+    !value.trim().is_empty() && thalweg_params::switch(&value).unwrap_or(true)
 }
 
 /// Makes the method a schema chose; parameters that make no sense are left out unless the choice is [strict](is_strict).
@@ -126,12 +123,12 @@ pub fn examine(choice: &MethodChoice) -> Examined {
     let Some(kind) = find(&choice.method) else {
         let problem = Problem::unknown("method", &choice.method, names());
         remarks.push(Remark { parameter: None, problem, weight: Weight::Refused });
-        return Examined { kind: None, parameters: Parameters(Vec::new()), remarks };
+        return Examined { kind: None, parameters: Parameters::default(), remarks };
     };
     let mut kept: Vec<usize> = Vec::new();
     for (i, (key, _)) in choice.parameters.iter().enumerate() {
-        let known = kind.parameters.iter().chain(COMMON).map(|p| p.key);
-        if known.clone().any(|k| k.eq_ignore_ascii_case(key)) {
+        let known = kind.parameters.iter().chain(COMMON);
+        if known.clone().any(|p| p.is(key)) {
             kept.push(i);
         } else if method::is_of_adios1(key) {
             let problem =
@@ -139,15 +136,15 @@ pub fn examine(choice: &MethodChoice) -> Examined {
             remarks.push(Remark { parameter: Some(i), problem, weight: Weight::NoEffect });
         } else {
             let what = format!("parameter of method {}", kind.names[0]);
-            let problem = Problem::unknown(&what, key, known);
+            let problem = Problem::unknown(&what, key, known.flat_map(Parameter::names));
             remarks.push(Remark { parameter: Some(i), problem, weight: Weight::LeftOut });
         }
     }
-    let of = |kept: &[usize]| Parameters(kept.iter().map(|i| choice.parameters[*i].clone()).collect());
+    let of = |kept: &[usize]| kept.iter().map(|i| choice.parameters[*i].clone()).collect::<Parameters>();
     let said = |kept: &[usize]| {
         let parameters = of(kept);
         let made = (kind.make)(&parameters).map(drop);
-        let common = || COMMON.iter().try_for_each(|p| parameters.flag(p.key, false).map(drop));
+        let common = || COMMON.iter().try_for_each(|p| parameters.get::<bool>(p).map(drop));
         made.and_then(|()| common()).err().map(|e| e.what().to_string())
     };
     while let Some(what) = said(&kept) {
@@ -173,7 +170,7 @@ pub fn examine(choice: &MethodChoice) -> Examined {
 
 /// Whether a method wants a profile of its outputs.
 pub fn is_profiled(choice: &MethodChoice) -> bool {
-    Parameters(choice.parameters.clone()).flag(PROFILE.key, false).unwrap_or(false)
+    Parameters::from(choice.parameters.clone()).get(&profile::PARAMETER).unwrap_or(false)
 }
 
 /// Whether a method writes files.

@@ -12,7 +12,6 @@ use thalweg_comm::agreement::agree;
 use thalweg_layout::Layout;
 use thalweg_movement::events::{Event, Events};
 use thalweg_movement::guarded::Guarded;
-use thalweg_movement::method::Parameters;
 use thalweg_movement::output_file::cache::Cache;
 use thalweg_movement::{BufferPool, Mode, buffer};
 use thalweg_schema::{AllocateTime, Buffer, BufferLimit, GroupBuilder, HostLanguage, MethodChoice, Schema};
@@ -333,8 +332,9 @@ fn profiled_by_environment() -> Result<bool> {
     if value.is_empty() {
         return Ok(false);
     }
-    let read = Parameters(vec![(NAME.into(), value.clone())]).flag(NAME, false);
-    read.map_err(|_| Error::new(ErrorKind::Config, format!("environment variable {NAME}={value}: expected 1 or 0")))
+    thalweg_params::switch(&value).ok_or_else(|| {
+        Error::new(ErrorKind::Config, format!("environment variable {NAME}={value}: expected yes or no"))
+    })
 }
 
 /// Everything that is wrong with a document, as one error.

@@ -464,7 +464,7 @@ fn parameters_that_make_no_sense_are_named() {
     for (key, value) in
         [("num_files", "0"), ("writers_per_target", "0"), ("stuck", "no"), ("patience", "long"), ("chunk", "x")]
     {
-        let e = (adaptive::KIND.make)(&Parameters(vec![(key.into(), value.into())])).err().unwrap();
+        let e = (adaptive::KIND.make)(&Parameters::from_iter([(key, value)])).err().unwrap();
         assert!(e.kind() == ErrorKind::Config && e.what().contains(key), "{e}");
     }
 }

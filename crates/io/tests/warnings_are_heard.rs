@@ -39,7 +39,12 @@ fn what_is_done_otherwise_than_asked_is_told() {
     // A profile that has no room: a file lies where its folder would be.
     let place = Place::memory();
     write(&place, &heat("MPI", ""), Mode::Write, 0);
-    place.layout.open_write("x.bp.profile", thalweg_layout::OpenWrite::New, Default::default()).unwrap().close().unwrap();
+    place
+        .layout
+        .open_write("x.bp.profile", thalweg_layout::OpenWrite::New, thalweg_layout::WriterId(0))
+        .unwrap()
+        .close()
+        .unwrap();
     write(&place, &heat("MPI", "profile=yes"), Mode::Append, 1);
     heard("profile of this output is not written");
 

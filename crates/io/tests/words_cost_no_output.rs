@@ -11,7 +11,7 @@ use thalweg_schema::{MethodChoice, Report, xml};
 use thalweg_types::Selection;
 
 fn choice(method: &str, parameters: &str) -> MethodChoice {
-    let pairs = thalweg_schema::method::parse_parameters(parameters).into_iter().map(|(_, pair)| pair);
+    let pairs = thalweg_params::pairs(parameters).into_iter().map(|(_, pair)| pair);
     MethodChoice { parameters: pairs.collect(), ..MethodChoice::new("g", method) }
 }
 
@@ -89,7 +89,7 @@ fn an_unknown_parameter_or_a_value_without_sense_is_left_out_and_told() {
     }
     // The parameters beside it count.
     let examined = registry::examine(&choice("MPI_AGGREGATE", "pattern=nice;chunk=0;index=often;aggregators=3"));
-    assert_eq!(examined.parameters.0, [("aggregators".to_string(), "3".to_string())]);
+    assert_eq!(examined.parameters.pairs(), [("aggregators".to_string(), "3".to_string())]);
     let places: Vec<_> = examined.remarks.iter().map(|r| r.parameter).collect();
     assert_eq!(places, [Some(0), Some(1), Some(2)]);
     // What is missing cannot be left out.

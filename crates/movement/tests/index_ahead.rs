@@ -34,8 +34,7 @@ const WAYS: [(&MethodKind, &str); 7] = [
 ];
 
 fn parameters(text: &str) -> Parameters {
-    let pairs = text.split(';').filter_map(|pair| pair.split_once('='));
-    Parameters(pairs.map(|(key, value)| (key.to_string(), value.to_string())).collect())
+    Parameters::parse(text)
 }
 
 /// What one rank has of a program that writes.

@@ -16,6 +16,8 @@
 //!
 //! Format and words: `docs/format/profile.md`.
 
+use thalweg_params::Parameter;
+
 pub mod document;
 pub mod gather;
 pub mod ranks;
@@ -26,6 +28,10 @@ pub mod waits;
 pub use document::Document;
 pub use gather::{About, Begun, Taking};
 pub use recorder::{Recorder, Working, span};
+
+/// `profile`, known to every method; one method that says so is enough for the output.
+pub const PARAMETER: Parameter =
+    Parameter::switch("profile", false, "what each rank did, and when, is written beside each output");
 
 /// What a rank spends its time on. The time of a phase is that of no other phase inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

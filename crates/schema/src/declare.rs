@@ -380,7 +380,7 @@ impl GroupBuilder {
         check_name("method", method)?;
         let mut choice = MethodChoice::new(&self.group.name, method);
         choice.base_path = method::base_path(base_path);
-        choice.parameters = method::parse_parameters(parameters).into_iter().map(|(_, pair)| pair).collect();
+        choice.parameters = thalweg_params::pairs(parameters).into_iter().map(|(_, pair)| pair).collect();
         self.methods.push(choice);
         Ok(())
     }

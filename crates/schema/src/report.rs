@@ -18,6 +18,7 @@ use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnost
 use std::cell::Cell;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
+pub use thalweg_params::nearest;
 use thalweg_types::printable::printable;
 use thalweg_types::{Error, ErrorKind};
 
@@ -94,22 +95,6 @@ impl From<Problem> for Error {
     fn from(problem: Problem) -> Error {
         Error::new(ErrorKind::Config, problem.to_string())
     }
-}
-
-/// The known name that needs the fewest edits, where a third of the letters or fewer differ (case does not count).
-pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    const LONGEST: usize = 64;
-    if name.len() > LONGEST {
-        return None;
-    }
-    let wanted = name.to_lowercase();
-    known
-        .into_iter()
-        .filter(|k| k.len() <= LONGEST)
-        .map(|k| (strsim::damerau_levenshtein(&wanted, &k.to_lowercase()), k))
-        .filter(|(distance, k)| *distance <= wanted.chars().count().max(k.chars().count()).div_ceil(3))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, k)| k)
 }
 
 /// The known names that an unknown one is compared with: none any more where a document had very many compared, as each

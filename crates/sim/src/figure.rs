@@ -5,8 +5,9 @@
 //! known are not drawn.
 
 use crate::machine::Machine;
-use crate::methods::{Job, Params, run};
+use crate::methods::{Job, run};
 use std::fmt::Write;
+use thalweg_movement::method::{Parameters, aggregated, scheduled};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The names of all figures.
@@ -90,7 +91,7 @@ pub fn draw(name: &str, seed: u64) -> Result<Drawn> {
 }
 
 fn job(method: &str, ranks: u32, size: u64, seed: u64) -> Job {
-    Job { method: method.to_string(), ranks, size, params: Params::default(), seed }
+    Job { method: method.to_string(), ranks, size, parameters: Parameters::default(), seed }
 }
 
 fn lines<T>(methods: &[&str], places: &[T], one: impl Fn(&str, &T) -> Result<f64>) -> Result<Vec<Series>> {
@@ -167,7 +168,7 @@ fn by_files(seed: u64) -> Result<Drawn> {
     let files = [42, 84, 160, 336, 672, 1344];
     let series = lines(&["MPI_SCHEDULED"], &files, |method, files| {
         let mut job = job(method, PUBLISHED_RANKS, 768 * MIB, seed);
-        job.params.num_files = Some(*files);
+        job.parameters.push(scheduled::NUM_FILES.key, files.to_string());
         Ok(run(&machine, &job)?.bandwidth() / 1e9)
     })?;
     let shared = run(&machine, &job("MPI", PUBLISHED_RANKS, 768 * MIB, seed))?.bandwidth() / 1e9;
@@ -200,8 +201,8 @@ fn by_aggregators(seed: u64) -> Result<Drawn> {
     let aggregators = [84, 168, 336, 442, 672];
     let with = |method: &str, count: u32, brigade: bool| {
         let mut job = job(method, 30_000, 8_000_000, seed);
-        job.params.aggregators = Some(count);
-        job.params.brigade = brigade;
+        job.parameters.push(aggregated::AGGREGATORS.key, count.to_string());
+        job.parameters.push(aggregated::PATTERN.key, if brigade { "brigade" } else { "simple" });
         run(&machine, &job)
     };
     let mut series = Vec::new();
@@ -274,7 +275,7 @@ fn by_share_of_processes(seed: u64) -> Result<Drawn> {
     let mut series = Vec::new();
     for (method, writers) in [("MPI_SCHEDULED", 1), ("ADAPTIVE", 1)] {
         let mut job = job(method, 8192, size, seed);
-        job.params.writers_per_target = Some(writers);
+        job.parameters.push(scheduled::WRITERS.key, writers.to_string());
         let outcome = run(&machine, &job)?;
         if method == "MPI_SCHEDULED" {
             let slow = outcome.times.iter().filter(|t| (10.5..70.5).contains(&t.writing())).count();

@@ -25,5 +25,5 @@ pub mod target;
 pub mod world;
 
 pub use machine::Machine;
-pub use methods::{Job, Params, run};
+pub use methods::{Job, parameters, run};
 pub use outcome::Outcome;

@@ -3,10 +3,11 @@
 use proptest::prelude::*;
 use std::collections::HashMap;
 use thalweg_sim::methods::METHODS;
-use thalweg_sim::{Job, Machine, Outcome, Params, run};
+use thalweg_sim::{Job, Machine, Outcome, parameters, run};
 
-fn output(machine: &Machine, method: &str, ranks: u32, size: u64, params: Params, seed: u64) -> Outcome {
-    run(machine, &Job { method: method.into(), ranks, size, params, seed }).unwrap()
+fn output(machine: &Machine, method: &str, ranks: u32, size: u64, text: &str, seed: u64) -> Outcome {
+    let parameters = parameters(text).unwrap();
+    run(machine, &Job { method: method.into(), ranks, size, parameters, seed }).unwrap()
 }
 
 /// Most writes at a target at a time; those that end and begin in one moment don't meet.
@@ -33,19 +34,18 @@ fn most_at_a_time(outcome: &Outcome) -> usize {
 fn no_more_ranks_write_to_a_target_at_a_time_than_their_turns_allow() {
     let machine = Machine::shipped("jaguarpf-xt5").unwrap();
     for writers in [1, 2, 5] {
-        let params = Params { writers_per_target: Some(writers), ..Params::default() };
-        let outcome = output(&machine, "MPI_SCHEDULED", 10_000, 64 << 20, params, 1);
+        let params = format!("writers_per_target={writers}");
+        let outcome = output(&machine, "MPI_SCHEDULED", 10_000, 64 << 20, &params, 1);
         assert_eq!(most_at_a_time(&outcome), writers as usize);
     }
-    let free = output(&machine, "POSIX", 10_000, 64 << 20, Params::default(), 1);
+    let free = output(&machine, "POSIX", 10_000, 64 << 20, "", 1);
     assert_eq!(most_at_a_time(&free), 10_000_usize.div_ceil(672));
 }
 
 #[test]
 fn ranks_of_a_file_open_one_after_the_other() {
     let machine = Machine::shipped("jaguarpf-xt5").unwrap();
-    let params = Params { num_files: Some(10), ..Params::default() };
-    let outcome = output(&machine, "MPI_SCHEDULED", 1000, 1 << 20, params, 1);
+    let outcome = output(&machine, "MPI_SCHEDULED", 1000, 1 << 20, "num_files=10", 1);
     for rank in 10..1000 {
         assert!(outcome.times[rank].opened > outcome.times[rank - 10].opened);
     }
@@ -57,7 +57,7 @@ fn ranks_of_a_file_open_one_after_the_other() {
 fn the_same_seed_gives_the_same_seconds_and_another_one_others() {
     let machine = Machine::shipped("jaguarpf-xt5").unwrap();
     for method in METHODS {
-        let one = |seed| output(&machine, method, 2000, 64 << 20, Params::default(), seed);
+        let one = |seed| output(&machine, method, 2000, 64 << 20, "", seed);
         assert_eq!(one(5).times, one(5).times, "{method}");
         assert_eq!(one(5).seconds, one(5).seconds);
         assert!(method == "NULL" || one(5).seconds != one(6).seconds, "{method}");
@@ -69,8 +69,7 @@ fn load_of_others_and_seeks_cost_what_they_take() {
     let mut machine = Machine::shipped("jaguarpf-xt5").unwrap();
     machine.noise.stalled_share.0 = 0.0;
     machine.noise.jitter.0 = 0.0;
-    let one = Params { writers_per_target: Some(1), ..Params::default() };
-    let two = Params { writers_per_target: Some(2), ..Params::default() };
+    let (one, two) = ("writers_per_target=1", "writers_per_target=2");
     let bandwidth =
         |machine: &Machine, params| output(machine, "MPI_SCHEDULED", 672 * 20, 768 << 20, params, 1).bandwidth();
     let quiet = bandwidth(&machine, one);
@@ -86,15 +85,20 @@ fn load_of_others_and_seeks_cost_what_they_take() {
 #[test]
 fn what_does_not_fit_the_memory_is_said() {
     let machine = Machine::shipped("jaguarpf-xt5").unwrap();
-    let outcome = output(&machine, "MPI", 10, 3 << 30, Params::default(), 1);
+    let outcome = output(&machine, "MPI", 10, 3 << 30, "", 1);
     assert_eq!(outcome.remarks, ["a rank needs 3.00 GiB and has 2"]);
 }
 
 #[test]
 fn a_job_that_makes_no_sense_is_refused() {
     let machine = Machine::shipped("jaguarpf-xt5").unwrap();
-    let job =
-        |method: &str, ranks, size| Job { method: method.into(), ranks, size, params: Params::default(), seed: 1 };
+    let job = |method: &str, ranks, size| Job {
+        method: method.into(),
+        ranks,
+        size,
+        parameters: parameters("").unwrap(),
+        seed: 1,
+    };
     for (wrong, says) in [
         (job("MPI_FAST", 1, 1), "MPI_FAST"),
         (job("MPI", 0, 1), "0 ranks"),
@@ -129,8 +133,9 @@ proptest! {
         machine.targets.per_file.0 = per_file;
         machine.slow.share.0 = slow;
         machine.background.share.0 = background;
-        let params = Params { writers_per_target: writers, num_files: files, aggregators: files, ..Params::default() };
-        let outcome = output(&machine, method, ranks, size, params, seed);
+        let writers = writers.map_or(String::new(), |n| format!("writers_per_target={n};"));
+        let files = files.map_or(String::new(), |n| format!("num_files={n};aggregators={n}"));
+        let outcome = output(&machine, method, ranks, size, &(writers + &files), seed);
         // A write may take a fifth less than its bytes do.
         prop_assert!(outcome.share() <= 1.0 / 0.8);
         prop_assert!(outcome.seconds.is_finite() && outcome.seconds > 0.0);

@@ -1,12 +1,12 @@
 //! Published numbers that nothing was fitted to come out; slow targets cost little where the method adapts.
 
-use thalweg_sim::{Job, Machine, Outcome, Params, run};
+use thalweg_sim::{Job, Machine, Outcome, parameters, run};
 
 const MIB: u64 = 1 << 20;
 const SEEDS: [u64; 3] = [1, 2, 3];
 
 fn output(machine: &Machine, method: &str, ranks: u32, size: u64, seed: u64) -> Outcome {
-    run(machine, &Job { method: method.into(), ranks, size, params: Params::default(), seed }).unwrap()
+    run(machine, &Job { method: method.into(), ranks, size, parameters: parameters("").unwrap(), seed }).unwrap()
 }
 
 fn jaguarpf(slow: f64) -> Machine {
@@ -54,8 +54,8 @@ fn a_shared_file_reaches_its_share_of_the_targets_at_most() {
 
 #[test]
 fn thirty_thousand_ranks_over_442_writers_as_published() {
-    let params = Params { aggregators: Some(442), ..Params::default() };
-    let job = Job { method: "MPI_AGGREGATE".into(), ranks: 30_000, size: 8_000_000, params, seed: 1 };
+    let parameters = parameters("aggregators=442").unwrap();
+    let job = Job { method: "MPI_AGGREGATE".into(), ranks: 30_000, size: 8_000_000, parameters, seed: 1 };
     let outcome = run(&jaguarpf(0.0), &job).unwrap();
     assert_eq!((outcome.writers, outcome.files), (442, 442));
     assert_eq!(outcome.remarks, ["442 aggregators, 67 ranks pass data to each, 11 to the last"]);
@@ -75,9 +75,10 @@ fn half_of_the_peak_of_jaguar_lies_where_one_shared_file_comes_to() {
 #[test]
 fn one_process_in_a_hundred_stalls_and_the_others_take_two_to_three_seconds() {
     let machine = Machine::shipped("jaguar-xt4").unwrap();
-    let params = Params { writers_per_target: Some(1), ..Params::default() };
+    let parameters = parameters("writers_per_target=1").unwrap();
     let size = (machine.target_bandwidth() * 2.5) as u64;
-    let outcome = run(&machine, &Job { method: "MPI_SCHEDULED".into(), ranks: 50_000, size, params, seed: 1 }).unwrap();
+    let outcome =
+        run(&machine, &Job { method: "MPI_SCHEDULED".into(), ranks: 50_000, size, parameters, seed: 1 }).unwrap();
     let within = |from: f32, to: f32| {
         outcome.times.iter().filter(|t| (from..=to).contains(&t.writing())).count() as f64 / 50_000.0
     };

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 use thalweg_sim::methods::METHODS;
-use thalweg_sim::{Job, Machine, Params, run};
+use thalweg_sim::{Job, Machine, parameters, run};
 
 /// The most memory that this process ever had, in bytes; `None` where the system doesn't say.
 fn most_memory() -> Option<u64> {
@@ -18,7 +18,8 @@ fn a_hundred_and_forty_thousand_ranks_fit_time_and_memory() {
     machine.slow.share.0 = 0.01;
     for method in METHODS {
         let since = Instant::now();
-        let job = Job { method: method.into(), ranks: RANKS, size: 128 << 20, params: Params::default(), seed: 1 };
+        let job =
+            Job { method: method.into(), ranks: RANKS, size: 128 << 20, parameters: parameters("").unwrap(), seed: 1 };
         let outcome = run(&machine, &job).unwrap();
         let events = outcome.events as f64 / f64::from(RANKS);
         println!(

@@ -244,7 +244,7 @@ const OF_HDFS: &[Check] = &[
         place.put("usual", b"bytes");
         let store = thalweg_store_object::hdfs::Hdfs::open(
             &place.address,
-            thalweg_store_object::parameters::Parameters::new(String::new(), &place.parameters),
+            &place.parameters.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
         );
         let store = store.unwrap();
         assert_eq!(store.replication_of(&place.name("one")).unwrap(), Some(1));

@@ -4,7 +4,7 @@
 //! |------|--------------|---------|
 //! | [`hdfs`] | HDFS, spoken natively; WebHDFS for the tails of objects that are being written | `hdfs` |
 //! | [`object`] | S3 and what speaks it, other services, through OpenDAL | `s3`, `services` |
-//! | [`parameters`] | `key=value` parameters of a store, checked | |
+//! | [`parameters`] | the parameters of each store, declared and checked | |
 //!
 //! The traits are synchronous; the asynchronous clients run on a runtime of two threads that the stores share and nobody
 //! sees. Threads do not survive `fork`: a child that forked without `exec` gets an error from these stores, never silence.
@@ -13,9 +13,9 @@
 //! configuration, the Kerberos cache. There is no parameter for them, and no message holds them.
 #![forbid(unsafe_code)]
 
-use parameters::Parameters;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use thalweg_params::Parameter;
 use thalweg_store::Store;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -32,16 +32,36 @@ pub use hdfs::Hdfs;
 #[cfg(feature = "object")]
 pub use object::Object;
 
-/// The stores that a build may have: scheme of their addresses, Cargo feature, whether this build has it.
-pub const SCHEMES: &[(&str, &str, bool)] = &[
-    ("hdfs", "hdfs", cfg!(feature = "hdfs")),
-    ("viewfs", "hdfs", cfg!(feature = "hdfs")),
-    ("s3", "s3", cfg!(feature = "s3")),
-    ("azblob", "services", cfg!(feature = "services")),
-    ("gcs", "services", cfg!(feature = "services")),
-    ("sftp", "services", cfg!(feature = "services")),
-    ("swift", "services", cfg!(feature = "services")),
-    ("webdav", "services", cfg!(feature = "services")),
+/// A store that a build may have.
+pub struct Scheme {
+    /// What its addresses begin with.
+    pub scheme: &'static str,
+    /// The Cargo feature that builds it.
+    pub feature: &'static str,
+    /// Whether this build has it.
+    pub built: bool,
+    /// What it can be told.
+    pub parameters: &'static [Parameter],
+}
+
+const fn hdfs(scheme: &'static str) -> Scheme {
+    Scheme { scheme, feature: "hdfs", built: cfg!(feature = "hdfs"), parameters: parameters::HDFS }
+}
+
+const fn service(scheme: &'static str) -> Scheme {
+    Scheme { scheme, feature: "services", built: cfg!(feature = "services"), parameters: parameters::SERVICES }
+}
+
+/// The stores that a build may have.
+pub const SCHEMES: &[Scheme] = &[
+    hdfs("hdfs"),
+    hdfs("viewfs"),
+    Scheme { scheme: "s3", feature: "s3", built: cfg!(feature = "s3"), parameters: parameters::S3 },
+    service("azblob"),
+    service("gcs"),
+    service("sftp"),
+    service("swift"),
+    service("webdav"),
 ];
 
 /// The store at an address, such as `hdfs://namenode:8020/runs` or `s3://bucket/runs`.
@@ -54,13 +74,13 @@ pub const SCHEMES: &[(&str, &str, bool)] = &[
 /// what the store says when it is not there. The folder that the address names is made where it is missing.
 pub fn open(address: &str, parameters: &BTreeMap<String, String>) -> Result<Arc<dyn Store>> {
     let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
-    let Some((_, feature, built)) = SCHEMES.iter().find(|(known, ..)| *known == scheme) else {
-        let known: Vec<_> = SCHEMES.iter().map(|(scheme, ..)| format!("{scheme}://")).collect();
+    let Some(kind) = SCHEMES.iter().find(|kind| kind.scheme == scheme) else {
+        let known: Vec<_> = SCHEMES.iter().map(|kind| format!("{}://", kind.scheme)).collect();
         let what = format!("store \"{}\" is none of {}", shown(address), known.join(", "));
         return Err(Error::new(ErrorKind::Config, what));
     };
-    if !built {
-        let what = format!("store \"{}\" needs a build with the feature \"{feature}\"", shown(address));
+    if !kind.built {
+        let what = format!("store \"{}\" needs a build with the feature \"{}\"", shown(address), kind.feature);
         return Err(Error::new(ErrorKind::Unsupported, what));
     }
     // Only the part that names a host may hold one; parameters refuse them by their own names.
@@ -75,14 +95,14 @@ pub fn open(address: &str, parameters: &BTreeMap<String, String>) -> Result<Arc<
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         all.insert(key.into(), value.into());
     }
-    let parameters = Parameters::new(shown(address), &all);
+    let parameters = parameters::checked(&shown(address), &all, kind.parameters)?;
     match scheme {
         #[cfg(feature = "hdfs")]
-        "hdfs" | "viewfs" => Ok(Arc::new(Hdfs::open(address, parameters)?)),
+        "hdfs" | "viewfs" => Ok(Arc::new(Hdfs::open(address, &parameters)?)),
         #[cfg(feature = "object")]
-        _ => Ok(Arc::new(Object::open(address, parameters)?)),
+        _ => Ok(Arc::new(Object::open(address, &parameters)?)),
         #[cfg(not(feature = "object"))]
-        _ => parameters.finish().and(Err(Error::new(ErrorKind::Unsupported, "no such store in this build"))),
+        _ => Err(Error::new(ErrorKind::Unsupported, "no such store in this build")),
     }
 }
 

@@ -21,8 +21,8 @@ pub mod codec;
 mod fields;
 pub mod spec;
 
-pub use codec::{CODECS, Codec, Encode, Parameter, find};
-pub use spec::{Given, Spec, is_of_adios1};
+pub use codec::{CODECS, Codec, Encode, find};
+pub use spec::{Spec, is_of_adios1};
 
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result};
 

@@ -1,7 +1,8 @@
 //! What the XML says about a transform: `zlib:5`, `zfp:accuracy=0.001`, `blosc:compressor=lz4,shuffle=byte,lvl=5`.
 
 use crate::Block;
-use crate::codec::{CODECS, Codec, Encode, find};
+use crate::codec::{CODECS, Codec, Encode, LEVEL, find};
+use thalweg_params::Parameters;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
 
 /// A transform with its parameters checked.
@@ -30,14 +31,8 @@ impl Spec {
             let kind = if is_of_adios1(name) { ErrorKind::Unsupported } else { ErrorKind::Config };
             return Err(Error::new(kind, format!("transform {name:?} is not built in; {known} are")));
         };
-        let items = items.split(',').map(str::trim).filter(|i| !i.is_empty());
-        let items = items.map(|item| match item.split_once('=') {
-            Some((key, value)) => (key.trim().to_string(), Some(value.trim().to_string())),
-            None => (item.to_string(), None),
-        });
-        let mut given = Given { codec, items: items.collect() };
-        let encoder = codec.configure(&mut given)?;
-        given.nothing_left()?;
+        let parameters = given(codec, items)?;
+        let encoder = codec.configure(&parameters)?;
         Ok(Some(Spec { codec, encoder }))
     }
 
@@ -98,66 +93,20 @@ pub fn is_of_adios1(name: &str) -> bool {
 /// Transforms that ADIOS 1.13 can be built with and we are not.
 const FOREIGN: &[&str] = &["szip", "isobar", "aplod", "alacrity", "sz", "mgard"];
 
-/// Parameters as given; each is taken by the transform that knows it.
-#[derive(Debug)]
-pub struct Given {
-    codec: &'static dyn Codec,
-    items: Vec<(String, Option<String>)>,
-}
-
-impl Given {
-    /// An error about a parameter.
-    pub fn wrong(&self, what: impl std::fmt::Display) -> Error {
-        Error::new(ErrorKind::Config, format!("transform {}: {what}", self.codec.name()))
-    }
-
-    /// The value of a key, the last one given.
-    pub fn text(&mut self, key: &str) -> Result<Option<String>> {
-        let mut found = None;
-        for (_, value) in self.items.extract_if(.., |(k, _)| k == key) {
-            found = Some(value);
-        }
-        match found {
-            None => Ok(None),
-            Some(Some(value)) if !value.is_empty() => Ok(Some(value)),
-            Some(_) => Err(self.wrong(format!("{key} has no value"))),
-        }
-    }
-
-    /// The value of a key as a number in these bounds.
-    pub fn number<T>(&mut self, key: &str, bounds: std::ops::RangeInclusive<T>) -> Result<Option<T>>
-    where
-        T: std::str::FromStr + PartialOrd + std::fmt::Display,
-    {
-        let Some(text) = self.text(key)? else { return Ok(None) };
-        self.in_bounds(&text, key, bounds).map(Some)
-    }
-
-    /// The one value given without a key, as a number in these bounds.
-    pub fn level(&mut self, bounds: std::ops::RangeInclusive<i32>) -> Result<Option<i32>> {
-        match self.items.as_slice() {
-            [(text, None)] => {
-                let text = text.clone();
-                self.items.clear();
-                self.in_bounds(&text, "the level", bounds).map(Some)
+/// The parameters behind a transform's name: `key=value` between commas; a value alone is the level of transforms that have one.
+fn given(codec: &dyn Codec, items: &str) -> Result<Parameters> {
+    let mut parameters = Parameters::default().of(format!("transform {}", codec.name()));
+    let known = codec.parameters();
+    for item in items.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        match item.split_once('=') {
+            Some((key, value)) => parameters.push(key.trim(), value.trim()),
+            None if !known.iter().any(|p| p.is(LEVEL)) => parameters.push(item, ""),
+            None if parameters.pairs().iter().any(|(key, _)| key == LEVEL) => {
+                return Err(parameters.wrong(format!("{LEVEL} is given twice, the second time as {item}")));
             }
-            _ => Ok(None),
+            None => parameters.push(LEVEL, item),
         }
     }
-
-    fn in_bounds<T>(&self, text: &str, key: &str, bounds: std::ops::RangeInclusive<T>) -> Result<T>
-    where
-        T: std::str::FromStr + PartialOrd + std::fmt::Display,
-    {
-        text.parse().ok().filter(|n| bounds.contains(n)).ok_or_else(|| {
-            self.wrong(format!("{key} is {text:?}, expected a number from {} to {}", bounds.start(), bounds.end()))
-        })
-    }
-
-    fn nothing_left(&self) -> Result<()> {
-        let Some((key, _)) = self.items.first() else { return Ok(()) };
-        let known: Vec<&str> = self.codec.parameters().iter().map(|p| p.key).collect();
-        let known = if known.is_empty() { "it has none".to_string() } else { format!("it has {}", known.join(", ")) };
-        Err(self.wrong(format!("no parameter {key:?}; {known}")))
-    }
+    parameters.check_known(known)?;
+    Ok(parameters)
 }

@@ -7,10 +7,11 @@ use crate::terminal::{HEADING, Terminal, plain};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
+use thalweg_params::Parameters;
 use thalweg_sim::figure::{self, Drawn};
 use thalweg_sim::machine::{Above, Share};
 use thalweg_sim::outcome::Outcome as Simulated;
-use thalweg_sim::{Job, Machine, Params, methods};
+use thalweg_sim::{Job, Machine, methods};
 use thalweg_types::{Error, ErrorKind};
 
 pub fn run(arguments: &Sim, out: &mut Terminal) -> Result<Outcome, Failure> {
@@ -38,7 +39,7 @@ pub fn run(arguments: &Sim, out: &mut Terminal) -> Result<Outcome, Failure> {
             method: method.clone(),
             ranks: arguments.ranks,
             size: arguments.size,
-            params: arguments.parameters.unwrap_or_default(),
+            parameters: arguments.parameters.clone().unwrap_or_default(),
             seed: arguments.seed,
         };
         let simulated = thalweg_sim::run(&machine, &job).map_err(usage)?;
@@ -224,12 +225,7 @@ pub fn share(text: &str) -> Result<Share, String> {
     Share::try_from(value / unit)
 }
 
-/// `768MiB`.
-pub fn size(text: &str) -> Result<u64, String> {
-    methods::size(text).ok_or_else(|| "is no size; a size is a number with B, kB, MB, GB, KiB, MiB or GiB".into())
-}
-
 /// `num_files=12;chunk=4MiB`.
-pub fn parameters(text: &str) -> Result<Params, String> {
-    Params::parse(text).map_err(|e| e.to_string())
+pub fn parameters(text: &str) -> Result<Parameters, String> {
+    methods::parameters(text).map_err(|e| e.to_string())
 }

@@ -370,10 +370,3 @@ pub fn define(text: &str) -> Result<(String, i64), String> {
         name => Ok((name.to_string(), value)),
     }
 }
-
-/// `60s`, `5min`, or seconds.
-pub fn time(text: &str) -> Result<Duration, String> {
-    let seconds = text.trim().parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
-    let time = seconds.or_else(|| humantime::parse_duration(text.trim()).ok());
-    time.filter(|t| !t.is_zero()).ok_or_else(|| "is no time; a time is as 60s or 5min".into())
-}

@@ -2,10 +2,11 @@
 
 use super::search::Candidate;
 use thalweg_io::registry::{self, METHODS};
+use thalweg_movement::method::{self, Parameter, adaptive, aggregated, collective, scheduled};
 use thalweg_schema::MethodChoice;
 
 /// Parameters that say what is to be, not how fast: they are kept whatever the method.
-const KEPT: [&str; 2] = ["sync", "index"];
+const KEPT: [Parameter; 2] = [method::SYNC, method::INDEX];
 
 /// What is run first: the method in use, if it writes files, then every one as it comes.
 pub fn first(used: Option<&MethodChoice>) -> Vec<Candidate> {
@@ -14,7 +15,7 @@ pub fn first(used: Option<&MethodChoice>) -> Vec<Candidate> {
     let kept: Vec<(String, String)> = used
         .iter()
         .flat_map(|choice| &choice.parameters)
-        .filter(|(key, _)| KEPT.iter().any(|k| k.eq_ignore_ascii_case(key)))
+        .filter(|(key, _)| KEPT.iter().any(|kept| kept.is(key)))
         .cloned()
         .collect();
     let in_use = used
@@ -40,19 +41,23 @@ fn worth_trying(method: &str, ranks: u32) -> Vec<(&'static str, Vec<String>)> {
     let counts = |most: u32| (0..).map(|n| 1 << n).take_while(|n: &u32| *n <= most).map(|n| n.to_string()).collect();
     let of = |values: &[&str]| values.iter().map(|v| (*v).to_string()).collect();
     match registry::find(method).map(|kind| kind.names[0]) {
-        Some("POSIX" | "MPI") => vec![("direct", of(&["64KiB", "1MiB", "64MiB"]))],
+        Some("POSIX" | "MPI") => vec![(method::DIRECT.key, of(&["64KiB", "1MiB", "64MiB"]))],
         Some("MPI_AGGREGATE") => {
-            vec![("aggregators", counts(ranks / 2)), ("pattern", of(&["brigade"])), ("chunk", of(&["2MiB", "32MiB"]))]
+            vec![
+                (aggregated::AGGREGATORS.key, counts(ranks / 2)),
+                (aggregated::PATTERN.key, of(&["brigade"])),
+                (aggregated::CHUNK.key, of(&["2MiB", "32MiB"])),
+            ]
         }
         Some("MPI_COLLECTIVE") => vec![
-            ("aggregators", counts(ranks)),
-            ("stripe", of(&["256KiB", "4MiB", "16MiB"])),
-            ("buffer", of(&["4MiB", "64MiB"])),
+            (collective::AGGREGATORS.key, counts(ranks)),
+            (collective::STRIPE.key, of(&["256KiB", "4MiB", "16MiB"])),
+            (collective::BUFFER.key, of(&["4MiB", "64MiB"])),
         ],
         Some("MPI_SCHEDULED") => {
-            vec![("num_files", counts(ranks.min(256))), ("writers_per_target", of(&["1", "4", "0"]))]
+            vec![(scheduled::NUM_FILES.key, counts(ranks.min(256))), (scheduled::WRITERS.key, of(&["1", "4", "0"]))]
         }
-        Some("ADAPTIVE") => vec![("num_files", counts(ranks.min(256)))],
+        Some("ADAPTIVE") => vec![(adaptive::NUM_FILES.key, counts(ranks.min(256)))],
         _ => Vec::new(),
     }
 }

@@ -5,29 +5,45 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_movement::method::{Parameter, Parameters};
+use thalweg_params::{Parameter, Parameters, time};
 use thalweg_store::Store;
 use thalweg_store::wrap::{Limited, Locked, Patience, Retry, Slow, Tallied};
 use thalweg_types::Result;
 
+/// `retry`.
+pub const RETRY: Parameter = Parameter::count(
+    "retry",
+    0,
+    "how often an operation on a store is repeated after a failure that may pass (a timeout, a lost connection): after 50 ms, then after twice as long each time, at most 5 s. All operations of a process share a budget, so that a broken store is not asked more and more. Operations that must not happen twice are not repeated: exclusive creation, renames, removals, sync, close. S3 and other services have their own retries inside",
+);
+/// `rate`.
+pub const RATE: Parameter = Parameter::rate("rate", "largest rate at which a process reads and writes each store");
+/// `calls`.
+pub const CALLS: Parameter =
+    Parameter::count("calls", 0, "largest number of operations per second of a process on each store")
+        .at_least(1)
+        .or_else("no limit");
+/// `drain`.
+pub const DRAIN: Parameter = Parameter::choice(
+    "drain",
+    &["after-close", "manual"],
+    "of a burst buffer. after-close: a separate process moves closed files to the canonical store; manual: thalweg drain does",
+);
+/// `counts`.
+pub const COUNTS: Parameter = Parameter::text(
+    "counts",
+    "a folder that begins with /",
+    "for tests: each process counts its operations on each store in a file PROCESS.NUMBER of this folder, line by line, up to date after every operation",
+);
+/// `slow`.
+pub const SLOW: Parameter = Parameter::text(
+    "slow",
+    "call=, names= or lock= and a time, such as names=1ms",
+    "for tests: makes stores slow by any of call=1ms (each operation), names=1ms (opens, stat, lists, renames, removals), lock=1ms (an object has a lock; a write waits where another process of this machine held it last), with spaces between",
+);
+
 /// Every key.
-pub const KEYS: &[Parameter] = &[
-    Parameter {
-        key: "retry",
-        about: "how often an operation is tried again that may pass; default 0, or the store's own",
-    },
-    Parameter { key: "rate", about: "bytes a second that a process reads and writes at most; default no limit" },
-    Parameter { key: "calls", about: "operations a second that a process asks of a store at most; default no limit" },
-    Parameter {
-        key: "drain",
-        about: "of a burst buffer: after-close, a process of its own moves on what is closed; manual, thalweg drain does; default after-close",
-    },
-    Parameter { key: "counts", about: "folder where each process keeps count of what it asks of a store; for tests" },
-    Parameter {
-        key: "slow",
-        about: "makes stores slow, for tests: any of call=1ms (each operation), names=1ms (those on names), lock=1ms (a lock that comes from another writer)",
-    },
-];
+pub const KEYS: &[Parameter] = &[RETRY, RATE, CALLS, DRAIN, COUNTS, SLOW];
 
 /// What is put around the stores of a mount.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,23 +69,25 @@ impl Around {
     /// # Errors
     /// What is expected instead.
     pub fn set(&mut self, key: &str, text: &str) -> std::result::Result<(), String> {
-        let given = Parameters(vec![(key.to_string(), text.to_string())]);
+        let given = Parameters::from_iter([(key, text)]);
         let wrong = |e: thalweg_types::Error| e.what().to_string();
-        match key {
-            "retry" => self.retry = given.count(key, 0).map_err(wrong)?,
-            "rate" => self.rate = Some(given.bytes(key, 0).map_err(wrong)?.max(1)),
-            "calls" => self.calls = given.at_least(key, 1).map_err(wrong)?,
-            "counts" if text.starts_with('/') => self.counts = Some(text.into()),
-            "counts" => return Err(format!("{key}={text}: expected a folder that begins with /")),
-            "slow" => self.slow = Slowness::of(text)?,
-            "drain" => {
-                self.manual = match text {
-                    "after-close" => Some(false),
-                    "manual" => Some(true),
-                    _ => return Err(format!("drain={text}: expected after-close or manual")),
-                }
+        if RETRY.is(key) {
+            self.retry = given.get(&RETRY).map_err(wrong)?;
+        } else if RATE.is(key) {
+            self.rate = given.get(&RATE).map_err(wrong)?;
+        } else if CALLS.is(key) {
+            self.calls = given.get(&CALLS).map_err(wrong)?;
+        } else if COUNTS.is(key) {
+            if !text.starts_with('/') {
+                return Err(format!("parameter {key}={text}: expected {}", COUNTS.expected()));
             }
-            _ => return Err(format!("there is no {key}")),
+            self.counts = Some(text.into());
+        } else if SLOW.is(key) {
+            self.slow = Slowness::of(text)?;
+        } else if DRAIN.is(key) {
+            self.manual = Some(given.get::<String>(&DRAIN).map_err(wrong)? == "manual");
+        } else {
+            return Err(format!("there is no {key}"));
         }
         Ok(())
     }
@@ -121,29 +139,17 @@ impl Slowness {
     fn of(text: &str) -> std::result::Result<Slowness, String> {
         let mut slow = Slowness::default();
         for part in text.split([' ', ',']).filter(|part| !part.is_empty()) {
-            let wrong = || format!("slow={part}: expected call=, names= or lock= and a time, such as names=1ms");
-            let (what, time) = part.split_once('=').ok_or_else(wrong)?;
+            let wrong = || format!("parameter slow={part}: expected {}", SLOW.expected());
+            let (what, duration) = part.split_once('=').ok_or_else(wrong)?;
             let place = match what {
                 "call" => &mut slow.call,
                 "names" => &mut slow.names,
                 "lock" => &mut slow.lock,
                 _ => return Err(wrong()),
             };
-            *place = duration(time).ok_or_else(wrong)?;
+            *place = time(duration, None).ok_or_else(wrong)?;
         }
         Ok(slow)
-    }
-}
-
-/// `200us`, `1ms`, `2s`.
-fn duration(text: &str) -> Option<Duration> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: u32 = digits.parse().ok()?;
-    match &text[digits.len()..] {
-        "us" => Some(Duration::from_micros(number.into())),
-        "ms" => Some(Duration::from_millis(number.into())),
-        "s" => Some(Duration::from_secs(number.into())),
-        _ => None,
     }
 }
 

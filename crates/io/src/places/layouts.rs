@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use thalweg_layout::container::{self, index::Module};
 use thalweg_layout::{Container, Direct, Flat, Layout, SmallFile, small_file};
-use thalweg_movement::method::{Parameter, Parameters};
+use thalweg_params::{Parameter, Parameters};
 use thalweg_store::Store;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -24,26 +24,52 @@ pub struct LayoutKind {
     pub make: Make,
 }
 
+/// `index` of `container`.
+pub const INDEX: Parameter = Parameter::choice(
+    "index",
+    &["pattern", "flat", "distributed"],
+    "index module of new files. flat: every record; pattern: runs of regular records; distributed: the index of an open file lies on a local disk",
+);
+/// `buffer` of `container`.
+pub const BUFFER: Parameter = Parameter::size("buffer", 2 << 20, "size of an open file's write buffer");
+/// `folders` of `container`.
+pub const FOLDERS: Parameter =
+    Parameter::count("folders", 16, "folders of logs on each store, of new files").within(1, 255);
+/// `segment` of `container`.
+pub const SEGMENT: Parameter =
+    Parameter::size("segment", 1 << 40, "longest data log; shorter where the store takes no object of this size");
+/// `host` of `container`.
+pub const HOST: Parameter =
+    Parameter::text("host", "a host name", "name of this host, from which follows to which store logs go")
+        .or_else("the system's");
+/// `index_folder` of `container`.
+pub const INDEX_FOLDER: Parameter = Parameter::text(
+    "index_folder",
+    "a folder",
+    "index=distributed: folder on a local disk for the index of open files",
+)
+.or_else("TMPDIR");
+/// `index_cache` of `container`.
+pub const INDEX_CACHE: Parameter =
+    Parameter::size("index_cache", 4 << 20, "index=distributed: memory for the index of an open file");
+/// `small` of `small_file`.
+pub const SMALL: Parameter = Parameter::size("small", 1 << 20, "largest file that is kept in a log").within(0, 1 << 30);
+/// `log` of `small_file`.
+pub const LOG: Parameter =
+    Parameter::size("log", 1 << 30, "length at which a log is ended and the next one begins").at_least(1 << 16);
+/// `publish` of `small_file`.
+pub const PUBLISH: Parameter = Parameter::choice(
+    "publish",
+    &["close", "sync"],
+    "when others see a file on stores that show objects only once they are closed (HDFS, S3). close: after its close, which ends the log; sync: after a sync, with fewer objects",
+);
+
 /// Every kind.
 pub const LAYOUTS: &[LayoutKind] = &[
     LayoutKind {
         name: "container",
         about: "a file is a folder of logs, one for each writer; many processes write it at once",
-        parameters: &[
-            Parameter { key: "index", about: "index module of new files: flat, pattern, distributed; default pattern" },
-            Parameter { key: "buffer", about: "bytes that an open file gathers before it writes them; default 4 MiB" },
-            Parameter { key: "folders", about: "folders of logs on each store, of new files; default 16" },
-            Parameter {
-                key: "segment",
-                about: "bytes of the longest data log; default 1 TiB, or what the store takes",
-            },
-            Parameter { key: "host", about: "name of this host, which spreads logs; default what the system says" },
-            Parameter {
-                key: "index_folder",
-                about: "folder of a local disk for the index of open files with index=distributed; default TMPDIR",
-            },
-            Parameter { key: "index_cache", about: "bytes of memory that such an index may use; default 4 MiB" },
-        ],
+        parameters: &[INDEX, BUFFER, FOLDERS, SEGMENT, HOST, INDEX_FOLDER, INDEX_CACHE],
         most_stores: 255,
         make: containers,
     },
@@ -64,14 +90,7 @@ pub const LAYOUTS: &[LayoutKind] = &[
     LayoutKind {
         name: "small_file",
         about: "all small files that a process makes in a folder lie in one log",
-        parameters: &[
-            Parameter { key: "small", about: "bytes of the largest file that stays in a log; default 1 MiB" },
-            Parameter { key: "log", about: "bytes after which a log is ended and another begun; default 1 GiB" },
-            Parameter {
-                key: "publish",
-                about: "close: files are seen by others once closed, also on stores where that ends a log; sync: there, once synced; default close",
-            },
-        ],
+        parameters: &[SMALL, LOG, PUBLISH],
         most_stores: 1,
         make: small_files,
     },
@@ -87,44 +106,41 @@ fn one(stores: &[Arc<dyn Store>]) -> Result<Arc<dyn Store>> {
 }
 
 fn small_files(stores: &[Arc<dyn Store>], parameters: &Parameters) -> Result<Arc<dyn Layout>> {
-    let default = small_file::Settings::default();
-    let publish_at_close = match parameters.get("publish") {
-        None | Some("close") => true,
-        Some("sync") => false,
-        Some(other) => {
-            let what = format!("parameter publish={other}: expected close or sync");
-            return Err(Error::new(ErrorKind::Config, what));
-        }
-    };
-    let settings = small_file::Settings {
-        small: parameters.bytes("small", default.small)?,
-        log: parameters.bytes("log", default.log)?,
-        publish_at_close,
-    };
-    Ok(Arc::new(SmallFile::new(one(stores)?, settings)?))
+    Ok(Arc::new(SmallFile::new(one(stores)?, settings(parameters)?)?))
+}
+
+fn settings(parameters: &Parameters) -> Result<small_file::Settings> {
+    Ok(small_file::Settings {
+        small: parameters.get(&SMALL)?,
+        log: parameters.get(&LOG)?,
+        publish_at_close: parameters.get::<String>(&PUBLISH)? == "close",
+    })
 }
 
 fn containers(stores: &[Arc<dyn Store>], parameters: &Parameters) -> Result<Arc<dyn Layout>> {
+    Ok(Arc::new(Container::new(stores.to_vec(), options(parameters)?)?))
+}
+
+fn options(parameters: &Parameters) -> Result<container::Options> {
     let default = container::Options::default();
-    let short = |key: &str, default: usize| -> Result<usize> {
-        let bytes = parameters.bytes(key, default as u64)?;
-        usize::try_from(bytes).map_err(|_| Error::new(ErrorKind::Config, format!("parameter {key}={bytes}: too large")))
-    };
-    let module = match parameters.get("index") {
-        Some(name) => Module::from_name(name)
-            .map_err(|e| Error::new(ErrorKind::Config, format!("parameter index={name}: {}", e.what())))?,
-        None => default.module,
-    };
-    let folders = parameters.count("folders", u32::from(default.folders))?;
-    let options = container::Options {
-        module,
-        buffer: short("buffer", default.buffer)?,
-        folders: u8::try_from(folders)
-            .map_err(|_| Error::new(ErrorKind::Config, format!("parameter folders={folders}: expected 1 to 255")))?,
-        segment: parameters.bytes("segment", default.segment)?,
-        host: parameters.get("host").map_or(default.host, str::to_string),
-        index_folder: parameters.get("index_folder").map_or(default.index_folder, Into::into),
-        index_cache: short("index_cache", default.index_cache)?,
-    };
-    Ok(Arc::new(Container::new(stores.to_vec(), options)?))
+    Ok(container::Options {
+        module: Module::from_name(&parameters.get::<String>(&INDEX)?)?,
+        buffer: parameters.get(&BUFFER)?,
+        folders: parameters.get(&FOLDERS)?,
+        segment: parameters.get(&SEGMENT)?,
+        host: parameters.text(&HOST).map_or(default.host, str::to_string),
+        index_folder: parameters.text(&INDEX_FOLDER).map_or(default.index_folder, Into::into),
+        index_cache: parameters.get(&INDEX_CACHE)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_without_parameters_has_the_defaults_of_the_layouts_themselves() {
+        assert_eq!(options(&Parameters::default()).unwrap(), container::Options::default());
+        assert_eq!(settings(&Parameters::default()).unwrap(), small_file::Settings::default());
+    }
 }

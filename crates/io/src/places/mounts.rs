@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_layout::{Direct, Layout, Mount, Mounts, mount};
-use thalweg_movement::method::Parameters;
+use thalweg_params::{Parameter, Parameters};
 use thalweg_schema::Report;
 use thalweg_schema::report::{Problem, SourceSpan};
 use thalweg_store::{Posix, Store};
@@ -160,22 +160,21 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
             },
             name => {
                 let Some(kind) = kind else { continue };
-                let of_all = around::KEYS.iter().map(|p| p.key);
-                let known: Vec<&str> = kind.parameters.iter().map(|p| p.key).chain(KEYS).chain(of_all).collect();
+                let known = kind.parameters.iter().chain(around::KEYS).flat_map(Parameter::names).chain(KEYS);
                 let text = match value.get_ref() {
                     DeValue::String(text) => Some(text.to_string()),
                     DeValue::Integer(number) => Some(number.to_string()),
                     DeValue::Boolean(yes) => Some(if *yes { "yes" } else { "no" }.to_string()),
                     _ => None,
                 };
-                if around::KEYS.iter().any(|p| p.key == name) {
+                if around::KEYS.iter().any(|p| p.is(name)) {
                     let set = text.ok_or_else(|| "a parameter is a text or a whole number".to_string());
                     if let Err(why) = set.and_then(|text| entry.around.set(name, &text)) {
                         report.error(value.span(), Problem::new(why));
                     }
-                } else if !kind.parameters.iter().any(|p| p.key.eq_ignore_ascii_case(name)) {
+                } else if !kind.parameters.iter().any(|p| p.is(name)) {
                     let what = format!("parameter of layout {}", kind.name);
-                    report.error(key.span(), Problem::unknown(&what, name, known.iter().copied()));
+                    report.error(key.span(), Problem::unknown(&what, name, known));
                 } else if let Some(text) = text {
                     entry.parameters.push((name.to_string(), text));
                     entry.spans.parameters.push(value.span().into());
@@ -248,7 +247,7 @@ fn make(entry: &Entry) -> Made {
     let Some(kind) = layouts::find(&entry.layout) else {
         return Made::Refused(entry.spans.layout, format!("unknown layout {}", entry.layout));
     };
-    match (kind.make)(&opened, &Parameters(entry.parameters.clone())) {
+    match (kind.make)(&opened, &Parameters::from(entry.parameters.clone())) {
         Ok(layout) => Made::Works(layout),
         Err(e) if matches!(e.kind(), ErrorKind::Config | ErrorKind::Unsupported) => {
             let about = entry.parameters.iter().position(|(key, _)| e.what().contains(&format!("{key}=")));

@@ -3,6 +3,7 @@
 use crate::places::draining;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use thalweg_params::Parameter;
 use thalweg_schema::report::Problem;
 use thalweg_store::wrap::{Sequential, Tiered};
 use thalweg_store::{Memory, Posix, Store};
@@ -14,6 +15,8 @@ pub struct StoreKind {
     pub scheme: &'static str,
     /// A URL, and what its parts mean.
     pub form: &'static str,
+    /// Parameters it knows, behind a `?` in its URL.
+    pub parameters: &'static [Parameter],
     /// The Cargo feature that this build lacks; `None` where the kind is built in.
     pub lacks: Option<&'static str>,
     /// Opens the store of a URL. Stores on a network connect when they are first asked for something.
@@ -25,24 +28,28 @@ pub const STORES: &[StoreKind] = &[
     StoreKind {
         scheme: "posix",
         form: "posix:/scratch/a: files below a folder, which is there",
+        parameters: &[],
         lacks: None,
         open: posix,
     },
     StoreKind {
         scheme: "memory",
         form: "memory:name: objects in the memory of this process, the same for the same name",
+        parameters: &[],
         lacks: None,
         open: memory,
     },
     StoreKind {
         scheme: "sequential",
         form: "sequential:hdfs, sequential:s3: memory that can do no more than HDFS or S3, for trying a mount",
+        parameters: &[],
         lacks: None,
         open: sequential,
     },
     StoreKind {
         scheme: "tiered",
         form: "tiered:posix:/nvme/runs=>hdfs://namenode:8020/runs: a burst buffer, the fast store before the one where all ends",
+        parameters: &[],
         lacks: None,
         open: |url| Ok(Arc::new(tiered(url)?)),
     },
@@ -56,13 +63,28 @@ pub const STORES: &[StoreKind] = &[
     far_away("webdav", "webdav://host/runs: WebDAV", SERVICES),
 ];
 
-/// Cargo features, and whether this build has them.
-const HDFS: (&str, bool) = ("hdfs", cfg!(feature = "hdfs"));
-const S3: (&str, bool) = ("s3", cfg!(feature = "s3"));
-const SERVICES: (&str, bool) = ("services", cfg!(feature = "services"));
+const HDFS: Feature = ("hdfs", cfg!(feature = "hdfs"), known::HDFS);
+const S3: Feature = ("s3", cfg!(feature = "s3"), known::S3);
+const SERVICES: Feature = ("services", cfg!(feature = "services"), known::SERVICES);
 
-const fn far_away(scheme: &'static str, form: &'static str, feature: (&'static str, bool)) -> StoreKind {
-    StoreKind { scheme, form, lacks: if feature.1 { None } else { Some(feature.0) }, open: far }
+/// A Cargo feature, whether this build has it, and what its stores can be told.
+type Feature = (&'static str, bool, &'static [Parameter]);
+
+#[cfg(any(feature = "hdfs", feature = "s3", feature = "services"))]
+use thalweg_store_object::parameters as known;
+
+/// Parameters of stores that this build cannot open.
+#[cfg(not(any(feature = "hdfs", feature = "s3", feature = "services")))]
+mod known {
+    use super::Parameter;
+    pub const HDFS: &[Parameter] = &[];
+    pub const S3: &[Parameter] = &[];
+    pub const SERVICES: &[Parameter] = &[];
+}
+
+const fn far_away(scheme: &'static str, form: &'static str, feature: Feature) -> StoreKind {
+    let (feature, built, parameters) = feature;
+    StoreKind { scheme, form, parameters, lacks: if built { None } else { Some(feature) }, open: far }
 }
 
 /// Opens the store of a URL.

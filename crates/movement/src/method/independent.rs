@@ -22,7 +22,7 @@
 
 use super::{
     Closed, DIRECT, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameters,
-    SPILL_COPY, SYNC, not_open,
+    SPILL_COPY, SYNC, not_open, spill_copy,
 };
 use crate::output_file::commit::{self, Part};
 use crate::output_file::shared_file::{Closing, SharedFile};
@@ -47,10 +47,10 @@ pub const KIND: MethodKind = MethodKind {
 
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     Ok(Box::new(Independent {
-        sync: parameters.flag("sync", false)?,
-        indexing: parameters.indexing()?,
-        direct: parameters.direct()?,
-        spill_copy: parameters.spill_copy()?,
+        sync: parameters.get(&SYNC)?,
+        indexing: Indexing::of(parameters)?,
+        direct: parameters.get(&DIRECT)?,
+        spill_copy: spill_copy(parameters)?,
         open: None,
     }))
 }

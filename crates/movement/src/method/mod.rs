@@ -22,6 +22,8 @@ use thalweg_comm::tree;
 use thalweg_layout::{Layout, OpenWrite, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
+pub use thalweg_params::{Parameter, Parameters};
+
 pub mod adaptive;
 pub mod aggregated;
 pub mod collective;
@@ -151,15 +153,6 @@ pub trait Method: Send {
     ) -> Result<Closed>;
 }
 
-/// A parameter that a method knows: for parsing, help and manual.
-#[derive(Debug, Clone, Copy)]
-pub struct Parameter {
-    /// Its key.
-    pub key: &'static str,
-    /// What it does, with unit and default.
-    pub about: &'static str,
-}
-
 /// Parameters of ADIOS 1.x's methods that mean nothing here, by method: programs and documents give them, to whichever method.
 pub const OF_ADIOS1: &[(&str, &[&str])] = &[
     (
@@ -253,94 +246,6 @@ pub struct MethodKind {
     pub make: fn(&Parameters) -> Result<Box<dyn Method>>,
 }
 
-/// Parameters with values, in the order given.
-#[derive(Debug, Clone, Default)]
-pub struct Parameters(pub Vec<(String, String)>);
-
-impl Parameters {
-    /// The last value of a key.
-    pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().rev().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v.as_str())
-    }
-
-    /// A yes or no.
-    pub fn flag(&self, key: &str, default: bool) -> Result<bool> {
-        match self.get(key).map(str::to_ascii_lowercase).as_deref() {
-            None => Ok(default),
-            Some("yes" | "y" | "true" | "on" | "1" | "") => Ok(true),
-            Some("no" | "n" | "false" | "off" | "0") => Ok(false),
-            Some(other) => Err(Error::new(ErrorKind::Config, format!("parameter {key}={other}: expected yes or no"))),
-        }
-    }
-
-    /// A number of bytes: `65536`, `64k`, `8M`, `8MiB`, `1G`.
-    pub fn bytes(&self, key: &str, default: u64) -> Result<u64> {
-        let Some(text) = self.get(key) else { return Ok(default) };
-        let digits = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim();
-        let unit = text.trim()[digits.len()..].trim().to_ascii_lowercase();
-        let factor = match unit.as_str() {
-            "" | "b" => Some(1),
-            "k" | "kb" | "kib" => Some(1 << 10),
-            "m" | "mb" | "mib" => Some(1 << 20),
-            "g" | "gb" | "gib" => Some(1 << 30),
-            _ => None,
-        };
-        factor.and_then(|f| digits.parse::<u64>().ok()?.checked_mul(f)).ok_or_else(|| {
-            Error::new(ErrorKind::Config, format!("parameter {key}={text}: expected bytes, as 65536, 64k or 8MiB"))
-        })
-    }
-
-    /// Bytes from which blocks are written at once.
-    pub fn direct(&self) -> Result<u64> {
-        self.bytes("direct", 1 << 20)
-    }
-
-    /// A whole number.
-    pub fn count(&self, key: &str, default: u32) -> Result<u32> {
-        let Some(text) = self.get(key) else { return Ok(default) };
-        text.trim()
-            .parse()
-            .map_err(|_| Error::new(ErrorKind::Config, format!("parameter {key}={text}: expected a whole number")))
-    }
-
-    /// A whole number that is given, and not below `least`.
-    pub fn at_least(&self, key: &str, least: u32) -> Result<Option<u32>> {
-        let Some(text) = self.get(key) else { return Ok(None) };
-        text.trim().parse().ok().filter(|n| *n >= least).map(Some).ok_or_else(|| {
-            Error::new(ErrorKind::Config, format!("parameter {key}={text}: expected a whole number, at least {least}"))
-        })
-    }
-
-    /// Bytes copied at a time from the spill file.
-    pub fn spill_copy(&self) -> Result<usize> {
-        Ok(self.bytes(SPILL_COPY.key, 64 * 1024)?.clamp(512, 1 << 30) as usize)
-    }
-
-    /// Checks what is said of the merged index.
-    ///
-    /// # Errors
-    /// `Unsupported` where there is to be none.
-    pub fn have_metadata_file(&self) -> Result<()> {
-        if self.flag(HAVE_METADATA.key, true)? {
-            return Ok(());
-        }
-        Err(Error::new(ErrorKind::Unsupported, "have_metadata_file=0: the merged index is always written"))
-    }
-
-    /// How the index is built.
-    pub fn indexing(&self) -> Result<Indexing> {
-        let each = match self.get(INDEX.key) {
-            None | Some("auto") => false,
-            Some("each") => true,
-            Some(other) => {
-                return Err(Error::new(ErrorKind::Config, format!("parameter index={other}: expected each or auto")));
-            }
-        };
-        let fan_in = self.at_least(INDEX_FAN_IN.key, 1)?.unwrap_or(tree::FAN_IN);
-        Ok(Indexing { each, fan_in, ahead: self.bytes(INDEX_AHEAD.key, 4 << 20)? })
-    }
-}
-
 /// How an index is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Indexing {
@@ -352,45 +257,85 @@ pub struct Indexing {
     pub ahead: u64,
 }
 
+impl Indexing {
+    /// How the index is built, as the parameters say.
+    ///
+    /// # Errors
+    /// `Config` as of [`Parameters::get`].
+    pub fn of(parameters: &Parameters) -> Result<Indexing> {
+        Ok(Indexing {
+            each: parameters.get::<String>(&INDEX)? == "each",
+            fan_in: parameters.get(&INDEX_FAN_IN)?,
+            ahead: parameters.get(&INDEX_AHEAD)?,
+        })
+    }
+}
+
 /// `sync`, known to every method that writes files.
 pub const SYNC: Parameter =
-    Parameter { key: "sync", about: "yes: close returns when file and folder are on the device (fsync); default no" };
+    Parameter::switch("sync", false, "close returns when data, index and names are on the device (fsync)");
 /// `index`, known to every method that writes files.
-pub const INDEX: Parameter = Parameter {
-    key: "index",
-    about: "each: a full index after each output, for foreign readers that follow along; default auto",
-};
+pub const INDEX: Parameter = Parameter::choice(
+    "index",
+    &["auto", "each"],
+    "each: a full index after each output, for foreign readers that follow the run; auto: when it is cheap, and in finalize",
+);
 /// `index_fan_in`, known to every method that writes files.
-pub const INDEX_FAN_IN: Parameter = Parameter {
-    key: "index_fan_in",
-    about: "ranks from which one rank takes index entries at most, on their way up a tree to rank 0; default 64",
-};
+pub const INDEX_FAN_IN: Parameter = Parameter::count(
+    "index_fan_in",
+    tree::FAN_IN as u64,
+    "largest number of ranks that send their index entries to the same rank, on the way up a tree to rank 0: 64 makes one level up to 65 ranks, two up to 4,161, three for 140,000",
+)
+.at_least(1);
 /// `index_ahead`, known to methods under which a rank knows before it writes where its process group will lie.
-pub const INDEX_AHEAD: Parameter = Parameter {
-    key: "index_ahead",
-    about: "bytes to write at close from which index entries go ahead of them: the index is written meanwhile; default 4 MiB",
-};
+pub const INDEX_AHEAD: Parameter = Parameter::size(
+    "index_ahead",
+    4 << 20,
+    "a rank with at least this much to write at close sends its index entries to rank 0 ahead of its data: rank 0 writes the index while data are still being written, and its last 56 or 64 bytes, which make the step readable, when all data are there. Costs one short message",
+);
 /// `direct`, known to methods that may write blocks before close.
-pub const DIRECT: Parameter = Parameter {
-    key: "direct",
-    about: "bytes from which a block is written at once from the program's memory, where its place is known; default 1 MiB",
-};
-
+pub const DIRECT: Parameter = Parameter::size(
+    "direct",
+    1 << 20,
+    "blocks of at least this size are written immediately from the program's memory, if their place in the file is known (MPI_AGGREGATE: on ranks that write)",
+);
 /// `spill_copy`, known to methods under which a rank learns at close where its process group goes.
-pub const SPILL_COPY: Parameter = Parameter {
-    key: "spill_copy",
-    about: "bytes copied at a time from the spill file at close, where the buffer was too small; default 64 KiB",
-};
+pub const SPILL_COPY: Parameter = Parameter::size(
+    "spill_copy",
+    64 << 10,
+    "piece size for copying from the spill file at close, where the buffer limit was reached; 512 bytes to 1 GiB are used",
+);
 /// `strict`, known to every method.
-pub const STRICT: Parameter = Parameter {
-    key: "strict",
-    about: "yes: an unknown parameter or a value that makes no sense refuses the method; default no: a warning, and the default",
-};
+pub const STRICT: Parameter = Parameter::switch(
+    "strict",
+    false,
+    "yes: an unknown parameter or an invalid value is an error; no: a warning, and the default counts",
+);
 /// `have_metadata_file`, known to methods that write subfiles.
-pub const HAVE_METADATA: Parameter = Parameter {
-    key: "have_metadata_file",
-    about: "as in ADIOS 1.x; the merged index is always written, so only 1 is accepted",
-};
+pub const HAVE_METADATA: Parameter = Parameter::switch(
+    "have_metadata_file",
+    true,
+    "as in ADIOS 1.x; the merged index is always written, so only yes is accepted",
+);
+
+/// Bytes copied at a time from the spill file.
+///
+/// # Errors
+/// `Config` as of [`Parameters::get`].
+pub fn spill_copy(parameters: &Parameters) -> Result<usize> {
+    Ok(parameters.get::<u64>(&SPILL_COPY)?.clamp(512, 1 << 30) as usize)
+}
+
+/// Checks what the parameters say of the merged index.
+///
+/// # Errors
+/// `Unsupported` where there is to be none.
+pub fn have_metadata_file(parameters: &Parameters) -> Result<()> {
+    if parameters.get(&HAVE_METADATA)? {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Unsupported, "have_metadata_file=0: the merged index is always written"))
+}
 
 pub(crate) fn not_open() -> Error {
     Error::new(ErrorKind::InvalidArgument, "the output is not open")

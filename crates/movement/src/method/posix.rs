@@ -20,7 +20,7 @@
 
 use super::{
     Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest,
-    Opened, Parameter, Parameters, SYNC, not_open,
+    Opened, Parameter, Parameters, SYNC, have_metadata_file, not_open,
 };
 use crate::output_file::commit::{self, Files, IndexKeeper, Part, Written};
 use crate::output_file::subfile_output::{SubfileOutput, When};
@@ -42,14 +42,14 @@ pub const KIND: MethodKind = MethodKind {
     make,
 };
 
-const LOCAL_FS: Parameter = Parameter { key: "local-fs", about: "as in ADIOS 1.x; accepted, changes nothing" };
+const LOCAL_FS: Parameter = Parameter::no_effect("local-fs", "as in ADIOS 1.x");
 
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
-    parameters.have_metadata_file()?;
+    have_metadata_file(parameters)?;
     Ok(Box::new(Posix {
-        sync: parameters.flag("sync", false)?,
-        indexing: parameters.indexing()?,
-        direct: parameters.direct()?,
+        sync: parameters.get(&SYNC)?,
+        indexing: Indexing::of(parameters)?,
+        direct: parameters.get(&DIRECT)?,
         open: None,
     }))
 }

@@ -316,7 +316,7 @@ impl<'a> Reader<'a> {
             let range = child.range();
             let literal = self.text.get(range.clone()) == Some(text);
             let found = Found { value: text, span: range.into(), literal };
-            for (range, (key, value)) in method::parse_parameters(text) {
+            for (range, (key, value)) in thalweg_params::pairs(text) {
                 let span = found.part(range);
                 if key.is_empty() {
                     self.report.error(span, Problem::new("a parameter without a name").expected("key=value;key=value"));

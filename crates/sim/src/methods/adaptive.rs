@@ -8,6 +8,7 @@ use crate::machine::Machine;
 use crate::outcome::{Outcome, RankTimes};
 use crate::world::{Happened, World};
 use std::collections::{HashMap, VecDeque};
+use thalweg_movement::method::adaptive::eagerness;
 use thalweg_movement::plan::adaptive::{Decision, Event, Params, State, next};
 use thalweg_movement::plan::stripes::Striped;
 use thalweg_types::Result;
@@ -35,8 +36,7 @@ impl Adaptive {
         let targets = machine.targets.count.0;
         let striped = Striped::new(job.ranks, targets, targets, job.size)?;
         let home: Vec<u32> = (0..job.ranks).map(|rank| striped.target(striped.file(rank))).collect();
-        let writers_per_target = job.params.writers_per_target.unwrap_or(1);
-        let params = Params { writers_per_target, stuck: job.params.stuck, align: striped.stripe, ..Params::default() };
+        let params = Params { align: striped.stripe, ..eagerness(&job.parameters)? };
         let state = State::new(params, vec![job.size; job.ranks as usize], &home, targets, &[]);
         Ok(Adaptive {
             state: Some(state),
@@ -47,7 +47,7 @@ impl Adaptive {
             told: HashMap::new(),
             messages: 0,
             done: false,
-            told_apart: (targets, writers_per_target, job.ranks),
+            told_apart: (targets, params.writers_per_target, job.ranks),
             moved: 0,
             dead_bytes: 0,
         })

@@ -8,7 +8,9 @@ use super::{Job, Turns};
 use crate::machine::Machine;
 use crate::outcome::{Outcome, RankTimes};
 use crate::world::{Happened, Luck, World};
+use thalweg_movement::method::aggregated::{AGGREGATORS, CHUNK, PATTERN};
 use thalweg_movement::plan::sets::Sets;
+use thalweg_types::Result;
 
 pub(crate) struct Aggregated {
     sets: Sets,
@@ -22,18 +24,19 @@ pub(crate) struct Aggregated {
 }
 
 impl Aggregated {
-    pub(crate) fn new(machine: &Machine, job: &Job) -> Aggregated {
+    pub(crate) fn new(machine: &Machine, job: &Job) -> Result<Aggregated> {
         let targets = machine.targets.count.0;
-        let chunk = job.params.chunk.min(job.size);
-        Aggregated {
-            sets: Sets::new(job.ranks, job.params.aggregators.unwrap_or(targets)),
+        let chunk = job.parameters.get::<u64>(&CHUNK)?.min(job.size);
+        let aggregators: Option<u32> = job.parameters.get(&AGGREGATORS)?;
+        Ok(Aggregated {
+            sets: Sets::new(job.ranks, aggregators.unwrap_or(targets)),
             size: job.size,
             targets,
             chunk,
             first_chunk: chunk as f64 / machine.node_bandwidth() + machine.network.latency_seconds.0,
-            brigade: job.params.brigade,
+            brigade: job.parameters.get::<String>(&PATTERN)? == "brigade",
             left: job.ranks,
-        }
+        })
     }
 
     fn write(&self, rank: u32, world: &mut World, times: &mut [RankTimes]) {

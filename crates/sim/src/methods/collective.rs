@@ -1,6 +1,6 @@
 //! `MPI_COLLECTIVE` in virtual time: ranks exchange so that each aggregator owns whole stripes of one shared file, then aggregators write.
 //!
-//! Domains are those of [`Domains`]. It goes in rounds of `chunk` bytes an aggregator: exchange, then write to the targets on which
+//! Domains are those of [`Domains`]. It goes in rounds of `buffer` bytes an aggregator: exchange, then write to the targets on which
 //! these stripes lie. To save events, rounds are put together to at most [`ROUNDS`], with the seconds of all of them. A rank's bytes
 //! rest when all do.
 
@@ -8,6 +8,7 @@ use super::{Job, Turns};
 use crate::machine::Machine;
 use crate::outcome::{Outcome, RankTimes};
 use crate::world::{Happened, Luck, World};
+use thalweg_movement::method::collective::{AGGREGATORS, BUFFER, LEAST_BUFFER};
 use thalweg_movement::plan;
 use thalweg_movement::plan::domains::{Domains, spread};
 use thalweg_types::{Extent, Result};
@@ -41,22 +42,24 @@ impl Collective {
         let stripe = ((machine.files.stripe_mib.0 * (1 << 20) as f64) as u64).max(1);
         let width = machine.targets_of_a_file();
         let all = Extent::new(0, last.offset + last.length);
-        let aggregators = job.params.aggregators.unwrap_or(width).min(job.ranks);
+        let aggregators: Option<u32> = job.parameters.get(&AGGREGATORS)?;
+        let aggregators = aggregators.filter(|n| *n > 0).unwrap_or(width).min(job.ranks);
+        let chunk = job.parameters.get::<u64>(&BUFFER)?.max(LEAST_BUFFER);
         let domains = Domains::new(all, stripe, aggregators);
         let count = domains.count();
         // A node's link takes in what all aggregators of the node receive.
         let nodes = job.ranks.div_ceil(machine.nodes.ranks_per_node.0).max(1);
-        let rounds = (0..count).map(|n| domains.domain(n).length.div_ceil(job.params.chunk).clamp(1, ROUNDS) as u32);
+        let rounds = (0..count).map(|n| domains.domain(n).length.div_ceil(chunk).clamp(1, ROUNDS) as u32);
         Ok(Collective {
             domains,
             ranks: job.ranks,
             aggregators,
             stripe,
             width,
-            chunk: job.params.chunk,
+            chunk,
             rounds_left: rounds.collect(),
             pieces_left: vec![0; count as usize],
-            pieces: (job.params.chunk / stripe).clamp(1, PIECES.min(u64::from(width))) as u32,
+            pieces: (chunk / stripe).clamp(1, PIECES.min(u64::from(width))) as u32,
             link: machine.node_bandwidth() / f64::from(count.div_ceil(nodes).max(1)),
             round_trip: 2.0 * f64::from(32 - job.ranks.leading_zeros()) * machine.network.latency_seconds.0,
             left: count,

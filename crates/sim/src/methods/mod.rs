@@ -23,92 +23,37 @@ use crate::machine::Machine;
 use crate::noise::Noise;
 use crate::outcome::{Outcome, RankTimes};
 use crate::world::{Happened, World, slow_targets};
+use thalweg_movement::method::{
+    Parameter, Parameters, adaptive as adaptive_method, aggregated as aggregated_method,
+    collective as collective_method, scheduled as scheduled_method,
+};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Parameters, as in the XML. What a method doesn't know, it ignores.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Params {
-    /// `num_files`: split files; by default as many as there are targets.
-    pub num_files: Option<u32>,
-    /// `writers_per_target`: ranks that write to a target at a time; by default 2 for `MPI_SCHEDULED`, 1 for `ADAPTIVE`.
-    pub writers_per_target: Option<u32>,
-    /// `aggregators`: ranks that write for others; by default as many as there are targets (`MPI_AGGREGATE`), or targets under a file.
-    pub aggregators: Option<u32>,
-    /// `pattern`: whether sets pass data along a chain (`brigade`) or straight to their writer (`simple`).
-    pub brigade: bool,
-    /// `chunk` (`MPI_COLLECTIVE`: `buffer`): bytes that pass through an aggregator at a time.
-    pub chunk: u64,
-    /// `stuck`: how many times what is usual makes a write stuck.
-    pub stuck: f64,
-}
+/// What is simulated of the methods' parameters: their own declarations, with their own defaults.
+pub const SIMULATED: &[(&str, &[Parameter])] = &[
+    ("MPI_SCHEDULED", &[scheduled_method::NUM_FILES, scheduled_method::WRITERS]),
+    ("MPI_AGGREGATE", &[aggregated_method::AGGREGATORS, aggregated_method::CHUNK, aggregated_method::PATTERN]),
+    ("MPI_COLLECTIVE", &[collective_method::AGGREGATORS, collective_method::BUFFER]),
+    ("ADAPTIVE", &[adaptive_method::WRITERS, adaptive_method::STUCK, adaptive_method::PATIENCE]),
+];
 
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            num_files: None,
-            writers_per_target: None,
-            aggregators: None,
-            brigade: false,
-            chunk: 8 << 20,
-            stuck: 2.0,
-        }
+/// Reads `key=value;key=value`, as in the XML. One text serves all methods of a comparison, each takes the parameters that it
+/// knows: so `chunk` counts as `buffer` and the other way round, unless both are given.
+///
+/// # Errors
+/// `Config` for a parameter that no method simulates, and for a value that one of the methods that know the parameter refuses.
+pub fn parameters(text: &str) -> Result<Parameters> {
+    let mut given = Parameters::parse(text);
+    let known: Vec<Parameter> = SIMULATED.iter().flat_map(|(_, of)| of.iter().copied()).collect();
+    given.check_known(&known)?;
+    known.iter().try_for_each(|parameter| given.check(parameter))?;
+    let (chunk, buffer) = (&aggregated_method::CHUNK, &collective_method::BUFFER);
+    match (given.text(chunk).map(str::to_string), given.text(buffer).map(str::to_string)) {
+        (Some(size), None) => given.push(buffer.key, size),
+        (None, Some(size)) => given.push(chunk.key, size),
+        _ => {}
     }
-}
-
-impl Params {
-    /// From `name=value` pairs between semicolons.
-    ///
-    /// # Errors
-    /// `Config` names the parameter.
-    pub fn parse(text: &str) -> Result<Params> {
-        let mut params = Params::default();
-        for pair in text.split(';').map(str::trim).filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (name, value) = (name.trim(), value.trim());
-            let bad =
-                |what: &str| Error::new(ErrorKind::Config, format!("parameter '{name}': '{value}' is not {what}"));
-            let count = || value.parse::<u32>().ok().filter(|n| *n > 0).ok_or_else(|| bad("a number above 0"));
-            match name {
-                "num_files" => params.num_files = Some(count()?),
-                "writers_per_target" => params.writers_per_target = Some(count()?),
-                "aggregators" | "num_aggregators" => params.aggregators = Some(count()?),
-                "pattern" => {
-                    params.brigade = match value {
-                        "simple" => false,
-                        "brigade" => true,
-                        _ => return Err(bad("simple or brigade")),
-                    }
-                }
-                "chunk" | "buffer" => {
-                    params.chunk = size(value).filter(|n| *n > 0).ok_or_else(|| bad("a size above 0"))?
-                }
-                "stuck" => {
-                    let stuck = value.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 1.0);
-                    params.stuck = stuck.ok_or_else(|| bad("a number of at least 1"))?;
-                }
-                _ => return Err(Error::new(ErrorKind::Config, format!("no parameter '{name}' is simulated"))),
-            }
-        }
-        Ok(params)
-    }
-}
-
-/// Bytes of a text such as `768MiB`, `8 MB` or `4096`; `None` where it is none.
-pub fn size(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let unit: f64 = match text[digits..].trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1.0,
-        "kb" => 1e3,
-        "mb" => 1e6,
-        "gb" => 1e9,
-        "kib" | "k" => 1024.0,
-        "mib" | "m" => 1024.0 * 1024.0,
-        "gib" | "g" => 1024.0 * 1024.0 * 1024.0,
-        _ => return None,
-    };
-    let bytes = text[..digits].parse::<f64>().ok()? * unit;
-    (bytes.is_finite() && (0.0..1e15).contains(&bytes)).then_some(bytes.round() as u64)
+    Ok(given)
 }
 
 /// One output to simulate.
@@ -120,8 +65,8 @@ pub struct Job {
     pub ranks: u32,
     /// Bytes of each.
     pub size: u64,
-    /// Parameters.
-    pub params: Params,
+    /// Parameters, as [`parameters`] reads them. What a method does not know, it ignores.
+    pub parameters: Parameters,
     /// Of the noise.
     pub seed: u64,
 }
@@ -186,7 +131,7 @@ pub fn run(machine: &Machine, job: &Job) -> Result<Outcome> {
         "MPI" => Box::new(independent::Shared::new(machine, job)?),
         "POSIX" => Box::new(independent::Own::new(machine, job)),
         "MPI_SCHEDULED" => Box::new(scheduled::Scheduled::new(machine, job)?),
-        "MPI_AGGREGATE" => Box::new(aggregated::Aggregated::new(machine, job)),
+        "MPI_AGGREGATE" => Box::new(aggregated::Aggregated::new(machine, job)?),
         "MPI_COLLECTIVE" => Box::new(collective::Collective::new(machine, job)?),
         _ => Box::new(adaptive::Adaptive::new(machine, job)?),
     };
@@ -248,20 +193,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_units() {
-        assert_eq!(size("768MiB"), Some(768 << 20));
-        assert_eq!(size("8 MB"), Some(8_000_000));
-        assert_eq!((size("4096"), size("0"), size("1.5GiB")), (Some(4096), Some(0), Some(3 << 29)));
-        assert_eq!((size("MiB"), size("-1"), size("8 parsec"), size("1e30GB")), (None, None, None, None));
-    }
-
-    #[test]
-    fn parameters_are_those_of_the_xml() {
-        let params = Params::parse("num_files=12; writers_per_target=3;pattern=brigade;chunk=4MiB").unwrap();
-        assert_eq!((params.num_files, params.writers_per_target), (Some(12), Some(3)));
-        assert!(params.brigade && params.chunk == 4 << 20);
-        for wrong in ["num_files=0", "pattern=up", "chunk=", "stuck=0.5", "colour=red"] {
-            let error = Params::parse(wrong).unwrap_err();
+    fn parameters_are_those_of_the_methods_with_their_defaults() {
+        let given = parameters("num_files=12; writers_per_target=3;pattern=brigade;chunk=4MB").unwrap();
+        assert_eq!(given.get::<u32>(&scheduled_method::NUM_FILES).unwrap(), 12);
+        assert_eq!(given.get::<u32>(&adaptive_method::WRITERS).unwrap(), 3);
+        assert_eq!(given.get::<String>(&aggregated_method::PATTERN).unwrap(), "brigade");
+        // A size is the same as in the XML, for both methods that move data in pieces.
+        assert_eq!(given.get::<u64>(&aggregated_method::CHUNK).unwrap(), 4 << 20);
+        assert_eq!(given.get::<u64>(&collective_method::BUFFER).unwrap(), 4 << 20);
+        assert_eq!(parameters("").unwrap(), Parameters::default());
+        for wrong in ["num_files=0", "pattern=up", "chunk=", "chunk=0", "stuck=0.5", "colour=red"] {
+            let error = parameters(wrong).unwrap_err();
             assert!(error.to_string().contains(wrong.split('=').next().unwrap()), "{error}");
         }
     }

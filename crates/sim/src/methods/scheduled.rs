@@ -8,6 +8,7 @@ use super::{Job, Turns};
 use crate::machine::Machine;
 use crate::outcome::{Outcome, RankTimes};
 use crate::world::{Happened, World};
+use thalweg_movement::method::scheduled::{NUM_FILES, WRITERS};
 use thalweg_movement::plan::stripes::Striped;
 use thalweg_movement::plan::turns;
 use thalweg_types::Result;
@@ -27,11 +28,11 @@ const TURN: u8 = 2;
 impl Scheduled {
     pub(crate) fn new(machine: &Machine, job: &Job) -> Result<Scheduled> {
         let targets = machine.targets.count.0;
-        let files = job.params.num_files.unwrap_or(targets);
+        let files = job.parameters.get::<Option<u32>>(&NUM_FILES)?.unwrap_or(targets);
         Ok(Scheduled {
             striped: Striped::new(job.ranks, files, targets, job.size)?,
             size: job.size,
-            writers_per_target: job.params.writers_per_target.unwrap_or(2),
+            writers_per_target: job.parameters.get(&WRITERS)?,
             ready: vec![0; job.ranks as usize],
             left: job.ranks,
         })

@@ -37,7 +37,7 @@ mod site;
 mod web;
 mod write;
 
-use crate::parameters::Parameters;
+use crate::parameters::{BLOCK, REPLICATION, SETTLE, TIMEOUT, USER, WEB};
 use crate::runtime::{run, runtime};
 use error::Failure;
 use hdfs_native::client::FileStatus;
@@ -46,6 +46,7 @@ use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use thalweg_params::Parameters;
 use thalweg_store::{
     Attributes, Capability, Change, Durability, Kind, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store,
     Visible, WriteObject, name, unsupported,
@@ -81,25 +82,23 @@ impl Hdfs {
     ///
     /// # Errors
     /// `Config` for a wrong address or parameter; what the name node says when it is asked for the folder.
-    pub fn open(address: &str, mut parameters: Parameters) -> Result<Hdfs> {
+    pub fn open(address: &str, parameters: &Parameters) -> Result<Hdfs> {
         let (scheme, rest) = address.split_once("://").unwrap_or(("hdfs", address));
         let (authority, folder) = rest.split_once('/').unwrap_or((rest, ""));
-        let folder =
-            name::relative(folder.trim_matches('/')).map_err(|e| parameters.wrong(&e.to_string()))?.into_owned();
-        let replication = parameters.number("replication", 1, 512)?.map(|n| n as u32);
-        let block = parameters.number("block", 1 << 20, 1 << 40)?;
+        let folder = name::relative(folder.trim_matches('/')).map_err(|e| parameters.wrong(e))?.into_owned();
+        let replication = parameters.get(&REPLICATION)?;
+        let block = parameters.get::<Option<u64>>(&BLOCK)?;
         if block.is_some_and(|block| block % 512 != 0) {
             return Err(parameters.wrong("block: no multiple of 512"));
         }
-        let user = parameters.text("user");
-        let (timeout, settle) = (parameters.seconds("timeout", 60)?, parameters.seconds("settle", 60)?);
-        let web = match parameters.text("web").as_deref() {
+        let user = parameters.text(&USER).map(str::to_string);
+        let (timeout, settle) = (parameters.get(&TIMEOUT)?, parameters.get(&SETTLE)?);
+        let web = match parameters.text(&WEB) {
             Some("none") => Vec::new(),
             Some(url) if url.starts_with("http://") => vec![url.trim_end_matches('/').to_string()],
             Some(_) => return Err(parameters.wrong("web: neither http://host:port nor none")),
             None => site::web_addresses(authority),
         };
-        parameters.finish()?;
 
         let mut builder = ClientBuilder::new().with_io_runtime(runtime()?.handle().clone());
         if !authority.is_empty() {

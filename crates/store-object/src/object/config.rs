@@ -1,20 +1,21 @@
 //! From an address to a client: which service, which bucket, where its credentials are.
 
 use super::error::{self, Scrub};
-use crate::parameters::Parameters;
+use crate::parameters::{ENDPOINT, REGION, VIRTUAL_HOST};
 use opendal::Operator;
+use thalweg_params::Parameters;
 use thalweg_store::name;
 use thalweg_types::{Error, Result};
 
 /// A client for the service of an address. Credentials are looked for where the service's own programs look.
-pub fn operator(address: &str, parameters: &mut Parameters, scrub: &Scrub) -> Result<Operator> {
+pub fn operator(address: &str, parameters: &Parameters, scrub: &Scrub) -> Result<Operator> {
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
     let (bucket, folder) = rest.split_once('/').unwrap_or((rest, ""));
-    let folder = name::relative(folder.trim_matches('/')).map_err(|e| parameters.wrong(&e.to_string()))?.into_owned();
+    let folder = name::relative(folder.trim_matches('/')).map_err(|e| parameters.wrong(e))?.into_owned();
     if bucket.is_empty() {
         return Err(parameters.wrong("names no bucket"));
     }
-    let endpoint = parameters.text("endpoint");
+    let endpoint = parameters.text(&ENDPOINT).map(str::to_string);
     let known = ["http://", "https://", "ssh://"];
     if endpoint.as_ref().is_some_and(|url| !known.iter().any(|known| url.starts_with(known))) {
         return Err(parameters.wrong("endpoint: neither http://... nor https://..."));
@@ -28,14 +29,14 @@ pub fn operator(address: &str, parameters: &mut Parameters, scrub: &Scrub) -> Re
             if let Some(endpoint) = &endpoint {
                 builder = builder.endpoint(endpoint);
             }
-            let region = parameters.text("region");
+            let region = parameters.text(&REGION);
             let known = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().any(|key| std::env::var_os(key).is_some());
             match (region, known) {
-                (Some(region), _) => builder = builder.region(&region),
+                (Some(region), _) => builder = builder.region(region),
                 (None, true) => {}
                 (None, false) => return Err(parameters.wrong("region: not given, and AWS_REGION is not set")),
             }
-            if parameters.switch("virtual_host")? {
+            if parameters.get(&VIRTUAL_HOST)? {
                 builder = builder.enable_virtual_host_style();
             }
             Ok(Operator::new(builder).map_err(failed)?.finish())

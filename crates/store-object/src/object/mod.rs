@@ -31,7 +31,7 @@ mod error;
 mod read;
 mod write;
 
-use crate::parameters::Parameters;
+use crate::parameters::{CONCURRENT, PART, RETRIES, TIMEOUT};
 use crate::runtime::run;
 use error::Scrub;
 use opendal::layers::{RetryLayer, TimeoutLayer};
@@ -41,6 +41,7 @@ use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_params::Parameters;
 use thalweg_store::{
     Capability, Durability, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible, WriteObject, name,
     unsupported,
@@ -70,14 +71,12 @@ impl Object {
     ///
     /// # Errors
     /// `Config` for a wrong address or parameter, or where credentials are missing; what the service says when it is asked.
-    pub fn open(address: &str, mut parameters: Parameters) -> Result<Object> {
-        let part = parameters.number("part", 5 << 20, 1 << 30)?.unwrap_or(16 << 20) as usize;
-        let concurrent = parameters.number("concurrent", 1, 64)?.unwrap_or(2) as usize;
-        let retries = parameters.number("retries", 0, 100)?.unwrap_or(5) as usize;
-        let timeout = parameters.seconds("timeout", 60)?;
+    pub fn open(address: &str, parameters: &Parameters) -> Result<Object> {
+        let (part, concurrent, retries) =
+            (parameters.get(&PART)?, parameters.get(&CONCURRENT)?, parameters.get(&RETRIES)?);
+        let timeout = parameters.get(&TIMEOUT)?;
         let scrub = Scrub::from_environment();
-        let operator = run(async { config::operator(address, &mut parameters, &scrub) })??;
-        parameters.finish()?;
+        let operator = run(async { config::operator(address, parameters, &scrub) })??;
         let again = RetryLayer::new().with_max_times(retries).with_min_delay(Duration::from_millis(100)).with_jitter();
         // The timeout is inside: a request that takes too long is tried again.
         let operator = operator.layer(TimeoutLayer::new().with_timeout(timeout).with_io_timeout(timeout)).layer(again);

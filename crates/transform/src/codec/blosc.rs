@@ -5,9 +5,10 @@
 //! ADIOS 1.13, nothing is compressed unless a compressor is named.
 #![allow(unsafe_code)]
 
-use super::{Codec, Done, Encode, Parameter};
-use crate::{Block, Given, Stored, corrupt, fields};
+use super::{Codec, Done, Encode};
+use crate::{Block, Stored, corrupt, fields};
 use std::ffi::{CStr, c_int};
+use thalweg_params::{Parameter, Parameters};
 use thalweg_types::{ElementType, Result};
 
 /// Most bytes of input of one buffer.
@@ -19,6 +20,15 @@ const HEADER: usize = blosc_src::BLOSC_MAX_OVERHEAD as usize;
 /// Compressors within blosc that are built in.
 const COMPRESSORS: [(&str, &CStr); 5] =
     [("blosclz", c"blosclz"), ("lz4", c"lz4"), ("lz4hc", c"lz4hc"), ("zlib", c"zlib"), ("zstd", c"zstd")];
+
+const COMPRESSOR: Parameter = Parameter::choice(
+    "compressor",
+    &["memcpy", "blosclz", "lz4", "lz4hc", "zlib", "zstd"],
+    "memcpy: nothing is compressed",
+);
+const LVL: Parameter = Parameter::count("lvl", 1, "1 is fast, 9 is small").within(1, 9);
+const SHUFFLE: Parameter = Parameter::choice("shuffle", &["no", "byte", "bit"], "what is sorted before compression");
+const THREADS: Parameter = Parameter::count("threads", 1, "threads that compress").within(1, 8);
 
 /// The transform.
 #[derive(Debug)]
@@ -34,41 +44,23 @@ impl Codec for Blosc {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[
-            Parameter { key: "compressor", about: "memcpy (none), blosclz, lz4, lz4hc, zlib or zstd; default memcpy" },
-            Parameter { key: "lvl", about: "1 (fast) to 9 (small); default 1" },
-            Parameter { key: "shuffle", about: "byte, bit or no: what is sorted before; default no" },
-            Parameter {
-                key: "threshold",
-                about: "blocks below so many bytes stay as they are, at least 128; default 128",
-            },
-            Parameter { key: "threads", about: "1 to 8 threads that compress; default 1" },
-        ]
+        &[COMPRESSOR, LVL, SHUFFLE, super::THRESHOLD, THREADS]
     }
 
-    fn configure(&self, given: &mut Given) -> Result<Box<dyn Encode>> {
-        let compressor = match given.text("compressor")?.as_deref() {
-            None | Some("memcpy") => None,
-            Some(name) => match COMPRESSORS.iter().find(|(n, _)| *n == name) {
-                Some((_, name)) => Some(*name),
-                None => {
-                    let known = COMPRESSORS.map(|(n, _)| n).join(", ");
-                    return Err(given.wrong(format!("no compressor {name:?}; memcpy, {known} are built in")));
-                }
-            },
-        };
-        let shuffle = match given.text("shuffle")?.as_deref() {
-            None | Some("no") => blosc_src::BLOSC_NOSHUFFLE,
-            Some("byte") => blosc_src::BLOSC_SHUFFLE,
-            Some("bit") => blosc_src::BLOSC_BITSHUFFLE,
-            Some(other) => return Err(given.wrong(format!("shuffle is {other:?}, expected byte, bit or no"))),
+    fn configure(&self, given: &Parameters) -> Result<Box<dyn Encode>> {
+        let compressor = given.get::<String>(&COMPRESSOR)?;
+        let compressor = COMPRESSORS.iter().find(|(name, _)| *name == compressor).map(|(_, name)| *name);
+        let shuffle = match given.get::<String>(&SHUFFLE)?.as_str() {
+            "byte" => blosc_src::BLOSC_SHUFFLE,
+            "bit" => blosc_src::BLOSC_BITSHUFFLE,
+            _ => blosc_src::BLOSC_NOSHUFFLE,
         };
         Ok(Box::new(Shuffled {
             compressor,
             shuffle: shuffle as c_int,
-            level: given.number("lvl", 1..=9)?.unwrap_or(1),
-            threshold: given.number("threshold", 0..=u64::MAX)?.unwrap_or(128).max(128),
-            threads: given.number("threads", 1..=8)?.unwrap_or(1),
+            level: given.get(&LVL)?,
+            threshold: given.get::<u64>(&super::THRESHOLD)?.max(super::LEAST_THRESHOLD),
+            threads: given.get(&THREADS)?,
         }))
     }
 

@@ -4,10 +4,13 @@
 //! and more are stored as they are.
 
 use super::stream::{self, Call};
-use super::{Codec, Done, Encode, Parameter};
-use crate::{Block, Given, Stored, corrupt, fields};
+use super::{Codec, Done, Encode};
+use crate::{Block, Stored, corrupt, fields};
 use bzip2::{Action, Compress, Compression, Decompress, Status};
+use thalweg_params::{Parameter, Parameters};
 use thalweg_types::{Error, ErrorKind, Result};
+
+const LEVEL: Parameter = Parameter::count(super::LEVEL, 9, "units of 100,000 bytes sorted at a time").within(1, 9);
 
 /// The transform.
 #[derive(Debug)]
@@ -23,11 +26,11 @@ impl Codec for Bzip2 {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[Parameter { key: "LEVEL", about: "1 to 9, units of 100,000 bytes sorted at a time; default 9" }]
+        &[LEVEL]
     }
 
-    fn configure(&self, given: &mut Given) -> Result<Box<dyn Encode>> {
-        Ok(Box::new(Sort { level: given.level(1..=9)?.unwrap_or(9) as u32 }))
+    fn configure(&self, given: &Parameters) -> Result<Box<dyn Encode>> {
+        Ok(Box::new(Sort { level: given.get(&LEVEL)? }))
     }
 
     fn expansion(&self) -> u64 {

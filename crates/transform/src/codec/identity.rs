@@ -1,7 +1,8 @@
 //! `identity`: the bytes as they are. No parameters, no metadata.
 
 use super::{Codec, Done, Encode};
-use crate::{Block, Given, Stored};
+use crate::{Block, Stored};
+use thalweg_params::Parameters;
 use thalweg_types::Result;
 
 /// The transform.
@@ -17,7 +18,7 @@ impl Codec for Identity {
         "the bytes as they are"
     }
 
-    fn configure(&self, _given: &mut Given) -> Result<Box<dyn Encode>> {
+    fn configure(&self, _given: &Parameters) -> Result<Box<dyn Encode>> {
         Ok(Box::new(Identity))
     }
 

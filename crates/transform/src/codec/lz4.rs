@@ -5,13 +5,17 @@
 //! walking over its sequences.
 #![allow(unsafe_code)]
 
-use super::{Codec, Done, Encode, Parameter};
-use crate::{Block, Given, Stored, corrupt, fields};
+use super::{Codec, Done, Encode};
+use crate::{Block, Stored, corrupt, fields};
 use std::ffi::c_int;
+use thalweg_params::{Parameter, Parameters};
 use thalweg_types::Result;
 
 /// Most bytes of input of one LZ4 block.
 const CHUNK: usize = 0x7E00_0000;
+
+const LVL: Parameter =
+    Parameter::count("lvl", 1, "acceleration: larger is faster and compresses less").within(1, 65_537);
 
 /// The transform.
 #[derive(Debug)]
@@ -27,18 +31,12 @@ impl Codec for Lz4 {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[
-            Parameter { key: "lvl", about: "acceleration, 1 to 65537: larger is faster and less dense; default 1" },
-            Parameter {
-                key: "threshold",
-                about: "blocks below so many bytes stay as they are, at least 128; default 128",
-            },
-        ]
+        &[LVL, super::THRESHOLD]
     }
 
-    fn configure(&self, given: &mut Given) -> Result<Box<dyn Encode>> {
-        let acceleration = given.number("lvl", 1..=65537)?.unwrap_or(1);
-        let threshold = given.number("threshold", 0..=u64::MAX)?.unwrap_or(128).max(128);
+    fn configure(&self, given: &Parameters) -> Result<Box<dyn Encode>> {
+        let acceleration = given.get(&LVL)?;
+        let threshold = given.get::<u64>(&super::THRESHOLD)?.max(super::LEAST_THRESHOLD);
         Ok(Box::new(Fast { acceleration, threshold }))
     }
 

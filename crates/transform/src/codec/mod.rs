@@ -1,7 +1,8 @@
 //! The transforms, one file each, and the one list of them.
 
-use crate::{Block, Given, Stored};
+use crate::{Block, Stored};
 use std::fmt::Debug;
+use thalweg_params::{Parameter, Parameters};
 use thalweg_types::{ElementType, Result};
 
 pub mod blosc;
@@ -22,14 +23,14 @@ pub fn find(name: &str) -> Option<&'static dyn Codec> {
     CODECS.iter().find(|c| c.name().eq_ignore_ascii_case(name)).copied()
 }
 
-/// A parameter that a transform knows: for parsing, help and manual.
-#[derive(Debug, Clone, Copy)]
-pub struct Parameter {
-    /// Its key; `LEVEL` for a value given without a key.
-    pub key: &'static str,
-    /// What it does, with bounds and default.
-    pub about: &'static str,
-}
+/// Key of the parameter that is given as a value alone, `zlib:5`.
+pub const LEVEL: &str = "LEVEL";
+
+/// Smallest block that is compressed, of `lz4` and `blosc`.
+const LEAST_THRESHOLD: u64 = 128;
+/// `threshold` of `lz4` and `blosc`.
+const THRESHOLD: Parameter =
+    Parameter::size("threshold", LEAST_THRESHOLD, "smaller blocks are stored as they are; less than 128 counts as 128");
 
 /// A transform.
 pub trait Codec: Sync + Debug {
@@ -58,7 +59,7 @@ pub trait Codec: Sync + Debug {
     ///
     /// # Errors
     /// `Config` naming the parameter.
-    fn configure(&self, given: &mut Given) -> Result<Box<dyn Encode>>;
+    fn configure(&self, given: &Parameters) -> Result<Box<dyn Encode>>;
 
     /// Bytes that one stored byte can become, at most.
     fn expansion(&self) -> u64;

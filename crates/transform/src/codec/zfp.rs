@@ -5,13 +5,26 @@
 //! value as text in 256 bytes, the variable's name in 256 bytes, both filled up with zeros.
 #![allow(unsafe_code)]
 
-use super::{Codec, Done, Encode, Parameter};
-use crate::{Block, Given, Stored, corrupt, fields};
+use super::{Codec, Done, Encode};
+use crate::{Block, Stored, corrupt, fields};
 use std::ffi::c_void;
+use thalweg_params::parameter::ABOVE_ZERO;
+use thalweg_params::{Parameter, Parameters};
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result};
 
 /// Bytes of a text in the metadata.
 const TEXT: usize = 256;
+
+const ACCURACY: Parameter = Parameter::real(
+    "accuracy",
+    0.0,
+    "largest difference between a stored value and the given one, in the variable's unit; one of accuracy, precision and rate",
+)
+.between(ABOVE_ZERO, f64::MAX)
+.or_nothing();
+const PRECISION: Parameter =
+    Parameter::count("precision", 64, "bits kept of each number").within(1, 64).or_else("64 without accuracy and rate");
+const RATE: Parameter = Parameter::real("rate", 0.0, "stored bits per number").between(ABOVE_ZERO, 128.0).or_nothing();
 
 /// The transform.
 #[derive(Debug)]
@@ -27,35 +40,27 @@ impl Codec for Zfp {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[
-            Parameter { key: "accuracy", about: "largest difference to the value given, in its unit" },
-            Parameter { key: "precision", about: "bits kept of each number, 1 to 64" },
-            Parameter { key: "rate", about: "stored bits per number" },
-        ]
+        &[ACCURACY, PRECISION, RATE]
     }
 
     fn keeps_every_bit(&self) -> bool {
         false
     }
 
-    fn configure(&self, given: &mut Given) -> Result<Box<dyn Encode>> {
-        let (accuracy, precision, rate) = (given.text("accuracy")?, given.text("precision")?, given.text("rate")?);
-        let (code, text) = match (accuracy, precision, rate) {
-            (Some(text), None, None) => (0, text),
-            (None, Some(text), None) => (1, text),
-            (None, None, Some(text)) => (2, text),
-            // All bits that there are: what zfp's own arithmetic rounds, and nothing on purpose.
-            (None, None, None) => (1, "64".to_string()),
-            _ => return Err(given.wrong("expected one of accuracy=X, precision=N and rate=X")),
-        };
-        let mode = Mode::read(code, &text).ok_or_else(|| {
-            let expected = [
-                "accuracy: expected a number above 0",
-                "precision: expected 1 to 64",
-                "rate: expected a number above 0, up to 128",
-            ];
-            given.wrong(format!("{text:?} is no {}", expected[code as usize]))
-        })?;
+    fn configure(&self, given: &Parameters) -> Result<Box<dyn Encode>> {
+        let modes = [(0, &ACCURACY), (1, &PRECISION), (2, &RATE)];
+        for (_, parameter) in modes {
+            given.check(parameter)?;
+        }
+        let mut chosen = modes.into_iter().filter_map(|(code, parameter)| Some((code, given.text(parameter)?)));
+        // All bits that there are: what zfp's own arithmetic rounds, and nothing on purpose.
+        let (code, text) = chosen.next().unwrap_or((1, "64"));
+        if chosen.next().is_some() {
+            return Err(given.wrong("expected one of accuracy=X, precision=N and rate=X"));
+        }
+        // The text is stored with each block, as ADIOS 1.13 does it.
+        let text = text.to_string();
+        let mode = Mode::read(code, &text).ok_or_else(|| given.wrong(format!("{text:?} bounds no loss")))?;
         Ok(Box::new(Rounded { mode, code, text }))
     }
 

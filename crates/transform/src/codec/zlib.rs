@@ -3,10 +3,13 @@
 //! Metadata: u64 bytes of the block, u8 1 compressed or 0 stored as it was. Files of old ADIOS have none.
 
 use super::stream::{self, Call};
-use super::{Codec, Done, Encode, Parameter};
-use crate::{Block, Given, Stored, corrupt, fields};
+use super::{Codec, Done, Encode};
+use crate::{Block, Stored, corrupt, fields};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use thalweg_params::{Parameter, Parameters};
 use thalweg_types::{Error, ErrorKind, Result};
+
+const LEVEL: Parameter = Parameter::count(super::LEVEL, 6, "1 is fast, 9 is small").within(1, 9);
 
 /// The transform.
 #[derive(Debug)]
@@ -22,11 +25,11 @@ impl Codec for Zlib {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[Parameter { key: "LEVEL", about: "1 (fast) to 9 (small); default 6" }]
+        &[LEVEL]
     }
 
-    fn configure(&self, given: &mut Given) -> Result<Box<dyn Encode>> {
-        Ok(Box::new(Deflate { level: given.level(1..=9)?.unwrap_or(6) as u32 }))
+    fn configure(&self, given: &Parameters) -> Result<Box<dyn Encode>> {
+        Ok(Box::new(Deflate { level: given.get(&LEVEL)? }))
     }
 
     fn expansion(&self) -> u64 {

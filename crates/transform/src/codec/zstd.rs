@@ -2,9 +2,12 @@
 //!
 //! Metadata: u64 bytes of the block, u8 1 compressed or 0 stored as it was.
 
-use super::{Codec, Done, Encode, Parameter};
-use crate::{Block, Given, Stored, corrupt, fields};
+use super::{Codec, Done, Encode};
+use crate::{Block, Stored, corrupt, fields};
+use thalweg_params::{Parameter, Parameters};
 use thalweg_types::Result;
+
+const LEVEL: Parameter = Parameter::count(super::LEVEL, 3, "1 is fast, 19 is small").within(1, 19);
 
 /// The transform.
 #[derive(Debug)]
@@ -20,15 +23,15 @@ impl Codec for Zstd {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[Parameter { key: "LEVEL", about: "1 (fast) to 19 (small); default 3" }]
+        &[LEVEL]
     }
 
     fn foreign(&self) -> bool {
         false
     }
 
-    fn configure(&self, given: &mut Given) -> Result<Box<dyn Encode>> {
-        Ok(Box::new(Frame { level: given.level(1..=19)?.unwrap_or(3) }))
+    fn configure(&self, given: &Parameters) -> Result<Box<dyn Encode>> {
+        Ok(Box::new(Frame { level: given.get(&LEVEL)? }))
     }
 
     fn expansion(&self) -> u64 {

@@ -32,7 +32,7 @@ use crate::method::adaptive::in_flight::{InFlight, Task};
 use crate::method::adaptive::rates::TargetRates;
 use crate::method::{
     Closed, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters,
-    SPILL_COPY, SYNC, folder_of, not_open,
+    SPILL_COPY, SYNC, folder_of, not_open, spill_copy,
 };
 use crate::output_file::cache::name_of;
 use crate::output_file::commit::{self, Files, IndexKeeper, Part, Written};
@@ -51,6 +51,7 @@ use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::agreement::agree;
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
+use thalweg_params::Unit;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
 /// How the registry lists it.
@@ -63,25 +64,38 @@ pub const KIND: MethodKind = MethodKind {
     make,
 };
 
-const NUM_FILES: Parameter = Parameter {
-    key: "num_files",
-    about: "subfiles, one per storage target; default what the filesystem says, 4 where it does not, and no more than ranks but two",
-};
-const WRITERS: Parameter =
-    Parameter { key: "writers_per_target", about: "most ranks that write to one storage target at a time; default 1" };
-const STUCK: Parameter = Parameter {
-    key: "stuck",
-    about: "a write is written again elsewhere when it takes so many times as long as usual; default 3",
-};
-const PATIENCE: Parameter = Parameter { key: "patience", about: "and at least so many milliseconds; default 100" };
-const CHUNK: Parameter = Parameter {
-    key: "chunk",
-    about: "bytes a rank copies to write them, at most: what is written and what comes next are half of it each; default 8 MiB",
-};
-
 pub mod coordinator;
 pub mod in_flight;
 pub mod rates;
+
+/// `num_files`.
+pub const NUM_FILES: Parameter = Parameter::count("num_files", 0, "subfiles, one per storage target")
+    .at_least(1)
+    .or_else("what the filesystem says (Lustre), else 4; at most one per rank, but at least 2");
+/// `writers_per_target`.
+pub const WRITERS: Parameter =
+    Parameter::count("writers_per_target", 1, "largest number of ranks that write to one storage target at a time")
+        .at_least(1);
+/// `stuck`.
+pub const STUCK: Parameter = Parameter::real(
+    "stuck",
+    3.0,
+    "a write that takes this many times as long as usual, and longer than patience, is repeated on another storage target",
+)
+.between(1.0, 1e9);
+/// `patience`.
+pub const PATIENCE: Parameter = Parameter::time(
+    "patience",
+    Duration::from_millis(100),
+    Unit::Milliseconds,
+    "shortest time after which a write counts as stuck",
+);
+/// `chunk`.
+pub const CHUNK: Parameter = Parameter::size(
+    "chunk",
+    8 << 20,
+    "largest memory of a rank for writing its process group: half for the piece being written, half for the next one",
+);
 
 /// Smallest piece: it holds the record of a hole.
 const LEAST: u64 = 4096;
@@ -90,21 +104,27 @@ const NAP: Duration = Duration::from_micros(200);
 /// A group that there is not.
 const NONE: u64 = u64::MAX;
 
+/// How eager the planner is, as the parameters say.
+///
+/// # Errors
+/// `Config` as of [`Parameters::get`].
+pub fn eagerness(parameters: &Parameters) -> Result<Params> {
+    Ok(Params {
+        writers_per_target: parameters.get(&WRITERS)?,
+        stuck: parameters.get(&STUCK)?,
+        patience: parameters.get::<Duration>(&PATIENCE)?.as_secs_f64(),
+        ..Params::default()
+    })
+}
+
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
-    let stuck = parameters.at_least("stuck", 1)?.unwrap_or(3);
-    let patience = parameters.count("patience", 100)?;
     Ok(Box::new(Adaptive {
-        sync: parameters.flag("sync", false)?,
-        indexing: parameters.indexing()?,
-        files: parameters.at_least("num_files", 1)?,
-        params: Params {
-            writers_per_target: parameters.at_least("writers_per_target", 1)?.unwrap_or(1),
-            stuck: f64::from(stuck),
-            patience: f64::from(patience) / 1e3,
-            ..Params::default()
-        },
-        piece: (parameters.bytes("chunk", 8 << 20)? / 2).clamp(LEAST, 1 << 30),
-        spill_copy: parameters.spill_copy()?,
+        sync: parameters.get(&SYNC)?,
+        indexing: Indexing::of(parameters)?,
+        files: parameters.get(&NUM_FILES)?,
+        params: eagerness(parameters)?,
+        piece: (parameters.get::<u64>(&CHUNK)? / 2).clamp(LEAST, 1 << 30),
+        spill_copy: spill_copy(parameters)?,
         open: None,
     }))
 }

@@ -23,7 +23,7 @@ use crate::buffer::{self, LEAST_PIECE, Reservation, Room};
 use crate::method::aggregated::transfer::{Collect, Pattern};
 use crate::method::{
     Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened,
-    Parameter, Parameters, SPILL_COPY, SYNC, not_open,
+    Parameter, Parameters, SPILL_COPY, SYNC, have_metadata_file, not_open, spill_copy,
 };
 use crate::nodes;
 use crate::nodes::memory::NodeMemory;
@@ -37,7 +37,7 @@ use std::io::IoSlice;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
-use thalweg_types::{Error, ErrorKind, Extent, Result};
+use thalweg_types::{Error, Extent, Result};
 
 /// How the registry lists it.
 pub const KIND: MethodKind = MethodKind {
@@ -51,7 +51,6 @@ pub const KIND: MethodKind = MethodKind {
         INDEX_AHEAD,
         DIRECT,
         AGGREGATORS,
-        NUM_AGGREGATORS,
         CHUNK,
         PATTERN,
         AGGREGATION_TYPE,
@@ -70,31 +69,36 @@ pub const KIND: MethodKind = MethodKind {
     make,
 };
 
-const AGGREGATORS: Parameter = Parameter {
-    key: "aggregators",
-    about: "how many ranks write, at most; default one per node, and at least one for 64 ranks",
-};
-
 pub mod transfer;
-const NUM_AGGREGATORS: Parameter =
-    Parameter { key: "num_aggregators", about: "as in ADIOS 1.x: the same as aggregators" };
-const CHUNK: Parameter = Parameter {
-    key: "chunk",
-    about: "bytes that a rank holds for others at most: the one it passes on or writes and the next one are half of it each; default 8 MiB",
-};
-const PATTERN: Parameter = Parameter {
-    key: "pattern",
-    about: "simple: ranks pass their data to the writer one after the other; brigade: along a chain of ranks; default simple",
-};
+
+/// `aggregators`.
+pub const AGGREGATORS: Parameter = Parameter::count("aggregators", 0, "largest number of ranks that write")
+    .at_least(1)
+    .or_else("one per node, and at least one for 64 ranks")
+    .also(&["num_aggregators"]);
+/// `chunk`.
+pub const CHUNK: Parameter = Parameter::size(
+    "chunk",
+    8 << 20,
+    "largest memory of a rank for other ranks' data: half for the piece being written or passed on, half for the next one. pattern=brigade: 1 MiB of it is shared by the ranks of a node",
+)
+.at_least(2);
+/// `pattern`.
+pub const PATTERN: Parameter = Parameter::choice(
+    "pattern",
+    &["simple", "brigade"],
+    "simple: ranks pass their data directly to the writer, one after the other; brigade: along a chain, each rank to the one before it",
+);
 const AGGREGATION_TYPE: Parameter =
-    Parameter { key: "aggregation_type", about: "as in ADIOS 1.x: 1 for pattern=simple, 2 for pattern=brigade" };
-const COLOR: Parameter = Parameter {
-    key: "color",
-    about: "as in ADIOS 1.x, where it put ranks into sets; accepted, changes nothing: nodes and the number of aggregators do",
-};
+    Parameter::choice("aggregation_type", &["1", "2"], "as in ADIOS 1.x: 1 is pattern=simple, 2 is pattern=brigade")
+        .or_nothing();
+const COLOR: Parameter = Parameter::no_effect(
+    "color",
+    "as in ADIOS 1.x, where it put ranks into sets; sets follow from nodes and the number of aggregators",
+);
 
 const fn hint(key: &'static str) -> Parameter {
-    Parameter { key, about: "as in ADIOS 1.x; accepted, changes nothing: striping is left to the folder's own" }
+    Parameter::no_effect(key, "as in ADIOS 1.x; files are striped as their folder is")
 }
 
 /// Most pieces that a rank has memory for: two that come in messages, two that ranks of its node put there.
@@ -160,39 +164,22 @@ impl Shares {
 const MOST_PER_WRITER: u32 = 64;
 
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
-    let config = |what: String| Error::new(ErrorKind::Config, what);
-    parameters.have_metadata_file()?;
-    let aggregators = match (parameters.at_least("aggregators", 1)?, parameters.at_least("num_aggregators", 1)?) {
-        (Some(a), Some(b)) if a != b => {
-            return Err(config(format!("parameters aggregators={a} and num_aggregators={b}: they are the same thing")));
-        }
-        (a, b) => a.or(b),
+    have_metadata_file(parameters)?;
+    let brigade = match parameters.text(&PATTERN) {
+        Some(_) => parameters.get::<String>(&PATTERN)? == "brigade",
+        None => parameters.get::<Option<String>>(&AGGREGATION_TYPE)?.is_some_and(|number| number == "2"),
     };
-    let pattern = match parameters.get("pattern") {
-        None => match parameters.get("aggregation_type").map(str::trim) {
-            None | Some("1") => Pattern::Simple,
-            Some("2") => Pattern::Brigade,
-            Some(other) => {
-                return Err(config(format!("parameter aggregation_type={other}: expected 1 (simple) or 2 (brigade)")));
-            }
-        },
-        Some("simple") => Pattern::Simple,
-        Some("brigade") => Pattern::Brigade,
-        Some(other) => return Err(config(format!("parameter pattern={other}: expected simple or brigade"))),
-    };
-    let chunk = parameters.bytes("chunk", 8 << 20)?;
-    if chunk < 2 {
-        return Err(config(format!("parameter chunk={chunk}: expected at least 2 bytes")));
-    }
+    let pattern = if brigade { Pattern::Brigade } else { Pattern::Simple };
+    let chunk: u64 = parameters.get(&CHUNK)?;
     Ok(Box::new(Aggregated {
-        sync: parameters.flag("sync", false)?,
-        indexing: parameters.indexing()?,
-        direct: parameters.direct()?,
-        aggregators,
+        sync: parameters.get(&SYNC)?,
+        indexing: Indexing::of(parameters)?,
+        direct: parameters.get(&DIRECT)?,
+        aggregators: parameters.get(&AGGREGATORS)?,
         // Messages of more than a GiB are slow where MPI counts in int.
         piece: (chunk / 2).min(1 << 30) as usize,
         pattern,
-        spill_copy: parameters.spill_copy()?,
+        spill_copy: spill_copy(parameters)?,
         open: None,
     }))
 }
@@ -489,7 +476,7 @@ mod tests {
     use super::*;
 
     fn parameters(text: &[(&str, &str)]) -> Parameters {
-        Parameters(text.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect())
+        text.iter().copied().collect()
     }
 
     #[test]
@@ -521,8 +508,9 @@ mod tests {
         for (wrong, says) in [
             ([("aggregators", "0")], "at least 1"),
             ([("pattern", "fast")], "simple or brigade"),
-            ([("aggregation_type", "3")], "1 (simple)"),
+            ([("aggregation_type", "3")], "1 or 2"),
             ([("have_metadata_file", "0")], "have_metadata_file"),
+            ([("num_aggregators", "none")], "num_aggregators=none"),
             ([("chunk", "1")], "at least 2"),
         ] {
             let e = make(&parameters(&wrong)).err().unwrap().to_string();

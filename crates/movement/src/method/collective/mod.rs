@@ -24,7 +24,7 @@ use crate::buffer::{self, LEAST_PIECE, Reservation, Room};
 use crate::method::collective::exchange::{Exchange, Exchanged};
 use crate::method::{
     Closed, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters,
-    SPILL_COPY, SYNC, not_open,
+    SPILL_COPY, SYNC, not_open, spill_copy,
 };
 use crate::nodes;
 use crate::nodes::memory::NodeMemory;
@@ -52,49 +52,42 @@ pub const KIND: MethodKind = MethodKind {
     names: &["MPI_COLLECTIVE", "MPI_CIO"],
     id: 6,
     about: "aggregators write whole stripes of one shared file",
-    parameters: &[
-        SYNC,
-        INDEX,
-        INDEX_FAN_IN,
-        INDEX_AHEAD,
-        AGGREGATORS,
-        STRIPE,
-        BUFFER,
-        SPILL_COPY,
-        NUM_AGGREGATORS,
-        STRIPE_SIZE,
-    ],
+    parameters: &[SYNC, INDEX, INDEX_FAN_IN, INDEX_AHEAD, AGGREGATORS, STRIPE, BUFFER, SPILL_COPY],
     least: (MOST_WINDOWS + 1) * LEAST_PIECE + spill::LEAST,
     make,
 };
 
-const AGGREGATORS: Parameter = Parameter {
-    key: "aggregators",
-    about: "ranks that write; default one per node, at least one for 32 ranks, at most 1024",
-};
-const STRIPE: Parameter =
-    Parameter { key: "stripe", about: "bytes of a stripe of the file: every stripe has one writer; default 1 MiB" };
-const BUFFER: Parameter = Parameter {
-    key: "buffer",
-    about: "bytes of other ranks that an aggregator holds at a time; default 16 MiB, at least 8 KiB",
-};
-
 pub mod exchange;
-const NUM_AGGREGATORS: Parameter =
-    Parameter { key: "num_aggregators", about: "as aggregators, where that is not given (ADIOS 1.x)" };
-const STRIPE_SIZE: Parameter =
-    Parameter { key: "stripe_size", about: "as stripe, where that is not given (ADIOS 1.x)" };
+
+/// `aggregators`.
+pub const AGGREGATORS: Parameter =
+    Parameter::count("aggregators", 0, "largest number of ranks that write; 0: as if not given")
+        .or_else("one per node, at least one for 32 ranks, at most 1024")
+        .also(&["num_aggregators"]);
+/// `stripe`.
+pub const STRIPE: Parameter = Parameter::size(
+    "stripe",
+    1 << 20,
+    "stripe length of the file: each stripe has one writer. The stripe length of the filesystem is best",
+)
+.also(&["stripe_size"]);
+/// Bytes of `buffer` at least.
+pub const LEAST_BUFFER: u64 = 8 << 10;
+/// `buffer`.
+pub const BUFFER: Parameter = Parameter::size(
+    "buffer",
+    16 << 20,
+    "memory of an aggregator for other ranks' data, within the buffer limit; less than 8 KiB counts as 8 KiB",
+);
 
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
-    let old = parameters.count("num_aggregators", 0)?;
-    let old_stripe = parameters.bytes("stripe_size", 1 << 20)?;
     Ok(Box::new(Collective {
-        sync: parameters.flag("sync", false)?,
-        indexing: parameters.indexing()?,
-        aggregators: parameters.count("aggregators", old)?,
-        stripe: parameters.bytes("stripe", old_stripe)?,
-        buffer: parameters.bytes("buffer", 16 << 20)?.max(8 << 10),
-        spill_copy: parameters.spill_copy()?,
+        sync: parameters.get(&SYNC)?,
+        indexing: Indexing::of(parameters)?,
+        aggregators: parameters.get::<Option<u32>>(&AGGREGATORS)?.unwrap_or(0),
+        stripe: parameters.get(&STRIPE)?,
+        buffer: parameters.get::<u64>(&BUFFER)?.max(LEAST_BUFFER),
+        spill_copy: spill_copy(parameters)?,
         open: None,
     }))
 }
@@ -343,7 +336,7 @@ mod tests {
 
     #[test]
     fn old_names_of_parameters_are_understood_and_nonsense_is_named() {
-        let with = |key: &str, value: &str| make(&Parameters(vec![(key.into(), value.into())])).map(|_| ());
+        let with = |key: &str, value: &str| make(&Parameters::from_iter([(key, value)])).map(|_| ());
         assert!(with("num_aggregators", "4").is_ok() && with("stripe_size", "65536").is_ok());
         for key in ["aggregators", "num_aggregators", "stripe", "buffer"] {
             let e = with(key, "many").unwrap_err();

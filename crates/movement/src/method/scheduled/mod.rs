@@ -24,7 +24,7 @@ use crate::guarded::caught;
 use crate::method::scheduled::writing_turn::Turn;
 use crate::method::{
     Closed, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest, Opened, Parameter,
-    Parameters, SPILL_COPY, SYNC, not_open,
+    Parameters, SPILL_COPY, SYNC, not_open, spill_copy,
 };
 use crate::output_file::commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
 use crate::output_file::handle::Handle;
@@ -67,32 +67,39 @@ pub const KIND: MethodKind = MethodKind {
     make,
 };
 
-const NUM_FILES: Parameter = Parameter {
-    key: "num_files",
-    about: "subfiles that the ranks share, at most one per rank; default one per storage target",
-};
-const TARGETS: Parameter = Parameter {
-    key: "targets",
-    about: "storage targets the subfiles go round; default what the filesystem says, 4 where it does not",
-};
-
 pub mod writing_turn;
-const WRITERS: Parameter = Parameter {
-    key: "writers_per_target",
-    about: "most ranks that write to one storage target at a time; 0 for no bound; default 2",
-};
+
+/// `num_files`.
+pub const NUM_FILES: Parameter = Parameter::count(
+    "num_files",
+    0,
+    "subfiles that the ranks share, at most one per rank: rank r writes to subfile r modulo their number",
+)
+.at_least(1)
+.or_else("one per storage target");
+/// `targets`.
+pub const TARGETS: Parameter =
+    Parameter::count("targets", 0, "number of storage targets; subfiles are assigned to them in turn")
+        .at_least(1)
+        .or_else("what the filesystem says (Lustre), else 4");
+/// `writers_per_target`.
+pub const WRITERS: Parameter = Parameter::count(
+    "writers_per_target",
+    2,
+    "largest number of ranks that write to one storage target at a time; 0: no limit",
+);
 const fn ignored(key: &'static str) -> Parameter {
-    Parameter { key, about: "as in ADIOS 1.x; accepted, changes nothing: stripes follow the largest process group" }
+    Parameter::no_effect(key, "as in ADIOS 1.x; stripes are as long as the largest process group")
 }
 
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
     Ok(Box::new(Scheduled {
-        sync: parameters.flag("sync", false)?,
-        indexing: parameters.indexing()?,
-        files: parameters.at_least("num_files", 1)?,
-        targets: parameters.at_least("targets", 1)?,
-        writers_per_target: parameters.count("writers_per_target", 2)?,
-        spill_copy: parameters.spill_copy()?,
+        sync: parameters.get(&SYNC)?,
+        indexing: Indexing::of(parameters)?,
+        files: parameters.get(&NUM_FILES)?,
+        targets: parameters.get(&TARGETS)?,
+        writers_per_target: parameters.get(&WRITERS)?,
+        spill_copy: spill_copy(parameters)?,
         open: None,
     }))
 }

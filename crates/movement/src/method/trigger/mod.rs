@@ -35,6 +35,8 @@ use thalweg_comm::tree;
 use thalweg_comm::tree_gather::{self, Gathering};
 use thalweg_comm::{Communicator, Request, tags};
 use thalweg_layout::WriteObject;
+use thalweg_params::Unit;
+use thalweg_params::time::LONGEST;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// How the registry lists it.
@@ -47,46 +49,50 @@ pub const KIND: MethodKind = MethodKind {
     make,
 };
 
-const COMMAND: Parameter = Parameter {
-    key: "command",
-    about: "what sh -c runs for each output, with a JSON document on its standard input; or url",
-};
-const URL: Parameter =
-    Parameter { key: "url", about: "http:// address to which the JSON document is posted for each output; or command" };
-const TIMEOUT: Parameter =
-    Parameter { key: "timeout", about: "longest time of one command or request, as 30s or 5min; default 60s" };
-const LOG: Parameter = Parameter {
-    key: "log",
-    about: "file that is told what ran, how it ended and what it complained of; no for none; default GROUP.trigger.log beside the output",
-};
-const WAITING: Parameter = Parameter {
-    key: "waiting",
-    about: "outputs that wait for their turn at most, later ones are left out; default 100",
-};
-const AT_END: Parameter = Parameter {
-    key: "at_end",
-    about: "how long finalize waits for what still runs, at most; then it is killed; default as timeout",
-};
-
 pub mod jobs;
 pub mod summary;
 
-/// A time: seconds, or as `30s`, `5min`.
-fn time(parameters: &Parameters, key: &str, default: Duration) -> Result<Duration> {
-    let Some(text) = parameters.get(key) else { return Ok(default) };
-    let seconds = text.trim().parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
-    let time = seconds.or_else(|| humantime::parse_duration(text.trim()).ok());
-    // A year is as good as for ever, and can be added to any moment.
-    time.filter(|time| *time <= Duration::from_secs(366 * 86400)).ok_or_else(|| {
-        Error::new(ErrorKind::Config, format!("parameter {key}={text}: expected a time, as 30s or 5min"))
-    })
-}
+const COMMAND: Parameter = Parameter::text(
+    "command",
+    "a command for the shell",
+    "command that sh -c runs for each output, in the program's working folder; a JSON document is its standard input, its standard output is discarded. Either command or url is needed",
+);
+const URL: Parameter = Parameter::text(
+    "url",
+    "an address, as http://host:8080/path",
+    "address to which the JSON document is posted for each output; only http: for https, command=curl --data-binary @- ...",
+);
+const TIMEOUT: Parameter = Parameter::time(
+    "timeout",
+    Duration::from_secs(60),
+    Unit::Seconds,
+    "longest time of one command or request; then it is killed with all processes that it started",
+)
+.lasting(Duration::from_nanos(1), LONGEST);
+const LOG: Parameter = Parameter::text(
+    "log",
+    "a file, or no",
+    "log file: what ran, how it ended, the end of its error output; no: no log",
+)
+.or_else("GROUP.trigger.log beside the output");
+const WAITING: Parameter = Parameter::count(
+    "waiting",
+    100,
+    "largest number of outputs that wait for their turn; outputs beyond it are skipped, and the log says so",
+);
+const AT_END: Parameter = Parameter::time(
+    "at_end",
+    Duration::from_secs(60),
+    Unit::Seconds,
+    "how long finalize waits for commands that still run or wait; then they are killed, or not started",
+)
+.or_else("as timeout");
 
 fn job(parameters: &Parameters) -> Result<Action> {
     let config = |what: String| Err(Error::new(ErrorKind::Config, what));
-    match (parameters.get("command").map(str::trim), parameters.get("url").map(str::trim)) {
+    match (parameters.text(&COMMAND).map(str::trim), parameters.text(&URL).map(str::trim)) {
         (Some(command), None) if command.is_empty() || command.contains('\0') => {
-            config("parameter command: expected a command for the shell".into())
+            config(format!("parameter command: expected {}", COMMAND.expected()))
         }
         (Some(command), None) => Ok(Action::Command(command.to_string())),
         (None, Some(url)) => {
@@ -97,7 +103,7 @@ fn job(parameters: &Parameters) -> Result<Action> {
                 Some("https") => config(format!(
                     "parameter url={url}: https is not spoken here; use http, or command=curl with --data-binary @-"
                 )),
-                _ => config(format!("parameter url={url}: expected an address, as http://host:8080/path")),
+                _ => config(format!("parameter url={url}: expected {}", URL.expected())),
             }
         }
         (Some(_), Some(_)) => config("parameters command and url: one of the two, not both".into()),
@@ -106,18 +112,15 @@ fn job(parameters: &Parameters) -> Result<Action> {
 }
 
 fn make(parameters: &Parameters) -> Result<Box<dyn Method>> {
-    let timeout = time(parameters, "timeout", Duration::from_secs(60))?;
-    if timeout.is_zero() {
-        return Err(Error::new(ErrorKind::Config, "parameter timeout: expected more than nothing"));
-    }
+    let timeout = parameters.get(&TIMEOUT)?;
     Ok(Box::new(Trigger {
         rules: Rules {
             action: job(parameters)?,
             timeout,
-            waiting: parameters.count("waiting", 100)? as usize,
-            at_end: time(parameters, "at_end", timeout)?,
+            waiting: parameters.get(&WAITING)?,
+            at_end: parameters.get::<Option<Duration>>(&AT_END)?.unwrap_or(timeout),
         },
-        log: match parameters.get("log") {
+        log: match parameters.text(&LOG) {
             None => Log::Beside,
             Some("no" | "none" | "") => Log::Nowhere,
             Some(path) => Log::At(path.to_string()),
@@ -286,9 +289,7 @@ mod tests {
 
     #[test]
     fn parameters_are_checked_before_anything_runs() {
-        let with = |pairs: &[(&str, &str)]| {
-            make(&Parameters(pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect())).map(|_| ())
-        };
+        let with = |pairs: &[(&str, &str)]| make(&pairs.iter().copied().collect()).map(|_| ());
         for good in [
             &[("command", "true")][..],
             &[("command", "a b | c"), ("timeout", "5min"), ("log", "x.log"), ("waiting", "3"), ("at_end", "0")],
