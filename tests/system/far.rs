@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use thalweg_comm::{Communicator, threads};
 use thalweg_conformance::layout::{check, check_names_and_attributes};
 use thalweg_conformance::method::{self, Way, cases};
-use thalweg_io::places::{layouts, stores};
+use thalweg_io::mounts::{layouts, stores};
 use thalweg_io::{Mode, Session};
 use thalweg_layout::{Change, Layout};
 use thalweg_reader::Reader;

@@ -33,7 +33,7 @@
 
 use std::error::Error as AnyError;
 use std::path::Path;
-use thalweg_io::places::mounts;
+use thalweg_io::mounts;
 use thalweg_types::ErrorKind;
 
 #[path = "faults/judge.rs"]

@@ -55,7 +55,7 @@ fn leave_all() {
             eprintln!("thalweg: closing files that the program left open: {e}");
         }
     }
-    if let Err(e) = thalweg_io::places::mounts::finish() {
+    if let Err(e) = thalweg_io::mounts::finish() {
         eprintln!("thalweg: ending what the process kept open: {e}");
     }
 }

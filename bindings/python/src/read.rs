@@ -12,7 +12,7 @@ use thalweg_types::{BoundingBox, ByteOrder, MemoryBox, Result, Selection};
 
 /// Where paths lead: the mounts of this process.
 pub fn layout() -> Result<Arc<dyn Layout>> {
-    thalweg_io::places::mounts::layout()
+    thalweg_io::mounts::layout()
 }
 
 /// A file open for reading; any thread may use it.

@@ -17,14 +17,14 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// - `doing`: what a progress bar over the bytes read says; `None` for no bar.
 pub fn place(path: &Path, doing: Option<&'static str>) -> std::result::Result<(Arc<dyn Layout>, String), Failure> {
     let name = path.to_str().ok_or_else(|| Failure::Usage(format!("'{}' is no UTF-8 text", path.display())))?;
-    let mounts = thalweg_io::places::mounts::of_process()?;
+    let mounts = thalweg_io::mounts::of_process()?;
     let under_mount = mounts.place(name)?.mount.is_some();
     match under_mount {
         true if mounts.stat(name)?.is_folder => return Err(no_file(name, "a folder").into()),
         true => {}
         false => regular(path)?,
     }
-    let below = thalweg_io::places::mounts::layout()?;
+    let below = thalweg_io::mounts::layout()?;
     let layout: Arc<dyn Layout> = match doing {
         Some(doing) => {
             let watch = Watch { done: 0, total: 0, bar: Progress::bytes(doing) };

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         out.flush()?;
         Ok(outcome)
     });
-    let finished = thalweg_io::places::mounts::finish();
+    let finished = thalweg_io::mounts::finish();
     let failure = match ended.and_then(|outcome| Ok(finished.map(|()| outcome)?)) {
         Ok(outcome) => return ExitCode::from(outcome.code()),
         Err(failure) => failure,

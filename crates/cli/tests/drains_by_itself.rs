@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use support::{command, run};
 use thalweg_conformance::scratch::Scratch;
-use thalweg_io::places::mounts;
+use thalweg_io::mounts;
 use thalweg_layout::{Layout, OpenWrite, WriterId};
 
 const WHAT: &str = "DRAIN_TEST_WRITE";

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{command, run};
 use thalweg_conformance::scratch::Scratch;
-use thalweg_io::places::mounts;
+use thalweg_io::mounts;
 use thalweg_layout::{Layout, OpenWrite, WriterId};
 
 const WHAT: &str = "DRAIN_TEST_NODE";

@@ -124,7 +124,7 @@ fn names_of_files_under_mounts_are_printed_with_escapes() {
     let text = ["direct", "flat", "container", "small_file"].map(mount).concat();
     let table = folder.join("mounts.toml");
     std::fs::write(&table, text).unwrap();
-    let mounts = thalweg_io::places::mounts::of_files(std::slice::from_ref(&table)).unwrap();
+    let mounts = thalweg_io::mounts::of_files(std::slice::from_ref(&table)).unwrap();
     let run = |arguments: &[&str]| -> Ran {
         let ran = support::command().env("THALWEG_MOUNTS", &table).current_dir(folder.path()).args(arguments).output();
         let ran: Ran = ran.unwrap().into();

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 use thalweg_comm::{Communicator, threads};
-use thalweg_io::places::mounts;
+use thalweg_io::mounts;
 use thalweg_io::{Mode, Session};
 use thalweg_layout::{Change, Direct, Layout, OpenWrite, SetXattr, WriterId, write_all_at};
 use thalweg_schema::xml;

@@ -10,7 +10,7 @@
 //! | `boxes` | which boxes an output holds: the last value of each counts |
 //! | `joined` | blocks that get their place at close |
 //! | [`registry`] | the one table of methods, and the checks that need it |
-//! | [`places`] | the one tables of stores and layouts; the mount table of the process |
+//! | [`mounts`] | the one tables of stores and layouts; the mount table of the process |
 //!
 //! ```
 //! use thalweg_comm::alone::Alone;
@@ -35,8 +35,8 @@
 mod boxes;
 pub mod input;
 mod joined;
+pub mod mounts;
 pub mod output;
-pub mod places;
 pub mod registry;
 pub mod resolve;
 pub mod session;

@@ -1,8 +1,8 @@
 //! A session: the configuration of a process, its buffer, and what it keeps between outputs, from init to finalize.
 
 use crate::input::Input;
+use crate::mounts;
 use crate::output::Output;
-use crate::places::mounts;
 use crate::registry;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use thalweg_comm::{Communicator, threads};
 use thalweg_conformance::scratch::Scratch;
-use thalweg_io::places::mounts;
+use thalweg_io::mounts;
 use thalweg_io::{Mode, Session};
 use thalweg_layout::{Direct, Layout, OpenWrite, WriterId, write_all_at};
 use thalweg_reader::{FindingKind, Partial, Reader, RecoverOptions, recover, verify};

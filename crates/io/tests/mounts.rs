@@ -7,7 +7,7 @@ use std::path::Path;
 use thalweg_comm::Communicator;
 use thalweg_comm::alone::Alone;
 use thalweg_conformance::scratch::Scratch;
-use thalweg_io::places::{layouts, mounts, stores};
+use thalweg_io::mounts::{self, layouts, stores};
 use thalweg_io::{Mode, Session};
 use thalweg_layout::{Layout, OpenWrite, WriterId, write_all_at};
 use thalweg_reader::Reader;

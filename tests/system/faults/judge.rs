@@ -6,7 +6,7 @@ use crate::worker::{NEW, OLD, OPERATIONS, operate, row, write_bp};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use thalweg_io::places::mounts;
+use thalweg_io::mounts;
 use thalweg_io::registry::{self, METHODS};
 use thalweg_layout::{Direct, Layout, OpenWrite, WriterId, write_all_at};
 use thalweg_reader::{FindingKind, Reader, verify};

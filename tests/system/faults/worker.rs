@@ -3,7 +3,7 @@
 use crate::MIXED;
 use std::io::BufRead;
 use thalweg_comm::{Communicator, threads};
-use thalweg_io::places::mounts;
+use thalweg_io::mounts;
 use thalweg_io::{Mode, Session};
 use thalweg_layout::{Change, Layout, OpenWrite, WriterId, write_all_at};
 use thalweg_schema::xml;

@@ -72,7 +72,7 @@ pub enum Advance {
 }
 
 fn layout() -> thalweg_types::Result<Arc<dyn Layout>> {
-    thalweg_io::places::mounts::layout()
+    thalweg_io::mounts::layout()
 }
 
 /// How long a program waits: a negative number waits for ever.

@@ -5,7 +5,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::terminal::{BAD, GOOD, Terminal};
 use std::io::Write;
 use std::path::Path;
-use thalweg_io::places::mounts;
+use thalweg_io::mounts;
 use thalweg_schema::xml;
 use thalweg_types::Error;
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use thalweg_io::places::{draining, stores};
+use thalweg_io::mounts::{draining, stores};
 use thalweg_store::wrap::Tiered;
 use thalweg_store::wrap::tiered::{Drain, Pace, Passed, run_until_idle, status};
 use thalweg_types::{Error, ErrorKind};

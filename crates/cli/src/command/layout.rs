@@ -6,7 +6,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::terminal::{BAD, GOOD, Terminal, plain};
 use std::io::{IoSlice, Write};
 use std::path::Path;
-use thalweg_io::places::mounts;
+use thalweg_io::mounts;
 use thalweg_layout::mount::Place;
 use thalweg_layout::{Container, Mounts, OpenWrite, SmallFile, WriterId};
 use thalweg_store::Posix;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_fuse::mounted::unpublished;
 use thalweg_fuse::{All, Cache, Mounted, Settings, errors};
-use thalweg_io::places::mounts;
+use thalweg_io::mounts;
 use thalweg_layout::{Layout, Mounts, mount};
 use thalweg_remote::Served;
 use thalweg_types::printable::printable_lines;

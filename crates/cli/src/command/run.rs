@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use thalweg_io::places::{draining, mounts};
+use thalweg_io::mounts::{self, draining};
 use thalweg_types::{Error, ErrorKind};
 
 /// The environment variable that names the library.

@@ -2,8 +2,8 @@
 //! gets neither threads nor a runtime of ours.
 
 use std::sync::Arc;
-use thalweg_io::places::mounts::{self, Entry};
 use thalweg_layout::Layout;
+use thalweg_mounts::table::{self as mounts, Entry};
 use thalweg_remote::Remote;
 
 /// Makes the layout of a mount, or says why that can't be now.

@@ -17,8 +17,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use thalweg_io::places::mounts::{self, Entry};
 use thalweg_layout::{Layout, Mount, WriterId, mount};
+use thalweg_mounts::table::{self as mounts, Entry};
 
 /// A mount of this process.
 pub struct Mounted {

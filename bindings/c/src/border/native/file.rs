@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_collective_open::CollectiveFile;
 use thalweg_comm::tree::FAN_IN;
 use thalweg_comm_mpi::ThalwegMpiTable;
-use thalweg_io::places::mounts;
+use thalweg_io::mounts;
 use thalweg_layout::{Kind, Layout, ReadObject, WriterId, errno};
 use thalweg_open_file::{Access, OpenFile, about};
 use thalweg_types::{ErrorKind, Result};

@@ -130,7 +130,7 @@ struct CInfo {
 
 /// Where paths lead: the mounts of this process.
 fn layout() -> Result<Arc<dyn Layout>> {
-    thalweg_io::places::mounts::layout()
+    thalweg_io::mounts::layout()
 }
 
 impl Open {

@@ -1,6 +1,6 @@
 //! The one table of stores: the name before the first `:` of a URL says which.
 
-use crate::places::draining;
+use crate::draining;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use thalweg_params::Parameter;
@@ -15,76 +15,100 @@ pub struct StoreKind {
     pub scheme: &'static str,
     /// A URL, and what its parts mean.
     pub form: &'static str,
-    /// Parameters it knows, behind a `?` in its URL.
-    pub parameters: &'static [Parameter],
-    /// The Cargo feature that this build lacks; `None` where the kind is built in.
-    pub lacks: Option<&'static str>,
+    /// Who holds its code.
+    pub code: Code,
+}
+
+/// Who holds the code of a kind of store.
+#[derive(Clone, Copy)]
+pub enum Code {
+    /// This crate: opens the store of a URL.
+    Here(fn(&str) -> Result<Arc<dyn Store>>),
+    /// Who has called [`set_far`], where it was built with this Cargo feature: opening asks another machine.
+    Far(&'static str),
+}
+
+impl StoreKind {
+    /// Whether opening a store of this kind asks another machine.
+    pub fn is_far(&self) -> bool {
+        matches!(self.code, Code::Far(_))
+    }
+
+    /// The Cargo feature that this program lacks; `None` where it holds the code of this kind.
+    pub fn lacks(&self) -> Option<&'static str> {
+        match self.code {
+            Code::Here(_) => None,
+            Code::Far(feature) => FAR.get().is_none_or(|far| far.parameters_of(feature).is_none()).then_some(feature),
+        }
+    }
+
+    /// Parameters that it knows, behind a `?` in its URL; none where this program does not hold its code.
+    pub fn parameters(&self) -> &'static [Parameter] {
+        match self.code {
+            Code::Here(_) => &[],
+            Code::Far(feature) => FAR.get().and_then(|far| far.parameters_of(feature)).unwrap_or(&[]),
+        }
+    }
+}
+
+/// The code of stores of other machines.
+pub struct FarStores {
+    /// Cargo features that it was built with, and the parameters of each one's stores.
+    pub features: &'static [(&'static str, &'static [Parameter])],
     /// Opens the store of a URL. Stores on a network connect when they are first asked for something.
     pub open: fn(&str) -> Result<Arc<dyn Store>>,
 }
 
-/// Every kind.
-pub const STORES: &[StoreKind] = &[
-    StoreKind {
-        scheme: "posix",
-        form: "posix:/scratch/a: files below a folder, which is there",
-        parameters: &[],
-        lacks: None,
-        open: posix,
-    },
-    StoreKind {
-        scheme: "memory",
-        form: "memory:name: objects in the memory of this process, the same for the same name",
-        parameters: &[],
-        lacks: None,
-        open: memory,
-    },
-    StoreKind {
-        scheme: "sequential",
-        form: "sequential:hdfs, sequential:s3: memory that can do no more than HDFS or S3, for trying a mount",
-        parameters: &[],
-        lacks: None,
-        open: sequential,
-    },
-    StoreKind {
-        scheme: "tiered",
-        form: "tiered:posix:/nvme/runs=>hdfs://namenode:8020/runs: a burst buffer, the fast store before the one where all ends",
-        parameters: &[],
-        lacks: None,
-        open: |url| Ok(Arc::new(tiered(url)?)),
-    },
-    far_away("hdfs", "hdfs://namenode:8020/runs: HDFS; parameters behind ?, see docs/guide/stores.md", HDFS),
-    far_away("viewfs", "viewfs://cluster/runs: HDFS through its mount table", HDFS),
-    far_away("s3", "s3://bucket/runs: S3 and what speaks it", S3),
-    far_away("gcs", "gcs://bucket/runs: Google Cloud Storage", SERVICES),
-    far_away("azblob", "azblob://container/runs: Azure Blob Storage", SERVICES),
-    far_away("sftp", "sftp://host/runs: files of another machine, through ssh", SERVICES),
-    far_away("swift", "swift://container/runs: OpenStack Swift", SERVICES),
-    far_away("webdav", "webdav://host/runs: WebDAV", SERVICES),
-];
-
-const HDFS: Feature = ("hdfs", cfg!(feature = "hdfs"), known::HDFS);
-const S3: Feature = ("s3", cfg!(feature = "s3"), known::S3);
-const SERVICES: Feature = ("services", cfg!(feature = "services"), known::SERVICES);
-
-/// A Cargo feature, whether this build has it, and what its stores can be told.
-type Feature = (&'static str, bool, &'static [Parameter]);
-
-#[cfg(any(feature = "hdfs", feature = "s3", feature = "services"))]
-use thalweg_store_object::parameters as known;
-
-/// Parameters of stores that this build cannot open.
-#[cfg(not(any(feature = "hdfs", feature = "s3", feature = "services")))]
-mod known {
-    use super::Parameter;
-    pub const HDFS: &[Parameter] = &[];
-    pub const S3: &[Parameter] = &[];
-    pub const SERVICES: &[Parameter] = &[];
+impl FarStores {
+    fn parameters_of(&self, feature: &str) -> Option<&'static [Parameter]> {
+        self.features.iter().find(|(name, _)| *name == feature).map(|(_, parameters)| *parameters)
+    }
 }
 
-const fn far_away(scheme: &'static str, form: &'static str, feature: Feature) -> StoreKind {
-    let (feature, built, parameters) = feature;
-    StoreKind { scheme, form, parameters, lacks: if built { None } else { Some(feature) }, open: far }
+static FAR: OnceLock<FarStores> = OnceLock::new();
+
+/// Gives this process the code of stores of other machines; the first call counts.
+pub fn set_far(far: FarStores) {
+    let _ = FAR.set(far);
+}
+
+/// Every kind.
+pub const STORES: &[StoreKind] = &[
+    here("posix", "posix:/scratch/a: files below a folder, which is there", posix),
+    here("memory", "memory:name: objects in the memory of this process, the same for the same name", memory),
+    here(
+        "sequential",
+        "sequential:hdfs, sequential:s3: memory that can do no more than HDFS or S3, for trying a mount",
+        sequential,
+    ),
+    here(
+        "tiered",
+        "tiered:posix:/nvme/runs=>hdfs://namenode:8020/runs: a burst buffer, the fast store before the one where all ends",
+        |url| Ok(Arc::new(tiered(url)?)),
+    ),
+    far("hdfs", "hdfs://namenode:8020/runs: HDFS; parameters behind ?, see docs/guide/stores.md", HDFS),
+    far("viewfs", "viewfs://cluster/runs: HDFS through its mount table", HDFS),
+    far("s3", "s3://bucket/runs: S3 and what speaks it", S3),
+    far("gcs", "gcs://bucket/runs: Google Cloud Storage", SERVICES),
+    far("azblob", "azblob://container/runs: Azure Blob Storage", SERVICES),
+    far("sftp", "sftp://host/runs: files of another machine, through ssh", SERVICES),
+    far("swift", "swift://container/runs: OpenStack Swift", SERVICES),
+    far("webdav", "webdav://host/runs: WebDAV", SERVICES),
+];
+
+/// The Cargo feature of HDFS.
+pub const HDFS: &str = "hdfs";
+/// The Cargo feature of S3.
+pub const S3: &str = "s3";
+/// The Cargo feature of the other services.
+pub const SERVICES: &str = "services";
+
+const fn here(scheme: &'static str, form: &'static str, open: fn(&str) -> Result<Arc<dyn Store>>) -> StoreKind {
+    StoreKind { scheme, form, code: Code::Here(open) }
+}
+
+const fn far(scheme: &'static str, form: &'static str, feature: &'static str) -> StoreKind {
+    StoreKind { scheme, form, code: Code::Far(feature) }
 }
 
 /// Opens the store of a URL.
@@ -93,11 +117,15 @@ const fn far_away(scheme: &'static str, form: &'static str, feature: Feature) ->
 /// `Config` naming an unknown kind and the nearest known one; `Unsupported` where this build lacks it; what the store says.
 pub fn open(url: &str) -> Result<Arc<dyn Store>> {
     let kind = kind(url).map_err(Error::from)?;
-    if let Some(lacks) = kind.lacks {
-        let what = format!("this build has no store \"{}\": it was made without the feature \"{lacks}\"", kind.scheme);
-        return Err(Error::new(ErrorKind::Unsupported, what));
+    match (kind.code, kind.lacks(), FAR.get()) {
+        (Code::Here(open), ..) => open(url),
+        (Code::Far(_), None, Some(far)) => (far.open)(url),
+        (Code::Far(feature), ..) => {
+            let scheme = kind.scheme;
+            let what = format!("this build has no store \"{scheme}\": it was made without the feature \"{feature}\"");
+            Err(Error::new(ErrorKind::Unsupported, what))
+        }
     }
-    (kind.open)(url)
 }
 
 /// As [`open`], for a mount.
@@ -144,16 +172,6 @@ fn memory(url: &str) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(named.entry(rest(url).to_string()).or_default().clone()))
 }
 
-#[cfg(any(feature = "hdfs", feature = "s3", feature = "services"))]
-fn far(url: &str) -> Result<Arc<dyn Store>> {
-    thalweg_store_object::open(url, &Default::default())
-}
-
-#[cfg(not(any(feature = "hdfs", feature = "s3", feature = "services")))]
-fn far(url: &str) -> Result<Arc<dyn Store>> {
-    Err(Error::new(ErrorKind::Unsupported, format!("this build has no stores far away, such as {url}")))
-}
-
 /// The burst buffer of a URL: what `thalweg drain` drains.
 ///
 /// # Errors
@@ -175,7 +193,7 @@ pub(crate) fn is_far(url: &str) -> bool {
     if let Some((fast, canonical)) = url.strip_prefix("tiered:").and_then(|stores| stores.split_once("=>")) {
         return is_far(fast.trim()) || is_far(canonical.trim());
     }
-    kind(url).is_ok_and(|kind| std::ptr::fn_addr_eq(kind.open, far as fn(&str) -> Result<Arc<dyn Store>>))
+    kind(url).is_ok_and(StoreKind::is_far)
 }
 
 fn sequential(url: &str) -> Result<Arc<dyn Store>> {

@@ -16,8 +16,8 @@
 //! | what is refused at once | anything wrong in the file; a layout over stores that lack what it needs: with line and reason |
 //! | what is refused later   | a store that cannot be opened now: whoever uses a path of that mount is told, others work |
 
-use crate::places::around::{self, Around};
-use crate::places::{layouts, stores};
+use crate::wrappers::{self, Wrappers};
+use crate::{layouts, stores};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,7 +47,7 @@ pub struct Entry {
     /// Parameters of the layout.
     pub parameters: Vec<(String, String)>,
     /// What is put around each store.
-    pub around: Around,
+    pub wrappers: Wrappers,
     /// File and line where it begins.
     pub place: String,
     spans: Spans,
@@ -114,7 +114,7 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
         layout: String::new(),
         stores: Vec::new(),
         parameters: Vec::new(),
-        around: Around::default(),
+        wrappers: Wrappers::default(),
         place: format!("{}:{}", report.file(), report.line_and_column(whole).0),
         spans: Spans::default(),
     };
@@ -160,16 +160,16 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
             },
             name => {
                 let Some(kind) = kind else { continue };
-                let known = kind.parameters.iter().chain(around::KEYS).flat_map(Parameter::names).chain(KEYS);
+                let known = kind.parameters.iter().chain(wrappers::KEYS).flat_map(Parameter::names).chain(KEYS);
                 let text = match value.get_ref() {
                     DeValue::String(text) => Some(text.to_string()),
                     DeValue::Integer(number) => Some(number.to_string()),
                     DeValue::Boolean(yes) => Some(if *yes { "yes" } else { "no" }.to_string()),
                     _ => None,
                 };
-                if around::KEYS.iter().any(|p| p.is(name)) {
+                if wrappers::KEYS.iter().any(|p| p.is(name)) {
                     let set = text.ok_or_else(|| "a parameter is a text or a whole number".to_string());
-                    if let Err(why) = set.and_then(|text| entry.around.set(name, &text)) {
+                    if let Err(why) = set.and_then(|text| entry.wrappers.set(name, &text)) {
                         report.error(value.span(), Problem::new(why));
                     }
                 } else if !kind.parameters.iter().any(|p| p.is(name)) {
@@ -190,7 +190,7 @@ fn entry(table: &DeTable<'_>, whole: SourceSpan, report: &mut Report) -> Option<
     if !table.contains_key("store") && !table.contains_key("stores") {
         report.error(whole, Problem::new("the mount has no store").expected("store = \"posix:/scratch/a\""));
     }
-    if entry.around.tells_drain()
+    if entry.wrappers.tells_drain()
         && let Some((key, _)) = table.iter().find(|(key, _)| key.get_ref() == "drain")
         && !entry.stores.iter().any(|url| url.starts_with("tiered:"))
     {
@@ -236,7 +236,7 @@ enum Made {
 fn make(entry: &Entry) -> Made {
     let mut opened: Vec<Arc<dyn Store>> = Vec::new();
     for (url, span) in entry.stores.iter().zip(&entry.spans.stores) {
-        match stores::open_to_mount(url, entry.around.drains()).and_then(|store| entry.around.put(url, store)) {
+        match stores::open_to_mount(url, entry.wrappers.drains()).and_then(|store| entry.wrappers.put(url, store)) {
             Ok(store) => opened.push(store),
             Err(e) if matches!(e.kind(), ErrorKind::Config | ErrorKind::Unsupported) => {
                 return Made::Refused(*span, e.to_string());

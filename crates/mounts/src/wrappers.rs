@@ -47,7 +47,7 @@ pub const KEYS: &[Parameter] = &[RETRY, RATE, CALLS, DRAIN, COUNTS, SLOW];
 
 /// What is put around the stores of a mount.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Around {
+pub struct Wrappers {
     retry: u32,
     rate: Option<u64>,
     calls: Option<u32>,
@@ -63,7 +63,7 @@ struct Slowness {
     lock: Duration,
 }
 
-impl Around {
+impl Wrappers {
     /// Takes one of [`KEYS`].
     ///
     /// # Errors
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn what_is_around_a_store_is_told_from_the_outside_in() {
-        let mut around = Around::default();
+        let mut around = Wrappers::default();
         let counts = std::env::temp_dir().join(format!("thalweg-counts-{}", std::process::id()));
         for (key, text) in [
             ("retry", "3"),
@@ -175,7 +175,7 @@ mod tests {
         std::fs::remove_dir_all(counts).unwrap();
         let told = store.describe();
         assert_eq!(told, "patient with counting around limited around slow around slow around memory:");
-        assert_eq!(Around::default().put("memory:", Arc::new(Memory::new())).unwrap().describe(), "memory:");
+        assert_eq!(Wrappers::default().put("memory:", Arc::new(Memory::new())).unwrap().describe(), "memory:");
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
             ("slow", "lock=1", "such as names=1ms"),
             ("slow", "disk=1ms", "such as names=1ms"),
         ] {
-            let why = Around::default().set(key, text).unwrap_err();
+            let why = Wrappers::default().set(key, text).unwrap_err();
             assert!(why.contains(told), "{key}={text}: {why}");
         }
     }
