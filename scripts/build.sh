@@ -26,3 +26,21 @@ build_all() {
     # Build scripts of libraries run again where it differs, and all that stands on them is built again.
     env -u PKG_CONFIG_PATH cargo build --quiet "${options[@]}"
 }
+
+# put_built FROM TO: installs what was built, where it differs from what lies there, under a new name first, as programs may be running.
+# Of a release the debug information lies beside it, in .debug/, where debuggers look for it.
+put_built() {
+    local name folder
+    if [[ $BUILD != release ]]; then
+        cmp -s "$1" "$2" || install -D -m 755 "$1" "$2"
+        return
+    fi
+    [[ -e $2 && ! $1 -nt $2 ]] && return
+    name=$(basename "$2") folder=$(dirname "$2")
+    mkdir -p "$folder/.debug"
+    objcopy --only-keep-debug --compress-debug-sections "$1" "$folder/.debug/$name.debug"
+    # The link tells the file's name and checksum.
+    (cd "$folder/.debug" && objcopy --strip-debug --strip-unneeded --add-gnu-debuglink="$name.debug" "$1" "../$name.new")
+    chmod 755 "$folder/$name.new"
+    mv "$folder/$name.new" "$2"
+}

@@ -42,9 +42,9 @@ newer() {
 source scripts/build.sh
 # BUILD=release: ./dev install has built it, with the stores that were asked for.
 [[ $BUILD == release ]] || build_all
-put "$built/libthalweg_core.so" "$lib/libthalweg-core.so" 755
+put_built "$built/libthalweg_core.so" "$lib/libthalweg-core.so"
 # Stands before the C library of programs that `thalweg run` starts.
-if [[ -e $built/libthalweg_preload.so ]]; then put "$built/libthalweg_preload.so" "$lib/libthalweg-preload.so" 755; fi
+if [[ -e $built/libthalweg_preload.so ]]; then put_built "$built/libthalweg_preload.so" "$lib/libthalweg-preload.so"; fi
 
 # The core as one object whose other names, those of compression libraries among them, no program can meet.
 if newer "$lib/libthalweg-core.a" "$built/libthalweg_core.a" "$here/install.sh"; then

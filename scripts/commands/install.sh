@@ -19,5 +19,5 @@ BUILD=release
 source scripts/build.sh
 # The extension for Python is built by `pip install bindings/python`.
 cargo build --quiet --release -p thalweg-cli -p thalweg-capi -p thalweg-preload "${features[@]}"
-install -D "$thalweg" "$prefix/bin/thalweg"
+put_built "$thalweg" "$prefix/bin/thalweg"
 bindings/c/install.sh "$prefix"

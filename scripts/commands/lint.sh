@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# lint: rustfmt, clippy with warnings denied, fuzz targets that compile, licences, links in documentation, shellcheck
+# lint: rustfmt, clippy with warnings denied, fuzz targets that compile, licences, the map of crates, links in documentation, shellcheck
 source scripts/machine.sh
 
 needs "${build_tools[@]}" "${openmpi_packages[@]}" shellcheck python3
@@ -25,6 +25,7 @@ check rustfmt cargo fmt --all --check
 check clippy cargo clippy --quiet --workspace --all-targets -- -D warnings
 check "documentation" rust_docs
 check "fuzz targets compile" cargo check --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
+check "map of crates" /usr/bin/python3 scripts/crates.py
 check links /usr/bin/python3 scripts/links.py
 check licences /usr/bin/python3 scripts/licences.py
 check shellcheck shell_scripts
