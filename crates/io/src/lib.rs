@@ -10,6 +10,7 @@
 //! | `boxes` | which boxes an output holds: the last value of each counts |
 //! | `joined` | blocks that get their place at close |
 //! | [`registry`] | the one table of methods, and the checks that need it |
+//! | [`parameters`] | every parameter there is, for help and guide |
 //! | [`places`] | the one tables of stores and layouts; the mount table of the process |
 //!
 //! ```
@@ -36,6 +37,7 @@ mod boxes;
 pub mod input;
 mod joined;
 pub mod output;
+pub mod parameters;
 pub mod places;
 pub mod registry;
 pub mod resolve;
