@@ -98,7 +98,7 @@ pub fn entries(subject: Subject) -> Vec<Entry> {
         Subject::Wrapper => vec![entry(&["mount"], "keys of a mount, whatever its layout", around::KEYS)],
         Subject::Element => thalweg_schema::xml::ELEMENTS
             .iter()
-            .map(|element| entry(&[element.name], element.about, element.attributes))
+            .map(|element| entry(element.names, element.about, element.attributes))
             .collect(),
     }
 }

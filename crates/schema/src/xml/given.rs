@@ -5,7 +5,7 @@ use crate::model::{HostLanguage, Statistics};
 use crate::report::{Problem, SourceSpan};
 use roxmltree::Node;
 use std::collections::HashMap;
-use thalweg_params::{Kind, Parameter, Take, switch};
+use thalweg_params::{Default, Kind, Parameter, Take, Value};
 
 /// An attribute's value and where it is.
 #[derive(Clone, Copy)]
@@ -154,14 +154,14 @@ impl<'a> Reader<'a> {
         result.map_err(|problem| self.report.error(span, problem)).ok()
     }
 
-    pub(super) fn yes_or_no(&mut self, given: &Given<'a>, name: &str, default: bool) -> bool {
-        let Some(found) = given.get(name) else { return default };
+    /// The value of a switch; its default where it is missing, blank, or wrong, which is reported.
+    pub(super) fn yes_or_no(&mut self, given: &Given<'a>, attribute: &Parameter) -> bool {
+        let default = attribute.default == Default::Fixed(Value::Switch(true));
+        let Some(found) = given.get(attribute.key) else { return default };
         if found.value.trim().is_empty() {
             return default;
         }
-        let value =
-            switch(found.value).ok_or_else(|| Problem::new(format!("{name}={:?}", found.value)).expected("yes or no"));
-        self.check(found.span, value).unwrap_or(default)
+        self.value(given, attribute).unwrap_or(default)
     }
 
     pub(super) fn statistics(&mut self, given: &Given<'a>) -> Option<Statistics> {

@@ -30,7 +30,7 @@ use crate::method;
 use crate::model::*;
 use crate::name::check_name;
 use crate::report::{Problem, Report, SourceSpan, few};
-use elements::{ALLOCATE, BUFFER, FREE_MEMORY, MAX_SIZE};
+use elements::{ALLOCATE, BUFFER, CONFIG, FREE_MEMORY, MAX_SIZE, METHOD};
 use given::{Found, Given, Spellings};
 use roxmltree::{Document, Node};
 use std::cell::Cell;
@@ -192,7 +192,6 @@ struct Reader<'a> {
     look_ups: Cell<usize>,
 }
 
-const METHOD_ATTRIBUTES: &[Spellings] = &[&["group"], &["method"], &["base-path"], &["priority"], &["iterations"]];
 
 const CONFIG_ELEMENTS: &[&str] =
     &["adios-group", "method", "transport", "buffer", "schema", "analysis", "time-aggregation"];
@@ -204,7 +203,7 @@ impl<'a> Reader<'a> {
             self.report.error(self.element_span(root), problem);
             return;
         }
-        let given = self.given(root, &[&["host-language"], &["schema-version"]]);
+        let given = self.attributes(root, CONFIG);
         match given.get("host-language") {
             Some(found) => self.schema.host_language = self.host_language(found).unwrap_or_default(),
             None => {
@@ -300,7 +299,7 @@ impl<'a> Reader<'a> {
 
     fn method(&mut self, node: Node<'a, 'a>) {
         let element = node.tag_name().name();
-        let given = self.given(node, METHOD_ATTRIBUTES);
+        let given = self.attributes(node, METHOD);
         let group = self.group_name(&given, "group", element);
         let name = self.need(&given, "method", element);
         if let Some(name) = name {
