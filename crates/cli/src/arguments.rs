@@ -51,6 +51,7 @@ pub enum Command {
     Profile(Profile),
     Sim(Sim),
     Tune(Tune),
+    Help(Help),
     Completions(Completions),
 }
 
@@ -669,6 +670,28 @@ pub struct Unmount {
     /// Also where programs have files open there: these are closed
     #[arg(long)]
     pub lazy: bool,
+}
+
+/// Explain a command, or the parameters of a method, transform, layout, store or XML element.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  thalweg help ls                      the command ls
+  thalweg help method                  every method
+  thalweg help method MPI_AGGREGATE    its parameters, with values and defaults
+  thalweg help transform zfp
+  thalweg help layout container
+  thalweg help store s3
+  thalweg help wrapper                 keys of a mount, whatever its layout
+  thalweg help element buffer          attributes in the XML
+
+Sizes (k, M, G, T, also with B or iB) are powers of two; rates (MB, MB/s) are powers of ten, MiB of two.
+
+Exit codes: 0 explained, 2 no such command or name.")]
+pub struct Help {
+    /// A command; or method, transform, layout, store, wrapper or element, and a name
+    #[arg(value_name = "WORD")]
+    pub words: Vec<String>,
 }
 
 /// Print completions for a shell.

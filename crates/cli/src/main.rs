@@ -73,6 +73,7 @@ fn run(command: &Command, out: &mut Terminal) -> Result<Outcome, Failure> {
         Command::Profile(a) => command::profile::run(a, out),
         Command::Sim(a) => command::sim::run(a, out),
         Command::Tune(a) => command::tune::run(a, out),
+        Command::Help(a) => command::help::run(a, out),
         Command::Completions(a) => command::completions::run(a, out),
     }
 }

@@ -96,3 +96,18 @@ fn what_makes_no_sense_is_refused() {
         assert!(ran.err.contains(says) && ran.out.is_empty(), "{wrong:?}: {}", ran.err);
     }
 }
+
+#[test]
+fn sizes_and_defaults_are_those_of_the_methods() {
+    let seconds = |more: &[&str]| {
+        let small = ["sim", "jaguarpf-xt5", "--ranks", "500", "-m", "MPI_COLLECTIVE", "-m", "ADAPTIVE", "--json"];
+        let text = printed(&[&small[..], more].concat());
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let runs = document["runs"].as_array().unwrap();
+        runs.iter().map(|run| (run["size_bytes"].as_u64(), run["seconds"].as_f64())).collect::<Vec<_>>()
+    };
+    let usual = seconds(&["--size", "8MB"]);
+    assert_eq!(usual[0].0, Some(8 << 20));
+    assert_eq!(usual, seconds(&["--size", "8MiB", "-p", "buffer=16M;stuck=3;patience=100"]));
+    assert_ne!(usual[0], seconds(&["--size", "8MiB", "-p", "buffer=1M"])[0]);
+}

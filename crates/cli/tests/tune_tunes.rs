@@ -100,7 +100,7 @@ fn what_is_missing_or_makes_no_sense_is_said_before_anything_is_written() {
         (&["-D", "nx=3"], 2, "which group? --group heat, --group fixed"),
         (&["-g", "heet"], 1, "did you mean \"heat\"?"),
         (&["-g", "fixed", "-D", "x=3"], 2, "no single whole number"),
-        (&["-g", "fixed", "--budget", "soon"], 2, "is no time"),
+        (&["-g", "fixed", "--budget", "soon"], 2, "expected a time"),
         (&["-g", "fixed", "--define", "x"], 2, "is not as in nx=100"),
         (&["-g", "fixed", "--ranks", "0"], 2, "ranks"),
         (&["-g", "fixed", "--folder", "nowhere"], 3, "cannot write in 'nowhere'"),

@@ -11,6 +11,7 @@
 //! | `joined` | blocks that get their place at close |
 //! | [`registry`] | the one table of methods, and the checks that need it |
 //! | [`mounts`] | the one tables of stores and layouts; the mount table of the process |
+//! | [`parameters`] | every parameter there is, for help and guide |
 //!
 //! ```
 //! use thalweg_comm::alone::Alone;
@@ -37,6 +38,7 @@ pub mod input;
 mod joined;
 pub mod mounts;
 pub mod output;
+pub mod parameters;
 pub mod registry;
 pub mod resolve;
 pub mod session;

@@ -71,10 +71,10 @@ config.xml:10:18: error: unknown group "restrat"
       |                  ^^^^^^^
   expected: restart
   nearest known name: "restart"
-config.xml:11:24: error: buffer size "lots"
+config.xml:11:24: error: max-size-MB="lots"
    11 |   <buffer max-size-MB="lots"/>
       |                        ^^^^
-  expected: a number of megabytes, 0 or more
+  expected: a number, at least 0
 8 errors, 1 warning
 "#
     );
@@ -221,8 +221,8 @@ fn methods_and_buffers_are_checked() {
             "<adios-config host-language=\"C\"><adios-group name=\"g\"/><method group=\"g\" method=\"MPI\"/><buffer {attributes}/></adios-config>"
         ))
     };
-    assert!(buffer("size-MB=\"-1\"").contains("buffer size \"-1\""));
-    assert!(buffer("size-MB=\"NaN\"").contains("buffer size \"NaN\""));
+    assert!(buffer("size-MB=\"-1\"").contains("size-MB=\"-1\""));
+    assert!(buffer("size-MB=\"NaN\"").contains("size-MB=\"NaN\""));
     assert!(buffer("size-MB=\"1\" free-memory-percentage=\"5\"").contains("both a size and a percentage"));
     assert!(buffer("free-memory-percentage=\"101\"").contains("expected: a number above 0, up to 100"));
     assert!(buffer("size-MB=\"1\" allocate-time=\"nwo\"").contains("nearest known name: \"now\""));

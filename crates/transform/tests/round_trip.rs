@@ -136,7 +136,7 @@ fn bad_parameters_are_refused_by_name() {
         assert!(e.to_string().contains(says), "{text}: {e}");
     };
     refused("zlib:0", ErrorKind::Config, "1 to 9");
-    refused("zlib:level=five", ErrorKind::Config, "level=five");
+    refused("zlib:level=five", ErrorKind::Config, "LEVEL=five");
     refused("zlib:5,5", ErrorKind::Config, "LEVEL");
     refused("lz4:9", ErrorKind::Config, "lvl, threshold");
     refused("blosc:compressor=snappy", ErrorKind::Config, "blosclz");

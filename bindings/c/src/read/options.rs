@@ -13,6 +13,7 @@
 use crate::error;
 use std::sync::Mutex;
 use std::time::Duration;
+use thalweg_params::{Parameter, Parameters, Unit};
 use thalweg_reader::Reads;
 
 /// See the module's page.
@@ -28,8 +29,24 @@ pub struct Options {
     pub reads: Reads,
 }
 
+const SHORTEST_POLL: Duration = Duration::from_millis(1);
+const LONGEST_POLL: Duration = Duration::from_secs(60);
+const DEFAULT_POLL: Duration = Duration::from_millis(100);
+const DEFAULT_MAX_CHUNK_MIB: u64 = 16;
+const MAX_CHUNK: Parameter =
+    Parameter::count("max_chunk_size", DEFAULT_MAX_CHUNK_MIB, "largest piece that adios_check_reads gives, in MiB")
+        .at_least(1);
+const POLL: Parameter = Parameter::time(
+    "poll_interval",
+    DEFAULT_POLL,
+    Unit::Milliseconds,
+    "time between two looks at a file that is waited for",
+);
+const SHOW_HIDDEN: Parameter =
+    Parameter::switch("show_hidden_attrs", false, "attributes of the library itself are shown");
+
 const DEFAULT: Options =
-    Options { max_chunk: 16 << 20, poll: Duration::from_millis(100), show_hidden: false, reads: Reads::Compared };
+    Options { max_chunk: DEFAULT_MAX_CHUNK_MIB << 20, poll: DEFAULT_POLL, show_hidden: false, reads: Reads::Compared };
 
 static NOW: Mutex<Options> = Mutex::new(DEFAULT);
 
@@ -49,44 +66,34 @@ pub fn reset() {
 pub fn set(text: &str) {
     let mut options = now();
     let mut quiet = None;
-    for pair in text.split([';', '\n']).map(str::trim).filter(|p| !p.is_empty()) {
-        let (key, value) = pair.split_once('=').map_or((pair, None), |(k, v)| (k.trim_end(), Some(v.trim())));
-        let number = |least: u64| -> Option<u64> {
-            let value = value.unwrap_or("");
-            let number = value.parse().ok().filter(|n| *n >= least);
-            if number.is_none() {
-                thalweg_warnings::tell_once(&format!(
-                    "parameter {key}={value} for reading: expected a whole number, at least {least}; it is left out"
-                ));
-            }
-            number
-        };
-        match key.to_ascii_lowercase().as_str() {
-            "max_chunk_size" => {
-                options.max_chunk = number(1).map_or(options.max_chunk, |mib| mib.saturating_mul(1 << 20))
-            }
-            "poll_interval" => {
-                options.poll = number(0).map_or(options.poll, |ms| Duration::from_millis(ms.clamp(1, 60_000)));
-            }
-            "show_hidden_attrs" => {
-                options.show_hidden = !value.is_some_and(|v| ["no", "false", "0"].contains(&v));
-            }
-            "reads" => match value.unwrap_or("").parse() {
-                Ok(reads) => options.reads = reads,
-                Err(e) => {
-                    let e: thalweg_types::Error = e;
-                    thalweg_warnings::tell_once(&format!("parameter for reading: {}; it is left out", e.what()));
-                }
-            },
-            "quiet" => quiet = Some(true),
-            "verbose" => quiet = Some(value == Some("0")),
-            _ => {}
+    for pair in text.lines().flat_map(thalweg_params::pairs) {
+        let (key, value) = pair.1;
+        let given = Parameters::from_iter([(key.as_str(), value.as_str())]).of("reading");
+        if MAX_CHUNK.is(&key) {
+            options.max_chunk = sound(given.get::<u64>(&MAX_CHUNK)).map_or(options.max_chunk, |mib| mib << 20);
+        } else if POLL.is(&key) {
+            options.poll = sound(given.get::<Duration>(&POLL))
+                .map_or(options.poll, |poll| poll.clamp(SHORTEST_POLL, LONGEST_POLL));
+        } else if SHOW_HIDDEN.is(&key) {
+            // Any word but a no asks for them, as in ADIOS 1.13.
+            options.show_hidden = thalweg_params::switch(&value).unwrap_or(true);
+        } else if key.eq_ignore_ascii_case("reads") {
+            options.reads = sound(value.parse()).unwrap_or(options.reads);
+        } else if key.eq_ignore_ascii_case("quiet") {
+            quiet = Some(true);
+        } else if key.eq_ignore_ascii_case("verbose") {
+            quiet = Some(value == "0");
         }
     }
     *crate::process::lock(&NOW) = options;
     if let Some(quiet) = quiet {
         error::be_quiet(quiet);
     }
+}
+
+/// A value that makes sense; another is told once.
+fn sound<T>(value: thalweg_types::Result<T>) -> Option<T> {
+    value.map_err(|e| thalweg_warnings::tell_once(&format!("parameter for {}; it is left out", e.what()))).ok()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ pub mod drain;
 pub mod dump;
 pub mod find;
 pub mod generate;
+pub mod help;
 pub mod index;
 pub mod layout;
 pub mod ls;

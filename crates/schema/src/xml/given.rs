@@ -5,6 +5,7 @@ use crate::model::{HostLanguage, Statistics};
 use crate::report::{Problem, SourceSpan};
 use roxmltree::Node;
 use std::collections::HashMap;
+use thalweg_params::{Default, Kind, Parameter, Take, Value};
 
 /// An attribute's value and where it is.
 #[derive(Clone, Copy)]
@@ -79,16 +80,39 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn given(&mut self, node: Node<'a, 'a>, known: &'static [Spellings]) -> Given<'a> {
+        self.spelled(node, known.iter().map(|spellings| spellings.iter().copied()))
+    }
+
+    /// The attributes of an element that declares them as parameters.
+    pub(super) fn attributes(&mut self, node: Node<'a, 'a>, known: &'static [Parameter]) -> Given<'a> {
+        self.spelled(node, known.iter().map(Parameter::names))
+    }
+
+    /// The value of an attribute; `None` where it is missing, or wrong, which is reported.
+    pub(super) fn value<T: Take>(&mut self, given: &Given<'a>, attribute: &Parameter) -> Option<T> {
+        let found = given.get(attribute.key)?;
+        let value = attribute.read(found.value).map_err(|expected| match attribute.kind {
+            Kind::Choice(words) => Problem::unknown(attribute.key, found.value, words.iter().copied()),
+            _ => Problem::new(format!("{}={:?}", attribute.key, found.value)).expected(expected),
+        });
+        T::take(Some(self.check(found.span, value)?))
+    }
+
+    fn spelled<S: Iterator<Item = &'static str> + Clone>(
+        &mut self,
+        node: Node<'a, 'a>,
+        known: impl Iterator<Item = S> + Clone,
+    ) -> Given<'a> {
         let mut given = Given { values: HashMap::new(), element: self.element_span(node) };
         let mut chosen: HashMap<&'static str, usize> = HashMap::new();
         for attribute in node.attributes().filter(|a| a.namespace().is_none()) {
             let name = attribute.name();
-            let spelled = known.iter().find_map(|spellings| {
-                let rank = spellings.iter().position(|s| s.eq_ignore_ascii_case(name))?;
-                Some((spellings[0], rank, spellings))
+            let spelled = known.clone().find_map(|spellings| {
+                let rank = spellings.clone().position(|s| s.eq_ignore_ascii_case(name))?;
+                Some((spellings.clone().next()?, rank, spellings))
             });
             let Some((first, rank, spellings)) = spelled else {
-                let all = known.iter().flat_map(|s| s.iter().copied());
+                let all = known.clone().flatten();
                 let problem = Problem::unknown(&format!("attribute of <{}>", node.tag_name().name()), name, all);
                 self.report.error(attribute.range_qname(), problem);
                 continue;
@@ -99,7 +123,9 @@ impl<'a> Reader<'a> {
             match chosen.get(first) {
                 None => {}
                 Some(before) => {
-                    let (kept, ignored) = (spellings[rank.min(*before)], spellings[rank.max(*before)]);
+                    let (kept, ignored) =
+                        (spellings.clone().nth(rank.min(*before)), spellings.clone().nth(rank.max(*before)));
+                    let (kept, ignored) = (kept.unwrap_or(first), ignored.unwrap_or(first));
                     let problem = Problem::new(format!("{kept:?} and {ignored:?} mean the same: {kept:?} counts"));
                     self.report.warning(attribute.range_qname(), problem.expected("one of them"));
                     if rank >= *before {
@@ -128,18 +154,14 @@ impl<'a> Reader<'a> {
         result.map_err(|problem| self.report.error(span, problem)).ok()
     }
 
-    pub(super) fn yes_or_no(&mut self, given: &Given<'a>, name: &str, default: bool) -> bool {
-        let Some(found) = given.get(name) else { return default };
-        match found.value.trim().to_ascii_lowercase().as_str() {
-            "yes" | "true" | "on" => true,
-            "no" | "false" | "off" => false,
-            "" => default,
-            other => {
-                let problem = Problem::new(format!("{name}={other:?}")).expected("yes or no");
-                self.report.error(found.span, problem);
-                default
-            }
+    /// The value of a switch; its default where it is missing, blank, or wrong, which is reported.
+    pub(super) fn yes_or_no(&mut self, given: &Given<'a>, attribute: &Parameter) -> bool {
+        let default = attribute.default == Default::Fixed(Value::Switch(true));
+        let Some(found) = given.get(attribute.key) else { return default };
+        if found.value.trim().is_empty() {
+            return default;
         }
+        self.value(given, attribute).unwrap_or(default)
     }
 
     pub(super) fn statistics(&mut self, given: &Given<'a>) -> Option<Statistics> {

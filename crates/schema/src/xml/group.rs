@@ -1,7 +1,8 @@
 //! `adios-group` and what is in it, in two passes: first what there is, then what refers to something.
 
 use super::Reader;
-use super::given::{Found, Given, Spellings};
+use super::elements::{ATTRIBUTE, BOUNDS, COPY_ON_WRITE, GROUP, READ, VARIABLE, WRITE};
+use super::given::{Found, Given};
 use super::mesh::time_marks;
 use crate::attribute::parse_type;
 use crate::declare::{attribute_from, check_centering, check_variable_type};
@@ -13,41 +14,6 @@ use roxmltree::Node;
 use std::collections::{HashMap, HashSet};
 use thalweg_types::{ElementType, Value};
 
-const GROUP_ATTRIBUTES: &[Spellings] = &[
-    &["name"],
-    &["coordination-communicator"],
-    &["coordination-var"],
-    &["stats"],
-    &["time-index"],
-    &["host-language"],
-];
-const BOUNDS_ATTRIBUTES: &[Spellings] = &[
-    &["dimensions", "dimension", "global-dimensions", "global-dimension"],
-    &["offsets", "offset", "local-offsets", "local-offset"],
-    &["coordination-communicator"],
-    &["coordination-var"],
-];
-const VARIABLE_ATTRIBUTES: &[Spellings] = &[
-    &["name"],
-    &["path"],
-    &["type"],
-    &["dimensions", "dimension"],
-    &["write"],
-    &["read"],
-    &["gwrite"],
-    &["gread"],
-    &["gname"],
-    &["copy-on-write"],
-    &["stats"],
-    &["transform"],
-    &["mesh"],
-    &["center", "centering"],
-    &["time-steps"],
-    &["time-scale"],
-    &["time-series-format"],
-    &["hyperslab"],
-];
-const ATTRIBUTE_ATTRIBUTES: &[Spellings] = &[&["name"], &["path"], &["value"], &["type"], &["var"]];
 const GROUP_ELEMENTS: &[&str] = &["var", "global-bounds", "attribute", "mesh", "gwrite", "schema", "multilink"];
 
 /// What the first pass over a group leaves for the second, when all names are known.
@@ -79,7 +45,7 @@ pub(super) enum PendingAttribute<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn group(&mut self, node: Node<'a, 'a>, version: Option<String>) {
-        let given = self.given(node, GROUP_ATTRIBUTES);
+        let given = self.attributes(node, GROUP);
         let mut group = Group { schema_version: version, ..Group::default() };
         self.meshes.clear();
         if let Some(name) = self.need(&given, "name", "adios-group") {
@@ -116,7 +82,7 @@ impl<'a> Reader<'a> {
             match name.as_str() {
                 "var" => variables.extend(self.variable(child, None, &mut group, &mut names, &mut ids)),
                 "global-bounds" => {
-                    let given = self.given(child, BOUNDS_ATTRIBUTES);
+                    let given = self.attributes(child, BOUNDS);
                     let mut reported = self.need(&given, "dimensions", "global-bounds").is_none();
                     let joined =
                         given.get("dimensions").is_some_and(|d| d.value.to_ascii_lowercase().contains("joined"));
@@ -194,7 +160,7 @@ impl<'a> Reader<'a> {
         ids: &mut std::ops::RangeFrom<u32>,
     ) -> Option<PendingVariable<'a>> {
         self.children(node).into_iter().for_each(|(_, child)| self.unknown_element(child, "var", &[]));
-        let given = self.given(node, VARIABLE_ATTRIBUTES);
+        let given = self.attributes(node, VARIABLE);
         let name = self.need(&given, "name", "var");
         let element = match self.need(&given, "type", "var") {
             Some(found) => self.check(found.span, parse_type(found.value)),
@@ -224,9 +190,9 @@ impl<'a> Reader<'a> {
         let expression = |name: &str| given.get(name).or(given.get("gname")).map(|f| f.value.to_string());
         variable.gwrite = expression("gwrite");
         variable.gread = expression("gread");
-        variable.write = self.yes_or_no(&given, "write", true);
-        variable.read = self.yes_or_no(&given, "read", true);
-        variable.copy_on_write = self.yes_or_no(&given, "copy-on-write", true);
+        variable.write = self.yes_or_no(&given, &WRITE);
+        variable.read = self.yes_or_no(&given, &READ);
+        variable.copy_on_write = self.yes_or_no(&given, &COPY_ON_WRITE);
         variable.statistics = self.statistics(&given);
         if let Some(found) = given.get("transform") {
             // Which transforms there are is known later, and one that is not known costs no document.
@@ -329,7 +295,7 @@ impl<'a> Reader<'a> {
         ids: &mut std::ops::RangeFrom<u32>,
     ) {
         self.children(node).into_iter().for_each(|(_, child)| self.unknown_element(child, "attribute", &[]));
-        let given = self.given(node, ATTRIBUTE_ATTRIBUTES);
+        let given = self.attributes(node, ATTRIBUTE);
         let name = self.need(&given, "name", "attribute");
         let element = match given.get("type") {
             Some(found) => self.check(found.span, parse_type(found.value)),

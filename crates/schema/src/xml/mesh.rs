@@ -10,7 +10,10 @@ use crate::name::check_name;
 use crate::report::{Problem, few};
 use roxmltree::Node;
 use std::collections::HashMap;
+use thalweg_params::Parameter;
 
+/// `time-varying`, the one attribute of a mesh with a value of its own kind.
+const TIME_VARYING: Parameter = Parameter::switch("time-varying", false, "the mesh changes from step to step");
 const MESH_ATTRIBUTES: &[Spellings] = &[
     &["name"],
     &["type"],
@@ -94,7 +97,7 @@ impl<'a> Reader<'a> {
         let kind = self.mesh_kind(&given, &values, cells, file.is_some())?;
         let mesh = Mesh {
             name: name?.value.trim().to_string(),
-            time_varying: self.yes_or_no(&given, "time-varying", false),
+            time_varying: self.yes_or_no(&given, &TIME_VARYING),
             kind,
             file,
             group: given.text("group"),

@@ -19,6 +19,7 @@
 //! is no XML ends at the first one. Variables may be used before they are defined.
 
 mod bounds;
+mod elements;
 mod given;
 mod group;
 mod mesh;
@@ -29,10 +30,13 @@ use crate::method;
 use crate::model::*;
 use crate::name::check_name;
 use crate::report::{Problem, Report, SourceSpan, few};
+use elements::{ALLOCATE, BUFFER, CONFIG, FREE_MEMORY, MAX_SIZE, METHOD};
 use given::{Found, Given, Spellings};
 use roxmltree::{Document, Node};
 use std::cell::Cell;
 use std::collections::HashSet;
+
+pub use elements::{ELEMENTS, Element};
 
 /// Reads a document.
 ///
@@ -188,9 +192,6 @@ struct Reader<'a> {
     look_ups: Cell<usize>,
 }
 
-const METHOD_ATTRIBUTES: &[Spellings] = &[&["group"], &["method"], &["base-path"], &["priority"], &["iterations"]];
-const BUFFER_ATTRIBUTES: &[Spellings] = &[&["max-size-MB", "size-MB"], &["free-memory-percentage"], &["allocate-time"]];
-
 const CONFIG_ELEMENTS: &[&str] =
     &["adios-group", "method", "transport", "buffer", "schema", "analysis", "time-aggregation"];
 
@@ -201,7 +202,7 @@ impl<'a> Reader<'a> {
             self.report.error(self.element_span(root), problem);
             return;
         }
-        let given = self.given(root, &[&["host-language"], &["schema-version"]]);
+        let given = self.attributes(root, CONFIG);
         match given.get("host-language") {
             Some(found) => self.schema.host_language = self.host_language(found).unwrap_or_default(),
             None => {
@@ -297,7 +298,7 @@ impl<'a> Reader<'a> {
 
     fn method(&mut self, node: Node<'a, 'a>) {
         let element = node.tag_name().name();
-        let given = self.given(node, METHOD_ATTRIBUTES);
+        let given = self.attributes(node, METHOD);
         let group = self.group_name(&given, "group", element);
         let name = self.need(&given, "method", element);
         if let Some(name) = name {
@@ -357,26 +358,17 @@ impl<'a> Reader<'a> {
     fn buffer(&mut self, node: Node<'a, 'a>) {
         const MEGABYTE: f64 = 1_048_576.0;
         self.children(node).into_iter().for_each(|(_, child)| self.unknown_element(child, "buffer", &[]));
-        let given = self.given(node, BUFFER_ATTRIBUTES);
+        let given = self.attributes(node, BUFFER);
         let mut buffer = Buffer::default();
-        match (given.get("max-size-MB"), given.get("free-memory-percentage")) {
-            (Some(size), None) => {
-                let bytes = match size.value.trim().parse::<f64>() {
-                    Ok(size) if size >= 0.0 && size * MEGABYTE < u64::MAX as f64 => {
-                        Ok((size * MEGABYTE).round() as u64)
-                    }
-                    _ => Err(Problem::new(format!("buffer size {:?}", size.value))
-                        .expected("a number of megabytes, 0 or more")),
-                };
-                buffer.limit = BufferLimit::Bytes(self.check(size.span, bytes).unwrap_or(0));
+        let (size, share) = (given.get(MAX_SIZE.key), given.get(FREE_MEMORY.key));
+        match (size, share) {
+            (Some(_), None) => {
+                let size: f64 = self.value(&given, &MAX_SIZE).unwrap_or(0.0);
+                // More than 2^64 bytes are as good as no limit.
+                buffer.limit = BufferLimit::Bytes((size * MEGABYTE).round() as u64);
             }
-            (None, Some(share)) => {
-                let percentage = match share.value.trim().parse::<f64>() {
-                    Ok(share) if share > 0.0 && share <= 100.0 => Ok(share),
-                    _ => Err(Problem::new(format!("free-memory-percentage={:?}", share.value))
-                        .expected("a number above 0, up to 100")),
-                };
-                buffer.limit = BufferLimit::FreeMemoryPercentage(self.check(share.span, percentage).unwrap_or(100.0));
+            (None, Some(_)) => {
+                buffer.limit = BufferLimit::FreeMemoryPercentage(self.value(&given, &FREE_MEMORY).unwrap_or(100.0));
             }
             (size, _) => {
                 let what =
@@ -386,15 +378,8 @@ impl<'a> Reader<'a> {
                 self.report.error(given.element, problem);
             }
         }
-        if let Some(found) = given.get("allocate-time") {
-            match found.value.trim().to_ascii_lowercase().as_str() {
-                "now" => buffer.allocate = AllocateTime::Now,
-                "later" | "oncall" => buffer.allocate = AllocateTime::Later,
-                _ => {
-                    let problem = Problem::unknown("allocate-time", found.value, ["now", "later", "oncall"]);
-                    self.report.error(found.span, problem);
-                }
-            }
+        if let Some(when) = self.value::<String>(&given, &ALLOCATE) {
+            buffer.allocate = if when == "now" { AllocateTime::Now } else { AllocateTime::Later };
         }
         self.schema.buffer = buffer;
     }

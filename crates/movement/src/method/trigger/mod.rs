@@ -60,7 +60,7 @@ const COMMAND: Parameter = Parameter::text(
 const URL: Parameter = Parameter::text(
     "url",
     "an address, as http://host:8080/path",
-    "address to which the JSON document is posted for each output; only http: for https, command=curl --data-binary @- ...",
+    "address to which the JSON document is posted for each output; only http; for https, command=curl with --data-binary @-",
 );
 const TIMEOUT: Parameter = Parameter::time(
     "timeout",
@@ -68,7 +68,7 @@ const TIMEOUT: Parameter = Parameter::time(
     Unit::Seconds,
     "longest time of one command or request; then it is killed with all processes that it started",
 )
-.lasting(Duration::from_nanos(1), LONGEST);
+.lasting(Duration::from_millis(1), LONGEST);
 const LOG: Parameter = Parameter::text(
     "log",
     "a file, or no",

@@ -1,0 +1,157 @@
+//! The attributes of XML elements, declared once: for the reader, for `thalweg help element`, and for the guide.
+
+use thalweg_params::Parameter;
+use thalweg_params::parameter::ABOVE_ZERO;
+
+/// An element and its attributes.
+pub struct Element {
+    /// Its name in the document, and others that mean the same.
+    pub names: &'static [&'static str],
+    /// One line.
+    pub about: &'static str,
+    /// Its attributes.
+    pub attributes: &'static [Parameter],
+}
+
+/// Every element that holds attributes, but for those inside `<mesh>`.
+pub const ELEMENTS: &[Element] = &[
+    Element { names: &["adios-config"], about: "the document", attributes: CONFIG },
+    Element { names: &["adios-group"], about: "variables and attributes that are written together", attributes: GROUP },
+    Element {
+        names: &["global-bounds"],
+        about: "the global shape of the variables inside, and where each rank's block lies in it",
+        attributes: BOUNDS,
+    },
+    Element { names: &["var"], about: "a variable", attributes: VARIABLE },
+    Element { names: &["attribute"], about: "an attribute of a group or variable", attributes: ATTRIBUTE },
+    Element {
+        names: &["method", "transport"],
+        about: "the method of a group; its parameters are the element's text, key=value;key=value",
+        attributes: METHOD,
+    },
+    Element { names: &["buffer"], about: "the memory that holds output until close", attributes: BUFFER },
+];
+
+const NAME: Parameter = Parameter::text("name", "a name", "its name");
+const PATH: Parameter = Parameter::text("path", "a path, as /grid", "path in front of the name").or_else("none");
+const LANGUAGES: &str = "C, C++, Fortran or Python";
+const COORDINATION_COMMUNICATOR: Parameter = Parameter::text(
+    "coordination-communicator",
+    "a name",
+    "variable of the program that holds the communicator, for thalweg gen",
+);
+const COORDINATION_VAR: Parameter = Parameter::text(
+    "coordination-var",
+    "a name",
+    "variable that tells ranks of one output apart; checked, without effect so far",
+);
+const STATISTICS: Parameter = Parameter::choice(
+    "stats",
+    &["default", "off", "minmax", "on", "no", "yes", "full"],
+    "statistics of each block. off, no: none; minmax: minimum and maximum; default: these in the index, average and deviation beside it, known here only; on, yes, full: all in the index, for other libraries too",
+);
+
+pub(super) const CONFIG: &[Parameter] = &[
+    Parameter::text("host-language", LANGUAGES, "order of dimensions: of C or of Fortran")
+        .or_else("Fortran, with a warning"),
+    Parameter::text("schema-version", "a version, as 1.1", "version of the mesh schema, recorded in the file"),
+];
+
+pub(super) const GROUP: &[Parameter] = &[
+    NAME,
+    COORDINATION_COMMUNICATOR,
+    COORDINATION_VAR,
+    STATISTICS,
+    Parameter::text("time-index", "a name", "name that stands for time in dimensions"),
+    Parameter::text("host-language", LANGUAGES, "must be that of the document").or_else("the document's"),
+];
+
+const DIMENSIONS: &str = "numbers, variables and expressions between commas";
+pub(super) const BOUNDS: &[Parameter] = &[
+    Parameter::text("dimensions", DIMENSIONS, "global shape").also(&[
+        "dimension",
+        "global-dimensions",
+        "global-dimension",
+    ]),
+    Parameter::text("offsets", DIMENSIONS, "first index of the rank's block").also(&[
+        "offset",
+        "local-offsets",
+        "local-offset",
+    ]),
+    COORDINATION_COMMUNICATOR,
+    COORDINATION_VAR,
+];
+
+pub(super) const WRITE: Parameter =
+    Parameter::switch("write", true, "no: thalweg gen leaves it out of the calls that write");
+pub(super) const READ: Parameter =
+    Parameter::switch("read", true, "no: thalweg gen leaves it out of the calls that read");
+pub(super) const COPY_ON_WRITE: Parameter = Parameter::switch(
+    "copy-on-write",
+    true,
+    "no: blocks are not copied; the program does not change their memory before close",
+);
+pub(super) const VARIABLE: &[Parameter] = &[
+    NAME,
+    PATH,
+    Parameter::text("type", "a type, as double", "type of its values"),
+    Parameter::text("dimensions", DIMENSIONS, "shape of the rank's block")
+        .or_else("a single value")
+        .also(&["dimension"]),
+    WRITE,
+    READ,
+    Parameter::text("gwrite", "an expression", "expression of the program that is written, for thalweg gen")
+        .or_else("gname, else its name"),
+    Parameter::text("gread", "an expression", "expression of the program that is read into, for thalweg gen")
+        .or_else("gname, else its name"),
+    Parameter::text("gname", "an expression", "both of gwrite and gread"),
+    COPY_ON_WRITE,
+    STATISTICS.or_else("the group's"),
+    Parameter::text("transform", "a transform, as zlib:5", "what its blocks go through before they are stored")
+        .or_else("none"),
+    Parameter::text("mesh", "a name", "mesh that its values lie on"),
+    Parameter::text("center", "point or cell", "where on the mesh its values lie").also(&["centering"]),
+    Parameter::text(
+        "time-steps",
+        "one to three numbers or variables",
+        "steps that its values belong to, for viewers: a count; a minimum and maximum; or start, stride and count",
+    ),
+    Parameter::text("time-scale", "one to three numbers or variables", "the same in the simulation's time"),
+    Parameter::text("time-series-format", "a number", "digits in the names of image files, for viewers"),
+    Parameter::text("hyperslab", "start,stride,count, or min,max, or a position", "part of it that viewers show"),
+];
+
+pub(super) const ATTRIBUTE: &[Parameter] = &[
+    NAME,
+    PATH,
+    Parameter::text("value", "a value of its type", "its value; either this or var"),
+    Parameter::text("type", "a type, as string", "type of its value"),
+    Parameter::text("var", "a variable", "variable whose value it has"),
+];
+
+pub(super) const METHOD: &[Parameter] = &[
+    Parameter::text("group", "a group", "group that it writes"),
+    Parameter::text("method", "a method, as MPI", "name of the method: thalweg help method lists them"),
+    Parameter::text("base-path", "a folder", "put in front of file names").or_else("none"),
+    Parameter::text("priority", "a whole number", "checked, without effect so far").or_else("1"),
+    Parameter::text("iterations", "a whole number, not negative", "checked, without effect so far").or_else("1"),
+];
+
+pub(super) const MAX_SIZE: Parameter = Parameter::real(
+    "max-size-MB",
+    0.0,
+    "limit of the memory that holds output until close, in units of 2^20 bytes; for the process, all groups together. Either this or free-memory-percentage",
+)
+.between(0.0, f64::MAX)
+.or_else("no limit without <buffer>")
+.also(&["size-MB"]);
+pub(super) const FREE_MEMORY: Parameter =
+    Parameter::real("free-memory-percentage", 0.0, "the limit as a share of the memory that is free")
+        .between(ABOVE_ZERO, 100.0)
+        .or_nothing();
+pub(super) const ALLOCATE: Parameter = Parameter::choice(
+    "allocate-time",
+    &["now", "later", "oncall"],
+    "when free memory is measured. now: when the library starts; later, oncall: at the first open",
+);
+pub(super) const BUFFER: &[Parameter] = &[MAX_SIZE, FREE_MEMORY, ALLOCATE];
