@@ -175,7 +175,7 @@ impl Groups {
     }
 
     /// Where the group that starts at byte `at` should end, in a file of `length` bytes: where the next one starts.
-    fn end_of(&self, file: u32, (at, step, rank): (u64, u64, u32), length: u64) -> u64 {
+    pub fn end_of(&self, file: u32, (at, step, rank): (u64, u64, u32), length: u64) -> u64 {
         let own = self.by_rank.partition_point(|g| *g <= (step, rank, at));
         if self.subfile_each && file != SINGLE_FILE {
             let later = self.by_rank.partition_point(|g| *g < (step.saturating_add(1), rank, 0));

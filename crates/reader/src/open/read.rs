@@ -402,9 +402,10 @@ impl Reader {
             orders.push(Order { plan: &job.plan, word, pitch: job.pitch, out });
         }
         let wanted = jobs.iter().enumerate().flat_map(|(n, job)| job.wanted.iter().map(move |w| (n, *w))).collect();
-        self.compare(wanted).map_err(|(e, n)| self.name_it(e, &jobs[n].name))?;
-        let done = fetch::execute(orders, &Limits::default(), &|file| self.object(file), &|order, block| {
-            self.decoded(&jobs[order].coded[block as usize])
+        let held = self.compare(wanted).map_err(|(e, n)| self.name_it(e, &jobs[n].name))?;
+        let open = |file| self.object_with(file, &held);
+        let done = fetch::execute(orders, &Limits::default(), &open, &|order, block| {
+            self.decoded(&jobs[order].coded[block as usize], &held)
         });
         done.map_err(|(e, order)| match order {
             Some(order) => self.name_it(e, &jobs[order].name),
@@ -418,9 +419,9 @@ impl Reader {
     }
 
     /// The values of a block that went through a transform, or whose checksum is compared, in the file's byte order.
-    fn decoded(&self, coded: &Coded) -> Result<Vec<u8>> {
+    fn decoded(&self, coded: &Coded, held: &Held) -> Result<Vec<u8>> {
         let Extent { offset, length } = coded.payload;
-        let object = self.object(coded.file)?.reaching(coded.payload.end().unwrap_or(u64::MAX))?;
+        let object = self.object_with(coded.file, held)?.reaching(coded.payload.end().unwrap_or(u64::MAX))?;
         let place = |e: Error| e.in_object(&*object.path).at_byte(offset);
         let bytes = source::bytes(&object, offset, length, "block").map_err(place)?;
         if self.0.reads == Reads::Checked {
