@@ -269,39 +269,64 @@ pub struct ProcessGroupEntry {
 impl ProcessGroupEntry {
     /// Reads one entry.
     pub fn decode(c: &mut Cursor<'_>) -> Result<ProcessGroupEntry> {
+        RawProcessGroup::decode(c).map(|raw| raw.to_entry())
+    }
+}
+
+/// As [`ProcessGroupEntry`], its names where they lie in the index: no memory is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct RawProcessGroup<'a> {
+    pub group: &'a [u8],
+    pub fortran: bool,
+    pub rank: u32,
+    pub time_name: &'a [u8],
+    pub time_index: u32,
+    pub offset: u64,
+}
+
+impl<'a> RawProcessGroup<'a> {
+    /// Reads one entry.
+    pub fn decode(c: &mut Cursor<'a>) -> Result<RawProcessGroup<'a>> {
         let length = c.u16("process group entry")?;
         let mut c = c.inside(u64::from(length), "process group entry")?;
-        let group = c.name("group name")?;
-        let fortran = c.u8("process group entry")? == b'y';
-        Ok(ProcessGroupEntry {
-            group,
-            fortran,
+        Ok(RawProcessGroup {
+            group: c.str16("group name")?,
+            fortran: c.u8("process group entry")? == b'y',
             rank: c.u32("process group entry")?,
-            time_name: c.name("time name")?,
+            time_name: c.str16("time name")?,
             time_index: c.u32("process group entry")?,
             offset: c.u64("process group entry")?,
         })
     }
-}
 
-/// Passes over one entry of a process group index without any memory: its group, and whether its dimensions are
-/// fastest first.
-pub fn skim_process_group<'a>(c: &mut Cursor<'a>) -> Result<(&'a [u8], bool)> {
-    let length = c.u16("process group entry")?;
-    let mut c = c.inside(u64::from(length), "process group entry")?;
-    let group = c.str16("group name")?;
-    Ok((group, c.u8("process group entry")? == b'y'))
+    /// With names of its own; bytes that are no UTF-8 are replaced.
+    pub fn to_entry(self) -> ProcessGroupEntry {
+        let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        ProcessGroupEntry {
+            group: name(self.group),
+            fortran: self.fortran,
+            rank: self.rank,
+            time_name: name(self.time_name),
+            time_index: self.time_index,
+            offset: self.offset,
+        }
+    }
 }
 
 /// The entries of a process group index, section head included.
 pub fn process_groups(c: &mut Cursor<'_>) -> Result<Vec<ProcessGroupEntry>> {
-    let count = c.u64("process group index")?;
+    raw_process_groups(c)?.map(|entry| entry.map(RawProcessGroup::to_entry)).collect()
+}
+
+/// As [`process_groups`], one after the other, without memory for them. Nothing follows a failure.
+pub fn raw_process_groups<'a>(c: &mut Cursor<'a>) -> Result<impl Iterator<Item = Result<RawProcessGroup<'a>>>> {
+    let mut left = c.u64("process group index")?;
     c.u64("process group index")?;
-    let mut groups = Vec::new();
-    for _ in 0..count {
-        groups.push(ProcessGroupEntry::decode(c)?);
-    }
-    Ok(groups)
+    Ok(std::iter::from_fn(move || {
+        left = left.checked_sub(1)?;
+        Some(RawProcessGroup::decode(c).inspect_err(|_| left = 0))
+    }))
 }
 
 impl Index {
@@ -414,12 +439,13 @@ impl Index {
 
     /// Process groups in memory.
     pub fn process_groups(&self) -> Result<Vec<ProcessGroupEntry>> {
+        self.raw_process_groups().map(|entry| entry.map(RawProcessGroup::to_entry)).collect()
+    }
+
+    /// As [`Index::process_groups`], one after the other, without memory for them.
+    pub fn raw_process_groups(&self) -> impl Iterator<Item = Result<RawProcessGroup<'_>>> {
         let mut c = Cursor::new(&self.process_groups, ByteOrder::NATIVE, 0);
-        let mut groups = Vec::new();
-        while c.left() > 0 {
-            groups.push(ProcessGroupEntry::decode(&mut c)?);
-        }
-        Ok(groups)
+        std::iter::from_fn(move || (c.left() > 0).then(|| RawProcessGroup::decode(&mut c)))
     }
 
     /// Joins what another index holds, given as its three sections; times must not be earlier than these.
@@ -439,7 +465,7 @@ impl Index {
         groups.u64("process group index")?;
         for _ in 0..count {
             let mut look = groups.clone();
-            let entry = ProcessGroupEntry::decode(&mut look)?;
+            let entry = RawProcessGroup::decode(&mut look)?;
             let bytes = groups.take(look.position() - groups.position(), "process group entry")?;
             self.process_groups.extend_from_slice(bytes);
             self.count_group(entry.time_index);

@@ -15,7 +15,7 @@ pub struct Window {
     /// The first one's place.
     pub start: u64,
     /// They.
-    pub bytes: Arc<[u8]>,
+    pub bytes: Vec<u8>,
 }
 
 /// Windows of one object, by rising start.
@@ -165,7 +165,7 @@ impl Source for Ahead<'_> {
         self.object.read(stretch.start, &mut bytes)?;
         let skip = (offset - stretch.start) as usize;
         out.copy_from_slice(&bytes[skip..skip + out.len()]);
-        let window = Window { start: stretch.start, bytes: bytes.into() };
+        let window = Window { start: stretch.start, bytes };
         match stretch.keep {
             true => {
                 let place = kept.partition_point(|w| w.start < window.start);

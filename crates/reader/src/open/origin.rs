@@ -139,6 +139,11 @@ impl Reader {
         }
     }
 
+    /// Whether groups in any of its files are.
+    pub(super) fn compares_any(&self) -> bool {
+        self.is_compared(Some(0)) && (self.0.status.subfiles || self.is_compared(None))
+    }
+
     /// What a plan for one step reads out of groups that were not compared yet.
     pub(super) fn wanted(
         &self,
@@ -148,7 +153,7 @@ impl Reader {
         plan: &Plan,
         coded: &[(Option<u32>, Extent)],
     ) -> Result<Vec<Wanted>> {
-        if !self.is_compared(Some(0)) || !(self.0.status.subfiles || self.is_compared(None)) {
+        if !self.compares_any() {
             return Ok(Vec::new());
         }
         let groups = self.0.groups.get();
