@@ -192,11 +192,14 @@ fn write(path: &str, groups: u64, label: &str) -> Result<ExitCode, Failure> {
     file.set_len(end)?;
     let start = Instant::now();
     let encoded = index.encode(end, false, true)?;
-    let mut at = end;
-    for piece in &encoded.pieces {
-        file.write_all_at(piece, at)?;
-        at += piece.len() as u64;
-    }
+    encoded.write(|before, slices| {
+        let mut at = end + before;
+        slices.iter().try_for_each(|s| {
+            file.write_all_at(s, at)?;
+            at += s.len() as u64;
+            Ok::<_, std::io::Error>(())
+        })
+    })?;
     let writing = start.elapsed().as_secs_f64();
     println!("value {label}:merge {merging:.9}\nvalue {label}:write {writing:.9}");
     println!("value {label}:memory {}\nvalue {label}:index {}", memory::peak() - before, encoded.length);

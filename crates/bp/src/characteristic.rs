@@ -275,6 +275,65 @@ pub fn next_set<'a>(c: &mut Cursor<'a>) -> Result<(u8, Cursor<'a>)> {
     Ok((count, c.inside(u64::from(length), "characteristics")?))
 }
 
+/// One record of a set, up to where its length follows from the type of the variable.
+#[derive(Debug, Clone)]
+pub enum Record<'a> {
+    /// Offset of the block's record in its file.
+    RecordOffset(u64),
+    /// First byte of the values.
+    PayloadOffset(u64),
+    /// Subfile.
+    File(u32),
+    /// Time index.
+    Time(u32),
+    /// The variable that an attribute takes its value from.
+    VariableId(u32),
+    /// Per dimension u64 local, global, offset.
+    Dimensions(Cursor<'a>),
+    /// Which statistics follow.
+    Bitmap(u32),
+    /// What the values went through: u8 length and name, u8 type, dimensions, u16 length and metadata.
+    Transform(Cursor<'a>),
+    /// Values or statistics (0, 1, 2, 10): the cursor stands in front of them.
+    Typed(u8),
+}
+
+impl<'a> Record<'a> {
+    /// Reads the next record. Whoever walks through a set does so with this.
+    ///
+    /// # Errors
+    /// `Corrupt` for numbers that are none of BP version 3, and for dimensions that are as many as no array has; `Torn` where the
+    /// set ends before.
+    #[inline]
+    pub fn next(c: &mut Cursor<'a>) -> Result<Record<'a>> {
+        Ok(match c.u8("characteristic")? {
+            3 => Record::RecordOffset(c.u64("record offset")?),
+            4 => Record::Dimensions(dimensions(c)?),
+            5 => Record::VariableId(c.u32("variable id")?),
+            6 => Record::PayloadOffset(c.u64("payload offset")?),
+            7 => Record::File(c.u32("file index")?),
+            8 => Record::Time(c.u32("time index")?),
+            9 => Record::Bitmap(c.u32("bitmap")?),
+            11 => {
+                let mut end = c.clone();
+                let uid = end.u8("transform")?;
+                end.take(usize::from(uid) + 1, "transform")?;
+                dimensions(&mut end)?;
+                end.str16("transform")?;
+                Record::Transform(c.inside((end.position() - c.position()) as u64, "transform")?)
+            }
+            typed @ (0 | 1 | 2 | 10) => Record::Typed(typed),
+            other => return Err(c.fail(ErrorKind::Corrupt, format!("characteristic {other} is none of BP version 3"))),
+        })
+    }
+}
+
+/// The name of a transform, at the start of its record.
+pub fn transform_name<'a>(transform: &mut Cursor<'a>) -> Result<&'a [u8]> {
+    let length = transform.u8("transform")?;
+    transform.take(usize::from(length), "transform")
+}
+
 /// Reads one set of a variable or attribute with this type code; the type is `None` for codes we don't know, whose
 /// values are not read.
 ///
@@ -286,23 +345,24 @@ pub fn decode_set(c: &mut Cursor<'_>, element: Option<ElementType>, in_group: bo
     let mut sums = None;
     let mut legacy: (Option<Value>, Option<Value>) = (None, None);
     for _ in 0..count {
-        match c.u8("characteristic")? {
-            0 => {
+        match Record::next(&mut c)? {
+            Record::RecordOffset(at) => set.record_offset = at,
+            Record::PayloadOffset(at) => set.payload_offset = at,
+            Record::File(file) => set.file_index = file,
+            Record::Time(time) => set.time_index = time,
+            Record::VariableId(id) => set.value = Some(AttributeValue::Variable(id)),
+            Record::Dimensions(mut of) => set.shape = Some(decode_shape(&mut of)?),
+            Record::Bitmap(bitmap) => bits = Some(bitmap),
+            Record::Transform(mut of) => set.transform = Some(decode_transform(&mut of)?),
+            Record::Typed(0) => {
                 if in_group {
                     c.u16("value")?;
                 }
                 set.value = decode_value(&mut c, element, set.shape.as_ref())?;
             }
-            1 => legacy.0 = decode_number(&mut c, element)?,
-            2 => legacy.1 = decode_number(&mut c, element)?,
-            3 => set.record_offset = c.u64("record offset")?,
-            4 => set.shape = Some(decode_shape(&mut c)?),
-            5 => set.value = Some(AttributeValue::Variable(c.u32("variable id")?)),
-            6 => set.payload_offset = c.u64("payload offset")?,
-            7 => set.file_index = c.u32("file index")?,
-            8 => set.time_index = c.u32("time index")?,
-            9 => bits = Some(c.u32("bitmap")?),
-            10 => {
+            Record::Typed(1) => legacy.0 = decode_number(&mut c, element)?,
+            Record::Typed(2) => legacy.1 = decode_number(&mut c, element)?,
+            Record::Typed(_) => {
                 let original = set.transform.as_ref().map_or(element, |t| Some(t.element));
                 let bits = bits.ok_or_else(|| c.fail(ErrorKind::Corrupt, "statistics without a bitmap"))?;
                 let found = decode_statistics(&mut c, original, bits)?;
@@ -314,8 +374,6 @@ pub fn decode_set(c: &mut Cursor<'_>, element: Option<ElementType>, in_group: bo
                     sums.clone_from(&set.statistics);
                 }
             }
-            11 => set.transform = Some(decode_transform(&mut c)?),
-            other => return Err(c.fail(ErrorKind::Corrupt, format!("characteristic {other} is none of BP version 3"))),
         }
     }
     if c.left() > 0 {
@@ -362,19 +420,14 @@ pub fn skim_set<'a>(c: &mut Cursor<'a>, element: Option<ElementType>) -> Result<
     let mut set = Skimmed { time_index: 0, payload_offset: 0, file_index: SINGLE_FILE, dimensions: None };
     let mut bits = None;
     for _ in 0..count {
-        match c.u8("characteristic")? {
-            3 => {
-                c.u64("record offset")?;
-            }
-            6 => set.payload_offset = c.u64("payload offset")?,
-            4 => {
-                let n = dimension_count(&mut c)?;
-                set.dimensions = Some(c.inside(24 * u64::from(n), "dimensions")?);
-            }
-            7 => set.file_index = c.u32("file index")?,
-            8 => set.time_index = c.u32("time index")?,
-            9 => bits = Some(c.u32("bitmap")?),
-            10 => match (bits, element) {
+        match Record::next(&mut c)? {
+            Record::RecordOffset(_) => {}
+            Record::PayloadOffset(at) => set.payload_offset = at,
+            Record::File(file) => set.file_index = file,
+            Record::Time(time) => set.time_index = time,
+            Record::Dimensions(of) => set.dimensions = Some(of),
+            Record::Bitmap(bitmap) => bits = Some(bitmap),
+            Record::Typed(10) => match (bits, element) {
                 (Some(0), _) => {}
                 (Some(bits), Some(t)) if t.size() > 0 && !t.is_complex() && bits & !FULL == 0 => {
                     let sizes = [(MIN, t.size()), (MAX, t.size()), (COUNT, 4), (SUM, 8), (SQUARES, 8), (FINITE, 1)];
@@ -383,10 +436,10 @@ pub fn skim_set<'a>(c: &mut Cursor<'a>, element: Option<ElementType>) -> Result<
                 }
                 _ => return Ok(None),
             },
-            0 if set.dimensions.is_none() && element.is_some_and(|t| t.size() > 0) => {
+            Record::Typed(0) if set.dimensions.is_none() && element.is_some_and(|t| t.size() > 0) => {
                 c.take_u64(element.map_or(0, ElementType::size), "value")?;
             }
-            _ => return Ok(None),
+            Record::Typed(_) | Record::VariableId(_) | Record::Transform(_) => return Ok(None),
         }
     }
     if c.left() > 0 {
@@ -395,23 +448,24 @@ pub fn skim_set<'a>(c: &mut Cursor<'a>, element: Option<ElementType>) -> Result<
     Ok(Some(set))
 }
 
-fn dimension_count(c: &mut Cursor<'_>) -> Result<u8> {
+/// Dimensions behind each other: u8 how many, u16 length, per dimension u64 local, global, offset. The cursor given is over these.
+fn dimensions<'a>(c: &mut Cursor<'a>) -> Result<Cursor<'a>> {
     let n = c.u8("dimensions")?;
     let length = c.u16("dimensions")?;
     if n > MOST_DIMENSIONS || u32::from(length) != 24 * u32::from(n) {
         return Err(c.fail(ErrorKind::Corrupt, format!("{n} dimensions in {length} bytes")));
     }
-    Ok(n)
+    c.inside(u64::from(length), "dimensions")
 }
 
-fn decode_shape(c: &mut Cursor<'_>) -> Result<Shape> {
-    let n = dimension_count(c)?;
-    let room = || Vec::with_capacity(usize::from(n));
+fn decode_shape(dimensions: &mut Cursor<'_>) -> Result<Shape> {
+    let n = dimensions.left() / 24;
+    let room = || Vec::with_capacity(n);
     let mut shape = Shape { local: room(), global: room(), offset: room() };
     for _ in 0..n {
-        shape.local.push(c.u64("dimensions")?);
-        shape.global.push(c.u64("dimensions")?);
-        shape.offset.push(c.u64("dimensions")?);
+        shape.local.push(dimensions.u64("dimensions")?);
+        shape.global.push(dimensions.u64("dimensions")?);
+        shape.offset.push(dimensions.u64("dimensions")?);
     }
     Ok(shape)
 }
@@ -452,12 +506,11 @@ fn decode_value(
 }
 
 fn decode_transform(c: &mut Cursor<'_>) -> Result<Transform> {
-    let length = c.u8("transform")?;
-    let uid = String::from_utf8_lossy(c.take(usize::from(length), "transform")?).into_owned();
+    let uid = String::from_utf8_lossy(transform_name(c)?).into_owned();
     let code = c.u8("transform")?;
     let element = ElementType::from_code(code)
         .ok_or_else(|| c.fail(ErrorKind::Corrupt, format!("transform of the unknown type {code}")))?;
-    let shape = decode_shape(c)?;
+    let shape = decode_shape(&mut dimensions(c)?)?;
     let length = c.u16("transform")?;
     let metadata = c.take(usize::from(length), "transform")?.to_vec();
     Ok(Transform { uid, element, shape, metadata })

@@ -268,16 +268,16 @@ pub fn length(records: &Records, sums: u64) -> u64 {
 /// A section that will lie at byte `start`, followed by `index_length` bytes with checksum `index_crc`: what is in front of the
 /// sums, and what is behind them.
 ///
-/// - `sums`: of one variable after the other, as [`Tag::SumsOf`] among the records says.
+/// - `sums`: where they will lie, as [`Tag::SumsOf`] among the records says.
 pub fn encode(
     start: u64,
     records: &Records,
-    sums: &[Vec<u8>],
+    sums: &Places,
     finished: bool,
     index_length: u64,
     index_crc: u32,
 ) -> (Vec<u8>, Vec<u8>) {
-    let of_sums: u64 = sums.iter().map(|s| s.len() as u64).sum();
+    let of_sums = sums.length();
     let length = length(records, of_sums);
     let mut front = Vec::with_capacity((length - of_sums - TAIL) as usize);
     front.put(MAGIC);
@@ -295,11 +295,9 @@ pub fn encode(
     tail.put_u64(length);
     tail.put_u64(index_length);
     tail.put_u32(index_crc);
-    let mut crc = Crc32c::new();
-    crc.update(&front);
-    sums.iter().for_each(|s| crc.update(s));
-    crc.update(&tail[8..]);
-    tail.put_u32(crc.finish());
+    let checked = &tail[8..];
+    let crc = combined(combined(crc32c(&front), sums.crc(), of_sums), crc32c(checked), checked.len() as u64);
+    tail.put_u32(crc);
     tail.put(END);
     (front, tail)
 }

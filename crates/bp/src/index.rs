@@ -17,10 +17,11 @@
 //! Sets lie in order of time and, within a step, of rank. Source: `docs/format/bp3.md`, section 4.
 
 use crate::characteristic::{self, Location};
+use crate::checksum::{combined, crc32c};
 use crate::extension::{self, Directory, DirectoryEntry, Records, Tag};
 use crate::footer::Footer;
 use crate::process_group::{Block, Header, attribute_code};
-use crate::sums::{self, Places};
+use crate::sums::{self, Part, Places, Split, Told};
 use crate::wire::{Cursor, Put};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -269,39 +270,64 @@ pub struct ProcessGroupEntry {
 impl ProcessGroupEntry {
     /// Reads one entry.
     pub fn decode(c: &mut Cursor<'_>) -> Result<ProcessGroupEntry> {
+        RawProcessGroup::decode(c).map(|raw| raw.to_entry())
+    }
+}
+
+/// As [`ProcessGroupEntry`], its names where they lie in the index: no memory is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct RawProcessGroup<'a> {
+    pub group: &'a [u8],
+    pub fortran: bool,
+    pub rank: u32,
+    pub time_name: &'a [u8],
+    pub time_index: u32,
+    pub offset: u64,
+}
+
+impl<'a> RawProcessGroup<'a> {
+    /// Reads one entry.
+    pub fn decode(c: &mut Cursor<'a>) -> Result<RawProcessGroup<'a>> {
         let length = c.u16("process group entry")?;
         let mut c = c.inside(u64::from(length), "process group entry")?;
-        let group = c.name("group name")?;
-        let fortran = c.u8("process group entry")? == b'y';
-        Ok(ProcessGroupEntry {
-            group,
-            fortran,
+        Ok(RawProcessGroup {
+            group: c.str16("group name")?,
+            fortran: c.u8("process group entry")? == b'y',
             rank: c.u32("process group entry")?,
-            time_name: c.name("time name")?,
+            time_name: c.str16("time name")?,
             time_index: c.u32("process group entry")?,
             offset: c.u64("process group entry")?,
         })
     }
-}
 
-/// Passes over one entry of a process group index without any memory: its group, and whether its dimensions are
-/// fastest first.
-pub fn skim_process_group<'a>(c: &mut Cursor<'a>) -> Result<(&'a [u8], bool)> {
-    let length = c.u16("process group entry")?;
-    let mut c = c.inside(u64::from(length), "process group entry")?;
-    let group = c.str16("group name")?;
-    Ok((group, c.u8("process group entry")? == b'y'))
+    /// With names of its own; bytes that are no UTF-8 are replaced.
+    pub fn to_entry(self) -> ProcessGroupEntry {
+        let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        ProcessGroupEntry {
+            group: name(self.group),
+            fortran: self.fortran,
+            rank: self.rank,
+            time_name: name(self.time_name),
+            time_index: self.time_index,
+            offset: self.offset,
+        }
+    }
 }
 
 /// The entries of a process group index, section head included.
 pub fn process_groups(c: &mut Cursor<'_>) -> Result<Vec<ProcessGroupEntry>> {
-    let count = c.u64("process group index")?;
+    raw_process_groups(c)?.map(|entry| entry.map(RawProcessGroup::to_entry)).collect()
+}
+
+/// As [`process_groups`], one after the other, without memory for them. Nothing follows a failure.
+pub fn raw_process_groups<'a>(c: &mut Cursor<'a>) -> Result<impl Iterator<Item = Result<RawProcessGroup<'a>>>> {
+    let mut left = c.u64("process group index")?;
     c.u64("process group index")?;
-    let mut groups = Vec::new();
-    for _ in 0..count {
-        groups.push(ProcessGroupEntry::decode(c)?);
-    }
-    Ok(groups)
+    Ok(std::iter::from_fn(move || {
+        left = left.checked_sub(1)?;
+        Some(RawProcessGroup::decode(c).inspect_err(|_| left = 0))
+    }))
 }
 
 impl Index {
@@ -414,12 +440,13 @@ impl Index {
 
     /// Process groups in memory.
     pub fn process_groups(&self) -> Result<Vec<ProcessGroupEntry>> {
+        self.raw_process_groups().map(|entry| entry.map(RawProcessGroup::to_entry)).collect()
+    }
+
+    /// As [`Index::process_groups`], one after the other, without memory for them.
+    pub fn raw_process_groups(&self) -> impl Iterator<Item = Result<RawProcessGroup<'_>>> {
         let mut c = Cursor::new(&self.process_groups, ByteOrder::NATIVE, 0);
-        let mut groups = Vec::new();
-        while c.left() > 0 {
-            groups.push(ProcessGroupEntry::decode(&mut c)?);
-        }
-        Ok(groups)
+        std::iter::from_fn(move || (c.left() > 0).then(|| RawProcessGroup::decode(&mut c)))
     }
 
     /// Joins what another index holds, given as its three sections; times must not be earlier than these.
@@ -439,7 +466,7 @@ impl Index {
         groups.u64("process group index")?;
         for _ in 0..count {
             let mut look = groups.clone();
-            let entry = ProcessGroupEntry::decode(&mut look)?;
+            let entry = RawProcessGroup::decode(&mut look)?;
             let bytes = groups.take(look.position() - groups.position(), "process group entry")?;
             self.process_groups.extend_from_slice(bytes);
             self.count_group(entry.time_index);
@@ -497,42 +524,40 @@ impl Index {
     /// # Errors
     /// `OutOfBounds` where an entry passes 4 GiB, which BP version 3 cannot express.
     pub fn encode(&self, start: u64, subfiles: bool, finished: bool) -> Result<EncodedIndex<'_>> {
-        let mut pieces: Vec<Cow<'_, [u8]>> = Vec::new();
+        let mut index: Vec<Piece<'_>> = Vec::new();
         let mut directory =
             Directory { steps: self.last_time, process_groups: self.process_group_count, ..Directory::default() };
         let mut head = Vec::new();
         head.put_u64(self.process_group_count);
         head.put_u64(self.process_groups.len() as u64);
-        directory.process_groups_crc = extension::crc_of([head.as_slice(), &self.process_groups]);
-        pieces.push(head.into());
-        pieces.push(self.process_groups.as_slice().into());
+        index.push(Piece::of(head));
+        index.push(Piece::of(self.process_groups.as_slice()));
+        directory.process_groups_crc = crc_of(&index);
         let mut at = 16 + self.process_groups.len() as u64;
         let mut rest = Vec::new();
         let mut sections = [0; 2];
         let (mut places, mut beside) = (Places::default(), Vec::new());
         for (i, table) in [&self.variables, &self.attributes].into_iter().enumerate() {
             sections[i] = at;
-            let mut split = |(number, entry)| -> (&Entry, Cow<'_, [u8]>) {
-                let (number, entry): (usize, &Entry) = (number, entry);
-                match sums::split(&entry.sets).filter(|_| i == 0) {
-                    Some(split) => {
-                        places.add(number as u32, &split.sums);
-                        beside.push(split.sums);
-                        (entry, split.sets.into())
-                    }
-                    None => (entry, entry.sets.as_slice().into()),
+            let mut split = |(number, entry): (usize, &'_ Entry)| match sums::split(&entry.sets).filter(|_| i == 0) {
+                Some(split) => {
+                    places.add(number as u32, split.sums);
+                    beside.push(Piece { told: split.sums, bytes: Bytes::Apart(split, Part::Sums) });
+                    Piece { told: split.sets, bytes: Bytes::Apart(split, Part::Sets) }
                 }
+                None => Piece::of(entry.sets.as_slice()),
             };
-            let entries: Vec<(&Entry, Cow<'_, [u8]>)> = table.entries.iter().enumerate().map(&mut split).collect();
+            let sets: Vec<Piece<'_>> = table.entries.iter().enumerate().map(&mut split).collect();
+            let all = || table.entries.iter().zip(&sets);
             let mut head = Vec::new();
-            head.put_u32(entries.len() as u32);
-            head.put_u64(entries.iter().map(|(entry, sets)| entry.head_length() + sets.len() as u64).sum());
+            head.put_u32(sets.len() as u32);
+            head.put_u64(all().map(|(entry, sets)| entry.head_length() + sets.told.length).sum());
             at += head.len() as u64;
             rest.push(head.clone());
-            pieces.push(head.into());
-            for (entry, sets) in entries {
-                let head = entry.encode_head(sets.len());
-                let length = head.len() as u64 + sets.len() as u64;
+            index.push(Piece::of(head));
+            for (entry, sets) in table.entries.iter().zip(sets) {
+                let head = Piece::of(entry.encode_head(sets.told.length as usize));
+                let length = head.told.length + sets.told.length;
                 if u32::try_from(length - 4).is_err() {
                     return Err(Error::new(
                         ErrorKind::OutOfBounds,
@@ -543,7 +568,7 @@ impl Index {
                 directory.entries.push(DirectoryEntry {
                     is_attribute: i == 1,
                     code: entry.code,
-                    crc: extension::crc_of([head.as_slice(), &sets]),
+                    crc: crc_of([&head, &sets]),
                     extent: Extent::new(at, length),
                     sets: entry.count,
                     id: entry.id,
@@ -552,8 +577,8 @@ impl Index {
                     name: entry.name.clone(),
                 });
                 at += length;
-                pieces.push(head.into());
-                pieces.push(sets);
+                index.push(head);
+                index.push(sets);
             }
         }
         // The extension section comes first, so its length must be known before the footer's offsets are.
@@ -579,33 +604,126 @@ impl Index {
         .encode(&mut footer);
         directory.rest_crc = extension::crc_of(rest.iter().map(Vec::as_slice).chain([footer.as_slice()]));
         records.0.insert(Tag::Directory as u32, directory.encode());
-        pieces.push(footer.into());
-        let index_length = pieces.iter().map(|p| p.len() as u64).sum();
-        let index_crc = extension::crc_of(pieces.iter().map(|p| p.as_ref()));
-        let (front, tail) = extension::encode(start, &records, &beside, finished, index_length, index_crc);
+        index.push(Piece::of(footer));
+        let index_length = index.iter().map(|p| p.told.length).sum();
+        let (front, tail) = extension::encode(start, &records, &places, finished, index_length, crc_of(&index));
         let extension = Extent::new(start, index_start - start);
-        let section = std::iter::once(front).chain(beside).chain([tail]);
-        pieces.splice(0..0, section.map(Cow::from));
+        let section = std::iter::once(Piece::of(front)).chain(beside).chain([Piece::of(tail)]);
+        let pieces = section.chain(index).filter(|p| p.told.length > 0).collect();
         Ok(EncodedIndex { pieces, extension, length: extension.length + index_length })
     }
+}
+
+/// Bytes of an index, with what is known of them.
+#[derive(Debug)]
+struct Piece<'a> {
+    told: Told,
+    bytes: Bytes<'a>,
+}
+
+#[derive(Debug)]
+enum Bytes<'a> {
+    /// In memory as they are to be written.
+    Whole(Cow<'a, [u8]>),
+    /// Part of sets in memory.
+    Apart(Split<'a>, Part),
+}
+
+impl<'a> Piece<'a> {
+    fn of(bytes: impl Into<Cow<'a, [u8]>>) -> Piece<'a> {
+        let bytes = bytes.into();
+        Piece { told: Told { length: bytes.len() as u64, crc: crc32c(&bytes) }, bytes: Bytes::Whole(bytes) }
+    }
+}
+
+fn crc_of<'a>(pieces: impl IntoIterator<Item = &'a Piece<'a>>) -> u32 {
+    pieces.into_iter().fold(crc32c(&[]), |crc, p| combined(crc, p.told.crc, p.told.length))
 }
 
 /// A full index ready to be written.
 #[derive(Debug)]
 pub struct EncodedIndex<'a> {
-    /// Bytes, one behind the other.
-    pub pieces: Vec<Cow<'a, [u8]>>,
+    pieces: Vec<Piece<'a>>,
     /// Where its extension section will lie.
     pub extension: Extent,
-    /// Bytes of all pieces.
+    /// Bytes of all of it.
     pub length: u64,
 }
 
+/// Bytes that are put together for one write, beside those that lie in memory already.
+const TOGETHER: usize = 1 << 20;
+
 impl EncodedIndex<'_> {
-    /// All pieces as one run of bytes.
+    /// Takes the minifooter off, which is then not handed over by the others.
+    pub fn take_footer(&mut self) -> Vec<u8> {
+        match self.pieces.pop().map(|p| p.bytes) {
+            Some(Bytes::Whole(bytes)) => bytes.into_owned(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Hands all bytes to `each`, in order: how many came before, and slices that lie one behind the other. An index without sums,
+    /// or with less than 1 MiB of sets and sums, comes at once.
+    ///
+    /// # Errors
+    /// Those of `each`, which is not called again then.
+    /// # Memory
+    /// 1 MiB, and the largest set.
+    pub fn write<E>(
+        &self,
+        mut each: impl FnMut(u64, &[&[u8]]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        /// Bytes in memory, or where they were put.
+        enum At<'b> {
+            There(&'b [u8]),
+            Put(std::ops::Range<usize>),
+        }
+        let (mut written, mut all, mut put) = (0, Vec::new(), Vec::new());
+        let mut flush = |all: &mut Vec<At<'_>>, put: &mut Vec<u8>| {
+            let slices: Vec<&[u8]> = all
+                .iter()
+                .map(|at| match at {
+                    At::There(bytes) => bytes,
+                    At::Put(range) => &put[range.clone()],
+                })
+                .collect();
+            let length: u64 = slices.iter().map(|s| s.len() as u64).sum();
+            if length > 0 {
+                each(written, &slices)?;
+            }
+            written += length;
+            all.clear();
+            put.clear();
+            Ok(())
+        };
+        for piece in &self.pieces {
+            match &piece.bytes {
+                Bytes::Whole(bytes) => all.push(At::There(bytes)),
+                Bytes::Apart(split, part) => {
+                    let mut from = put.len();
+                    split.put(*part, &mut put, &mut |put| {
+                        if put.len() >= TOGETHER {
+                            all.push(At::Put(from..put.len()));
+                            flush(&mut all, put)?;
+                            from = 0;
+                        }
+                        Ok(())
+                    })?;
+                    all.push(At::Put(from..put.len()));
+                }
+            }
+        }
+        flush(&mut all, &mut put)
+    }
+
+    /// All of it as one run of bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.length as usize);
-        self.pieces.iter().for_each(|p| out.extend_from_slice(p));
+        let done = self.write(|_, slices| {
+            slices.iter().for_each(|s| out.extend_from_slice(s));
+            Ok::<_, std::convert::Infallible>(())
+        });
+        let Ok(()) = done;
         out
     }
 }

@@ -14,8 +14,8 @@
 //! variable lie ([`Places`]). Whoever reads an entry gets the sets joined again, as process groups and step records have them
 //! ([`crate::characteristic`]).
 
-use crate::characteristic::{self, MIN_MAX, SUMS};
-use crate::checksum::{combined, crc32c};
+use crate::characteristic::{self, MIN_MAX, Record, SUMS};
+use crate::checksum::{Crc32c, combined, crc32c};
 use crate::wire::{Cursor, Put};
 use thalweg_types::{ByteOrder, ErrorKind, Extent, Result};
 
@@ -31,79 +31,143 @@ const RECORDS: usize = 6 + LENGTH;
 fn bounds(records: u8, set: &mut Cursor<'_>) -> Option<(usize, bool)> {
     for left in (1..=records).rev() {
         let at = set.position();
-        match set.u8("characteristic").ok()? {
-            3 | 6 => drop(set.u64("offset").ok()?),
-            7 | 8 => drop(set.u32("number").ok()?),
-            4 => {
-                set.u8("dimensions").ok()?;
-                set.str16("dimensions").ok()?;
+        match Record::next(set).ok()? {
+            Record::Bitmap(MIN_MAX) => return Some((at, false)),
+            Record::Bitmap(SUMS) if left >= 4 => {
+                let again = set.take(1 + LENGTH, "statistics").ok()?[0] == 10;
+                let again = again && matches!(Record::next(set).ok()?, Record::Bitmap(MIN_MAX));
+                return again.then_some((at, true));
             }
-            9 => match set.u32("bitmap").ok()? {
-                MIN_MAX => return Some((at, false)),
-                SUMS if left >= 4 => {
-                    let again =
-                        set.take(1 + LENGTH, "statistics").ok()?[0] == 10 && set.u8("characteristic").ok()? == 9;
-                    return (again && set.u32("bitmap").ok()? == MIN_MAX).then_some((at, true));
-                }
-                _ => return None,
-            },
-            11 => {
-                let length = set.u8("transform").ok()?;
-                set.take(usize::from(length) + 2, "transform").ok()?;
-                set.str16("transform").ok()?;
-                set.str16("transform").ok()?;
-            }
-            _ => return None,
+            Record::Bitmap(_) | Record::Typed(_) => return None,
+            _ => {}
         }
     }
     None
 }
 
-/// Sets without what lies beside them, and that.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Split {
-    /// The sets.
-    pub sets: Vec<u8>,
+/// The sets of a variable of which counts and sums lie beside, taken apart set by set: nothing of them is held twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Split<'a> {
+    whole: &'a [u8],
+    /// The sets without what lies beside them.
+    pub sets: Told,
     /// Counts and sums.
-    pub sums: Vec<u8>,
+    pub sums: Told,
 }
 
-/// Splits the sets of a variable, in this machine's byte order; `None` where nothing of them lies beside.
-///
-/// # Cost
-/// Where the first set has no bounds, or more than these, no other is looked at: those of a variable have the same.
-pub fn split(sets: &[u8]) -> Option<Split> {
-    let mut c = Cursor::new(sets, ByteOrder::NATIVE, 0);
-    let (records, mut first) = characteristic::next_set(&mut c).ok()?;
-    bounds(records, &mut first)?;
-    let (mut split, mut any) = (
-        Split { sets: Vec::with_capacity(sets.len()), sums: Vec::with_capacity(sets.len() / c.position() * LENGTH) },
-        false,
-    );
-    let mut c = Cursor::new(sets, ByteOrder::NATIVE, 0);
-    while c.left() > 0 {
-        let start = c.position();
-        let (records, mut set) = characteristic::next_set(&mut c).ok()?;
-        let whole = &sets[start..c.position()];
-        match bounds(records, &mut set) {
-            Some((at, true)) => {
-                let (front, back) = whole[5..].split_at(at);
-                split.sets.put_u8(records - 2);
-                split.sets.put_u32((whole.len() - 5 - RECORDS) as u32);
-                split.sets.put(front);
-                split.sums.put(&back[6..RECORDS]);
-                split.sets.put(&back[RECORDS..]);
-                any = true;
+/// What is known of bytes that are not held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// How many.
+    pub length: u64,
+    /// Their CRC-32C.
+    pub crc: u32,
+}
+
+/// One of the two parts of [`Split`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The sets without what lies beside them.
+    Sets,
+    /// Counts and sums.
+    Sums,
+}
+
+/// One set taken apart.
+struct Apart<'a> {
+    /// The number of its records and their length.
+    head: [u8; 5],
+    /// Its records up to the sums, and those behind.
+    records: [&'a [u8]; 2],
+    /// Its count and sums; `None` where it is no set that has any.
+    sums: Option<&'a [u8]>,
+}
+
+impl Apart<'_> {
+    fn put(&self, part: Part, out: &mut Vec<u8>) {
+        match part {
+            Part::Sets => {
+                out.put(&self.head);
+                self.records.iter().for_each(|records| out.put(records));
             }
-            other => {
-                split.sets.put(whole);
-                if other.is_some() {
-                    split.sums.put(&NONE);
-                }
-            }
+            Part::Sums => out.put(self.sums.unwrap_or(&[])),
         }
     }
+}
+
+/// Takes sets apart, one after the other; `None` for one that ends early, and nothing follows it.
+fn apart(whole: &[u8]) -> impl Iterator<Item = Option<Apart<'_>>> {
+    let mut c = Cursor::new(whole, ByteOrder::NATIVE, 0);
+    std::iter::from_fn(move || {
+        if c.left() == 0 {
+            return None;
+        }
+        let start = c.position();
+        let Ok((records, mut set)) = characteristic::next_set(&mut c) else {
+            c = Cursor::new(&[], ByteOrder::NATIVE, 0);
+            return Some(None);
+        };
+        let (head, body) = whole[start..c.position()].split_first_chunk::<5>()?;
+        Some(Some(match bounds(records, &mut set) {
+            Some((at, true)) => {
+                let (front, back) = body.split_at(at);
+                let mut head = [records - 2; 5];
+                head[1..].copy_from_slice(&((body.len() - RECORDS) as u32).to_ne_bytes());
+                Apart { head, records: [front, &back[RECORDS..]], sums: Some(&back[6..RECORDS]) }
+            }
+            Some((_, false)) => Apart { head: *head, records: [body, &[]], sums: Some(&NONE) },
+            None => Apart { head: *head, records: [body, &[]], sums: None },
+        }))
+    })
+}
+
+/// Looks at the sets of a variable, in this machine's byte order; `None` where nothing of them lies beside.
+///
+/// # Cost
+/// Two passes, with 64 KiB of memory. Where the first set has no bounds, or more than these, no other is looked at: those of a
+/// variable have the same.
+pub fn split(whole: &[u8]) -> Option<Split<'_>> {
+    const TOGETHER: usize = 32 << 10;
+    let mut c = Cursor::new(whole, ByteOrder::NATIVE, 0);
+    let (records, mut first) = characteristic::next_set(&mut c).ok()?;
+    bounds(records, &mut first)?;
+    let mut any = false;
+    let tell = |part: Part, any: &mut bool| {
+        let (mut told, mut crc, mut bytes) = (Told { length: 0, crc: 0 }, Crc32c::new(), Vec::new());
+        for set in apart(whole) {
+            let set = set?;
+            *any |= set.sums.is_some_and(|sums| sums != NONE);
+            set.put(part, &mut bytes);
+            if bytes.len() >= TOGETHER {
+                crc.update(&bytes);
+                told.length += bytes.len() as u64;
+                bytes.clear();
+            }
+        }
+        crc.update(&bytes);
+        Some(Told { length: told.length + bytes.len() as u64, crc: crc.finish() })
+    };
+    let split = Split { whole, sums: tell(Part::Sums, &mut any)?, sets: tell(Part::Sets, &mut any)? };
     any.then_some(split)
+}
+
+impl Split<'_> {
+    /// Appends a part to `out`, which `each` may empty after any set.
+    ///
+    /// # Errors
+    /// Those of `each`.
+    pub fn put<E>(
+        &self,
+        part: Part,
+        out: &mut Vec<u8>,
+        each: &mut dyn FnMut(&mut Vec<u8>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        for set in apart(self.whole).flatten() {
+            set.put(part, out);
+            each(out)?;
+        }
+        Ok(())
+    }
 }
 
 /// Joins what [`split`] has split: the encoded sets of a variable in any byte order, and its counts and sums.
@@ -169,9 +233,9 @@ pub struct Places(pub Vec<Place>);
 
 impl Places {
     /// Adds what follows.
-    pub fn add(&mut self, entry: u32, sums: &[u8]) {
-        let extent = Extent::new(self.length(), sums.len() as u64);
-        self.0.push(Place { entry, crc: crc32c(sums), extent });
+    pub fn add(&mut self, entry: u32, sums: Told) {
+        let extent = Extent::new(self.length(), sums.length);
+        self.0.push(Place { entry, crc: sums.crc, extent });
     }
 
     /// Bytes of all sums.
@@ -258,6 +322,20 @@ mod tests {
         all
     }
 
+    /// Both parts.
+    fn both(split: &Split<'_>) -> (Vec<u8>, Vec<u8>) {
+        let bytes = |part| {
+            let mut out = Vec::new();
+            split.put(part, &mut out, &mut |_| Ok::<_, ()>(())).unwrap();
+            out
+        };
+        let (sets, sums) = (bytes(Part::Sets), bytes(Part::Sums));
+        for (told, bytes) in [(split.sets, &sets), (split.sums, &sums)] {
+            assert_eq!(told, Told { length: bytes.len() as u64, crc: crc32c(bytes) });
+        }
+        (sets, sums)
+    }
+
     fn joined(sets: &[u8], sums: &[u8]) -> Result<Vec<u8>> {
         join(&mut Cursor::new(sets, ByteOrder::NATIVE, 0), sums)
     }
@@ -272,17 +350,17 @@ mod tests {
                 wanted.push(put(&mut with, values, Level::Beside, transform));
                 put(&mut without, values, Level::MinMax, transform);
             }
-            let split = split(&with).unwrap();
-            assert_eq!(split.sets, without);
-            assert_eq!(split.sums.len(), 3 * LENGTH);
-            assert_eq!(joined(&split.sets, &split.sums).unwrap(), with);
+            let (sets, sums) = both(&split(&with).unwrap());
+            assert_eq!(sets, without);
+            assert_eq!(sums.len(), 3 * LENGTH);
+            assert_eq!(joined(&sets, &sums).unwrap(), with);
             assert_eq!(decoded(&with, element), wanted);
             assert_eq!(wanted[0].as_ref().map(|s| (s.level, s.finite, s.sum)), Some((Level::Beside, 2, -1.5)));
             // One more, one fewer, half of one.
             for length in [2 * LENGTH, 4 * LENGTH, 3 * LENGTH - 7] {
-                let mut sums = split.sums.clone();
+                let mut sums = sums.clone();
                 sums.resize(length, 0);
-                assert_eq!(joined(&split.sets, &sums).unwrap_err().kind(), ErrorKind::Corrupt, "{length}");
+                assert_eq!(joined(&sets, &sums).unwrap_err().kind(), ErrorKind::Corrupt, "{length}");
             }
         }
     }
@@ -293,10 +371,10 @@ mod tests {
         put(&mut sets, &[1.0], Level::MinMax, None);
         assert_eq!(split(&sets), None, "an older file");
         put(&mut sets, &[2.0, 3.0], Level::Beside, None);
-        let split = split(&sets).unwrap();
-        assert_eq!(split.sums.len(), 2 * LENGTH);
-        assert_eq!(split.sums[..LENGTH], NONE);
-        let again = joined(&split.sets, &split.sums).unwrap();
+        let (front, sums) = both(&split(&sets).unwrap());
+        assert_eq!(sums.len(), 2 * LENGTH);
+        assert_eq!(sums[..LENGTH], NONE);
+        let again = joined(&front, &sums).unwrap();
         assert_eq!(again, sets);
         let levels: Vec<Level> = decoded(&again, ElementType::F64).into_iter().map(|s| s.unwrap().level).collect();
         assert_eq!(levels, [Level::MinMax, Level::Beside]);
@@ -331,7 +409,8 @@ mod tests {
                     let mut c = Cursor::new(sets, ByteOrder::NATIVE, 0);
                     std::iter::from_fn(|| characteristic::next_set(&mut c).ok()).count()
                 };
-                let again = joined(&split.sets, &split.sums).unwrap();
+                let (front, sums) = both(&split);
+                let again = joined(&front, &sums).unwrap();
                 prop_assert_eq!(count(&again), count(&sets));
             }
             let _ = (joined(&sets, &[]), joined(&sets, &[7; LENGTH]), joined(&sets, &[7; 4 * LENGTH]));
@@ -343,7 +422,8 @@ mod tests {
         let mut places = Places::default();
         let all: Vec<u8> = (0..100).collect();
         for (entry, part) in [(2, 0..40), (7, 40..100)] {
-            places.add(entry, &all[part]);
+            let sums = &all[part];
+            places.add(entry, Told { length: sums.len() as u64, crc: crc32c(sums) });
         }
         assert_eq!(places.crc(), crc32c(&all));
         let bytes = places.encode();

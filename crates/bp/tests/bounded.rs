@@ -10,13 +10,18 @@ use decoders::DECODERS;
 use proptest::prelude::*;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use thalweg_bp::characteristic::{Location, SINGLE_FILE};
 use thalweg_bp::extension;
 use thalweg_bp::footer::FOOTER;
 use thalweg_bp::index::Index;
+use thalweg_bp::pass;
+use thalweg_bp::process_group::{Block, Header};
+use thalweg_bp::shape::Shape;
+use thalweg_bp::statistics::Level;
 use thalweg_bp::step_record;
 use thalweg_bp::trailer;
 use thalweg_bp::wire::Put;
-use thalweg_types::ByteOrder;
+use thalweg_types::{ByteOrder, ElementType};
 
 struct Counting;
 
@@ -160,6 +165,55 @@ fn of_as_many_entries_as_fit() {
     index.append_fragment(&fragment).unwrap();
     assert_eq!(index.variables.entries().len(), 20_000);
     check(&fragment).unwrap();
+}
+
+/// 20,000 steps of 2 arrays, whose sums lie beside the index.
+fn many_steps() -> Index {
+    let statistics = pass::look(&[7; 80], ElementType::F64, Level::Beside).statistics;
+    let shape = Shape::local([10]);
+    let mut index = Index::default();
+    for time_index in 1..=20_000 {
+        let header = Header { group: "g".into(), time_index, ..Header::default() };
+        index.add_process_group(&header, 0, u64::from(time_index) * 1000);
+        for (id, name) in [(1, "u"), (2, "v")] {
+            let block = Block {
+                id,
+                name,
+                path: "",
+                element: ElementType::F64,
+                is_dimension: false,
+                shape: Some(&shape),
+                level: Level::Beside,
+                statistics: statistics.as_ref(),
+                transform: None,
+                payload: 80,
+            };
+            let at = Location { record_offset: 1, payload_offset: 2, file_index: SINGLE_FILE, time_index };
+            index.add_block("g", &block, at, None).unwrap();
+        }
+    }
+    index
+}
+
+#[test]
+fn writing_an_index_holds_no_second_copy_of_it() {
+    let index = many_steps();
+    let (mut bytes, mut writes) = (0, 0);
+    let held = most_held(|| {
+        let encoded = index.encode(0, false, true).unwrap();
+        encoded
+            .write(|before, slices| {
+                assert_eq!(before, bytes);
+                bytes += slices.iter().map(|s| s.len() as u64).sum::<u64>();
+                writes += 1;
+                Ok::<_, ()>(())
+            })
+            .unwrap();
+        assert_eq!(bytes, encoded.length);
+    });
+    println!("an index of {bytes} bytes in {writes} writes: {held} more held");
+    assert!(bytes > 5 << 20 && writes < 10, "{bytes} bytes, {writes} writes");
+    assert!(held < 5 << 19, "{held} bytes held for an index of {bytes}");
 }
 
 #[test]

@@ -1,46 +1,15 @@
 //! A rank that writes or passes for others holds one chunk more than its own group, however many ranks there are.
-// A counting allocator is a foreign border: the trait it implements is unsafe.
-#![allow(unsafe_code)]
-
 mod common;
+mod counting;
 
 use common::*;
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg_comm::Communicator;
 use thalweg_comm::threads::Machine;
 use thalweg_io::Mode;
 use thalweg_reader::Reader;
 use thalweg_store::Posix;
 use thalweg_types::Selection;
-
-/// Counts what the process holds.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-fn more(bytes: usize) {
-    let now = HELD.fetch_add(bytes, Ordering::SeqCst) + bytes;
-    MOST.fetch_max(now, Ordering::SeqCst);
-}
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        more(layout.size());
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::SeqCst);
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const RANKS: usize = 256;
 const CHUNK: usize = 128 << 10;
@@ -66,14 +35,13 @@ fn held_by_an_output(parameters: &str, ranks_per_node: u32) -> usize {
     let held = machine.run(|comm| {
         let session = place.session(&document, &comm);
         comm.barrier().unwrap();
-        let before = HELD.load(Ordering::SeqCst);
-        MOST.store(before, Ordering::SeqCst);
+        let before = counting::begin();
         comm.barrier().unwrap();
         let mut output = session.open("g", "x.bp", Mode::Write, comm.duplicate().unwrap()).unwrap();
         output.write_deferred("a", &block).unwrap();
         output.close().unwrap();
         comm.barrier().unwrap();
-        let most = MOST.load(Ordering::SeqCst);
+        let most = counting::most();
         session.finalize().unwrap();
         most - before
     });

@@ -1,15 +1,13 @@
 //! What methods hold to carry process groups to their files is part of the buffer limit; and where memory is short, all ranks
 //! get an error and earlier steps stay.
-// A counting allocator is a foreign border: the trait it implements is unsafe.
-#![allow(unsafe_code)]
-
 mod common;
+mod counting;
 
 use common::*;
-use std::alloc::{GlobalAlloc, Layout, System};
+use counting::{GIVEN, IN_A_ROW, REFUSED};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use thalweg_comm::Communicator;
 use thalweg_comm::threads::Machine;
@@ -17,50 +15,6 @@ use thalweg_io::{Mode, Session, registry};
 use thalweg_reader::Reader;
 use thalweg_store::Posix;
 use thalweg_types::{Error, ErrorKind, Selection};
-
-/// Counts what the process holds, and refuses large pieces of memory when told to.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-/// Large pieces that are given before they are refused; negative: none is refused.
-static GIVEN: AtomicI64 = AtomicI64::new(-1);
-/// Large pieces that were refused.
-static REFUSED: AtomicUsize = AtomicUsize::new(0);
-/// How many are refused, one behind the other.
-static IN_A_ROW: AtomicUsize = AtomicUsize::new(1);
-
-/// From this many bytes a piece of memory is large.
-const LARGE: usize = 60 << 10;
-
-fn refuses(bytes: usize) -> bool {
-    if bytes < LARGE || GIVEN.load(Ordering::SeqCst) < 0 || GIVEN.fetch_sub(1, Ordering::SeqCst) > 0 {
-        return false;
-    }
-    let refused = REFUSED.fetch_add(1, Ordering::SeqCst) + 1;
-    GIVEN.store(if refused < IN_A_ROW.load(Ordering::SeqCst) { 0 } else { -1 }, Ordering::SeqCst);
-    true
-}
-
-// SAFETY: every call is passed on to the system's allocator unchanged, or answered with null, as the trait allows.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if refuses(layout.size()) {
-            return std::ptr::null_mut();
-        }
-        let now = HELD.fetch_add(layout.size(), Ordering::SeqCst) + layout.size();
-        MOST.fetch_max(now, Ordering::SeqCst);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::SeqCst);
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const RANKS: u32 = 4;
 const MIB: usize = 1 << 20;
@@ -129,12 +83,11 @@ fn held(method: &str, parameters: &str, limit: Option<u64>, ranks_per_node: u32)
         session.set_buffer_limit(limit);
         let mut block = vec![0; BLOCK];
         comm.barrier().unwrap();
-        let before = HELD.load(Ordering::SeqCst);
-        MOST.store(before, Ordering::SeqCst);
+        let before = counting::begin();
         comm.barrier().unwrap();
         write(&session, &comm, 0, &mut block).unwrap();
         comm.barrier().unwrap();
-        let most = MOST.load(Ordering::SeqCst) - before;
+        let most = counting::most() - before;
         session.finalize().unwrap();
         (most, session.buffer().peak())
     });

@@ -1,13 +1,13 @@
 //! Fetching: reads a plan's extents in order and puts the bytes where they belong, in this machine's order.
 
+use crate::crew::{self, most_threads};
 use crate::object::Object;
 use crate::plan::{Limits, Piece, Plan};
 use crate::stream;
 use std::collections::BTreeMap;
 use std::io::IoSliceMut;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::mpsc;
 use thalweg_bp::source::Source;
 use thalweg_types::element::swap_bytes;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
@@ -57,16 +57,6 @@ const LARGE: u64 = 8 << 20;
 const STREAMED: u64 = 256;
 /// What a read costs beside its bytes, in bytes.
 const READ: u64 = 16 << 10;
-/// After this time a thread helps; each further one after four times as long.
-const HELP_AFTER: Duration = Duration::from_micros(300);
-
-/// Most threads of one call.
-pub fn most_threads() -> usize {
-    static MOST: OnceLock<usize> = OnceLock::new();
-    // Waiting for a store needs no processor: a few help even where there is one.
-    *MOST.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from).clamp(4, 16))
-}
-
 /// Part of somebody's memory, at its place in all memory of a call behind each other.
 struct Span<'a> {
     base: u64,
@@ -170,42 +160,9 @@ fn run_all(
     limits: &Limits,
     open: Opening<'_>,
 ) -> std::result::Result<(), (Error, Option<usize>)> {
-    let most = most_threads().min(tasks.len());
-    let queue = Mutex::new((tasks.into_iter(), None));
-    let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
-    // Whether it is time for one more thread is asked between tasks.
-    let work = |mut between: Option<&mut dyn FnMut()>| {
-        let mut window = Vec::new();
-        loop {
-            let task = match &mut *lock() {
-                (tasks, None) => tasks.next(),
-                _ => None,
-            };
-            let Some(mut task) = task else { break };
-            if let Err(e) = run(&mut task, large, limits, open, &mut window) {
-                lock().1.get_or_insert((e, task.order));
-                break;
-            }
-            if let Some(between) = &mut between {
-                between();
-            }
-        }
-    };
-    if most < 2 {
-        work(None);
-    } else {
-        let (start, mut helpers, mut after) = (Instant::now(), 1, HELP_AFTER);
-        std::thread::scope(|scope| {
-            work(Some(&mut || {
-                if helpers < most && start.elapsed() >= after && lock().0.len() > 0 {
-                    (helpers, after) = (helpers + 1, after * 4);
-                    scope.spawn(|| work(None));
-                }
-            }));
-        });
-    }
-    let failed = lock().1.take();
-    failed.map_or(Ok(()), Err)
+    crew::work_off(tasks, Vec::new, |window, mut task| {
+        run(&mut task, large, limits, open, window).map_err(|e| (e, task.order))
+    })
 }
 
 fn run(task: &mut Task<'_>, large: bool, limits: &Limits, open: Opening<'_>, window: &mut Vec<u8>) -> Result<()> {

@@ -9,6 +9,8 @@
 //! | [`summary`] | characteristics joined over blocks and steps |
 //! | [`plan`] | selection and blocks in, extents and copies out; pure |
 //! | [`fetch`] | reads extents in order, puts values where they belong |
+//! | `crew` | the threads of one call |
+//! | `window` | bytes read around process groups when these are looked at |
 //! | `stream` | copies of large results, past the caches |
 //! | [`mod@verify`] | delayed consistency, offline; which bytes readers use |
 //! | [`mod@recover`] | cuts torn bytes, rebuilds a lost index |
@@ -23,6 +25,7 @@
 pub mod attribute;
 pub mod block;
 mod boxes;
+mod crew;
 mod decode;
 pub mod fetch;
 pub mod follow;
@@ -39,6 +42,7 @@ mod stream;
 pub mod summary;
 pub mod variable;
 pub mod verify;
+mod window;
 
 pub use attribute::Attribute;
 pub use block::Block;

@@ -1,5 +1,6 @@
 //! Objects of a layout as bytes of the format, and the names of subfiles.
 
+use crate::window::Windows;
 use std::io::IoSliceMut;
 use std::sync::Arc;
 use thalweg_bp::source::Source;
@@ -13,6 +14,8 @@ pub struct Object {
     pub path: Arc<str>,
     read: Arc<dyn ReadObject>,
     length: u64,
+    /// Bytes that were read already.
+    windows: Windows,
 }
 
 impl Object {
@@ -20,7 +23,12 @@ impl Object {
     pub fn open(layout: &dyn Layout, path: &str) -> Result<Object> {
         let read = layout.open_read(path).map_err(|e| e.in_object(path))?;
         let length = read.length().map_err(|e| e.in_object(path))?;
-        Ok(Object { path: path.into(), read: read.into(), length })
+        Ok(Object { path: path.into(), read: read.into(), length, windows: Windows::default() })
+    }
+
+    /// The same object, of which these bytes were read already.
+    pub(crate) fn with_windows(self, windows: Windows) -> Object {
+        Object { windows, ..self }
     }
 
     /// The same object, as long as it is now.
@@ -42,6 +50,14 @@ impl Object {
     /// Fills pieces of memory, one after the other, from `offset`; `Torn` where the bytes end before.
     pub fn read_pieces(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<()> {
         let wanted: usize = pieces.iter().map(|p| p.len()).sum();
+        if let Some(mut bytes) = self.windows.get(offset, wanted) {
+            for piece in pieces {
+                let (its, rest) = bytes.split_at(piece.len());
+                piece.copy_from_slice(its);
+                bytes = rest;
+            }
+            return Ok(());
+        }
         let got = self.read.read_vectored_at(offset, pieces).map_err(|e| e.in_object(&*self.path))?;
         if got == wanted {
             return Ok(());
@@ -62,6 +78,10 @@ impl Source for Object {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        if let Some(bytes) = self.windows.get(offset, out.len()) {
+            out.copy_from_slice(bytes);
+            return Ok(());
+        }
         self.read.read_exact_at(offset, out).map_err(|e| e.in_object(&*self.path))
     }
 }

@@ -41,7 +41,7 @@ mod read;
 
 use groups::{Fortran, Groups};
 pub use origin::Reads;
-use origin::Wanted;
+use origin::{Held, Wanted};
 pub use read::Batch;
 
 /// Bytes of entries that are kept.
@@ -62,8 +62,8 @@ struct Inner {
     status: Status,
     variables: Names,
     attributes: Names,
-    /// Objects of payloads, opened when first needed.
-    objects: Mutex<HashMap<Option<u32>, Object>>,
+    /// Objects of payloads, each opened by the first thread that needs it, while others open others.
+    objects: Mutex<HashMap<Option<u32>, Slot>>,
     kept: Mutex<KeptSets>,
     fortran: OnceLock<Fortran>,
     /// What a program says about the order of dimensions against what the file says.
@@ -95,6 +95,9 @@ struct KeptSets {
     order: VecDeque<(bool, usize)>,
     weight: usize,
 }
+
+/// An object, once it is open.
+type Slot = Arc<Mutex<Option<Object>>>;
 
 /// What the extension section knows about blocks, by subfile and payload offset.
 #[derive(Clone, Default)]
@@ -650,8 +653,8 @@ impl Reader {
                 .in_object(self.0.path.clone())
                 .at_byte(block.record_offset));
         }
-        self.compare(vec![(0, Wanted::of(block))]).map_err(|(e, _)| e)?;
-        let object = self.object(block.subfile)?.reaching(block.payload.end().unwrap_or(u64::MAX))?;
+        let held = self.compare(vec![(0, Wanted::of(block))]).map_err(|(e, _)| e)?;
+        let object = self.object_with(block.subfile, &held)?.reaching(block.payload.end().unwrap_or(u64::MAX))?;
         let bytes = source::bytes(&object, block.payload.offset, block.payload.length, "value")
             .map_err(|e| e.in_object(&*object.path))?;
         if self.0.reads == Reads::Checked {
@@ -667,8 +670,12 @@ impl Reader {
         if subfile.is_none() && inner.data_path == inner.path {
             return Ok(inner.file.clone());
         }
-        let mut objects = inner.objects.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(object) = objects.get(&subfile) {
+        let slot = {
+            let mut objects = inner.objects.lock().unwrap_or_else(PoisonError::into_inner);
+            objects.entry(subfile).or_default().clone()
+        };
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(object) = &*slot {
             return Ok(object.clone());
         }
         let path = match subfile {
@@ -688,8 +695,7 @@ impl Reader {
             )
             .in_object(path));
         }
-        objects.insert(subfile, object.clone());
-        Ok(object)
+        Ok(slot.insert(object).clone())
     }
 }
 

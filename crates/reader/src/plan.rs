@@ -34,7 +34,7 @@ impl Default for Limits {
 impl Limits {
     /// Whether a gap in front of `useful` bytes is read through: up to a page it costs less than another read, and on
     /// slow stores more is worth it, but not more than what is wanted.
-    fn joins(&self, gap: u64, useful: u64) -> bool {
+    pub(crate) fn joins(&self, gap: u64, useful: u64) -> bool {
         const PAGE: u64 = 4096;
         gap <= self.merge_gap && (gap <= PAGE || gap <= useful)
     }

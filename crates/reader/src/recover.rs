@@ -442,11 +442,12 @@ impl Run<'_> {
             return Ok(());
         }
         let object = self.layout.open_write(self.path, how, WriterId(0))?;
-        let pieces: Vec<IoSlice<'_>> =
-            encoded.pieces.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)).collect();
         let end = start + encoded.length;
         let write = || {
-            object.write_at(start, &pieces)?;
+            encoded.write(|before, slices| {
+                let slices: Vec<IoSlice<'_>> = slices.iter().map(|s| IoSlice::new(s)).collect();
+                object.write_at(start + before, &slices)
+            })?;
             object.sync()?;
             if object.length()? > end {
                 object.truncate(end)?;

@@ -3,13 +3,15 @@
 mod writer;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_bp::index::Index;
+use thalweg_bp::shape::Shape;
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{Reader, Reads};
 use thalweg_store::Memory;
-use thalweg_store::wrap::Counting;
-use thalweg_types::{BoundingBox, Selection, Value};
+use thalweg_store::wrap::{Around, Counting, Operation, Verdict, Watch};
+use thalweg_types::{BoundingBox, ElementType, Error, Selection, Value};
 use writer::{Ending, File, Group, Subfiles, Variable, header, holding};
 
 fn counted(memory: Memory) -> (Arc<Counting>, Arc<dyn Layout>) {
@@ -64,7 +66,7 @@ fn neighbouring_blocks_are_one_read() {
 }
 
 #[test]
-fn groups_in_subfiles_are_compared_once_with_one_small_read_each() {
+fn comparing_groups_costs_no_request_where_values_lie_near_what_tells_of_them() {
     let (ranks, steps) = (20, 5);
     let mut files = Subfiles::default();
     (0..steps).for_each(|step| files.step(&writer::groups(step, ranks), Ending::Full));
@@ -88,11 +90,104 @@ fn groups_in_subfiles_are_compared_once_with_one_small_read_each() {
     };
     let (groups, points) = (u64::from(ranks * steps), u64::from(2 * ranks * steps));
     let (first, again) = reads(Reads::Unchecked);
-    assert_eq!((first.reads, again.reads), (points, points));
+    assert_eq!((first.reads, again.reads, first.opens_for_reading), (points, points, u64::from(ranks)));
     let (first, again) = reads(Reads::Compared);
-    // And the process group index.
-    assert_eq!((first.reads, again.reads), (points + groups + 1, points));
-    assert!(first.bytes_read <= 8 * points + 512 * groups + 100 * groups, "{first:?}");
+    // The process group index was read with what is known of the variable.
+    assert_eq!((first.reads, again.reads, first.opens_for_reading), (points, points, u64::from(ranks)));
+    let length = files.parts[0].len() as u64 / u64::from(steps);
+    assert!(first.bytes_read <= 8 * points + length * groups, "{first:?}");
+}
+
+#[test]
+fn a_step_over_many_subfiles_costs_as_many_requests_compared_as_not() {
+    let ranks = 100;
+    let mut files = Subfiles::default();
+    (0..3).for_each(|step| files.step(&writer::groups(step, ranks), Ending::Full));
+    let (memory, _) = files.hold("a.bp");
+    let (counting, layout) = counted(memory);
+    let mut costs = Vec::new();
+    for reads in [Reads::Unchecked, Reads::Compared] {
+        let reader = Reader::open(layout.clone(), "a.bp").unwrap().with_reads(reads);
+        counting.take();
+        let all: Vec<f64> = reader.read_as("field", 1, &Selection::All).unwrap();
+        assert_eq!(all[10 * 70 + 7], writer::field(1, 141, 2));
+        let total = counting.take().total();
+        costs.push((total.opens_for_reading, total.lengths, total.reads));
+    }
+    assert_eq!((costs[0].0, costs[0].1), (costs[1].0, costs[1].1));
+    assert!(costs[1].2 <= costs[0].2, "{costs:?}");
+}
+
+#[test]
+fn values_far_from_the_end_of_their_group_cost_one_small_read_more() {
+    // A point at the front of a large block.
+    let large = vec![0.5f64; 100_000];
+    let group = |rank: u32| Group {
+        header: header("g", 0),
+        variables: vec![Variable::array(
+            "large",
+            ElementType::F64,
+            Shape::global([1, 100_000], [2, 100_000], [u64::from(rank), 0]),
+            &large,
+        )],
+        rank,
+        ranks: 2,
+        run: 7,
+        ..Group::default()
+    };
+    let mut files = Subfiles::default();
+    files.step(&[group(0), group(1)], Ending::Finished);
+    let (memory, _) = files.hold("a.bp");
+    let (counting, layout) = counted(memory);
+    let reader = Reader::open(layout, "a.bp").unwrap();
+    reader.variable("large").unwrap();
+    counting.take();
+    reader.read_to_vec("large", 0, &Selection::Points(vec![vec![1, 7]])).unwrap();
+    let first = counting.take().total();
+    assert_eq!((first.reads, first.bytes_read), (2, 512 + 8));
+    reader.read_to_vec("large", 0, &Selection::Points(vec![vec![1, 9]])).unwrap();
+    assert_eq!(counting.take().total().reads, 1);
+    // The other one as a whole: its values go straight to their place.
+    reader.read_to_vec("large", 0, &Selection::Box(BoundingBox::new([0, 0], [1, 100_000]))).unwrap();
+    let whole = counting.take().total();
+    assert_eq!((whole.reads, whole.bytes_read), (2, 512 + 800_000));
+}
+
+/// How many operations are inside of the store at once.
+#[derive(Default)]
+struct Together {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Watch for Together {
+    fn describe(&self) -> &'static str {
+        "counting"
+    }
+
+    fn before(&self, _: &Operation<'_>) -> Verdict {
+        let now = self.now.fetch_add(1, SeqCst) + 1;
+        self.most.fetch_max(now, SeqCst);
+        // As far away as some stores are.
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        Verdict::Pass
+    }
+
+    fn after(&self, _: &Operation<'_>, _: std::result::Result<u64, &Error>) {
+        self.now.fetch_sub(1, SeqCst);
+    }
+}
+
+#[test]
+fn subfiles_on_a_far_store_are_opened_and_looked_at_several_at_a_time() {
+    let mut files = Subfiles::default();
+    files.step(&writer::groups(0, 60), Ending::Finished);
+    let (memory, _) = files.hold("a.bp");
+    let far = Arc::new(Around::with(Arc::new(memory), Together::default()));
+    let reader = Reader::open(Arc::new(Direct::new(far.clone()).unwrap()), "a.bp").unwrap();
+    let all: Vec<f64> = reader.read_as("field", 0, &Selection::All).unwrap();
+    assert_eq!(all[10 * 41 + 7], writer::field(0, 83, 2));
+    assert!(far.watch().most.load(SeqCst) > 1);
 }
 
 #[test]

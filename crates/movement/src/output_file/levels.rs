@@ -7,7 +7,7 @@
 //! otherwise on some) are refused at commit, one by one. The same holds for transforms, but that another one than the
 //! file's is refused at open.
 
-use thalweg_bp::characteristic::{self, bitmap, bitmap_in_index};
+use thalweg_bp::characteristic::{self, Record, bitmap, bitmap_in_index};
 use thalweg_bp::index::Index;
 use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::{Cursor, Put};
@@ -62,23 +62,12 @@ fn recorded_in<'s>(records: u8, set: &mut Cursor<'s>) -> Option<Recorded<'s>> {
     let mut array = false;
     let mut transform: &[u8] = &[];
     for _ in 0..records {
-        match set.u8("characteristic").ok()? {
-            3 | 6 => drop(set.u64("offset").ok()?),
-            7 | 8 => drop(set.u32("number").ok()?),
-            4 => {
-                set.u8("dimensions").ok()?;
-                set.str16("dimensions").ok()?;
-                array = true;
-            }
-            9 => return array.then_some(Recorded { bitmap: bitmap_in_index(set.u32("bitmap").ok()?), transform }),
-            11 => {
-                let length = set.u8("transform").ok()?;
-                transform = set.take(usize::from(length), "transform").ok()?;
-                set.take(2, "transform").ok()?;
-                set.str16("transform").ok()?;
-                set.str16("transform").ok()?;
-            }
-            _ => break,
+        match Record::next(set).ok()? {
+            Record::Dimensions(_) => array = true,
+            Record::Bitmap(bitmap) => return array.then_some(Recorded { bitmap: bitmap_in_index(bitmap), transform }),
+            Record::Transform(mut of) => transform = characteristic::transform_name(&mut of).ok()?,
+            Record::Typed(_) | Record::VariableId(_) => break,
+            _ => {}
         }
     }
     array.then_some(Recorded { bitmap: 0, transform })

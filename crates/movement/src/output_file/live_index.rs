@@ -490,12 +490,12 @@ impl LiveIndex {
             encoded = self.index.encode(at, self.subfiles, self.last)?;
         }
         let extent = Extent::new(at, encoded.length);
-        let footer = if whole { None } else { encoded.pieces.pop() };
-        let seal = footer.map_or_else(Vec::new, Cow::into_owned);
+        let seal = if whole { Vec::new() } else { encoded.take_footer() };
         debug_assert!(whole || seal.len() as u64 == FOOTER);
-        let pieces: Vec<IoSlice<'_>> =
-            encoded.pieces.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)).collect();
-        object.write_at(at, &pieces)?;
+        encoded.write(|before, slices| {
+            let slices: Vec<IoSlice<'_>> = slices.iter().map(|s| IoSlice::new(s)).collect();
+            object.write_at(at + before, &slices)
+        })?;
         Ok(Staged { extent, seal, data, record: None })
     }
 

@@ -3,8 +3,9 @@
 use super::*;
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
-use thalweg_bp::checksum::Crc32c;
+use thalweg_bp::checksum::{Crc32c, crc32c};
 use thalweg_bp::footer::FOOTER;
+use thalweg_bp::index::RawProcessGroup;
 use thalweg_bp::opening::Openings;
 use thalweg_bp::trailer::BlockSum;
 
@@ -21,7 +22,10 @@ pub(super) struct Fortran {
 pub(super) struct Groups {
     /// The time index of step 0.
     first_time: u32,
-    entries: Arc<Vec<ProcessGroupEntry>>,
+    entries: Vec<Entry>,
+    /// Names of groups and of their time, each once, in the order of the file.
+    names: Vec<Names>,
+    numbers: HashMap<Names, u32>,
     /// Whether these are in the order of steps.
     in_order: bool,
     /// Step, place in its file and rank of every group, rising.
@@ -40,6 +44,23 @@ pub(super) struct Groups {
     told: Arc<Mutex<AllTold>>,
     /// Where the blocks of the variable lie that was asked for last.
     last: Arc<Mutex<Option<(usize, u64, Places)>>>,
+}
+
+/// An entry of the process group index.
+#[derive(Clone, Copy)]
+struct Entry {
+    time: u32,
+    rank: u32,
+    offset: u64,
+    names: u32,
+}
+
+/// What entries of one group have in common.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Names {
+    group: String,
+    time_name: String,
+    fortran: bool,
 }
 
 /// What groups say of themselves, by file and place.
@@ -107,23 +128,68 @@ impl Places {
 }
 
 impl Groups {
-    /// Takes in further groups. Where they are of later steps, as those of a running writer are, that costs only them.
-    pub(super) fn add(&mut self, entries: Vec<ProcessGroupEntry>) {
+    /// Takes in the groups of an index. Where they are of later steps, as those of a running writer are, that costs only them.
+    ///
+    /// # Errors
+    /// The first one among them; nothing is taken in then.
+    pub(super) fn add<'a>(&mut self, raw: impl Iterator<Item = Result<RawProcessGroup<'a>>>) -> Result<()> {
+        let mut last: Option<(RawProcessGroup<'a>, u32)> = None;
+        let known = self.entries.len();
+        for raw in raw {
+            let raw = raw.inspect_err(|_| self.entries.truncate(known))?;
+            let same =
+                |l: &RawProcessGroup<'_>| (l.group, l.time_name, l.fortran) == (raw.group, raw.time_name, raw.fortran);
+            let names = match &last {
+                Some((last, number)) if same(last) => *number,
+                _ => self.number_of(raw.to_entry()),
+            };
+            last = Some((raw, names));
+            self.entries.push(Entry { time: raw.time_index, rank: raw.rank, offset: raw.offset, names });
+        }
         let first_time = self.first_time;
-        let step = |g: &ProcessGroupEntry| u64::from(g.time_index.saturating_sub(first_time));
-        let known = self.by_place.len();
-        let later = entries.iter().map(step).min() > self.by_place.last().map(|g| g.0);
-        self.by_place.extend(entries.iter().map(|g| (step(g), g.offset, g.rank)));
-        self.by_rank.extend(entries.iter().map(|g| (step(g), g.rank, g.offset)));
+        let step = |g: &Entry| u64::from(g.time.saturating_sub(first_time));
+        let new = &self.entries[known..];
+        let later = new.iter().map(step).min() > self.by_place.last().map(|g| g.0);
+        self.by_place.extend(new.iter().map(|g| (step(g), g.offset, g.rank)));
+        self.by_rank.extend(new.iter().map(|g| (step(g), g.rank, g.offset)));
         let from = if later { known } else { 0 };
         self.by_place[from..].sort_unstable();
         self.by_rank[from..].sort_unstable();
         let first = self.by_place.first().map(|g| g.0);
         self.subfile_each = self.by_place.iter().take_while(|g| Some(g.0) == first).all(|g| g.1 == 0);
-        Arc::make_mut(&mut self.entries).extend(entries);
-        self.in_order = self.entries.is_sorted_by_key(|g| g.time_index);
+        self.in_order = self.entries.is_sorted_by_key(|g| g.time);
         // Groups may have come to where none was.
         self.told().without.clear();
+        Ok(())
+    }
+
+    fn number_of(&mut self, entry: ProcessGroupEntry) -> u32 {
+        let names = Names { group: entry.group, time_name: entry.time_name, fortran: entry.fortran };
+        if let Some(number) = self.numbers.get(&names) {
+            return *number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(names.clone());
+        self.numbers.insert(names, number);
+        number
+    }
+
+    /// The entries as they are in the index.
+    fn entries(&self) -> Vec<ProcessGroupEntry> {
+        let entry = |g: &Entry| {
+            let Names { group, time_name, fortran } = self.names[g.names as usize].clone();
+            ProcessGroupEntry { group, fortran, rank: g.rank, time_name, time_index: g.time, offset: g.offset }
+        };
+        self.entries.iter().map(entry).collect()
+    }
+
+    /// Whether dimensions are stored fastest first, by group: what the first entry of each says.
+    fn fortran(&self) -> Fortran {
+        let mut flags = Fortran { first: self.names.first().is_some_and(|n| n.fortran), ..Fortran::default() };
+        for names in &self.names {
+            flags.groups.entry(names.group.clone()).or_insert(names.fortran);
+        }
+        flags
     }
 
     /// Forgets what groups say of themselves. Clones don't.
@@ -153,9 +219,10 @@ impl Groups {
             return Ok(places.clone());
         }
         let time = self.time_of(step);
-        let from = self.entries.partition_point(|g| g.time_index < time);
-        let of_step = self.entries[from..].iter().take_while(|g| g.time_index == time);
-        let groups: Vec<_> = of_step.filter(|g| g.group == group).map(|g| (g.offset, g.rank)).collect();
+        let from = self.entries.partition_point(|g| g.time < time);
+        let of_step = self.entries[from..].iter().take_while(|g| g.time == time);
+        let is_of_group = |g: &&Entry| self.names[g.names as usize].group == group;
+        let groups: Vec<_> = of_step.filter(is_of_group).map(|g| (g.offset, g.rank)).collect();
         let mut places = Places::default();
         if self.in_order && !groups.is_empty() && sets.len().is_multiple_of(groups.len()) {
             let first = sets.start;
@@ -175,7 +242,7 @@ impl Groups {
     }
 
     /// Where the group that starts at byte `at` should end, in a file of `length` bytes: where the next one starts.
-    fn end_of(&self, file: u32, (at, step, rank): (u64, u64, u32), length: u64) -> u64 {
+    pub fn end_of(&self, file: u32, (at, step, rank): (u64, u64, u32), length: u64) -> u64 {
         let own = self.by_rank.partition_point(|g| *g <= (step, rank, at));
         if self.subfile_each && file != SINGLE_FILE {
             let later = self.by_rank.partition_point(|g| *g < (step.saturating_add(1), rank, 0));
@@ -250,7 +317,7 @@ impl Reader {
 
     /// The process group index: who wrote what when. Read at the first call.
     pub fn process_groups(&self) -> Result<Arc<Vec<ProcessGroupEntry>>> {
-        Ok(self.groups()?.entries.clone())
+        Ok(Arc::new(self.groups()?.entries()))
     }
 
     pub(super) fn groups(&self) -> Result<Arc<Groups>> {
@@ -258,17 +325,22 @@ impl Reader {
         if let Some(groups) = inner.groups.get() {
             return Ok(groups.clone());
         }
-        let mut all = Vec::new();
+        let mut groups = Groups { first_time: inner.live.first_time(), ..Groups::default() };
+        groups.extended = inner.status.extended;
         if let Some(base) = &inner.live.base {
             let f = &base.footer;
             let bytes =
                 source::bytes(&inner.file, f.process_groups, f.variables - f.process_groups, "process group index")?;
-            all = index::process_groups(&mut Cursor::new(&bytes, f.order, f.process_groups))
-                .map_err(|e| e.in_object(inner.path.clone()))?;
+            let mut c = Cursor::new(&bytes, f.order, f.process_groups);
+            let added = index::raw_process_groups(&mut c).and_then(|raw| groups.add(raw));
+            added.map_err(|e| e.in_object(inner.path.clone()))?;
+            if let Some(wanted) = directory_crc(base.records(), f.order)
+                && crc32c(&bytes) != wanted
+            {
+                return Err(wrong_checksum(f.process_groups).in_object(inner.path.clone()));
+            }
         }
-        all.extend(inner.live.steps.process_groups()?);
-        let mut groups = Groups { first_time: inner.live.first_time(), ..Groups::default() };
-        groups.extended = inner.status.extended;
+        groups.add(inner.live.steps.raw_process_groups())?;
         let base = inner.live.base.as_ref();
         for (records, order) in base
             .and_then(|b| b.records())
@@ -282,7 +354,6 @@ impl Reader {
             let tag: [u8; 11] = source::array(&inner.file, base.end - FOOTER)?;
             groups.by_adios2 = &tag == b"ADIOS-BP v2";
         }
-        groups.add(all);
         Ok(inner.groups.get_or_init(|| Arc::new(groups)).clone())
     }
 
@@ -374,10 +445,17 @@ impl Reader {
         Ok(flags.groups.get(group).copied().unwrap_or(flags.first))
     }
 
-    /// Walks the process group index through a window; its checksum is compared where there is one.
+    /// Walks the process group index through a window, or takes it in as a whole where reading values will; its checksum is
+    /// compared where there is one.
     fn read_fortran(&self) -> Result<Fortran> {
         const WINDOW: usize = 256 << 10;
+        /// Of an index larger than this only what is asked for is held.
+        const SMALL: u64 = 4 << 20;
         let inner = &*self.0;
+        let length = inner.live.base.as_ref().map_or(0, |b| b.footer.variables - b.footer.process_groups);
+        if inner.groups.get().is_some() || (length <= SMALL && self.compares_any()) {
+            return Ok(self.groups()?.fortran());
+        }
         let mut flags = Fortran::default();
         let mut last = Vec::new();
         let mut note = |group: &[u8], fortran: bool| {
@@ -406,9 +484,9 @@ impl Reader {
                 let mut c = Cursor::new(&window, f.order, at);
                 let mut good = 0;
                 while seen < count {
-                    match index::skim_process_group(&mut c) {
-                        Ok((group, fortran)) => {
-                            note(group, fortran);
+                    match RawProcessGroup::decode(&mut c) {
+                        Ok(raw) => {
+                            note(raw.group, raw.fortran);
                             (good, seen) = (c.position(), seen + 1);
                         }
                         Err(e) if e.kind() == ErrorKind::Torn && good > 0 && at + n < stop => break,
@@ -421,13 +499,19 @@ impl Reader {
             if let Some(wanted) = directory_crc(base.records(), f.order)
                 && (at != stop || crc.finish() != wanted)
             {
-                return Err(Error::new(ErrorKind::Corrupt, "the checksum of the process group index is wrong")
-                    .at_byte(f.process_groups));
+                return Err(wrong_checksum(f.process_groups));
             }
         }
-        inner.live.steps.process_groups()?.iter().for_each(|g| note(g.group.as_bytes(), g.fortran));
+        for raw in inner.live.steps.raw_process_groups() {
+            let raw = raw?;
+            note(raw.group, raw.fortran);
+        }
         Ok(flags)
     }
+}
+
+fn wrong_checksum(at: u64) -> Error {
+    Error::new(ErrorKind::Corrupt, "the checksum of the process group index is wrong").at_byte(at)
 }
 
 /// The checksum of the process group index, as the directory has it.

@@ -218,7 +218,7 @@ impl Inner {
             let groups = Arc::make_mut(groups);
             groups.openings.add(step.records.get(Tag::Run), ByteOrder::NATIVE);
             groups.extended = true;
-            groups.add(step.process_groups()?);
+            groups.add(step.raw_process_groups())?;
         }
         if let Some(extra) = self.extra.get_mut() {
             extra.add(&step.records, ByteOrder::NATIVE)?;

@@ -15,15 +15,17 @@
 //! cut together with it. Groups of ADIOS 1.x have no trailer; where each rank has a subfile, the time index and the
 //! length in the group's head are compared. Nothing is compared in files of adios2.
 //!
-//! Cost: the process group index once per reader; per process group that is read from, once per reader, one read of 512
-//! bytes at its end, and two more where the end is not where the index lets it be expected. Groups that lie close
-//! together are looked at in reads of 256 KiB.
+//! Cost: the process group index once per reader. Once per process group and reader, its trailer: together with the values
+//! where these lie near it, in one read for many small groups that lie close together, else in one read of 512 bytes; two
+//! more where the group's end is not where the index lets it be expected. Up to 16 MiB of values read so are held until
+//! the call ends. Files are opened and looked at by several threads where it takes long.
 
 use super::groups::{Groups, Told};
 use super::*;
-use crate::fetch;
-use crate::plan::Plan;
-use std::cell::RefCell;
+use crate::crew;
+use crate::plan::{Limits, Plan};
+use crate::window::{self, Ahead, Near, Room, Window, Windows};
+use std::collections::BTreeMap;
 use thalweg_bp::process_group::Header;
 use thalweg_types::Extent;
 
@@ -62,6 +64,8 @@ pub(super) struct Wanted {
     file: Option<u32>,
     start: u64,
     end: u64,
+    /// So many bytes of these.
+    useful: u64,
     step: u64,
     /// Where their group starts and who wrote it, where the order of blocks tells.
     likely: Option<(u64, u32)>,
@@ -71,7 +75,19 @@ impl Wanted {
     pub fn of(block: &Block) -> Wanted {
         let Extent { offset, length } = block.payload;
         let end = offset.saturating_add(length);
-        Wanted { file: block.subfile, start: offset, end, step: block.step, likely: None }
+        Wanted { file: block.subfile, start: offset, end, useful: length, step: block.step, likely: None }
+    }
+
+    /// The group of the rank that has the file's number: mostly the one.
+    fn own(&self, groups: &Groups) -> Option<(u64, u32)> {
+        self.file.and_then(|k| Some((groups.of_rank(self.step, k, self.start)?, k)))
+    }
+
+    /// What is wanted and the end of its group, as the index lets it be expected in a file of `length` bytes.
+    fn near(&self, groups: &Groups, length: u64) -> Near {
+        let group = self.likely.or_else(|| self.own(groups)).filter(|_| groups.extended);
+        let end = group.map(|(at, rank)| groups.end_of(self.key(), (at, self.step, rank), length));
+        Near { start: self.start, end: self.end, useful: self.useful, group_end: end.filter(|end| *end <= length) }
     }
 
     fn key(&self) -> u32 {
@@ -79,12 +95,12 @@ impl Wanted {
     }
 }
 
-/// Groups closer to each other than this are looked at together.
-const CLOSE: u64 = 16 << 10;
-/// Bytes that are then read at a time.
-const AHEAD: u64 = 256 << 10;
-/// As many groups are looked at by one thread.
-const FEW: usize = 64;
+/// As many groups of one file are looked at by one thread at a time.
+const FEW: usize = 256;
+
+/// What reading for the first time left: bytes around process groups, by file.
+#[derive(Default)]
+pub(super) struct Held(BTreeMap<Option<u32>, Windows>);
 
 impl Reader {
     /// The same file, with other comparisons before values are handed over. Clones stay as they are.
@@ -123,6 +139,11 @@ impl Reader {
         }
     }
 
+    /// Whether groups in any of its files are.
+    pub(super) fn compares_any(&self) -> bool {
+        self.is_compared(Some(0)) && (self.0.status.subfiles || self.is_compared(None))
+    }
+
     /// What a plan for one step reads out of groups that were not compared yet.
     pub(super) fn wanted(
         &self,
@@ -132,7 +153,7 @@ impl Reader {
         plan: &Plan,
         coded: &[(Option<u32>, Extent)],
     ) -> Result<Vec<Wanted>> {
-        if !self.is_compared(Some(0)) || !(self.0.status.subfiles || self.is_compared(None)) {
+        if !self.compares_any() {
             return Ok(Vec::new());
         }
         let groups = self.0.groups.get();
@@ -140,9 +161,9 @@ impl Reader {
         {
             let known = groups.map(|g| g.told());
             let mut last = (SINGLE_FILE, 0, 0);
-            let pieces = plan.pieces.iter().map(|p| (p.file, p.source, p.source.saturating_add(p.span())));
-            let coded = coded.iter().map(|(file, e)| (*file, e.offset, e.offset.saturating_add(e.length)));
-            for (file, start, end) in pieces.chain(coded).filter(|(file, ..)| self.is_compared(*file)) {
+            let pieces = plan.pieces.iter().map(|p| (p.file, p.source, p.source.saturating_add(p.span()), p.bytes()));
+            let coded = coded.iter().map(|(file, e)| (*file, e.offset, e.offset.saturating_add(e.length), e.length));
+            for (file, start, end, useful) in pieces.chain(coded).filter(|(file, ..)| self.is_compared(*file)) {
                 let key = file.unwrap_or(SINGLE_FILE);
                 if last.0 == key && last.1 <= start && end <= last.2 {
                     continue;
@@ -150,7 +171,7 @@ impl Reader {
                 let told = groups.zip(known.as_ref()).and_then(|(g, known)| known.good(g, key, start, step));
                 match told {
                     Some((at, told)) if end <= told.end => last = (key, at, told.end),
-                    _ => wanted.push(Wanted { file, start, end, step, likely: None }),
+                    _ => wanted.push(Wanted { file, start, end, useful, step, likely: None }),
                 }
             }
         }
@@ -164,51 +185,69 @@ impl Reader {
         Ok(wanted)
     }
 
-    /// Compares groups with the index, those of one file after the other.
+    /// Compares groups with the index. Files are opened and looked at by several threads where that takes long. Values that
+    /// were read with what tells of their group are handed over.
     ///
     /// # Errors
     /// `Corrupt` names file, step and rank, with the number that stands beside what was wanted.
-    pub(super) fn compare(&self, mut wanted: Vec<(usize, Wanted)>) -> std::result::Result<(), (Error, usize)> {
-        let Some(first) = wanted.first() else { return Ok(()) };
+    pub(super) fn compare(&self, mut wanted: Vec<(usize, Wanted)>) -> std::result::Result<Held, (Error, usize)> {
+        let Some(first) = wanted.first() else { return Ok(Held::default()) };
         let groups = self.groups().map_err(|e| (e, first.0))?;
         wanted.sort_unstable_by_key(|(_, w)| (w.key(), w.start));
-        let threads = fetch::most_threads().min(wanted.len() / FEW);
-        if threads < 2 {
-            return self.compare_some(&groups, &wanted);
-        }
-        std::thread::scope(|scope| {
-            let groups = &*groups;
-            let parts = wanted.chunks(wanted.len().div_ceil(threads));
-            let threads: Vec<_> = parts.map(|part| scope.spawn(move || self.compare_some(groups, part))).collect();
-            threads.into_iter().try_for_each(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        })
+        let (room, held) = (Room::default(), Mutex::new(BTreeMap::<_, Vec<Window>>::new()));
+        let tasks = wanted.chunk_by(|a, b| a.1.file == b.1.file).flat_map(|of_file| of_file.chunks(FEW)).collect();
+        crew::work_off(
+            tasks,
+            || (),
+            |(), task| {
+                let kept = self.compare_some(&groups, task, &room)?;
+                if !kept.is_empty() {
+                    held.lock().unwrap_or_else(PoisonError::into_inner).entry(task[0].1.file).or_default().extend(kept);
+                }
+                Ok(())
+            },
+        )?;
+        let held = held.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Held(held.into_iter().map(|(file, all)| (file, Windows::new(all))).collect()))
     }
 
-    fn compare_some(&self, groups: &Groups, wanted: &[(usize, Wanted)]) -> std::result::Result<(), (Error, usize)> {
-        for of_file in wanted.chunk_by(|a, b| a.1.file == b.1.file) {
-            let (number, first) = of_file[0];
-            let end = of_file.iter().map(|(_, w)| w.end).max().unwrap_or(0);
-            let object = self.object(first.file).and_then(|o| o.reaching(end)).map_err(|e| (e, number))?;
-            let span = of_file[of_file.len() - 1].1.start - first.start;
-            let is_dense = of_file.len() > 1 && span / of_file.len() as u64 <= CLOSE;
-            let window = Ahead { source: &object, bytes: if is_dense { AHEAD } else { 0 }, held: RefCell::default() };
-            for (number, w) in of_file {
-                // Where the file ends before, reading says so.
-                if w.end > object.length() {
-                    continue;
-                }
-                let known = groups.told().good(groups, w.key(), w.start, w.step).is_some_and(|(_, t)| w.end <= t.end);
-                if !known {
-                    self.compare_one(groups, &window, w).map_err(|e| (e.in_object(&*object.path), *number))?;
-                }
+    /// Compares groups of one file, which come in the order of what is wanted.
+    fn compare_some(
+        &self,
+        groups: &Groups,
+        wanted: &[(usize, Wanted)],
+        room: &Room,
+    ) -> std::result::Result<Vec<Window>, (Error, usize)> {
+        let Some((number, first)) = wanted.first() else { return Ok(Vec::new()) };
+        let end = wanted.iter().map(|(_, w)| w.end).max().unwrap_or(0);
+        let object = self.object(first.file).and_then(|o| o.reaching(end)).map_err(|e| (e, *number))?;
+        let near: Vec<Near> = wanted.iter().map(|(_, w)| w.near(groups, object.length())).collect();
+        let ahead = Ahead::new(&object, window::stretches(&near, &Limits::default(), &mut |bytes| room.take(bytes)));
+        for (number, w) in wanted {
+            // Where the file ends before, reading says so.
+            if w.end > object.length() {
+                continue;
+            }
+            let known = groups.told().good(groups, w.key(), w.start, w.step).is_some_and(|(_, t)| w.end <= t.end);
+            if !known {
+                self.compare_one(groups, &ahead, w).map_err(|e| (e.in_object(&*object.path), *number))?;
             }
         }
-        Ok(())
+        Ok(ahead.into_kept())
+    }
+
+    /// The object that holds payloads, with what [`Reader::compare`] left of it.
+    pub(super) fn object_with(&self, file: Option<u32>, held: &Held) -> Result<Object> {
+        let object = self.object(file)?;
+        Ok(match held.0.get(&file) {
+            Some(windows) => object.with_windows(windows.clone()),
+            None => object,
+        })
     }
 
     fn compare_one(&self, groups: &Groups, source: &impl Source, w: &Wanted) -> Result<()> {
         let (key, time) = (w.key(), groups.time_of(w.step));
-        let own = w.file.and_then(|k| Some((groups.of_rank(w.step, k, w.start)?, k)));
+        let own = w.own(groups);
         if !groups.extended || groups.told().is_without(key, w.step) {
             return self.compare_head(groups, source, w, own);
         }
@@ -326,43 +365,3 @@ impl Reader {
 }
 
 const OTHERS: &str = "other blocks can be read; `thalweg verify` names all that are damaged";
-
-/// A source of which more is read at a time than is asked for.
-struct Ahead<'a> {
-    source: &'a Object,
-    /// At least so many; 0: what is asked for.
-    bytes: u64,
-    /// Where they start, and they.
-    held: RefCell<(u64, Vec<u8>)>,
-}
-
-impl Source for Ahead<'_> {
-    fn length(&self) -> u64 {
-        self.source.length()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        if out.len() as u64 >= self.bytes {
-            return self.source.read(offset, out);
-        }
-        let mut held = self.held.borrow_mut();
-        let inside = |held: &(u64, Vec<u8>)| {
-            let skip = usize::try_from(offset.checked_sub(held.0)?).ok()?;
-            (skip.checked_add(out.len())? <= held.1.len()).then_some(skip)
-        };
-        let skip = match inside(&held) {
-            Some(skip) => skip,
-            None => {
-                let length = self.bytes.min(self.source.length().saturating_sub(offset)).max(out.len() as u64);
-                let mut bytes = std::mem::take(&mut held.1);
-                bytes.clear();
-                bytes.resize(length as usize, 0);
-                self.source.read(offset, &mut bytes)?;
-                *held = (offset, bytes);
-                0
-            }
-        };
-        out.copy_from_slice(&held.1[skip..skip + out.len()]);
-        Ok(())
-    }
-}

@@ -123,7 +123,7 @@ impl Batch {
     /// # Errors
     /// As [`Reader::read`]; the memory of all reads may then be filled in part.
     /// # Memory
-    /// A window of at most 1 MiB per thread; blocks that went through a transform, whole, one per thread.
+    /// A window of at most 1 MiB per thread; up to 16 MiB of values read around trailers; blocks that went through a transform, whole, one per thread.
     pub fn perform(self, out: &mut [&mut [u8]]) -> Result<Vec<u64>> {
         self.reader.carry_out(&self.jobs, out)
     }
@@ -158,8 +158,9 @@ impl Reader {
     /// # Cost
     /// At most one store read per contiguous extent. Gaps of up to a page are read through, larger ones up to 64 KiB
     /// where they are little beside what is wanted. Whole blocks are read to where they belong, other bytes once more
-    /// copied. Where it takes long, threads help ([`crate::fetch`]). One small read more for each process group in a subfile, the
-    /// first time it is read from. Values of scalars and texts come from the index.
+    /// copied. Where it takes long, threads help ([`crate::fetch`]). The first time a process group in a subfile is read
+    /// from, its trailer is read too: with the values where these lie near it, else one small read more. Values of
+    /// scalars and texts come from the index.
     pub fn read(&self, name: &str, step: u64, selection: &Selection, out: &mut [u8]) -> Result<u64> {
         self.read_steps(name, &[step], selection, out)
     }
@@ -402,9 +403,10 @@ impl Reader {
             orders.push(Order { plan: &job.plan, word, pitch: job.pitch, out });
         }
         let wanted = jobs.iter().enumerate().flat_map(|(n, job)| job.wanted.iter().map(move |w| (n, *w))).collect();
-        self.compare(wanted).map_err(|(e, n)| self.name_it(e, &jobs[n].name))?;
-        let done = fetch::execute(orders, &Limits::default(), &|file| self.object(file), &|order, block| {
-            self.decoded(&jobs[order].coded[block as usize])
+        let held = self.compare(wanted).map_err(|(e, n)| self.name_it(e, &jobs[n].name))?;
+        let open = |file| self.object_with(file, &held);
+        let done = fetch::execute(orders, &Limits::default(), &open, &|order, block| {
+            self.decoded(&jobs[order].coded[block as usize], &held)
         });
         done.map_err(|(e, order)| match order {
             Some(order) => self.name_it(e, &jobs[order].name),
@@ -418,9 +420,9 @@ impl Reader {
     }
 
     /// The values of a block that went through a transform, or whose checksum is compared, in the file's byte order.
-    fn decoded(&self, coded: &Coded) -> Result<Vec<u8>> {
+    fn decoded(&self, coded: &Coded, held: &Held) -> Result<Vec<u8>> {
         let Extent { offset, length } = coded.payload;
-        let object = self.object(coded.file)?.reaching(coded.payload.end().unwrap_or(u64::MAX))?;
+        let object = self.object_with(coded.file, held)?.reaching(coded.payload.end().unwrap_or(u64::MAX))?;
         let place = |e: Error| e.in_object(&*object.path).at_byte(offset);
         let bytes = source::bytes(&object, offset, length, "block").map_err(place)?;
         if self.0.reads == Reads::Checked {
