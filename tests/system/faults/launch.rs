@@ -161,9 +161,11 @@ pub fn run_mounted(
     let words: Vec<String> = words.iter().map(|word| in_mount(word, at)).collect();
     let worked = Command::new("timeout").args(["-k", "1", &PATIENCE.as_secs().to_string()]).args(&words).output();
     let mut unmounted = door().arg("unmount").arg(at).output();
+    let mut told = unmounted.as_ref().is_ok_and(|unmounted| !unmounted.status.success());
     if std::fs::read_to_string("/proc/mounts")?.contains(at.to_str().unwrap_or_default()) {
         // The fault met the question who serves it.
         unmounted = door().arg("unmount").arg(at).output();
+        told |= unmounted.as_ref().is_ok_and(|unmounted| !unmounted.status.success());
     }
     let gone = wait(&mut server);
     let _ = wait(&mut strace);
@@ -176,7 +178,10 @@ pub fn run_mounted(
         let _ = Command::new("umount").arg("-l").arg(at).stderr(Stdio::null()).status();
     }
     Ok(match (ended(worked.status), gone?) {
-        // It ended with an error, and says so.
+        // It ended with an error. Who unmounts must hear of it, as a process behind has nobody else to tell.
+        (_, End::Other(FAILURE)) if !told => {
+            (End::Other(FAILURE), format!("nobody is told why the server ended: {said}"))
+        }
         (_, End::Other(FAILURE)) => (End::Failed(ErrorKind::Io), said),
         (_, end @ (End::Signal | End::TimeOut | End::Other(_))) => (end, format!("the server: {said}")),
         // What was accepted may be refused when the mount goes, aloud.

@@ -9,7 +9,7 @@
 //! | an end that fails | bytes that the program was told are written may be lost: a process that would exit with 0 exits with 1 |
 #![allow(unsafe_code)] // handlers that the C library calls
 
-use crate::border::{Inside, Outcome};
+use crate::border::{Fail, Inside, Outcome};
 use crate::lock;
 use crate::open::{Open, borrow, end_logs, publish_all, settle_all, unlock_all};
 use crate::table::{self, Table};
@@ -71,6 +71,8 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     let Some(held) = HELD.with(|held| held.borrow_mut().take()) else { return };
     let _inside = Inside::new();
+    // Its parent says so.
+    LOST.store(false, Ordering::Relaxed);
     let child = held.parent.of_child();
     table::carry_over(&held.table, child);
     let companions: Vec<RawFd> =
@@ -150,7 +152,7 @@ fn hand_on(world: &World) {
 /// Before the process becomes another program.
 ///
 /// # Errors
-/// Handles or logs could not be ended. The program would never hear of it, so it must not be left.
+/// Handles or logs could not be ended, now or before. The next program would never hear of it, so this one must not be left.
 pub fn before_exec() -> Outcome<()> {
     let Some(world) = current_world() else { return Ok(()) };
     let _inside = Inside::new();
@@ -158,7 +160,12 @@ pub fn before_exec() -> Outcome<()> {
         share_all(world);
         hand_on(world);
         let settled = settle_all(world);
-        settled.and(end_logs(world))
+        if let Err(fail) = settled.and(end_logs(world)) {
+            LOST.store(true, Ordering::Relaxed);
+            return Err(fail);
+        }
+        // A shell tries one folder of PATH after the other; what is lost stays lost.
+        if LOST.load(Ordering::Relaxed) { Err(Fail(libc::EIO)) } else { Ok(()) }
     } else {
         hand_on(world);
         publish_all(world);
