@@ -16,8 +16,8 @@
 //! to it between the two, which lets the k-th call of one kind of each thread fail with an error (`EIO`, `ENOSPC`), for every k
 //! that there is.
 //!
-//! Through the doors the operations are those of `cp`, `dd`, `mv`, `rm`, `truncate`, `chmod` and `mkdir`, and the outcome is their exit
-//! code: any but 0 is an error. Under preload every call from the program's start fails once, so the loader's too; behind FUSE
+//! Through the doors the operations are those of `cp`, `dd`, `mv`, `rm`, `truncate`, `chmod` and `mkdir`, and of `perl` where it appends and becomes another
+//! program or ends without its handlers. The outcome is their exit code: any but 0 is an error. Under preload every call from the program's start fails once, so the loader's too; behind FUSE
 //! those of the process that serves the mount.
 //!
 //! | promise | how it is checked |
@@ -28,7 +28,8 @@
 //! | what was closed before stays as it was | every value of every step, every byte of the other files |
 //! | the next output goes on | one more step or operation without a fault, and `verify` |
 //!
-//! `THIN=N` tries one of N faults, another one in each run. The mounts of `file` come from `THALWEG_MOUNTS`. Exit
+//! `THIN=N` tries the first fault of each call and error on the files of each layout or method, and each N-th behind it; of calls
+//! on other files as many. They are the same ones in each run. The mounts of `file` come from `THALWEG_MOUNTS`. Exit
 //! code of the judge: 0 where every promise was kept.
 
 use std::error::Error as AnyError;

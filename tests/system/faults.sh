@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Each system call of an output by every method, from one rank and from three, and of operations on files of every layout, fails
-# once; behind the doors one of 25, for LONG=1 each. tests/system/faults.rs says what must hold then.
+# once; behind the doors one of 25, always the same ones, for LONG=1 each. tests/system/faults.rs says what must hold then.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 work=$PWD/build/faults

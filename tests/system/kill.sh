@@ -7,7 +7,8 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 work=$PWD/build/kill/${MPI:-openmpi}
 source tests/checks.sh
-seed=${KILL_SEED:-$((RANDOM * 32768 + RANDOM))}
+# The same one each time, for LONG=1 another one.
+seed=${KILL_SEED:-$((${LONG:-0} == 0 ? 1 : RANDOM * 32768 + RANDOM))}
 kills=200 kills_mpi=12
 [[ ${LONG:-0} == 0 ]] || kills=1000 kills_mpi=200
 

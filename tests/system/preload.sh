@@ -229,5 +229,21 @@ listed() { # every line of the list is a function of the library, and the other 
         END { for (i = 1; i <= n; i++) print "| " order[i] " | " names[order[i]] " |" }' crates/doors/calls.txt)
 }
 try "the list of calls, the library and the guide agree" listed
+# Logs of small files end with the process: a bell that cannot be rung then is no success.
+# shellcheck disable=SC2016  # the inner shell expands them
+unheard() { # unheard STATUS SHELL END: what a shell ends with whose bell was taken away before END
+    local bell=$work/small_file.0/unheard/.thalweg-small/bell status=0
+    "$thalweg" run -- rm -rf /mnt/thalweg/small_file/unheard
+    "$thalweg" run -- mkdir /mnt/thalweg/small_file/unheard
+    "$thalweg" run -- "$2" -c 'printf x >/mnt/thalweg/small_file/unheard/a && (rm -f "$0" && mkdir "$0") && '"$3" "$bell" 2>"$work/told" || status=$?
+    rm -rf "$bell"
+    [[ $status == "$1" ]] && grep -q '^thalweg: ending logs: ' "$work/told"
+    [[ $("$thalweg" run -- cat /mnt/thalweg/small_file/unheard/a) == x ]]
+}
+try "a process that cannot end its logs exits with 1" unheard 1 bash 'exit 0'
+try "a process that ends without its handlers exits with 1, too" unheard 1 dash 'exit 0'
+try "a status that is no success stays" unheard 7 bash 'exit 7'
+try "a process that cannot end its logs becomes no other program" unheard 126 bash 'exec true'
+try "a process that cannot end its logs becomes no other program (dash)" unheard 126 dash 'PATH=/nowhere:$PATH exec true'
 try "a store on another machine without a daemon is an error that names the command" far
 exit $failed

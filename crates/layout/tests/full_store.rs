@@ -4,7 +4,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use thalweg_layout::small_file::Settings;
 use thalweg_layout::{Change, Layout, OpenWrite, SmallFile, WriterId};
-use thalweg_store::wrap::Failing;
+use thalweg_store::wrap::{Asked, Failing, Fault};
 use thalweg_store::{Memory, Store};
 use thalweg_types::{ErrorKind, Result};
 
@@ -27,6 +27,19 @@ fn read(layout: &dyn Layout, path: &str) -> Vec<u8> {
 
 fn missing(layout: &dyn Layout, path: &str) {
     assert_eq!(layout.stat(path).unwrap_err().kind(), ErrorKind::NotFound, "{path}");
+}
+
+#[test]
+fn others_hear_of_a_file_also_where_the_store_has_no_room_to_ring_for_it() {
+    let store = Arc::new(Failing::new(Arc::new(Memory::new())));
+    let [first, reader, second] = [(); 3].map(|()| process(&store));
+    put(&first, "first", b"1").unwrap();
+    assert_eq!(read(&reader, "first"), b"1");
+    missing(&reader, "second");
+    // The bell is there, and the store writes elsewhere what it writes again.
+    store.fail(Fault::of(Asked::Write).named("bell").with(ErrorKind::NoSpace));
+    put(&second, "second", b"2").unwrap();
+    assert_eq!(read(&reader, "second"), b"2");
 }
 
 #[test]

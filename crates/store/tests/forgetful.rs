@@ -237,7 +237,7 @@ fn thousands_of_operations_are_replayed_one_by_one_in_no_time() {
         assert_eq!(length, (n as u64).saturating_sub(1) * 100);
     }
     // A replay from the beginning each time would be 8 million writes.
-    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use crate::Outcome;
 use crate::launch::{End, Fault, Launch, counts, lost_close, run, run_mounted, run_preloaded, tool};
-use crate::worker::{NEW, OLD, OPERATIONS, operate, row, write_bp};
+use crate::worker::{ENDS, NEW, OLD, OPERATIONS, operate, row, write_bp};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -56,6 +57,8 @@ const CALLS: &[(&str, &str)] = &[
 /// One thing whose every system call fails once.
 pub struct Sweep<'s> {
     name: String,
+    /// The method or the layout.
+    kind: String,
     folder: PathBuf,
     launch: Launch,
     worker: Vec<String>,
@@ -66,10 +69,33 @@ pub struct Sweep<'s> {
     check: Box<dyn Fn(End) -> Outcome<()> + 's>,
 }
 
+/// Which faults are tried where not all are: always the same ones.
+struct Choice {
+    every: u64,
+    /// Faults met so far, of each call and error, by method or layout, on its files and elsewhere.
+    met: BTreeMap<(String, &'static str, &'static str, bool), u64>,
+}
+
+impl Choice {
+    /// `THIN=N`: one of N faults alone is tried.
+    fn new() -> Choice {
+        let every = std::env::var("THIN").ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).unwrap_or(1);
+        Choice { every, met: BTreeMap::new() }
+    }
+
+    /// The first of its sort, and each N-th behind it.
+    fn tries(&mut self, kind: &str, (call, error): (&'static str, &'static str), on_files: bool) -> bool {
+        let met = self.met.entry((kind.to_string(), call, error, on_files)).or_default();
+        *met += 1;
+        (*met - 1).is_multiple_of(self.every)
+    }
+}
+
 pub fn judge(sweeps: &mut [Sweep<'_>]) {
     let mut broken = 0;
+    let mut choice = Choice::new();
     for sweep in sweeps {
-        match sweep.run() {
+        match sweep.run(&mut choice) {
             Ok((faults, failed, wrong)) => {
                 let said = if wrong.is_empty() { "ok" } else { "not ok" };
                 println!("{said} {}: {faults} failing system calls, {failed} told as errors", sweep.name);
@@ -86,7 +112,7 @@ pub fn judge(sweeps: &mut [Sweep<'_>]) {
 }
 
 impl Sweep<'_> {
-    fn run(&self) -> Outcome<(u64, u64, Vec<String>)> {
+    fn run(&self, choice: &mut Choice) -> Outcome<(u64, u64, Vec<String>)> {
         let worker: Vec<&str> = self.worker.iter().map(String::as_str).collect();
         let log = self.folder.with_extension("strace");
         let mounts = self.mounts.as_deref();
@@ -103,18 +129,16 @@ impl Sweep<'_> {
             return Err(format!("fails without a fault: {end:?} {words}").into());
         }
         (self.check)(end)?;
-        let counts = counts(&log)?;
+        let counts = counts(&log, &self.folder)?;
         let (mut faults, mut failed, mut wrong) = (0, 0, Vec::new());
-        let every = thinned();
-        // Another one of them in each run.
-        let mut number = u64::from(std::process::id()) % every;
         // strace keeps a call that it lets fail from happening. A close that fails has closed all the same, and with it given up
         // the locks of its descriptor; a burst buffer then waits for its own process for ever.
         let happens = |call: &str| call != "close" || !self.name.starts_with("tiered");
         for (call, error) in CALLS.iter().filter(|(call, _)| happens(call)) {
-            for k in 1..=counts.get(*call).copied().unwrap_or(0) {
-                number += 1;
-                if !number.is_multiple_of(every) {
+            let Some(made) = counts.get(*call) else { continue };
+            // The last ones first: those at the end of a process are among the few that are tried.
+            for k in (1..=made.most).rev() {
+                if !choice.tries(&self.kind, (*call, *error), made.on_files.contains(&k)) {
                     continue;
                 }
                 (self.prepare)()?;
@@ -124,7 +148,9 @@ impl Sweep<'_> {
                 match end {
                     End::Success if *call == "close" => {
                         if let Some(path) = lost_close(&log, &self.folder)? {
-                            wrong.push(format!("close {k} {error}: {path} was not closed, and nobody was told"));
+                            wrong.push(format!(
+                                "close {k} {error}: {path} was not closed, and nobody was told ({words})"
+                            ));
                         }
                     }
                     End::Success => {}
@@ -138,11 +164,6 @@ impl Sweep<'_> {
         }
         Ok((faults, failed, wrong))
     }
-}
-
-/// `THIN=N`: one of N faults alone is tried.
-fn thinned() -> u64 {
-    std::env::var("THIN").ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).unwrap_or(1)
 }
 
 fn anew(folder: &Path) -> Outcome<()> {
@@ -200,6 +221,7 @@ pub fn sweeps_bp(folder: &Path, ranks: u32, only: Option<&str>) -> Vec<Sweep<'st
                 let name = format!("{method} {parameters}, {ranks} ranks, {what}");
                 sweeps.push(Sweep {
                     name,
+                    kind: method.to_string(),
                     folder: work,
                     launch: Launch::Itself,
                     worker,
@@ -278,7 +300,8 @@ pub fn sweeps_file(folder: &Path, only: Option<&str>, launch: &dyn Fn(&Path) -> 
         .and_then(|()| std::fs::write(folder.join("new"), NEW))
         .unwrap_or_else(|e| panic!("{e}"));
     for (layout, table) in LAYOUTS.iter().filter(|(name, _)| only.is_none_or(|o| o == *name)) {
-        for (operation, there) in OPERATIONS {
+        let programs = if launch(folder).is_itself() { &[] } else { ENDS };
+        for (operation, there) in OPERATIONS.iter().chain(programs) {
             let work = folder.join(format!("{layout}-{operation}"));
             let before = folder.join(format!("{layout}-{operation}-before"));
             let mounts = folder.join(format!("{layout}-{operation}.toml"));
@@ -316,6 +339,7 @@ pub fn sweeps_file(folder: &Path, only: Option<&str>, launch: &dyn Fn(&Path) -> 
             };
             sweeps.push(Sweep {
                 name: format!("{layout}, {operation}"),
+                kind: layout.to_string(),
                 folder: work,
                 launch,
                 worker,
@@ -355,7 +379,7 @@ fn check_file(mounts: &Path, operation: &str, there: bool, end: End) -> Outcome<
     let before = there.then(|| OLD.to_string());
     let after = match operation {
         "create" | "replace" => Some(NEW.to_string()),
-        "append" => Some(format!("{OLD}{NEW}")),
+        "append" | "exec" | "leave" => Some(format!("{OLD}{NEW}")),
         "rename" | "remove" => None,
         "truncate" => Some(OLD[..11].to_string()),
         "mkdir" => Some(String::new()),

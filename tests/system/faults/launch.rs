@@ -1,8 +1,9 @@
 //! What runs under `strace`, and what that saw: this program as a worker, a program with the preload door, the process that
 //! serves a mount.
 
+use crate::worker::NEW;
 use crate::{MIXED, Outcome, PANIC};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -24,6 +25,15 @@ pub enum End {
     TimeOut,
 }
 
+/// How often a call was made.
+#[derive(Debug, Default)]
+pub struct Made {
+    /// By one thread, at most.
+    pub most: u64,
+    /// The k-th of a thread that concerned files of the sweep, rather than libraries and mount tables.
+    pub on_files: BTreeSet<u64>,
+}
+
 /// A fault: the k-th call of this name fails so. `None`: nothing fails.
 pub type Fault<'f> = Option<(&'f str, &'f str, u64)>;
 
@@ -37,6 +47,15 @@ pub enum Launch {
     Fuse { thalweg: String, at: PathBuf },
 }
 
+impl Launch {
+    pub fn is_itself(&self) -> bool {
+        matches!(self, Launch::Itself)
+    }
+}
+
+/// Appends to a file, and looks at each outcome.
+const APPENDS: &str = "open(F, '>>', $ARGV[0]) or die $!; print F $ARGV[1] or die $!; close(F) or die $!;";
+
 /// A program of the system that does an operation on a file.
 pub fn tool(operation: &str, path: &str, new: &Path) -> Vec<String> {
     let new = new.display();
@@ -48,6 +67,10 @@ pub fn tool(operation: &str, path: &str, new: &Path) -> Vec<String> {
         "truncate" => &["truncate", "-s", "11", path],
         "chmod" => &["chmod", "600", path],
         "mkdir" => &["mkdir", path],
+        // What a process keeps open between calls ends with it: where it becomes another program, and where it ends without its
+        // handlers.
+        "exec" => &["perl", "-e", &format!("{APPENDS} exec {{'true'}} 'true' or die $!"), path, NEW],
+        "leave" => &["perl", "-MPOSIX=_exit", "-e", &format!("{APPENDS} _exit(0)"), path, NEW],
         _ => panic!("unknown operation {operation}"),
     };
     words.iter().map(|word| word.to_string()).collect()
@@ -64,7 +87,7 @@ fn options(fault: Fault<'_>, log: &Path) -> Vec<String> {
             options.extend(["-y".into(), "-e".into(), format!("trace={with}")]);
             options.extend(["-e".into(), format!("inject={call}:error={error}:when={k}")]);
         }
-        None => options.extend(["-e".into(), "trace=file,desc".into()]),
+        None => options.extend(["-y", "-e", "trace=file,desc"].map(str::to_string)),
     }
     options
 }
@@ -138,9 +161,11 @@ pub fn run_mounted(
     let words: Vec<String> = words.iter().map(|word| in_mount(word, at)).collect();
     let worked = Command::new("timeout").args(["-k", "1", &PATIENCE.as_secs().to_string()]).args(&words).output();
     let mut unmounted = door().arg("unmount").arg(at).output();
+    let mut told = unmounted.as_ref().is_ok_and(|unmounted| !unmounted.status.success());
     if std::fs::read_to_string("/proc/mounts")?.contains(at.to_str().unwrap_or_default()) {
         // The fault met the question who serves it.
         unmounted = door().arg("unmount").arg(at).output();
+        told |= unmounted.as_ref().is_ok_and(|unmounted| !unmounted.status.success());
     }
     let gone = wait(&mut server);
     let _ = wait(&mut strace);
@@ -153,7 +178,10 @@ pub fn run_mounted(
         let _ = Command::new("umount").arg("-l").arg(at).stderr(Stdio::null()).status();
     }
     Ok(match (ended(worked.status), gone?) {
-        // It ended with an error, and says so.
+        // It ended with an error. Who unmounts must hear of it, as a process behind has nobody else to tell.
+        (_, End::Other(FAILURE)) if !told => {
+            (End::Other(FAILURE), format!("nobody is told why the server ended: {said}"))
+        }
         (_, End::Other(FAILURE)) => (End::Failed(ErrorKind::Io), said),
         (_, end @ (End::Signal | End::TimeOut | End::Other(_))) => (end, format!("the server: {said}")),
         // What was accepted may be refused when the mount goes, aloud.
@@ -251,19 +279,22 @@ pub fn lost_close(log: &Path, folder: &Path) -> Outcome<Option<String>> {
     Ok(None)
 }
 
-/// How often each thread has made each call, at most.
-pub fn counts(log: &Path) -> Outcome<BTreeMap<String, u64>> {
+/// Of each call: how often each thread has made it, at most, and which of them concerned what lies below `folder`.
+pub fn counts(log: &Path, folder: &Path) -> Outcome<BTreeMap<String, Made>> {
     let mut by_thread: BTreeMap<(String, String), u64> = BTreeMap::new();
+    let mut most: BTreeMap<String, Made> = BTreeMap::new();
+    let folder = format!("{}/", folder.display());
     for line in std::fs::read_to_string(log)?.lines() {
         let Some((thread, call)) = line.split_once(' ') else { continue };
         // `... resumed` has been counted where the call began.
-        let Some((call, _)) = call.trim_start().split_once('(') else { continue };
-        *by_thread.entry((thread.to_string(), call.to_string())).or_default() += 1;
-    }
-    let mut most = BTreeMap::new();
-    for ((_, call), n) in by_thread {
-        let entry: &mut u64 = most.entry(call).or_default();
-        *entry = n.max(*entry);
+        let Some((call, about)) = call.trim_start().split_once('(') else { continue };
+        let k = by_thread.entry((thread.to_string(), call.to_string())).or_default();
+        *k += 1;
+        let made = most.entry(call.to_string()).or_default();
+        made.most = made.most.max(*k);
+        if about.contains(&folder) {
+            made.on_files.insert(*k);
+        }
     }
     Ok(most)
 }

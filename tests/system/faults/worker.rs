@@ -90,6 +90,8 @@ pub const OPERATIONS: &[(&str, bool)] = &[
     ("chmod", true),
     ("mkdir", false),
 ];
+/// Operations that end a process in other ways: of programs alone, which go through a door.
+pub const ENDS: &[(&str, bool)] = &[("exec", true), ("leave", true)];
 pub const OLD: &str = "the content that was closed before";
 pub const NEW: &str = "what this operation writes";
 

@@ -155,6 +155,17 @@ static void small(const char *mount, const char *plain, uint64_t count, size_t s
     free(bytes);
 }
 
+/* Makes a file, takes the bell of its folder away, so that nobody can ring it at the end, and returns `status`. */
+static int unheard(const char *path, int status, const char *bell)
+{
+    thalweg_file *file = opened(path, THALWEG_FILE_WRITE | THALWEG_FILE_CREATE, 0);
+    if (thalweg_file_write(file, "x", 1, 0) || thalweg_file_close(file) || unlink(bell) || mkdir(bell, 0755)) {
+        perror(bell);
+        return 2;
+    }
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     const char *command = argc > 2 ? argv[1] : "";
@@ -164,6 +175,7 @@ int main(int argc, char **argv)
     else if (!strcmp(command, "strided")) strided(argv[2], (uint32_t)n[0], (uint32_t)n[1], n[2], n[3]);
     else if (!strcmp(command, "shifted")) shifted(argv[2], (uint32_t)n[0], (uint32_t)n[1], n[2], n[3]);
     else if (!strcmp(command, "small") && argc == 6) small(argv[2], argv[3], n[1], (size_t)n[2]);
+    else if (!strcmp(command, "unheard") && argc == 5) return unheard(argv[2], (int)n[0], argv[4]);
     else return 2;
     return failed;
 }

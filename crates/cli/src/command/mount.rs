@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_fuse::mounted::unpublished;
+use thalweg_fuse::last_words::{self, Known, unpublished};
 use thalweg_fuse::{All, Cache, Mounted, Settings, errors};
 use thalweg_io::mounts;
 use thalweg_layout::{Layout, Mounts, mount};
@@ -86,6 +86,8 @@ fn serve(arguments: &Arguments, behind: bool, out: &mut Terminal) -> Result<Outc
         }
         Err(failure) => return Err(failure),
     };
+    // Until what it could not publish is told.
+    let known = arguments.mount_point.as_deref().map(|point| last_words::Serving::begin(&log, point)).transpose()?;
     let _told = serving.socket.as_deref().map(|socket| Told::begin(&logs()?, socket)).transpose()?;
     if behind {
         writeln!(out, "{READY}")?;
@@ -101,12 +103,12 @@ fn serve(arguments: &Arguments, behind: bool, out: &mut Terminal) -> Result<Outc
     }
     // Programs at the socket first: what they wrote is then seen through the mount as well.
     drop(serving.served);
-    if let Some(mounted) = serving.mounted
-        && let Err(e) = mounted.unmount()
-    {
+    let unmounted = serving.mounted.map_or(Ok(()), Mounted::unmount);
+    // Logs of the layouts, too: a failure is told by who can.
+    let finished = mounts::finish();
+    if let Err(e) = unmounted.and(finished) {
         // For `thalweg unmount`, which cannot see how this process ends.
-        let mut file = private_file(&unpublished(&log))?;
-        writeln!(file, "{e}")?;
+        known.map_or(Ok(()), |known| known.say(&e))?;
         return Err(e.into());
     }
     if errors::so_far().count == 0 {
@@ -347,6 +349,7 @@ fn no_mounts() -> Failure {
 }
 
 pub fn end(arguments: &Unmount) -> Result<Outcome, Failure> {
-    thalweg_fuse::unmount(&arguments.mount_point, arguments.lazy)?;
+    let known = logs().ok().and_then(|folder| Known::of(&folder, &arguments.mount_point));
+    thalweg_fuse::unmount(&arguments.mount_point, arguments.lazy, known.as_ref())?;
     Ok(Outcome::Done)
 }

@@ -27,6 +27,7 @@
 //! | [`errors`] | what is said of failures beside the number that a program gets |
 //! | `kernel` | the kernel's calls and replies |
 //! | [`mounted`] | mounting, unmounting, dead mounts |
+//! | [`last_words`] | how the process that served a mount ended, for who unmounts |
 //! | [`all`] | several mounts below one mount point |
 //!
 //! Differs from PLFS's FUSE door: several threads, failures are told at `close`, removed files go on.
@@ -38,6 +39,7 @@ mod door;
 pub mod errors;
 mod held;
 mod kernel;
+pub mod last_words;
 pub mod mounted;
 pub mod nodes;
 mod open;

@@ -3,6 +3,7 @@
 use crate::door::{Door, ERRORS, PROCESS};
 use crate::errors::Errors;
 use crate::kernel::Kernel;
+use crate::last_words::{Known, last_words};
 use crate::settings::Settings;
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use rustix::io::Errno;
@@ -182,14 +183,28 @@ fn take_away(point: &Path, lazily: bool) -> Result<()> {
 /// Unmounts what another process serves and waits until that has closed its files.
 ///
 /// - `lazily`: also where files are open there: these are closed.
+/// - `known`: the process, as far as files beside its log tell of it; for a mount that cannot be asked.
 ///
 /// # Errors
-/// `InvalidArgument` where nothing of ours is mounted; busy, unless `lazily`; a process that does not end.
-pub fn unmount(point: &Path, lazily: bool) -> Result<()> {
+/// `InvalidArgument` where nothing of ours is mounted; busy, unless `lazily`; a process that does not end; what that could not
+/// publish, and why it ended by itself.
+pub fn unmount(point: &Path, lazily: bool, known: Option<&Known>) -> Result<()> {
+    let hear = |known: &Known| known.hear(point, CLOSING);
+    let dead = || {
+        // The process may take the mount away itself.
+        let taken = take_away(point, true);
+        known.map_or(Ok(()), hear)?;
+        if is_dead(point) { taken } else { Ok(()) }
+    };
     if is_dead(point) {
-        return take_away(point, true);
+        return dead();
     }
-    let server = server(point)?;
+    let server = match (server(point), known) {
+        // It is going.
+        (Err(_), _) if is_dead(point) => return dead(),
+        (Err(e), Some(known)) if e.kind() == ErrorKind::InvalidArgument => return hear(known),
+        (server, _) => server?,
+    };
     // Where its last words are.
     let log = asked(point, ERRORS).and_then(rustix::io::Result::ok).and_then(|told| Errors::told(&told)?.log);
     let waits = pidfd_open(server, PidfdFlags::empty());
@@ -210,22 +225,12 @@ pub fn unmount(point: &Path, lazily: bool) -> Result<()> {
             let what = format!("process {} still closes its files", server.as_raw_nonzero());
             Err(Error::new(ErrorKind::Timeout, what).in_object(shown(point)))
         }
-        Ok(_) => last_words(log.as_deref(), point),
+        Ok(_) => match (log, known) {
+            (Some(log), _) => last_words(&log, point),
+            (None, known) => known.map_or(Ok(()), hear),
+        },
         Err(e) => Err(failed("wait for the process that served it", point, e)),
     }
-}
-
-/// What a process that served a mount could not publish stands beside its log, until somebody was told.
-fn last_words(log: Option<&Path>, point: &Path) -> Result<()> {
-    let Some(path) = log.map(unpublished) else { return Ok(()) };
-    let Ok(what) = fs::read_to_string(&path) else { return Ok(()) };
-    let _ = fs::remove_file(&path);
-    Err(Error::new(ErrorKind::Io, format!("unmounted, but {}", what.trim_end())).in_object(shown(point)))
-}
-
-/// The file for what could not be published, beside a log.
-pub fn unpublished(log: &Path) -> PathBuf {
-    log.with_extension("unpublished")
 }
 
 /// A mount of this machine, and what its process says.

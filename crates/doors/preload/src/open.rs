@@ -558,36 +558,47 @@ fn open_plain(path: &Path, flags: c_int, mode: mode_t) -> Outcome<Option<RawFd>>
 }
 
 /// Open files of a process that writes, for those who must see what was written: [`Open::publish`] of each.
+///
+/// A failure is told on standard error alone: the bytes stay with the handle, whose `fsync` or `close` says what became of them.
 pub fn publish_all(world: &World) {
-    each(world, Open::publish);
+    let _ = each(world, Open::publish);
 }
 
 /// Gives up all locks, at the end: the last who leaves a lock object removes it.
 pub fn unlock_all(world: &World) {
-    each(world, |open| {
+    let _ = each(world, |open| {
         drop(open.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(())
     });
 }
 
 /// The logs of this process end: others get the room that they hold.
-pub fn end_logs(world: &World) {
+///
+/// # Errors
+/// The first failure; each is told on standard error, and all logs are tried.
+pub fn end_logs(world: &World) -> Outcome<()> {
+    let mut outcome = Ok(());
     for mounted in &*world.mounts {
         if let Err(e) = mounted.mount.finish() {
             tell(&format!("ending logs: {e}"));
+            outcome = outcome.and(Err(e.into()));
         }
     }
+    outcome
 }
 
 /// [`Open::settle`] of each.
-pub fn settle_all(world: &World) {
-    each(world, Open::settle);
+///
+/// # Errors
+/// As [`end_logs`].
+pub fn settle_all(world: &World) -> Outcome<()> {
+    each(world, Open::settle)
 }
 
-fn each(world: &World, what: impl Fn(&Open) -> Outcome<()>) {
-    static FAILED: AtomicI32 = AtomicI32::new(0);
+fn each(world: &World, what: impl Fn(&Open) -> Outcome<()>) -> Outcome<()> {
+    let mut outcome = Ok(());
     if !crate::table::any() {
-        return;
+        return outcome;
     }
     let all: Vec<Arc<Open>> = {
         let table = world.table.read().unwrap_or_else(PoisonError::into_inner);
@@ -595,10 +606,10 @@ fn each(world: &World, what: impl Fn(&Open) -> Outcome<()>) {
     };
     for open in all {
         if let Err(Fail(number)) = what(&open) {
-            // Nobody is there to be told by a number.
-            FAILED.store(number, Ordering::Relaxed);
             let why = std::io::Error::from_raw_os_error(number);
             tell(&format!("{}: what was written is lost: {why}", open.path()));
+            outcome = outcome.and(Err(Fail(number)));
         }
     }
+    outcome
 }

@@ -4,16 +4,17 @@
 //! |------|--------------|
 //! | `fork` | before: others see what was written. In the child: a world of its own, in which files are opened again when used |
 //! | `vfork`, `posix_spawn` | before: the same; the child shares our memory and changes nothing in it |
-//! | `exec` | before: handles are given up and logs end; the program finds the placeholders |
+//! | `exec` | before: handles are given up and logs end; the program finds the placeholders. Where that fails, so does `exec` |
 //! | the end | handles are closed, so that others see all that was written, and logs end. Who is killed loses what no `fsync` or `close` saved, on layouts that gather |
+//! | an end that fails | bytes that the program was told are written may be lost: a process that would exit with 0 exits with 1 |
 #![allow(unsafe_code)] // handlers that the C library calls
 
-use crate::border::Inside;
+use crate::border::{Fail, Inside, Outcome};
 use crate::lock;
 use crate::open::{Open, borrow, end_logs, publish_all, settle_all, unlock_all};
 use crate::table::{self, Table};
 use crate::world::{World, current_world};
-use libc::mode_t;
+use libc::{c_int, mode_t};
 use rustix::io::FdFlags;
 use std::cell::RefCell;
 use std::os::fd::RawFd;
@@ -22,6 +23,8 @@ use std::sync::{Arc, PoisonError, RwLockWriteGuard};
 
 static UMASK: AtomicU32 = AtomicU32::new(0o022);
 static ENDING: AtomicBool = AtomicBool::new(false);
+/// Bytes that the program was told are written may be lost: handles or logs could not be ended.
+static LOST: AtomicBool = AtomicBool::new(false);
 
 /// What is taken off the modes of what a program makes.
 pub fn umask() -> mode_t {
@@ -68,6 +71,8 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     let Some(held) = HELD.with(|held| held.borrow_mut().take()) else { return };
     let _inside = Inside::new();
+    // Its parent says so.
+    LOST.store(false, Ordering::Relaxed);
     let child = held.parent.of_child();
     table::carry_over(&held.table, child);
     let companions: Vec<RawFd> =
@@ -81,11 +86,38 @@ extern "C" fn at_end() {
     if let Some(world) = current_world().filter(|world| world.is_own()) {
         // SAFETY: every stream of the program.
         unsafe { libc::fflush(std::ptr::null_mut()) };
-        let _inside = Inside::new();
-        ENDING.store(true, Ordering::Relaxed);
-        settle_all(world);
-        unlock_all(world);
-        end_logs(world);
+        end(world);
+    }
+}
+
+/// Handles are closed, locks given up, logs ended.
+fn end(world: &World) {
+    let _inside = Inside::new();
+    ENDING.store(true, Ordering::Relaxed);
+    let settled = settle_all(world);
+    unlock_all(world);
+    if settled.and(end_logs(world)).is_err() {
+        LOST.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The status that a process exits with, which the program wants to be `status`: no success where bytes were lost at its end.
+fn status_of(status: c_int) -> c_int {
+    match status {
+        0 if LOST.load(Ordering::Relaxed) => libc::EXIT_FAILURE,
+        _ => status,
+    }
+}
+
+unsafe extern "C" {
+    /// Of the GNU C library: as `atexit`, for a function that is told the status.
+    fn on_exit(function: extern "C" fn(c_int, *mut libc::c_void), argument: *mut libc::c_void) -> c_int;
+}
+
+extern "C" fn last(status: c_int, _: *mut libc::c_void) {
+    if status_of(status) != status {
+        // SAFETY: from such a function this goes on with those that are left, and with another status.
+        unsafe { libc::exit(status_of(status)) }
     }
 }
 
@@ -118,17 +150,26 @@ fn hand_on(world: &World) {
 }
 
 /// Before the process becomes another program.
-pub fn before_exec() {
-    let Some(world) = current_world() else { return };
+///
+/// # Errors
+/// Handles or logs could not be ended, now or before. The next program would never hear of it, so this one must not be left.
+pub fn before_exec() -> Outcome<()> {
+    let Some(world) = current_world() else { return Ok(()) };
     let _inside = Inside::new();
     if world.is_own() {
         share_all(world);
         hand_on(world);
-        settle_all(world);
-        end_logs(world);
+        let settled = settle_all(world);
+        if let Err(fail) = settled.and(end_logs(world)) {
+            LOST.store(true, Ordering::Relaxed);
+            return Err(fail);
+        }
+        // A shell tries one folder of PATH after the other; what is lost stays lost.
+        if LOST.load(Ordering::Relaxed) { Err(Fail(libc::EIO)) } else { Ok(()) }
     } else {
         hand_on(world);
         publish_all(world);
+        Ok(())
     }
 }
 
@@ -146,15 +187,12 @@ pub fn before_spawn() {
     table.all().for_each(|open| open.shared.store(true, Ordering::Relaxed));
 }
 
-/// Before the process ends without its handlers.
-pub fn before_end() {
+/// Before the process ends without its handlers; returns the status it ends with.
+pub fn before_end(status: c_int) -> c_int {
     if let Some(world) = current_world().filter(|world| world.is_own()) {
-        let _inside = Inside::new();
-        ENDING.store(true, Ordering::Relaxed);
-        settle_all(world);
-        unlock_all(world);
-        end_logs(world);
+        end(world);
     }
+    status_of(status)
 }
 
 /// Asks to be called.
@@ -165,6 +203,8 @@ pub fn listen() {
     // SAFETY: functions that live as long as the process: the library is never unloaded.
     unsafe {
         libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child));
+        // What is registered first is called last.
+        on_exit(last, std::ptr::null_mut());
         libc::atexit(at_end);
     }
 }

@@ -446,8 +446,15 @@ impl Folder {
 
     fn ring_with(&self, inner: &Inner, rung: [u8; 8]) -> Result<()> {
         let bell = self.store.open_write(&format!("{}bell", hidden(&inner.path)), OpenWrite::Any)?;
-        bell.write_at(0, &[IoSlice::new(&rung)])?;
-        bell.close()
+        match bell.write_at(0, &[IoSlice::new(&rung)]) {
+            Err(e) if e.kind() == ErrorKind::NoSpace => {
+                // On a store that writes elsewhere what it writes again. A bell that holds nothing says nothing: everybody looks.
+                bell.truncate(0)?;
+                bell.close()?;
+                Err(e)
+            }
+            written => written.and_then(|()| bell.close()),
+        }
     }
 
     /// Records changes, all or none; the newest of all that is known. `data` belongs to the change with `Content::Here`.
@@ -487,7 +494,12 @@ impl Folder {
     pub fn retire(&self, inner: &mut Inner) -> Result<()> {
         let Some(writer) = inner.writer.take() else { return Ok(()) };
         let (number, end, of_spare) = (writer.number, writer.end, writer.of_spare);
-        writer.close()?;
+        if let Err(e) = writer.close() {
+            // Others hear of the log all the same; where that fails, too, the next look rings.
+            inner.unrung = true;
+            let _ = self.ring(inner);
+            return Err(e);
+        }
         if of_spare {
             self.spare.again();
         }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // hooks
 
 use super::locate;
-use crate::border::{Inside, inside, set_errno, tell};
+use crate::border::{Fail, Inside, Outcome, inside, set_errno, tell};
 use crate::process::{before_end, before_exec, before_spawn, set_umask};
 use crate::real::hooks;
 use crate::world::Located;
@@ -42,12 +42,16 @@ hooks! {
         }
     }
     fn fexecve(fd: c_int, arguments: Texts, environment: Texts) -> c_int = |real| {
-        before_exec();
-        real(fd, arguments, environment)
+        match before_exec() {
+            Ok(()) => real(fd, arguments, environment),
+            Err(fail) => refused(fail),
+        }
     }
     fn execveat(folder: c_int, path: *const c_char, arguments: Texts, environment: Texts, flags: c_int) -> c_int = |real| {
-        before_exec();
-        real(folder, path, arguments, environment, flags)
+        match before_exec() {
+            Ok(()) => real(folder, path, arguments, environment, flags),
+            Err(fail) => refused(fail),
+        }
     }
     fn posix_spawn(
         pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Texts, environment: Texts,
@@ -85,9 +89,14 @@ hooks! {
         real(mask)
     }
     fn _exit|_Exit(status: c_int) -> () = |real| {
-        before_end();
-        real(status)
+        real(before_end(status))
     }
+}
+
+/// What a call that could not be made returns.
+fn refused(fail: Fail) -> c_int {
+    set_errno(fail.0);
+    -1
 }
 
 enum Program {
@@ -101,7 +110,10 @@ enum Program {
 unsafe fn program(path: *const c_char) -> Program {
     // SAFETY: a text.
     let located = unsafe { locate(libc::AT_FDCWD, path) };
-    before_exec();
+    if let Err(fail) = before_exec() {
+        refused(fail);
+        return Program::Refused;
+    }
     match located {
         None | Some((_, Located::Untouched)) => Program::AsIs,
         Some((_, Located::Elsewhere(path))) => Program::At(path),
@@ -142,13 +154,22 @@ macro_rules! jumps {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name() {
+            /// Instead of the function, which is not called.
+            extern "C" fn nowhere() -> c_int {
+                -1
+            }
             extern "C" fn before() -> usize {
                 static REAL: crate::real::Real = match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                     Ok(name) => crate::real::Real::new(name),
                     Err(_) => panic!(),
                 };
-                $first();
-                REAL.get()
+                match $first() {
+                    Ok(()) => REAL.get(),
+                    Err(fail) => {
+                        refused(fail);
+                        nowhere as *const () as usize
+                    }
+                }
             }
             #[cfg(target_arch = "x86_64")]
             core::arch::naked_asm!(
@@ -173,4 +194,9 @@ macro_rules! jumps {
 }
 
 jumps! { before_exec before execl execle execlp }
-jumps! { before_spawn before vfork }
+jumps! { before_vfork before vfork }
+
+fn before_vfork() -> Outcome<()> {
+    before_spawn();
+    Ok(())
+}

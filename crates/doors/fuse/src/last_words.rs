@@ -1,0 +1,175 @@
+//! What a process that serves a mount leaves beside its log, for who unmounts: the mount itself cannot be asked once that process
+//! has ended, nor how it ended.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `mount-PID.at` | the mount point; locked as long as the process lives. Removed at its end, but where that went wrong or never came: then by who unmounts, or mounts there again |
+//! | `mount-PID.unpublished` | what it could not publish, or why it ended; removed by who was told |
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::cell::Cell;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// The ending of the file with the mount point.
+const AT: &str = "at";
+
+/// The file for what could not be published, beside a log.
+pub fn unpublished(log: &Path) -> PathBuf {
+    log.with_extension("unpublished")
+}
+
+/// A mount point by the name it has without asking the mount: that may be dead.
+fn named(point: &Path) -> io::Result<PathBuf> {
+    let point = std::path::absolute(point)?;
+    match (point.parent().map(fs::canonicalize), point.file_name()) {
+        (Some(parent), Some(name)) => Ok(parent?.join(name)),
+        _ => Ok(point),
+    }
+}
+
+/// Says which process serves a mount, as long as it lives.
+pub struct Serving {
+    path: PathBuf,
+    file: File,
+    log: PathBuf,
+    told: Cell<bool>,
+}
+
+impl Serving {
+    /// The process whose log this is serves a mount at `point`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn begin(log: &Path, point: &Path) -> io::Result<Serving> {
+        let path = log.with_extension(AT);
+        // Another process that had this number was killed, or one that had served this mount.
+        let _ = fs::remove_file(&path);
+        let folder = log.parent().unwrap_or(Path::new("."));
+        while let Some(known) = Known::of(folder, point).filter(Known::has_ended) {
+            fs::remove_file(&known.path)?;
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        file.write_all(named(point)?.as_os_str().as_bytes())?;
+        Ok(Serving { path, file, log: log.to_path_buf(), told: Cell::new(false) })
+    }
+
+    /// The process ends, and not well.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn say(&self, why: &Error) -> io::Result<()> {
+        let path = unpublished(&self.log);
+        let _ = fs::remove_file(&path);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        // Who unmounts finds it by the mount point.
+        self.told.set(true);
+        writeln!(file, "{why}")
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if !self.told.get() {
+            let _ = fs::remove_file(&self.path);
+        }
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+/// A process that serves a mount, or did.
+pub struct Known {
+    path: PathBuf,
+    file: File,
+}
+
+impl Known {
+    /// Of whom `folder`, where logs are, says that it serves the mount at `point`: who lives, else who was killed.
+    pub fn of(folder: &Path, point: &Path) -> Option<Known> {
+        let point = named(point).ok()?;
+        let mut known = None;
+        for entry in fs::read_dir(folder).ok()?.flatten() {
+            let path = entry.path();
+            if path.extension().is_none_or(|e| e != AT)
+                || fs::read(&path).ok().as_deref() != Some(point.as_os_str().as_bytes())
+            {
+                continue;
+            }
+            let Ok(file) = File::open(&path) else { continue };
+            let found = Known { path, file };
+            if !found.has_ended() {
+                return Some(found);
+            }
+            known = Some(found);
+        }
+        known
+    }
+
+    fn has_ended(&self) -> bool {
+        flock(&self.file, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK)
+    }
+
+    /// Waits until the process has ended, and tells what it said.
+    ///
+    /// # Errors
+    /// What it said; `Timeout`.
+    pub fn hear(&self, point: &Path, limit: Duration) -> Result<()> {
+        let started = Instant::now();
+        while !self.has_ended() {
+            if started.elapsed() > limit {
+                let what = "the process that served the mount still closes its files";
+                return Err(Error::new(ErrorKind::Timeout, what).in_object(point.display().to_string()));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = fs::remove_file(&self.path);
+        last_words(&self.path, point)
+    }
+}
+
+/// What a process could not publish stands beside its log, until somebody was told.
+pub fn last_words(log: &Path, point: &Path) -> Result<()> {
+    let path = unpublished(log);
+    let Ok(what) = fs::read_to_string(&path) else { return Ok(()) };
+    let _ = fs::remove_file(&path);
+    let what = format!("unmounted, but {}", what.trim_end());
+    Err(Error::new(ErrorKind::Io, what).in_object(point.display().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_unmounts_hears_of_a_process_that_ended_before_it_could_be_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, other) = (folder.path().join("mount-7.log"), folder.path().join("mount-8.log"));
+        let point = folder.path().join("at");
+        let serving = Serving::begin(&log, &point).unwrap();
+        let _other = Serving::begin(&other, &folder.path().join("elsewhere")).unwrap();
+        let known = Known::of(folder.path(), &point).unwrap();
+        assert_eq!(known.hear(&point, Duration::ZERO).unwrap_err().kind(), ErrorKind::Timeout);
+        serving.say(&Error::new(ErrorKind::Io, "the store is gone")).unwrap();
+        drop(serving);
+        // Also who asks only now.
+        drop(known);
+        let known = Known::of(folder.path(), &point).unwrap();
+        let told = known.hear(&point, Duration::ZERO).unwrap_err().to_string();
+        assert!(told.contains("the store is gone"), "{told}");
+        known.hear(&point, Duration::ZERO).unwrap();
+        assert!(Known::of(folder.path(), &point).is_none());
+        // What nobody asked for is not told of the next mount there.
+        for why in ["first", "second"] {
+            Serving::begin(&log, &point).unwrap().say(&Error::new(ErrorKind::Io, why)).unwrap();
+        }
+        drop(Serving::begin(&folder.path().join("mount-9.log"), &point).unwrap());
+        assert!(Known::of(folder.path(), &point).is_none());
+    }
+}
