@@ -11,6 +11,7 @@
 //! | attributes | the filesystem's own; symbolic links are never followed by them |
 //! | identity | device, inode and birth time in one number; compare within one process |
 //! | `hold`   | a shared lock of the open file on one byte far behind its end ([`HELD`]), on Linux; it goes with the process. On filesystems of this machine no lock means that nobody holds; on others that it cannot be told |
+//! | `reopen` | through the process' own folder of descriptors (`/proc/self/fd`), on Linux: the same file, whatever its name leads to now |
 //! | full     | `NoSpace` with object and first byte not written; what was written before stays |
 //! | `close`  | tells what the system says, as filesystems over a network and with quotas may refuse bytes only then |
 //! | on network filesystems | a failed write may be told by `close` or `sync` only |
@@ -116,6 +117,10 @@ impl Store for Posix {
         };
         let file = options.open(&path).map_err(|e| failed("open for writing", &path, e))?;
         Ok(Box::new(Open { file, path }))
+    }
+
+    fn reopens(&self) -> bool {
+        cfg!(target_os = "linux")
     }
 
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
@@ -350,6 +355,12 @@ mod lock {
         }
     }
 
+    /// Gives up what [`alone`] took.
+    pub fn leave(file: &File) {
+        // It goes with the description at the latest.
+        let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&flock { l_start: HELD - 1, ..range(F_UNLCK) }));
+    }
+
     /// Whether the filesystem took the lock.
     pub fn hold(file: &File) -> bool {
         fcntl(file, FcntlArg::F_OFD_SETLK(&range(F_RDLCK))).is_ok()
@@ -374,6 +385,8 @@ mod lock {
     pub fn hold(_file: &File) -> bool {
         false
     }
+
+    pub fn leave(_file: &File) {}
 
     pub fn alone(_file: &File, _wait: bool) -> std::io::Result<bool> {
         Err(std::io::ErrorKind::Unsupported.into())
@@ -420,6 +433,31 @@ impl Open {
     #[cfg(not(target_os = "linux"))]
     fn allocate(&self, _blocks: Blocks, _offset: u64, _length: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// The same file by a description of its own: one that was opened before a `fork` is shared with the other process, and so are
+    /// its locks.
+    #[cfg(target_os = "linux")]
+    fn anew(&self) -> Result<Open> {
+        use std::os::fd::AsRawFd;
+        let through = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let file = OpenOptions::new().read(true).write(true).open(through);
+        let file = file.map_err(|e| failed("open anew", &self.path, e))?;
+        Ok(Open { file, path: self.path.clone() })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn anew(&self) -> Result<Open> {
+        Err(Error::new(ErrorKind::Unsupported, "cannot open an open object anew").in_object(shown(&self.path)))
+    }
+
+    fn told(&self) -> Result<Attributes> {
+        Ok(attributes::of(&self.file.metadata().map_err(|e| failed("read attributes", &self.path, e))?))
+    }
+
+    fn alive(&self) -> Result<Life> {
+        let about = self.file.metadata().map_err(|e| failed("stat", &self.path, e))?;
+        Ok(Life { held: lock::is_held(&self.file), modified: about.modified().ok() })
     }
 
     fn bytes(&self) -> Result<u64> {
@@ -477,8 +515,15 @@ impl ReadObject for Open {
     }
 
     fn life(&self) -> Result<Life> {
-        let about = self.file.metadata().map_err(|e| failed("stat", &self.path, e))?;
-        Ok(Life { held: lock::is_held(&self.file), modified: about.modified().ok() })
+        self.alive()
+    }
+
+    fn reopen(&self) -> Result<Box<dyn WriteObject>> {
+        Ok(Box::new(self.anew()?))
+    }
+
+    fn attributes(&self) -> Result<Attributes> {
+        self.told()
     }
 }
 
@@ -543,7 +588,7 @@ impl WriteObject for Open {
     }
 
     fn attributes(&self) -> Result<Attributes> {
-        Ok(attributes::of(&self.file.metadata().map_err(|e| failed("read attributes", &self.path, e))?))
+        self.told()
     }
 
     fn set_attributes(&self, change: &Change) -> Result<()> {
@@ -558,6 +603,32 @@ impl WriteObject for Open {
         // Another descriptor of the same open file: no name is looked up again.
         let file = self.file.try_clone().ok()?;
         lock::hold(&file).then(|| Hold::new(file))
+    }
+
+    fn life(&self) -> Result<Life> {
+        self.alive()
+    }
+
+    fn reopen(&self) -> Result<Box<dyn WriteObject>> {
+        Ok(Box::new(self.anew()?))
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<Hold>> {
+        // The lock ends with the description: this handle and the one that is returned.
+        match lock::alone(&self.file, wait) {
+            Ok(true) => Ok(Some(Hold::new(Unlock(self.file.try_clone().map_err(|e| failed("lock", &self.path, e))?)))),
+            Ok(false) => Ok(None),
+            Err(e) => Err(failed("lock", &self.path, e)),
+        }
+    }
+}
+
+/// Gives a lock of an open file up when it is dropped; other handles of the same open file go on.
+struct Unlock(File);
+
+impl Drop for Unlock {
+    fn drop(&mut self) {
+        lock::leave(&self.0);
     }
 }
 

@@ -42,6 +42,10 @@ pub const LAYOUTS: &[LayoutKind] = &[
                 key: "index_folder",
                 about: "folder of a local disk for the index of open files with index=distributed; default TMPDIR",
             },
+            Parameter {
+                key: "inline",
+                about: "longest data log that lies in the object of its file's name, bytes; 0 for none; default 32 KiB",
+            },
             Parameter { key: "index_cache", about: "bytes of memory that such an index may use; default 4 MiB" },
         ],
         most_stores: 255,
@@ -119,6 +123,7 @@ fn containers(stores: &[Arc<dyn Store>], parameters: &Parameters) -> Result<Arc<
     let options = container::Options {
         module,
         buffer: short("buffer", default.buffer)?,
+        inline: short("inline", default.inline)?,
         folders: u8::try_from(folders)
             .map_err(|_| Error::new(ErrorKind::Config, format!("parameter folders={folders}: expected 1 to 255")))?,
         segment: parameters.bytes("segment", default.segment)?,
