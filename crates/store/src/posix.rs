@@ -28,6 +28,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_types::{Error, ErrorKind, Result};
 
 mod attributes;
@@ -116,7 +117,7 @@ impl Store for Posix {
             OpenWrite::Any => options.create(true),
         };
         let file = options.open(&path).map_err(|e| failed("open for writing", &path, e))?;
-        Ok(Box::new(Open { file, path }))
+        Ok(Box::new(Open::new(file, path)))
     }
 
     fn reopens(&self) -> bool {
@@ -138,7 +139,7 @@ impl Store for Posix {
                 Error::new(ErrorKind::InvalidArgument, "cannot open: it is a pipe, not a file").in_object(shown(&path))
             );
         }
-        Ok(Box::new(Open { file, path }))
+        Ok(Box::new(Open::new(file, path)))
     }
 
     fn stat(&self, name: &str) -> Result<Stat> {
@@ -355,6 +356,12 @@ mod lock {
         }
     }
 
+    /// Gives up what [`hold`] took.
+    pub fn let_go(file: &File) {
+        // It goes with the description at the latest.
+        let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&range(F_UNLCK)));
+    }
+
     /// Gives up what [`alone`] took.
     pub fn leave(file: &File) {
         // It goes with the description at the latest.
@@ -388,6 +395,8 @@ mod lock {
 
     pub fn leave(_file: &File) {}
 
+    pub fn let_go(_file: &File) {}
+
     pub fn alone(_file: &File, _wait: bool) -> std::io::Result<bool> {
         Err(std::io::ErrorKind::Unsupported.into())
     }
@@ -401,6 +410,8 @@ mod lock {
 struct Open {
     file: File,
     path: PathBuf,
+    /// How many holds there are of it: with the last one the lock goes, whether the file stays open or not.
+    holds: Arc<Mutex<u32>>,
 }
 
 /// What to do with the space of a run of bytes; the file's length stays.
@@ -410,6 +421,10 @@ enum Blocks {
 }
 
 impl Open {
+    fn new(file: File, path: PathBuf) -> Open {
+        Open { file, path, holds: Arc::default() }
+    }
+
     #[cfg(target_os = "linux")]
     fn allocate(&self, blocks: Blocks, offset: u64, length: u64) -> io::Result<()> {
         use rustix::{fs::FallocateFlags, io::Errno};
@@ -443,7 +458,7 @@ impl Open {
         let through = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let file = OpenOptions::new().read(true).write(true).open(through);
         let file = file.map_err(|e| failed("open anew", &self.path, e))?;
-        Ok(Open { file, path: self.path.clone() })
+        Ok(Open::new(file, self.path.clone()))
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -582,7 +597,7 @@ impl WriteObject for Open {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Open { file, path } = *self;
+        let Open { file, path, .. } = *self;
         // The descriptor is gone whatever the system says: nothing is tried again, an interrupted close neither.
         nix::unistd::close(file).map_err(|e| failed("close", &path, e.into()))
     }
@@ -602,7 +617,12 @@ impl WriteObject for Open {
     fn hold(&self) -> Option<Hold> {
         // Another descriptor of the same open file: no name is looked up again.
         let file = self.file.try_clone().ok()?;
-        lock::hold(&file).then(|| Hold::new(file))
+        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        if !lock::hold(&file) {
+            return None;
+        }
+        *holds += 1;
+        Some(Hold::new(Holding { file, holds: self.holds.clone(), process: std::process::id() }))
     }
 
     fn life(&self) -> Result<Life> {
@@ -619,6 +639,24 @@ impl WriteObject for Open {
             Ok(true) => Ok(Some(Hold::new(Unlock(self.file.try_clone().map_err(|e| failed("lock", &self.path, e))?)))),
             Ok(false) => Ok(None),
             Err(e) => Err(failed("lock", &self.path, e)),
+        }
+    }
+}
+
+/// A hold of an open file.
+struct Holding {
+    file: File,
+    holds: Arc<Mutex<u32>>,
+    process: u32,
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        *holds -= 1;
+        // A child that was forked shares the lock with its parent, whose it is.
+        if *holds == 0 && self.process == std::process::id() {
+            lock::let_go(&self.file);
         }
     }
 }

@@ -15,7 +15,7 @@ use super::tail::{MOST, Record, Tail};
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use thalweg_store::{Attributes, Change, Hold, Life, ReadObject, Store, WriteObject};
+use thalweg_store::{Attributes, Change, Hold, Life, OpenWrite, ReadObject, Store, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// How often what does not check is read again: who writes may be at it.
@@ -230,9 +230,22 @@ impl Drawer {
     }
 
     fn reopen(&self) -> Result<Box<dyn WriteObject>> {
-        match self.object()? {
+        let again = match self.object()? {
             Object::Reading(object) => object.reopen(),
             Object::Writing(object) => object.reopen(),
+        };
+        match again {
+            // The system shows this process no descriptors: by the name, where that still leads here.
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let object = self.names.open_write(&self.path, OpenWrite::Existing)?;
+                let mut head = vec![0; 1 << 16];
+                let got = object.read_at(0, &mut head)?;
+                match Stamp::decode(&head[..got]) {
+                    Ok(stamp) if stamp.container == self.number => Ok(object),
+                    _ => Err(e),
+                }
+            }
+            again => again,
         }
     }
 

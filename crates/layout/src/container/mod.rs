@@ -312,10 +312,7 @@ impl Container {
         let guard = Guard::of(stamp.mode, stamp.uid, stamp.gid);
         for tried in 0.. {
             let temporary = format!("{HIDDEN}/{}{:016x}", place::TEMPORARY, fresh());
-            let object = match first.open_write_as(&temporary, OpenWrite::New, guard.object()) {
-                Ok(object) => object,
-                Err(e) => return Err(e),
-            };
+            let object = first.open_write_as(&temporary, OpenWrite::New, guard.object())?;
             let remove = || drop(remove_if_there(&**first, &temporary));
             // Held before it has its name, so that nobody takes the session for a dead one.
             let Some(hold) = object.hold() else {
@@ -344,7 +341,10 @@ impl Container {
                 }
                 Err(e) => {
                     remove();
-                    return Err(e);
+                    return Err(match e.kind() {
+                        ErrorKind::AlreadyExists => errno::failure(Errno::EXIST, "make", path),
+                        _ => e,
+                    });
                 }
             }
         }
@@ -467,6 +467,12 @@ impl Container {
         // Another may remove it between a look and the next.
         for _ in 0..100 {
             let path = &mut path;
+            // One that is new needs no look: making it tells whether the name is free.
+            if how == OpenWrite::New
+                && let Some((opened, home, held)) = self.make_small(path, writer)?
+            {
+                return Ok((self.file(opened), Some(Made::Small(home, held))));
+            }
             match self.look(path) {
                 Ok(_) if how == OpenWrite::New => return Err(errno::failure(Errno::EXIST, "make", path)),
                 Ok(file) => return Ok((file, None)),
