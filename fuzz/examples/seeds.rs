@@ -184,10 +184,18 @@ fn container(seeds: &mut Seeds) {
     let mut add = |kind: u8, name: &str, bytes: &[u8]| seeds.add("container", name, &[&[kind], bytes].concat());
     let stores = vec![(7, "posix:/a".to_string()), (8, "posix:/b".to_string())];
     let (mode, uid, gid, made) = (0o644, 1, 2, 3);
-    let stamp = Stamp { container: 9, module: Module::Pattern, folders: 16, mode, uid, gid, made, stores, link: None };
+    let (home, link, tail) = (0, None, false);
+    let module = Module::Pattern;
+    let stamp = Stamp { container: 9, module, folders: 16, mode, uid, gid, made, stores, home, link, tail };
     let without_crc = |bytes: Vec<u8>| bytes[..bytes.len() - 4].to_vec();
     add(0, "stamp", &without_crc(stamp.encode()));
+    add(0, "behind", &without_crc(Stamp { tail: true, ..stamp.clone() }.encode()));
     add(0, "link", &without_crc(Stamp { link: Some("to".into()), ..stamp }.encode()));
+    // Records behind a stamp: a mark, a log, the mark of its end, attributes, the folder; and what is left of one.
+    let mut records = vec![0, 0, 4, b'h', b'o', b's', b't', 1, 3, 5, 1, 2, 3, 4, 5, 3, 0, 2, 0, 4, 1, 9, 4, 0, 0];
+    add(6, "records", &records);
+    records.extend_from_slice(b"TWTL\x01\0");
+    add(6, "records-torn", &records);
     let mut kept = Kept::new(mode, uid, gid, made);
     kept.xattrs.insert("user.k".into(), b"v".to_vec());
     add(1, "attributes", &without_crc(kept.encode()));

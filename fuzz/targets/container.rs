@@ -9,7 +9,8 @@ use thalweg_layout::container::attributes::Kept;
 use thalweg_layout::container::index::{Module, block};
 use thalweg_layout::container::parallel::{Fragment, Opening};
 use thalweg_layout::container::record::{Log, Record, Segment};
-use thalweg_layout::container::{Container, Options, marks, snapshot::Snapshot, stamp};
+use thalweg_layout::container::tail::{Record as Behind, Tail};
+use thalweg_layout::container::{Container, Options, clock::Summary, marks, snapshot::Snapshot, stamp};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
 use thalweg_store::{Memory, Store, StoreExt};
 
@@ -155,6 +156,70 @@ fn opened(kind: u8, bytes: &[u8]) {
     let _ = layout.repair("f", true);
 }
 
+/// A small file of made-up records behind its stamp, then made-up bytes. Each record is taken from three bytes: what it is, its name, how
+/// many of the following bytes it has.
+fn behind(bytes: &[u8]) {
+    let stores = vec![(7, "memory:".to_string())];
+    let (mode, uid, gid, made) = (0o644, 1, 2, 3);
+    let module = Module::Pattern;
+    let (home, link) = (0, None);
+    let stamp = stamp::Stamp { container: 9, module, folders: 16, mode, uid, gid, made, stores, home, link, tail: true };
+    let session = marks::Home { session: 7, writer: 3, store: 0, folder: 1 };
+    let published = |version: u64, closed: bool, data: u64| {
+        let summary = Summary { first: 1, last: 1, end: data, bytes: data, ..Summary::default() };
+        let p = marks::Published { version, closed, segments: 1, data, index: 0, summary, time: 5 };
+        marks::published_name(session, &p)
+    };
+    let data_name = || format!("{:016x}-0.data", session.session);
+    let name = |code: u8| match code % 6 {
+        0 => marks::open_name(session),
+        1 => published(1, false, u64::from(code)),
+        2 => published(2, true, 64 + u64::from(code)),
+        3 => data_name(),
+        4 => thalweg_layout::container::attributes::name(u64::from(code), 5),
+        _ => format!("other{code}"),
+    };
+    let mut object = stamp.encode();
+    let start = object.len() as u64;
+    let mut rest = bytes;
+    let mut records = Vec::new();
+    while let Some(([kind, of, length], more)) = rest.split_first_chunk::<3>().filter(|([kind, ..], _)| *kind < 5) {
+        let (payload, more) = more.split_at(usize::from(*length).min(more.len()));
+        let record = match kind {
+            0 => Behind::Put(name(*of), payload.to_vec()),
+            1 => Behind::More(name(*of), payload.to_vec()),
+            2 => Behind::Gone(name(*of)),
+            3 => Behind::Became(name(*of), name(*length)),
+            _ => Behind::Home,
+        };
+        rest = if *kind < 2 { more } else { &rest[3..] };
+        let at = object.len() as u64;
+        record.encode(9, at, &mut object);
+        records.push(record);
+    }
+    let mut read = Tail::new(9, start);
+    read.extend(&object[start as usize..]).unwrap();
+    assert_eq!(read.end(), object.len() as u64);
+    object.extend_from_slice(rest);
+    let mut torn = Tail::new(9, start);
+    if torn.extend(&object[start as usize..]).is_ok() {
+        assert!(torn.end() >= read.end());
+    }
+    let store = Arc::new(Memory::new());
+    let identity = [&b"TWSTORE1"[..], &7u64.to_le_bytes()].concat();
+    store.make_folder(".thalweg").unwrap();
+    store.write_all(".thalweg/store", &sealed(&identity)).unwrap();
+    store.write_all("f", &object).unwrap();
+    let layout = Container::new(vec![store], Options::default()).unwrap();
+    if let Ok(file) = layout.open_read("f") {
+        let mut out = [0; 500];
+        let _ = file.length().and_then(|_| file.read_at(3, &mut out));
+    }
+    let _ = layout.attributes("f");
+    let _ = layout.check("f");
+    let _ = layout.repair("f", true);
+}
+
 fn first_marks(store: &dyn Store) -> String {
     let mut folder = ".thalweg/c".to_string();
     for _ in 0..2 {
@@ -167,6 +232,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((kind, bytes)) = data.split_first() else { return };
     match kind {
         0..=5 => decoders(*kind, bytes),
+        6 => behind(bytes),
         kind => opened(*kind, bytes),
     }
 });

@@ -101,6 +101,11 @@ const PROMISES: &[Promise] = &[
     Promise { words: "identity tells objects apart", asked_of: any, check: identity },
     Promise { words: "a hold is seen until it is dropped", asked_of: any, check: holds },
     Promise { words: "a lock keeps others out until it is dropped", asked_of: any, check: locks },
+    Promise {
+        words: "an open object is opened anew, and locked, whatever its name is",
+        asked_of: any,
+        check: reopening,
+    },
     Promise { words: "settling what nobody writes changes nothing", asked_of: any, check: settling },
 ];
 
@@ -848,6 +853,37 @@ fn locks(room: &Room<'_>) {
     });
     assert_eq!(*counter.lock().unwrap(), 100);
     assert!(room.store.lock(&name, false).unwrap().is_some());
+}
+
+fn reopening(room: &Room<'_>) {
+    if !room.store.reopens() {
+        return;
+    }
+    let writer = room.open("object", OpenWrite::New);
+    write(&*writer, 0, b"bytes");
+    let reader = room.store.open_read(&room.name("object")).unwrap();
+    room.store.rename(&room.name("object"), &room.name("moved")).unwrap();
+    for again in [writer.reopen().unwrap(), reader.reopen().unwrap()] {
+        let mut bytes = [0; 5];
+        assert_eq!(again.read_at(0, &mut bytes).unwrap(), 5);
+        assert_eq!(&bytes, b"bytes");
+        assert_eq!(again.attributes().unwrap().links, 1);
+        let hold = writer.hold().unwrap();
+        assert_eq!((again.life().unwrap().held, reader.life().unwrap().held), (Some(true), Some(true)));
+        let lock = again.lock(false).unwrap().expect("nobody else has it");
+        let other = reader.reopen().unwrap();
+        assert!(other.lock(false).unwrap().is_none(), "it is taken");
+        assert!(room.store.lock(&room.name("moved"), false).unwrap().is_none(), "by its name too");
+        drop((lock, hold));
+        assert!(other.lock(false).unwrap().is_some(), "given up, and the handle is still there");
+        assert_ne!(other.life().unwrap().held, Some(true));
+    }
+    room.store.remove(&room.name("moved")).unwrap();
+    let left = reader.reopen().unwrap();
+    write(&*left, 5, b" and more");
+    let mut bytes = [0; 20];
+    assert_eq!(reader.read_at(0, &mut bytes).unwrap(), 14, "it has no name, and is there");
+    assert_eq!(reader.attributes().unwrap().links, 0);
 }
 
 fn settling(room: &Room<'_>) {

@@ -42,6 +42,11 @@ impl<'a> Cursor<'a> {
         self.at == self.bytes.len()
     }
 
+    /// How many bytes were read.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
     /// The next bytes.
     pub fn take(&mut self, count: usize, what: &str) -> Result<&'a [u8]> {
         let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len());

@@ -35,6 +35,12 @@ pub const BUFFER: Parameter = Parameter::size("buffer", 2 << 20, "size of an ope
 /// `folders` of `container`.
 pub const FOLDERS: Parameter =
     Parameter::count("folders", 16, "folders of logs on each store, of new files").within(1, 255);
+/// `inline` of `container`.
+pub const INLINE: Parameter = Parameter::size(
+    "inline",
+    32 << 10,
+    "longest data log that lies in the object of its file's name, where the store can; 0 for none",
+);
 /// `segment` of `container`.
 pub const SEGMENT: Parameter =
     Parameter::size("segment", 1 << 40, "longest data log; shorter where the store takes no object of this size");
@@ -69,7 +75,7 @@ pub const LAYOUTS: &[LayoutKind] = &[
     LayoutKind {
         name: "container",
         about: "a file is a folder of logs, one for each writer; many processes write it at once",
-        parameters: &[INDEX, BUFFER, FOLDERS, SEGMENT, HOST, INDEX_FOLDER, INDEX_CACHE],
+        parameters: &[INDEX, BUFFER, FOLDERS, INLINE, SEGMENT, HOST, INDEX_FOLDER, INDEX_CACHE],
         most_stores: 255,
         make: containers,
     },
@@ -127,6 +133,7 @@ fn options(parameters: &Parameters) -> Result<container::Options> {
         module: Module::from_name(&parameters.get::<String>(&INDEX)?)?,
         buffer: parameters.get(&BUFFER)?,
         folders: parameters.get(&FOLDERS)?,
+        inline: parameters.get(&INLINE)?,
         segment: parameters.get(&SEGMENT)?,
         host: parameters.text(&HOST).map_or(default.host, str::to_string),
         index_folder: parameters.text(&INDEX_FOLDER).map_or(default.index_folder, Into::into),

@@ -103,6 +103,10 @@ pub trait Store: Send + Sync {
     fn tells_holders(&self) -> bool {
         true
     }
+    /// Whether open objects of this store may be opened anew and locked: [`WriteObject::reopen`], [`WriteObject::lock`].
+    fn reopens(&self) -> bool {
+        false
+    }
     /// Opens an object for reading.
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>>;
     /// What is known about an object or folder.
@@ -271,6 +275,15 @@ pub trait ReadObject: Send + Sync {
     fn life(&self) -> Result<Life> {
         Ok(Life::default())
     }
+    /// Opens the same object for writing, whatever its name leads to now. `Unsupported` where the store cannot
+    /// ([`Store::reopens`]).
+    fn reopen(&self) -> Result<Box<dyn WriteObject>> {
+        Err(Error::new(ErrorKind::Unsupported, "cannot open an open object anew"))
+    }
+    /// Attributes of the open object, whatever its name leads to now. `Unsupported` where it must be asked by its name.
+    fn attributes(&self) -> Result<Attributes> {
+        Err(Error::new(ErrorKind::Unsupported, "cannot tell attributes of an open object"))
+    }
 }
 
 /// An object open for writing; any thread may call it.
@@ -342,6 +355,20 @@ pub trait WriteObject: Send + Sync {
     /// store cannot.
     fn hold(&self) -> Option<Hold> {
         None
+    }
+    /// As [`ReadObject::life`]. What this very handle holds does not count: ask one that was opened anew.
+    fn life(&self) -> Result<Life> {
+        Ok(Life::default())
+    }
+    /// As [`ReadObject::reopen`]. The new handle holds and locks nothing, and is no other process' after a `fork`.
+    fn reopen(&self) -> Result<Box<dyn WriteObject>> {
+        Err(Error::new(ErrorKind::Unsupported, "cannot open an open object anew"))
+    }
+    /// As [`Store::lock`] of the object that is open here, whatever its name leads to now. Excludes locks of other handles, in this
+    /// process too, and those by name; a second lock of one handle excludes nobody. `Unsupported` where the store cannot.
+    fn lock(&self, wait: bool) -> Result<Option<Hold>> {
+        let _ = wait;
+        Err(Error::new(ErrorKind::Unsupported, "cannot lock an open object"))
     }
 }
 

@@ -11,6 +11,7 @@
 //! | attributes | the filesystem's own; symbolic links are never followed by them |
 //! | identity | device, inode and birth time in one number; compare within one process |
 //! | `hold`   | a shared lock of the open file on one byte far behind its end ([`HELD`]), on Linux; it goes with the process. On filesystems of this machine no lock means that nobody holds; on others that it cannot be told |
+//! | `reopen` | through the process' own folder of descriptors (`/proc/self/fd`), on Linux: the same file, whatever its name leads to now |
 //! | full     | `NoSpace` with object and first byte not written; what was written before stays |
 //! | `close`  | tells what the system says, as filesystems over a network and with quotas may refuse bytes only then |
 //! | on network filesystems | a failed write may be told by `close` or `sync` only |
@@ -27,6 +28,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_types::{Error, ErrorKind, Result};
 
 mod attributes;
@@ -115,7 +117,11 @@ impl Store for Posix {
             OpenWrite::Any => options.create(true),
         };
         let file = options.open(&path).map_err(|e| failed("open for writing", &path, e))?;
-        Ok(Box::new(Open { file, path }))
+        Ok(Box::new(Open::new(file, path)))
+    }
+
+    fn reopens(&self) -> bool {
+        cfg!(target_os = "linux")
     }
 
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
@@ -133,7 +139,7 @@ impl Store for Posix {
                 Error::new(ErrorKind::InvalidArgument, "cannot open: it is a pipe, not a file").in_object(shown(&path))
             );
         }
-        Ok(Box::new(Open { file, path }))
+        Ok(Box::new(Open::new(file, path)))
     }
 
     fn stat(&self, name: &str) -> Result<Stat> {
@@ -350,6 +356,18 @@ mod lock {
         }
     }
 
+    /// Gives up what [`hold`] took.
+    pub fn let_go(file: &File) {
+        // It goes with the description at the latest.
+        let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&range(F_UNLCK)));
+    }
+
+    /// Gives up what [`alone`] took.
+    pub fn leave(file: &File) {
+        // It goes with the description at the latest.
+        let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&flock { l_start: HELD - 1, ..range(F_UNLCK) }));
+    }
+
     /// Whether the filesystem took the lock.
     pub fn hold(file: &File) -> bool {
         fcntl(file, FcntlArg::F_OFD_SETLK(&range(F_RDLCK))).is_ok()
@@ -375,6 +393,10 @@ mod lock {
         false
     }
 
+    pub fn leave(_file: &File) {}
+
+    pub fn let_go(_file: &File) {}
+
     pub fn alone(_file: &File, _wait: bool) -> std::io::Result<bool> {
         Err(std::io::ErrorKind::Unsupported.into())
     }
@@ -388,6 +410,8 @@ mod lock {
 struct Open {
     file: File,
     path: PathBuf,
+    /// How many holds there are of it: with the last one the lock goes, whether the file stays open or not.
+    holds: Arc<Mutex<u32>>,
 }
 
 /// What to do with the space of a run of bytes; the file's length stays.
@@ -397,6 +421,10 @@ enum Blocks {
 }
 
 impl Open {
+    fn new(file: File, path: PathBuf) -> Open {
+        Open { file, path, holds: Arc::default() }
+    }
+
     #[cfg(target_os = "linux")]
     fn allocate(&self, blocks: Blocks, offset: u64, length: u64) -> io::Result<()> {
         use rustix::{fs::FallocateFlags, io::Errno};
@@ -420,6 +448,31 @@ impl Open {
     #[cfg(not(target_os = "linux"))]
     fn allocate(&self, _blocks: Blocks, _offset: u64, _length: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// The same file by a description of its own: one that was opened before a `fork` is shared with the other process, and so are
+    /// its locks.
+    #[cfg(target_os = "linux")]
+    fn anew(&self) -> Result<Open> {
+        use std::os::fd::AsRawFd;
+        let through = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let file = OpenOptions::new().read(true).write(true).open(through);
+        let file = file.map_err(|e| failed("open anew", &self.path, e))?;
+        Ok(Open::new(file, self.path.clone()))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn anew(&self) -> Result<Open> {
+        Err(Error::new(ErrorKind::Unsupported, "cannot open an open object anew").in_object(shown(&self.path)))
+    }
+
+    fn told(&self) -> Result<Attributes> {
+        Ok(attributes::of(&self.file.metadata().map_err(|e| failed("read attributes", &self.path, e))?))
+    }
+
+    fn alive(&self) -> Result<Life> {
+        let about = self.file.metadata().map_err(|e| failed("stat", &self.path, e))?;
+        Ok(Life { held: lock::is_held(&self.file), modified: about.modified().ok() })
     }
 
     fn bytes(&self) -> Result<u64> {
@@ -477,8 +530,15 @@ impl ReadObject for Open {
     }
 
     fn life(&self) -> Result<Life> {
-        let about = self.file.metadata().map_err(|e| failed("stat", &self.path, e))?;
-        Ok(Life { held: lock::is_held(&self.file), modified: about.modified().ok() })
+        self.alive()
+    }
+
+    fn reopen(&self) -> Result<Box<dyn WriteObject>> {
+        Ok(Box::new(self.anew()?))
+    }
+
+    fn attributes(&self) -> Result<Attributes> {
+        self.told()
     }
 }
 
@@ -537,13 +597,13 @@ impl WriteObject for Open {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Open { file, path } = *self;
+        let Open { file, path, .. } = *self;
         // The descriptor is gone whatever the system says: nothing is tried again, an interrupted close neither.
         nix::unistd::close(file).map_err(|e| failed("close", &path, e.into()))
     }
 
     fn attributes(&self) -> Result<Attributes> {
-        Ok(attributes::of(&self.file.metadata().map_err(|e| failed("read attributes", &self.path, e))?))
+        self.told()
     }
 
     fn set_attributes(&self, change: &Change) -> Result<()> {
@@ -557,7 +617,56 @@ impl WriteObject for Open {
     fn hold(&self) -> Option<Hold> {
         // Another descriptor of the same open file: no name is looked up again.
         let file = self.file.try_clone().ok()?;
-        lock::hold(&file).then(|| Hold::new(file))
+        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        if !lock::hold(&file) {
+            return None;
+        }
+        *holds += 1;
+        Some(Hold::new(Holding { file, holds: self.holds.clone(), process: std::process::id() }))
+    }
+
+    fn life(&self) -> Result<Life> {
+        self.alive()
+    }
+
+    fn reopen(&self) -> Result<Box<dyn WriteObject>> {
+        Ok(Box::new(self.anew()?))
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<Hold>> {
+        // The lock ends with the description: this handle and the one that is returned.
+        match lock::alone(&self.file, wait) {
+            Ok(true) => Ok(Some(Hold::new(Unlock(self.file.try_clone().map_err(|e| failed("lock", &self.path, e))?)))),
+            Ok(false) => Ok(None),
+            Err(e) => Err(failed("lock", &self.path, e)),
+        }
+    }
+}
+
+/// A hold of an open file.
+struct Holding {
+    file: File,
+    holds: Arc<Mutex<u32>>,
+    process: u32,
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        *holds -= 1;
+        // A child that was forked shares the lock with its parent, whose it is.
+        if *holds == 0 && self.process == std::process::id() {
+            lock::let_go(&self.file);
+        }
+    }
+}
+
+/// Gives a lock of an open file up when it is dropped; other handles of the same open file go on.
+struct Unlock(File);
+
+impl Drop for Unlock {
+    fn drop(&mut self) {
+        lock::leave(&self.0);
     }
 }
 

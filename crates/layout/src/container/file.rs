@@ -14,11 +14,11 @@ use super::index::Merged;
 use super::index::block::Entry;
 use super::index::{Piece, Source, highest};
 use super::load::{self, Unclean};
-use super::marks::{self, Mark, Published};
+use super::marks::{self, Home, Mark, Published};
 use super::place::{HIDDEN, Place, now, sync_down_to};
 use super::record::{Kind, Log as Which, MOST};
-use super::removal::{remove_container, remove_session};
-use super::session::{Log, Session};
+use super::removal::{remove_container, remove_inside, remove_session};
+use super::session::{Held, Log, Session};
 use super::{Options, clock};
 use std::collections::{BTreeMap, HashMap};
 use std::io::IoSlice;
@@ -138,6 +138,11 @@ impl State {
     /// A handle is about to write.
     fn begins(&mut self, session: &Arc<Session>, log: &mut Log) {
         log.time = now();
+        self.open(session);
+    }
+
+    /// A session of this process has a mark, or is about to make one.
+    fn open(&mut self, session: &Arc<Session>) {
         self.local.entry(session.home.session).or_insert_with(|| Local {
             session: session.clone(),
             summary: clock::Summary::default(),
@@ -224,12 +229,12 @@ impl File {
         self.belong();
         loop {
             let closes = self.state().closes;
-            let names = self.place.first().list(&self.place.marks()).map_err(|e| self.gone(e))?;
+            let names = self.place.list().map_err(|e| self.gone(e))?;
             let known = {
                 let state = self.state();
                 state.looked && state.seen == names
             };
-            if !known {
+            if !known && self.place.has_folder() {
                 // Of a container that is being removed, of which the stamp goes first, the list may be half of it.
                 let stamp = format!("{}/stamp", self.place.folder());
                 self.place.first().stat(&stamp).map_err(|e| self.gone(e))?;
@@ -565,10 +570,21 @@ impl File {
         let about = load::about(&format!("writer {writer}"));
         let mut state = self.state();
         let home = self.place.home(&self.options.host, writer, state.sessions);
-        state.sessions += 1;
         let clock = (state.published(0) + 1).max(state.floor);
         state.used = state.used.max(clock);
-        Arc::new(Session::new(self.place.clone(), home, about, self.options.buffer, self.options.segment, clock))
+        state.sessions += 1;
+        Arc::new(Session::new(self.place.clone(), home, about, &self.options, clock))
+    }
+
+    /// The session of a handle whose file was made for it, with the session's mark behind the stamp.
+    pub fn first_session(&self, home: Home, held: Held) -> Arc<Session> {
+        let about = load::about(&format!("writer {}", home.writer));
+        let mut state = self.state();
+        state.used = state.used.max(1);
+        state.sessions += 1;
+        let session = Arc::new(Session::begun(self.place.clone(), home, about, &self.options, held));
+        state.open(&session);
+        session
     }
 
     /// Gives a handle its turn: what another handle of the same writer's number wrote comes before.
@@ -759,8 +775,20 @@ impl File {
     }
 
     pub fn sync(&self, session: &Arc<Session>, path: &str) -> Result<()> {
-        self.root(path)?;
-        self.meet(session, true)
+        match &self.place.drawer {
+            // The session's bytes and the stamp are one object; a session that lies elsewhere made the folder.
+            Some(drawer) if !self.place.has_folder() => {
+                self.meet(session, true)?;
+                match self.place.has_folder() {
+                    true => self.root(path),
+                    false => drawer.sync(),
+                }
+            }
+            _ => {
+                self.root(path)?;
+                self.meet(session, true)
+            }
+        }
     }
 
     /// Others see what is written so far, and this process what they let be seen.
@@ -784,9 +812,17 @@ impl File {
         }
         let store = self.place.first();
         store.sync_closed(&format!("{}/stamp", self.place.folder()))?;
-        match self.place.names().sync_closed(path) {
+        let name = match &self.place.drawer {
+            Some(drawer) => drawer.sync(),
+            None => self.place.names().sync_closed(path),
+        };
+        match name {
             // Renamed or removed since it was opened: a folder or a link may have taken the name.
-            Err(e) if self.place.names().stat(path).is_ok_and(|about| !about.is_folder) => return Err(e),
+            Err(e)
+                if self.place.drawer.is_some() || self.place.names().stat(path).is_ok_and(|about| !about.is_folder) =>
+            {
+                return Err(e);
+            }
             _ => {}
         }
         sync_down_to(&**store, &self.place.marks())?;
@@ -849,6 +885,9 @@ impl File {
         if dead.is_empty() {
             return Ok(());
         }
+        if remove_inside(&self.place, &dead)? {
+            return self.look();
+        }
         // Beside a tool that looks after the file they stay: it may be at work on them.
         let Some(_alone) = super::tools::alone(&self.place, false)? else { return Ok(()) };
         for mark in &dead {
@@ -860,7 +899,7 @@ impl File {
     /// Whether this process has looked at nothing and written nothing: all that it knows is that it made the file.
     pub fn is_untouched(&self) -> bool {
         let state = self.state();
-        !state.looked && state.local.is_empty()
+        !state.looked && state.local.values().all(|local| local.summary == clock::Summary::default())
     }
 
     /// Whether a handle writes here.
@@ -894,7 +933,7 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         self.belong();
-        if self.state().unlinked {
+        if self.state().unlinked || self.place.is_nameless() {
             // Nobody waits for it; `check` of the mount finds what stays.
             let _ = remove_container(&self.place);
         }

@@ -3,7 +3,7 @@
 use super::attributes::{self, Kept};
 use super::file::File;
 use super::identity_of;
-use super::place::{Guard, Place, fresh, now, remove_if_there};
+use super::place::{Guard, Place, fresh, now};
 use super::session::Session;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,6 +34,12 @@ impl ReadObject for Reader {
 
     fn life(&self) -> Result<Life> {
         let name = held(&self.file.place);
+        if let Some(drawer) = &self.file.place.drawer {
+            self.named(drawer.look())?;
+        }
+        if !self.file.place.has_folder() {
+            return Ok(Life::default());
+        }
         match self.file.place.first().open_read(&name) {
             Ok(object) => self.named(object.life()),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(Life::default()),
@@ -74,12 +80,10 @@ impl Writer {
         Writer { file, session, path: path.into(), closed: false, new: Mutex::new(None) }
     }
 
-    /// Of a file that was made for it.
-    pub fn of_new(file: Arc<File>, writer: u32, path: &str) -> Writer {
+    /// Of a file that was made for it, with a session that may have begun.
+    pub fn of_new(session: Arc<Session>, file: Arc<File>, path: &str) -> Writer {
         let new = New { since: Instant::now(), kept: Kept::of(&file.place.stamp), number: None };
-        let mut handle = Writer::new(file, writer, path);
-        handle.new = Mutex::new(Some(new));
-        handle
+        Writer { file, session: Mutex::new(session), path: path.into(), closed: false, new: Mutex::new(Some(new)) }
     }
 
     /// Calls with what is kept of the file, if it was made by this handle just now.
@@ -155,28 +159,28 @@ impl WriteObject for Writer {
     fn set_attributes(&self, change: &Change) -> Result<()> {
         self.with_new(|new| {
             let place = &self.file.place;
+            let locked = place.drawer.as_ref().map(|drawer| drawer.lock()).transpose()?;
+            let theirs = |name: &String| attributes::parse(name).is_some_and(|number| Some(number) != new.number);
+            if place.drawer.as_ref().is_some_and(|drawer| drawer.names().iter().any(theirs)) {
+                return Err(Error::new(ErrorKind::Unsupported, "another changed the attributes of this file"));
+            }
             let mut kept = new.kept.clone();
             kept.change(change, now());
             if (kept.mode, kept.uid, kept.gid) != (new.kept.mode, new.kept.uid, new.kept.gid) {
                 place.put_guard(Guard::of(kept.mode, kept.uid, kept.gid), &self.path)?;
             }
             let number = (new.number.map_or(1, |(version, _)| version + 1), fresh());
-            place.keep(number, &kept)?;
-            let old = new.number.replace(number);
+            let old: Vec<String> = new.number.iter().map(|old| attributes::name(old.0, old.1)).collect();
+            place.keep(number, &kept, &old, locked.as_ref(), u64::MAX)?;
+            new.number = Some(number);
             new.kept = kept;
-            match old {
-                Some((version, number)) => {
-                    let name = format!("{}/{}", place.marks(), attributes::name(version, number));
-                    remove_if_there(&**place.first(), &name)
-                }
-                None => Ok(()),
-            }
+            Ok(())
         })
     }
 
     fn hold(&self) -> Option<Hold> {
         let store = self.file.place.first();
-        if !store.tells_holders() {
+        if !store.tells_holders() || self.file.place.make_home().is_err() {
             return None;
         }
         store.open_write(&held(&self.file.place), OpenWrite::Any).ok()?.hold()

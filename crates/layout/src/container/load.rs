@@ -8,14 +8,14 @@ use super::index::tables::Gather;
 use super::index::{Build, Merged, Module, Source};
 use super::marks::{self, Mark};
 use super::parallel::Fragment;
-use super::place::Place;
+use super::place::{Place, data_name};
 use super::record::{Log as Which, SEGMENT_HEADER};
 use super::session::View;
 use super::snapshot::{self, Snapshot};
 use super::{Options, scan};
 use std::collections::HashMap;
 use std::sync::Mutex;
-use thalweg_store::{ReadObject, StoreExt};
+use thalweg_store::ReadObject;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// A session that has not closed and is not known to live.
@@ -80,8 +80,8 @@ pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
     let closing = || Ok((Alive::Unknown, "closing".into()));
     let Some(name) = &mark.open else {
         let Some(p) = &mark.published else { return closing() };
-        let name = format!("{}/{}", place.marks(), marks::published_name(mark.home, p));
-        let held = match place.first().open_read(&name) {
+        let name = marks::published_name(mark.home, p);
+        let held = match place.open(&name) {
             Ok(object) => object.life()?.held,
             Err(e) if e.kind() == ErrorKind::NotFound => return closing(),
             Err(e) => return Err(e),
@@ -90,13 +90,12 @@ pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
         return match held {
             Some(true) => Ok((Alive::Yes, "nothing is outstanding".into())),
             // Renamed before it is let go of, as the other marks are.
-            Some(false) if !place.first().exists(&name)? => closing(),
+            Some(false) if !place.exists(&name)? => closing(),
             Some(false) => Ok((Alive::No, "nothing is outstanding".into())),
             None => Ok((Alive::Unknown, "nothing is outstanding".into())),
         };
     };
-    let name = format!("{}/{name}", place.marks());
-    let (life, who) = match place.first().open_read(&name) {
+    let (life, who) = match place.open(name) {
         Ok(object) => {
             let life = object.life()?;
             let mut who = vec![0; usize::try_from(object.length()?).unwrap_or(0).min(MOST_ABOUT)];
@@ -112,7 +111,7 @@ pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
         None => Process::parse(&who).map_or(Alive::Unknown, |process| process.alive()),
     };
     // A writer that closes gives its mark up before it lets go of it: only one that is still there is a dead writer's.
-    if alive == Alive::No && !place.first().exists(&name)? {
+    if alive == Alive::No && !place.exists(name)? {
         return closing();
     }
     Ok((alive, if who.is_empty() { UNKNOWN.into() } else { who }))
@@ -259,7 +258,7 @@ fn snapshot(place: &Place, marks: &[Mark], beside: &[String]) -> Option<Fragment
         return None;
     }
     // A damaged one is no loss: the index logs say the same.
-    let bytes = place.first().read_all(&format!("{}/{name}", place.marks())).ok()?;
+    let bytes = place.read(&name).ok()?;
     let snapshot = Snapshot::decode(&bytes).ok()?;
     snapshot.index.each(|_, _| Ok(())).ok()?;
     (snapshot.container == place.stamp.container && snapshot.covers == covers).then_some(snapshot.index)
@@ -395,8 +394,14 @@ fn add_views(place: &Place, views: &[View], build: &mut Build) -> Result<()> {
 
 /// Opens a log; `None` where it is missing.
 pub fn open(place: &Place, source: &Source, which: Which) -> Result<Option<Box<dyn ReadObject>>> {
-    let name = name(place, source, which);
-    match place.store(source.store)?.open_read(&name) {
+    if which == Which::Data {
+        return place.open_data(&source.home(), source.segment);
+    }
+    // What lies behind the stamp has none: it is read record by record.
+    if place.is_inside(&data_name(&source.home(), source.segment)) && !place.has_folder() {
+        return Ok(None);
+    }
+    match place.store(source.store)?.open_read(&name(place, source, which)) {
         Ok(object) => Ok(Some(object)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),

@@ -17,6 +17,8 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`stamp`] | what stands under a file's name, what a store is known by |
+//! | [`tail`] | objects of a small file that lie behind its stamp |
+//! | `drawer` | the object of a name as one process has it open, and what is added to it |
 //! | [`marks`] | names that tell which sessions wrote, and how far |
 //! | [`clock`] | the order of writes, the length of a file |
 //! | [`record`] | data logs |
@@ -35,13 +37,17 @@ use crate::{
     wire,
 };
 use attributes::Kept;
+use drawer::{Drawer, Locked, Opened};
 use file::File;
 use handle::{Reader, Writer};
 use index::Module;
+use marks::Home;
 use place::{Guard, HIDDEN, Place, Stores, fresh, now, put_new, remove_if_there};
 use rustix::io::Errno;
+use session::Held;
 use stamp::Stamp;
 use std::collections::HashMap;
+use std::io::IoSlice;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -50,6 +56,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod attributes;
 pub mod clock;
+mod drawer;
 mod file;
 mod handle;
 pub mod index;
@@ -64,6 +71,7 @@ mod scan;
 mod session;
 pub mod snapshot;
 pub mod stamp;
+pub mod tail;
 pub mod tools;
 
 /// Where the attributes of a folder are kept that the store keeps none of.
@@ -85,6 +93,9 @@ pub struct Options {
     pub buffer: usize,
     /// Folders of logs on each store, of new containers. Default 16.
     pub folders: u8,
+    /// Longest data log, in bytes, that lies behind the stamp of its file, so that a small file has no objects but that of its
+    /// name; 0 for none. Default 32 KiB. On stores of POSIX filesystems; elsewhere every log is an object.
+    pub inline: usize,
     /// Longest data log, in bytes. Default 1 TiB, or what the store takes.
     pub segment: u64,
     /// Name of this host, which with the writer's number decides where logs lie.
@@ -101,6 +112,7 @@ impl Default for Options {
         Options {
             module: Module::Pattern,
             buffer: 2 << 20,
+            inline: 32 << 10,
             folders: 16,
             segment: 1 << 40,
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -108,6 +120,11 @@ impl Default for Options {
             index_cache: 4 << 20,
         }
     }
+}
+
+/// Bytes behind a stamp at which another session begins there; attributes may take as much again.
+fn most_inside(inline: usize) -> u64 {
+    4 * inline as u64
 }
 
 /// Files as containers. See the module's page.
@@ -119,7 +136,7 @@ pub struct Container {
 
 /// What stands under a name.
 enum Found {
-    File(Stamp),
+    File(Opened),
     Link(String),
 }
 
@@ -129,6 +146,20 @@ struct Named {
     links: u64,
     /// All that it says, where it keeps attributes.
     about: Option<Attributes>,
+}
+
+/// How a file was made.
+enum Made {
+    /// With the container's folder.
+    Folder,
+    /// As the object of its name alone, which holds this session's mark.
+    Small(Home, Held),
+}
+
+/// What keeps others from changing what is kept of a file.
+struct Alone<'a> {
+    drawer: Option<Locked<'a>>,
+    _hold: Option<Hold>,
 }
 
 /// A name as it is now, but for folders and links that the store keeps itself.
@@ -179,7 +210,8 @@ impl Container {
     fn found(&self, path: &str) -> Result<Found> {
         let (started, mut pause) = (Instant::now(), Duration::from_millis(1));
         loop {
-            let bytes = self.first().read_all(path)?;
+            let object = self.first().open_read(path)?;
+            let bytes = drawer::read(&*object).map_err(|e| e.in_object(path))?;
             if bytes.is_empty() && started.elapsed() < PATIENCE {
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -189,20 +221,20 @@ impl Container {
                 let what = "the making of this file was interrupted; nothing was ever written to it";
                 return Err(Error::new(ErrorKind::Torn, what).in_object(path));
             }
-            let stamp = Stamp::decode(&bytes).map_err(|e| e.in_object(path))?;
-            return Ok(match stamp.link {
+            let opened = Opened::new(self.first(), path, Some(object), &bytes).map_err(|e| e.in_object(path))?;
+            return Ok(match opened.stamp.link {
                 Some(target) => Found::Link(target),
-                None => Found::File(stamp),
+                None => Found::File(opened),
             });
         }
     }
 
     /// The file under a name, links followed, and the name it has.
-    fn follow(&self, path: &str) -> Result<(String, Stamp)> {
+    fn follow(&self, path: &str) -> Result<(String, Opened)> {
         let mut path = path.to_string();
         for _ in 0..MOST_LINKS {
             match self.found(&path)? {
-                Found::File(stamp) => return Ok((path, stamp)),
+                Found::File(opened) => return Ok((path, opened)),
                 Found::Link(target) => path = beside(&path, &target)?,
             }
         }
@@ -210,13 +242,13 @@ impl Container {
     }
 
     /// A container, as this process has it open.
-    fn file(&self, stamp: Stamp) -> Arc<File> {
+    fn file(&self, opened: Opened) -> Arc<File> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = stamp.container;
+        let number = opened.stamp.container;
         if let Some(file) = files.get(&number).and_then(Weak::upgrade) {
             return file;
         }
-        let place = Arc::new(Place::new(stamp, self.stores.clone()));
+        let place = Arc::new(Place::new(opened, self.stores.clone()));
         let file = Arc::new(File::new(place, self.options.clone()));
         files.retain(|_, file| file.strong_count() > 0);
         files.insert(number, Arc::downgrade(&file));
@@ -227,9 +259,9 @@ impl Container {
     fn look(&self, path: &str) -> Result<Arc<File>> {
         let mut last = None;
         loop {
-            let (path, stamp) = self.follow(path)?;
-            let number = stamp.container;
-            let file = self.file(stamp);
+            let (path, opened) = self.follow(path)?;
+            let number = opened.stamp.container;
+            let file = self.file(opened);
             file.place.has_home().map_err(|e| e.in_object(path.clone()))?;
             match file.look() {
                 Ok(()) => return Ok(file),
@@ -256,7 +288,67 @@ impl Container {
             stores,
             home,
             link: link.map(str::to_string),
+            tail: false,
         })
+    }
+
+    /// Makes a file of which nothing is needed but the object of its name, with a session of this writer begun. `None` where the
+    /// store cannot.
+    fn make_small(&self, path: &str, writer: u32) -> Result<Option<(Opened, Home, Held)>> {
+        let first = self.first();
+        let can = first.capability();
+        let able = self.options.inline > 0 && can.write_at && can.truncate && can.modes && first.reopens();
+        if !able || !place::appears_early(&**first) {
+            return Ok(None);
+        }
+        let stamp = Stamp { tail: true, ..self.stamp(None)? };
+        let container = stamp.container;
+        let mut bytes = stamp.encode();
+        let start = bytes.len() as u64;
+        let place = Place::of_stamp(stamp.clone(), self.stores.clone());
+        let home = place.home(&self.options.host, writer, 0);
+        let begins = tail::Record::Put(marks::open_name(home), load::about(&format!("writer {writer}")).into_bytes());
+        begins.encode(container, start, &mut bytes);
+        let guard = Guard::of(stamp.mode, stamp.uid, stamp.gid);
+        for tried in 0.. {
+            let temporary = format!("{HIDDEN}/{}{:016x}", place::TEMPORARY, fresh());
+            let object = first.open_write_as(&temporary, OpenWrite::New, guard.object())?;
+            let remove = || drop(remove_if_there(&**first, &temporary));
+            // Held before it has its name, so that nobody takes the session for a dead one.
+            let Some(hold) = object.hold() else {
+                remove();
+                return Ok(None);
+            };
+            let named = object.write_at(0, &[IoSlice::new(&bytes)]).and_then(|()| first.rename_new(&temporary, path));
+            match named {
+                Ok(()) => {
+                    let object: Arc<dyn WriteObject> = object.into();
+                    let drawer = Drawer::of_new(container, first, path, object.clone(), start);
+                    drawer.made(begins, bytes.len() as u64 - start);
+                    return Ok(Some((Opened { stamp, drawer: Some(drawer) }, home, (object, hold))));
+                }
+                Err(e) if e.kind() == ErrorKind::Unsupported => {
+                    remove();
+                    return Ok(None);
+                }
+                // Taken away by who tidied up, or there is no such folder.
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    self.has_above(path)?;
+                    if tried >= place::MOST_TRIES || first.exists(&temporary)? {
+                        remove();
+                        return Err(e);
+                    }
+                }
+                Err(e) => {
+                    remove();
+                    return Err(match e.kind() {
+                        ErrorKind::AlreadyExists => errno::failure(Errno::EXIST, "make", path),
+                        _ => e,
+                    });
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Makes a file: the container first, then its name. `AlreadyExists` where another was faster.
@@ -284,7 +376,7 @@ impl Container {
             true => self.replace_torn(&temporary, path, &bytes),
         };
         if let Err(e) = named {
-            let _ = removal::remove_container(&Place::new(stamp, self.stores.clone()));
+            let _ = removal::remove_container(&Place::of_stamp(stamp, self.stores.clone()));
             if renamed && e.kind() == ErrorKind::NotFound {
                 self.has_above(path)?;
             }
@@ -332,8 +424,8 @@ impl Container {
                 outcome => return outcome,
             };
             match self.follow(path) {
-                Ok((_, stamp)) if before == Some(stamp.container) => return Err(e),
-                Ok((_, stamp)) => before = Some(stamp.container),
+                Ok((_, opened)) if before == Some(opened.stamp.container) => return Err(e),
+                Ok((_, opened)) => before = Some(opened.stamp.container),
                 Err(missing) if missing.kind() == ErrorKind::NotFound => return Err(missing),
                 Err(_) => return Err(e),
             }
@@ -369,14 +461,21 @@ impl Container {
         Err(errno::failure(Errno::LOOP, "follow links", &path))
     }
 
-    fn open_or_make(&self, path: &str, how: OpenWrite) -> Result<(Arc<File>, bool)> {
+    /// A file to be written, and how it was made, where it was.
+    fn open_or_make(&self, path: &str, how: OpenWrite, writer: u32) -> Result<(Arc<File>, Option<Made>)> {
         let mut path = path.to_string();
         // Another may remove it between a look and the next.
         for _ in 0..100 {
             let path = &mut path;
+            // One that is new needs no look: making it tells whether the name is free.
+            if how == OpenWrite::New
+                && let Some((opened, home, held)) = self.make_small(path, writer)?
+            {
+                return Ok((self.file(opened), Some(Made::Small(home, held))));
+            }
             match self.look(path) {
                 Ok(_) if how == OpenWrite::New => return Err(errno::failure(Errno::EXIST, "make", path)),
-                Ok(file) => return Ok((file, false)),
+                Ok(file) => return Ok((file, None)),
                 Err(e) if how == OpenWrite::Existing => return Err(e),
                 // A link is a name that is taken, wherever it leads.
                 Err(e) if how == OpenWrite::New && e.kind() != ErrorKind::NotFound && self.link_at(path)?.is_some() => {
@@ -387,11 +486,17 @@ impl Container {
                     if e.kind() == ErrorKind::Torn && !torn {
                         return Err(e);
                     }
-                    match self.make(path, torn) {
-                        Ok(stamp) => {
-                            // Nobody has written to it yet: there is nothing to look at.
-                            return Ok((self.file(stamp), true));
-                        }
+                    let made = match torn {
+                        true => Ok(None),
+                        false => self.make_small(path, writer),
+                    };
+                    let made = made.and_then(|made| match made {
+                        Some((opened, home, held)) => Ok((opened, Made::Small(home, held))),
+                        None => self.make(path, torn).map(|stamp| (Opened { stamp, drawer: None }, Made::Folder)),
+                    });
+                    match made {
+                        // Nobody has written to it yet: there is nothing to look at.
+                        Ok((opened, made)) => return Ok((self.file(opened), Some(made))),
                         // Perhaps a link that leads to a name that is free.
                         Err(e) if e.kind() == ErrorKind::AlreadyExists && how != OpenWrite::New => {
                             *path = self.end_of_links(path)?;
@@ -416,18 +521,18 @@ impl Container {
     }
 
     /// The container that loses a name, where that is its last one. A link is no name of what it leads to.
-    fn last_name(&self, path: &str, named: &Named) -> Option<Stamp> {
+    fn last_name(&self, path: &str, named: &Named) -> Option<Opened> {
         if named.kind != Kind::File || named.links > 1 {
             return None;
         }
         match self.found(path) {
-            Ok(Found::File(stamp)) => Some(stamp),
+            Ok(Found::File(opened)) => Some(opened),
             _ => None,
         }
     }
 
     /// As [`Container::last_name`], of a name that is about to be replaced.
-    fn last_name_at(&self, path: &str) -> Option<Stamp> {
+    fn last_name_at(&self, path: &str) -> Option<Opened> {
         self.last_name(path, &self.named(path).ok()?)
     }
 
@@ -438,8 +543,8 @@ impl Container {
                 let stamp = Stamp::decode(&self.first().read_all(path)?)?;
                 Ok(Seen::Link { length: target.len() as u64, kept: Kept { mode: 0o777, ..Kept::of(&stamp) } })
             }
-            Found::File(stamp) => {
-                let file = self.file(stamp);
+            Found::File(opened) => {
+                let file = self.file(opened);
                 file.place.has_home()?;
                 file.look()?;
                 let length = file.length()?;
@@ -451,9 +556,9 @@ impl Container {
     }
 
     /// Gives a container up: at once, or with the last handle that this process has of it.
-    fn give_up(&self, stamp: Stamp) {
+    fn give_up(&self, opened: Opened) {
         // Dropped here, where nobody else holds it.
-        self.file(stamp).unlink();
+        self.file(opened).unlink();
     }
 
     fn kept(&self, file: &File) -> Result<(Kept, Option<(u64, u64)>)> {
@@ -461,8 +566,8 @@ impl Container {
         loop {
             let newest = file.beside().iter().filter_map(|name| attributes::parse(name)).max();
             let Some((version, number)) = newest else { return Ok((Kept::of(&file.place.stamp), None)) };
-            let name = format!("{}/{}", file.place.marks(), attributes::name(version, number));
-            match file.place.first().read_all(&name).and_then(|bytes| Kept::decode(&bytes)) {
+            let name = attributes::name(version, number);
+            match file.place.read(&name).and_then(|bytes| Kept::decode(&bytes)) {
                 Ok(kept) => return Ok((kept, newest)),
                 // Replaced since the last look, or being written where the store shows objects before their bytes.
                 Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Torn) && started.elapsed() < PATIENCE => {
@@ -477,20 +582,26 @@ impl Container {
         }
     }
 
-    fn keep(&self, file: &File, kept: &Kept) -> Result<()> {
-        let old: Vec<(u64, u64)> = file.beside().iter().filter_map(|name| attributes::parse(name)).collect();
-        let version = old.iter().map(|(version, _)| version + 1).max().unwrap_or(1);
-        file.place.keep((version, fresh()), kept)?;
-        let (store, folder) = (file.place.first(), file.place.marks());
-        for (version, number) in old {
-            remove_if_there(&**store, &format!("{folder}/{}", attributes::name(version, number)))?;
-        }
+    fn keep(&self, file: &File, kept: &Kept, alone: &Alone<'_>) -> Result<()> {
+        let beside = file.beside();
+        let old: Vec<String> = beside.into_iter().filter(|name| attributes::parse(name).is_some()).collect();
+        let versions = old.iter().filter_map(|name| attributes::parse(name));
+        let version = versions.map(|(version, _)| version + 1).max().unwrap_or(1);
+        let most = 2 * most_inside(self.options.inline);
+        file.place.keep((version, fresh()), kept, &old, alone.drawer.as_ref(), most)?;
         file.look()
     }
 
     /// Keeps other processes from changing what is kept of a file, where the store can; each would begin with what the others
     /// replace.
-    fn changing(&self, file: &File) -> Result<Option<Hold>> {
+    fn changing<'a>(&self, file: &'a File) -> Result<Alone<'a>> {
+        match &file.place.drawer {
+            Some(drawer) => Ok(Alone { drawer: Some(drawer.lock()?), _hold: None }),
+            None => Ok(Alone { drawer: None, _hold: self.changing_folder(file)? }),
+        }
+    }
+
+    fn changing_folder(&self, file: &File) -> Result<Option<Hold>> {
         let name = format!("{}/stamp", file.place.folder());
         // A lock makes what it locks, also where it was removed just now.
         let locked = file.place.first().stat(&name).and_then(|_| file.place.first().lock(&name, true));
@@ -510,23 +621,41 @@ impl Container {
             change(&mut kept)?;
             return self.keep_of_folder(&name, &kept);
         }
-        let (file, _alone) = self.steady(&path, || {
-            let (path, stamp) = self.follow(&path)?;
-            let file = self.file(stamp);
-            file.place.has_home().map_err(|e| e.in_object(path.clone()))?;
-            let alone = self.changing(&file)?;
-            file.look().map_err(|e| e.in_object(path))?;
-            Ok((file, alone))
-        })?;
-        let mut kept = self.kept(&file)?.0;
+        let mut before = None;
+        loop {
+            // As `steady`, of a file that stays locked.
+            let (inside, opened) = self.follow(&path)?;
+            let number = opened.stamp.container;
+            let file = self.file(opened);
+            file.place.has_home().map_err(|e| e.in_object(inside.clone()))?;
+            let alone = self.changing(&file);
+            let looked = alone.and_then(|alone| file.look().map(|()| alone));
+            match looked {
+                Err(e) if e.kind() == ErrorKind::Io && before != Some(number) => before = Some(number),
+                looked => {
+                    let alone = looked.map_err(|e| e.in_object(inside))?;
+                    return self.change_alone(&file, &alone, &path, &change);
+                }
+            }
+        }
+    }
+
+    fn change_alone(
+        &self,
+        file: &File,
+        alone: &Alone<'_>,
+        path: &str,
+        change: &impl Fn(&mut Kept) -> Result<()>,
+    ) -> Result<()> {
+        let mut kept = self.kept(file)?.0;
         let before = (kept.mode, kept.uid, kept.gid);
         change(&mut kept)?;
         // First: what is stricter from now on is so at no moment less than it says.
         if (kept.mode, kept.uid, kept.gid) != before {
             let guard = Guard::of(kept.mode, kept.uid, kept.gid);
-            file.place.put_guard(guard, &path).map_err(|e| e.in_object(path.clone()))?;
+            file.place.put_guard(guard, path).map_err(|e| e.in_object(path))?;
         }
-        self.keep(&file, &kept).map_err(|e| e.in_object(path))
+        self.keep(file, &kept, alone).map_err(|e| e.in_object(path))
     }
 
     fn keep_of_folder(&self, name: &str, kept: &Kept) -> Result<()> {
@@ -615,12 +744,14 @@ impl Layout for Container {
 
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
         let path = self.inside(path, "open")?;
-        let (file, made) = self.open_or_make(&path, how)?;
+        let (file, made) = self.open_or_make(&path, how, writer.0)?;
+        let new = made.is_some();
         let handle = match made {
-            true => Writer::of_new(file, writer.0, &path),
-            false => Writer::new(file, writer.0, &path),
+            Some(Made::Small(home, held)) => Writer::of_new(file.first_session(home, held), file, &path),
+            Some(Made::Folder) => Writer::of_new(file.session(writer.0), file, &path),
+            None => Writer::new(file, writer.0, &path),
         };
-        if how == OpenWrite::Replace && !made {
+        if how == OpenWrite::Replace && !new {
             handle.truncate(0)?;
             handle.file.drop_dead().map_err(|e| e.in_object(path.clone()))?;
         }
@@ -687,7 +818,7 @@ impl Layout for Container {
         if named.about.is_some() && named.kind != Kind::File {
             let lost = self.last_name_at(&to);
             self.first().rename(&from, &to)?;
-            lost.into_iter().for_each(|stamp| self.give_up(stamp));
+            lost.into_iter().for_each(|opened| self.give_up(opened));
             return Ok(());
         }
         if named.kind == Kind::Folder {
@@ -709,7 +840,7 @@ impl Layout for Container {
             }
             _ => self.first().rename(&from, &to)?,
         }
-        lost.into_iter().for_each(|stamp| self.give_up(stamp));
+        lost.into_iter().for_each(|opened| self.give_up(opened));
         Ok(())
     }
 
@@ -727,7 +858,7 @@ impl Layout for Container {
         }
         let lost = self.last_name(&path, &named);
         self.first().remove(&path)?;
-        lost.into_iter().for_each(|stamp| self.give_up(stamp));
+        lost.into_iter().for_each(|opened| self.give_up(opened));
         Ok(())
     }
 

@@ -15,6 +15,7 @@
 //!
 //! Sources: Bent et al., SC 2009 (PLFS: ranks read some of the index each and exchange it).
 
+use super::drawer::Opened;
 use super::index::block::{self, BLOCK_HEADER, Entry};
 use super::index::distributed::Part;
 use super::index::run::Run;
@@ -38,8 +39,10 @@ const MOST_ENTRIES: usize = 1 << 16;
 pub struct Opening {
     /// The file's stamp.
     pub stamp: Stamp,
-    /// Names in the folder of marks.
+    /// Names in the folder of marks, and of those behind the stamp.
     pub names: Vec<String>,
+    /// The stamp and what lies behind it, where something may.
+    pub behind: Vec<u8>,
 }
 
 impl Opening {
@@ -49,6 +52,7 @@ impl Opening {
         put_counted(&mut out, &self.stamp.encode());
         put_varint(&mut out, self.names.len() as u64);
         self.names.iter().for_each(|name| put_counted(&mut out, name.as_bytes()));
+        put_counted(&mut out, &self.behind);
         seal(&mut out);
         out
     }
@@ -62,7 +66,8 @@ impl Opening {
         let stamp = Stamp::decode(c.counted("stamp")?)?;
         let count = c.varint("names")?;
         let names = (0..count).map(|_| c.text("name")).collect::<Result<_>>()?;
-        Ok(Opening { stamp, names })
+        let behind = c.counted("bytes behind the stamp")?.to_vec();
+        Ok(Opening { stamp, names, behind })
     }
 
     /// The container's index module.
@@ -325,7 +330,16 @@ impl Container {
     /// What one rank sees of a file, for all to open it together.
     pub fn opening(&self, path: &str) -> Result<Opening> {
         let file = self.look(&self.inside(path, "open")?)?;
-        Ok(Opening { stamp: file.place.stamp.clone(), names: file.seen() })
+        let behind = file.place.drawer.as_ref().map(|drawer| drawer.bytes(&file.place.stamp)).unwrap_or_default();
+        Ok(Opening { stamp: file.place.stamp.clone(), names: file.seen(), behind })
+    }
+
+    /// The stamp and what lies behind it, as an opening tells. The object of the name is opened when it is asked for more.
+    fn opened_by(&self, path: &str, opening: &Opening) -> Result<Opened> {
+        match opening.stamp.tail {
+            true => Opened::new(self.first(), &self.inside(path, "open")?, None, &opening.behind),
+            false => Ok(Opened { stamp: opening.stamp.clone(), drawer: None }),
+        }
     }
 
     /// Reads the index logs of some sessions of an opening, by their number in it.
@@ -333,7 +347,7 @@ impl Container {
     /// # Errors
     /// `NotReady` or `Torn` where a session has not closed ([`Opening::is_settled`]); what is wrong with a log, by its name.
     pub fn read_share(&self, path: &str, opening: &Opening, sessions: &[usize]) -> Result<Fragment> {
-        let file = self.file(opening.stamp.clone());
+        let file = self.file(self.opened_by(path, opening)?);
         load::gathered(&file.place, &chosen(opening, sessions)?).map_err(|e| named(e, path))
     }
 
@@ -349,14 +363,14 @@ impl Container {
         sessions: &[usize],
         tell: impl FnMut(&Source, Entry) -> Result<()>,
     ) -> Result<()> {
-        let file = self.file(opening.stamp.clone());
+        let file = self.file(self.opened_by(path, opening)?);
         load::told(&file.place, &chosen(opening, sessions)?, tell).map_err(|e| named(e, path))
     }
 
     /// Opens a file with an index that ranks gathered; where something newer is known here meanwhile, with its own.
     pub fn open_joined(&self, path: &str, opening: &Opening, all: &Fragment) -> Result<Box<dyn ReadObject>> {
         let path = self.inside(path, "open")?;
-        let file = self.file(opening.stamp.clone());
+        let file = self.file(self.opened_by(&path, opening)?);
         file.see(&opening.names)?;
         let index = load::joined(&file.place, &self.options, all)?;
         file.take_index(&opening.marks()?, index);
@@ -366,7 +380,7 @@ impl Container {
     /// Opens a file with a part of its index, which [`PartBuilder`] takes.
     pub fn open_part(&self, path: &str, opening: &Opening, part: Part) -> Result<PartBuilder> {
         let path = self.inside(path, "open")?;
-        let file = self.file(opening.stamp.clone());
+        let file = self.file(self.opened_by(&path, opening)?);
         let build = load::builder(&file.place, &self.options, part)?;
         Ok(PartBuilder::new(file, path, opening.marks()?, part, build, self.options.index_cache))
     }

@@ -7,17 +7,21 @@
 //! | container | its home, as its stamp says | `.thalweg/c/XX/NUMBER/`, XX the first two figures of its number |
 //! | stamp, again | home | `.../stamp` |
 //! | marks, attributes, snapshots | home | `.../m/` |
+//! | stamp of version 3 | first | the logical file's name; of the container's marks, attributes and logs it may hold some itself ([`drawer`](super::drawer)), and then the container's folder may not be there |
 //! | logs | the one that host, writer, container and session spread to | `.thalweg/d/XX/NUMBER/FF/SESSION-SEGMENT.data` and `.index`, FF the folder they hash to |
 
 use super::attributes::{self, Kept};
+use super::drawer::{Drawer, Locked, Opened};
 use super::index::Source;
 use super::marks::Home;
 use super::stamp::{Stamp, decode_identity, encode_identity};
+use super::tail::Record;
+use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 pub use thalweg_store::fresh;
-use thalweg_store::{Attributes, Change, Kind, OpenWrite, Rename, Store, StoreExt, name};
+use thalweg_store::{Attributes, Change, Kind, Life, OpenWrite, ReadObject, Rename, Store, StoreExt, name};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The folder that holds what users don't see.
@@ -277,6 +281,18 @@ impl Guard {
         self.give_known(store, name, &store.attributes(name)?)
     }
 
+    /// Gives it to the object of a file's name, which is open.
+    fn give_open(&self, drawer: &Drawer) -> Result<()> {
+        let change = self.change(&drawer.attributes()?);
+        if change.uid.is_some() || change.gid.is_some() {
+            drawer.set_attributes(&Change { mode: None, ..change }).or_else(foreign)?;
+        }
+        match change.mode {
+            Some(_) => drawer.set_attributes(&Change { mode: change.mode, ..Change::default() }),
+            None => Ok(()),
+        }
+    }
+
     /// As [`Guard::give`], where its attributes are known.
     fn give_known(&self, store: &dyn Store, name: &str, about: &Attributes) -> Result<()> {
         let change = self.change(about);
@@ -354,12 +370,150 @@ pub struct Place {
     found: Vec<std::result::Result<usize, String>>,
     /// Somebody wrote.
     written: AtomicBool,
+    /// What of it lies behind its stamp.
+    pub drawer: Option<Drawer>,
+    /// Its last name was gone when its folder was made: nobody else removes that.
+    nameless: AtomicBool,
 }
 
 impl Place {
-    pub fn new(stamp: Stamp, stores: Arc<Stores>) -> Place {
+    pub fn new(opened: Opened, stores: Arc<Stores>) -> Place {
+        let Opened { stamp, drawer } = opened;
         let found = stamp.stores.iter().map(|(identity, name)| stores.find(*identity, name)).collect();
-        Place { stamp, stores, found, written: AtomicBool::new(false) }
+        Place { stamp, stores, found, written: AtomicBool::new(false), drawer, nameless: AtomicBool::new(false) }
+    }
+
+    /// Of which only the stamp is known.
+    pub fn of_stamp(stamp: Stamp, stores: Arc<Stores>) -> Place {
+        Place::new(Opened { stamp, drawer: None }, stores)
+    }
+
+    /// Whether the container has a folder: always, but where its objects may lie behind its stamp.
+    pub fn has_folder(&self) -> bool {
+        self.drawer.as_ref().is_none_or(Drawer::has_home)
+    }
+
+    /// Whether the container lost its last name before its folder was made.
+    pub fn is_nameless(&self) -> bool {
+        self.nameless.load(Ordering::Relaxed)
+    }
+
+    /// Names of the container's marks, attributes and snapshots, wherever they lie, sorted.
+    pub fn list(&self) -> Result<Vec<String>> {
+        // What goes from behind the stamp into the folder is there before it is gone here.
+        let mut names = match &self.drawer {
+            None => return self.first().list(&self.marks()),
+            Some(drawer) => {
+                drawer.look()?;
+                drawer.names()
+            }
+        };
+        names.retain(|name| !is_log(name));
+        if self.has_folder() {
+            names.extend(self.first().list(&self.marks())?);
+            return Ok(BTreeSet::from_iter(names).into_iter().collect());
+        }
+        Ok(names)
+    }
+
+    /// Opens one of them for reading.
+    pub fn open(&self, name: &str) -> Result<Box<dyn ReadObject + '_>> {
+        if let Some(drawer) = &self.drawer {
+            if let Some(bytes) = drawer.get(name) {
+                return Ok(Box::new(Inside { drawer, bytes }));
+            }
+            if !drawer.has_home() {
+                return Err(Error::new(ErrorKind::NotFound, "no such object").in_object(name));
+            }
+        }
+        self.first().open_read(&format!("{}/{name}", self.marks()))
+    }
+
+    /// All bytes of one of them.
+    pub fn read(&self, name: &str) -> Result<Vec<u8>> {
+        match self.drawer.as_ref().and_then(|drawer| drawer.get(name)) {
+            Some(bytes) => Ok(bytes.to_vec()),
+            None if !self.has_folder() => Err(Error::new(ErrorKind::NotFound, "no such object").in_object(name)),
+            None => self.first().read_all(&format!("{}/{name}", self.marks())),
+        }
+    }
+
+    /// Whether one of them is there now.
+    pub fn exists(&self, name: &str) -> Result<bool> {
+        if let Some(drawer) = &self.drawer {
+            drawer.look()?;
+            if drawer.get(name).is_some() || !drawer.has_home() {
+                return Ok(drawer.get(name).is_some());
+            }
+        }
+        self.first().exists(&format!("{}/{name}", self.marks()))
+    }
+
+    /// Whether an object lies behind the stamp.
+    pub fn is_inside(&self, name: &str) -> bool {
+        self.drawer.as_ref().is_some_and(|drawer| drawer.get(name).is_some())
+    }
+
+    /// Removes a mark; `NotFound` where it is not there.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        if let Some(drawer) = self.drawer.as_ref().filter(|_| self.is_inside(name) || !self.has_folder()) {
+            let locked = drawer.lock()?;
+            return match self.is_inside(name) {
+                true => locked.add(vec![Record::Gone(name.into())]),
+                false => Err(Error::new(ErrorKind::NotFound, "no such object").in_object(name)),
+            };
+        }
+        self.first().remove(&format!("{}/{name}", self.marks()))
+    }
+
+    /// As [`Place::remove`]; what is not there is no error.
+    pub fn remove_if_there(&self, name: &str) -> Result<()> {
+        match self.remove(name) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the container's folder where it is not there. Any number of processes may.
+    pub fn make_home(&self) -> Result<()> {
+        match &self.drawer {
+            Some(drawer) if !drawer.has_home() => self.make_home_of(&drawer.lock()?),
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`Place::make_home`], where others are kept out: what guards the folder does not change meanwhile.
+    pub fn make_home_of(&self, locked: &Locked<'_>) -> Result<()> {
+        let Some(drawer) = self.drawer.as_ref().filter(|drawer| !drawer.has_home()) else { return Ok(()) };
+        let (home, folder) = (self.home_store()?, self.folder());
+        let guard = self.guard()?.filter(|_| home.capability().modes);
+        match guard {
+            Some(guard) => {
+                if make_in_group(&**home, &folder, guard.folder)? {
+                    guard.give(&**home, &folder).or_else(foreign)?;
+                }
+                match home.make_one_folder(&self.marks(), guard.folder) {
+                    Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                    made => made.and_then(|()| guard.give(&**home, &self.marks()).or_else(foreign))?,
+                }
+            }
+            None => home.make_folder(&self.marks())?,
+        }
+        let mode = guard.map_or(0o666, |guard| guard.object());
+        put_whole(&**home, &self.temporary(), &format!("{folder}/stamp"), &self.stamp.encode(), mode)?;
+        locked.add(vec![Record::Home])?;
+        // Who takes the last name looks for the folder afterwards, so that one of us sees the other.
+        if drawer.attributes().is_ok_and(|about| about.links == 0) {
+            self.nameless.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// What is kept of the file by what lies behind its stamp, or the stamp.
+    fn kept_inside(&self, drawer: &Drawer) -> Result<Kept> {
+        let newest = drawer.names().iter().filter_map(|name| attributes::parse(name)).max();
+        let newest = newest.and_then(|(version, number)| drawer.get(&attributes::name(version, number)));
+        newest.map_or_else(|| Ok(Kept::of(&self.stamp)), |bytes| Kept::decode(&bytes))
     }
 
     /// Notes that marks of sessions were seen.
@@ -386,14 +540,21 @@ impl Place {
         }
     }
 
-    /// Whether the store is there that holds the container's folder.
+    /// Whether the store is there that holds the container's folder, where it has one.
     ///
     /// # Errors
     /// `Io` naming it.
     pub fn has_home(&self) -> Result<()> {
+        match self.has_folder() {
+            true => self.home_store().map(|_| ()),
+            false => Ok(()),
+        }
+    }
+
+    fn home_store(&self) -> Result<&Arc<dyn Store>> {
         match self.stamp.home {
-            0 => Ok(()),
-            home => self.store(home).map(|_| ()),
+            0 => Ok(self.stores.first()),
+            home => self.store(home),
         }
     }
 
@@ -425,6 +586,10 @@ impl Place {
 
     /// Who may look into it; `None` where its store keeps no modes.
     pub fn guard(&self) -> Result<Option<Guard>> {
+        if let Some(drawer) = self.drawer.as_ref().filter(|drawer| !drawer.has_home()) {
+            let kept = self.kept_inside(drawer)?;
+            return Ok(Some(Guard::of(kept.mode, kept.uid, kept.gid)));
+        }
         if !self.first().capability().modes {
             return Ok(None);
         }
@@ -437,6 +602,12 @@ impl Place {
     /// - `path`: the file's name.
     pub fn put_guard(&self, guard: Guard, path: &str) -> Result<()> {
         let (first, folder) = (self.first(), self.folder());
+        if let Some(drawer) = &self.drawer {
+            guard.give_open(drawer)?;
+            if !drawer.has_home() {
+                return Ok(());
+            }
+        }
         if !first.capability().modes || self.guard()? == Some(guard) {
             return Ok(());
         }
@@ -448,17 +619,52 @@ impl Place {
             }
         }
         guard.give_all(&**first, &folder)?;
-        match self.names().capability().modes {
+        match self.names().capability().modes && self.drawer.is_none() {
             true => guard.give(&**self.names(), path),
             false => Ok(()),
         }
     }
 
-    /// Puts attributes beside the marks.
+    /// Puts attributes beside the marks, and takes others away.
     ///
     /// - `number`: version, and what tells it from others of this version.
-    pub fn keep(&self, number: (u64, u64), kept: &Kept) -> Result<()> {
-        let name = format!("{}/{}", self.marks(), attributes::name(number.0, number.1));
+    /// - `old`: names of those that it replaces.
+    /// - `locked`: of a container that has a drawer.
+    /// - `most`: bytes behind the stamp, at most.
+    pub fn keep(
+        &self,
+        number: (u64, u64),
+        kept: &Kept,
+        old: &[String],
+        locked: Option<&Locked<'_>>,
+        most: u64,
+    ) -> Result<()> {
+        let name = attributes::name(number.0, number.1);
+        let inside = |name: &&String| self.is_inside(name);
+        let gone = |name: &String| Record::Gone(name.clone());
+        if let (Some(drawer), Some(locked)) = (&self.drawer, locked) {
+            let bytes = kept.encode();
+            if drawer.length() + bytes.len() as u64 <= most {
+                let first = Record::Put(name, bytes);
+                locked.add([first].into_iter().chain(old.iter().filter(inside).map(gone)).collect())?;
+            } else {
+                self.make_home_of(locked)?;
+                self.keep_in_folder(&name, kept)?;
+                let old: Vec<Record> = old.iter().filter(inside).map(gone).collect();
+                if !old.is_empty() {
+                    locked.add(old)?;
+                }
+            }
+        } else {
+            self.keep_in_folder(&name, kept)?;
+        }
+        let (first, folder) = (self.first(), self.marks());
+        let outside = old.iter().filter(|name| self.has_folder() && !self.is_inside(name));
+        outside.map(|old| remove_if_there(&**first, &format!("{folder}/{old}"))).collect()
+    }
+
+    fn keep_in_folder(&self, name: &str, kept: &Kept) -> Result<()> {
+        let name = format!("{}/{name}", self.marks());
         let mode = Guard::of(kept.mode, 0, 0).object();
         put_whole(&**self.first(), &self.temporary(), &name, &kept.encode(), mode)
     }
@@ -493,7 +699,36 @@ impl Place {
 
     /// A data log.
     pub fn data(&self, home: &Home, segment: u32) -> String {
-        format!("{}/{:016x}-{segment}.data", self.log_folder(home.folder), home.session)
+        format!("{}/{}", self.log_folder(home.folder), data_name(home, segment))
+    }
+
+    /// Opens a data log for reading; `None` where it is nowhere. One that its session took out from behind the stamp is longer
+    /// where it was taken to, once it is whole there.
+    pub fn open_data(&self, home: &Home, segment: u32) -> Result<Option<Box<dyn ReadObject>>> {
+        let inside = self.drawer.as_ref().and_then(|drawer| drawer.get(&data_name(home, segment)));
+        if let Some(bytes) = inside.as_ref().filter(|_| !self.has_folder()) {
+            return Ok(Some(Box::new(LogInside(bytes.clone()))));
+        }
+        let outside = match self.store(home.store)?.open_read(&self.data(home, segment)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => None,
+            object => Some(object?),
+        };
+        let Some(bytes) = inside else { return Ok(outside) };
+        match outside {
+            Some(object) if object.length()? >= bytes.len() as u64 => Ok(Some(object)),
+            _ => Ok(Some(Box::new(LogInside(bytes)))),
+        }
+    }
+
+    /// Whether it is the one behind the stamp that [`Place::open_data`] opens.
+    pub fn has_inside(&self, home: &Home, segment: u32) -> Result<bool> {
+        let Some(bytes) = self.drawer.as_ref().and_then(|drawer| drawer.get(&data_name(home, segment))) else {
+            return Ok(false);
+        };
+        match self.store(home.store)?.stat(&self.data(home, segment)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(true),
+            about => Ok(about?.length < bytes.len() as u64),
+        }
     }
 
     /// The index log beside it.
@@ -529,6 +764,57 @@ impl Source {
     pub fn of(home: &Home, segment: u32) -> Source {
         Source { writer: home.writer, session: home.session, segment, store: home.store, folder: home.folder }
     }
+}
+
+/// Whether a name behind a stamp is that of a log.
+fn is_log(name: &str) -> bool {
+    name.ends_with(".data")
+}
+
+/// The name of a data log, in its folder or behind the stamp.
+pub fn data_name(home: &Home, segment: u32) -> String {
+    format!("{:016x}-{segment}.data", home.session)
+}
+
+/// An object that lies behind a stamp.
+struct Inside<'a> {
+    drawer: &'a Drawer,
+    bytes: Arc<Vec<u8>>,
+}
+
+impl ReadObject for Inside<'_> {
+    fn length(&self) -> Result<u64> {
+        Ok(self.bytes.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        read_from(&self.bytes, offset, out)
+    }
+
+    /// That of the session which has not closed: there is one at most.
+    fn life(&self) -> Result<Life> {
+        self.drawer.life()
+    }
+}
+
+/// A data log that lies behind a stamp, as of the last look.
+struct LogInside(Arc<Vec<u8>>);
+
+impl ReadObject for LogInside {
+    fn length(&self) -> Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        read_from(&self.0, offset, out)
+    }
+}
+
+fn read_from(bytes: &[u8], offset: u64, out: &mut [u8]) -> Result<usize> {
+    let rest = usize::try_from(offset).ok().and_then(|from| bytes.get(from..)).unwrap_or_default();
+    let got = rest.len().min(out.len());
+    out[..got].copy_from_slice(&rest[..got]);
+    Ok(got)
 }
 
 /// The folder of a container.

@@ -7,19 +7,26 @@
 //! | killed   | what is left has no name: `thalweg layout check` of the mount finds it |
 
 use super::marks::{self, Mark};
-use super::place::{Place, remove_if_there};
+use super::place::{Place, data_name, remove_if_there};
+use super::tail::Record;
 use std::collections::BTreeSet;
-use thalweg_store::Store;
+use thalweg_store::{Store, StoreExt};
 use thalweg_types::{ErrorKind, Result};
 
 /// Removes a session's marks, then its logs.
 pub fn remove_session(place: &Place, mark: &Mark) -> Result<()> {
-    let (first, folder) = (place.first(), place.marks());
     if let Some(p) = &mark.published {
-        remove_if_there(&**first, &format!("{folder}/{}", marks::published_name(mark.home, p)))?;
+        place.remove_if_there(&marks::published_name(mark.home, p))?;
     }
     if let Some(name) = &mark.open {
-        remove_if_there(&**first, &format!("{folder}/{name}"))?;
+        place.remove_if_there(name)?;
+    }
+    let inside = data_name(&mark.home, 0);
+    if place.is_inside(&inside) {
+        place.remove_if_there(&inside)?;
+    }
+    if !place.has_folder() {
+        return Ok(());
     }
     let store = place.store(mark.home.store)?;
     let told = mark.published.map_or(0, |p| p.segments);
@@ -35,10 +42,33 @@ pub fn remove_session(place: &Place, mark: &Mark) -> Result<()> {
     Ok(())
 }
 
+/// Removes sessions that lie behind the stamp of a container that has no folder, at once. `false`, and nothing is done, where it has
+/// one.
+pub fn remove_inside(place: &Place, dead: &[Mark]) -> Result<bool> {
+    let Some(drawer) = place.drawer.as_ref().filter(|drawer| !drawer.has_home()) else { return Ok(false) };
+    let locked = drawer.lock()?;
+    if drawer.has_home() {
+        return Ok(false);
+    }
+    let names = dead.iter().flat_map(|mark| {
+        let published = mark.published.map(|p| marks::published_name(mark.home, &p));
+        published.into_iter().chain(mark.open.clone()).chain([data_name(&mark.home, 0)])
+    });
+    let gone: Vec<Record> = names.filter(|name| place.is_inside(name)).map(Record::Gone).collect();
+    match gone.is_empty() {
+        true => Ok(true),
+        false => locked.add(gone).map(|()| true),
+    }
+}
+
 /// Removes all of a container: the stamp first, by which others notice, and marks before logs, so that nobody finds half of it
 /// whole.
 pub fn remove_container(place: &Place) -> Result<()> {
     let (first, folder) = (place.first(), place.marks());
+    // Others may have made its folder since this process looked.
+    if !place.has_folder() && !first.exists(&place.folder())? {
+        return Ok(());
+    }
     remove_if_there(&**first, &format!("{}/stamp", place.folder()))?;
     let names = match first.list(&folder) {
         Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),

@@ -3,19 +3,25 @@
 //! | question | answer |
 //! |----------|--------|
 //! | begins   | with the first write: a mark says so before any byte is taken, so that a death is noticed. It is held before it has its name, so that nobody takes it for a dead writer's. Where nobody can tell whether a process lives, the mark goes with each sync and comes with the next write |
+//! | a small one | lies behind the stamp ([`drawer`](super::drawer)) where that can be and no other session that has not closed does: mark and data log are records there, and the buffer keeps all of the log. It becomes an ordinary one, with the container's folder, when its log would exceed `inline` |
 //! | a write  | goes to a buffer (`buffer`, bytes); the one that finds no room goes to the data log with all that waits. Writes behind each other become one record |
 //! | segments | one data log and one index log; the next one begins where a store shows bytes only once they are closed, and where an object would grow too long. None is opened again |
 //! | published | by `sync` and `close`: bytes first, then the index of them, then a mark whose name says how far |
 //! | ends     | with `close`, or when it is dropped; the logs get an end mark and the marks say closed. One that fails is given up: what it published is closed, the rest taken back |
 //! | memory   | the buffer, and what the index module holds: up to 65,536 entries |
 
+use super::Options;
 use super::clock::Summary;
+use super::drawer::Drawer;
 use super::index::block::{self, Entry};
 use super::index::run::Run;
 use super::index::{Recorder, Source};
 use super::marks::{self, Home, Mark, Published};
-use super::place::{Guard, MOST_TRIES, Place, appears_early, moved, put_new_as, remove_if_there, sync_down_to};
+use super::place::{
+    Guard, MOST_TRIES, Place, appears_early, data_name, moved, put_new_as, remove_if_there, sync_down_to,
+};
 use super::record::{Kind, Log as Which, RECORD_HEADER, Record, SEGMENT_HEADER, Segment};
+use super::tail;
 use super::wire::Crc32c;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,6 +34,9 @@ const MOST_ENTRIES: usize = 1 << 16;
 /// Longest record.
 const MOST_RECORD: u64 = 1 << 30;
 
+/// An object that a session keeps open, and that others see held by it.
+pub type Held = (Arc<dyn WriteObject>, Hold);
+
 /// A handle's session.
 pub struct Session {
     /// Where its logs lie.
@@ -35,6 +44,8 @@ pub struct Session {
     place: Arc<Place>,
     about: String,
     buffer: usize,
+    /// Bytes of a data log that may lie behind the stamp.
+    inline: usize,
     longest: u64,
     /// The process that it is of.
     process: u32,
@@ -56,10 +67,14 @@ pub struct Log {
     rooted: bool,
     /// Written since the last mark.
     dirty: bool,
-    mark: Option<(Box<dyn WriteObject>, Hold)>,
+    mark: Option<Held>,
+    /// The object of the file's name, held, while marks and data log lie behind its stamp. The buffer has all of the log.
+    inside: Option<Held>,
+    /// The mark was made with the file: others may have published since.
+    unlooked: bool,
     last_mark: Option<(String, Published)>,
     /// The mark of what is published, where it was the one that said that the session began: held while the session lasts.
-    held: Option<(Box<dyn WriteObject>, Hold)>,
+    held: Option<Held>,
     /// Published since all was made durable.
     owed: bool,
     /// A mark whose making failed; whether it is there is not known.
@@ -109,7 +124,8 @@ pub struct View {
 }
 
 impl Session {
-    pub fn new(place: Arc<Place>, home: Home, about: String, buffer: usize, segment: u64, clock: u64) -> Session {
+    pub fn new(place: Arc<Place>, home: Home, about: String, options: &Options, clock: u64) -> Session {
+        let (buffer, segment) = (options.buffer, options.segment);
         let longest = place.store(home.store).map_or(segment, |store| store.capability().largest_object.min(segment));
         let log = Log {
             clock,
@@ -121,6 +137,8 @@ impl Session {
             rooted: false,
             dirty: false,
             mark: None,
+            inside: None,
+            unlooked: false,
             last_mark: None,
             held: None,
             owed: false,
@@ -148,10 +166,21 @@ impl Session {
             place,
             about,
             buffer,
+            inline: options.inline.min(buffer),
             longest: longest.max(1 << 20),
             process: std::process::id(),
             log: Mutex::new(log),
         }
+    }
+
+    /// One whose mark was made with the file.
+    pub fn begun(place: Arc<Place>, home: Home, about: String, options: &Options, held: Held) -> Session {
+        let session = Session::new(place, home, about, options, 1);
+        {
+            let mut log = session.lock();
+            (log.started, log.marked, log.unlooked, log.inside) = (true, true, true, Some(held));
+        }
+        session
     }
 
     /// The session, for one thing after the other.
@@ -193,9 +222,16 @@ impl Session {
             return Err(Error::new(ErrorKind::InvalidArgument, "cannot write: the file is closed"));
         }
         if log.marked {
-            return Ok(false);
+            return Ok(std::mem::take(&mut log.unlooked));
+        }
+        if let Some(drawer) = &self.place.drawer
+            && self.begin_inside(log, drawer)?
+        {
+            (log.started, log.marked) = (true, true);
+            return Ok(true);
         }
         self.store()?;
+        self.place.make_home()?;
         log.guard = self.place.guard()?;
         let mut tried = 0;
         log.mark = loop {
@@ -207,6 +243,43 @@ impl Session {
         };
         (log.started, log.marked) = (true, true);
         Ok(true)
+    }
+
+    /// Says behind the stamp that the session begins. `false` where it has to lie elsewhere: the container has a folder, another
+    /// session has not closed, or there is much already.
+    fn begin_inside(&self, log: &mut Log, drawer: &Drawer) -> Result<bool> {
+        if self.inline == 0 || (log.inside.is_none() && (log.started || drawer.has_home())) {
+            return Ok(false);
+        }
+        let locked = drawer.lock()?;
+        let begins = tail::Record::Put(marks::open_name(self.home), self.about.clone().into_bytes());
+        if log.inside.is_some() {
+            return locked.add(vec![begins]).map(|()| true);
+        }
+        let open = || Ok::<_, Error>(marks::read(&drawer.names())?.iter().any(|mark| !mark.closed()));
+        if drawer.has_home() || drawer.length() > super::most_inside(self.inline) || open()? {
+            return Ok(false);
+        }
+        let Some(held) = locked.hold() else { return Ok(false) };
+        locked.add(vec![begins])?;
+        log.inside = Some(held);
+        Ok(true)
+    }
+
+    /// Goes on as an ordinary session, with all that it has in the buffer: its marks stay behind the stamp until it publishes.
+    fn leave_inside(&self, log: &mut Log) -> Result<()> {
+        if log.inside.is_none() {
+            return Ok(());
+        }
+        self.place.make_home()?;
+        log.guard = self.place.guard()?;
+        log.mark = log.inside.take();
+        Ok(())
+    }
+
+    /// Bytes that the buffer takes.
+    fn most(&self, log: &Log) -> usize {
+        if log.inside.is_some() { self.inline } else { self.buffer }
     }
 
     /// Makes an object that only those reach who may reach the file.
@@ -233,7 +306,7 @@ impl Session {
 
     /// Makes the mark that says that the session began. Where the store can, it has its bytes and is held before others see
     /// its name: a mark that nobody holds is that of a dead writer.
-    fn mark(&self, guard: Option<Guard>) -> Result<Option<(Box<dyn WriteObject>, Hold)>> {
+    fn mark(&self, guard: Option<Guard>) -> Result<Option<Held>> {
         let (store, name) = (self.place.first(), format!("{}/{}", self.place.marks(), marks::open_name(self.home)));
         let early = appears_early(&**store);
         let at = if early { self.place.temporary() } else { name.clone() };
@@ -243,7 +316,7 @@ impl Session {
             let hold = object.hold();
             object.write_at(0, &[IoSlice::new(self.about.as_bytes())])?;
             let held = match hold {
-                Some(hold) => Some((object, hold)),
+                Some(hold) => Some((object.into(), hold)),
                 None => object.close().map(|()| None)?,
             };
             if early {
@@ -322,7 +395,7 @@ impl Session {
             appended: kind == Kind::Append,
             ..Run::one(clock, offset, total, place)
         };
-        let room = self.buffer.saturating_sub(log.buffer.len()) as u64;
+        let room = self.most(log).saturating_sub(log.buffer.len()) as u64;
         if let Some(open) = &mut log.open {
             let goes_on = open.record.offset + open.record.length == offset
                 && (open.record.clock, open.record.kind) == (log.clock, kind);
@@ -374,7 +447,7 @@ impl Session {
     pub fn bare(&self, log: &mut Log, kind: Kind, offset: u64, length: u64) -> Result<(Source, Entry)> {
         log.seal();
         log.dirty = true;
-        if log.buffer.len() + RECORD_HEADER as usize > self.buffer {
+        if log.buffer.len() + RECORD_HEADER as usize > self.most(log) {
             self.flush(log)?;
         }
         self.head(log);
@@ -412,6 +485,7 @@ impl Session {
 
     /// Writes at the end of the data log.
     fn put(&self, log: &mut Log, all: &[IoSlice<'_>]) -> Result<()> {
+        self.leave_inside(log)?;
         let store = self.store()?;
         if log.data.is_none() {
             let name = self.place.data(&self.home, log.segment);
@@ -537,6 +611,9 @@ impl Session {
         if let Some(why) = &log.broken {
             return Err(Error::new(ErrorKind::Io, format!("what was written since the last sync is lost: {why}")));
         }
+        if let Some(drawer) = self.place.drawer.as_ref().filter(|_| log.inside.is_some()) {
+            return self.publish_inside(log, drawer, durable, closing);
+        }
         let visible = self.store()?.capability().visible;
         let something = log.end > 0 || !log.buffer.is_empty();
         if something && (closing || visible == Visible::AtClose) {
@@ -590,7 +667,7 @@ impl Session {
         let old = log.last_mark.as_ref().map(|(old, _)| old.clone());
         let first = log.marked && log.mark.is_some() && (closing || (!durable && log.summary.bytes > 0));
         let becomes = old.clone().or_else(|| first.then(|| marks::open_name(self.home)));
-        match becomes.filter(|_| appears_early(&**store)) {
+        match becomes.filter(|from| appears_early(&**store) && !self.place.is_inside(from)) {
             Some(from) => {
                 let renamed = moved(&**store, &format!("{folder}/{from}"), &format!("{folder}/{name}"));
                 renamed.map_err(|e| if e.kind() == ErrorKind::NotFound { self.taken_for_dead(log) } else { e })?;
@@ -623,16 +700,116 @@ impl Session {
         }
         if closing {
             log.held = None;
+            let inside = data_name(&self.home, 0);
+            if self.place.is_inside(&inside) {
+                // The whole log lies elsewhere.
+                self.place.remove_if_there(&inside)?;
+            }
         }
         log.finished = closing;
         Ok(Some(published))
     }
 
+    /// As [`Session::publish`], of a session that lies behind the stamp: bytes and marks in one write.
+    fn publish_inside(
+        &self,
+        log: &mut Log,
+        drawer: &Drawer,
+        durable: bool,
+        closing: bool,
+    ) -> Result<Option<Published>> {
+        use tail::Record::{Became, Gone, More, Put};
+        let (open, data) = (marks::open_name(self.home), data_name(&self.home, 0));
+        let something = !log.buffer.is_empty();
+        if something && closing {
+            self.end_of_log(log);
+        }
+        log.seal();
+        let locked = drawer.lock()?;
+        let old = log.last_mark.as_ref().map(|(old, _)| old.clone());
+        if old.iter().chain(log.marked.then_some(&open)).any(|mark| !self.place.is_inside(mark)) {
+            return Err(self.taken_for_dead(log));
+        }
+        let mut records = Vec::new();
+        // What a write that failed left there is there.
+        let there = drawer.get(&data).map_or(0, |bytes| bytes.len());
+        if let Some(more) = log.buffer.get(there..).filter(|more| !more.is_empty()) {
+            records.push(More(data, more.to_vec()));
+        }
+        let published = Published {
+            version: log.version + 1,
+            closed: closing,
+            segments: u32::from(something),
+            data: log.buffer.len() as u64,
+            index: 0,
+            summary: log.summary,
+            time: log.time,
+        };
+        let name = marks::published_name(self.home, &published);
+        // As marks are renamed where they are objects of their own.
+        let mut marked = log.marked;
+        match old {
+            None if closing && !something => {}
+            Some(old) => records.push(Became(old, name.clone())),
+            None if marked && (closing || (!durable && log.summary.bytes > 0)) => {
+                records.push(Became(open.clone(), name.clone()));
+                marked = false;
+            }
+            None => records.push(Put(name.clone(), Vec::new())),
+        }
+        if closing && marked {
+            records.push(Gone(open));
+            marked = false;
+        }
+        locked.add(records)?;
+        drop(locked);
+        log.version += 1;
+        (log.marked, log.dirty, log.owed, log.finished) = (marked, false, true, closing);
+        if !something && log.last_mark.is_none() {
+            log.inside = None;
+            return Ok(None);
+        }
+        log.last_mark = Some((name, published));
+        if let (Some((object, _)), true) = (&log.inside, durable) {
+            object.sync()?;
+            log.owed = false;
+        }
+        if closing {
+            log.inside = None;
+        }
+        Ok(Some(published))
+    }
+
+    /// As [`Session::give_up`], of a session that lies behind the stamp.
+    fn give_up_inside(&self, log: &mut Log, drawer: &Drawer) -> Result<()> {
+        use tail::Record::{Became, Gone};
+        let (open, data) = (marks::open_name(self.home), data_name(&self.home, 0));
+        let locked = drawer.lock()?;
+        let mut records: Vec<tail::Record> =
+            [open].into_iter().filter(|name| self.place.is_inside(name)).map(Gone).collect();
+        // Whether a mark is there whose writing failed, the drawer tells.
+        let names = drawer.names();
+        match marks::read(&names)?.into_iter().find(|mark| mark.home.session == self.home.session) {
+            Some(Mark { published: Some(p), .. }) if !p.closed => {
+                let named = |p: &Published| marks::published_name(self.home, p);
+                records.push(Became(named(&p), named(&Published { closed: true, ..p })));
+            }
+            Some(Mark { published: Some(_), .. }) => {}
+            _ => records.extend([data].into_iter().filter(|name| self.place.is_inside(name)).map(Gone)),
+        }
+        match records.is_empty() {
+            true => Ok(()),
+            false => locked.add(records),
+        }?;
+        drop(locked);
+        log.inside = None;
+        Ok(())
+    }
+
     fn take_away(&self, log: &mut Log, old: &str, new: &str) -> Result<()> {
-        let (store, folder) = (self.place.first(), self.place.marks());
-        match store.remove(&format!("{folder}/{old}")) {
+        match self.place.remove(old) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                remove_if_there(&**store, &format!("{folder}/{new}"))?;
+                self.place.remove_if_there(new)?;
                 Err(self.taken_for_dead(log))
             }
             outcome => outcome,
@@ -662,18 +839,23 @@ impl Session {
         }
         log.finished = true;
         log.broken.get_or_insert_with(|| "it was given up".into());
+        if let Some(drawer) = self.place.drawer.as_ref().filter(|_| log.inside.is_some()) {
+            // Where not even that has room, it is told of as one that died.
+            let _ = self.give_up_inside(log, drawer);
+            log.inside = None;
+            return;
+        }
         (log.data, log.index) = (None, None);
-        let (store, folder) = (self.place.first(), self.place.marks());
         // Whether a mark took effect whose making failed, the list tells.
         let own = || -> Result<Option<Mark>> {
-            Ok(marks::read(&store.list(&folder)?)?.into_iter().find(|m| m.home.session == self.home.session))
+            Ok(marks::read(&self.place.list()?)?.into_iter().find(|m| m.home.session == self.home.session))
         };
         if let Ok(Some(Mark { published: Some(p), .. })) = own()
             && !p.closed
         {
             let _ = close_mark(&self.place, self.home, &p);
         }
-        let opened = remove_if_there(&**store, &format!("{folder}/{}", marks::open_name(self.home)));
+        let opened = self.place.remove_if_there(&marks::open_name(self.home));
         (log.mark, log.held) = (None, None);
         let Ok(mark) = own() else { return };
         if opened.is_err() || mark.as_ref().is_some_and(|m| !m.closed()) {
@@ -693,7 +875,8 @@ impl Session {
         if let Some(why) = &log.broken {
             return Err(Error::new(ErrorKind::Io, format!("a writer of this file failed: {why}")));
         }
-        let visible = if log.started { self.store()?.capability().visible } else { Visible::AtWrite };
+        let visible =
+            if log.started && log.inside.is_none() { self.store()?.capability().visible } else { Visible::AtWrite };
         if !log.unwritten.is_empty() {
             self.write_blocks(&mut log)?;
         }
@@ -744,6 +927,10 @@ impl Session {
 
 /// Closes a session of which nothing is outstanding beyond what a mark says.
 pub fn close_mark(place: &Place, home: Home, p: &Published) -> Result<()> {
+    if let Some(drawer) = place.drawer.as_ref().filter(|_| place.is_inside(&marks::published_name(home, p))) {
+        let closed = marks::published_name(home, &Published { closed: true, ..*p });
+        return drawer.lock()?.add(vec![tail::Record::Became(marks::published_name(home, p), closed)]);
+    }
     let store = place.first();
     let named = |p: &Published| format!("{}/{}", place.marks(), marks::published_name(home, p));
     let (from, to) = (named(p), named(&Published { closed: true, ..*p }));

@@ -5,7 +5,7 @@
 //! | byte | size | field |
 //! |------|------|-------|
 //! | 0 | 8 | `TWCONTNR` |
-//! | 8 | 4 | version, 1; 2 where the container's folder is not on the first store |
+//! | 8 | 4 | version, 1; 2 where the container's folder is not on the first store; 3 where objects of the container may lie behind the stamp ([`tail`](super::tail)) |
 //! | 12 | 1 | what it is: 1 a file, 2 a symbolic link |
 //! | 13 | 1 | index module: 0 `flat`, 1 `pattern`, 2 `distributed` |
 //! | 14 | 1 | folders of logs on each store |
@@ -16,14 +16,14 @@
 //! | 40 | 4 | owner's group |
 //! | 44 | 8 | when it was made, nanoseconds since 1970 |
 //! | 52 | ... | per store: its identity, 8 bytes; its name as the mount had it, counted text |
-//! | ... | 1 | version 2: which of these stores holds the container's folder, from 0 |
+//! | ... | 1 | version 2 and 3: which of these stores holds the container's folder, from 0 |
 //! | ... | ... | of a link, what it holds: counted text |
-//! | -4 | 4 | CRC-32C of all before |
+//! | -4 | 4 | CRC-32C of all before; of version 3, of which more may follow, behind the last field |
 //!
 //! Identity of a store, its object `.thalweg/store`: `TWSTORE1`, 8 bytes of identity, CRC-32C of the 16 bytes before.
 
 use super::index::Module;
-use super::wire::{Cursor, bad, put_counted, seal, sealed};
+use super::wire::{Cursor, bad, crc32c, put_counted, seal, sealed};
 use thalweg_types::{ErrorKind, Result};
 
 /// What stands under a name.
@@ -49,6 +49,8 @@ pub struct Stamp {
     pub home: u8,
     /// What a symbolic link holds; `None` for a file.
     pub link: Option<String>,
+    /// Whether objects of the container may lie behind it, and its folder may not be there.
+    pub tail: bool,
 }
 
 impl Stamp {
@@ -56,7 +58,11 @@ impl Stamp {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = b"TWCONTNR".to_vec();
         // What lies as version 1 has it is told as version 1.
-        let version: u32 = if self.home == 0 { 1 } else { 2 };
+        let version: u32 = match self.tail {
+            true => 3,
+            false if self.home == 0 => 1,
+            false => 2,
+        };
         out.extend_from_slice(&version.to_le_bytes());
         out.push(if self.link.is_some() { 2 } else { 1 });
         out.extend_from_slice(&[self.module.code(), self.folders, self.stores.len() as u8]);
@@ -77,15 +83,33 @@ impl Stamp {
         out
     }
 
-    /// What a stamp says.
+    /// What a stamp says. What lies behind one of version 3 is not looked at.
     pub fn decode(bytes: &[u8]) -> Result<Stamp> {
+        Stamp::decode_first(bytes).map(|(stamp, _)| stamp)
+    }
+
+    /// What a stamp says, and how many bytes it takes: all of them, but where something may lie behind it.
+    pub fn decode_first(bytes: &[u8]) -> Result<(Stamp, usize)> {
         if !bytes.starts_with(b"TWCONTNR") {
             return Err(bad(ErrorKind::Corrupt, "this is no file of layout \"container\"").at_byte(0));
         }
-        let mut c = Cursor::new(&sealed(bytes, "stamp")?[8..]);
+        let tail = bytes.get(8..12) == Some(&3u32.to_le_bytes());
+        let mut c = Cursor::new(if tail { &bytes[8..] } else { &sealed(bytes, "stamp")?[8..] });
+        let stamp = Stamp::fields(&mut c)?;
+        let fields = 8 + c.at();
+        if tail && c.u32("checksum of a stamp")? != crc32c(&bytes[..fields]) {
+            return Err(bad(ErrorKind::Corrupt, "a stamp does not match its checksum").at_byte(fields as u64));
+        }
+        if !tail && !c.is_empty() {
+            return Err(bad(ErrorKind::Corrupt, "a stamp of impossible content").at_byte(14));
+        }
+        Ok((stamp, if tail { fields + 4 } else { bytes.len() }))
+    }
+
+    fn fields(c: &mut Cursor<'_>) -> Result<Stamp> {
         let version = c.u32("version")?;
-        if !(1..=2).contains(&version) {
-            let what = format!("container version {version}, known are 1 and 2");
+        if !(1..=3).contains(&version) {
+            let what = format!("container version {version}, known are 1 to 3");
             return Err(bad(ErrorKind::Unsupported, what).at_byte(8));
         }
         let kind = c.u8("kind")?;
@@ -104,10 +128,10 @@ impl Stamp {
             _ => return Err(bad(ErrorKind::Unsupported, format!("a container of kind {kind}")).at_byte(12)),
         };
         let somewhere = usize::from(home) < stores.len().max(1);
-        if !c.is_empty() || folders == 0 || !somewhere || (link.is_none() && stores.is_empty()) {
+        if folders == 0 || !somewhere || (link.is_none() && stores.is_empty()) {
             return Err(bad(ErrorKind::Corrupt, "a stamp of impossible content").at_byte(14));
         }
-        Ok(Stamp { container, module, folders, mode, uid, gid, made, stores, home, link })
+        Ok(Stamp { container, module, folders, mode, uid, gid, made, stores, home, link, tail: version > 2 })
     }
 }
 
@@ -135,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stamps_come_back(container: u128, module in 0..3u8, folders in 1..=255u8, stores: Vec<(u64, String)>, home: u8, link: Option<String>) {
+        fn stamps_come_back(container: u128, module in 0..3u8, folders in 1..=255u8, stores: Vec<(u64, String)>, home: u8, link: Option<String>, tail: bool, behind: Vec<u8>) {
             let mut stores = stores;
             stores.truncate(255);
             if link.is_none() && stores.is_empty() {
@@ -144,14 +168,21 @@ mod tests {
             let (mode, uid, gid, made) = (0o640, 1000, u32::MAX, u64::MAX);
             let module = Module::from_code(module).unwrap();
             let home = (usize::from(home) % stores.len().max(1)) as u8;
-            let stamp = Stamp { container, module, folders, mode, uid, gid, made, stores, home, link };
-            prop_assert_eq!(Stamp::decode(&stamp.encode()).unwrap(), stamp);
+            let stamp = Stamp { container, module, folders, mode, uid, gid, made, stores, home, link, tail };
+            let mut bytes = stamp.encode();
+            prop_assert_eq!(Stamp::decode_first(&bytes).unwrap(), (stamp.clone(), bytes.len()));
+            let length = bytes.len();
+            bytes.extend_from_slice(&behind);
+            match tail || behind.is_empty() {
+                true => prop_assert_eq!(Stamp::decode_first(&bytes).unwrap(), (stamp, length)),
+                false => prop_assert!(Stamp::decode(&bytes).is_err()),
+            }
         }
 
         #[test]
-        fn a_changed_byte_is_noticed(at in 0..60usize, by in 1..=255u8) {
+        fn a_changed_byte_is_noticed(at in 0..100usize, by in 1..=255u8, tail: bool) {
             let stores = vec![(9, "memory:".into())];
-            let stamp = Stamp { container: 5, module: Module::Flat, folders: 3, mode: 1, uid: 2, gid: 3, made: 4, stores, home: 0, link: None };
+            let stamp = Stamp { container: 5, module: Module::Flat, folders: 3, mode: 1, uid: 2, gid: 3, made: 4, stores, home: 0, link: None, tail };
             let mut bytes = stamp.encode();
             let at = at % bytes.len();
             bytes[at] ^= by;

@@ -1,6 +1,6 @@
 //! What went wrong in the system that the container layout comes from, each with a test of its name.
 
-use super::{open, over, pattern, process, put, read, write};
+use super::{in_folders, open, over, pattern, process, put, read, write};
 use std::sync::Arc;
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::index::{Module, block, block::Entry, run::Level, run::Run};
@@ -113,7 +113,7 @@ fn a_missing_backing_store() {
     }
     let posix = |name: &str| Arc::new(Posix::at(folder(name)).unwrap()) as Arc<dyn Store>;
     let stores = || ["a", "b", "c"].map(posix);
-    let layout = process(&stores(), Module::Pattern, 4 << 20);
+    let layout = in_folders(&stores());
     for writer in 0..6u32 {
         let file = open(&layout, "file", OpenWrite::Any, writer);
         write(&*file, u64::from(writer) * 1000, &pattern(writer.into(), 1000));
@@ -254,7 +254,7 @@ fn ten_thousand_writers() {
     const WRITERS: u32 = 10_000;
     let scratch = Scratch::new();
     let store: Arc<dyn Store> = Arc::new(Posix::at(scratch.path()).unwrap());
-    put(&over(&store), "file", b"");
+    put(&in_folders(std::slice::from_ref(&store)), "file", b"");
     let stamp = Stamp::decode(&store.read_all("file").unwrap()).unwrap();
     let number = format!("{:032x}", stamp.container);
     let marks_in = format!(".thalweg/c/{}/{number}/m", &number[..2]);
@@ -349,7 +349,7 @@ fn rename_between_backing_stores() {
             Arc::new(Posix::at(scratch.join(name)).unwrap()) as Arc<dyn Store>
         })
         .to_vec();
-    let layout = process(&stores, Module::Pattern, 4 << 20);
+    let layout = in_folders(&stores);
     for (name, seed) in [("from", 1), ("to", 2)] {
         for writer in 0..3u32 {
             let file = open(&layout, name, OpenWrite::Any, writer);

@@ -1,6 +1,7 @@
 //! The container layout: its promises over many stores, and what happens when something is lost.
 
 mod appends;
+mod behind_the_stamp;
 mod conformance;
 mod costs;
 mod failures;
@@ -22,6 +23,12 @@ use thalweg_types::Result;
 /// A container as one process has it.
 fn process(stores: &[Arc<dyn Store>], module: Module, buffer: usize) -> Container {
     let options = Options { module, buffer, host: "host".into(), ..Options::default() };
+    Container::new(stores.to_vec(), options).unwrap()
+}
+
+/// As [`process`], whose files have folders however small they are.
+fn in_folders(stores: &[Arc<dyn Store>]) -> Container {
+    let options = Options { inline: 0, host: "host".into(), ..Options::default() };
     Container::new(stores.to_vec(), options).unwrap()
 }
 

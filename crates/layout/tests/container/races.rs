@@ -1,7 +1,7 @@
 //! Processes that open, write, close, look after and look at one file at the same moment: nothing that was closed is lost, and
 //! nobody is told of damage where everything is healthy.
 
-use super::{Module, open, over, process, put, read, write};
+use super::{Module, in_folders, open, over, process, put, read, write};
 use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::path::Path;
@@ -463,7 +463,7 @@ fn marks(folder: &Path) -> String {
 fn a_writer_that_lives_is_not_taken_for_dead_whatever_it_published() {
     let scratch = Scratch::new();
     let store = posix(scratch.path());
-    let layout = over(&store);
+    let layout = in_folders(std::slice::from_ref(&store));
     let file = open(&layout, "file", OpenWrite::New, 0);
     write(&*file, 0, b"shown");
     assert_eq!(marks(scratch.path()), "o");

@@ -189,6 +189,10 @@ impl<W: Watch + 'static> Store for Around<W> {
         self.inner.tells_holders()
     }
 
+    fn reopens(&self) -> bool {
+        self.inner.reopens()
+    }
+
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
         let inner = self.ask(Asked::OpenRead, name, || self.inner.open_read(name))?;
         Ok(Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() }))
@@ -309,7 +313,7 @@ impl<W> OpenForReading<W> {
     }
 }
 
-impl<W: Watch> ReadObject for OpenForReading<W> {
+impl<W: Watch + 'static> ReadObject for OpenForReading<W> {
     fn length(&self) -> Result<u64> {
         through(&*self.watch, &self.operation(Asked::Length, 0, 0), |_| self.inner.length(), |_| 0)
     }
@@ -329,6 +333,16 @@ impl<W: Watch> ReadObject for OpenForReading<W> {
     fn life(&self) -> Result<Life> {
         self.inner.life()
     }
+
+    fn reopen(&self) -> Result<Box<dyn WriteObject>> {
+        let operation = self.operation(Asked::OpenWrite, 0, 0);
+        let inner = through(&*self.watch, &operation, |_| self.inner.reopen(), |_| 0)?;
+        Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: self.name.clone() }))
+    }
+
+    fn attributes(&self) -> Result<Attributes> {
+        through(&*self.watch, &self.operation(Asked::Attributes, 0, 0), |_| self.inner.attributes(), |_| 0)
+    }
 }
 
 struct OpenForWriting<W> {
@@ -343,7 +357,7 @@ impl<W> OpenForWriting<W> {
     }
 }
 
-impl<W: Watch> WriteObject for OpenForWriting<W> {
+impl<W: Watch + 'static> WriteObject for OpenForWriting<W> {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         let bytes = pieces::total(pieces);
         let operation = Operation { pieces: pieces.len(), ..self.operation(Asked::Write, offset, bytes) };
@@ -393,8 +407,32 @@ impl<W: Watch> WriteObject for OpenForWriting<W> {
         through(&*watch, &operation, |_| inner.close(), |()| 0)
     }
 
+    fn attributes(&self) -> Result<Attributes> {
+        through(&*self.watch, &self.operation(Asked::Attributes, 0, 0), |_| self.inner.attributes(), |_| 0)
+    }
+
+    fn set_attributes(&self, change: &Change) -> Result<()> {
+        through(&*self.watch, &self.operation(Asked::Attributes, 0, 0), |_| self.inner.set_attributes(change), |()| 0)
+    }
+
     /// Not watched, as [`ReadObject::life`].
     fn hold(&self) -> Option<Hold> {
         self.inner.hold()
+    }
+
+    /// Not watched.
+    fn life(&self) -> Result<Life> {
+        self.inner.life()
+    }
+
+    fn reopen(&self) -> Result<Box<dyn WriteObject>> {
+        let operation = self.operation(Asked::OpenWrite, 0, 0);
+        let inner = through(&*self.watch, &operation, |_| self.inner.reopen(), |_| 0)?;
+        Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: self.name.clone() }))
+    }
+
+    /// Not watched, as [`WriteObject::hold`].
+    fn lock(&self, wait: bool) -> Result<Option<Hold>> {
+        self.inner.lock(wait)
     }
 }

@@ -146,9 +146,14 @@ impl Store for Retry {
         self.inner.tells_holders()
     }
 
+    fn reopens(&self) -> bool {
+        self.inner.reopens()
+    }
+
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
         let inner = self.again.run(|| self.inner.open_read(name))?;
-        Ok(Box::new(Reading { inner, again: self.again.clone() }))
+        let anywhere = self.inner.capability().write_at;
+        Ok(Box::new(Reading { inner, again: self.again.clone(), anywhere }))
     }
 
     fn stat(&self, name: &str) -> Result<Stat> {
@@ -239,6 +244,8 @@ impl Store for Retry {
 struct Reading {
     inner: Box<dyn ReadObject>,
     again: Arc<Again>,
+    /// As of objects that are written.
+    anywhere: bool,
 }
 
 impl ReadObject for Reading {
@@ -260,6 +267,15 @@ impl ReadObject for Reading {
 
     fn life(&self) -> Result<Life> {
         self.again.run(|| self.inner.life())
+    }
+
+    fn reopen(&self) -> Result<Box<dyn WriteObject>> {
+        let inner = self.again.run(|| self.inner.reopen())?;
+        Ok(Box::new(Writing { inner, again: self.again.clone(), anywhere: self.anywhere }))
+    }
+
+    fn attributes(&self) -> Result<Attributes> {
+        self.again.run(|| self.inner.attributes())
     }
 }
 
@@ -308,5 +324,26 @@ impl WriteObject for Writing {
 
     fn hold(&self) -> Option<Hold> {
         self.inner.hold()
+    }
+
+    fn life(&self) -> Result<Life> {
+        self.again.run(|| self.inner.life())
+    }
+
+    fn reopen(&self) -> Result<Box<dyn WriteObject>> {
+        let inner = self.again.run(|| self.inner.reopen())?;
+        Ok(Box::new(Writing { inner, again: self.again.clone(), anywhere: self.anywhere }))
+    }
+
+    fn attributes(&self) -> Result<Attributes> {
+        self.again.run(|| self.inner.attributes())
+    }
+
+    fn set_attributes(&self, change: &Change) -> Result<()> {
+        self.again.run(|| self.inner.set_attributes(change))
+    }
+
+    fn lock(&self, wait: bool) -> Result<Option<Hold>> {
+        self.inner.lock(wait)
     }
 }

@@ -39,13 +39,13 @@ impl Container {
         let (clock, length) = (file.clock(), file.length()?);
         let home = file.place.home(&self.options.host, u32::MAX, 0);
         let about = load::about_compacting();
-        let session = Session::new(file.place.clone(), home, about, self.options.buffer, self.options.segment, clock);
+        let session = Session::new(file.place.clone(), home, about, &self.options, clock);
         let (first, folder) = (file.place.first(), file.place.marks());
         let commit = format!("{folder}/{}", marks::commit_name(home.session));
         let copied = self.copy_live(&file, &session, length).and_then(|bytes| {
             // Who begins to write from here on sees this and waits; who began before is seen by the list.
             put_new(&**first, &commit, &[])?;
-            let mut now = marks::read(&first.list(&folder)?)?;
+            let mut now = marks::read(&file.place.list()?)?;
             now.retain(|m| m.home.session != home.session);
             if now != marks {
                 return Err(busy());

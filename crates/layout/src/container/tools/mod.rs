@@ -316,6 +316,7 @@ impl Container {
         let bytes = Snapshot { container: file.place.stamp.container, covers, index }.encode();
         let (store, folder) = (file.place.first(), file.place.marks());
         if !file.beside().contains(&name) {
+            file.place.make_home()?;
             let mode = file.place.guard()?.map_or(0o666, |guard| guard.object());
             put_new_as(&**store, &format!("{folder}/{name}"), &bytes, mode)?;
         }
@@ -330,6 +331,7 @@ impl Container {
 /// Keeps others from removing and repairing sessions of a container, where its store can: `None` inside where it cannot. `None`
 /// where another does so now and `wait` is not set.
 pub fn alone(place: &Place, wait: bool) -> Result<Option<Option<Hold>>> {
+    place.make_home()?;
     match place.first().lock(&format!("{}/upkeep", place.folder()), wait) {
         Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Some(None)),
         // Another user's to look after.
@@ -358,5 +360,5 @@ fn settled(file: &File) -> Result<()> {
 
 /// The sessions that the marks tell of now.
 fn marks_of(place: &Place) -> Result<Vec<Mark>> {
-    marks::read(&place.first().list(&place.marks())?)
+    marks::read(&place.list()?)
 }

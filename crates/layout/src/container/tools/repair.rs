@@ -26,9 +26,13 @@ impl Container {
     /// - `all`: also sessions of which it cannot be told whether their writers live. One that lives after all fails.
     pub fn repair(&self, path: &str, all: bool) -> Result<Vec<Finding>> {
         let path = self.inside(path, "repair")?;
-        let (_, stamp) = self.follow(&path)?;
-        let file = self.file(stamp);
+        let (_, opened) = self.follow(&path)?;
+        let file = self.file(opened);
         file.place.has_home().map_err(|e| e.in_object(path.clone()))?;
+        if !file.place.has_folder() && marks_of(&file.place)?.iter().all(Mark::closed) {
+            // All that is there is one object, which was whole when it was read.
+            return Ok(Vec::new());
+        }
         let _alone = alone(&file.place, true)?;
         if file.is_written() {
             return Err(Error::new(ErrorKind::NotReady, "cannot repair: this process writes the file").in_object(path));
@@ -103,7 +107,7 @@ impl Container {
                             Some(stamp) => stamp,
                             None => Stamp { container, home: k as u8, ..self.stamp(None)? },
                         };
-                        removal::remove_container(&Place::new(stamp, self.stores.clone()))?;
+                        removal::remove_container(&Place::of_stamp(stamp, self.stores.clone()))?;
                     }
                 }
             }
@@ -121,8 +125,8 @@ impl Container {
             let Ok(about) = self.first().stat(&name) else { continue };
             if about.is_folder {
                 self.names_below(&name, out)?;
-            } else if let Ok(Found::File(stamp)) = self.found(&name) {
-                out.insert(stamp.container);
+            } else if let Ok(Found::File(opened)) = self.found(&name) {
+                out.insert(opened.stamp.container);
             }
         }
         Ok(())
@@ -167,8 +171,9 @@ fn rebuild(place: &Place, mark: &Mark) -> Result<String> {
     let mut torn = 0;
     for k in 0.. {
         let source = Source::of(&home, k);
+        let inside = place.has_inside(&home, k)?;
         let name = load::name(place, &source, Which::Data);
-        if load::open(place, &source, Which::Data)?.is_some() {
+        if !inside && load::open(place, &source, Which::Data)?.is_some() {
             store.settle(&name)?;
         }
         let Some(object) = load::open(place, &source, Which::Data)? else {
@@ -221,6 +226,11 @@ fn rebuild(place: &Place, mark: &Mark) -> Result<String> {
             break;
         }
         new.summary = summary;
+        if inside {
+            // Read record by record, and never continued elsewhere.
+            (new.segments, new.data) = (k + 1, scanned.whole);
+            break;
+        }
         let mut entries = recorder.take();
         entries.append(&mut others);
         let head = Segment { container: place.stamp.container, session: home.session, writer: home.writer, number: k };
@@ -246,12 +256,14 @@ fn rebuild(place: &Place, mark: &Mark) -> Result<String> {
     let (first, folder) = (place.first(), place.marks());
     put_new(&**first, &format!("{folder}/{}", marks::published_name(home, &new)), &[])?;
     if let Some(p) = mark.published.filter(|p| *p != new).as_ref() {
-        remove_if_there(&**first, &format!("{folder}/{}", marks::published_name(home, p)))?;
+        place.remove_if_there(&marks::published_name(home, p))?;
     }
     if let Some(name) = &mark.open {
-        let name = format!("{folder}/{name}");
-        first.settle(&name).or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })?;
-        remove_if_there(&**first, &name)?;
+        if !place.is_inside(name) {
+            let name = format!("{folder}/{name}");
+            first.settle(&name).or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })?;
+        }
+        place.remove_if_there(name)?;
     }
     // What is behind the last whole record.
     for k in new.segments.. {

@@ -1,0 +1,302 @@
+//! The object of a file's name as one process has it open, and what lies in it behind the stamp ([`tail`](super::tail)).
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | which object | the one that was opened: renames, removals and files that take the name change nothing |
+//! | readers  | take no lock. A look asks for the length, and reads what was added |
+//! | who adds | locks the object ([`WriteObject::lock`]), looks, cuts off what somebody who died left behind the last whole record, and writes all its records at once |
+//! | sessions | at most one that has not closed lies here: who holds the object ([`WriteObject::hold`]) is that one, and nobody else |
+//! | failed writes | are cut off again; what the store then still shows of them is not whole, or was asked for |
+//! | a fork   | child and parent share what they have open, locks too: whoever locks or asks who holds opens the object anew |
+//! | memory   | all that lies here, for each open file |
+
+use super::stamp::Stamp;
+use super::tail::{MOST, Record, Tail};
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use thalweg_store::{Attributes, Change, Hold, Life, OpenWrite, ReadObject, Store, WriteObject};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// How often what does not check is read again: who writes may be at it.
+const TRIES: u32 = 4;
+
+/// See the module's page.
+pub struct Drawer {
+    number: u128,
+    names: Arc<dyn Store>,
+    /// The name that the object had.
+    path: String,
+    open: OnceLock<Object>,
+    tail: Mutex<Tail>,
+}
+
+/// The object, however it was opened.
+enum Object {
+    Reading(Box<dyn ReadObject>),
+    /// By who made it.
+    Writing(Arc<dyn WriteObject>),
+}
+
+/// The stamp of a file and its object, opened.
+pub struct Opened {
+    pub stamp: Stamp,
+    /// Where objects may lie behind the stamp.
+    pub drawer: Option<Drawer>,
+}
+
+/// All bytes of the object of a name.
+pub fn read(object: &dyn ReadObject) -> Result<Vec<u8>> {
+    let length = object.length()?;
+    if length > MOST {
+        return Err(Error::new(ErrorKind::Corrupt, format!("this is no file of layout \"container\": {length} bytes")));
+    }
+    let mut bytes = vec![0; length as usize];
+    let got = object.read_at(0, &mut bytes)?;
+    bytes.truncate(got);
+    Ok(bytes)
+}
+
+impl Opened {
+    /// - `bytes`: all of the object's.
+    pub fn new(
+        names: &Arc<dyn Store>,
+        path: &str,
+        object: Option<Box<dyn ReadObject>>,
+        bytes: &[u8],
+    ) -> Result<Opened> {
+        let (stamp, length) = Stamp::decode_first(bytes)?;
+        if !stamp.tail {
+            return Ok(Opened { stamp, drawer: None });
+        }
+        let open = OnceLock::new();
+        if let Some(object) = object {
+            let _ = open.set(Object::Reading(object));
+        }
+        let tail = Mutex::new(Tail::new(stamp.container, length as u64));
+        let drawer = Drawer { number: stamp.container, names: names.clone(), path: path.into(), open, tail };
+        // What cannot be read so is looked at once more.
+        if drawer.tail().extend(&bytes[length..]).is_err() {
+            drawer.look()?;
+        }
+        Ok(Opened { stamp, drawer: Some(drawer) })
+    }
+}
+
+impl Drawer {
+    /// Of an object that this process makes, which has only the stamp as yet.
+    ///
+    /// - `start`: bytes of the stamp.
+    pub fn of_new(
+        number: u128,
+        names: &Arc<dyn Store>,
+        path: &str,
+        object: Arc<dyn WriteObject>,
+        start: u64,
+    ) -> Drawer {
+        let open = OnceLock::new();
+        let _ = open.set(Object::Writing(object));
+        Drawer { number, names: names.clone(), path: path.into(), open, tail: Mutex::new(Tail::new(number, start)) }
+    }
+
+    /// Takes the record that its maker wrote with the stamp.
+    pub fn made(&self, record: Record, length: u64) {
+        self.tail().wrote(vec![record], length);
+    }
+
+    fn tail(&self) -> MutexGuard<'_, Tail> {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The object; opened by its name where only its bytes are known, which another rank read.
+    fn object(&self) -> Result<&Object> {
+        if let Some(object) = self.open.get() {
+            return Ok(object);
+        }
+        let object = self.names.open_read(&self.path)?;
+        let bytes = read(&*object)?;
+        let (stamp, length) = Stamp::decode_first(&bytes)?;
+        if stamp.container != self.number {
+            let what = "the container of this file is gone: its name leads to another";
+            return Err(Error::new(ErrorKind::Io, what).in_object(self.path.clone()));
+        }
+        let mut known = Tail::new(self.number, length as u64);
+        known.extend(&bytes[length..])?;
+        let mut tail = self.tail();
+        // What another rank told lies elsewhere in it.
+        let opened = self.open.get_or_init(|| {
+            *tail = known;
+            Object::Reading(object)
+        });
+        Ok(opened)
+    }
+
+    /// Looks at what was added.
+    ///
+    /// # Errors
+    /// `Corrupt` naming the first byte that does not check; those of the store.
+    pub fn look(&self) -> Result<()> {
+        let object = self.object()?;
+        for tried in 1.. {
+            let looked = match object {
+                Object::Reading(object) => {
+                    self.take(object.length()?, |at, out| object.read_at(at, out), &mut self.tail())
+                }
+                Object::Writing(object) => {
+                    self.take(object.length()?, |at, out| object.read_at(at, out), &mut self.tail())
+                }
+            };
+            match looked {
+                Err(e) if e.kind() == ErrorKind::Corrupt && tried < TRIES => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                outcome => return outcome.map_err(|e| e.in_object(self.path.clone())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what an object of this length has behind what is known.
+    fn take(&self, length: u64, read: impl Fn(u64, &mut [u8]) -> Result<usize>, tail: &mut Tail) -> Result<()> {
+        let from = tail.end();
+        // What was not whole may be whole now, and of the same length.
+        if length == from {
+            return Ok(());
+        }
+        if length < from || length > MOST {
+            let what = "what lay behind the stamp of this file is gone";
+            return Err(Error::new(ErrorKind::Corrupt, what).at_byte(length));
+        }
+        let mut bytes = vec![0; (length - from) as usize];
+        let got = read(from, &mut bytes)?;
+        tail.extend(&bytes[..got])
+    }
+
+    /// Whether the container has a folder, as of the last look.
+    pub fn has_home(&self) -> bool {
+        self.tail().has_home()
+    }
+
+    /// Names of the objects, as of the last look.
+    pub fn names(&self) -> Vec<String> {
+        self.tail().names().map(str::to_string).collect()
+    }
+
+    /// The bytes of an object, as of the last look.
+    pub fn get(&self, name: &str) -> Option<Arc<Vec<u8>>> {
+        self.tail().get(name).cloned()
+    }
+
+    /// The stamp and what is behind it, as of the last look: for other ranks.
+    pub fn bytes(&self, stamp: &Stamp) -> Vec<u8> {
+        let mut out = stamp.encode();
+        let tail = self.tail();
+        for record in tail.records() {
+            let at = out.len() as u64;
+            record.encode(self.number, at, &mut out);
+        }
+        out
+    }
+
+    /// Bytes behind the stamp, as of the last look.
+    pub fn length(&self) -> u64 {
+        self.tail().length()
+    }
+
+    /// Whether somebody holds the object: a session of this drawer.
+    pub fn life(&self) -> Result<Life> {
+        match self.object()? {
+            Object::Reading(object) => object.life(),
+            Object::Writing(object) => object.reopen()?.life(),
+        }
+    }
+
+    /// What the store says of the object.
+    pub fn attributes(&self) -> Result<Attributes> {
+        match self.object()? {
+            Object::Reading(object) => object.attributes(),
+            Object::Writing(object) => object.attributes(),
+        }
+    }
+
+    /// Changes mode and owner of the object.
+    pub fn set_attributes(&self, change: &Change) -> Result<()> {
+        self.reopen()?.set_attributes(change)
+    }
+
+    /// Makes the stamp and all behind it durable.
+    pub fn sync(&self) -> Result<()> {
+        self.reopen()?.sync()
+    }
+
+    fn reopen(&self) -> Result<Box<dyn WriteObject>> {
+        let again = match self.object()? {
+            Object::Reading(object) => object.reopen(),
+            Object::Writing(object) => object.reopen(),
+        };
+        match again {
+            // The system shows this process no descriptors: by the name, where that still leads here.
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let object = self.names.open_write(&self.path, OpenWrite::Existing)?;
+                let mut head = vec![0; 1 << 16];
+                let got = object.read_at(0, &mut head)?;
+                match Stamp::decode(&head[..got]) {
+                    Ok(stamp) if stamp.container == self.number => Ok(object),
+                    _ => Err(e),
+                }
+            }
+            again => again,
+        }
+    }
+
+    /// Keeps others from adding anything, and looks.
+    pub fn lock(&self) -> Result<Locked<'_>> {
+        let object: Arc<dyn WriteObject> = self.reopen()?.into();
+        let lock = object.lock(true)?;
+        let locked = Locked { drawer: self, object, _lock: lock };
+        self.take(locked.object.length()?, |at, out| locked.object.read_at(at, out), &mut self.tail())
+            .map_err(|e| e.in_object(self.path.clone()))?;
+        Ok(locked)
+    }
+}
+
+/// A drawer that nobody else adds to.
+pub struct Locked<'a> {
+    drawer: &'a Drawer,
+    object: Arc<dyn WriteObject>,
+    _lock: Option<Hold>,
+}
+
+impl Locked<'_> {
+    /// Adds records, all or none of them, as far as the store can.
+    pub fn add(&self, records: Vec<Record>) -> Result<()> {
+        add(&*self.object, &mut self.drawer.tail(), self.drawer.number, records)
+            .map_err(|e| e.in_object(self.drawer.path.clone()))
+    }
+
+    /// Holds the object for a session that begins. `None` where the store cannot.
+    pub fn hold(&self) -> Option<(Arc<dyn WriteObject>, Hold)> {
+        let hold = self.object.hold()?;
+        Some((self.object.clone(), hold))
+    }
+}
+
+/// Writes records behind the last whole one.
+fn add(object: &dyn WriteObject, tail: &mut Tail, number: u128, records: Vec<Record>) -> Result<()> {
+    let at = tail.end();
+    let mut bytes = Vec::new();
+    for record in &records {
+        let at = at + bytes.len() as u64;
+        record.encode(number, at, &mut bytes);
+    }
+    // What somebody left who died, or whose write failed.
+    if object.length()? > at {
+        object.truncate(at)?;
+    }
+    if let Err(e) = object.write_at(at, &[IoSlice::new(&bytes)]) {
+        let _ = object.truncate(at);
+        return Err(e);
+    }
+    tail.wrote(records, bytes.len() as u64);
+    Ok(())
+}
