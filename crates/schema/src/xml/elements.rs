@@ -40,8 +40,11 @@ const COORDINATION_COMMUNICATOR: Parameter = Parameter::text(
     "a name",
     "variable of the program that holds the communicator, for thalweg gen",
 );
-const COORDINATION_VAR: Parameter =
-    Parameter::text("coordination-var", "a name", "variable that tells ranks of one output apart; checked, without effect so far");
+const COORDINATION_VAR: Parameter = Parameter::text(
+    "coordination-var",
+    "a name",
+    "variable that tells ranks of one output apart; checked, without effect so far",
+);
 const STATISTICS: Parameter = Parameter::choice(
     "stats",
     &["default", "off", "minmax", "on", "no", "yes", "full"],
@@ -49,7 +52,8 @@ const STATISTICS: Parameter = Parameter::choice(
 );
 
 pub(super) const CONFIG: &[Parameter] = &[
-    Parameter::text("host-language", LANGUAGES, "order of dimensions: of C or of Fortran").or_else("Fortran, with a warning"),
+    Parameter::text("host-language", LANGUAGES, "order of dimensions: of C or of Fortran")
+        .or_else("Fortran, with a warning"),
     Parameter::text("schema-version", "a version, as 1.1", "version of the mesh schema, recorded in the file"),
 ];
 
@@ -64,15 +68,24 @@ pub(super) const GROUP: &[Parameter] = &[
 
 const DIMENSIONS: &str = "numbers, variables and expressions between commas";
 pub(super) const BOUNDS: &[Parameter] = &[
-    Parameter::text("dimensions", DIMENSIONS, "global shape").also(&["dimension", "global-dimensions", "global-dimension"]),
-    Parameter::text("offsets", DIMENSIONS, "first index of the rank's block").also(&["offset", "local-offsets", "local-offset"]),
+    Parameter::text("dimensions", DIMENSIONS, "global shape").also(&[
+        "dimension",
+        "global-dimensions",
+        "global-dimension",
+    ]),
+    Parameter::text("offsets", DIMENSIONS, "first index of the rank's block").also(&[
+        "offset",
+        "local-offsets",
+        "local-offset",
+    ]),
     COORDINATION_COMMUNICATOR,
     COORDINATION_VAR,
 ];
 
 pub(super) const WRITE: Parameter =
     Parameter::switch("write", true, "no: thalweg gen leaves it out of the calls that write");
-pub(super) const READ: Parameter = Parameter::switch("read", true, "no: thalweg gen leaves it out of the calls that read");
+pub(super) const READ: Parameter =
+    Parameter::switch("read", true, "no: thalweg gen leaves it out of the calls that read");
 pub(super) const COPY_ON_WRITE: Parameter = Parameter::switch(
     "copy-on-write",
     true,
@@ -82,18 +95,27 @@ pub(super) const VARIABLE: &[Parameter] = &[
     NAME,
     PATH,
     Parameter::text("type", "a type, as double", "type of its values"),
-    Parameter::text("dimensions", DIMENSIONS, "shape of the rank's block").or_else("a single value").also(&["dimension"]),
+    Parameter::text("dimensions", DIMENSIONS, "shape of the rank's block")
+        .or_else("a single value")
+        .also(&["dimension"]),
     WRITE,
     READ,
-    Parameter::text("gwrite", "an expression", "expression of the program that is written, for thalweg gen").or_else("gname, else its name"),
-    Parameter::text("gread", "an expression", "expression of the program that is read into, for thalweg gen").or_else("gname, else its name"),
+    Parameter::text("gwrite", "an expression", "expression of the program that is written, for thalweg gen")
+        .or_else("gname, else its name"),
+    Parameter::text("gread", "an expression", "expression of the program that is read into, for thalweg gen")
+        .or_else("gname, else its name"),
     Parameter::text("gname", "an expression", "both of gwrite and gread"),
     COPY_ON_WRITE,
     STATISTICS.or_else("the group's"),
-    Parameter::text("transform", "a transform, as zlib:5", "what its blocks go through before they are stored").or_else("none"),
+    Parameter::text("transform", "a transform, as zlib:5", "what its blocks go through before they are stored")
+        .or_else("none"),
     Parameter::text("mesh", "a name", "mesh that its values lie on"),
     Parameter::text("center", "point or cell", "where on the mesh its values lie").also(&["centering"]),
-    Parameter::text("time-steps", "one to three numbers or variables", "steps that its values belong to, for viewers: a count; a minimum and maximum; or start, stride and count"),
+    Parameter::text(
+        "time-steps",
+        "one to three numbers or variables",
+        "steps that its values belong to, for viewers: a count; a minimum and maximum; or start, stride and count",
+    ),
     Parameter::text("time-scale", "one to three numbers or variables", "the same in the simulation's time"),
     Parameter::text("time-series-format", "a number", "digits in the names of image files, for viewers"),
     Parameter::text("hyperslab", "start,stride,count, or min,max, or a position", "part of it that viewers show"),

@@ -192,7 +192,6 @@ struct Reader<'a> {
     look_ups: Cell<usize>,
 }
 
-
 const CONFIG_ELEMENTS: &[&str] =
     &["adios-group", "method", "transport", "buffer", "schema", "analysis", "time-aggregation"];
 
