@@ -166,8 +166,9 @@ fn rows<T: PartialEq>(parameters: impl Iterator<Item = (Parameter, T)>) -> Vec<(
 
 fn cells(parameter: &Parameter) -> String {
     let takes = if parameter.kind == Kind::NoEffect { "no effect".into() } else { parameter.takes() };
-    // A `|` would end the cell.
-    [takes, parameter.default_text(), parameter.about.into()].map(|cell| cell.replace('|', "\\|")).join(" | ")
+    // A `|` would end the cell, a `<` begin a tag.
+    let cells = [takes, parameter.default_text(), parameter.about.into()];
+    cells.map(|cell| cell.replace('|', "\\|").replace('<', "&lt;")).join(" | ")
 }
 
 #[cfg(test)]

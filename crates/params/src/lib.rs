@@ -5,8 +5,8 @@
 //! |------|--------------|
 //! | [`parameter`] | [`Parameter`]: key, kind of value with bounds, default, description; declared once as a constant |
 //! | [`given`] | [`Parameters`]: the `key=value` pairs a user wrote, read by their declarations |
-//! | [`size`] | bytes (`64k`, `8MiB`) and bytes per second (`200MB`) |
-//! | [`time`] | durations (`30s`, `100ms`) |
+//! | [`mod@size`] | bytes (`64k`, `8MiB`) and bytes per second (`200MB`) |
+//! | [`mod@time`] | durations (`30s`, `100ms`) |
 //! | [`mod@switch`] | `yes` and `no` in all their spellings |
 //! | [`mod@nearest`] | the known name closest to a mistyped one |
 //!

@@ -205,7 +205,7 @@ fn methods_and_buffers_are_checked() {
     );
     let found: Vec<&str> = found.lines().filter(|l| l.starts_with("config.xml:")).collect();
     let expected = [
-        "1:62: error: unknown statistics \"some\"",
+        "1:62: error: unknown stats \"some\"",
         "1:88: error: group \"g\" is defined already",
         "2:1: error: <method> without \"method\"",
         "2:20: error: <method> without \"group\"",

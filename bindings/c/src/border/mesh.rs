@@ -4,6 +4,7 @@ use super::{pointer, status};
 use crate::error::{Doing, Outcome};
 use crate::process::{self, lock};
 use std::ffi::{c_char, c_int};
+use thalweg_params::switch;
 use thalweg_schema::{GroupBuilder, Mesh};
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
 
@@ -205,8 +206,8 @@ pub unsafe extern "C" fn adios_define_mesh_timevarying(
     name: *const c_char,
 ) -> c_int {
     // SAFETY: from C.
-    let said = unsafe { pointer::optional_text(varying) }.map(|t| t.to_string_lossy().trim().to_ascii_lowercase());
-    if said.as_deref().is_some_and(|t| t != "yes" && t != "no") {
+    let said = unsafe { pointer::optional_text(varying) }.map(|t| t.to_string_lossy().into_owned());
+    if said.as_deref().is_some_and(|t| t.trim().is_empty() || switch(t).is_none()) {
         return status(|| {
             let text =
                 format!("\"{}\" does not say whether a mesh varies: expected yes or no", said.unwrap_or_default());
@@ -214,9 +215,7 @@ pub unsafe extern "C" fn adios_define_mesh_timevarying(
         });
     }
     // SAFETY: from C.
-    unsafe {
-        about_mesh(group, name, varying, |mesh, text| mesh.time_varying = text.trim().eq_ignore_ascii_case("yes"))
-    }
+    unsafe { about_mesh(group, name, varying, |mesh, text| mesh.time_varying = switch(&text).unwrap_or(false)) }
 }
 
 /// Steps that a mesh belongs to.

@@ -47,7 +47,10 @@ fn of_command(words: &[&str], out: &mut Terminal) -> Result<(), Failure> {
         };
         at = next;
     }
-    let text = at.render_long_help();
+    // As the command itself prints it.
+    let asked = ["thalweg"].iter().chain(words).chain(&["--help"]);
+    let Err(help) = Arguments::command().try_get_matches_from(asked) else { return Ok(()) };
+    let text = help.render();
     if out.color() {
         write!(out, "{}", text.ansi())?
     } else {

@@ -45,7 +45,7 @@ const COORDINATION_VAR: Parameter = Parameter::text(
     "a name",
     "variable that tells ranks of one output apart; checked, without effect so far",
 );
-const STATISTICS: Parameter = Parameter::choice(
+pub(super) const STATISTICS: Parameter = Parameter::choice(
     "stats",
     &["default", "off", "minmax", "on", "no", "yes", "full"],
     "statistics of each block. off, no: none; minmax: minimum and maximum; default: these in the index, average and deviation beside it, known here only; on, yes, full: all in the index, for other libraries too",

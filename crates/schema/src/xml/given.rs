@@ -1,6 +1,7 @@
 //! The attributes of one element: known ones by their first spelling, unknown ones reported.
 
 use super::Reader;
+use super::elements::STATISTICS;
 use crate::model::{HostLanguage, Statistics};
 use crate::report::{Problem, SourceSpan};
 use roxmltree::Node;
@@ -165,18 +166,12 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn statistics(&mut self, given: &Given<'a>) -> Option<Statistics> {
-        let found = given.get("stats")?;
-        match found.value.trim().to_ascii_lowercase().as_str() {
-            "off" | "no" => Some(Statistics::Off),
-            "minmax" => Some(Statistics::MinMax),
-            "default" => Some(Statistics::Default),
-            "on" | "yes" | "full" => Some(Statistics::Full),
-            _ => {
-                let known = ["off", "on", "default", "minmax", "full"];
-                self.report.error(found.span, Problem::unknown("statistics", found.value, known));
-                None
-            }
-        }
+        Some(match self.value::<String>(given, &STATISTICS)?.as_str() {
+            "off" | "no" => Statistics::Off,
+            "minmax" => Statistics::MinMax,
+            "default" => Statistics::Default,
+            _ => Statistics::Full,
+        })
     }
 
     pub(super) fn host_language(&mut self, found: Found<'a>) -> Option<HostLanguage> {
