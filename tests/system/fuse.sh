@@ -334,10 +334,12 @@ lazily() {
 try "unmount --lazy closes what is open" lazily
 
 close_tells() {
-    # Others see a file when close returns.
+    # Others see a file when close returns. The handle ends a moment later, which the system tells nobody: before that the file
+    # cannot be flattened, as its writer might go on.
     up container-3
     printf 'closed' >"$work/at/container-3/closed"
-    "$thalweg" layout flatten /container-3/closed "$work/flattened"
+    [[ $("$thalweg" run -- cat /container-3/closed) == closed ]]
+    soon "$thalweg" layout flatten /container-3/closed "$work/flattened"
     [[ $(cat "$work/flattened") == closed ]]
     down container-3
 }
