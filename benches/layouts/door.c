@@ -2,7 +2,7 @@
  *
  *   door NAME FOLDER FILES MIB
  *
- * Says seconds of each: create, read, list (as `ls -l`: a look at each name), unlink; write (with fsync).
+ * Says seconds for each file of: create, read, list (as `ls -l`: a look at each name), unlink; of all of: write (with fsync).
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -28,8 +28,8 @@ static void right(int outcome, const char *what) {
 
 static const char *name;
 
-static void say(const char *what, double began) {
-    printf("value %s/%s %.9f\n", name, what, now() - began);
+static void say(const char *what, double began, int count) {
+    printf("value %s/%s %.12f\n", name, what, (now() - began) / count);
     fflush(stdout);
 }
 
@@ -50,7 +50,7 @@ int main(int argc, char **argv) {
         right((int)write(fd, bytes, sizeof bytes), "write");
         right(close(fd), "close");
     }
-    say("create", began);
+    say("create", began, files);
     /* Whatever is kept of what was just made is to be forgotten. */
     sleep(2);
     began = now();
@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
             right(-1, "read");
         right(close(fd), "close");
     }
-    say("read", began);
+    say("read", began, files);
     sleep(2);
     began = now();
     DIR *folder = opendir("files");
@@ -80,14 +80,14 @@ int main(int argc, char **argv) {
     }
     if (seen != files + 2)
         right(-1, "names are missing");
-    say("list", began);
+    say("list", began, files);
     sleep(2);
     began = now();
     for (int i = 0; i < files; i++) {
         snprintf(path, sizeof path, "files/file.%d", i);
         right(unlink(path), "unlink");
     }
-    say("unlink", began);
+    say("unlink", began, files);
     right(rmdir("files"), "rmdir");
     char *block = malloc(1 << 20);
     memset(block, 'y', 1 << 20);
@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
         right((int)write(fd, block, 1 << 20), "write");
     right(fsync(fd), "fsync");
     right(close(fd), "close");
-    say("write", began);
+    say("write", began, 1);
     right(unlink("long"), "unlink");
     return 0;
 }

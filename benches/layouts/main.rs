@@ -4,6 +4,7 @@
 //! `files.c`, built once on `thalweg_file_` calls and once on the system's, does the writing and reading; this one describes the
 //! mounts, lets the programs run in turns and compares.
 
+mod fresh;
 mod fuse;
 mod index;
 
@@ -18,6 +19,8 @@ use thalweg_benches::report::{Report, Table, number};
 const RANKS: u32 = 4;
 /// Measures what users wait for at a folder, and nothing else.
 const WAITS: &str = "--waits";
+/// Measures N to 1 on HDFS, and nothing else.
+const FAR: &str = "--far";
 /// Access units, in bytes.
 const UNITS: [(&str, u64); 3] = [("47001 B", 47_001), ("48 KiB", 48 << 10), ("1 MiB", 1 << 20)];
 /// Places where N write to 1: name, as it is shown, and layouts there.
@@ -32,13 +35,14 @@ const PLACES: [(&str, &str, &[&str]); 5] = [
 /// than the writes between them, so that rates of the whole compare replications wrongly.
 const PHASES: [(&str, &str); 3] =
     [("write-open", "all opens"), ("write-fill", "all writes"), ("write-close", "all closes")];
-/// What serves a folder that a user waits for: name, as it is shown.
-const FOLDERS: [(&str, &str); 5] = [
-    ("bare", "bare filesystem"),
-    ("bindfs", "bindfs"),
-    ("wait-direct", "direct"),
-    ("wait-container", "container"),
-    ("wait-small_file", "small_file"),
+/// What serves a folder that a user waits for: name, as it is shown, files that are made, read, listed and removed there. All figures
+/// are for each file; those that take longest get fewer.
+const FOLDERS: [(&str, &str, u32); 5] = [
+    ("bare", "bare filesystem", 20_000),
+    ("bindfs", "bindfs", 20_000),
+    ("wait-direct", "direct", 20_000),
+    ("wait-container", "container", 5_000),
+    ("wait-small_file", "small_file", 5_000),
 ];
 /// Ways to a file: name, as it is shown.
 const DOORS: [(&str, &str); 4] =
@@ -81,13 +85,15 @@ impl Bench {
             ("small", "small_file", ""),
             ("far-small", "small_file", "slow = \"names=1ms\""),
             ("far-direct", "direct", "slow = \"names=1ms\""),
-            ("wait-direct", "direct", ""),
-            ("wait-container", "container", ""),
-            ("wait-small_file", "small_file", ""),
         ] {
             let below = format!("{}/stores/{name}", self.folder);
             std::fs::create_dir_all(&below)?;
             mount(&format!("/bench/{name}"), layout, &format!("posix:{below}"), more);
+        }
+        for (name, layout) in
+            [("wait-direct", "direct"), ("wait-container", "container"), ("wait-small_file", "small_file")]
+        {
+            mount(&format!("/bench/{name}"), layout, &format!("posix:{}/below", self.fresh()), "");
         }
         // Where the programs look for it.
         Ok(std::fs::write(environment("THALWEG_MOUNTS")?, table)?)
@@ -98,12 +104,14 @@ impl Bench {
     }
 
     /// N to 1, all places in turns.
-    fn strided(&mut self) -> Result<(), Failure> {
+    ///
+    /// - `far_alone`: those on HDFS alone.
+    fn strided(&mut self, far_alone: bool) -> Result<(), Failure> {
         let (rounds, far_rounds) = strided_rounds(self.options);
         for round in 0..rounds {
             for (place, _, layouts) in PLACES {
                 let far = is_hdfs(place);
-                if far && (self.hdfs.is_none() || round >= far_rounds) {
+                if far && (self.hdfs.is_none() || round >= far_rounds) || far_alone && !far {
                     continue;
                 }
                 let mib = bytes_of(place, self.options);
@@ -224,52 +232,60 @@ impl Bench {
 }
 
 impl Bench {
+    /// Where the filesystem of a turn is.
+    fn fresh(&self) -> String {
+        format!("{}/fresh", self.folder)
+    }
+
     /// What users wait for at a folder, through FUSE beside the bare filesystem and bindfs: small files, lists, one long file,
-    /// a clone of a repository.
+    /// a clone of a repository. Each turn has a filesystem of its own.
     fn waits(&mut self) -> Result<(), Failure> {
         let thalweg = &format!("{}/bin/thalweg", environment("PREFIX")?);
-        let (files, mib) = wait_size(self.options);
-        let (files, mib) = (files.to_string(), mib.to_string());
-        let repository = format!("{}/stores/repository", self.folder);
+        let repository = format!("{}/repository", self.folder);
+        let _ = std::fs::remove_dir_all(&repository);
         done(Command::new("git").args(["clone", "-q", "--no-hardlinks", "--bare", ".", &repository]))?;
-        for round in 0..self.options.size(3, 1) {
+        let began = std::time::Instant::now();
+        let rounds = wait_rounds(self.options);
+        for round in 0..rounds {
             for turn in 0..FOLDERS.len() {
-                let (name, _) = FOLDERS[(round + turn) % FOLDERS.len()];
+                let (name, shown, _) = FOLDERS[(round + turn) % FOLDERS.len()];
+                let fresh = fresh::Fresh::at(&self.fresh())?;
+                self.all.add("wait/filesystem of its own", f64::from(u8::from(fresh.is_own())));
+                fresh.warm(wait_mib(self.options))?;
+                let below = format!("{}/below", self.fresh());
+                std::fs::create_dir_all(&below)?;
                 let folder = format!("{}/waiting/{name}", self.folder);
                 std::fs::create_dir_all(&folder)?;
-                let below = format!("{}/stores/below-{name}", self.folder);
-                let mounted = match name {
-                    "bare" => None,
+                match name {
+                    "bare" => self.wait_at(name, &below, &repository)?,
                     "bindfs" => {
-                        std::fs::create_dir_all(&below)?;
                         if done(Command::new("bindfs").args([&below, &folder])).is_err() {
                             // Its rows stay empty.
                             continue;
                         }
-                        None
+                        let outcome = self.wait_at(name, &folder, &repository);
+                        done(Command::new("umount").arg(&folder))?;
+                        outcome?;
                     }
-                    _ => match fuse::Mounted::at(thalweg, &format!("/bench/{name}"), &folder)? {
-                        Some(mounted) => Some(mounted),
-                        None => continue,
-                    },
-                };
-                let outcome = self.wait_at(name, &folder, &files, &mib, &repository);
-                if name == "bindfs" {
-                    done(Command::new("umount").arg(&folder))?;
+                    _ => {
+                        let Some(mounted) = fuse::Mounted::at(thalweg, &format!("/bench/{name}"), &folder)? else {
+                            continue;
+                        };
+                        let outcome = self.wait_at(name, &folder, &repository);
+                        mounted.unmount()?;
+                        outcome?;
+                    }
                 }
-                mounted.map_or(Ok(()), fuse::Mounted::unmount)?;
-                outcome?;
-                for left in [below, folder] {
-                    let _ = std::fs::remove_dir_all(left);
-                }
+                eprintln!("{:.0} s: round {} of {rounds}, {shown}", began.elapsed().as_secs_f64(), round + 1);
             }
         }
-        Ok(())
+        Ok(std::fs::remove_dir_all(repository)?)
     }
 
-    fn wait_at(&mut self, name: &str, folder: &str, files: &str, mib: &str, repository: &str) -> Result<(), Failure> {
+    fn wait_at(&mut self, name: &str, folder: &str, repository: &str) -> Result<(), Failure> {
+        let (files, mib) = (wait_files(name, self.options).to_string(), wait_mib(self.options).to_string());
         let mut command = Command::new(self.program("door"));
-        self.all.run(command.args([&format!("wait/{name}"), folder, files, mib]))?;
+        self.all.run(command.args([&format!("wait/{name}"), folder, &files, &mib]))?;
         let clone = format!("{folder}/clone");
         let began = std::time::Instant::now();
         done(Command::new("git").args(["clone", "-q", repository, &clone]))?;
@@ -287,9 +303,19 @@ fn done(command: &mut Command) -> Result<(), Failure> {
     }
 }
 
-/// Files that are made, read, listed and removed at each folder; MiB of the long one.
-fn wait_size(options: Options) -> (u32, u64) {
-    options.size((20_000, 600), (500, 16))
+/// Files that are made, read, listed and removed at a folder.
+fn wait_files(name: &str, options: Options) -> u32 {
+    let usual = FOLDERS.iter().find(|(known, ..)| *known == name).map_or(0, |(.., files)| *files);
+    options.size(usual, usual / 40)
+}
+
+/// MiB of the long file there.
+fn wait_mib(options: Options) -> u64 {
+    options.size(600, 16)
+}
+
+fn wait_rounds(options: Options) -> usize {
+    options.size(3, 1)
 }
 
 /// Rounds of N to 1, and those on HDFS: it takes long, and the others differ more from one round to the next.
@@ -326,8 +352,9 @@ fn main() -> Result<ExitCode, Failure> {
         index::open_together(&arguments[1..])?;
         return Ok(ExitCode::SUCCESS);
     }
-    let waits_alone = arguments.iter().any(|argument| argument == WAITS);
-    let options = Options::from(arguments.into_iter().filter(|argument| argument != WAITS))?;
+    let alone = |word: &str| arguments.iter().any(|argument| argument == word);
+    let (waits_alone, far_alone) = (alone(WAITS), alone(FAR));
+    let options = Options::from(arguments.into_iter().filter(|argument| ![WAITS, FAR].contains(&argument.as_str())))?;
     let folder = folder("layouts")?;
     for left in ["stores", "counts", "index"] {
         let left = format!("{folder}/{left}");
@@ -339,9 +366,17 @@ fn main() -> Result<ExitCode, Failure> {
     bench.mounts()?;
     if waits_alone {
         bench.waits()?;
-        let about = "What users wait for at a folder, through FUSE beside the bare filesystem and bindfs, in turns.";
-        let mut report = Report::new("waits", about, &bench.folder);
+        let mut report = Report::new("waits", about_waits(&bench.all, options), &bench.folder);
         report_waits(&mut report, &bench.all, options);
+        return report.finish(&bench.all, options);
+    }
+    if far_alone {
+        bench.strided(true)?;
+        let about = format!(
+            "N to 1 on HDFS: {RANKS} processes write records in turn into one file and read what another wrote."
+        );
+        let mut report = Report::new("far", about, &bench.folder);
+        report_strided(&mut report, &bench.all, options, true);
         return report.finish(&bench.all, options);
     }
     let records = options.size(10_000_000, 100_000);
@@ -349,7 +384,7 @@ fn main() -> Result<ExitCode, Failure> {
     let measured = |what: &str| eprintln!("{:.0} s: {what} measured", began.elapsed().as_secs_f64());
     index::measure(&mut bench.all, &bench.folder.clone(), records, options.size(3, 1))?;
     measured("index modules");
-    bench.strided()?;
+    bench.strided(false)?;
     measured("N to 1");
     bench.small()?;
     measured("small files");
@@ -373,39 +408,12 @@ fn report(all: &Measurements, folder: &str, records: u64, options: Options) -> R
         "N to 1: {RANKS} processes write records in turn into one file and read what another wrote, MB/s from before the first open until after \
          the last close, {rounds} rounds (HDFS {far_rounds}); caches are dropped before reading. \"A lock costs 2 ms\": a process that writes to an object which another \
          wrote last waits so long, as on parallel filesystems. Store calls: those of all processes while writing. Index: {records} records of \
-         4 writers, {} bytes apart or at irregular distances, opened in a process of its own. Small files have 1000 bytes. Nobody calls fsync.",
-        64
+         4 writers, {} bytes apart or at irregular distances, opened in a process of its own. Small files have 1000 bytes. Nobody calls fsync. {}",
+        64,
+        about_waits(all, options)
     );
     let mut report = Report::new("layouts", about, folder);
-    let heads = ["written, MB/s of the median"].into_iter().chain(UNITS.map(|(unit, _)| unit));
-    let mut written = Table::with_heads(heads);
-    let heads = ["read by another, MB/s of the median"].into_iter().chain(UNITS.map(|(unit, _)| unit));
-    let mut read = Table::with_heads(heads);
-    let mut calls = Table::with_heads(["store calls to write"].into_iter().chain(UNITS.map(|(unit, _)| unit)));
-    let mut phases = Table::with_heads(["written on HDFS, s"].into_iter().chain(UNITS.map(|(unit, _)| unit)));
-    for (place, shown, layouts) in PLACES {
-        let mib = bytes_of(place, options);
-        for layout in layouts {
-            let rate = |unit: &str, bytes: u64, what: &str| {
-                let moved = f64::from(RANKS) * ((mib << 20) / bytes * bytes) as f64;
-                number(moved * 1e-6 / all.median(&of(place, layout, unit, what)))
-            };
-            let head = || std::iter::once(format!("{shown}: {layout}"));
-            written.row(head().chain(UNITS.map(|(unit, bytes)| rate(unit, bytes, "write"))));
-            read.row(head().chain(UNITS.map(|(unit, bytes)| rate(unit, bytes, "read"))));
-            if is_hdfs(place) {
-                calls.row(head().chain(UNITS.map(|(unit, _)| number(all.median(&of(place, layout, unit, "calls"))))));
-                for (what, phase) in PHASES {
-                    let head = std::iter::once(format!("{shown}: {phase}"));
-                    phases.row(head.chain(UNITS.map(|(unit, _)| number(all.median(&of(place, layout, unit, what))))));
-                }
-            }
-        }
-    }
-    report.table(written);
-    report.table(read);
-    report.table(calls);
-    report.table(phases);
+    report_strided(&mut report, all, options, false);
 
     let mut modules = Table::new([
         "index module, records",
@@ -478,27 +486,87 @@ fn report(all: &Measurements, folder: &str, records: u64, options: Options) -> R
     report.finish(all, options)
 }
 
+/// N to 1: rates, and of HDFS what the time went to.
+fn report_strided(report: &mut Report, all: &Measurements, options: Options, far_alone: bool) {
+    let heads = ["written, MB/s of the median"].into_iter().chain(UNITS.map(|(unit, _)| unit));
+    let mut written = Table::with_heads(heads);
+    let heads = ["read by another, MB/s of the median"].into_iter().chain(UNITS.map(|(unit, _)| unit));
+    let mut read = Table::with_heads(heads);
+    let mut calls = Table::with_heads(["store calls to write"].into_iter().chain(UNITS.map(|(unit, _)| unit)));
+    let mut phases = Table::with_heads(["written on HDFS, s"].into_iter().chain(UNITS.map(|(unit, _)| unit)));
+    for (place, shown, layouts) in PLACES.into_iter().filter(|(place, ..)| !far_alone || is_hdfs(place)) {
+        let mib = bytes_of(place, options);
+        for layout in layouts {
+            let rate = |unit: &str, bytes: u64, what: &str| {
+                let moved = f64::from(RANKS) * ((mib << 20) / bytes * bytes) as f64;
+                number(moved * 1e-6 / all.median(&of(place, layout, unit, what)))
+            };
+            let head = || std::iter::once(format!("{shown}: {layout}"));
+            written.row(head().chain(UNITS.map(|(unit, bytes)| rate(unit, bytes, "write"))));
+            read.row(head().chain(UNITS.map(|(unit, bytes)| rate(unit, bytes, "read"))));
+            if is_hdfs(place) {
+                calls.row(head().chain(UNITS.map(|(unit, _)| number(all.median(&of(place, layout, unit, "calls"))))));
+                for (what, phase) in PHASES {
+                    let head = std::iter::once(format!("{shown}: {phase}"));
+                    phases.row(head.chain(UNITS.map(|(unit, _)| number(all.median(&of(place, layout, unit, what))))));
+                }
+            }
+        }
+    }
+    report.table(written);
+    report.table(read);
+    report.table(calls);
+    report.table(phases);
+}
+
 fn report_waits(report: &mut Report, all: &Measurements, options: Options) {
-    let (files, mib) = wait_size(options);
-    let heads =
-        ["through FUSE: files a second; s; MB/s", "create 1 KiB", "read 1 KiB", "unlink", "ls -l, s", "git clone, s"];
-    let mut waits = Table::with_heads(heads.into_iter().chain(["write and fsync, MB/s"]));
-    for (name, shown) in FOLDERS {
+    let mib = wait_mib(options);
+    let heads = ["through FUSE, us for each file", "files", "create 1 KiB", "read 1 KiB", "unlink", "ls -l"];
+    let heads = || heads.into_iter().chain(["git clone, s", "write and fsync, MB/s"]);
+    let mut waits = Table::with_heads(heads());
+    let mut ratios =
+        Table::with_heads(["times as fast as the bare filesystem, as bindfs"].into_iter().chain(heads().skip(2)));
+    for (name, shown, _) in FOLDERS {
         let took = |what: &str| all.median(&format!("wait/{name}/{what}"));
-        let each = |what: &str| number(f64::from(files) / took(what));
+        let each = |what: &str| number(took(what) * 1e6);
         let written = (mib << 20) as f64 * 1e-6 / took("write");
         waits.row([
             shown.to_string(),
+            wait_files(name, options).to_string(),
             each("create"),
             each("read"),
             each("unlink"),
-            number(took("list")),
+            each("list"),
             number(took("clone")),
             number(written),
         ]);
+        let beside = |what: &str| {
+            let times = |other: &str| number(all.median(&format!("wait/{other}/{what}")) / took(what));
+            format!("{}, {}", times("bare"), times("bindfs"))
+        };
+        let all = ["create", "read", "unlink", "list", "clone", "write"].map(beside);
+        ratios.row(std::iter::once(shown.to_string()).chain(all));
     }
     report.table(waits);
+    report.table(ratios);
     wait_targets(report, all);
+}
+
+/// How folders that users wait for were measured.
+fn about_waits(all: &Measurements, options: Options) -> String {
+    let own = all.find("wait/filesystem of its own").is_some_and(|_| all.median("wait/filesystem of its own") == 1.0);
+    let place = match own {
+        true => "each turn on an ext4 filesystem made new, in a file",
+        false => {
+            "all turns on one filesystem, as none could be made: those after the first suffer from what was removed before"
+        }
+    };
+    format!(
+        "What users wait for at a folder, through FUSE beside the bare filesystem and bindfs, in turns, {} rounds; {place}. \
+         The long file has {} MiB; as many bytes of memory were used before each turn.",
+        wait_rounds(options),
+        wait_mib(options)
+    )
 }
 
 /// Beside what the same machine does in the same run: so that a slow one is no failure.
@@ -520,7 +588,7 @@ fn wait_targets(report: &mut Report, all: &Measurements) {
     ];
     for (name, what, beside, wanted) in WANTED {
         let took = |name: &str| all.median(&format!("wait/{name}/{what}"));
-        let shown = |name: &str| FOLDERS.iter().find(|(known, _)| *known == name).map_or("?", |(_, shown)| *shown);
+        let shown = |name: &str| FOLDERS.iter().find(|(known, ..)| *known == name).map_or("?", |(_, shown, _)| *shown);
         let text = format!("{what} through FUSE on {}, times as fast as {}", shown(name), shown(beside));
         report.at_least(text, wanted, took(beside) / took(name));
     }

@@ -3,7 +3,8 @@
     requests.py POINT
 
 Makes, reads and removes files at POINT, and prints for each what the kernel asked the process that serves it, and how
-often that named a file to the system: counts for each file, rounded. Seen by strace: no clock decides anything.
+often that named a file to the system, and looked at one that it has open: counts for each file, rounded. Seen by strace: no clock
+decides anything.
 """
 import collections
 import os
@@ -34,15 +35,17 @@ def watched(work):
         strace.terminate()
         strace.wait()
         log.seek(0)
-        asked, named = collections.Counter(), 0
+        asked, named, looks = collections.Counter(), 0, 0
         for line in log:
             if re.search(r"[0-9]+ +(read\(|<\.\.\. read resumed)", line):
                 told = re.search(r'"((?:\\x[0-9a-f]{2}){8})"\.*, [0-9]+\) += [0-9]+$', line)
                 if told:
                     asked[WORDS.get(bytes.fromhex(told[1].replace("\\x", ""))[4], "other")] += 1
-            elif "unfinished" not in line and "AT_EMPTY_PATH" not in line and not line.rstrip().endswith("+++"):
+            elif "AT_EMPTY_PATH" in line:
+                looks += 1
+            elif "unfinished" not in line and not line.rstrip().endswith("+++"):
                 named += 1
-        return asked, named
+        return asked, named, looks
 
 
 def make():
@@ -65,11 +68,12 @@ def show():
 
 os.mkdir(folder)
 for what, work in [("make", make), ("read", read), ("show", show), ("remove", lambda: [os.unlink(name) for name in names])]:
-    asked, named = watched(work)
+    asked, named, looks = watched(work)
     for word, count in sorted(asked.items()):
         if round(count / FILES) or what == "show":
             print(what, word, count if what == "show" else round(count / FILES))
     print(what, "names", round(named / FILES))
+    print(what, "looks", round(looks / FILES))
     # What the kernel keeps of a name for a second is forgotten.
     time.sleep(1.2)
 os.rmdir(folder)

@@ -1,6 +1,7 @@
 //! The kernel's calls, handed to the door; replies in the kernel's terms.
 
 use crate::door::{Asked, Asker, Door, now};
+use crate::readers::Readers;
 use crate::settings::Cache;
 use fuser::{
     Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner,
@@ -27,7 +28,7 @@ const XATTR_CREATE: i32 = 1;
 const XATTR_REPLACE: i32 = 2;
 
 /// What answers the kernel.
-pub struct Kernel(pub Arc<Door>);
+pub struct Kernel(pub Arc<Door>, pub Arc<Readers>);
 
 thread_local! {
     /// Where reads go on their way to the kernel.
@@ -116,14 +117,17 @@ impl Filesystem for Kernel {
     }
 
     fn lookup(&self, _request: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let _turn = self.1.begin();
         self.entry(reply, self.0.lookup(folder.0, name));
     }
 
     fn forget(&self, _request: &Request, ino: INodeNo, times: u64) {
+        // Many may come as one request, and each is done at once: no turn.
         self.0.forget(ino.0, times);
     }
 
     fn getattr(&self, _request: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
+        let _turn = self.1.begin();
         match self.0.attributes(ino.0) {
             Ok((attributes, holds)) => reply.attr(&holds, &attributes),
             Err(e) => reply.error(e),
@@ -148,6 +152,7 @@ impl Filesystem for Kernel {
         _flags: Option<fuser::BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        let _turn = self.1.begin();
         let mode = mode.map(|mode| mode & 0o7777);
         let change = Change { mode, uid, gid, atime: atime.map(time), mtime: mtime.map(time) };
         match self.0.change(ino.0, change, size, fh.map(|fh| fh.0), asker(request)) {
@@ -157,6 +162,7 @@ impl Filesystem for Kernel {
     }
 
     fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
+        let _turn = self.1.begin();
         match self.0.read_link(ino.0) {
             Ok(target) => reply.data(target.as_bytes()),
             Err(e) => reply.error(e),
@@ -173,22 +179,27 @@ impl Filesystem for Kernel {
         _rdev: u32,
         reply: ReplyEntry,
     ) {
+        let _turn = self.1.begin();
         self.entry(reply, self.0.make_node(folder.0, name, mode, asker(request)));
     }
 
     fn mkdir(&self, request: &Request, folder: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
+        let _turn = self.1.begin();
         self.entry(reply, self.0.make_folder(folder.0, name, mode, asker(request)));
     }
 
     fn unlink(&self, _request: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.1.begin();
         done(reply, self.0.remove(folder.0, name));
     }
 
     fn rmdir(&self, _request: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.1.begin();
         done(reply, self.0.remove(folder.0, name));
     }
 
     fn symlink(&self, request: &Request, folder: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let _turn = self.1.begin();
         self.entry(reply, self.0.make_link(folder.0, name, target.as_os_str(), asker(request)));
     }
 
@@ -202,6 +213,7 @@ impl Filesystem for Kernel {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.1.begin();
         let replace = match flags {
             flags if flags.is_empty() => true,
             RenameFlags::RENAME_NOREPLACE => false,
@@ -211,10 +223,12 @@ impl Filesystem for Kernel {
     }
 
     fn link(&self, _request: &Request, ino: INodeNo, folder: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let _turn = self.1.begin();
         self.entry(reply, self.0.make_hard_link(ino.0, folder.0, name));
     }
 
     fn open(&self, _request: &Request, ino: INodeNo, how: OpenFlags, reply: ReplyOpen) {
+        let _turn = self.1.begin();
         let writing = how.acc_mode() != OpenAccMode::O_RDONLY;
         match self.0.open(ino.0, writing) {
             Err(e) => reply.error(e),
@@ -238,6 +252,7 @@ impl Filesystem for Kernel {
         how: i32,
         reply: ReplyCreate,
     ) {
+        let _turn = self.1.begin();
         match self.0.create(folder.0, name, mode, how, asker(request)) {
             Err(e) => reply.error(e),
             Ok((entry, fh)) => {
@@ -265,6 +280,7 @@ impl Filesystem for Kernel {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        let _turn = self.1.begin();
         BUFFER.with_borrow_mut(|buffer| {
             let size = size as usize;
             if buffer.len() < size {
@@ -289,6 +305,7 @@ impl Filesystem for Kernel {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        let _turn = self.1.begin();
         let privilege_goes = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         match self.0.write(fh.0, offset, bytes, flags.0, privilege_goes) {
             // The kernel sends no more than `LONGEST`.
@@ -298,6 +315,7 @@ impl Filesystem for Kernel {
     }
 
     fn flush(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
+        let _turn = self.1.begin();
         done(reply, self.0.flush(fh.0, owner.0));
     }
 
@@ -313,6 +331,7 @@ impl Filesystem for Kernel {
         pid: u32,
         reply: ReplyLock,
     ) {
+        let _turn = self.1.begin();
         match Asked::range(fh.0, owner.0, start, end, kind).and_then(|asked| self.0.test_lock(&asked)) {
             Ok(None) => reply.locked(start, end, Asked::UNLOCKED, pid),
             Ok(Some((start, end, kind, pid))) => reply.locked(start, end, kind, pid),
@@ -333,6 +352,7 @@ impl Filesystem for Kernel {
         sleep: bool,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.1.begin();
         let asked = match Asked::range(fh.0, owner.0, start, end, kind) {
             Ok(asked) => asked.by(request.pid(), sleep),
             Err(e) => return reply.error(e),
@@ -366,14 +386,17 @@ impl Filesystem for Kernel {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.1.begin();
         done(reply, self.0.release(fh.0));
     }
 
     fn fsync(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
+        let _turn = self.1.begin();
         done(reply, self.0.sync(fh.0));
     }
 
     fn opendir(&self, _request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        let _turn = self.1.begin();
         match self.0.open_folder(ino.0) {
             Ok(fh) => reply.opened(FileHandle(fh), FopenFlags::empty()),
             Err(e) => reply.error(e),
@@ -381,6 +404,7 @@ impl Filesystem for Kernel {
     }
 
     fn readdir(&self, _request: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let _turn = self.1.begin();
         let names = match self.0.names(ino.0, fh.0, offset == 0) {
             Ok(names) => names,
             Err(e) => return reply.error(e),
@@ -408,6 +432,7 @@ impl Filesystem for Kernel {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
+        let _turn = self.1.begin();
         let names = match self.0.names(ino.0, fh.0, offset == 0) {
             Ok(names) => names,
             Err(e) => return reply.error(e),
@@ -437,15 +462,18 @@ impl Filesystem for Kernel {
     }
 
     fn releasedir(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, _flags: OpenFlags, reply: ReplyEmpty) {
+        let _turn = self.1.begin();
         self.0.release_folder(fh.0);
         reply.ok();
     }
 
     fn fsyncdir(&self, _request: &Request, ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
+        let _turn = self.1.begin();
         done(reply, self.0.sync_folder(ino.0));
     }
 
     fn statfs(&self, _request: &Request, ino: INodeNo, reply: ReplyStatfs) {
+        let _turn = self.1.begin();
         const BLOCK: u64 = 4096;
         match self.0.space(ino.0) {
             Some(s) => {
@@ -466,6 +494,7 @@ impl Filesystem for Kernel {
         _position: u32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.1.begin();
         let how = match flags & (XATTR_CREATE | XATTR_REPLACE) {
             0 => SetXattr::Any,
             XATTR_CREATE => SetXattr::New,
@@ -476,14 +505,17 @@ impl Filesystem for Kernel {
     }
 
     fn getxattr(&self, _request: &Request, ino: INodeNo, key: &OsStr, size: u32, reply: ReplyXattr) {
+        let _turn = self.1.begin();
         value(reply, size, self.0.xattr(ino.0, key));
     }
 
     fn listxattr(&self, _request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let _turn = self.1.begin();
         value(reply, size, self.0.xattrs(ino.0));
     }
 
     fn removexattr(&self, _request: &Request, ino: INodeNo, key: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.1.begin();
         done(reply, self.0.remove_xattr(ino.0, key));
     }
 
@@ -497,10 +529,12 @@ impl Filesystem for Kernel {
         mode: i32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.1.begin();
         done(reply, self.0.allocate(fh.0, offset, length, mode));
     }
 
     fn lseek(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        let _turn = self.1.begin();
         let outcome = match (whence, u64::try_from(offset)) {
             (SEEK_DATA, Ok(offset)) => self.0.seek(fh.0, offset, false),
             (SEEK_HOLE, Ok(offset)) => self.0.seek(fh.0, offset, true),
@@ -524,6 +558,7 @@ impl Filesystem for Kernel {
         _out_size: u32,
         reply: ReplyIoctl,
     ) {
+        let _turn = self.1.begin();
         reply.error(Errno::ENOTTY);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | threads  | several, each with a descriptor of its own; a slow file keeps no other waiting until all are busy |
+//! | threads  | several, each with a descriptor of its own; as many take requests as there is work for: see `readers`. A slow file keeps no other waiting until all are busy |
 //! | sizes    | reads and writes of up to 1 MiB each |
 //! | who may  | the kernel decides by modes and owners; of root's mounts all users, else the user alone |
 //! | what the kernel keeps | see [`Cache`]; names and attributes for a second |
@@ -19,6 +19,7 @@
 //! | [`nodes`] | numbers and names |
 //! | [`settings`] | what the kernel keeps |
 //! | `open` | handles |
+//! | `readers` | which threads wait for requests, and which rest |
 //! | `held` | attributes of folders that the kernel asks for again and again |
 //! | `door` | what each call does |
 //! | `door::files` | open files |
@@ -43,6 +44,7 @@ pub mod last_words;
 pub mod mounted;
 pub mod nodes;
 mod open;
+mod readers;
 pub mod settings;
 
 pub use all::All;

@@ -4,6 +4,7 @@ use crate::door::{Door, ERRORS, PROCESS};
 use crate::errors::Errors;
 use crate::kernel::Kernel;
 use crate::last_words::{Known, last_words};
+use crate::readers::{PAUSE, Readers, TICK};
 use crate::settings::Settings;
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use rustix::io::Errno;
@@ -32,6 +33,7 @@ const AHEAD: &str = "1024";
 pub struct Mounted {
     point: PathBuf,
     door: Arc<Door>,
+    readers: Arc<Readers>,
     session: Option<BackgroundSession>,
 }
 
@@ -78,15 +80,17 @@ pub fn mount(layout: Arc<dyn Layout>, point: &Path, settings: Settings) -> Resul
         // Nobody opens a file between its making and its mode.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     }
-    let session = fuser::Session::new(Kernel(door.clone()), &point, &config).and_then(fuser::Session::spawn);
-    let session = session.map_err(|e| match e.kind() {
+    let readers = Readers::new(TICK, PAUSE).map_err(|e| failed("mount", &point, e))?;
+    let kernel = Kernel(door.clone(), readers.clone());
+    let session = fuser::Session::new(kernel, &point, &config).and_then(fuser::Session::spawn);
+    let session = session.inspect_err(|_| readers.leave()).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => Error::io("cannot mount: there is no /dev/fuse or no fusermount3", e),
         _ => Error::io("cannot mount", e),
     });
     let session = session.map_err(|e| e.in_object(shown(&point)))?;
     read_ahead(&point);
     door.tells(session.notifier());
-    Ok(Mounted { point, door, session: Some(session) })
+    Ok(Mounted { point, door, readers, session: Some(session) })
 }
 
 fn shown(path: &Path) -> String {
@@ -127,12 +131,14 @@ impl Mounted {
         if !session.guard.is_finished() {
             flush(&self.point);
             take_away(&self.point, true)?;
+            self.readers.leave();
             let started = Instant::now();
             // Where files are open, the kernel keeps asking until they are closed.
             while !session.guard.is_finished() && started.elapsed() < PATIENCE {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
+        self.readers.leave();
         let served = if session.guard.is_finished() { session.join() } else { Ok(()) };
         let closed = self.door.close_all();
         let failed = served.err().filter(|e| e.kind() != io::ErrorKind::ConnectionAborted);

@@ -22,8 +22,24 @@ pub(super) struct Shared {
     pub(super) handles: Vec<u64>,
     /// The file below, where it is one of this machine.
     pub(super) file: Option<Arc<File>>,
+    /// It had special bits when it was opened.
+    special: bool,
     /// `Some` once the first handle was answered for: all others must be like it.
     pub(super) backing: Option<Option<Arc<BackingId>>>,
+}
+
+/// A file of this machine below a handle.
+struct Below {
+    file: Arc<File>,
+    mode: u32,
+}
+
+impl Below {
+    /// `None` where it is no file.
+    fn of(file: Arc<File>) -> Option<Below> {
+        let about = file.metadata().ok()?;
+        about.is_file().then(|| Below { mode: about.mode(), file })
+    }
 }
 
 /// A file of this machine, to be read.
@@ -56,32 +72,28 @@ impl Door {
 
     /// A handle of a file of this machine that is only read: one open serves the handle, the kernel and what is asked of the file
     /// once its name is gone.
-    fn open_plain(&self, ino: u64, path: &str) -> Option<(Open, Arc<File>)> {
+    fn open_plain(&self, ino: u64, path: &str) -> Option<(Open, Below)> {
         let file = Arc::new(File::open(self.layout.plain_file(path).filter(|_| self.plain)?).ok()?);
-        if !file.metadata().ok()?.is_file() {
-            return None;
-        }
-        let open = OpenFile::reading(&self.layout, path, Box::new(Plain(file.clone())));
-        Some((Open::new(ino, open), file))
+        let below = Below::of(file.clone())?;
+        let open = OpenFile::reading(&self.layout, path, Box::new(Plain(file)));
+        Some((Open::new(ino, open), below))
     }
 
-    pub(super) fn keep_open(&self, open: Open, path: &str) -> u64 {
-        self.keep_open_with(open, path, None)
-    }
-
-    /// - `file`: the file below, where it was opened for this.
-    fn keep_open_with(&self, open: Open, path: &str, file: Option<Arc<File>>) -> u64 {
+    /// A handle, and what all handles of its file share where this is the first.
+    ///
+    /// - `below`: the file below, where it is known.
+    fn keep_open(&self, open: Open, path: &str, below: Option<Below>) -> u64 {
         let (fh, ino) = (self.next.fetch_add(1, Ordering::Relaxed), open.ino);
-        let own = if self.plain && file.is_none() { open.file() } else { None };
+        let own = if self.plain && below.is_none() { open.file() } else { None };
         self.handles.write().unwrap_or_else(PoisonError::into_inner).insert(fh, Arc::new(open));
         let mut all = locked(&self.shared);
         let shared = all.entry(ino).or_default();
         shared.handles.push(fh);
-        if shared.file.is_none() && file.is_some() {
-            shared.file = file;
-        } else if shared.file.is_none() && self.plain {
-            let file = own.or_else(|| self.layout.plain_file(path).and_then(|plain| File::open(plain).ok()));
-            shared.file = file.filter(|file| file.metadata().is_ok_and(|about| about.is_file())).map(Arc::new);
+        if shared.file.is_none() && self.plain {
+            let named = || self.layout.plain_file(path).and_then(|plain| File::open(plain).ok());
+            let below = below.or_else(|| Below::of(Arc::new(own.or_else(named)?)));
+            shared.special = below.as_ref().is_some_and(|below| below.mode & (SUID | SGID) != 0);
+            shared.file = below.map(|below| below.file);
         }
         fh
     }
@@ -97,8 +109,8 @@ impl Door {
         if let Some(known) = &shared.backing {
             return known.clone();
         }
-        let may = |file: &File| file.metadata().is_ok_and(|about| about.mode() & (SUID | SGID) == 0);
-        let file = shared.file.as_ref().filter(|_| self.passthrough.load(Ordering::Relaxed)).filter(|file| may(file));
+        let may = !shared.special && self.passthrough.load(Ordering::Relaxed);
+        let file = shared.file.as_ref().filter(|_| may);
         let backing = file.and_then(|file| match register(file) {
             Ok(backing) => Some(Arc::new(backing)),
             Err(_) => {
@@ -119,15 +131,15 @@ impl Door {
         let _names = self.use_names();
         // A name that others removed, or gave to another file: at this number the kernel looks for the name once more.
         let path = self.path(ino).map_err(|_| Errno::ESTALE)?;
-        if !writing && let Some((open, file)) = self.open_plain(ino, &path) {
-            return Ok(self.keep_open_with(open, &path, Some(file)));
+        if !writing && let Some((open, below)) = self.open_plain(ino, &path) {
+            return Ok(self.keep_open(open, &path, Some(below)));
         }
         // The kernel looks after who may read; it reads for itself where a page is written in part.
         let file = self.open_file(&path, Access { write: writing, ..Access::READ }).map_err(|e| match number(e) {
             Errno::ENOENT => Errno::ESTALE,
             other => other,
         })?;
-        Ok(self.keep_open(Open::new(ino, file), &path))
+        Ok(self.keep_open(Open::new(ino, file), &path, None))
     }
 
     pub fn create(&self, folder: u64, name: &OsStr, mode: u32, flags: i32, asker: Asker) -> Result<(Entry, u64)> {
@@ -151,7 +163,11 @@ impl Door {
             file.truncate(0).map_err(number)?;
         }
         let entry = self.entry(folder, name, &about);
-        let fh = self.keep_open(Open::new(entry.attributes.ino.0, file), &path);
+        let open = Open::new(entry.attributes.ino.0, file);
+        // Who has made it knows what it is.
+        let own = if made && self.plain { open.file() } else { None };
+        let below = own.map(|file| Below { file: Arc::new(file), mode: about.mode });
+        let fh = self.keep_open(open, &path, below);
         Ok((entry, fh))
     }
 

@@ -42,6 +42,16 @@ impl Door {
         mode: Option<u32>,
         asker: Asker,
     ) -> thalweg_types::Result<Attributes> {
+        // A file of this machine that whoever serves the mount makes for itself has its owner already, and nobody may do more with it
+        // than its mode says: so its attributes are asked for once, when it has both.
+        let own = self.plain && asker.uid == self.uid && asker.gid == self.gid;
+        if let (Some(open), Some(mode), true) = (open, mode, own) {
+            let change = Change { mode: Some(mode & 0o7777), ..Change::default() };
+            match open.set_object_attributes(&change) {
+                Err(e) if e.kind() != ErrorKind::Unsupported => return Err(e),
+                _ => {}
+            }
+        }
         let about = self.about_made(path, open)?;
         // The system gives a file of this machine its folder's group where that is inherited: then it has the asker's group either way.
         let has_group = self.plain && about.kind != Kind::Folder && about.gid == asker.gid;
