@@ -184,9 +184,11 @@ fn container(seeds: &mut Seeds) {
     let mut add = |kind: u8, name: &str, bytes: &[u8]| seeds.add("container", name, &[&[kind], bytes].concat());
     let stores = vec![(7, "posix:/a".to_string()), (8, "posix:/b".to_string())];
     let (mode, uid, gid, made) = (0o644, 1, 2, 3);
-    let stamp = Stamp { container: 9, module: Module::Pattern, folders: 16, mode, uid, gid, made, stores, link: None };
+    let (module, home) = (Module::Pattern, 0);
+    let stamp = Stamp { container: 9, module, folders: 16, mode, uid, gid, made, stores, home, link: None };
     let without_crc = |bytes: Vec<u8>| bytes[..bytes.len() - 4].to_vec();
     add(0, "stamp", &without_crc(stamp.encode()));
+    add(0, "stamp-of-second-store", &without_crc(Stamp { home: 1, ..stamp.clone() }.encode()));
     add(0, "link", &without_crc(Stamp { link: Some("to".into()), ..stamp }.encode()));
     let mut kept = Kept::new(mode, uid, gid, made);
     kept.xattrs.insert("user.k".into(), b"v".to_vec());
