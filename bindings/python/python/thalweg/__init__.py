@@ -13,7 +13,10 @@
 The guide is docs/guide/python.md.
 """
 
+import atexit as _atexit
+
 from ._core import VERSION as __version__
+from ._core import end_mounts as _end_mounts
 from .errors import (
     AlreadyExists,
     Config,
@@ -74,3 +77,6 @@ __all__ = [
     "follow",
     "open",
 ]
+
+# Before interpreters end; what was registered later, as the end of files that are left open, comes first.
+_atexit.register(_end_mounts)

@@ -14,12 +14,15 @@ __all__ = [
     "SHIM_SOURCE",
     "Session",
     "VERSION",
+    "end_mounts",
     "schema_names",
 ]
 
 SHIM_SOURCE: str
 SHIM_HEADER: str
 VERSION: str
+
+def end_mounts() -> None: ...
 
 @final
 class Reader:
