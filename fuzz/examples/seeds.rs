@@ -189,6 +189,7 @@ fn container(seeds: &mut Seeds) {
     let stamp = Stamp { container: 9, module, folders: 16, mode, uid, gid, made, stores, home, link, tail };
     let without_crc = |bytes: Vec<u8>| bytes[..bytes.len() - 4].to_vec();
     add(0, "stamp", &without_crc(stamp.encode()));
+    add(0, "stamp-of-second-store", &without_crc(Stamp { home: 1, ..stamp.clone() }.encode()));
     add(0, "behind", &without_crc(Stamp { tail: true, ..stamp.clone() }.encode()));
     add(0, "link", &without_crc(Stamp { link: Some("to".into()), ..stamp }.encode()));
     // Records behind a stamp: a mark, a log, the mark of its end, attributes, the folder; and what is left of one.

@@ -24,8 +24,8 @@ rust_docs() {
 check rustfmt cargo fmt --all --check
 check clippy cargo clippy --quiet --workspace --all-targets -- -D warnings
 check "documentation" rust_docs
-check "fuzz targets compile" cargo check --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
 check "map of crates" /usr/bin/python3 scripts/crates.py
+check "fuzz targets compile" cargo check --quiet --manifest-path fuzz/Cargo.toml --bins --examples --target-dir target/fuzz
 check links /usr/bin/python3 scripts/links.py
 check licences /usr/bin/python3 scripts/licences.py
 check shellcheck shell_scripts

@@ -29,7 +29,7 @@
 //! | the next output goes on | one more step or operation without a fault, and `verify` |
 //!
 //! `THIN=N` tries the first fault of each call and error on the files of each layout or method, and each N-th behind it; of calls
-//! on other files as many. They are the same ones in each run. The mounts of `file` come from `THALWEG_MOUNTS`. Exit
+//! on other files as many. They are the same ones in each run, as far as threads share their work in the same way. The mounts of `file` come from `THALWEG_MOUNTS`. Exit
 //! code of the judge: 0 where every promise was kept.
 
 use std::error::Error as AnyError;

@@ -244,6 +244,7 @@ try "a process that cannot end its logs exits with 1" unheard 1 bash 'exit 0'
 try "a process that ends without its handlers exits with 1, too" unheard 1 dash 'exit 0'
 try "a status that is no success stays" unheard 7 bash 'exit 7'
 try "a process that cannot end its logs becomes no other program" unheard 126 bash 'exec true'
+# shellcheck disable=SC2016  # the shell that is tried expands it
 try "a process that cannot end its logs becomes no other program (dash)" unheard 126 dash 'PATH=/nowhere:$PATH exec true'
 try "a store on another machine without a daemon is an error that names the command" far
 exit $failed

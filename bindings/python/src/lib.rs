@@ -33,7 +33,7 @@ mod _core {
     #[pymodule_export]
     use crate::mpi::{Mpi, Ranks};
     #[pymodule_export]
-    use crate::read::Reader;
+    use crate::read::{Reader, end_mounts};
     #[pymodule_export]
     use crate::write::{Output, Session, schema_names};
 

@@ -10,6 +10,12 @@ use thalweg_layout::Layout;
 use thalweg_reader::{Block, Kind, Summary};
 use thalweg_types::{BoundingBox, ByteOrder, MemoryBox, Result, Selection};
 
+/// At the end of the process: mounts end what they keep open between calls, as logs of small files.
+#[pyfunction]
+pub fn end_mounts(py: Python<'_>) -> Outcome<()> {
+    Ok(py.detach(thalweg_io::places::mounts::finish)?)
+}
+
 /// Where paths lead: the mounts of this process.
 pub fn layout() -> Result<Arc<dyn Layout>> {
     thalweg_io::mounts::layout()

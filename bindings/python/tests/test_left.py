@@ -129,3 +129,28 @@ def test_no_rank_waits_for_another(mpi, path, tmp_path, method, who):
     program.write_text(RANKS)
     mpi.run(program, path, method, who, ranks=2)
     look(path)
+
+
+SMALL = """
+import os, sys
+import thalweg
+store = sys.argv[1]
+with thalweg.Writer("/left-small/run.bp", method="POSIX") as w:
+    with w.step() as s:
+        s["n"] = 1
+bell = store + "/.thalweg-small/bell"
+os.remove(bell)
+os.mkdir(bell)
+"""
+
+
+def test_logs_of_small_files_end_with_the_process(tmp_path):
+    store = tmp_path / "store"
+    store.mkdir()
+    table = tmp_path / "mounts.toml"
+    table.write_text(f'[[mount]]\npath = "/left-small"\nlayout = "small_file"\nstore = "posix:{store}"\n')
+    environment = os.environ | {"THALWEG_MOUNTS": str(table)}
+    done = subprocess.run([sys.executable, "-c", SMALL, str(store)], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0
+    # The bell, which the end of a log rings, was made a folder.
+    assert "Is a directory" in done.stderr

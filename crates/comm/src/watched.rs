@@ -1,11 +1,11 @@
 //! A communicator around another one, which shows a [`Watch`] each call before it is made and each message when it comes: how calls are
 //! counted, how profiles know who waited, how a rank of a test dies at its time.
 //!
-//! Calls go through as they are, whatever the watch does. Communicators, windows and requests made from a watched one are watched too.
+//! Calls go through as they are, unless the watch refuses them. Communicators, windows and requests made from a watched one are watched too.
 
 use crate::{Communicator, Message, Reduce, Request, SharedWindow, ThreadLevel};
 use std::time::Duration;
-use thalweg_types::Result;
+use thalweg_types::{Error, Result};
 
 /// What is about to be asked of the communicator below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +87,11 @@ pub trait Watch: Send + Sync + 'static {
 
     /// A call is about to be made.
     fn begins(&self, call: Call) -> Self::During;
+
+    /// Why a call that receives fails instead of being made: for tests. Its message waits for another.
+    fn refuses(&self, _call: &Call) -> Option<Error> {
+        None
+    }
 
     /// A message came by the call that `during` is of.
     fn came(&self, _during: &mut Self::During, _message: &Message) {}
@@ -206,7 +211,11 @@ impl<W: Watch> Communicator for Watched<W> {
     }
 
     fn receive(&self, from: Option<u32>, tag: u32) -> Result<Message> {
-        let mut during = self.watch.begins(Call::Receive { from, tag });
+        let call = Call::Receive { from, tag };
+        if let Some(e) = self.watch.refuses(&call) {
+            return Err(e);
+        }
+        let mut during = self.watch.begins(call);
         self.inner.receive(from, tag).inspect(|message| self.watch.came(&mut during, message))
     }
 

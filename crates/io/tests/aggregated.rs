@@ -8,7 +8,9 @@ mod mortal;
 use common::*;
 use mortal::{Life, Moment};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use thalweg_comm::around::{Around, Call, Watch};
 use thalweg_comm::threads::{Machine, ThreadCommunicator};
 use thalweg_comm::{Communicator, threads};
 use thalweg_conformance::round_trip::{self, Way, everything};
@@ -18,7 +20,7 @@ use thalweg_schema::HostLanguage;
 use thalweg_store::Store;
 use thalweg_store::memory::Memory;
 use thalweg_store::wrap::{Asked, Failing, Fault};
-use thalweg_types::{ErrorKind, Result, Selection};
+use thalweg_types::{Error, ErrorKind, Result, Selection};
 
 const PATTERNS: [&str; 2] = ["simple", "brigade"];
 
@@ -289,6 +291,59 @@ fn a_full_disk_is_told_to_all_of_the_set_and_what_is_written_stays() {
                 lacks(&place, &failed, ErrorKind::NoSpace, &what);
             }
         }
+    }
+}
+
+/// Refuses to receive the piece of a process group with this number, once.
+struct Lacking(Arc<AtomicU32>);
+
+impl Watch for Lacking {
+    type During = ();
+
+    fn begins(&self, _: Call) {}
+
+    fn refuses(&self, call: &Call) -> Option<Error> {
+        // The tag of pieces: `movement/src/parts/passing.rs`.
+        let is_piece = matches!(call, Call::Receive { tag: 0x4022, .. });
+        let lacks = is_piece && self.0.fetch_sub(1, Ordering::Relaxed) == 1;
+        lacks.then(|| Error::new(ErrorKind::NoMemory, "no memory for a message (made to fail)"))
+    }
+
+    fn of_a_part(&self) -> Lacking {
+        Lacking(self.0.clone())
+    }
+}
+
+#[test]
+fn a_rank_without_memory_for_a_piece_keeps_nobody_waiting() {
+    // Sets are 0 1 2 and 3 4 5, each rank on a node of its own. In a chain, 4 passes on what 5 has.
+    for (pattern, lacking, piece, failed) in [
+        ("simple", 3, 1, &[4, 5][..]),
+        ("simple", 3, 2, &[4, 5]),
+        ("brigade", 3, 1, &[4, 5]),
+        ("brigade", 4, 1, &[5]),
+        ("brigade", 4, 2, &[5]),
+    ] {
+        let what = format!("{pattern}, rank {lacking}, piece {piece}");
+        let memory: Arc<dyn Store> = Arc::new(Memory::new());
+        let document = heat("MPI_AGGREGATE", &format!("pattern={pattern};aggregators=2;chunk=512"));
+        // Who waits for what does not come gets another error then.
+        let machine = Machine::new(RANKS).ranks_per_node(1).timeout(Duration::from_secs(20));
+        let outcomes = machine.run(|comm| {
+            let session = Place::over(memory.clone()).session(&document, &comm);
+            write_heat(&session, "x.bp", Mode::Write, &comm, 0);
+            let number = if comm.rank() == lacking { piece } else { 0 };
+            let watched = Around::with(comm.duplicate().unwrap(), Lacking(Arc::new(AtomicU32::new(number))));
+            let outcome = try_heat(&session, "x.bp", Mode::Append, &watched, 1);
+            write_heat(&session, "x.bp", Mode::Append, &comm, 2);
+            session.finalize().unwrap();
+            outcome
+        });
+        for outcome in &outcomes {
+            let e = outcome.as_ref().unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::NoMemory, "{what}: {e}");
+        }
+        lacks(&Place::over(memory), failed, ErrorKind::NoMemory, &what);
     }
 }
 

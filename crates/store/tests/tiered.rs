@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg_conformance::{scratch::Scratch, store};
 use thalweg_store::wrap::tiered::{Drain, OURS, Pace, status};
-use thalweg_store::wrap::{
-    Around, Asked, Counting, Failing, Fault, Operation, Sequential, Slow, Tiered, Verdict, Watch,
-};
+use thalweg_store::wrap::{Around, Asked, Counting, Failing, Fault, Operation, Sequential, Tiered, Verdict, Watch};
 use thalweg_store::{Memory, OpenWrite, Posix, Store, StoreExt};
 use thalweg_types::{Error, ErrorKind, Result};
 

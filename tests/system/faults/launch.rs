@@ -146,13 +146,14 @@ pub fn run_mounted(
         command.env("THALWEG_MOUNTS", mounts).stdout(Stdio::null()).stderr(Stdio::piped());
         command
     };
-    let mut server = door().args(["mount", "--foreground", "--path", "/faults"]).arg(at).spawn()?;
-    let began = Instant::now();
-    while !std::fs::read_to_string("/proc/mounts")?.contains(at.to_str().unwrap_or_default()) {
-        if began.elapsed() > PATIENCE || server.try_wait()?.is_some() {
-            return Err("it is not mounted".into());
-        }
-        std::thread::sleep(Duration::from_millis(1));
+    let mut mount = door();
+    let mut server =
+        mount.args(["mount", "--foreground", "--path", "/faults"]).arg(at).stdout(Stdio::piped()).spawn()?;
+    // It says so once it serves: what fails before that the command itself tells. Kept, as it may say more.
+    let mut said = BufReader::new(server.stdout.take().ok_or("no output")?);
+    if said.read_line(&mut String::new())? == 0 {
+        server.wait()?;
+        return Err("it is not mounted".into());
     }
     let pid = server.id().to_string();
     let mut strace = Command::new("strace");

@@ -13,8 +13,11 @@
 The guide is docs/guide/python.md.
 """
 
+import atexit as _atexit
+
 from . import messages as _messages  # noqa: F401  (from here on warnings go to logging)
 from ._core import VERSION as __version__
+from ._core import end_mounts as _end_mounts
 from .errors import (
     AlreadyExists,
     Config,
@@ -75,3 +78,6 @@ __all__ = [
     "follow",
     "open",
 ]
+
+# Before interpreters end; what was registered later, as the end of files that are left open, comes first.
+_atexit.register(_end_mounts)

@@ -14,6 +14,7 @@ __all__ = [
     "SHIM_SOURCE",
     "Session",
     "VERSION",
+    "end_mounts",
     "flush_messages",
     "hear_messages",
     "schema_names",
@@ -23,10 +24,11 @@ SHIM_SOURCE: str
 SHIM_HEADER: str
 VERSION: str
 
-@final
-def hear_messages(handler: Callable[[int, str], None]) -> None: ...
+def end_mounts() -> None: ...
 def flush_messages() -> None: ...
+def hear_messages(handler: Callable[[int, str], None]) -> None: ...
 
+@final
 class Reader:
     def __new__(cls, path: str, reads: str = "compared") -> Reader: ...
     def blocks_without_checksum(self) -> int: ...

@@ -9,6 +9,7 @@
 //! | on one node | the two pieces are places in the taker's part of memory that both see ([`crate::nodes::memory`]): a rank fills one while the other is written or passed on from there, and what is sent says only that it is full. In a chain they are of 512 KiB at most, as all ranks but its last have such a part |
 //! | small messages | a size, a place, an outcome per rank; an answer per piece |
 //! | a store that fails | the answer to the next piece says so, and goes up the chain; what was not written yet is given up |
+//! | a rank without memory | cannot receive a piece, whose sender waits: it gives up what it holds for this, receives, and says so as a store that fails |
 //! | a rank that fails | says so in place of its last piece; its place stays a hole |
 //! | a rank that is lost | whoever waits for it is told by the communicator; in a chain, those behind it have to write elsewhere |
 //!
@@ -97,6 +98,40 @@ fn too_much(from: u32) -> Error {
 /// Sends something to a rank that may be gone: then it has no use for it.
 fn tell(comm: &dyn Communicator, to: u32, tag: u32, bytes: &[u8]) {
     let _ = comm.send(to, tag, bytes);
+}
+
+/// Memory for one piece, within the share of pieces that come in messages. It is held so that a piece can be received where the system
+/// has no more: its sender waits, and hears why no more is taken.
+struct Spare(Vec<u8>);
+
+impl Spare {
+    /// For a piece of so many bytes of a group; nothing where the system has not as much.
+    fn of(piece: u64) -> Spare {
+        let mut held = Vec::new();
+        if let Ok(piece) = usize::try_from(piece) {
+            let _ = held.try_reserve_exact(piece.saturating_add(HEAD));
+        }
+        Spare(held)
+    }
+
+    /// Pieces are put into memory: messages are short.
+    fn none() -> Spare {
+        Spare(Vec::new())
+    }
+
+    /// Receives a piece, and says why no more can be received where it took the spare. The piece is empty then.
+    ///
+    /// # Errors
+    /// A lost rank; `NoMemory` without a spare: nobody is told.
+    fn receive(&mut self, comm: &dyn Communicator, from: u32) -> Result<(Vec<u8>, Option<Error>)> {
+        match comm.receive(Some(from), tags::TRANSFER_PIECE) {
+            Err(e) if e.kind() == ErrorKind::NoMemory && self.0.capacity() > 0 => {
+                self.0 = Vec::new();
+                comm.receive(Some(from), tags::TRANSFER_PIECE).map(|_| (Vec::new(), Some(e)))
+            }
+            received => received.map(|message| (message.bytes, None)),
+        }
+    }
 }
 
 /// The bytes of a group in order, for whom it is given and where the group lies.
@@ -356,9 +391,18 @@ impl Out<'_> {
 
     /// Passes on what comes from the rank behind this one: so many groups.
     fn relay(&mut self, from: u32, mut groups: u32, mut comes: Option<Comes<'_>>) {
+        let mut spare = match groups > 0 && comes.is_none() {
+            true => Spare::of(self.size as u64),
+            false => Spare::none(),
+        };
         while groups > 0 {
-            let message = match self.comm.receive(Some(from), tags::TRANSFER_PIECE) {
-                Ok(message) => message,
+            let bytes = match spare.receive(self.comm, from) {
+                Ok((bytes, None)) => bytes,
+                Ok((bytes, Some(e))) => {
+                    self.say_broken(e.kind());
+                    self.stop.get_or_insert(Stop::Told(e.kind()));
+                    bytes
+                }
                 Err(e) => return self.say_broken(e.kind()),
             };
             if let Some(stop) = self.stop {
@@ -367,7 +411,7 @@ impl Out<'_> {
                 return;
             }
             tell(self.comm, from, tags::TRANSFER_ANSWER, &[0]);
-            let flag = message.bytes.first().copied().unwrap_or(BROKEN);
+            let flag = bytes.first().copied().unwrap_or(BROKEN);
             match flag {
                 MORE => {}
                 LAST | FAILED => groups -= 1,
@@ -377,17 +421,16 @@ impl Out<'_> {
                 Some(comes) if flag < BROKEN => {
                     let at = u64::from(comes.place) * comes.room;
                     comes.place = 1 - comes.place;
-                    let length =
-                        message.bytes.get(HEAD..).and_then(|n| n.try_into().ok()).map_or(u64::MAX, u64::from_le_bytes);
+                    let length = bytes.get(HEAD..).and_then(|n| n.try_into().ok()).map_or(u64::MAX, u64::from_le_bytes);
                     match length <= comes.room {
                         true => comes.memory.show(at, length, |bytes| self.forward(flag, bytes)),
                         false => Err(too_much(from)),
                     }
                 }
                 _ if self.in_memory.is_some() && flag < BROKEN => {
-                    self.forward(flag, message.bytes.get(HEAD..).unwrap_or_default())
+                    self.forward(flag, bytes.get(HEAD..).unwrap_or_default())
                 }
-                _ => self.send(message.bytes),
+                _ => self.send(bytes),
             };
             if let (Err(e), None) = (passed, self.stop) {
                 self.say_broken(e.kind());
@@ -454,6 +497,8 @@ struct Slots {
     next: u32,
     /// Nobody puts there who has not been told to.
     trusted: bool,
+    /// For a piece that comes in a message.
+    spare: Spare,
 }
 
 /// Collects the groups of a set: on the rank that writes it.
@@ -481,8 +526,12 @@ impl Collect<'_> {
     ///   last group that is whole, and whether all are.
     pub fn run(&self, failed: Option<Error>, end: &dyn Fn(u64, bool) -> Result<()>) -> Collected {
         let mut collected = Collected { end: self.start, all: true, failed, unclosed: false };
-        let mut slots = Slots { piece: self.piece, next: 0, trusted: true };
+        let mut slots = Slots { piece: self.piece, next: 0, trusted: true, spare: Spare::none() };
         let mut passers = self.places(&mut collected, &mut slots.piece);
+        let from: &[Passer] = if self.pattern == Pattern::Simple { &passers } else { &passers[..passers.len().min(1)] };
+        if from.iter().any(|passer| !self.memory.is_some_and(|memory| memory.reaches(passer.rank))) {
+            slots.spare = Spare::of(slots.piece);
+        }
         if self.pattern == Pattern::Brigade {
             (0..passers.len()).for_each(|i| self.tell_place(&mut passers, i, &slots, &collected));
         }
@@ -576,8 +625,11 @@ impl Collect<'_> {
         let from = if simple { passers[i].rank } else { passers[0].rank };
         // The last of its pieces, if none is wanted any more.
         let end = if simple { i + 1 } else { all };
-        let message = match self.comm.receive(Some(from), tags::TRANSFER_PIECE) {
-            Ok(message) => message,
+        let bytes = match slots.spare.receive(self.comm, from) {
+            Ok((bytes, lacking)) => {
+                collected.failed = collected.failed.take().or(lacking);
+                bytes
+            }
             Err(e) => {
                 passers[i..end].iter_mut().for_each(|p| p.why = e.kind());
                 // It may still come, and put bytes where another's would be.
@@ -590,7 +642,7 @@ impl Collect<'_> {
             return end;
         }
         tell(self.comm, from, tags::TRANSFER_ANSWER, &[0]);
-        let flag = message.bytes.first().copied().unwrap_or(BROKEN);
+        let flag = bytes.first().copied().unwrap_or(BROKEN);
         let puts = if simple { i } else { 0 };
         let here = passers[puts].puts;
         if let Some((place, room)) = here.filter(|_| flag < BROKEN) {
@@ -601,7 +653,7 @@ impl Collect<'_> {
             return i + 1;
         }
         if flag > FAILED {
-            let why = message.bytes.get(1).map_or(ErrorKind::Corrupt, |code| ErrorKind::from_code(*code));
+            let why = bytes.get(1).map_or(ErrorKind::Corrupt, |code| ErrorKind::from_code(*code));
             passers[i..end].iter_mut().for_each(|p| p.why = why);
             return end;
         }
@@ -609,7 +661,7 @@ impl Collect<'_> {
             // It fills its first piece while this one is written.
             self.tell_place(passers, i + 1, slots, collected);
         }
-        let bytes = message.bytes.get(HEAD..).unwrap_or_default();
+        let bytes = bytes.get(HEAD..).unwrap_or_default();
         let written = match (here, self.memory) {
             (Some((place, room)), Some(memory)) => {
                 let length = bytes.try_into().map_or(u64::MAX, u64::from_le_bytes);
