@@ -17,7 +17,8 @@ const UNIT: u64 = 47_001;
 
 fn container(folder: &std::path::Path, module: Module) -> Container {
     let store: Arc<dyn Store> = Arc::new(Posix::at(folder).unwrap());
-    Container::new(vec![store], Options { module, index_folder: folder.into(), inline: 0, ..Options::default() }).unwrap()
+    Container::new(vec![store], Options { module, index_folder: folder.into(), inline: 0, ..Options::default() })
+        .unwrap()
 }
 
 /// What four writers of so many records leave, but for their bytes.

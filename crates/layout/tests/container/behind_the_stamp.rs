@@ -432,15 +432,17 @@ fn what_is_made_of_a_name_that_others_take_makes_one_file() {
         let made = std::thread::scope(|scope| {
             let makers = [0u32, 1, 2].map(|writer| {
                 let (store, name) = (&store, &name);
-                scope.spawn(move || match over(store).open_write(name, OpenWrite::New, thalweg_layout::WriterId(writer)) {
-                    Ok(file) => {
-                        write(&*file, 0, &[writer as u8 + 1]);
-                        file.close().unwrap();
-                        1
-                    }
-                    Err(e) => {
-                        assert_eq!(e.kind(), ErrorKind::AlreadyExists);
-                        0
+                scope.spawn(move || {
+                    match over(store).open_write(name, OpenWrite::New, thalweg_layout::WriterId(writer)) {
+                        Ok(file) => {
+                            write(&*file, 0, &[writer as u8 + 1]);
+                            file.close().unwrap();
+                            1
+                        }
+                        Err(e) => {
+                            assert_eq!(e.kind(), ErrorKind::AlreadyExists);
+                            0
+                        }
                     }
                 })
             });
@@ -569,7 +571,9 @@ fn session(layout: &Container) -> thalweg_types::Result<()> {
 fn whichever_call_fails_what_was_closed_is_read_and_the_error_is_told() {
     let mut swept = 0;
     for (kind, before) in [(ErrorKind::NoSpace, 0), (ErrorKind::Io, 0), (ErrorKind::NoSpace, 1), (ErrorKind::Io, 1)] {
-        for asked in [Asked::OpenWrite, Asked::Write, Asked::Rename, Asked::Sync, Asked::Truncate, Asked::Length, Asked::Read] {
+        for asked in
+            [Asked::OpenWrite, Asked::Write, Asked::Rename, Asked::Sync, Asked::Truncate, Asked::Length, Asked::Read]
+        {
             for half in [false, true] {
                 for k in 0.. {
                     let scratch = Scratch::new();
@@ -587,7 +591,8 @@ fn whichever_call_fails_what_was_closed_is_read_and_the_error_is_told() {
                     let words = format!("{asked:?} number {k}, half {half}, {before} before: {outcome:?}");
                     let struck = failing.failed().0 > 0;
                     failing.heal();
-                    let states = [0, 700, 1400].map(|n| [old, &pattern(1, 700)[..n.min(700)], &pattern(2, 700)[..n.max(700) - 700]].concat());
+                    let states = [0, 700, 1400]
+                        .map(|n| [old, &pattern(1, 700)[..n.min(700)], &pattern(2, 700)[..n.max(700) - 700]].concat());
                     if store.exists("file").unwrap() {
                         let found = read(&over(&store), "file").unwrap_or_else(|e| panic!("{words}: {e}"));
                         assert!(states.contains(&found), "{words}: {} bytes", found.len());
