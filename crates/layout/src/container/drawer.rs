@@ -12,6 +12,7 @@
 
 use super::stamp::Stamp;
 use super::tail::{MOST, Record, Tail};
+use std::cell::Cell;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -158,18 +159,22 @@ impl Drawer {
 
     /// Takes what an object of this length has behind what is known.
     fn take(&self, length: u64, read: impl Fn(u64, &mut [u8]) -> Result<usize>, tail: &mut Tail) -> Result<()> {
-        let from = tail.end();
         // What was not whole may be whole now, and of the same length.
-        if length == from {
+        if length == tail.end() {
             return Ok(());
         }
-        if length < from || length > MOST {
-            let what = "what lay behind the stamp of this file is gone";
+        if length > MOST {
+            let what = "what lies behind the stamp of this file is longer than anybody makes it";
             return Err(Error::new(ErrorKind::Corrupt, what).at_byte(length));
         }
-        let mut bytes = vec![0; (length - from) as usize];
+        // A write that failed was cut off, and some of it was whole.
+        let mut known = if length < tail.end() { tail.anew() } else { tail.clone() };
+        let from = known.end();
+        let mut bytes = vec![0; length.saturating_sub(from) as usize];
         let got = read(from, &mut bytes)?;
-        tail.extend(&bytes[..got])
+        known.extend(&bytes[..got])?;
+        *tail = known;
+        Ok(())
     }
 
     /// Whether the container has a folder, as of the last look.
@@ -253,10 +258,10 @@ impl Drawer {
     pub fn lock(&self) -> Result<Locked<'_>> {
         let object: Arc<dyn WriteObject> = self.reopen()?.into();
         let lock = object.lock(true)?;
-        let locked = Locked { drawer: self, object, _lock: lock };
-        self.take(locked.object.length()?, |at, out| locked.object.read_at(at, out), &mut self.tail())
+        let length = object.length()?;
+        self.take(length, |at, out| object.read_at(at, out), &mut self.tail())
             .map_err(|e| e.in_object(self.path.clone()))?;
-        Ok(locked)
+        Ok(Locked { drawer: self, object, length: Cell::new(length), _lock: lock })
     }
 }
 
@@ -264,14 +269,35 @@ impl Drawer {
 pub struct Locked<'a> {
     drawer: &'a Drawer,
     object: Arc<dyn WriteObject>,
+    /// Of the object, what is not whole at its end included.
+    length: Cell<u64>,
     _lock: Option<Hold>,
 }
 
 impl Locked<'_> {
     /// Adds records, all or none of them, as far as the store can.
     pub fn add(&self, records: Vec<Record>) -> Result<()> {
-        add(&*self.object, &mut self.drawer.tail(), self.drawer.number, records)
-            .map_err(|e| e.in_object(self.drawer.path.clone()))
+        let (mut tail, number) = (self.drawer.tail(), self.drawer.number);
+        let at = tail.end();
+        let mut bytes = Vec::new();
+        for record in &records {
+            let at = at + bytes.len() as u64;
+            record.encode(number, at, &mut bytes);
+        }
+        // What somebody left who died, or whose write failed.
+        let cut = match self.length.get() > at {
+            true => self.object.truncate(at),
+            false => Ok(()),
+        };
+        let written = cut.and_then(|()| {
+            let written = self.object.write_at(at, &[IoSlice::new(&bytes)]);
+            // Nobody takes what is there of it for whole that was not asked for; where it cannot be cut off, the next one does.
+            written.inspect_err(|_| drop(self.object.truncate(at)))
+        });
+        self.length.set(if written.is_ok() { at + bytes.len() as u64 } else { u64::MAX });
+        written.map_err(|e| e.in_object(self.drawer.path.clone()))?;
+        tail.wrote(records, bytes.len() as u64);
+        Ok(())
     }
 
     /// Holds the object for a session that begins. `None` where the store cannot.
@@ -279,24 +305,4 @@ impl Locked<'_> {
         let hold = self.object.hold()?;
         Some((self.object.clone(), hold))
     }
-}
-
-/// Writes records behind the last whole one.
-fn add(object: &dyn WriteObject, tail: &mut Tail, number: u128, records: Vec<Record>) -> Result<()> {
-    let at = tail.end();
-    let mut bytes = Vec::new();
-    for record in &records {
-        let at = at + bytes.len() as u64;
-        record.encode(number, at, &mut bytes);
-    }
-    // What somebody left who died, or whose write failed.
-    if object.length()? > at {
-        object.truncate(at)?;
-    }
-    if let Err(e) = object.write_at(at, &[IoSlice::new(&bytes)]) {
-        let _ = object.truncate(at);
-        return Err(e);
-    }
-    tail.wrote(records, bytes.len() as u64);
-    Ok(())
 }

@@ -778,30 +778,32 @@ impl File {
         match &self.place.drawer {
             // The session's bytes and the stamp are one object; a session that lies elsewhere made the folder.
             Some(drawer) if !self.place.has_folder() => {
-                self.meet(session, true)?;
+                let durable = self.meet(session, true)?;
                 match self.place.has_folder() {
                     true => self.root(path),
+                    false if durable => Ok(()),
                     false => drawer.sync(),
                 }
             }
             _ => {
                 self.root(path)?;
-                self.meet(session, true)
+                self.meet(session, true).map(|_| ())
             }
         }
     }
 
     /// Others see what is written so far, and this process what they let be seen.
     pub fn show(&self, session: &Arc<Session>) -> Result<()> {
-        self.meet(session, false)
+        self.meet(session, false).map(|_| ())
     }
 
-    fn meet(&self, session: &Arc<Session>, durable: bool) -> Result<()> {
+    /// Whether anything was published.
+    fn meet(&self, session: &Arc<Session>, durable: bool) -> Result<bool> {
         let mut log = session.lock();
-        self.publish(session, &mut log, durable, false)?;
+        let published = self.publish(session, &mut log, durable, false)?;
         self.look()?;
         self.state().follow(session, &mut log);
-        Ok(())
+        Ok(published.is_some())
     }
 
     /// Makes the container itself durable, once: its stamp, by both names, and its folders. The folder that the file's name is

@@ -137,6 +137,11 @@ impl Tail {
         Tail { number, start, end: start, objects: BTreeMap::new(), home: false }
     }
 
+    /// Of the same object, as if nothing had been read of it.
+    pub fn anew(&self) -> Tail {
+        Tail::new(self.number, self.start)
+    }
+
     /// Behind the last whole record.
     pub fn end(&self) -> u64 {
         self.end
