@@ -13,7 +13,7 @@ use thalweg_types::{BoundingBox, ByteOrder, MemoryBox, Result, Selection};
 /// At the end of the process: mounts end what they keep open between calls, as logs of small files.
 #[pyfunction]
 pub fn end_mounts(py: Python<'_>) -> Outcome<()> {
-    Ok(py.detach(thalweg_io::places::mounts::finish)?)
+    Ok(py.detach(thalweg_io::mounts::finish)?)
 }
 
 /// Where paths lead: the mounts of this process.

@@ -10,8 +10,8 @@ use mortal::{Life, Moment};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_comm::around::{Around, Call, Watch};
 use thalweg_comm::threads::{Machine, ThreadCommunicator};
+use thalweg_comm::watched::{Call, Watch, Watched};
 use thalweg_comm::{Communicator, threads};
 use thalweg_conformance::round_trip::{self, Way, everything};
 use thalweg_io::Mode;
@@ -333,7 +333,7 @@ fn a_rank_without_memory_for_a_piece_keeps_nobody_waiting() {
             let session = Place::over(memory.clone()).session(&document, &comm);
             write_heat(&session, "x.bp", Mode::Write, &comm, 0);
             let number = if comm.rank() == lacking { piece } else { 0 };
-            let watched = Around::with(comm.duplicate().unwrap(), Lacking(Arc::new(AtomicU32::new(number))));
+            let watched = Watched::with(comm.duplicate().unwrap(), Lacking(Arc::new(AtomicU32::new(number))));
             let outcome = try_heat(&session, "x.bp", Mode::Append, &watched, 1);
             write_heat(&session, "x.bp", Mode::Append, &comm, 2);
             session.finalize().unwrap();
