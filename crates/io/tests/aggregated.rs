@@ -10,6 +10,7 @@ use mortal::{Life, Moment};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use thalweg_comm::tags;
 use thalweg_comm::threads::{Machine, ThreadCommunicator};
 use thalweg_comm::watched::{Call, Watch, Watched};
 use thalweg_comm::{Communicator, threads};
@@ -303,8 +304,7 @@ impl Watch for Lacking {
     fn begins(&self, _: Call) {}
 
     fn refuses(&self, call: &Call) -> Option<Error> {
-        // The tag of pieces: `movement/src/parts/passing.rs`.
-        let is_piece = matches!(call, Call::Receive { tag: 0x4022, .. });
+        let is_piece = matches!(call, Call::Receive { tag: tags::TRANSFER_PIECE, .. });
         let lacks = is_piece && self.0.fetch_sub(1, Ordering::Relaxed) == 1;
         lacks.then(|| Error::new(ErrorKind::NoMemory, "no memory for a message (made to fail)"))
     }
