@@ -539,19 +539,20 @@ impl Index {
         let (mut places, mut beside) = (Places::default(), Vec::new());
         for (i, table) in [&self.variables, &self.attributes].into_iter().enumerate() {
             sections[i] = at;
-            let mut split = |(number, entry): (usize, &'_ Entry)| match sums::split(&entry.sets).filter(|_| i == 0) {
-                Some(split) => {
-                    places.add(number as u32, split.sums);
-                    beside.push(Piece { told: split.sums, bytes: Bytes::Apart(split, Part::Sums) });
-                    Piece { told: split.sets, bytes: Bytes::Apart(split, Part::Sets) }
-                }
-                None => Piece::of(entry.sets.as_slice()),
-            };
-            let sets: Vec<Piece<'_>> = table.entries.iter().enumerate().map(&mut split).collect();
-            let all = || table.entries.iter().zip(&sets);
+            let mut sets: Vec<Piece<'_>> = Vec::with_capacity(table.entries.len());
+            for (number, entry) in table.entries.iter().enumerate() {
+                sets.push(match sums::split(&entry.sets).filter(|_| i == 0) {
+                    Some(split) => {
+                        places.add(number as u32, split.sums);
+                        beside.push(Piece { told: split.sums, bytes: Bytes::Apart(split, Part::Sums) });
+                        Piece { told: split.sets, bytes: Bytes::Apart(split, Part::Sets) }
+                    }
+                    None => Piece::of(entry.sets.as_slice()),
+                });
+            }
             let mut head = Vec::new();
             head.put_u32(sets.len() as u32);
-            head.put_u64(all().map(|(entry, sets)| entry.head_length() + sets.told.length).sum());
+            head.put_u64(table.entries.iter().zip(&sets).map(|(e, sets)| e.head_length() + sets.told.length).sum());
             at += head.len() as u64;
             rest.push(head.clone());
             index.push(Piece::of(head));
@@ -679,11 +680,11 @@ impl EncodedIndex<'_> {
             Put(std::ops::Range<usize>),
         }
         let (mut written, mut all, mut put) = (0, Vec::new(), Vec::new());
-        let mut flush = |all: &mut Vec<At<'_>>, put: &mut Vec<u8>| {
+        let mut flush = |all: &mut Vec<At<'_>>, put: &mut Vec<u8>| -> std::result::Result<(), E> {
             let slices: Vec<&[u8]> = all
                 .iter()
                 .map(|at| match at {
-                    At::There(bytes) => bytes,
+                    At::There(bytes) => *bytes,
                     At::Put(range) => &put[range.clone()],
                 })
                 .collect();
@@ -701,7 +702,7 @@ impl EncodedIndex<'_> {
                 Bytes::Whole(bytes) => all.push(At::There(bytes)),
                 Bytes::Apart(split, part) => {
                     let mut from = put.len();
-                    split.put(*part, &mut put, &mut |put| {
+                    split.put::<E>(*part, &mut put, &mut |put| {
                         if put.len() >= TOGETHER {
                             all.push(At::Put(from..put.len()));
                             flush(&mut all, put)?;

@@ -24,7 +24,6 @@
 //! of a single output bears the mark from the beginning ([`LiveIndex::ends_with_next`]).
 
 use super::levels::{self, ArrayLevel};
-use std::borrow::Cow;
 use std::io::IoSlice;
 use thalweg_bp::extension::{self, Tag};
 use thalweg_bp::footer::FOOTER;
