@@ -709,6 +709,15 @@ void adios_get_attr_char_(const int64_t *fp, const char *name, char *attr, int *
     *err = thalweg_bridge_get_attr_text(*fp, name, length, attr, attr_length, 1);
 }
 
+/* A text has no minimum and maximum, and characters hold none of a number: nothing but `err` is set. */
+void adios_get_statistics_char_(const int64_t *fp, const char *name, char *value, char *gmin, char *gmax, double *gavg,
+                                double *gstd_dev, char *mins, char *maxs, double *avgs, double *std_devs, int *err, size_t length)
+{
+    (void)fp, (void)value, (void)gmin, (void)gmax, (void)gavg, (void)gstd_dev, (void)mins, (void)maxs, (void)avgs, (void)std_devs;
+    TEXT(c_name, name, length);
+    *err = fail(err_operation_not_supported, c_name, "characters hold no minimum and maximum");
+}
+
 /* Programs of version 1 of the read interface say so at their start; nobody asks for it. */
 void adios_set_application_id_(const int *id, int *err)
 {

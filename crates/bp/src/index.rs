@@ -684,7 +684,7 @@ impl EncodedIndex<'_> {
             let slices: Vec<&[u8]> = all
                 .iter()
                 .map(|at| match at {
-                    At::There(bytes) => bytes,
+                    At::There(bytes) => *bytes,
                     At::Put(range) => &put[range.clone()],
                 })
                 .collect();

@@ -169,7 +169,7 @@ fn of_as_many_entries_as_fit() {
 
 /// 20,000 steps of 2 arrays, whose sums lie beside the index.
 fn many_steps() -> Index {
-    let statistics = pass::look(&[7; 80], ElementType::F64, Level::Beside).statistics;
+    let statistics = pass::look([7u8; 80].as_slice(), ElementType::F64, Level::Beside).statistics;
     let shape = Shape::local([10]);
     let mut index = Index::default();
     for time_index in 1..=20_000 {
@@ -212,8 +212,8 @@ fn writing_an_index_holds_no_second_copy_of_it() {
         assert_eq!(bytes, encoded.length);
     });
     println!("an index of {bytes} bytes in {writes} writes: {held} more held");
-    assert!(bytes > 5 << 20 && writes < 10, "{bytes} bytes, {writes} writes");
-    assert!(held < 5 << 19, "{held} bytes held for an index of {bytes}");
+    assert!(bytes > 4 << 20 && writes < 10, "{bytes} bytes, {writes} writes");
+    assert!(held < 2 << 20, "{held} bytes held for an index of {bytes}");
 }
 
 #[test]

@@ -241,6 +241,15 @@ pub fn obtainable(count: u64, wanted: u64, least: u64) -> Result<u64> {
     }
 }
 
+/// What there is memory for, or what was wanted where there is none for it, and why. A rank that lacks memory goes on to where
+/// ranks tell each other, and says so there.
+pub fn or_wanted<T>(obtained: Result<T>, wanted: T) -> (T, Option<Error>) {
+    match obtained {
+        Ok(obtained) => (obtained, None),
+        Err(e) => (wanted, Some(e)),
+    }
+}
+
 /// Share of the memory that is free now, in bytes.
 ///
 /// # Errors

@@ -57,6 +57,9 @@ program bare
   call same(err /= 0, "a text is no number")
   call adios_get_attr_char(fp, "unit", text, err)
   call same(err == 0 .and. text == "K", "adios_get_attr_char")
+  text = "as it was"
+  call adios_get_statistics_char(fp, "n", text, text, text, avg, dev, text, text, avgs, devs, err)
+  call same(err == -20 .and. text == "as it wa", "adios_get_statistics_char: characters hold no minimum")
   call adios_get_statistics_int4(fp, "n", n, gmin, gmax, avg, dev, mins, maxs, avgs, devs, err)
   call same(err == 0 .and. gmin == 3 .and. gmax == 4 .and. all(mins == [3, 4]) .and. all(maxs == [3, 4]), &
     "adios_get_statistics_int4")

@@ -318,14 +318,6 @@ struct Closing<'c, 'a> {
     place: Option<Extent>,
 }
 
-/// What a rank holds at close, and why it cannot hold what it has to.
-fn obtainable(shares: Shares) -> (Shares, Option<Error>) {
-    match shares.obtainable() {
-        Ok(shares) => (shares, None),
-        Err(e) => (shares, Some(e)),
-    }
-}
-
 impl Closing<'_, '_> {
     fn writer(&self, number: u32) -> Writer {
         let output = &self.open.output;
@@ -344,7 +336,7 @@ impl Closing<'_, '_> {
         let to = self.open.role.members[0];
         let (rank, spill_copy) = (self.open.output.rank(), self.open.spill.step());
         let (spill, header) = (self.open.spill.object(), self.header);
-        let (shares, lacking) = obtainable(self.open.shares);
+        let (shares, lacking) = buffer::or_wanted(self.open.shares.obtainable(), self.open.shares);
         let (piece, length) = (shares.piece as usize, (whole && lacking.is_none()).then(|| self.pack.length()));
         let (pack, memory) = (&mut *self.pack, self.open.memory.as_ref());
         let mut ahead = None;
@@ -383,7 +375,7 @@ impl Closing<'_, '_> {
     ) -> (Option<u64>, Option<Ahead<'c>>) {
         let writer = self.writer(self.open.role.set);
         let (rank, passers) = (self.open.output.rank(), &self.open.role.members[1..]);
-        let (shares, lacking) = obtainable(self.open.shares);
+        let (shares, lacking) = buffer::or_wanted(self.open.shares.obtainable(), self.open.shares);
         let piece = shares.piece;
         let (own, start) = match self.open.output.start() {
             Ok(started) => started,

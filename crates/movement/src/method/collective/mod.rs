@@ -258,10 +258,8 @@ impl Collective {
     ) -> Result<Option<Ahead<'c>>> {
         let (base, rank, size) = (files.file.index.base, files.file.index.rank, part.size());
         let before = comm.exclusive_scan(size)?;
-        let (shares, lacking) = match shares.obtainable() {
-            Ok(shares) => (shares, Ok(())),
-            Err(e) => (shares, Err(e.at_rank(rank))),
-        };
+        let (shares, lacking) = buffer::or_wanted(shares.obtainable(), shares);
+        let lacking = lacking.map_or(Ok(()), |e| Err(e.at_rank(rank)));
         // The shortest piece, upside down: a rank answers with pieces as long as an aggregator asks for.
         let numbers = [before.saturating_add(size), !shares.piece];
         let (verdict, told) = agreement::exchange(comm, rank, lacking.as_ref().err().map(Error::kind), &numbers)?;
