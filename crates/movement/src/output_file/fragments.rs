@@ -344,7 +344,7 @@ mod tests {
             let Gathered::Joined(joined) = up(0, &messages, fan_in, false) else { panic!("they fit") };
             prop_assert_eq!(joined.encode(), flat.encode());
             let (a, b) = (joined.step.encode(77, true, false).unwrap(), flat.step.encode(77, true, false).unwrap());
-            prop_assert_eq!(a.pieces, b.pieces);
+            prop_assert_eq!(a.to_bytes(), b.to_bytes());
             let Gathered::Apart(each) = up(0, &messages, fan_in, true) else { panic!("asked for") };
             prop_assert_eq!(each, messages);
         }
