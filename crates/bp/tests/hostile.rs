@@ -260,7 +260,7 @@ fn partial_steps_by_the_hundred_thousand() {
         }
     }
     let mut file = Vec::new();
-    let (front, tail) = extension::encode(0, &records, &[], false, 84, 0);
+    let (front, tail) = extension::encode(0, &records, &Default::default(), false, 84, 0);
     file.extend([front, tail].concat());
     file.extend_from_slice(&[0; 84]);
     is_soon_done_with("partial steps", &file);
