@@ -7,7 +7,7 @@
 //! | who adds | locks the object ([`WriteObject::lock`]), looks, cuts off what somebody who died left behind the last whole record, and writes all its records at once |
 //! | sessions | at most one that has not closed lies here: who holds the object ([`WriteObject::hold`]) is that one, and nobody else |
 //! | failed writes | are cut off again; what the store then still shows of them is not whole, or was asked for |
-//! | a fork   | child and parent share what they have open, locks too: whoever locks or asks who holds opens the object anew |
+//! | a fork   | child and parent share what they have open, locks too: whoever locks or asks who holds opens the object anew, but for a session, which a child gives up |
 //! | memory   | all that lies here, for each open file |
 
 use super::stamp::Stamp;
@@ -256,7 +256,11 @@ impl Drawer {
 
     /// Keeps others from adding anything, and looks.
     pub fn lock(&self) -> Result<Locked<'_>> {
-        let object: Arc<dyn WriteObject> = self.reopen()?.into();
+        self.lock_by(self.reopen()?.into())
+    }
+
+    /// As [`Drawer::lock`], by an open object that nobody else locks: that of a session, for one thing after the other.
+    pub fn lock_by(&self, object: Arc<dyn WriteObject>) -> Result<Locked<'_>> {
         let lock = object.lock(true)?;
         let length = object.length()?;
         self.take(length, |at, out| object.read_at(at, out), &mut self.tail())

@@ -12,7 +12,7 @@
 
 use super::Options;
 use super::clock::Summary;
-use super::drawer::Drawer;
+use super::drawer::{Drawer, Locked};
 use super::index::block::{self, Entry};
 use super::index::run::Run;
 use super::index::{Recorder, Source};
@@ -251,7 +251,7 @@ impl Session {
         if self.inline == 0 || (log.inside.is_none() && (log.started || drawer.has_home())) {
             return Ok(false);
         }
-        let locked = drawer.lock()?;
+        let locked = self.lock_drawer(log, drawer)?;
         let begins = tail::Record::Put(marks::open_name(self.home), self.about.clone().into_bytes());
         if log.inside.is_some() {
             return locked.add(vec![begins]).map(|()| true);
@@ -264,6 +264,13 @@ impl Session {
         locked.add(vec![begins])?;
         log.inside = Some(held);
         Ok(true)
+    }
+
+    fn lock_drawer<'a>(&self, log: &Log, drawer: &'a Drawer) -> Result<Locked<'a>> {
+        match &log.inside {
+            Some((object, _)) => drawer.lock_by(object.clone()),
+            None => drawer.lock(),
+        }
     }
 
     /// Goes on as an ordinary session, with all that it has in the buffer: its marks stay behind the stamp until it publishes.
@@ -702,8 +709,8 @@ impl Session {
             log.held = None;
             let inside = data_name(&self.home, 0);
             if self.place.is_inside(&inside) {
-                // The whole log lies elsewhere.
-                self.place.remove_if_there(&inside)?;
+                // The whole log lies elsewhere, and is the one that counts.
+                let _ = self.place.remove_if_there(&inside);
             }
         }
         log.finished = closing;
@@ -725,11 +732,12 @@ impl Session {
             self.end_of_log(log);
         }
         log.seal();
-        let locked = drawer.lock()?;
-        let old = log.last_mark.as_ref().map(|(old, _)| old.clone());
-        if old.iter().chain(log.marked.then_some(&open)).any(|mark| !self.place.is_inside(mark)) {
-            return Err(self.taken_for_dead(log));
-        }
+        let locked = self.lock_drawer(log, drawer)?;
+        // What there is decides: a write that failed may have left marks there that were asked for.
+        let mark = marks::read(&drawer.names())?.into_iter().find(|mark| mark.home.session == self.home.session);
+        let Some(mark) = mark.filter(|mark| !mark.closed()) else { return Err(self.taken_for_dead(log)) };
+        let version = mark.published.map_or(0, |p| p.version).max(log.version) + 1;
+        let old = mark.published.map(|p| marks::published_name(self.home, &p));
         let mut records = Vec::new();
         // What a write that failed left there is there.
         let there = drawer.get(&data).map_or(0, |bytes| bytes.len());
@@ -737,7 +745,7 @@ impl Session {
             records.push(More(data, more.to_vec()));
         }
         let published = Published {
-            version: log.version + 1,
+            version,
             closed: closing,
             segments: u32::from(something),
             data: log.buffer.len() as u64,
@@ -747,9 +755,9 @@ impl Session {
         };
         let name = marks::published_name(self.home, &published);
         // As marks are renamed where they are objects of their own.
-        let mut marked = log.marked;
+        let (mut marked, nothing) = (mark.open.is_some(), closing && !something && old.is_none());
         match old {
-            None if closing && !something => {}
+            None if nothing => {}
             Some(old) => records.push(Became(old, name.clone())),
             None if marked && (closing || (!durable && log.summary.bytes > 0)) => {
                 records.push(Became(open.clone(), name.clone()));
@@ -763,9 +771,8 @@ impl Session {
         }
         locked.add(records)?;
         drop(locked);
-        log.version += 1;
-        (log.marked, log.dirty, log.owed, log.finished) = (marked, false, true, closing);
-        if !something && log.last_mark.is_none() {
+        (log.version, log.marked, log.dirty, log.owed, log.finished) = (version, marked, false, true, closing);
+        if nothing {
             log.inside = None;
             return Ok(None);
         }
@@ -784,7 +791,7 @@ impl Session {
     fn give_up_inside(&self, log: &mut Log, drawer: &Drawer) -> Result<()> {
         use tail::Record::{Became, Gone};
         let (open, data) = (marks::open_name(self.home), data_name(&self.home, 0));
-        let locked = drawer.lock()?;
+        let locked = self.lock_drawer(log, drawer)?;
         let mut records: Vec<tail::Record> =
             [open].into_iter().filter(|name| self.place.is_inside(name)).map(Gone).collect();
         // Whether a mark is there whose writing failed, the drawer tells.
