@@ -8,7 +8,8 @@
 //! | overlaps | the later write wins by a logical clock ([`clock`]); wall clocks order nothing |
 //! | promises | close-to-open between processes, POSIX within one: `docs/consistency.md` |
 //! | a name   | is a small object, the stamp; renames and removals touch no log |
-//! | cost     | an open: one list of the marks, whose names grow with the sessions that wrote, none where it makes the file; one for a handle's first write and for each sync, none for a close. A writer session: three marks, one folder, two logs; a write: a copy into the buffer |
+//! | a small file | lies in the object of its name, behind the stamp, on POSIX filesystems ([`tail`]); it has a folder once something needs one |
+//! | cost     | an open: one list of the marks, whose names grow with the sessions that wrote, none where it makes the file; one for a handle's first write and for each sync, none for a close. A writer session: three marks, one folder, two logs; of a small file one write at its end; a write: a copy into the buffer |
 //! | memory   | a handle that writes: its buffer; a file that is read: its index ([`index`]) |
 //! | a writer that dies | is noticed: what it synced is read, what is missing is an error and never zeros; [`repair`](crate::Container::repair) accepts what is there |
 //!
