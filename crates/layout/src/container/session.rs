@@ -12,7 +12,7 @@
 
 use super::Options;
 use super::clock::Summary;
-use super::drawer::{Drawer, Locked};
+use super::drawer::Drawer;
 use super::index::block::{self, Entry};
 use super::index::run::Run;
 use super::index::{Recorder, Source};
@@ -251,7 +251,7 @@ impl Session {
         if self.inline == 0 || (log.inside.is_none() && (log.started || drawer.has_home())) {
             return Ok(false);
         }
-        let locked = self.lock_drawer(log, drawer)?;
+        let locked = drawer.lock()?;
         let begins = tail::Record::Put(marks::open_name(self.home), self.about.clone().into_bytes());
         if log.inside.is_some() {
             return locked.add(vec![begins]).map(|()| true);
@@ -261,16 +261,13 @@ impl Session {
             return Ok(false);
         }
         let Some(held) = locked.hold() else { return Ok(false) };
-        locked.add(vec![begins])?;
+        if let Err(e) = locked.add(vec![begins]) {
+            // It may be there, and would be that of a dead writer.
+            let _ = self.place.remove_if_there(&marks::open_name(self.home));
+            return Err(e);
+        }
         log.inside = Some(held);
         Ok(true)
-    }
-
-    fn lock_drawer<'a>(&self, log: &Log, drawer: &'a Drawer) -> Result<Locked<'a>> {
-        match &log.inside {
-            Some((object, _)) => drawer.lock_by(object.clone()),
-            None => drawer.lock(),
-        }
     }
 
     /// Goes on as an ordinary session, with all that it has in the buffer: its marks stay behind the stamp until it publishes.
@@ -732,7 +729,7 @@ impl Session {
             self.end_of_log(log);
         }
         log.seal();
-        let locked = self.lock_drawer(log, drawer)?;
+        let locked = drawer.lock()?;
         // What there is decides: a write that failed may have left marks there that were asked for.
         let mark = marks::read(&drawer.names())?.into_iter().find(|mark| mark.home.session == self.home.session);
         let Some(mark) = mark.filter(|mark| !mark.closed()) else { return Err(self.taken_for_dead(log)) };
@@ -770,7 +767,6 @@ impl Session {
             marked = false;
         }
         locked.add(records)?;
-        drop(locked);
         (log.version, log.marked, log.dirty, log.owed, log.finished) = (version, marked, false, true, closing);
         if nothing {
             log.inside = None;
@@ -791,7 +787,7 @@ impl Session {
     fn give_up_inside(&self, log: &mut Log, drawer: &Drawer) -> Result<()> {
         use tail::Record::{Became, Gone};
         let (open, data) = (marks::open_name(self.home), data_name(&self.home, 0));
-        let locked = self.lock_drawer(log, drawer)?;
+        let locked = drawer.lock()?;
         let mut records: Vec<tail::Record> =
             [open].into_iter().filter(|name| self.place.is_inside(name)).map(Gone).collect();
         // Whether a mark is there whose writing failed, the drawer tells.
@@ -808,7 +804,6 @@ impl Session {
             true => Ok(()),
             false => locked.add(records),
         }?;
-        drop(locked);
         log.inside = None;
         Ok(())
     }
