@@ -8,6 +8,7 @@
 //! | sessions | at most one that has not closed lies here: who holds the object ([`WriteObject::hold`]) is that one, and nobody else |
 //! | failed writes | are cut off again; what the store then still shows of them is not whole, or was asked for |
 //! | a fork   | child and parent share what they have open, locks too: whoever locks or asks who holds opens the object anew |
+//! | a close  | may be where a store tells that it did not take what was written: who adds opens the object for that, and closes it |
 //! | memory   | all that lies here, for each open file |
 
 use super::stamp::Stamp;
@@ -256,27 +257,46 @@ impl Drawer {
 
     /// Keeps others from adding anything, and looks.
     pub fn lock(&self) -> Result<Locked<'_>> {
-        let object: Arc<dyn WriteObject> = self.reopen()?.into();
+        let object = self.reopen()?;
         let lock = object.lock(true)?;
         let length = object.length()?;
         self.take(length, |at, out| object.read_at(at, out), &mut self.tail())
             .map_err(|e| e.in_object(self.path.clone()))?;
-        Ok(Locked { drawer: self, object, length: Cell::new(length), _lock: lock })
+        Ok(Locked { drawer: self, object, length: Cell::new(length), lock })
     }
 }
 
 /// A drawer that nobody else adds to.
 pub struct Locked<'a> {
     drawer: &'a Drawer,
-    object: Arc<dyn WriteObject>,
+    object: Box<dyn WriteObject>,
     /// Of the object, what is not whole at its end included.
     length: Cell<u64>,
-    _lock: Option<Hold>,
+    lock: Option<Hold>,
 }
 
 impl Locked<'_> {
-    /// Adds records, all or none of them, as far as the store can.
-    pub fn add(&self, records: Vec<Record>) -> Result<()> {
+    /// Adds records, all or none of them, as far as the store can, and lets others add.
+    ///
+    /// # Errors
+    /// Those of the store. What is there then the next look tells.
+    pub fn add(self, records: Vec<Record>) -> Result<()> {
+        self.add_and_keep(records)?;
+        self.close()
+    }
+
+    /// Lets others add.
+    ///
+    /// # Errors
+    /// What the store tells now of what was added.
+    pub fn close(self) -> Result<()> {
+        let Locked { drawer, object, lock, .. } = self;
+        drop(lock);
+        object.close().map_err(|e| e.in_object(drawer.path.clone()))
+    }
+
+    /// As [`Locked::add`], and others are still kept out. Ends with [`Locked::close`].
+    pub fn add_and_keep(&self, records: Vec<Record>) -> Result<()> {
         let (mut tail, number) = (self.drawer.tail(), self.drawer.number);
         let at = tail.end();
         let mut bytes = Vec::new();
@@ -302,7 +322,8 @@ impl Locked<'_> {
 
     /// Holds the object for a session that begins. `None` where the store cannot.
     pub fn hold(&self) -> Option<(Arc<dyn WriteObject>, Hold)> {
-        let hold = self.object.hold()?;
-        Some((self.object.clone(), hold))
+        let object: Arc<dyn WriteObject> = self.object.reopen().ok()?.into();
+        let hold = object.hold()?;
+        Some((object, hold))
     }
 }

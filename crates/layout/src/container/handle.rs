@@ -172,6 +172,7 @@ impl WriteObject for Writer {
             let number = (new.number.map_or(1, |(version, _)| version + 1), fresh());
             let old: Vec<String> = new.number.iter().map(|old| attributes::name(old.0, old.1)).collect();
             place.keep(number, &kept, &old, locked.as_ref(), u64::MAX)?;
+            locked.map_or(Ok(()), |locked| locked.close())?;
             new.number = Some(number);
             new.kept = kept;
             Ok(())

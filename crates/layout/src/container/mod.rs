@@ -8,7 +8,8 @@
 //! | overlaps | the later write wins by a logical clock ([`clock`]); wall clocks order nothing |
 //! | promises | close-to-open between processes, POSIX within one: `docs/consistency.md` |
 //! | a name   | is a small object, the stamp; renames and removals touch no log |
-//! | cost     | an open: one list of the marks, whose names grow with the sessions that wrote, none where it makes the file; one for a handle's first write and for each sync, none for a close. A writer session: three marks, one folder, two logs; a write: a copy into the buffer |
+//! | a small file | lies in the object of its name, behind the stamp, on POSIX filesystems ([`tail`]); it has a folder once something needs one |
+//! | cost     | an open: one list of the marks, whose names grow with the sessions that wrote, none where it makes the file; one for a handle's first write and for each sync, none for a close. A writer session: three marks, one folder, two logs; of a small file one write at its end; a write: a copy into the buffer |
 //! | memory   | a handle that writes: its buffer; a file that is read: its index ([`index`]) |
 //! | a writer that dies | is noticed: what it synced is read, what is missing is an error and never zeros; [`repair`](crate::Container::repair) accepts what is there |
 //!
@@ -136,7 +137,7 @@ pub struct Container {
 
 /// What stands under a name.
 enum Found {
-    File(Opened),
+    File(Box<Opened>),
     Link(String),
 }
 
@@ -224,7 +225,7 @@ impl Container {
             let opened = Opened::new(self.first(), path, Some(object), &bytes).map_err(|e| e.in_object(path))?;
             return Ok(match opened.stamp.link {
                 Some(target) => Found::Link(target),
-                None => Found::File(opened),
+                None => Found::File(Box::new(opened)),
             });
         }
     }
@@ -234,7 +235,7 @@ impl Container {
         let mut path = path.to_string();
         for _ in 0..MOST_LINKS {
             match self.found(&path)? {
-                Found::File(opened) => return Ok((path, opened)),
+                Found::File(opened) => return Ok((path, *opened)),
                 Found::Link(target) => path = beside(&path, &target)?,
             }
         }
@@ -314,15 +315,20 @@ impl Container {
             let temporary = format!("{HIDDEN}/{}{:016x}", place::TEMPORARY, fresh());
             let object = first.open_write_as(&temporary, OpenWrite::New, guard.object())?;
             let remove = || drop(remove_if_there(&**first, &temporary));
-            // Held before it has its name, so that nobody takes the session for a dead one.
-            let Some(hold) = object.hold() else {
+            // Held before it has its name, so that nobody takes the session for a dead one; by a handle that is not the one that is
+            // written to and closed.
+            let held: Option<Held> = object.reopen().ok().map(Arc::from).and_then(|again: Arc<dyn WriteObject>| {
+                let hold = again.hold()?;
+                Some((again, hold))
+            });
+            let Some((again, hold)) = held else {
                 remove();
                 return Ok(None);
             };
-            let named = object.write_at(0, &[IoSlice::new(&bytes)]).and_then(|()| first.rename_new(&temporary, path));
-            match named {
+            let written = object.write_at(0, &[IoSlice::new(&bytes)]).and_then(|()| object.close());
+            match written.and_then(|()| first.rename_new(&temporary, path)) {
                 Ok(()) => {
-                    let object: Arc<dyn WriteObject> = object.into();
+                    let object = again;
                     let drawer = Drawer::of_new(container, first, path, object.clone(), start);
                     drawer.made(begins, bytes.len() as u64 - start);
                     return Ok(Some((Opened { stamp, drawer: Some(drawer) }, home, (object, hold))));
@@ -526,7 +532,7 @@ impl Container {
             return None;
         }
         match self.found(path) {
-            Ok(Found::File(opened)) => Some(opened),
+            Ok(Found::File(opened)) => Some(*opened),
             _ => None,
         }
     }
@@ -544,7 +550,7 @@ impl Container {
                 Ok(Seen::Link { length: target.len() as u64, kept: Kept { mode: 0o777, ..Kept::of(&stamp) } })
             }
             Found::File(opened) => {
-                let file = self.file(opened);
+                let file = self.file(*opened);
                 file.place.has_home()?;
                 file.look()?;
                 let length = file.length()?;
@@ -582,13 +588,14 @@ impl Container {
         }
     }
 
-    fn keep(&self, file: &File, kept: &Kept, alone: &Alone<'_>) -> Result<()> {
+    fn keep(&self, file: &File, kept: &Kept, alone: Alone<'_>) -> Result<()> {
         let beside = file.beside();
         let old: Vec<String> = beside.into_iter().filter(|name| attributes::parse(name).is_some()).collect();
         let versions = old.iter().filter_map(|name| attributes::parse(name));
         let version = versions.map(|(version, _)| version + 1).max().unwrap_or(1);
         let most = 2 * most_inside(self.options.inline);
         file.place.keep((version, fresh()), kept, &old, alone.drawer.as_ref(), most)?;
+        alone.drawer.map_or(Ok(()), |locked| locked.close())?;
         file.look()
     }
 
@@ -634,7 +641,7 @@ impl Container {
                 Err(e) if e.kind() == ErrorKind::Io && before != Some(number) => before = Some(number),
                 looked => {
                     let alone = looked.map_err(|e| e.in_object(inside))?;
-                    return self.change_alone(&file, &alone, &path, &change);
+                    return self.change_alone(&file, alone, &path, &change);
                 }
             }
         }
@@ -643,7 +650,7 @@ impl Container {
     fn change_alone(
         &self,
         file: &File,
-        alone: &Alone<'_>,
+        alone: Alone<'_>,
         path: &str,
         change: &impl Fn(&mut Kept) -> Result<()>,
     ) -> Result<()> {

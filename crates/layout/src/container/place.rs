@@ -477,7 +477,11 @@ impl Place {
     /// Makes the container's folder where it is not there. Any number of processes may.
     pub fn make_home(&self) -> Result<()> {
         match &self.drawer {
-            Some(drawer) if !drawer.has_home() => self.make_home_of(&drawer.lock()?),
+            Some(drawer) if !drawer.has_home() => {
+                let locked = drawer.lock()?;
+                self.make_home_of(&locked)?;
+                locked.close()
+            }
             _ => Ok(()),
         }
     }
@@ -501,7 +505,7 @@ impl Place {
         }
         let mode = guard.map_or(0o666, |guard| guard.object());
         put_whole(&**home, &self.temporary(), &format!("{folder}/stamp"), &self.stamp.encode(), mode)?;
-        locked.add(vec![Record::Home])?;
+        locked.add_and_keep(vec![Record::Home])?;
         // Who takes the last name looks for the folder afterwards, so that one of us sees the other.
         if drawer.attributes().is_ok_and(|about| about.links == 0) {
             self.nameless.store(true, Ordering::Relaxed);
@@ -646,21 +650,21 @@ impl Place {
             let bytes = kept.encode();
             if drawer.length() + bytes.len() as u64 <= most {
                 let first = Record::Put(name, bytes);
-                locked.add([first].into_iter().chain(old.iter().filter(inside).map(gone)).collect())?;
+                locked.add_and_keep([first].into_iter().chain(old.iter().filter(inside).map(gone)).collect())?;
             } else {
                 self.make_home_of(locked)?;
                 self.keep_in_folder(&name, kept)?;
                 let old: Vec<Record> = old.iter().filter(inside).map(gone).collect();
                 if !old.is_empty() {
-                    locked.add(old)?;
+                    locked.add_and_keep(old)?;
                 }
             }
         } else {
             self.keep_in_folder(&name, kept)?;
         }
         let (first, folder) = (self.first(), self.marks());
-        let outside = old.iter().filter(|name| self.has_folder() && !self.is_inside(name));
-        outside.map(|old| remove_if_there(&**first, &format!("{folder}/{old}"))).collect()
+        let mut outside = old.iter().filter(|name| self.has_folder() && !self.is_inside(name));
+        outside.try_for_each(|old| remove_if_there(&**first, &format!("{folder}/{old}")))
     }
 
     fn keep_in_folder(&self, name: &str, kept: &Kept) -> Result<()> {

@@ -261,7 +261,11 @@ impl Session {
             return Ok(false);
         }
         let Some(held) = locked.hold() else { return Ok(false) };
-        locked.add(vec![begins])?;
+        if let Err(e) = locked.add(vec![begins]) {
+            // It may be there, and would be that of a dead writer.
+            let _ = self.place.remove_if_there(&marks::open_name(self.home));
+            return Err(e);
+        }
         log.inside = Some(held);
         Ok(true)
     }
@@ -702,8 +706,8 @@ impl Session {
             log.held = None;
             let inside = data_name(&self.home, 0);
             if self.place.is_inside(&inside) {
-                // The whole log lies elsewhere.
-                self.place.remove_if_there(&inside)?;
+                // The whole log lies elsewhere, and is the one that counts.
+                let _ = self.place.remove_if_there(&inside);
             }
         }
         log.finished = closing;
@@ -726,10 +730,11 @@ impl Session {
         }
         log.seal();
         let locked = drawer.lock()?;
-        let old = log.last_mark.as_ref().map(|(old, _)| old.clone());
-        if old.iter().chain(log.marked.then_some(&open)).any(|mark| !self.place.is_inside(mark)) {
-            return Err(self.taken_for_dead(log));
-        }
+        // What there is decides: a write that failed may have left marks there that were asked for.
+        let mark = marks::read(&drawer.names())?.into_iter().find(|mark| mark.home.session == self.home.session);
+        let Some(mark) = mark.filter(|mark| !mark.closed()) else { return Err(self.taken_for_dead(log)) };
+        let version = mark.published.map_or(0, |p| p.version).max(log.version) + 1;
+        let old = mark.published.map(|p| marks::published_name(self.home, &p));
         let mut records = Vec::new();
         // What a write that failed left there is there.
         let there = drawer.get(&data).map_or(0, |bytes| bytes.len());
@@ -737,7 +742,7 @@ impl Session {
             records.push(More(data, more.to_vec()));
         }
         let published = Published {
-            version: log.version + 1,
+            version,
             closed: closing,
             segments: u32::from(something),
             data: log.buffer.len() as u64,
@@ -747,9 +752,9 @@ impl Session {
         };
         let name = marks::published_name(self.home, &published);
         // As marks are renamed where they are objects of their own.
-        let mut marked = log.marked;
+        let (mut marked, nothing) = (mark.open.is_some(), closing && !something && old.is_none());
         match old {
-            None if closing && !something => {}
+            None if nothing => {}
             Some(old) => records.push(Became(old, name.clone())),
             None if marked && (closing || (!durable && log.summary.bytes > 0)) => {
                 records.push(Became(open.clone(), name.clone()));
@@ -762,10 +767,8 @@ impl Session {
             marked = false;
         }
         locked.add(records)?;
-        drop(locked);
-        log.version += 1;
-        (log.marked, log.dirty, log.owed, log.finished) = (marked, false, true, closing);
-        if !something && log.last_mark.is_none() {
+        (log.version, log.marked, log.dirty, log.owed, log.finished) = (version, marked, false, true, closing);
+        if nothing {
             log.inside = None;
             return Ok(None);
         }
@@ -801,7 +804,6 @@ impl Session {
             true => Ok(()),
             false => locked.add(records),
         }?;
-        drop(locked);
         log.inside = None;
         Ok(())
     }

@@ -14,6 +14,9 @@ use thalweg_store::wrap::{Around, Asked, Failing, Fault, Operation, Watch};
 use thalweg_store::{Posix, Store, StoreExt};
 use thalweg_types::ErrorKind;
 
+/// No objects.
+const NOTHING: &[PathBuf] = &[];
+
 fn posix(folder: &Path) -> Arc<dyn Store> {
     Arc::new(Posix::at(folder).unwrap())
 }
@@ -104,7 +107,7 @@ fn a_small_file_is_one_object_and_leaves_nothing() {
     assert_eq!(layout.repair("d/file", true).unwrap(), []);
     assert_eq!(objects(scratch.path()), [scratch.join("d/file")], "tools that only look make nothing");
     layout.remove("d/file").unwrap();
-    assert_eq!(objects(scratch.path()), [PathBuf::new(); 0]);
+    assert_eq!(objects(scratch.path()), NOTHING);
     assert!(!scratch.join(".thalweg/c").exists() && !scratch.join(".thalweg/d").exists());
 }
 
@@ -155,7 +158,7 @@ fn what_outgrows_its_place_gets_a_folder_and_loses_nothing() {
                 over(&store).compact("file").unwrap();
                 assert!(read(&over(&store), "file").unwrap() == bytes, "{words}: compacted");
                 over(&store).remove("file").unwrap();
-                assert_eq!(objects(scratch.path()), [PathBuf::new(); 0], "{words}");
+                assert_eq!(objects(scratch.path()), NOTHING, "{words}");
             }
         }
     }
@@ -264,7 +267,7 @@ fn a_kill_at_any_moment_leaves_a_file_that_tells_what_it_has() {
                 let mut left = objects(&kills.join(number.to_string()));
                 // Of a container that is being removed logs go last.
                 left.retain(|path| number < appended || !path.components().any(|part| part.as_os_str() == "d"));
-                assert_eq!(left, [PathBuf::new(); 0], "{words}");
+                assert_eq!(left, NOTHING, "{words}");
                 continue;
             }
             for repaired in [false, true] {
@@ -290,7 +293,7 @@ fn a_kill_at_any_moment_leaves_a_file_that_tells_what_it_has() {
             assert!(read(&over(&store), "file").unwrap() == [&before[..], b"again"].concat(), "{words}");
             over(&store).remove("file").unwrap();
             over(&store).nameless(std::time::Duration::ZERO, true).unwrap();
-            assert_eq!(objects(&kills.join(number.to_string())), [PathBuf::new(); 0], "{words}");
+            assert_eq!(objects(&kills.join(number.to_string())), NOTHING, "{words}");
         }
     }
 }
@@ -420,7 +423,7 @@ fn who_makes_appends_and_changes_the_same_file_at_once_loses_nothing() {
         assert!(report.findings.iter().all(|f| f.trouble == Trouble::Tie), "{report:?}");
         over(&store).remove(&name).unwrap();
     }
-    assert_eq!(objects(scratch.path()), [PathBuf::new(); 0]);
+    assert_eq!(objects(scratch.path()), NOTHING);
 }
 
 #[test]
@@ -497,7 +500,7 @@ fn a_file_that_is_renamed_linked_and_removed_under_its_maker_stays_that_file() {
         }
         drop(reader);
         over(&store).remove("renamed").unwrap();
-        assert_eq!(objects(scratch.path()), [PathBuf::new(); 0]);
+        assert_eq!(objects(scratch.path()), NOTHING);
     }
 }
 
@@ -553,7 +556,7 @@ fn attributes_that_would_fill_it_go_to_the_folder() {
     assert_eq!(read(&over(&store), "file").unwrap(), b"299");
     assert_eq!(over(&store).xattr_get("file", "user.a").unwrap().unwrap(), vec![43; 2000]);
     layout.remove("file").unwrap();
-    assert_eq!(objects(scratch.path()), [PathBuf::new(); 0]);
+    assert_eq!(objects(scratch.path()), NOTHING);
 }
 
 /// Makes a file, syncs, closes; then another session.
@@ -609,7 +612,7 @@ fn whichever_call_fails_what_was_closed_is_read_and_the_error_is_told() {
                     assert_eq!(read(&over(&store), "other").unwrap(), b"other");
                     over(&store).remove("other").unwrap();
                     over(&store).nameless(std::time::Duration::ZERO, true).unwrap();
-                    assert_eq!(objects(scratch.path()), [PathBuf::new(); 0], "{words}");
+                    assert_eq!(objects(scratch.path()), NOTHING, "{words}");
                     if !struck {
                         assert!(outcome.is_ok(), "{words}");
                         break;

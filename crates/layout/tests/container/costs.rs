@@ -108,16 +108,16 @@ fn remove(layout: &Container, name: &str) {
 /// What is done to each file, one step after the other, and the most calls of a store that it takes: of a file with a folder, and of one
 /// that lies behind its stamp.
 const STEPS: &[Step] = &[
-    ("make, write, close", [28, 7], make),
+    ("make, write, close", [28, 10], make),
     ("attributes", [6, 5], look_at),
     ("stat", [6, 5], measure),
     ("open and read", [9, 4], read_all),
-    ("append", [18, 11], append),
-    ("replace", [43, 20], replace),
+    ("append", [18, 14], append),
+    ("replace", [43, 25], replace),
     ("rename there and back", [6, 6], rename),
     ("remove", [18, 6], remove),
-    ("make, attributes, write, publish, close", [33, 11], make_and_publish),
-    ("chmod", [40, 13], make_stricter),
+    ("make, attributes, write, publish, close", [33, 15], make_and_publish),
+    ("chmod", [40, 14], make_stricter),
     ("open and read what has attributes", [9, 4], read_all),
     ("remove what has attributes", [15, 6], remove),
 ];
