@@ -1,7 +1,7 @@
 //! A communicator that counts what passes, by kind of call: how a method shows that it coordinates as rarely as it says.
 //!
 //! ```
-//! use crate::{Communicator, alone::Alone, counting::Counting};
+//! use thalweg_comm::{Communicator, alone::Alone, counting::Counting};
 //!
 //! let comm = Counting::new(Box::new(Alone::new()));
 //! let counts = comm.counts();

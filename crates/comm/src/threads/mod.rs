@@ -1,7 +1,7 @@
 //! Ranks as threads of one process: for tests, and for machines without MPI.
 //!
 //! ```
-//! use crate::{Communicator, Reduce, threads};
+//! use thalweg_comm::{Communicator, Reduce, threads};
 //!
 //! let sums = threads::run(100, |comm| comm.all_reduce(&[u64::from(comm.rank())], Reduce::Sum).unwrap()[0]);
 //! assert_eq!(sums, vec![4950; 100]);
