@@ -435,12 +435,14 @@ impl Metadata {
         if !restarts && self.index.cache.end_of(&key) == Some(length) && !made {
             return Ok(length);
         }
+        if !restarts {
+            // Its length, not where its groups end: a copy that counts for nothing, and was the last thing in it, may have been marked
+            // as dead since.
+            self.index.cache.is_longer(&key, length)?;
+        }
         let end = closed_end(object, mode, self.index.time_index)?;
         if let Some(listed) = self.listed.as_ref().and_then(|all| all.get(&number)) {
             listed.check(end, made)?;
-        }
-        if !restarts {
-            self.index.cache.is_longer(&key, end)?;
         }
         if length > end {
             object.truncate(end)?;
