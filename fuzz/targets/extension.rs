@@ -2,9 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use std::convert::Infallible;
 use thalweg_bp::extension::{Directory, Records, Tag, before, state_offset};
 use thalweg_bp::scan::partial_steps;
-use thalweg_bp::sums::{LENGTH, Places, join, split};
+use thalweg_bp::sums::{LENGTH, Part, Places, join, split};
 use thalweg_fuzz::{cursor, input};
 use thalweg_types::ByteOrder;
 
@@ -35,7 +36,14 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     if let Some(split) = split(&bytes) {
-        join(&mut cursor(&split.sets, ByteOrder::NATIVE), &split.sums).expect("what was split is joined");
+        let of = |part| {
+            let mut bytes = Vec::new();
+            split.put::<Infallible>(part, &mut bytes, &mut |_| Ok(())).unwrap();
+            bytes
+        };
+        let (sets, sums) = (of(Part::Sets), of(Part::Sums));
+        assert_eq!((sets.len() as u64, sums.len() as u64), (split.sets.length, split.sums.length));
+        join(&mut cursor(&sets, ByteOrder::NATIVE), &sums).expect("what was split is joined");
     }
     for end in [bytes.len() as u64, 0, 48, u64::MAX] {
         let Ok(Some(section)) = before(&bytes, end, order) else { continue };

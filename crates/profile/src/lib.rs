@@ -7,7 +7,7 @@
 //! | [`storage`] | a layout whose opens, writes and syncs are recorded |
 //! | [`gather`] | every rank's record to rank 0, clocks aligned |
 //! | [`document`] | the JSON that is written beside the output: made, checked |
-//! | [`held`] | who waited for whom, and what that one did meanwhile |
+//! | [`waits`] | who waited for whom, and what that one did meanwhile |
 //!
 //! Methods know nothing of it: what they send to ranks and write to storage passes through [`ranks`] and [`storage`] when
 //! a profile is taken, and through neither when none is. What happens in memory is said by the few places that do it, with

@@ -15,7 +15,7 @@ use thalweg_types::Result;
 pub trait Memory: Default + Send + 'static {
     /// Waits, for a bounded time, for what is still under way to a file.
     ///
-    /// - `name`: the file, as [`name_of`](super::cache::name_of) tells it.
+    /// - `name`: the file, with the layout that it lies on.
     ///
     /// # Errors
     /// `Timeout`: it has not ended.
