@@ -40,7 +40,9 @@ fi
 # Each method the registry lists, by its first name; those that leave no file of ours apart.
 mapfile -t methods < <(
     sed -n 's/^ *method::\([a-z_]*\)::KIND,$/\1/p' crates/io/src/registry.rs | while read -r module; do
-        sed -n 's/^ *names: &\["\([A-Z_0-9]*\)".*/\1/p' "crates/movement/src/method/$module.rs"
+        source=crates/movement/src/method/$module
+        [[ -d $source ]] && source+=/mod
+        sed -n 's/^ *names: &\["\([A-Z_0-9]*\)".*/\1/p' "$source.rs"
     done | grep -Evx 'NULL|TRIGGER'
 )
 [[ ${#methods[@]} -ge 5 ]] || { echo "not ok methods are found: ${methods[*]}" && exit 1; }
