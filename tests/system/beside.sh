@@ -87,10 +87,11 @@ refuses_live() {
 try "a file that is being written is not flattened, and not called broken" refuses_live
 
 folders() {
-    "$thalweg" run -- bash -c 'mkdir -p "$1/deep" && echo a >"$1/a" && echo b >"$1/deep/b" && echo c >"$1/deep/c"' _ /beside/three/folder
+    # One is too large to lie in the object of its name.
+    "$thalweg" run -- bash -c 'mkdir -p "$1/deep" && echo a >"$1/a" && head -c 40000 /dev/zero >"$1/deep/b" && echo c >"$1/deep/c"' _ /beside/three/folder
     "$thalweg" layout check /beside/three/folder >"$work/told" && grep -q "3 files, 0 of them not whole" "$work/told"
     local log
-    log=$("$thalweg" layout map /beside/three/folder/deep/b | sed -E 's/^[^ ]*  posix:([^ ]*) .*/\1/')
+    log=$("$thalweg" layout map /beside/three/folder/deep/b | head -n 1 | sed -E 's/^[^ ]*  posix:([^ ]*) .*/\1/')
     printf x | dd of="$log" bs=1 seek=112 conv=notrunc 2>/dev/null
     local status=0
     "$thalweg" layout check /beside/three/folder >"$work/told" || status=$?
@@ -116,7 +117,10 @@ try "a file whose writer was killed reads alike through both doors, and tools sa
 
 private() { # what root keeps to itself another user gets neither through preload nor from below
     chmod 711 "$work" "$work/one" 2>/dev/null
-    "$thalweg" run -- bash -c 'umask 077; echo secret >"$1/mine"; umask 022; echo public >"$1/yours"; mkdir -m 700 "$1/closed" && echo secret >"$1/closed/file"' _ /beside/one
+    # Some lie in the object of their name, some are too large for that.
+    "$thalweg" run -- bash -c 'large() { echo "$1" && head -c 40000 /dev/zero; }
+        umask 077; echo secret >"$1/mine"; large secret >"$1/large"; umask 022; echo public >"$1/yours"; large public >"$1/theirs"
+        mkdir -m 700 "$1/closed" && echo secret >"$1/closed/file" && large secret >"$1/closed/large"' _ /beside/one
     as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
     local object found=0
     as_nobody grep -rl secret "$work/one" >"$work/seen" 2>/dev/null || true
@@ -126,10 +130,14 @@ private() { # what root keeps to itself another user gets neither through preloa
         found=$((found + 1))
         [[ $(stat -c %a "$object") == 600 ]] || continue
         if as_nobody cat "$object" >/dev/null 2>&1; then return 1; fi
-    done < <(grep -rl secret "$work/one/.thalweg")
+    done < <(grep -rla secret "$work/one")
+    [[ $found == 4 ]]
+    found=0
+    while read -r object; do
+        found=$((found + 1))
+        as_nobody grep -qa public "$object"
+    done < <(grep -rla public "$work/one")
     [[ $found == 2 ]]
-    object=$(grep -rl public "$work/one/.thalweg")
-    as_nobody grep -q public "$object"
     [[ $("$thalweg" run -- cat /beside/one/yours) == public && $("$thalweg" run -- cat /beside/one/mine) == secret ]]
 }
 if [[ $(id -u) == 0 ]]; then

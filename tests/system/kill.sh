@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 work=$PWD/build/kill/${MPI:-openmpi}
 source tests/checks.sh
+export THALWEG_LOG=off # a restart warns that it cuts off what was interrupted, and these writers are to say nothing
 # The same one each time, for LONG=1 another one.
 seed=${KILL_SEED:-$((${LONG:-0} == 0 ? 1 : RANDOM * 32768 + RANDOM))}
 kills=200 kills_mpi=12
