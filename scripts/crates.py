@@ -20,7 +20,7 @@ NEVER_IN_PRELOAD = {"blosc-src", "zfp-sys", "zfp-sys-cc", "zstd-sys", "ureq", "h
 
 
 def metadata():
-    command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--offline"]
+    command = ["cargo", "metadata", "--format-version", "1", "--no-deps"]
     return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
 
 
@@ -57,7 +57,7 @@ def column(uses, order, crate):
 
 def outside(crate):
     """Names of all packages that a crate is linked with."""
-    command = ["cargo", "tree", "-p", crate, "--edges", "normal", "--prefix", "none", "--offline"]
+    command = ["cargo", "tree", "-p", crate, "--edges", "normal", "--prefix", "none"]
     lines = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     return {line.split()[0] for line in lines if line.strip()}
 
