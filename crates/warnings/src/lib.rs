@@ -114,6 +114,8 @@ struct Heard {
     wanted: Wanted,
     file_name: Option<PathBuf>,
     state: Mutex<State>,
+    /// Held while somebody hears a message: one after the other.
+    turn: Mutex<()>,
     rank: AtomicU32,
 }
 
@@ -131,9 +133,25 @@ thread_local! {
     static TELLING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
+/// This thread tells something until this is dropped, also where who hears it panics.
+struct Telling;
+
+impl Telling {
+    fn begin() -> Telling {
+        TELLING.set(true);
+        Telling
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        TELLING.set(false);
+    }
+}
+
 impl Heard {
     fn new(wanted: Wanted, file_name: Option<PathBuf>) -> Heard {
-        Heard { wanted, file_name, state: Mutex::default(), rank: AtomicU32::new(NO_RANK) }
+        Heard { wanted, file_name, state: Mutex::default(), turn: Mutex::default(), rank: AtomicU32::new(NO_RANK) }
     }
 
     fn of_environment() -> (Heard, Option<String>) {
@@ -164,10 +182,12 @@ impl Heard {
                 return;
             }
         }
-        TELLING.set(true);
+        let _telling = Telling::begin();
         self.write_to_file(&mut state, level, text);
         let hearer = state.hearer.clone();
         drop(state);
+        // Not within the state: who hears may ask for another hearer.
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         match hearer {
             Some(hearer) => hearer(level, text),
             None => {
@@ -176,7 +196,6 @@ impl Heard {
                 let _ = std::io::stderr().write_all(format!("thalweg: {word}: {text}\n").as_bytes());
             }
         }
-        TELLING.set(false);
     }
 
     fn write_to_file(&self, state: &mut State, level: Level, text: &str) {
@@ -367,6 +386,34 @@ mod tests {
         for rank in [Some(0), None] {
             assert_eq!(heard(WARNINGS, rank, says).0, [(Level::Warn, "no memory is shared".to_string())]);
         }
+    }
+
+    #[test]
+    fn messages_of_several_threads_are_heard_one_at_a_time() {
+        let heard = Heard::new(Wanted::UpTo(Level::Debug), None);
+        let (inside, told) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (within, count) = (inside.clone(), told.clone());
+        heard.state().hearer = Some(Arc::new(move |_, _: &str| {
+            assert_eq!(within.fetch_add(1, Ordering::SeqCst), 0, "another is heard meanwhile");
+            std::thread::yield_now();
+            within.fetch_sub(1, Ordering::SeqCst);
+            count.fetch_add(1, Ordering::SeqCst);
+        }));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..200).for_each(|k| heard.tell(Level::Warn, "kind", &k.to_string())));
+            }
+        });
+        assert_eq!((told.load(Ordering::SeqCst), inside.load(Ordering::SeqCst)), (800, 0));
+    }
+
+    #[test]
+    fn a_hearer_that_panics_leaves_its_thread_hearing() {
+        let heard = Heard::new(Wanted::UpTo(Level::Debug), None);
+        heard.state().hearer = Some(Arc::new(|_, _: &str| panic!("made to fail")));
+        let tell = std::panic::AssertUnwindSafe(|| heard.tell(Level::Warn, "kind", "text"));
+        assert!(std::panic::catch_unwind(tell).is_err());
+        assert!(!TELLING.get());
     }
 
     #[test]

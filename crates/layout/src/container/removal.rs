@@ -33,7 +33,7 @@ pub fn remove_session(place: &Place, mark: &Mark) -> Result<()> {
     for k in 0.. {
         let (data, index) = (place.data(&mark.home, k), place.index(&mark.home, k));
         // Behind those that the mark tells of only a look tells whether there are more.
-        if k >= told && store.stat(&data).is_err() && store.stat(&index).is_err() {
+        if k >= told && !store.exists(&data)? && !store.exists(&index)? {
             break;
         }
         remove_if_there(&**store, &data)?;

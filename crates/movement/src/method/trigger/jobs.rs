@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn errands_of_one_name_go_one_after_the_other_whatever_their_logs_are() {
+    fn jobs_of_one_name_go_one_after_the_other_whatever_their_logs_are() {
         let folder = tempfile::tempdir().unwrap();
         let mut jobs = Jobs::default();
         let out = folder.path().join("out");
