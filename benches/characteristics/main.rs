@@ -16,7 +16,7 @@ use thalweg_bp::checksum::crc32c;
 use thalweg_bp::pass;
 use thalweg_bp::statistics::{Accumulator, Level};
 use thalweg_comm::{Communicator, alone::Alone};
-use thalweg_io::{Mode, Session};
+use thalweg_io::{Mode, Session, WriteRequest};
 use thalweg_types::ElementType;
 
 const PIECE_DOUBLES: usize = 64 << 20;
@@ -45,7 +45,7 @@ fn session(statistics: &str) -> Result<Session, Failure> {
 fn output(session: &Session, path: &str, data: &[f64]) -> Result<(), Failure> {
     let mut output = session.open("g", path, Mode::Write, Alone::new().duplicate()?)?;
     output.write_values("n", &[data.len() as u64])?;
-    output.write_deferred("t", bytemuck::cast_slice(data))?;
+    output.put(WriteRequest::deferred("t", bytemuck::cast_slice(data)))?;
     output.close()?;
     Ok(())
 }

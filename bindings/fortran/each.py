@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""each.py [WORD...] < TEMPLATE > MODULE: writes a procedure out once per kind.
+"""each.py [WORD...] [KEY=VALUE...] < TEMPLATE > MODULE: writes a procedure out once per kind.
 
 Lines from `#each` to `#end` are repeated for every kind of `kinds`, those from `#each number` for all but logicals; @kind@,
 @type@ and @adios@ then stand for its name, its declaration, and the type that has it in a file. Lines from `#if WORD` to `#end` stay where WORD was given.
+@KEY@ stands for the value given, mpi=openmpi for @mpi@.
 """
 
 import sys
@@ -26,7 +27,8 @@ kinds = [
 
 def expand(lines, words):
     """The lines of the module."""
-    lines = iter(lines)
+    values = dict(word.split("=", 1) for word in words if "=" in word)
+    lines = iter([filled(line, values) for line in lines])
     for line in lines:
         first, *rest = line.split() or [""]
         if first == "#each":
@@ -42,6 +44,13 @@ def expand(lines, words):
                 yield from block
         else:
             yield line
+
+
+def filled(line, values):
+    """The line with the values of keys."""
+    for key, value in values.items():
+        line = line.replace(f"@{key}@", value)
+    return line
 
 
 def block_of(lines):

@@ -39,12 +39,12 @@ library() {
     printf 'use mpi_f08, only: MPI_Comm\nend\n' >"$out/f08.f90"
     [[ $name != nompi ]] && "$compiler" -fsyntax-only "$out/f08.f90" 2>/dev/null && words=(f08)
     for module in "${modules[@]}"; do
-        python3 "$here/each.py" "${words[@]}" <"$here/modules/$module.f90" >"$out/$module.f90"
+        python3 "$here/each.py" "mpi=$name" "${words[@]}" <"$here/modules/$module.f90" >"$out/$module.f90"
         "$compiler" "${fortran_flags[@]}" "-J$out" -c "$out/$module.f90" -o "$out/$module.o"
     done
     # The C part by the same compiler, whose ISO_Fortran_binding.h describes its arrays. It needs no MPI.
     for source in "$here"/bridge/*.c; do
-        gfortran "${c_flags[@]}" -c "$source" -o "$out/$(basename "$source" .c).o"
+        gfortran "${c_flags[@]}" "-DTHALWEG_MODULES_OF=$name" -c "$source" -o "$out/$(basename "$source" .c).o"
     done
     # It finds the others beside itself.
     # shellcheck disable=SC2016  # $ORIGIN is the loader's

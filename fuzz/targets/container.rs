@@ -10,6 +10,7 @@ use thalweg_layout::container::index::{Module, block};
 use thalweg_layout::container::parallel::{Fragment, Opening};
 use thalweg_layout::container::record::{Log, Record, Segment};
 use thalweg_layout::container::tail::{Record as Behind, Tail};
+use thalweg_layout::container::tools::Accept;
 use thalweg_layout::container::{Container, Options, clock::Summary, marks, snapshot::Snapshot, stamp};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
 use thalweg_store::{Memory, Store, StoreExt};
@@ -153,7 +154,7 @@ fn opened(kind: u8, bytes: &[u8]) {
         let _ = file.length().and_then(|_| file.read_at(3, &mut out));
         let _ = file.read_at(1 << 40, &mut out);
     }
-    let _ = layout.repair("f", true);
+    let _ = layout.repair("f", Accept::ALL);
 }
 
 /// A small file of made-up records behind its stamp, then made-up bytes. Each record is taken from three bytes: what it is, its name, how
@@ -217,7 +218,7 @@ fn behind(bytes: &[u8]) {
     }
     let _ = layout.attributes("f");
     let _ = layout.check("f");
-    let _ = layout.repair("f", true);
+    let _ = layout.repair("f", Accept::ALL);
 }
 
 fn first_marks(store: &dyn Store) -> String {

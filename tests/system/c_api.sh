@@ -31,11 +31,21 @@ compile() {
             $(pkg-config --libs thalweg-nompi) || return 1
     done
 }
-try "programs compile with pkg-config's flags alone" compile heat_xml heat_noxml restart errors split more query
+try "programs compile with pkg-config's flags alone" compile heat_xml heat_noxml restart errors split more query small
 [[ $failed == 0 ]] || exit 1
 cp "$sources/heat.xml" "$work"
 sed 's/method="MPI"/method="POSIX"/' "$sources/heat.xml" >"$work/heat-posix.xml"
 
+later=$PWD/tests/fixtures/foreign/adios1-second-file.bp
+told_once() { # told_once RANKS COMMAND...: 200 calls on such a file, of each rank
+    local ranks=$1 told
+    shift
+    : >"$work/stderr.log"
+    "$@" >/dev/null
+    told=$(grep -c '0 is no open file' "$work/stderr.log" || true)
+    echo "$told lines of $ranks ranks"
+    [[ $told -ge 1 && $told -le $ranks ]]
+}
 adios2_reads() { (cd "$work" && "$PYTHON" "$sources/read_c_api.py" "$@"); }
 for ranks in 1 "$MPI_RANKS"; do
     at="$MPI, $ranks ranks"
@@ -53,6 +63,8 @@ for ranks in 1 "$MPI_RANKS"; do
     try "buffers, paths, attributes: adios2 reads equal ($at)" adios2_reads more more.bp "$ranks"
     try "the same in subfiles ($at)" adios2_reads more posix/more.bp "$ranks"
     many "$at" run "$ranks" ./query query.bp
+    many "$at" run "$ranks" ./small small.bp "$later"
+    try "a file that is not open is told once a process ($at)" told_once "$ranks" run "$ranks" ./small small.bp "$later"
 done
 
 # Restarts on other numbers of ranks than wrote.
@@ -77,6 +89,8 @@ if [[ $MPI == openmpi ]]; then
     many "no MPI" alone ./more.nompi more.bp
     try "buffers, paths, attributes without MPI: adios2 reads equal" adios2_reads more more.bp 1
     many "no MPI" alone ./query.nompi query.bp
+    many "no MPI" alone ./small.nompi small.bp "$later"
+    try "a file that is not open is told once (no MPI)" told_once 1 alone ./small.nompi small.bp "$later"
     many "$MPI_RANKS ranks wrote, no MPI reads" alone ./restart.nompi heat.xml "xml-mpi-$MPI_RANKS.bp" 3
 fi
 

@@ -3,6 +3,8 @@
 //!   faults bp PATH METHOD PARAMETERS RANKS FIRST COUNT   writes steps FIRST.. of a BP file; ranks are threads
 //!   faults file PATH OPERATION                           one operation on a file; OPERATIONS below
 //!   faults judge bp FOLDER [RANKS [METHOD]]              sweeps over the methods
+//!   faults judge over FOLDER LAYOUT [RANKS [METHOD]]     sweeps over the methods, whose files lie on a layout
+//!   faults judge read FOLDER THALWEG                     sweeps over `thalweg ls`, `verify` and `recover`; THALWEG is the command
 //!   faults judge file FOLDER [LAYOUT]                    sweeps over the layouts
 //!   faults judge preload FOLDER THALWEG [LAYOUT]         sweeps over programs under `thalweg run`; THALWEG is the command
 //!   faults judge fuse FOLDER THALWEG [LAYOUT]            sweeps over the process behind `thalweg mount`
@@ -26,6 +28,7 @@
 //! | success means that the step, or the file, is there | it is read afterwards |
 //! | a file that was written to and cannot be closed is no success | `strace` says which file the call was for, and what was written through it |
 //! | what was closed before stays as it was | every value of every step, every byte of the other files |
+//! | what reads says the same, or fails and leaves the files as they were | its output and its files, compared with those without a fault |
 //! | the next output goes on | one more step or operation without a fault, and `verify` |
 //!
 //! `THIN=N` tries the first fault of each call and error on the files of each layout or method, and each N-th behind it; of calls
@@ -44,7 +47,7 @@ mod launch;
 #[path = "faults/worker.rs"]
 mod worker;
 
-use judge::{check_bp, judge, sweeps_bp, sweeps_file};
+use judge::{Place, check_bp, judge, sweeps_bp, sweeps_file, sweeps_read};
 use launch::{End, Launch, lost_close};
 use worker::{leave, operate, wait_for_a_line, write_bp};
 
@@ -62,6 +65,7 @@ fn main() {
         ["bp", path, method, parameters, ranks, first, count] => {
             wait_for_a_line();
             leave(write_bp(
+                None,
                 path,
                 method,
                 parameters,
@@ -76,7 +80,14 @@ fn main() {
         }
         ["check", folder, method, parameters, ranks, first, end] => {
             let end = if *end == "success" { End::Success } else { End::Failed(ErrorKind::Io) };
-            let kept = check_bp(Path::new(folder), method, parameters, number(ranks) as u32, number(first), end);
+            let kept = check_bp(
+                &Place::plain(Path::new(folder)),
+                method,
+                parameters,
+                number(ranks) as u32,
+                number(first),
+                end,
+            );
             if let Err(e) = kept {
                 eprintln!("{e}");
                 std::process::exit(1);
@@ -91,8 +102,13 @@ fn main() {
         }
         ["judge", "bp", folder, rest @ ..] => {
             let ranks = rest.first().map_or(1, |n| number(n) as u32);
-            judge(&mut sweeps_bp(Path::new(folder), ranks, rest.get(1).copied()));
+            judge(&mut sweeps_bp(Path::new(folder), ranks, rest.get(1).copied(), None));
         }
+        ["judge", "over", folder, layout, rest @ ..] => {
+            let ranks = rest.first().map_or(1, |n| number(n) as u32);
+            judge(&mut sweeps_bp(Path::new(folder), ranks, rest.get(1).copied(), Some(layout)));
+        }
+        ["judge", "read", folder, thalweg] => judge(&mut sweeps_read(Path::new(folder), thalweg)),
         ["judge", "file", folder, rest @ ..] => {
             judge(&mut sweeps_file(Path::new(folder), rest.first().copied(), &|_| Launch::Itself));
         }

@@ -391,10 +391,15 @@ few_requests() {
         asks "$name" read lookup:1 getattr:0 open:1 read:1 flush:0 release:1 || status=1
         asks "$name" remove lookup:1 getattr:1 unlink:1 || status=1
     done
+    # A list tells the attributes of all names that it has; a container opens the object of each once.
+    for name in direct container small_file; do
+        asks "$name" show lookup:1 readdir:0 getattr:4 || status=1
+    done
+    asks container show names:1 looks:1 || status=1
     return "$status"
 }
 if command -v strace >/dev/null; then
-    try "few requests for each file that is made, read, removed" few_requests
+    try "few requests for each file that is made, read, listed, removed" few_requests
 else
     echo "skipped: requests of the kernel for each file: strace is not installed"
 fi

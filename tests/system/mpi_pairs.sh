@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Programs and libraries of different MPIs: each pair of an MPI's compiler and a library of Thalweg's. Right pairs run; wrong ones do
-# not link, and where nothing stops the linker the first call says what is wrong, before any call into MPI with a foreign handle.
+# not link (Fortran programs, with the modules of their MPI), and where nothing stops the linker the first call says what is wrong, before any call into MPI with a foreign handle.
 # shellcheck disable=SC2317  # functions are called by name, through try
 # shellcheck disable=SC2046  # what pkg-config says is several flags
 set -euo pipefail
@@ -27,6 +27,11 @@ build() {
         adios) "mpicc.$mpi" "${flags[@]}" "$@" "-I$prefix/include/thalweg" "$sources/pair.c" -o "$work/$program" $(pkg-config --libs "thalweg-$library") ;;
         native) "mpicc.$mpi" "${flags[@]}" -DNATIVE "$@" "-I$prefix/include/thalweg" "$sources/pair.c" -o "$work/$program" $(pkg-config --libs "thalweg-$library") ;;
         cpp) "mpicxx.$mpi" -std=c++17 -g -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1 "$@" "-I$prefix/include/thalweg" "$sources/pair.cpp" -o "$work/$program" $(pkg-config --libs "thalweg-$library") ;;
+        own | own_f08 | own_read)
+            # The modules of the program's MPI, the library for LIBRARY.
+            (cd "$work" && "mpif90.$mpi" -g $(pkg-config --cflags "thalweg-fortran-$mpi") "$sources/${language/own/modules}.f90" \
+                -o "$program" $(pkg-config --libs "thalweg-fortran-$library"))
+            ;;
         modules | implicit)
             (cd "$work" && "mpif90.$mpi" -g -fallow-argument-mismatch -w "$@" $(pkg-config --cflags "thalweg-fortran-$library") "$sources/$language.f90" \
                 -o "$program" $(pkg-config --libs "thalweg-fortran-$library"))
@@ -39,7 +44,7 @@ with() {
     shift
     [[ $mpi == openmpi ]] && options=(--oversubscribe)
     rm -rf "$work/pair.bp"
-    (cd "$work" && timeout 300 "mpiexec.$mpi" "${options[@]}" -n 2 "$@") >"$work/said" 2>"$work/stderr.log" || { cat "$work/said" && return 1; }
+    (cd "$work" && limited 900 "mpiexec.$mpi" "${options[@]}" -n 2 "$@") >"$work/said" 2>"$work/stderr.log" || { cat "$work/said" && return 1; }
     cat "$work/said"
 }
 right() { # right LANGUAGE MPI
@@ -53,7 +58,7 @@ right() { # right LANGUAGE MPI
 wrong() { # wrong LANGUAGE MPI LIBRARY
     ! build "$1" "$2" "$3" wrong 2>"$work/linker.log" || return 1
     cat "$work/linker.log"
-    grep -q "undefined reference to .thalweg_needs_$2'" "$work/linker.log"
+    grep -qE "undefined reference to .(thalweg_needs_$2(_adios_[a-z_]+)?|__adios_[a-z]+_mod_MOD_needs_$2_[a-z0-9_]+)'" "$work/linker.log"
 }
 refused() { # refused LANGUAGE MPI LIBRARY FLAG...: it links, and its first call fails on both ranks
     local language=$1 mpi=$2 library=$3
@@ -78,6 +83,10 @@ for mpi in openmpi mpich; do
         done
     done
 done
+is_there_f08() { # is_there_f08 MPI: the modules take communicators of mpi_f08, too
+    printf 'use mpi_f08, only: MPI_Comm\nend\n' >"$work/f08.f90"
+    (cd "$work" && "mpif90.$1" -fsyntax-only f08.f90 2>/dev/null)
+}
 if command -v gfortran >/dev/null; then
     for mpi in openmpi mpich; do
         for language in modules implicit; do
@@ -85,6 +94,16 @@ if command -v gfortran >/dev/null; then
             for library in $(others "$mpi"); do
                 try "Fortran ($language) with $mpi is told of the library for $library" refused "$language" "$mpi" "$library"
             done
+        done
+        own=(own own_read)
+        ! is_there_f08 "$mpi" || own+=(own_f08)
+        for library in $(others "$mpi"); do
+            for language in "${own[@]}"; do
+                try "Fortran (${language/own/modules}) with $mpi and its modules does not link with the library for $library" wrong "$language" "$mpi" "$library"
+            done
+        done
+        for language in "${own[@]}"; do
+            try "Fortran (${language/own/modules}) with $mpi and its modules links" build "$language" "$mpi" "$mpi" linked
         done
     done
 else

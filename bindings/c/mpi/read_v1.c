@@ -455,7 +455,12 @@ int adios_type_size(enum ADIOS_DATATYPES type, void *data) { return type_size2(t
 /* Names by which libraries of ADIOS 1.x are linked, in no header of it. */
 const char *adios_type_to_string_int(int type) { return type_name2((enum ADIOS_DATATYPES)type); }
 
-uint64_t adios_get_type_size(enum ADIOS_DATATYPES type, const void *value) { return (uint64_t)type_size2(type, (void *)value); }
+/* Of a text without its zero byte, which adios_type_size counts. */
+uint64_t adios_get_type_size(enum ADIOS_DATATYPES type, const void *value)
+{
+    if (type == adios_string) return value ? strlen(value) : 0;
+    return (uint64_t)type_size2(type, (void *)value);
+}
 
 void adios_print_fileinfo(ADIOS_FILE *fp)
 {

@@ -370,13 +370,7 @@ public:
             return put(name, detail::elements(&value, 1), declared, nullptr, false);
         } else if constexpr (std::is_convertible_v<const V&, std::string_view>) {
             const std::string_view text = value;
-            thalweg_block_data block{};
-            block.data = text.empty() ? "" : text.data();
-            block.bytes = text.size();
-            block.check_type = 1;
-            block.type = THALWEG_STRING;
-            detail::check(thalweg_put(need_open(), name.c_str(), &block));
-            return *this;
+            return put(name, {text.empty() ? "" : text.data(), text.size(), 1, THALWEG_STRING, {}}, declared, nullptr, false);
         } else {
             return put(name, detail::elements_of(value), declared, nullptr, false);
         }
@@ -446,6 +440,7 @@ private:
         return detail::elements_of(std::as_const(values));
     }
 
+    /// Every write: one request to thalweg_put.
     Output& put(const std::string& name, const detail::Elements& elements, const Box& box, const Memory* memory, bool deferred)
     {
         thalweg_block_data block{};

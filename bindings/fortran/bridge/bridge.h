@@ -11,7 +11,7 @@
  *
  * Functions whose names end in an underscore are external procedures: what `call adios_open(...)` finds without any
  * module, as gfortran and others call it: all arguments by address, then the lengths of all characters. The modules
- * declare the same procedures. Functions named thalweg_bridge_* stand behind the generic names of the modules.
+ * declare the same procedures, those that take a communicator by a name with the MPI in it. Functions named thalweg_bridge_* stand behind the generic names of the modules.
  */
 #ifndef THALWEG_BRIDGE_H
 #define THALWEG_BRIDGE_H
@@ -29,6 +29,12 @@ char *thalweg_bridge_text(const char *text, size_t length);
 void thalweg_bridge_forget(char **text);
 /* A text of Fortran: cut, or with blanks behind it. 0: it fits. */
 int thalweg_bridge_pad(const char *text, char *fortran, size_t length);
+
+/* A second name for a procedure that takes a communicator, with the MPI in it: the modules of that MPI call it by this name, which only
+ * the library for the same MPI has. So modules of one MPI do not link with the library for another; bare calls do, and are told. */
+#define OF_MODULES_NAMED(mpi, name) thalweg_needs_##mpi##_##name
+#define OF_MODULES_EXPANDED(mpi, name) OF_MODULES_NAMED(mpi, name)
+#define OF_MODULES(name) extern __typeof__(name) OF_MODULES_EXPANDED(THALWEG_MODULES_OF, name) __attribute__((alias(#name)))
 
 #define UNKNOWN_ROOM UINT64_MAX
 
@@ -63,7 +69,7 @@ int thalweg_bridge_given_of_kind(enum ADIOS_DATATYPES type, int size, void *data
 int thalweg_bridge_statistics(int64_t fp, const char *name, size_t length, int kind, int kind_size, void *value, void *min, void *max,
                               double *avg, double *std_dev, char *mins, char *maxs, double *avgs, double *std_devs);
 
-/* Offered by libthalweg-core: see bindings/c/src/border/fortran.rs. */
+/* Offered by libthalweg-core: see bindings/c/src/adios1/calls/fortran.rs. */
 struct thalweg_fortran_memory {
     const void *start;
     uint64_t room;

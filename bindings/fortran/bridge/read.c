@@ -139,6 +139,7 @@ void adios_read_init_method_(const int *method, const int *comm, const char *par
     TEXT(c_parameters, parameters, length);
     *err = thalweg_fortran_read_init((enum ADIOS_READ_METHOD)*method, *comm, c_parameters);
 }
+OF_MODULES(adios_read_init_method_);
 
 void adios_read_finalize_method_(const int *method, int *err)
 {
@@ -154,12 +155,14 @@ void adios_read_open_(int64_t *fp, const char *file, const int *method, const in
     *fp = (int64_t)(intptr_t)opened;
     *err = opened ? 0 : adios_errno;
 }
+OF_MODULES(adios_read_open_);
 
 void adios_read_open_stream_(int64_t *fp, const char *file, const int *method, const int *comm, const int *lockmode,
                              const float *timeout, int *err, size_t length)
 {
     adios_read_open_(fp, file, method, comm, lockmode, timeout, err, length);
 }
+OF_MODULES(adios_read_open_stream_);
 
 void adios_read_open_file_(int64_t *fp, const char *file, const int *method, const int *comm, int *err, size_t length)
 {
@@ -168,6 +171,7 @@ void adios_read_open_file_(int64_t *fp, const char *file, const int *method, con
     *fp = (int64_t)(intptr_t)opened;
     *err = opened ? 0 : adios_errno;
 }
+OF_MODULES(adios_read_open_file_);
 
 void adios_read_close_(const int64_t *fp, int *err)
 {

@@ -7,12 +7,14 @@ void adios_init_(const char *config, const int *comm, int *err, size_t config_le
     TEXT(file, config, config_length);
     *err = thalweg_fortran_init(file, *comm);
 }
+OF_MODULES(adios_init_);
 
 void adios_init_noxml_(const int *comm, int *err)
 {
     *err = thalweg_fortran_init_noxml(*comm);
     if (*err == 0) *err = thalweg_core_fortran_order();
 }
+OF_MODULES(adios_init_noxml_);
 
 int adios_is_initialized_(void) { return adios_is_initialized() != 0; }
 
@@ -41,6 +43,7 @@ void adios_open_(int64_t *fd, const char *group, const char *file, const char *m
     TEXT(c_mode, mode, mode_length);
     *err = thalweg_fortran_open(fd, c_group, c_file, c_mode, *comm);
 }
+OF_MODULES(adios_open_);
 
 void adios_group_size_(const int64_t *fd, const int64_t *data_size, int64_t *total_size, int *err)
 {

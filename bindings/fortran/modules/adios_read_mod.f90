@@ -15,7 +15,8 @@ module adios_read_mod
   implicit none
   private :: int8, int16, int32, int64, real32, real64, c_size_t
 #if f08
-  private :: MPI_Comm, read_init_f08, read_open_f08, read_open_stream_f08, read_open_file_f08
+  private :: MPI_Comm, needs_@mpi@_read_init_f08, needs_@mpi@_read_open_f08
+  private :: needs_@mpi@_read_open_stream_f08, needs_@mpi@_read_open_file_f08
 #end
   private :: bridge_schedule, bridge_scalar, bridge_scalar_text, bridge_get_attr, bridge_get_attr_text, bridge_statistics
 #each
@@ -26,61 +27,66 @@ module adios_read_mod
 #end
   private :: schedule_character, scalar_character, attr_character, attr_characters
 
+  private :: thalweg_needs_@mpi@_adios_read_init_method, thalweg_needs_@mpi@_adios_read_open
+  private :: thalweg_needs_@mpi@_adios_read_open_stream, thalweg_needs_@mpi@_adios_read_open_file
+
+  ! Procedures that take a communicator have the MPI in the names that the linker sees: see bridge/bridge.h.
+
   ! Open. `comm` is an integer (`use mpi`, mpif.h) or a type(MPI_Comm) (`use mpi_f08`).
 
   interface adios_read_init_method
     !> Optional. `parameters`: "key=value;key=value".
-    subroutine adios_read_init_method(method, comm, parameters, err)
+    subroutine thalweg_needs_@mpi@_adios_read_init_method(method, comm, parameters, err)
       integer, intent(in) :: method, comm
       character(*), intent(in) :: parameters
       integer, intent(out) :: err
-    end subroutine adios_read_init_method
+    end subroutine thalweg_needs_@mpi@_adios_read_init_method
 #if f08
-    module procedure read_init_f08
+    module procedure needs_@mpi@_read_init_f08
 #end
   end interface adios_read_init_method
 
   interface adios_read_open
     !> Collective: opens a stream at its first step, and waits for it up to `timeout_sec`; a negative number waits as long as
     !> nothing shows that it will never come.
-    subroutine adios_read_open(fp, fname, method, comm, lockmode, timeout_sec, err)
+    subroutine thalweg_needs_@mpi@_adios_read_open(fp, fname, method, comm, lockmode, timeout_sec, err)
       import :: int64, real32
       integer(int64), intent(out) :: fp
       character(*), intent(in) :: fname
       integer, intent(in) :: method, comm, lockmode
       real(real32), intent(in) :: timeout_sec
       integer, intent(out) :: err
-    end subroutine adios_read_open
+    end subroutine thalweg_needs_@mpi@_adios_read_open
 #if f08
-    module procedure read_open_f08
+    module procedure needs_@mpi@_read_open_f08
 #end
   end interface adios_read_open
 
   interface adios_read_open_stream
-    subroutine adios_read_open_stream(fp, fname, method, comm, lockmode, timeout_sec, err)
+    subroutine thalweg_needs_@mpi@_adios_read_open_stream(fp, fname, method, comm, lockmode, timeout_sec, err)
       import :: int64, real32
       integer(int64), intent(out) :: fp
       character(*), intent(in) :: fname
       integer, intent(in) :: method, comm, lockmode
       real(real32), intent(in) :: timeout_sec
       integer, intent(out) :: err
-    end subroutine adios_read_open_stream
+    end subroutine thalweg_needs_@mpi@_adios_read_open_stream
 #if f08
-    module procedure read_open_stream_f08
+    module procedure needs_@mpi@_read_open_stream_f08
 #end
   end interface adios_read_open_stream
 
   interface adios_read_open_file
     !> Collective: opens a file, with all steps it has now.
-    subroutine adios_read_open_file(fp, fname, method, comm, err)
+    subroutine thalweg_needs_@mpi@_adios_read_open_file(fp, fname, method, comm, err)
       import :: int64
       integer(int64), intent(out) :: fp
       character(*), intent(in) :: fname
       integer, intent(in) :: method, comm
       integer, intent(out) :: err
-    end subroutine adios_read_open_file
+    end subroutine thalweg_needs_@mpi@_adios_read_open_file
 #if f08
-    module procedure read_open_file_f08
+    module procedure needs_@mpi@_read_open_file_f08
 #end
   end interface adios_read_open_file
 
@@ -306,15 +312,15 @@ module adios_read_mod
 contains
 
 #if f08
-  subroutine read_init_f08(method, comm, parameters, err)
+  subroutine needs_@mpi@_read_init_f08(method, comm, parameters, err)
     integer, intent(in) :: method
     type(MPI_Comm), intent(in) :: comm
     character(*), intent(in) :: parameters
     integer, intent(out) :: err
     call adios_read_init_method(method, comm%MPI_VAL, parameters, err)
-  end subroutine read_init_f08
+  end subroutine needs_@mpi@_read_init_f08
 
-  subroutine read_open_f08(fp, fname, method, comm, lockmode, timeout_sec, err)
+  subroutine needs_@mpi@_read_open_f08(fp, fname, method, comm, lockmode, timeout_sec, err)
     integer(int64), intent(out) :: fp
     character(*), intent(in) :: fname
     integer, intent(in) :: method
@@ -323,9 +329,9 @@ contains
     real(real32), intent(in) :: timeout_sec
     integer, intent(out) :: err
     call adios_read_open(fp, fname, method, comm%MPI_VAL, lockmode, timeout_sec, err)
-  end subroutine read_open_f08
+  end subroutine needs_@mpi@_read_open_f08
 
-  subroutine read_open_stream_f08(fp, fname, method, comm, lockmode, timeout_sec, err)
+  subroutine needs_@mpi@_read_open_stream_f08(fp, fname, method, comm, lockmode, timeout_sec, err)
     integer(int64), intent(out) :: fp
     character(*), intent(in) :: fname
     integer, intent(in) :: method
@@ -334,16 +340,16 @@ contains
     real(real32), intent(in) :: timeout_sec
     integer, intent(out) :: err
     call adios_read_open_stream(fp, fname, method, comm%MPI_VAL, lockmode, timeout_sec, err)
-  end subroutine read_open_stream_f08
+  end subroutine needs_@mpi@_read_open_stream_f08
 
-  subroutine read_open_file_f08(fp, fname, method, comm, err)
+  subroutine needs_@mpi@_read_open_file_f08(fp, fname, method, comm, err)
     integer(int64), intent(out) :: fp
     character(*), intent(in) :: fname
     integer, intent(in) :: method
     type(MPI_Comm), intent(in) :: comm
     integer, intent(out) :: err
     call adios_read_open_file(fp, fname, method, comm%MPI_VAL, err)
-  end subroutine read_open_file_f08
+  end subroutine needs_@mpi@_read_open_file_f08
 
 #end
   ! `target`: the library keeps the address until adios_perform_reads.

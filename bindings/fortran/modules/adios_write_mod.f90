@@ -15,7 +15,7 @@ module adios_write_mod
   implicit none
   private :: int8, int16, int32, int64, real32, real64, c_int64_t, c_ptr, c_size_t
 #if f08
-  private :: MPI_Comm, init_f08, init_noxml_f08, open_f08
+  private :: MPI_Comm, needs_@mpi@_init_f08, needs_@mpi@_init_noxml_f08, needs_@mpi@_open_f08
 #end
 #each
   private :: write_@kind@, write_byid_@kind@, read_@kind@
@@ -31,42 +31,46 @@ module adios_write_mod
   private :: mesh_timesteps_err, mesh_timescale_err, mesh_timeseriesformat_err, mesh_uniform_err
   private :: mesh_rectilinear_err, mesh_structured_err, mesh_unstructured_err
 
+  private :: thalweg_needs_@mpi@_adios_init, thalweg_needs_@mpi@_adios_init_noxml, thalweg_needs_@mpi@_adios_open
+
+  ! Procedures that take a communicator have the MPI in the names that the linker sees: see bridge/bridge.h.
+
   ! Life cycle. `comm` is an integer (`use mpi`, mpif.h) or a type(MPI_Comm) (`use mpi_f08`).
 
   interface adios_init
     !> Collective: begins with the groups, methods and buffer that the file describes.
-    subroutine adios_init(config, comm, err)
+    subroutine thalweg_needs_@mpi@_adios_init(config, comm, err)
       character(*), intent(in) :: config
       integer, intent(in) :: comm
       integer, intent(out) :: err
-    end subroutine adios_init
+    end subroutine thalweg_needs_@mpi@_adios_init
 #if f08
-    module procedure init_f08
+    module procedure needs_@mpi@_init_f08
 #end
   end interface adios_init
 
   interface adios_init_noxml
     !> Collective: begins without any group. Dimensions of the groups declared then come fastest first, as in Fortran.
-    subroutine adios_init_noxml(comm, err)
+    subroutine thalweg_needs_@mpi@_adios_init_noxml(comm, err)
       integer, intent(in) :: comm
       integer, intent(out) :: err
-    end subroutine adios_init_noxml
+    end subroutine thalweg_needs_@mpi@_adios_init_noxml
 #if f08
-    module procedure init_noxml_f08
+    module procedure needs_@mpi@_init_noxml_f08
 #end
   end interface adios_init_noxml
 
   interface adios_open
     !> Collective over `comm`: opens a step of a group. Modes: "w", "a", "u", "r".
-    subroutine adios_open(fd, group_name, filename, mode, comm, err)
+    subroutine thalweg_needs_@mpi@_adios_open(fd, group_name, filename, mode, comm, err)
       import :: int64
       integer(int64), intent(out) :: fd
       character(*), intent(in) :: group_name, filename, mode
       integer, intent(in) :: comm
       integer, intent(out) :: err
-    end subroutine adios_open
+    end subroutine thalweg_needs_@mpi@_adios_open
 #if f08
-    module procedure open_f08
+    module procedure needs_@mpi@_open_f08
 #end
   end interface adios_open
 
@@ -443,26 +447,26 @@ module adios_write_mod
 contains
 
 #if f08
-  subroutine init_f08(config, comm, err)
+  subroutine needs_@mpi@_init_f08(config, comm, err)
     character(*), intent(in) :: config
     type(MPI_Comm), intent(in) :: comm
     integer, intent(out) :: err
     call adios_init(config, comm%MPI_VAL, err)
-  end subroutine init_f08
+  end subroutine needs_@mpi@_init_f08
 
-  subroutine init_noxml_f08(comm, err)
+  subroutine needs_@mpi@_init_noxml_f08(comm, err)
     type(MPI_Comm), intent(in) :: comm
     integer, intent(out) :: err
     call adios_init_noxml(comm%MPI_VAL, err)
-  end subroutine init_noxml_f08
+  end subroutine needs_@mpi@_init_noxml_f08
 
-  subroutine open_f08(fd, group_name, filename, mode, comm, err)
+  subroutine needs_@mpi@_open_f08(fd, group_name, filename, mode, comm, err)
     integer(int64), intent(out) :: fd
     character(*), intent(in) :: group_name, filename, mode
     type(MPI_Comm), intent(in) :: comm
     integer, intent(out) :: err
     call adios_open(fd, group_name, filename, mode, comm%MPI_VAL, err)
-  end subroutine open_f08
+  end subroutine needs_@mpi@_open_f08
 
 #end
   ! `target`: the library may keep the address until adios_close (copy-on-write="no").

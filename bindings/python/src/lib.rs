@@ -8,6 +8,7 @@
 //! |------|--------------|
 //! | `messages` | warnings for Python's `logging` |
 //! | `failure` | our errors as Python's exceptions, a class per kind |
+//! | `facts` | what is known of files, variables and blocks, as typed objects |
 //! | `value` | single values from and to Python |
 //! | `read` | files open for reading |
 //! | `follow` | following a running writer |
@@ -15,6 +16,7 @@
 //! | `mpi` | the communicators of mpi4py, through the shim of the MPI it has loaded |
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod facts;
 mod failure;
 mod follow;
 mod messages;
@@ -26,6 +28,8 @@ mod write;
 /// `thalweg._core`; its Python signatures are in `python/thalweg/_core.pyi`.
 #[pyo3::pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::facts::{BlockFacts, DeclaredFacts, FileFacts, SummaryFacts, VariableFacts};
     #[pymodule_export]
     use crate::follow::Follower;
     #[pymodule_export]

@@ -67,6 +67,9 @@ pub struct Ranks(Mutex<Box<dyn Communicator>>);
 
 impl Ranks {
     /// Collective: a duplicate, to be owned by whoever is asked for one.
+    ///
+    /// # Errors
+    /// What the MPI says.
     pub fn duplicate(&self) -> Outcome<Box<dyn Communicator>> {
         Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).duplicate()?)
     }

@@ -1,22 +1,28 @@
 //! Files open for reading.
 
+use crate::facts::{BlockFacts, FileFacts, SummaryFacts, VariableFacts};
 use crate::failure::Outcome;
 use crate::value;
 use numpy::PyReadwriteArray1;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use std::sync::Arc;
 use thalweg_layout::Layout;
-use thalweg_reader::{Block, Kind, Summary};
-use thalweg_types::{BoundingBox, ByteOrder, MemoryBox, Result, Selection};
+use thalweg_reader::Block;
+use thalweg_types::{BoundingBox, MemoryBox, Result, Selection};
 
 /// At the end of the process: mounts end what they keep open between calls, as logs of small files.
+///
+/// # Errors
+/// What a mount could not store of what it had accepted.
 #[pyfunction]
 pub fn end_mounts(py: Python<'_>) -> Outcome<()> {
     Ok(py.detach(thalweg_io::mounts::finish)?)
 }
 
 /// Where paths lead: the mounts of this process.
+///
+/// # Errors
+/// `Config` for a mount table that is refused; what a store says when it is opened.
 pub fn layout() -> Result<Arc<dyn Layout>> {
     thalweg_io::mounts::layout()
 }
@@ -24,15 +30,6 @@ pub fn layout() -> Result<Arc<dyn Layout>> {
 /// A file open for reading; any thread may use it.
 #[pyclass(frozen, module = "thalweg._core")]
 pub struct Reader(pub thalweg_reader::Reader);
-
-fn kind(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Scalar => "scalar",
-        Kind::LocalValue => "value per rank",
-        Kind::Global => "global array",
-        Kind::Local => "local array",
-    }
-}
 
 /// Name, group, BP type name, blocks.
 type Head = (String, String, Option<&'static str>, u64);
@@ -51,20 +48,8 @@ impl Reader {
         self.0.blocks_without_checksum()
     }
 
-    fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let status = self.0.status();
-        let all = PyDict::new(py);
-        all.set_item("steps", status.steps)?;
-        all.set_item("finished", status.finished)?;
-        all.set_item("torn_bytes", status.torn_bytes)?;
-        let partial: Vec<_> = status.partial.iter().map(|p| (p.step, p.rank, p.kind.words())).collect();
-        all.set_item("partial", partial)?;
-        all.set_item("groups", &status.groups)?;
-        all.set_item("writers", status.writers)?;
-        all.set_item("byte_order", if status.order == ByteOrder::Little { "little" } else { "big" })?;
-        all.set_item("subfiles", status.subfiles)?;
-        all.set_item("length", status.length)?;
-        Ok(all)
+    fn status(&self) -> FileFacts {
+        FileFacts::new(self.0.status())
     }
 
     fn variables(&self) -> Vec<Head> {
@@ -86,37 +71,40 @@ impl Reader {
         Ok((a.element.name(), value::attribute(py, &a.value)?, a.variable, a.internal))
     }
 
-    fn variable<'py>(&self, py: Python<'py>, name: &str) -> Outcome<Bound<'py, PyDict>> {
-        let v = py.detach(|| self.0.variable(name))?;
-        let all = PyDict::new(py);
-        all.set_item("name", v.name)?;
-        all.set_item("group", v.group)?;
-        all.set_item("type", v.element.name())?;
-        all.set_item("kind", kind(v.kind))?;
-        all.set_item("steps", v.steps)?;
-        all.set_item("shape", v.shape)?;
-        all.set_item("shape_changes", v.shape_changes)?;
-        all.set_item("blocks", v.blocks)?;
-        all.set_item("transform", v.transform)?;
-        Ok(all)
+    fn variable(&self, py: Python<'_>, name: &str) -> Outcome<VariableFacts> {
+        Ok(py.detach(|| self.0.variable(name))?.into())
     }
 
     fn shape(&self, py: Python<'_>, name: &str, step: u64) -> Outcome<Vec<u64>> {
         Ok(py.detach(|| self.0.shape(name, step))?)
     }
 
-    fn blocks<'py>(&self, py: Python<'py>, name: &str, step: u64) -> Outcome<Vec<Bound<'py, PyDict>>> {
+    fn blocks(&self, py: Python<'_>, name: &str, step: u64) -> Outcome<Vec<BlockFacts>> {
         let blocks = py.detach(|| -> Result<Vec<(Block, Option<u32>)>> {
             let blocks = self.0.blocks(name, step)?;
             blocks.into_iter().map(|b| self.0.writer(&b).map(|writer| (b, writer))).collect()
         })?;
-        Ok(blocks.iter().map(|(b, writer)| block(py, b, *writer)).collect::<PyResult<_>>()?)
+        Ok(blocks.iter().map(|(b, writer)| BlockFacts::new(py, b, *writer)).collect::<PyResult<_>>()?)
+    }
+
+    /// One block of a step; the others are not looked at. `None` where the step has no more than `number`.
+    fn block(&self, py: Python<'_>, name: &str, step: u64, number: u64) -> Outcome<Option<BlockFacts>> {
+        let found = py.detach(|| -> Result<Option<(Block, Option<u32>)>> {
+            let block = self.0.block_of_step(name, step, number)?;
+            block.map(|b| self.0.writer(&b).map(|writer| (b, writer))).transpose()
+        })?;
+        Ok(found.map(|(b, writer)| BlockFacts::new(py, &b, writer)).transpose()?)
+    }
+
+    /// How many blocks a step has; none of them is looked at.
+    fn block_count(&self, py: Python<'_>, name: &str, step: u64) -> Outcome<u64> {
+        Ok(py.detach(|| self.0.block_count(name, step))?)
     }
 
     /// Characteristics joined over these steps.
-    fn summary<'py>(&self, py: Python<'py>, name: &str, first: u64, end: u64) -> Outcome<Bound<'py, PyDict>> {
+    fn summary(&self, py: Python<'_>, name: &str, first: u64, end: u64) -> Outcome<SummaryFacts> {
         let s = py.detach(|| self.0.summary(name, first..end))?;
-        Ok(summary(py, &s)?)
+        Ok(SummaryFacts::new(py, &s)?)
     }
 
     /// The value of a scalar or text at a step: that of one block.
@@ -125,7 +113,7 @@ impl Reader {
         let found = py.detach(|| -> Result<_> {
             match block {
                 None => self.0.value(name, step).map(Some),
-                Some(number) => Ok(self.0.blocks(name, step)?.into_iter().nth(number as usize).and_then(|b| b.value)),
+                Some(number) => Ok(self.0.block_of_step(name, step, number)?.and_then(|b| b.value)),
             }
         })?;
         match found {
@@ -164,39 +152,4 @@ impl Reader {
             _ => self.0.read_steps(name, &steps, &selection, out),
         })?)
     }
-}
-
-fn block<'py>(py: Python<'py>, b: &Block, writer: Option<u32>) -> PyResult<Bound<'py, PyDict>> {
-    let all = PyDict::new(py);
-    all.set_item("number", b.number)?;
-    all.set_item("step", b.step)?;
-    all.set_item("shape", &b.shape)?;
-    all.set_item("offset", &b.offset)?;
-    all.set_item("count", &b.count)?;
-    all.set_item("value", b.value.as_ref().map(|v| value::to_python(py, v)).transpose()?)?;
-    all.set_item("rank", writer)?;
-    all.set_item("subfile", b.subfile)?;
-    all.set_item("bytes", b.payload.length)?;
-    all.set_item("position", b.payload.offset)?;
-    let known = b.statistics.as_ref().filter(|s| s.finite > 0 && s.complex.is_none());
-    all.set_item("min", known.map(|s| value::to_python(py, &s.min)).transpose()?)?;
-    all.set_item("max", known.map(|s| value::to_python(py, &s.max)).transpose()?)?;
-    all.set_item("mean", known.and_then(|s| s.mean()))?;
-    all.set_item("std", known.and_then(|s| s.standard_deviation()))?;
-    Ok(all)
-}
-
-fn summary<'py>(py: Python<'py>, s: &Summary) -> PyResult<Bound<'py, PyDict>> {
-    let all = PyDict::new(py);
-    all.set_item("blocks", s.blocks)?;
-    all.set_item("elements", s.elements)?;
-    all.set_item("finite", s.finite)?;
-    all.set_item("min", s.min.as_ref().map(|v| value::to_python(py, v)).transpose()?)?;
-    all.set_item("max", s.max.as_ref().map(|v| value::to_python(py, v)).transpose()?)?;
-    all.set_item("mean", s.mean)?;
-    all.set_item("std", s.std)?;
-    all.set_item("sum", s.exact_sum)?;
-    // Smallest and largest magnitude, real and imaginary part.
-    all.set_item("complex", s.complex.map(|parts| parts.map(|p| (p.min, p.max))))?;
-    Ok(all)
 }

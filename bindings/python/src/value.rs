@@ -8,6 +8,9 @@ use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Value};
 
 /// The type that Python names by its BP name, as `double`.
+///
+/// # Errors
+/// `InvalidArgument` for another name.
 pub fn element(name: &str) -> Outcome<ElementType> {
     ElementType::ALL
         .into_iter()
@@ -53,6 +56,9 @@ pub fn attribute<'py>(py: Python<'py>, value: &AttributeValue) -> PyResult<Bound
 }
 
 /// Values from their bytes in this machine's order, one behind the other.
+///
+/// # Errors
+/// `InvalidArgument` for text, and for bytes that are no whole number of values.
 pub fn many(element: ElementType, bytes: &[u8]) -> Outcome<Vec<Value>> {
     let size = usize::try_from(element.size()).unwrap_or(0);
     if size == 0 || !bytes.len().is_multiple_of(size) {

@@ -1,16 +1,15 @@
 //! Sessions, and steps being written.
 
+use crate::facts::DeclaredFacts;
 use crate::failure::{Failure, Outcome};
 use crate::mpi::Ranks;
 use crate::value;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use thalweg_bp::shape::Shape;
 use thalweg_io::session::DeclaredGroup;
-use thalweg_io::{Closed, Mode};
-use thalweg_schema::{Dimension, GroupBuilder, HostLanguage, MethodChoice, Statistics};
+use thalweg_io::{BlockBox, Closed, Mode, Values, WriteRequest};
+use thalweg_schema::{GroupBuilder, HostLanguage, MethodChoice, Statistics};
 use thalweg_types::{ElementType, Error, ErrorKind, MemoryBox, Value};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -37,10 +36,6 @@ fn statistics(name: &str) -> Outcome<Statistics> {
             "statistics are \"off\", \"minmax\", \"default\" or \"full\", not \"{other}\""
         ))),
     }
-}
-
-fn texts(dimensions: &[Dimension]) -> Vec<String> {
-    dimensions.iter().map(Dimension::to_string).collect()
 }
 
 #[pymethods]
@@ -151,13 +146,13 @@ impl Session {
         Ok(())
     }
 
-    /// The variables of a group, in order; `fortran` in each: dimensions come fastest first.
-    fn describe<'py>(&self, py: Python<'py>, group: &str) -> Outcome<Vec<Bound<'py, PyDict>>> {
+    /// The variables of a group, in order.
+    fn describe(&self, group: &str) -> Outcome<Vec<DeclaredFacts>> {
         let fortran = self.0.host_language() == HostLanguage::Fortran;
         let group = self.group(group)?;
         let group = lock(&group);
         let variables = &group.builder.group().variables;
-        Ok(variables.iter().map(|v| variable(py, v, fortran)).collect::<PyResult<_>>()?)
+        Ok(variables.iter().map(|v| DeclaredFacts::new(v, fortran)).collect())
     }
 
     /// Names of the methods of a group.
@@ -198,22 +193,12 @@ impl Session {
     }
 }
 
-fn variable<'py>(py: Python<'py>, v: &thalweg_schema::Variable, fortran: bool) -> PyResult<Bound<'py, PyDict>> {
-    let all = PyDict::new(py);
-    all.set_item("name", v.full_name())?;
-    all.set_item("type", v.element.name())?;
-    all.set_item("local", texts(&v.local))?;
-    all.set_item("bounds", texts(&v.global))?;
-    all.set_item("offset", texts(&v.offset))?;
-    all.set_item("is_dimension", v.is_dimension)?;
-    all.set_item("transform", &v.transform)?;
-    all.set_item("fortran", fortran)?;
-    Ok(all)
-}
-
 /// The variables that an XML text describes, as [`Session::describe`] gives them, with their group.
+///
+/// # Errors
+/// `Config` with everything that is wrong in the document.
 #[pyfunction]
-pub fn schema_names<'py>(py: Python<'py>, xml: &str, name: &str) -> Outcome<Vec<(String, Bound<'py, PyDict>)>> {
+pub fn schema_names(xml: &str, name: &str) -> Outcome<Vec<(String, DeclaredFacts)>> {
     let schema = thalweg_schema::xml::parse(xml, name).map_err(|report| {
         Error::new(ErrorKind::Config, format!("the configuration is refused\n{}", report.render(false).trim_end()))
     })?;
@@ -221,7 +206,7 @@ pub fn schema_names<'py>(py: Python<'py>, xml: &str, name: &str) -> Outcome<Vec<
     let mut all = Vec::new();
     for group in &schema.groups {
         for v in &group.variables {
-            all.push((group.name.clone(), variable(py, v, fortran)?));
+            all.push((group.name.clone(), DeclaredFacts::new(v, fortran)));
         }
     }
     Ok(all)
@@ -302,32 +287,21 @@ impl Output {
     ) -> Outcome<()> {
         let bytes = data.as_slice().map_err(PyErr::from)?;
         let memory = memory.map(|(shape, start)| MemoryBox { shape, start });
-        let place = place.map(|(local, global, offset)| Shape { local, global, offset });
-        if !deferred {
-            return self.with(py, |output| {
-                place.map_or(Ok(()), |place| output.set_next_box(position, place))?;
-                match &memory {
-                    None => output.write_at(position, bytes),
-                    Some(memory) => output.write_from_at(position, bytes, memory),
-                }
-            });
-        }
-        // SAFETY: the array is kept in `deferred` until the output is closed or dropped, both before the array is. The
-        // caller promises not to change it, as with any memory that Python shares.
+        let whole = |(count, shape, offset)| BlockBox { count, shape: Some(shape), offset: Some(offset) };
+        let place = place.map(whole);
+        let kept = deferred.then(|| (*data).clone().unbind());
+        // SAFETY: used beyond this call only where it is deferred: the array is then kept until the output is closed or
+        // dropped, both before the array is. The caller promises not to change it, as with any memory that Python shares.
         #[allow(unsafe_code)]
         let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
-        let array: Py<PyArray1<u8>> = (*data).clone().unbind();
+        let values = if deferred { Values::Deferred(bytes) } else { Values::Copied(bytes) };
         Ok(py.detach(|| {
             let mut writing = lock(&self.0);
-            writing.deferred.push(array);
+            writing.deferred.extend(kept);
             let Some(output) = &mut writing.output else {
                 return Err(Error::new(ErrorKind::InvalidArgument, "the step is closed"));
             };
-            place.map_or(Ok(()), |place| output.set_next_box(position, place))?;
-            match &memory {
-                None => output.write_deferred_at(position, bytes),
-                Some(memory) => output.write_deferred_from_at(position, bytes, memory),
-            }
+            output.put(WriteRequest { variable: position.into(), values, place, memory: memory.as_ref() })
         })?)
     }
 

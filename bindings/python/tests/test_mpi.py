@@ -50,6 +50,30 @@ def test_ranks_write_one_file_together(mpi, tmp_path, method):
     assert f.finished
 
 
+def open_subfiles(path):
+    """How many subfiles of a file this process has open."""
+    links = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            links.append(os.readlink(f"/proc/self/fd/{fd}"))
+        except FileNotFoundError:  # the folder's own
+            pass
+    return len({link for link in links if link.startswith(f"{path}.dir/")})
+
+
+def test_one_block_is_looked_up_without_the_others(mpi, tmp_path):
+    path = str(tmp_path / "run.bp")
+    program = tmp_path / "write.py"
+    program.write_text(WRITE)
+    mpi.run(program, path, "POSIX")
+    f = thalweg.open(path)
+    block = f["T"].block(1, 0)
+    assert (block.number, block.rank, block.shape) == (1, 1, (4, 5))
+    assert open_subfiles(path) == 1
+    assert len(f["T"].blocks(0)) == mpi.ranks
+    assert open_subfiles(path) == mpi.ranks
+
+
 FAIL = """
 import sys
 import numpy as np, thalweg

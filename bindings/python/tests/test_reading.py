@@ -1,7 +1,10 @@
 """Files read as numpy people expect."""
 
+import json
+import os
 import pickle
 import shutil
+import sys
 import threading
 
 import numpy as np
@@ -345,3 +348,19 @@ def test_strides_far_apart_read_no_more_than_they_must(path):
     asked.clear()
     np.testing.assert_array_equal(f["v"][0, [1000, 3, 4, 5]], big[[1000, 3, 4, 5]])
     assert sorted(asked) == [8192, 3 * 8192]
+
+
+def test_a_file_says_its_state_as_attributes_and_as_a_dictionary(run):
+    status = thalweg.open(run).status
+    assert (status.steps, status.finished, status.groups) == (4, True, ["data"])
+    assert status["steps"] == 4 and dict(status)["byte_order"] == sys.byteorder
+    assert list(status) == "steps finished torn_bytes partial groups writers byte_order subfiles length".split()
+    assert json.loads(json.dumps(status))["length"] == os.path.getsize(run)
+
+
+def test_a_block_that_is_not_there_is_refused_with_their_number(run):
+    T = thalweg.open(run)["T"]
+    assert T.block(3, 1).offset == (12, 16)
+    for number in (-1, 4, 1 << 70):
+        with pytest.raises(thalweg.OutOfBounds, match=rf"block {number} of 4"):
+            T.block(number, 1)

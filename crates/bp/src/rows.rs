@@ -70,6 +70,11 @@ impl<'d> Rows<'d> {
         self.rows.is_none() || self.row() >= LONG
     }
 
+    /// The bytes of the block where they lie in one piece.
+    pub fn as_one(&self) -> Option<&'d [u8]> {
+        self.rows.is_none().then_some(self.data)
+    }
+
     /// The rows.
     pub fn iter(&self) -> impl Iterator<Item = &'d [u8]> + use<'d> {
         let (data, row) = (self.data, self.row());

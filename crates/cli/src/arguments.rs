@@ -355,6 +355,9 @@ pub enum Layout {
         /// Also what writers left of whom it cannot be told whether they live
         #[arg(long)]
         all: bool,
+        /// Also logs whose end is missing, after a power cut or as a store lost it: what is whole of them is kept
+        #[arg(long)]
+        lost: bool,
     },
     /// Print how a file lies, how many writers it had, what its index takes
     Stat {

@@ -30,6 +30,19 @@ fn a_listing_of_foreign_files_is_as_reviewed() {
 }
 
 #[test]
+fn steps_of_a_file_whose_time_does_not_begin_with_1_are_all_listed() {
+    let json: serde_json::Value =
+        serde_json::from_str(&printed(&["ls", "--json", "adios1-second-file.bp", "x"])).unwrap();
+    let x = &json["variables"][0];
+    assert_eq!(
+        (&json["steps"], &x["steps"], &x["first_step"], &x["last_step"]),
+        (&3.into(), &3.into(), &0.into(), &2.into())
+    );
+    let table = printed(&["ls", "adios1-second-file.bp", "x"]);
+    assert!(!table.contains(" of 3"), "{table}");
+}
+
+#[test]
 fn json_is_one_document_with_what_the_listing_says() {
     let json: serde_json::Value = serde_json::from_str(&listed(&["-lav", "--json"])).unwrap();
     assert_eq!((&json["steps"], &json["finished"]), (&3.into(), &true.into()));

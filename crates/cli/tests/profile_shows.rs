@@ -89,6 +89,23 @@ fn the_table_names_the_rank_that_the_others_waited_for_in_the_end() {
 }
 
 #[test]
+fn names_in_a_profile_that_is_whole_steer_no_terminal() {
+    const NAME: &str = "T\u{1b}c\u{202e}\n\u{9b}2J";
+    let folder = Scratch::new();
+    let mut document = turns(4, 0);
+    (document["output"], document["group"], document["methods"]) = (json!(NAME), json!(NAME), json!([NAME]));
+    let path = save(folder.path(), "hostile.json", &document);
+    let plain = |text: &str| !text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}');
+    let picture = folder.path().join("hostile.svg").display().to_string();
+    let text = printed(&["profile", &path, "--svg", &picture]);
+    assert!(plain(&text) && text.contains("2J"), "{text:?}");
+    let picture = std::fs::read_to_string(picture).unwrap();
+    assert!(plain(&picture), "{picture:?}");
+    let exact: Value = serde_json::from_str(&printed(&["profile", &path, "--json"])).unwrap();
+    assert_eq!(exact["outputs"][0]["group"], NAME, "programs get the exact name");
+}
+
+#[test]
 fn what_an_output_wrote_beside_it_is_found_and_shown_in_every_form() {
     let folder = Scratch::new();
     let output = folder.path().join("x.bp").display().to_string();

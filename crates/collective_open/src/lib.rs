@@ -30,7 +30,7 @@ use ask::ask;
 use deal::dealt;
 use outcome::{agreed, apart};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use thalweg_comm::tree_gather::{self, Gathering};
+use thalweg_comm::tree_gather::{self, Gathering, Heard};
 use thalweg_comm::{Communicator, Request, tags};
 use thalweg_layout::container::index::Module;
 use thalweg_layout::container::parallel::{Fragment, Opening};
@@ -225,9 +225,9 @@ fn joined(
 ) -> Result<Result<Index>> {
     let mut own = share_of(comm, opening).and_then(|share| container.read_share(name, opening, &share));
     let call = Gathering { tag: tags::COLLECTIVE_OPEN, run: 0, time_index: 0, attempt: 0 };
-    let join = |own: &mut Result<Fragment>, _, bytes: &[u8]| {
+    let join = |own: &mut Result<Fragment>, _, heard: Heard<'_>| {
         if let Ok(whole) = own {
-            match Fragment::decode(bytes) {
+            match heard.short.map_or_else(|| Fragment::decode(heard.bytes), Err) {
                 Ok(more) => whole.join(more),
                 Err(e) => *own = Err(e),
             }

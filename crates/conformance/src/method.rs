@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_comm::Communicator;
 use thalweg_comm::threads::{Machine, ThreadCommunicator};
-use thalweg_io::{Mode, Session};
+use thalweg_io::{Mode, Session, WriteRequest};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
 use thalweg_reader::{Reader, RecoverOptions, recover, verify};
 use thalweg_schema::{MethodChoice, Schema};
@@ -202,11 +202,11 @@ fn one_output(
     let mut reused = Vec::new();
     for write in writes {
         if write.deferred {
-            output.write_deferred_at(write.variable, &write.bytes).unwrap();
+            output.put(WriteRequest::deferred(write.variable, &write.bytes)).unwrap();
         } else {
             reused.clear();
             reused.extend_from_slice(&write.bytes);
-            output.write_at(write.variable, &reused).unwrap();
+            output.put(WriteRequest::new(write.variable, &reused)).unwrap();
             // The memory is the program's again.
             reused.fill(0xee);
         }

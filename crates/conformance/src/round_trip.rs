@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use thalweg_bp::shape::Shape;
 use thalweg_comm::{Communicator, threads};
-use thalweg_io::{Mode, Session};
+use thalweg_io::{Mode, Session, WriteRequest};
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{Kind, Reader};
 use thalweg_schema::{HostLanguage, MethodChoice, Schema};
@@ -182,11 +182,11 @@ pub fn write(layout: &Arc<dyn Layout>, path: &str, scenario: &Scenario, way: &Wa
                 let mut reused = Vec::new();
                 for w in &ranks[rank] {
                     let done = if w.deferred {
-                        output.write_deferred_at(w.variable, &w.bytes)
+                        output.put(WriteRequest::deferred(w.variable, &w.bytes))
                     } else {
                         reused.clear();
                         reused.extend_from_slice(&w.bytes);
-                        let done = output.write_at(w.variable, &reused);
+                        let done = output.put(WriteRequest::new(w.variable, &reused));
                         // The memory is the program's again.
                         reused.fill(0xee);
                         done

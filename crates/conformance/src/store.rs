@@ -404,6 +404,7 @@ fn attributes(room: &Room<'_>) {
     assert_eq!(store.read_link(&link).unwrap(), "object");
     assert_eq!(store.attributes(&link).unwrap().kind, Kind::Link);
     fails(store.read_link(&name), ErrorKind::InvalidArgument, &name);
+    known(room);
     store.remove(&link).unwrap();
     assert_eq!(room.bytes("object"), b"bytes", "removing a link leaves what it led to");
     fails(store.attributes(&link), ErrorKind::NotFound, &link);
@@ -424,6 +425,27 @@ fn attributes(room: &Room<'_>) {
     fails(store.remove_xattr(&name, "user.long"), ErrorKind::NotFound, &name);
     assert_eq!(store.xattr(&name, "user.long").unwrap(), None);
     assert_eq!(store.xattr(&name, "user.thalweg").unwrap(), Some(b"\0value".to_vec()));
+}
+
+/// With `object`, `folder` and `link`, which leads to the object.
+fn known(room: &Room<'_>) {
+    let (store, name) = (room.store, room.name("object"));
+    let (about, object) = store.open_known(&name).unwrap();
+    assert_eq!(about, store.attributes(&name).unwrap());
+    // The object that was opened, whatever has its name now.
+    store.rename(&name, &room.name("moved")).unwrap();
+    room.put("object", OpenWrite::New, b"another");
+    let (object, mut out) = (object.expect("an object is opened"), [0; 5]);
+    object.read_exact_at(0, &mut out).unwrap();
+    assert_eq!((&out, object.length().unwrap()), (b"bytes", 5));
+    store.rename(&room.name("moved"), &name).unwrap();
+    for other in ["folder", "link"] {
+        let (about, object) = store.open_known(&room.name(other)).unwrap();
+        assert_eq!(about.kind, store.attributes(&room.name(other)).unwrap().kind, "{other}");
+        assert!(object.is_none(), "{other}: no link is followed, no folder opened");
+    }
+    fails(store.open_known(&room.name("nothing")), ErrorKind::NotFound, "nothing");
+    fails(store.open_known(&room.name("object/below")), ErrorKind::NotFound, "below");
 }
 
 fn modes(room: &Room<'_>) {

@@ -245,6 +245,12 @@ fn plain_files(layout: &dyn Layout) -> Json {
         let mode = set(&path, 0o644);
         said.push(json!({"path": path, "text": format!("file {i}"), "mode": mode}));
     }
+    // Small first, and then more than any layout keeps beside other files.
+    let more = "more of it, ".repeat(5000);
+    write("/m/folder/grown", OpenWrite::New, 1, 0, b"small, ");
+    write("/m/folder/grown", OpenWrite::Existing, 2, 7, more.as_bytes());
+    let mode = set("/m/folder/grown", 0o644);
+    said.push(json!({"path": "/m/folder/grown", "text": format!("small, {more}"), "mode": mode}));
     // A writer that died: what it had synced stays. Its file is the only one of which this is asked.
     let object = layout.open_write("/m/folder/died", OpenWrite::New, WriterId(9)).unwrap();
     write_all_at(&*object, 0, b"synced").unwrap();

@@ -4,7 +4,7 @@
 //! place whatever blocks it was written in, so any number of ranks can restart. A local or joined array is read from the
 //! block of this rank.
 
-use crate::joined::agree_on_open;
+use crate::joined::{Wanted, agree_on_open};
 use crate::output::OPENING;
 use crate::resolve::{self, Scalars};
 use crate::session::{DeclaredGroup, Shared, lock};
@@ -41,13 +41,15 @@ impl Input {
             } else {
                 format!("{}/{path}", base.trim_end_matches('/'))
             };
+            // What was closed before is read, also where it ends later.
+            shared.in_flight.settle(std::slice::from_ref(&path), None, comm.timeout())?;
             Ok((group, Reader::open(shared.layout.clone(), &path)?))
         });
         let (opened, outcome) = match opened {
             Ok(opened) => (Some(opened), Ok(())),
             Err(e) => (None, Err(e.in_group(group_name).at_rank(comm.rank()))),
         };
-        agree_on_open(&*comm, outcome, OPENING, &[], false)?;
+        agree_on_open(&*comm, outcome, OPENING, &[], Wanted::default())?;
         let (group, reader) = opened.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no file is open"))?;
         Ok(Input {
             shared,
@@ -76,6 +78,9 @@ impl Input {
     }
 
     /// Sets the value that a scalar has in dimensions and offsets from now on.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown variable, `InvalidArgument` for an array or another number of bytes.
     pub fn set(&mut self, name: &str, data: &[u8]) -> Result<()> {
         let variable = self.variable(name)?;
         let value = Value::from_bytes(variable.element, data, ByteOrder::NATIVE)
@@ -150,6 +155,10 @@ impl Input {
     }
 
     /// Bytes that a read of this variable fills.
+    ///
+    /// # Errors
+    /// `NotFound` for a variable that the group or the file does not have, `InvalidArgument` for a dimension that has no
+    /// value.
     pub fn expected_bytes(&self, name: &str) -> Result<u64> {
         let variable = self.variable(name)?;
         let (step, selection) = self.selection(&variable)?;

@@ -19,24 +19,35 @@ use thalweg_schema::Group;
 use thalweg_schema::dimension::Dimension;
 use thalweg_types::{Error, ErrorKind, Result};
 
+/// What a rank wants of an output: all ranks do it where one does.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    /// A profile.
+    pub profile: bool,
+    /// Ranks compare what they say of it: [`crate::consistency`].
+    pub comparison: bool,
+}
+
 /// Agrees on an open, and that all ranks know the same joined arrays, in one reduction.
 ///
-/// - `arrays`: this rank's; `profiled`: it wants a profile of the output.
+/// - `arrays`: this rank's; `wanted`: what it wants of the output.
 ///
-/// Returns whether any rank wants one.
+/// Returns what any rank wants.
 pub(crate) fn agree_on_open(
     comm: &dyn Communicator,
     own: Result<()>,
     doing: &str,
     arrays: &[String],
-    profiled: bool,
-) -> Result<bool> {
+    wanted: Wanted,
+) -> Result<Wanted> {
     let mut hasher = DefaultHasher::new();
     arrays.hash(&mut hasher);
     let digest = if arrays.is_empty() { 0 } else { hasher.finish() };
-    let agreed = agree(comm, own, doing, &[digest, !digest, u64::from(profiled)])?;
+    let agreed = agree(comm, own, doing, &[digest, !digest, u64::from(wanted.profile), u64::from(wanted.comparison)])?;
     match agreed.as_slice() {
-        [largest, not_smallest, profiled] if *largest == !*not_smallest => Ok(*profiled > 0),
+        [largest, not_smallest, profile, comparison] if *largest == !*not_smallest => {
+            Ok(Wanted { profile: *profile > 0, comparison: *comparison > 0 })
+        }
         _ => Err(Error::new(ErrorKind::Config, "ranks have declared different joined arrays").at_rank(comm.rank())),
     }
 }

@@ -9,6 +9,8 @@
 //! | [`transform`] | transforms of variables, checked |
 //! | `boxes` | which boxes an output holds: the last value of each counts |
 //! | `joined` | blocks that get their place at close |
+//! | `ending` | the methods of an output close it, one after the other |
+//! | `in_flight` | outputs that methods end later: in which order, and who hears of failures |
 //! | [`registry`] | the one table of methods, and the checks that need it |
 //! | [`mounts`] | the one tables of stores and layouts; the mount table of the process |
 //! | [`parameters`] | every parameter there is, for help and guide |
@@ -34,6 +36,9 @@
 #![forbid(unsafe_code)]
 
 mod boxes;
+pub mod consistency;
+mod ending;
+mod in_flight;
 pub mod input;
 mod joined;
 pub mod mounts;
@@ -45,6 +50,6 @@ pub mod session;
 pub mod transform;
 
 pub use input::Input;
-pub use output::Output;
+pub use output::{BlockBox, Output, Resolved, Values, VariableKey, WriteRequest};
 pub use session::Session;
 pub use thalweg_movement::{Closed, Mode};

@@ -1,50 +1,48 @@
 //! An output: one step of a group being written, from open to close.
 //!
-//! `write` returns with the caller's memory free again. [`Output::write_deferred`] is for memory that stays unchanged
-//! until close: nothing is copied. Close commits: when it returns, the step is readable.
+//! Blocks are written by one [`WriteRequest`] each. Close commits: when it returns, the step is readable.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | `request` | what a program says of one write |
+//! | `write` | a request is resolved, its block goes to the pack |
+//! | `names` | names of variables become positions |
+//! | `attributes` | attributes as rank 0 writes them |
 
-use crate::boxes::{Boxes, Place};
-use crate::joined::{self, Joins};
+mod attributes;
+mod names;
+mod request;
+mod write;
+
+use crate::boxes::Boxes;
+use crate::consistency::{self, Opening};
+use crate::ending::{Ending, Way, key_of, written_key};
+use crate::in_flight::Done;
+use crate::joined::{self, Joins, Wanted};
 use crate::registry;
-use crate::resolve::{self, Scalars};
+use crate::resolve::Scalars;
 use crate::session::{DeclaredGroup, Shared, lock};
 use crate::transform;
+use names::Names;
+pub use request::{BlockBox, Values, VariableKey, WriteRequest};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use thalweg_bp::process_group::Header;
-use thalweg_bp::rows::Rows;
-use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::Level;
-use thalweg_bp::wire::{LONGEST_STRING, check_str16};
-use thalweg_comm::Communicator;
+use thalweg_bp::wire::LONGEST_STRING;
+use thalweg_comm::{Communicator, ThreadLevel};
 use thalweg_movement::events::Event;
-use thalweg_movement::method::{Finished, STORES_NOTHING};
+use thalweg_movement::method::STORES_NOTHING;
 use thalweg_movement::output_file::levels::ArrayLevel;
-use thalweg_movement::pack::{AttributeSpec, Earlier, Through};
-use thalweg_movement::{BlockSpec, Closed, Method, Mode, OpenRequest, Pack, transformed};
+use thalweg_movement::pack::blocks::Takes;
+use thalweg_movement::{Closed, Mode, OpenRequest, Pack};
 use thalweg_profile::{About, Phase, Taking, Working};
-use thalweg_schema::{AttributeSource, Group, HostLanguage, MethodChoice, Statistics, Variable};
+use thalweg_schema::{Group, HostLanguage, MethodChoice, Statistics, Variable};
 use thalweg_transform::Spec;
-use thalweg_types::{AttributeValue, ByteOrder, ElementType, Error, ErrorKind, MemoryBox, Result, Value};
-
-struct Way {
-    method: Box<dyn Method>,
-    /// It writes files.
-    stores: bool,
-    header: Header,
-    /// The time index of step 0.
-    first_time: u32,
-    path: String,
-}
-
-impl Way {
-    /// The step, from 0.
-    fn step(&self) -> u64 {
-        u64::from(self.header.time_index.saturating_sub(self.first_time))
-    }
-}
+use thalweg_types::{Error, ErrorKind, Result};
+pub use write::Resolved;
 
 /// A profile that is taken of the output.
 struct Profiled {
@@ -64,21 +62,19 @@ pub struct Output<'a> {
     pack: Pack<'a>,
     comm: Box<dyn Communicator>,
     scalars: Scalars,
-    /// Positions of a group's variables by full name and by bare name, as of so many variables.
-    names: HashMap<String, Vec<usize>>,
-    named: usize,
+    names: Names,
     failed: Option<Error>,
     /// Arrays of which the file records other statistics than declared, by path and name: blocks follow the file.
     levels: HashMap<(String, String), Level>,
     /// Paths that stand in for the declared ones: for all variables, and by position.
     path: Option<String>,
     paths: HashMap<usize, String>,
-    /// Where the next block of the variable at this position lies.
-    next_box: Option<(usize, Shape)>,
     joins: Joins,
     boxes: Boxes,
     /// Transforms by position, of variables written so far.
     transforms: HashMap<usize, Option<Arc<Spec>>>,
+    /// What this rank has written, where ranks compare it at close.
+    record: Option<consistency::Record>,
 }
 
 /// What all ranks agree on first, see [`decline`].
@@ -88,7 +84,9 @@ pub(crate) const OPENING: &str = "open the file";
 /// called with arguments that make no sense: they get the kind of `cause` instead of waiting. Returns `cause`.
 pub fn decline(comm: &dyn Communicator, cause: Error) -> Error {
     let kind = cause.kind();
-    joined::agree_on_open(comm, Err(cause), OPENING, &[], false).err().unwrap_or_else(|| Error::new(kind, "declined"))
+    joined::agree_on_open(comm, Err(cause), OPENING, &[], Wanted::default())
+        .err()
+        .unwrap_or_else(|| Error::new(kind, "declined"))
 }
 
 impl<'a> Output<'a> {
@@ -102,7 +100,8 @@ impl<'a> Output<'a> {
         run: u64,
     ) -> Result<Output<'a>> {
         let begins = Instant::now();
-        let mut is_wanted = false;
+        let mut line = None;
+        let mut wanted = Wanted { profile: shared.profiled, comparison: shared.compares };
         let prepared = declared.and_then(|group| {
             let choices = lock(&group).all_methods();
             if choices.is_empty() {
@@ -111,7 +110,8 @@ impl<'a> Output<'a> {
                     format!("group \"{group_name}\" has no method; NULL writes nothing"),
                 ));
             }
-            is_wanted = choices.iter().any(registry::is_profiled);
+            wanted.profile |= choices.iter().any(registry::is_profiled);
+            wanted.comparison |= choices.iter().any(consistency::is_wanted);
             registry::check_together(&choices)?;
             // What a document says is told when it is read, with its place.
             if comm.rank() == 0 {
@@ -125,7 +125,13 @@ impl<'a> Output<'a> {
             }
             let made: Result<Vec<_>> =
                 choices.iter().map(|c| registry::make(c).map(|(kind, m)| (c.clone(), kind, m))).collect();
-            Ok((group, made?))
+            let made = made?;
+            // Outputs in flight to the same files: the next output of the same method queues behind them.
+            let later = made.iter().find(|(.., method)| method.ends_later());
+            line = later.map(|(choice, _, method)| key_of(method.name(), &join(&choice.base_path, path)));
+            let files: Vec<String> = choices.iter().map(|c| join(&c.base_path, path)).collect();
+            shared.in_flight.settle(&files, line.as_deref(), comm.timeout())?;
+            Ok((group, made))
         });
         let joined = prepared.as_ref().map_or(Vec::new(), |(group, _)| joined::arrays(lock(group).builder.group()));
         // A mistake that only some ranks make must not leave the others waiting.
@@ -133,10 +139,17 @@ impl<'a> Output<'a> {
             Ok(prepared) => (Some(prepared), Ok(())),
             Err(e) => (None, Err(e.in_group(group_name))),
         };
-        let wanted = shared.profiled || is_wanted;
         let meets = Instant::now();
-        let profiled = joined::agree_on_open(&*comm, outcome, OPENING, &joined, wanted)?;
-        let (mut profile, opening, comm, layout) = match profiled {
+        let wanted = joined::agree_on_open(&*comm, outcome, OPENING, &joined, wanted)?;
+        if let (true, Some((_, made))) = (wanted.comparison, &prepared) {
+            let methods: Vec<MethodChoice> = made.iter().map(|(choice, ..)| choice.clone()).collect();
+            let own = Opening { group: group_name, path, mode, methods: &methods };
+            consistency::check_opening(&*comm, &own).map_err(|e| e.in_group(group_name))?;
+        }
+        if let Some(line) = &line {
+            shared.in_flight.meet(&*comm, line).map_err(|e| e.in_group(group_name))?;
+        }
+        let (mut profile, opening, comm, layout) = match wanted.profile {
             true => {
                 let begun = Taking::begin(comm, shared.layout.clone(), begins, meets, run);
                 (Some(begun.taking), Some(begun.opening), begun.comm, begun.layout)
@@ -197,25 +210,29 @@ impl<'a> Output<'a> {
             taking.opened();
             Profiled { taking, run: opened_run, is_new: mode == Mode::Write }
         });
+        let takes = |what| ways.iter().any(|way| way.method.takes() == what);
+        let pack = match takes(Takes::Blocks) && !takes(Takes::ProcessGroup) {
+            true => Pack::of_blocks(shared.pool.clone()),
+            false => Pack::new(shared.pool.clone(), &base),
+        };
         Ok(Output {
             profile,
-            pack: Pack::new(shared.pool.clone(), &base),
+            pack,
             shared,
             group_name: group_name.to_string(),
             group,
             ways,
             comm,
             scalars: Scalars::new(),
-            names: HashMap::new(),
-            named: usize::MAX,
+            names: Names::default(),
             failed: None,
             levels,
             path: None,
             paths: HashMap::new(),
-            next_box: None,
             joins: Joins::new(joined),
             boxes: Boxes::default(),
             transforms: HashMap::new(),
+            record: wanted.comparison.then(consistency::Record::default),
         })
     }
 
@@ -255,23 +272,6 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Says where the next block of the variable at a position lies, whatever its dimensions say; for one write. For
-    /// programs that have numbers rather than scalars for their dimensions.
-    ///
-    /// - `shape`: as many dimensions as the variable has, in the order it was declared with; global where that is.
-    ///
-    /// # Errors
-    /// `NotFound` for an unknown position, `InvalidArgument` for another kind of shape, `OutOfBounds` where the block
-    /// leaves the array.
-    pub fn set_next_box(&mut self, at: usize, shape: Shape) -> Result<()> {
-        let group = lock(&self.group);
-        let variable = group.builder.group().variables.get(at).ok_or_else(|| no_variable(at))?;
-        resolve::check_given(variable, &shape)
-            .map_err(|e| e.in_variable(variable.full_name()).in_group(self.group_name.clone()))?;
-        self.next_box = Some((at, shape));
-        Ok(())
-    }
-
     /// The position in the group of the variable that a program names: its full name, or its bare name where only one
     /// variable has it.
     ///
@@ -279,382 +279,13 @@ impl<'a> Output<'a> {
     /// `NotFound` with the nearest name, `InvalidArgument` where several variables are called so.
     pub fn position(&mut self, name: &str) -> Result<usize> {
         let group = lock(&self.group);
-        let variables = &group.builder.group().variables;
-        if self.named != variables.len() {
-            self.names.clear();
-            for (i, v) in variables.iter().enumerate() {
-                let full = v.full_name();
-                if full != v.name {
-                    self.names.entry(v.name.clone()).or_default().push(i);
-                }
-                // A full name always wins over bare ones, and over later definitions of itself.
-                self.names.entry(format!("\0{full}")).or_default().push(i);
-            }
-            self.named = variables.len();
-        }
-        for full in [name, &format!("/{name}")] {
-            if let Some(found) = self.names.get(&format!("\0{full}")) {
-                return Ok(found[0]);
-            }
-        }
-        match self.names.get(name).map(Vec::as_slice) {
-            Some([one]) => Ok(*one),
-            Some(several) => {
-                let full: Vec<String> = several.iter().map(|i| variables[*i].full_name()).collect();
-                Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    format!("several variables are called so: {}", full.join(", ")),
-                ))
-            }
-            None => {
-                let known: Vec<String> = variables.iter().map(Variable::full_name).collect();
-                let hint = thalweg_schema::report::nearest(name, known.iter().map(String::as_str))
-                    .map_or(String::new(), |n| format!("; did you mean \"{n}\"?"));
-                Err(Error::new(ErrorKind::NotFound, format!("the group has no such variable{hint}")))
-            }
-        }
-        .map_err(|e| e.in_variable(name).in_group(self.group_name.clone()))
-    }
-
-    /// Bytes that a write of this variable takes now, from its dimensions; `None` for strings, which say themselves.
-    pub fn expected_bytes(&mut self, name: &str) -> Result<Option<u64>> {
-        let at = self.position(name)?;
-        self.expected_bytes_of(at)
-    }
-
-    /// As [`Output::expected_bytes`], by position in the group.
-    pub fn expected_bytes_of(&self, at: usize) -> Result<Option<u64>> {
-        let group = lock(&self.group);
-        let group = group.builder.group();
-        let variable = group.variables.get(at).ok_or_else(|| no_variable(at))?;
-        resolve::expected_bytes(variable, group, &self.scalars)
-    }
-
-    /// Whether the schema promises that this variable's memory stays unchanged until close (`copy-on-write="no"`).
-    pub fn may_defer(&mut self, name: &str) -> Result<bool> {
-        let at = self.position(name)?;
-        self.may_defer_at(at)
-    }
-
-    /// As [`Output::may_defer`], by position.
-    pub fn may_defer_at(&self, at: usize) -> Result<bool> {
-        let group = lock(&self.group);
-        group.builder.group().variables.get(at).map(|v| !v.copy_on_write).ok_or_else(|| no_variable(at))
-    }
-
-    /// Writes one block of a variable (or a scalar, or text): `data` holds its values in this machine's byte order. The
-    /// memory is free when this returns. Not collective; a variable may be left out on any rank, or written several
-    /// times: blocks of different boxes, and all of a local or joined array, stay several blocks; of a scalar, a text, or
-    /// the same box of a global array the last value counts.
-    ///
-    /// # Errors
-    /// `NotFound` for an unknown variable, `InvalidArgument` for a wrong number of bytes or a dimension not written yet,
-    /// `Unsupported` where the block should take the place of one that is in storage already and has another length:
-    /// nothing is lost, the call may be repeated. A failure of the store is reported here and again, to all ranks, by
-    /// close; this rank's part of the step is then lost.
-    pub fn write(&mut self, name: &str, data: &[u8]) -> Result<()> {
-        let at = self.position(name)?;
-        self.write_at(at, data)
-    }
-
-    /// As [`Output::write`], by position in the group.
-    pub fn write_at(&mut self, at: usize, data: &[u8]) -> Result<()> {
-        self.put(at, data, None)
-    }
-
-    /// Writes one block of an array out of a larger array in memory, as the inside of one with ghost zones: nothing is
-    /// copied by the caller.
-    ///
-    /// - `data`: the whole larger array.
-    /// - `memory`: its extents and where the block starts in it, in the order of dimensions of the program's language;
-    ///   how many elements the block has, the group's dimensions say. A dimension that stands for time has no entry.
-    ///
-    /// # Errors
-    /// As [`Output::write`]; `InvalidArgument` for a scalar or text, or another number of dimensions; `OutOfBounds`
-    /// where the block leaves the memory.
-    /// # Cost
-    /// Statistics, checksum and copy are taken together, as for a block of one piece; the file is the same to the byte.
-    pub fn write_from(&mut self, name: &str, data: &[u8], memory: &MemoryBox) -> Result<()> {
-        let at = self.position(name)?;
-        self.write_from_at(at, data, memory)
-    }
-
-    /// As [`Output::write_from`], by position in the group.
-    pub fn write_from_at(&mut self, at: usize, data: &[u8], memory: &MemoryBox) -> Result<()> {
-        self.put(at, data, Some(memory))
-    }
-
-    fn put(&mut self, at: usize, data: &[u8], memory: Option<&MemoryBox>) -> Result<()> {
-        let (spec, rows) = self.spec(at, data, memory)?;
-        self.put_block(at, spec, rows)
-    }
-
-    fn put_block(&mut self, at: usize, spec: BlockSpec, rows: Rows<'_>) -> Result<()> {
-        self.check_usable()?;
-        let _here = self.working();
-        match self.transform_of(at, &spec)? {
-            None => self.pack_it(spec, rows),
-            Some(transform) => {
-                let name = spec.name.clone();
-                let fortran = self.ways.first().is_some_and(|w| w.header.fortran);
-                let changed = transformed::apply(&self.shared.pool, &transform, spec, fortran, rows)
-                    .map_err(|e| e.in_variable(&*name).in_group(self.group_name.clone()))?;
-                self.pack_it(changed.spec.clone(), changed.rows())
-            }
-        }
-    }
-
-    /// The transform of an array.
-    fn transform_of(&mut self, at: usize, spec: &BlockSpec) -> Result<Option<Arc<Spec>>> {
-        if spec.shape.is_none() {
-            return Ok(None);
-        }
-        if let Some(known) = self.transforms.get(&at) {
-            return Ok(known.clone());
-        }
-        let parsed = match lock(&self.group).builder.group().variables.get(at) {
-            Some(variable) => transform::chosen(variable).map_err(|e| e.in_group(self.group_name.clone()))?.spec,
-            None => None,
-        };
-        let parsed = parsed.map(Arc::new);
-        self.transforms.insert(at, parsed.clone());
-        Ok(parsed)
-    }
-
-    fn pack_it(&mut self, spec: BlockSpec, rows: Rows<'_>) -> Result<()> {
-        let place = Place::of(&spec);
-        if self.supersedes(place.as_ref(), &spec, &rows)? {
-            return Ok(());
-        }
-        let large = spec.shape.is_some() && self.goes_at_once(&spec, rows.len() as u64);
-        if large || !self.pack.copy(&spec, rows.clone())? {
-            self.through(spec, rows)?;
-        }
-        self.boxes.note_last(place, &self.pack);
-        Ok(())
-    }
-
-    /// Writes one block whose memory stays unchanged until close: nothing is copied, no buffer is used.
-    pub fn write_deferred(&mut self, name: &str, data: &'a [u8]) -> Result<()> {
-        let at = self.position(name)?;
-        self.write_deferred_at(at, data)
-    }
-
-    /// As [`Output::write_deferred`], by position in the group.
-    pub fn write_deferred_at(&mut self, at: usize, data: &'a [u8]) -> Result<()> {
-        self.put_deferred(at, data, None)
-    }
-
-    /// As [`Output::write_from`], out of an array that stays unchanged until close. Rows of less than 4 KiB are copied
-    /// all the same: a list of them costs more.
-    pub fn write_deferred_from(&mut self, name: &str, data: &'a [u8], memory: &MemoryBox) -> Result<()> {
-        let at = self.position(name)?;
-        self.write_deferred_from_at(at, data, memory)
-    }
-
-    /// As [`Output::write_deferred_from`], by position in the group.
-    pub fn write_deferred_from_at(&mut self, at: usize, data: &'a [u8], memory: &MemoryBox) -> Result<()> {
-        self.put_deferred(at, data, Some(memory))
-    }
-
-    fn put_deferred(&mut self, at: usize, data: &'a [u8], memory: Option<&MemoryBox>) -> Result<()> {
-        // A copy of less than a page costs less than a piece of its own in the write.
-        const SMALL: usize = 4096;
-        let (spec, rows) = self.spec(at, data, memory)?;
-        self.check_usable()?;
-        let _here = self.working();
-        if spec.shape.is_none() || self.transform_of(at, &spec)?.is_some() {
-            return self.put_block(at, spec, rows);
-        }
-        let place = Place::of(&spec);
-        let superseded = match rows.are_long() {
-            true => self.supersedes_deferred(place.as_ref(), &spec, &rows)?,
-            false => self.supersedes(place.as_ref(), &spec, &rows)?,
-        };
-        if superseded {
-            return Ok(());
-        }
-        let copied = (rows.len() < SMALL || !rows.are_long()) && self.pack.copy(&spec, rows.clone())?;
-        match copied {
-            true => {}
-            false if rows.are_long() => self.pack.defer(spec, rows)?,
-            false => self.through(spec, rows)?,
-        }
-        self.boxes.note_last(place, &self.pack);
-        Ok(())
-    }
-
-    /// Writes values of a number type that has the variable's size.
-    pub fn write_values<T: bytemuck::NoUninit>(&mut self, name: &str, values: &[T]) -> Result<()> {
-        self.write(name, bytemuck::cast_slice(values))
-    }
-
-    fn check_usable(&self) -> Result<()> {
-        match &self.failed {
-            None => Ok(()),
-            Some(e) => Err(Error::new(e.kind(), "the output has failed already; close reports it to all ranks")),
-        }
+        let found = self.names.position(&group.builder.group().variables, name);
+        found.map_err(|e| e.in_group(self.group_name.clone()))
     }
 
     /// Makes close fail, on all ranks: for a program that cannot finish its part of the step. Not collective.
     pub fn fail(&mut self, cause: Error) {
         self.broken(cause);
-    }
-
-    /// Remembers a failure of the store for close.
-    fn broken(&mut self, e: Error) -> Error {
-        let e = e.at_rank(self.comm.rank()).in_group(self.group_name.clone());
-        let copy = Error::new(e.kind(), e.to_string());
-        self.failed.get_or_insert(e);
-        copy
-    }
-
-    /// Puts a block in the place of the one that this output holds of the same variable and box; `false` where there is
-    /// none, or none any more: the block is then the next of the pack.
-    fn supersedes(&mut self, place: Option<&Place>, spec: &BlockSpec, rows: &Rows<'_>) -> Result<bool> {
-        let Some(earlier) = place.and_then(|place| self.boxes.find(place)) else { return Ok(false) };
-        let outcome = self.pack.supersede(earlier, spec, rows.clone());
-        self.superseded(earlier, outcome, spec, rows)
-    }
-
-    /// As [`Output::supersedes`], for memory that stays as it is.
-    fn supersedes_deferred(&mut self, place: Option<&Place>, spec: &BlockSpec, rows: &Rows<'a>) -> Result<bool> {
-        let Some(earlier) = place.and_then(|place| self.boxes.find(place)) else { return Ok(false) };
-        let outcome = self.pack.supersede_deferred(earlier, spec, rows.clone());
-        self.superseded(earlier, outcome, spec, rows)
-    }
-
-    fn superseded(&mut self, earlier: usize, outcome: Earlier, spec: &BlockSpec, rows: &Rows<'_>) -> Result<bool> {
-        match outcome {
-            Earlier::Replaced => Ok(true),
-            Earlier::Withdrawn => {
-                self.boxes.withdrawn(earlier);
-                self.joins.withdrawn(earlier);
-                Ok(false)
-            }
-            Earlier::Stored => {
-                let reach = self.pack.reached();
-                let place = |e: Error| e.in_variable(&*spec.name).in_group(self.group_name.clone());
-                self.pack.check_overwrites(earlier, spec, rows.clone()).map_err(place)?;
-                let mut go = || {
-                    let mut to = Vec::new();
-                    for way in &mut self.ways {
-                        let (object, start) = way.method.through(&reach)?;
-                        to.push(Through { object, start, header: &way.header });
-                    }
-                    self.pack.overwrite_stored(earlier, spec.clone(), rows.clone(), &to)
-                };
-                go().map_err(|e| self.broken(e.in_variable(&*spec.name)))?;
-                Ok(true)
-            }
-        }
-    }
-
-    /// Whether all methods write such a block at once.
-    fn goes_at_once(&self, spec: &BlockSpec, bytes: u64) -> bool {
-        let reach = self.pack.reach(spec, bytes);
-        self.ways.iter().all(|w| w.method.at_once(&reach).is_some_and(|least| bytes >= least))
-    }
-
-    fn through(&mut self, spec: BlockSpec, data: Rows<'_>) -> Result<()> {
-        let name = spec.name.clone();
-        let reach = self.pack.reach(&spec, data.len() as u64);
-        let go = || {
-            let mut to = Vec::new();
-            for way in &mut self.ways {
-                let (object, start) = way.method.through(&reach)?;
-                to.push(Through { object, start, header: &way.header });
-            }
-            self.pack.through(spec, data, &to)
-        };
-        go().map_err(|e| self.broken(e.in_variable(&*name)))
-    }
-
-    /// What will be written for the variable at a position, and where its bytes are.
-    fn spec<'d>(&mut self, at: usize, data: &'d [u8], memory: Option<&MemoryBox>) -> Result<(BlockSpec, Rows<'d>)> {
-        let declared = Arc::clone(&self.group);
-        let mut declared = lock(&declared);
-        let moved = match (self.paths.get(&at).or(self.path.as_ref()), declared.builder.group().variables.get(at)) {
-            (Some(path), Some(variable)) if *path != variable.path => {
-                let full = thalweg_schema::full_name(path, &variable.name);
-                Some((declared.builder.variable_id(&full), path.clone()))
-            }
-            _ => None,
-        };
-        let group = declared.builder.group();
-        let variable = group.variables.get(at).ok_or_else(|| no_variable(at))?;
-        let (id, path) = moved.unwrap_or_else(|| (variable.id, variable.path.clone()));
-        let place = |e: Error| e.in_variable(variable.full_name()).in_group(self.group_name.clone());
-        let mut shape = match self.next_box.take_if(|(position, _)| *position == at) {
-            Some((_, shape)) => Some(shape),
-            None => resolve::check_says_extents(variable)
-                .and_then(|()| resolve::shape(variable, &mut resolve::lookup(group, &self.scalars)))
-                .map_err(place)?,
-        };
-        if let Some(shape) = &mut shape {
-            shape.place_nothing();
-        }
-        let expected = resolve::block_bytes(variable, shape.as_ref().map(|s| s.local.as_slice())).map_err(place)?;
-        let mut rows = Rows::from(data);
-        if let Some(memory) = memory {
-            let fortran = *lock(&self.shared.language) == HostLanguage::Fortran;
-            rows = rows_of(variable, shape.as_ref(), data, memory, fortran).map_err(place)?;
-        } else if let Some(expected) = expected
-            && expected != data.len() as u64
-        {
-            let what = format!("{} bytes were given, its dimensions need {expected}", data.len());
-            return Err(place(Error::new(ErrorKind::InvalidArgument, what)));
-        }
-        let mut value = None;
-        if shape.is_none() {
-            if variable.element == ElementType::String {
-                check_str16(data, "a string").map_err(place)?;
-            }
-            value = Value::from_bytes(variable.element, data, ByteOrder::NATIVE);
-            if let Some(value) = &value {
-                self.scalars.insert(variable.full_name(), value.clone());
-            }
-        }
-        let (path, name) = stored(&path, &variable.name);
-        self.joins.note(&variable.full_name(), path, shape.as_ref(), self.pack.block_count()).map_err(place)?;
-        let level = match self.levels.is_empty() {
-            true => None,
-            false => self.levels.get(&(path.to_string(), name.to_string())).copied(),
-        };
-        let spec = BlockSpec {
-            id,
-            name: name.into(),
-            path: path.into(),
-            element: variable.element,
-            is_dimension: variable.is_dimension,
-            shape,
-            level: level.unwrap_or_else(|| level_of(variable, group)),
-            value,
-            transform: None,
-        };
-        self.boxes.check_kind(&spec).map_err(place)?;
-        Ok((spec, rows))
-    }
-
-    /// The group's attributes whose values this rank knows, as rank 0 writes them.
-    fn attributes(&self) -> Vec<AttributeSpec> {
-        let group = lock(&self.group);
-        let group = group.builder.group();
-        let meshes = thalweg_schema::mesh_attributes(group);
-        let mut specs: Vec<AttributeSpec> = Vec::new();
-        for a in group.attributes.iter().chain(&meshes) {
-            let value = match &a.value {
-                AttributeSource::One(value) => AttributeValue::One(value.clone()),
-                AttributeSource::Many(t, values) => AttributeValue::Many(*t, values.clone()),
-                AttributeSource::Variable(name) => match self.scalars.get(name) {
-                    Some(value) => AttributeValue::One(value.clone()),
-                    None => continue,
-                },
-            };
-            let (path, name) = stored(&a.path, &a.name);
-            specs.push(AttributeSpec { id: a.id, name: name.into(), path: path.into(), value });
-        }
-        specs
     }
 
     /// Collective, instead of close on a rank that can't go on: its part of the step is lost, the others keep theirs and
@@ -669,36 +300,46 @@ impl<'a> Output<'a> {
     }
 
     /// Collective: commits the step. When it returns without error the step is readable, and durable where the method
-    /// says `sync=yes`.
+    /// says `sync=yes`; unless a method of the group ends outputs later, which [`Closed::pending`] says.
     ///
     /// # Errors
     /// On all ranks the same kind; the failing rank keeps the cause, the others name it. The message says what is safe.
+    /// What fails later is reported, on all ranks, by the next open of the file or at the end of the session.
     pub fn close(mut self) -> Result<Closed> {
         let Some(mut profile) = self.profile.take() else {
+            let (comm, closed, _) = self.commit(true);
             // Whatever fails, messages may be under way yet.
-            return self.commit().inspect(|_| self.comm.set_idle());
+            if let (Ok(_), Some(comm)) = (&closed, comm) {
+                comm.set_idle();
+            }
+            return closed;
         };
         profile.taking.closes();
         self.tell_events(&profile.taking);
-        let closed = {
+        let Some(first) = self.ways.first() else { return Ok(Closed::default()) };
+        let (output, step) = (first.path.clone(), self.step());
+        let methods = self.ways.iter().map(|way| way.method.name().to_string()).collect();
+        let (shared, group) = (self.shared.clone(), self.group_name.clone());
+        let (comm, closed, group_bytes) = {
             let _here = profile.taking.recorder().work();
             let _closing = profile.taking.recorder().span(Phase::Close);
-            self.commit()
+            self.commit(false)
         };
-        let Some(first) = self.ways.first() else { return closed };
         let about = About {
-            layout: &*self.shared.layout,
-            output: &first.path,
-            group: &self.group_name,
-            methods: self.ways.iter().map(|way| way.method.name().to_string()).collect(),
-            step: self.step(),
+            layout: &*shared.layout,
+            output: &output,
+            group: &group,
+            methods,
+            step,
             run: profile.run,
             is_new: profile.is_new,
-            group_bytes: self.pack.length(),
-            buffer_bytes: self.shared.pool.peak(),
+            group_bytes,
+            buffer_bytes: shared.pool.peak(),
             outcome: closed.as_ref().map(|closed| closed.bytes),
         };
-        profile.taking.finish(&mut *self.comm, &about);
+        if let Some(mut comm) = comm {
+            profile.taking.finish(&mut *comm, &about);
+        }
         closed
     }
 
@@ -725,70 +366,46 @@ impl<'a> Output<'a> {
         self.profile.as_ref().map(|p| p.taking.recorder().work())
     }
 
-    fn commit(&mut self) -> Result<Closed> {
+    /// Closes the output by all its methods.
+    ///
+    /// - `later`: methods may end it after this has returned.
+    ///
+    /// Returns the communicator, where nobody uses it any more, the outcome, and the length of this rank's process group.
+    fn commit(mut self, later: bool) -> (Option<Box<dyn Communicator>>, Result<Closed>, u64) {
         let rank = self.comm.rank();
         let attributes = if rank == 0 { self.attributes() } else { Vec::new() };
-        let mut result: Option<Result<Closed>> = None;
-        let mut finished: Vec<Finished> = Vec::new();
         let mut failed = self.failed.take();
         if let Err(e) = self.joins.settle(&*self.comm, &mut self.pack, failed.is_some()) {
             failed.get_or_insert(e.in_group(self.group_name.clone()));
         }
-        for way in &mut self.ways {
-            if rank == 0 {
-                let mut written = lock(&self.shared.written);
-                let known = written.entry(written_key(&*way.method, &way.path)).or_default();
-                let changed = |a: &&AttributeSpec| known.get(&key(a)) != Some(&a.value);
-                let new: Vec<AttributeSpec> = attributes.iter().filter(changed).cloned().collect();
-                for a in &new {
-                    known.insert(key(a), a.value.clone());
-                }
-                self.pack.set_attributes(new);
-            }
-            let mine = failed.take();
-            if let Some(e) = &mine {
-                failed = Some(Error::new(e.kind(), e.what()).at_rank(rank));
-            }
-            way.method.after(&finished);
-            let closed = way.method.close(&*self.comm, &way.header, &mut self.pack, mine);
-            if closed.is_err() {
-                lock(&self.shared.written).remove(&written_key(&*way.method, &way.path));
-            }
-            finished.push(Finished {
-                method: way.method.name(),
-                stores: way.stores,
-                path: way.path.clone(),
-                step: way.step(),
-                outcome: closed.as_ref().map(|closed| closed.bytes).map_err(|e| (e.kind(), e.to_string())),
-            });
-            // All methods are closed on all ranks; the first failure is what the caller gets.
-            result = Some(match (result, closed) {
-                (Some(Err(e)), _) | (_, Err(e)) => Err(e),
-                (Some(Ok(before)), Ok(closed)) => Ok(Closed { bytes: before.bytes.saturating_add(closed.bytes) }),
-                (None, Ok(closed)) => Ok(closed),
-            });
+        if let Some(record) = &self.record
+            && let Err(e) = consistency::check_written(&*self.comm, record, failed.is_some())
+        {
+            failed.get_or_insert(e.in_group(self.group_name.clone()));
         }
-        result.unwrap_or(Ok(Closed::default()))
+        let Output { shared, ways, mut pack, comm, .. } = self;
+        let (finished, outcome) = (Vec::new(), Ok(Closed::default()));
+        let mut ending = Ending { shared, rank, ways: ways.into(), attributes, failed, finished, outcome };
+        ending.close_now(&*comm, &mut pack);
+        let bytes = pack.length();
+        let Some(line) = ending.ways.front().map(Way::key) else { return (Some(comm), ending.outcome, bytes) };
+        let later = later && comm.thread_level() == ThreadLevel::Multiple;
+        let (in_flight, files, timeout) = (ending.shared.in_flight.clone(), ending.files(), comm.timeout());
+        let pack = ending.own(pack);
+        let before = std::mem::replace(&mut ending.outcome, Ok(Closed::default()));
+        let taken = match ending.hand_over(comm, pack) {
+            Ok(taken) => taken,
+            Err(none_left) => return (Some(none_left.1), before, bytes),
+        };
+        if later {
+            in_flight.add(&line, files, taken.work());
+            return (None, before.map(|before| Closed { pending: true, ..before }), bytes);
+        }
+        let turn = in_flight.wait_for_turn(&line, timeout);
+        let Done { outcome, comm } = taken.work()();
+        let all = before.and_then(|before| outcome.map(|then| Closed::of(before.bytes.saturating_add(then.bytes))));
+        (comm, turn.and(all), bytes)
     }
-}
-
-/// A block's bytes in a larger array.
-fn rows_of<'d>(
-    variable: &Variable,
-    shape: Option<&Shape>,
-    data: &'d [u8],
-    memory: &MemoryBox,
-    fortran: bool,
-) -> Result<Rows<'d>> {
-    let Some(shape) = shape else {
-        return Err(Error::new(ErrorKind::InvalidArgument, "a place in memory is for arrays; this is a single value"));
-    };
-    let size = variable.element.size();
-    if !fortran {
-        return Rows::in_memory(data, memory, &shape.local, size);
-    }
-    let slowest_first: Vec<u64> = shape.local.iter().rev().copied().collect();
-    Rows::in_memory(data, &memory.reversed(), &slowest_first, size)
 }
 
 /// How much the schema wants recorded of a variable.
@@ -817,15 +434,6 @@ fn arrays_of(group: &Mutex<DeclaredGroup>) -> Vec<ArrayLevel> {
             }
         })
         .collect()
-}
-
-/// Where the attributes are remembered that a method's file holds already.
-fn written_key(method: &dyn Method, path: &str) -> String {
-    format!("{}\0{path}", method.name())
-}
-
-fn key(a: &AttributeSpec) -> String {
-    format!("{}\0{}", a.path, a.name)
 }
 
 fn no_variable(at: usize) -> Error {

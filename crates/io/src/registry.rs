@@ -1,14 +1,18 @@
 //! The one table of methods: a name in the XML becomes a method here and nowhere else.
 //!
+//! Methods of the library stand in [`METHODS`]; a program adds its own with [`add`] before it opens outputs.
+//!
 //! An explicit list, as objects that register themselves are dropped by linkers when a C or Fortran code links us
 //! statically.
 
+use crate::consistency;
+use std::sync::{PoisonError, RwLock};
 use thalweg_movement::Method;
 use thalweg_movement::method::{self, MethodKind, Parameter, Parameters, STRICT};
 use thalweg_profile as profile;
 use thalweg_schema::report::Problem;
 use thalweg_schema::{MethodChoice, Report, Schema};
-use thalweg_types::{Error, Result};
+use thalweg_types::{Error, ErrorKind, Result};
 
 /// Every method.
 pub const METHODS: &[MethodKind] = &[
@@ -23,16 +27,50 @@ pub const METHODS: &[MethodKind] = &[
 ];
 
 /// Parameters that every method takes, as they are not the method's business.
-pub const COMMON: &[Parameter] = &[profile::PARAMETER, STRICT];
+pub const COMMON: &[Parameter] = &[profile::PARAMETER, STRICT, consistency::PARAMETER];
+
+/// Methods that programs have added.
+static ADDED: RwLock<Vec<&'static MethodKind>> = RwLock::new(Vec::new());
+
+fn added() -> Vec<&'static MethodKind> {
+    ADDED.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Adds a method of the program's own, for all sessions of the process; XML and code then choose it by name. On every rank.
+///
+/// # Errors
+/// `Config` where one of its names is that of another method, or where it has none. Adding the same method again changes
+/// nothing.
+pub fn add(kind: &'static MethodKind) -> Result<()> {
+    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    if added.iter().any(|known| std::ptr::eq(*known, kind)) {
+        return Ok(());
+    }
+    let all = || METHODS.iter().chain(added.iter().copied());
+    let taken = |name: &&&str| all().any(|known| is_called(known, name));
+    if let Some(name) = kind.names.iter().find(taken) {
+        return Err(Error::new(ErrorKind::Config, format!("there is a method {name} already")));
+    }
+    if kind.names.is_empty() {
+        return Err(Error::new(ErrorKind::Config, "a method without a name"));
+    }
+    added.push(kind);
+    Ok(())
+}
+
+fn is_called(kind: &MethodKind, name: &str) -> bool {
+    kind.names.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
 
 /// The method of this name, in any letter case.
 pub fn find(name: &str) -> Option<&'static MethodKind> {
-    METHODS.iter().find(|kind| kind.names.iter().any(|n| n.eq_ignore_ascii_case(name)))
+    let ours = METHODS.iter().find(|kind| is_called(kind, name));
+    ours.or_else(|| added().into_iter().find(|kind| is_called(kind, name)))
 }
 
 /// All names.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
-    METHODS.iter().flat_map(|kind| kind.names.iter().copied())
+    METHODS.iter().chain(added()).flat_map(|kind| kind.names.iter().copied())
 }
 
 /// What is wrong with a parameter, and what follows.
@@ -144,7 +182,7 @@ pub fn examine(choice: &MethodChoice) -> Examined {
     let said = |kept: &[usize]| {
         let parameters = of(kept);
         let made = (kind.make)(&parameters).map(drop);
-        let common = || COMMON.iter().try_for_each(|p| parameters.get::<bool>(p).map(drop));
+        let common = || COMMON.iter().try_for_each(|p| parameters.check(p));
         made.and_then(|()| common()).err().map(|e| e.what().to_string())
     };
     while let Some(what) = said(&kept) {

@@ -128,6 +128,10 @@ pub(crate) fn block_bytes(variable: &Variable, local: Option<&[u64]>) -> Result<
 }
 
 /// What a name in a dimension stands for, among scalars written so far and attributes of the group.
+///
+/// # Errors
+/// The lookup fails with `InvalidArgument` for a scalar that was not written yet, with `Config` for what is no whole
+/// number.
 pub fn lookup<'s>(group: &'s Group, scalars: &'s Scalars) -> impl FnMut(NameRef<'_>) -> Result<i128> + 's {
     move |name| match name {
         NameRef::Variable(name) => {

@@ -1,5 +1,6 @@
 //! A session: the configuration of a process, its buffer, and what it keeps between outputs, from init to finalize.
 
+use crate::in_flight::InFlight;
 use crate::input::Input;
 use crate::mounts;
 use crate::output::Output;
@@ -32,13 +33,20 @@ impl DeclaredGroup {
     }
 }
 
+/// A group as a session, a program and its outputs share it.
+pub type SharedGroup = Arc<Mutex<DeclaredGroup>>;
+
 /// What outputs share with their session.
 pub(crate) struct Shared {
     pub(crate) layout: Arc<dyn Layout>,
     pub(crate) pool: Arc<BufferPool>,
     pub(crate) cache: Arc<Cache>,
+    /// Outputs that their methods end later.
+    pub(crate) in_flight: Arc<InFlight>,
     /// Every output is profiled, whatever its methods say.
     pub(crate) profiled: bool,
+    /// Ranks compare what they say of every output, whatever its methods say.
+    pub(crate) compares: bool,
     pub(crate) language: Mutex<HostLanguage>,
     /// Attributes a file holds already, by path.
     pub(crate) written: Mutex<HashMap<String, HashMap<String, AttributeValue>>>,
@@ -82,6 +90,9 @@ impl Session {
     }
 
     /// As [`Session::from_xml`], the document in a file. Every rank reads it.
+    ///
+    /// # Errors
+    /// As [`Session::from_xml`]; on all ranks where one cannot read the file.
     pub fn from_xml_file(path: &str, comm: Box<dyn Communicator>) -> Result<Session> {
         match std::fs::read(path) {
             Ok(bytes) => match thalweg_schema::xml::decode(&bytes, path) {
@@ -93,11 +104,17 @@ impl Session {
     }
 
     /// Collective: a session without any group; they are declared from code.
+    ///
+    /// # Errors
+    /// `Config` for a mount table or an environment variable that is refused; a lost rank.
     pub fn without_xml(comm: Box<dyn Communicator>) -> Result<Session> {
         Session::agreed(Ok(Schema::default()), comm, true)
     }
 
     /// Collective: a session of this schema.
+    ///
+    /// # Errors
+    /// As [`Session::from_xml`], for methods and their parameters.
     pub fn from_schema(schema: Schema, comm: Box<dyn Communicator>) -> Result<Session> {
         Session::agreed(Ok(schema), comm, false)
     }
@@ -118,6 +135,9 @@ impl Session {
     }
 
     /// A session whose files lie on a layout of the caller's.
+    ///
+    /// # Errors
+    /// `Config` for a method or parameter that is refused. Not agreed between ranks.
     pub fn with_layout(schema: Schema, layout: Arc<dyn Layout>, comm: Box<dyn Communicator>) -> Result<Session> {
         Session::begin(schema, layout, comm, false)
     }
@@ -131,6 +151,7 @@ impl Session {
         }
         let layout: Arc<dyn Layout> = Arc::new(Guarded::new(layout));
         let profiled = profiled_by_environment()?;
+        let compares = crate::consistency::by_environment()?;
         let Schema { host_language, groups, methods, buffer } = schema;
         let groups = groups
             .into_iter()
@@ -145,7 +166,9 @@ impl Session {
                 layout,
                 pool: Arc::new(BufferPool::new(None)),
                 cache: Arc::new(Cache::new()),
+                in_flight: Arc::default(),
                 profiled,
+                compares,
                 language: Mutex::new(host_language),
                 written: Mutex::new(HashMap::new()),
             }),
@@ -271,6 +294,9 @@ impl Session {
     }
 
     /// Collective over `comm`: opens a file to read a group's variables back.
+    ///
+    /// # Errors
+    /// On all ranks the same kind: `NotFound` for an unknown group or file, `Torn` or `Corrupt` for a damaged file.
     pub fn open_to_read(&self, group: &str, path: &str, comm: Box<dyn Communicator>) -> Result<Input> {
         Input::open(self.shared.clone(), group, self.group(group), path, comm)
     }
@@ -302,8 +328,12 @@ impl Session {
     }
 
     /// Closes the files of this rank for good, without hearing of the others' outcome: for a way out that can't wait.
+    ///
+    /// # Errors
+    /// The first file of this rank that could not be ended; its closed steps stay readable.
     pub fn finish(&self) -> Result<()> {
-        let outcome = self.shared.cache.finish();
+        let ended = self.end_outputs();
+        let outcome = ended.and(self.shared.cache.finish());
         self.shared.pool.trim();
         outcome
     }
@@ -311,13 +341,34 @@ impl Session {
     /// As [`Session::finish`], for a program that ends without having closed its files, by an exception or because it
     /// forgot: outputs that are open must be dropped before. Files end with a full index of all steps that were closed, and
     /// without the mark that no step will come, so that a follower learns that the writer did not come to its end.
+    ///
+    /// # Errors
+    /// As [`Session::finish`].
     pub fn leave(&self) -> Result<()> {
-        let outcome = self.shared.cache.leave();
+        let ended = self.end_outputs();
+        let outcome = ended.and(self.shared.cache.leave());
         self.shared.pool.trim();
         outcome
     }
 
+    fn end_outputs(&self) -> Result<()> {
+        let timeout = self.comm().timeout();
+        self.shared.in_flight.finish(timeout)
+    }
+
+    /// Collective over the session's communicator: waits until all outputs have ended that methods end later than close.
+    ///
+    /// # Errors
+    /// On all ranks: the first failure of one of them that no open has reported; `Timeout` where one does not end.
+    pub fn wait_for_outputs(&self) -> Result<()> {
+        let ended = self.end_outputs();
+        agree(&**self.comm(), ended, "end the outputs that were closed before", &[]).map(|_| ())
+    }
+
     /// Collective: closes all files for good. Files end with a full index and a mark that no step will come.
+    ///
+    /// # Errors
+    /// As [`Session::finish`], on all ranks the same kind.
     pub fn finalize(&self) -> Result<()> {
         let outcome = self.finish();
         agree(&**self.comm(), outcome, "finalize", &[]).map(|_| ())

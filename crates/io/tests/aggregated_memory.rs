@@ -6,7 +6,7 @@ use common::*;
 use std::sync::Arc;
 use thalweg_comm::Communicator;
 use thalweg_comm::threads::Machine;
-use thalweg_io::Mode;
+use thalweg_io::{Mode, WriteRequest};
 use thalweg_reader::Reader;
 use thalweg_store::Posix;
 use thalweg_types::Selection;
@@ -38,7 +38,7 @@ fn held_by_an_output(parameters: &str, ranks_per_node: u32) -> usize {
         let before = counting::begin();
         comm.barrier().unwrap();
         let mut output = session.open("g", "x.bp", Mode::Write, comm.duplicate().unwrap()).unwrap();
-        output.write_deferred("a", &block).unwrap();
+        output.put(WriteRequest::deferred("a", &block)).unwrap();
         output.close().unwrap();
         comm.barrier().unwrap();
         let most = counting::most();

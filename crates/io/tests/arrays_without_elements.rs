@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use thalweg_comm::Communicator;
-use thalweg_io::Mode;
+use thalweg_io::{Mode, WriteRequest};
 use thalweg_reader::{Kind, Reader};
 use thalweg_types::Selection;
 
@@ -38,7 +38,10 @@ fn they_are_listed_and_have_no_value() {
                     output.write_values("own", &values).unwrap();
                     output.write_values("square", &vec![7i32; (n * n) as usize]).unwrap();
                     output
-                        .write_deferred("whole", if n > 0 { bytemuck::cast_slice(&[1.5f64, 1.5]) } else { &[] })
+                        .put(WriteRequest::deferred(
+                            "whole",
+                            if n > 0 { bytemuck::cast_slice(&[1.5f64, 1.5]) } else { &[] },
+                        ))
                         .unwrap();
                     output.write_values("joined", &values).unwrap();
                     output.close().unwrap();

@@ -47,7 +47,7 @@ fn shapes_change_with_rank_and_step() {
                 output.write_values("total", &[total]).unwrap();
                 output.write_values("width", &[width(step) as u16]).unwrap();
                 let n = many(rank, step) * columns(step);
-                assert_eq!(output.expected_bytes("x").unwrap(), Some(8 * n));
+                assert_eq!(output.resolve("x", None, None).unwrap().bytes().unwrap(), Some(8 * n));
                 output.write_values("x", &(0..n).map(|i| value(rank, step, i)).collect::<Vec<_>>()).unwrap();
                 output.write_values("names", &vec![rank as i8; many(rank, step) as usize]).unwrap();
                 output.close().unwrap();

@@ -6,7 +6,7 @@ use common::*;
 use std::sync::Arc;
 use thalweg_comm::Communicator;
 use thalweg_comm::alone::Alone;
-use thalweg_io::{Mode, Output};
+use thalweg_io::{Mode, Output, WriteRequest};
 use thalweg_reader::Reader;
 use thalweg_store::memory::Memory;
 use thalweg_store::wrap::Counting;
@@ -67,8 +67,8 @@ fn write(place: &Place, document: &str, how: How, ny: u64, nx: u64) {
             let around: &[u8] = bytemuck::cast_slice(&around);
             match how {
                 How::Copied => output.write_values("v", &block).unwrap(),
-                How::From => output.write_from("v", around, &memory).unwrap(),
-                How::DeferredFrom => output.write_deferred_from("v", around, &memory).unwrap(),
+                How::From => output.put(WriteRequest::new("v", around).out_of(&memory)).unwrap(),
+                How::DeferredFrom => output.put(WriteRequest::deferred("v", around).out_of(&memory)).unwrap(),
             }
             output.close().unwrap();
         }
@@ -121,7 +121,7 @@ fn long_rows_that_wait_need_no_buffer_and_short_ones_are_gathered_there() {
         for (name, value) in [("ranks", 1), ("rank", 0), ("ny", 40), ("nx", nx as i32)] {
             output.write_values(name, &[value]).unwrap();
         }
-        output.write_deferred_from("v", bytemuck::cast_slice(&around), &memory).unwrap();
+        output.put(WriteRequest::deferred("v", bytemuck::cast_slice(&around)).out_of(&memory)).unwrap();
         output.close().unwrap();
         // Beside what is reserved to copy from a spill file.
         let most = most + thalweg_io::registry::find("MPI").unwrap().least;
@@ -143,21 +143,27 @@ fn a_place_that_is_not_in_memory_is_refused_and_nothing_is_lost() {
     }
     let mut far = memory.clone();
     far.start[3] = 5;
-    let error = output.write_from("v", around, &far).unwrap_err();
+    let error = output.put(WriteRequest::new("v", around).out_of(&far)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfBounds);
     assert!(error.to_string().contains("dimension 3: 7 elements from 5 leave the memory's extent 11"), "{error}");
     let flat = MemoryBox::new([around.len() as u64 / 8], [0]);
-    assert_eq!(output.write_from("v", around, &flat).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    assert_eq!(output.write_from("v", &around[8..], &memory).unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(
-        output.write_from("ny", &around[..4], &MemoryBox::new([], [])).unwrap_err().kind(),
+        output.put(WriteRequest::new("v", around).out_of(&flat)).unwrap_err().kind(),
         ErrorKind::InvalidArgument
     );
     assert_eq!(
-        output.write_from("text", b"x", &MemoryBox::new([1], [0])).unwrap_err().kind(),
+        output.put(WriteRequest::new("v", &around[8..]).out_of(&memory)).unwrap_err().kind(),
         ErrorKind::InvalidArgument
     );
-    output.write_from("v", around, &memory).unwrap();
+    assert_eq!(
+        output.put(WriteRequest::new("ny", &around[..4]).out_of(&MemoryBox::new([], []))).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
+    assert_eq!(
+        output.put(WriteRequest::new("text", b"x").out_of(&MemoryBox::new([1], [0]))).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
+    output.put(WriteRequest::new("v", around).out_of(&memory)).unwrap();
     output.close().unwrap();
     let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
     assert_eq!(reader.read_as::<f64>("v", 0, &Selection::All).unwrap(), block);

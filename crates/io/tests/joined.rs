@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use thalweg_comm::Communicator;
-use thalweg_io::Mode;
+use thalweg_io::{Mode, WriteRequest};
 use thalweg_reader::{Block, Reader};
 use thalweg_types::{ErrorKind, MemoryBox, Selection};
 
@@ -67,8 +67,8 @@ fn write(place: &Place, document: &str, deferred: bool, ranks: u32) {
                 output.write_values("before", &[before as i64]).unwrap();
                 before += n;
                 if deferred {
-                    output.write_deferred("rows", bytemuck::cast_slice(rows)).unwrap();
-                    output.write_deferred("columns", bytemuck::cast_slice(columns)).unwrap();
+                    output.put(WriteRequest::deferred("rows", bytemuck::cast_slice(rows))).unwrap();
+                    output.put(WriteRequest::deferred("columns", bytemuck::cast_slice(columns))).unwrap();
                 } else {
                     output.write_values("rows", rows).unwrap();
                     output.write_values("columns", columns).unwrap();
@@ -185,7 +185,12 @@ fn what_cannot_be_joined_is_refused() {
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         output.set_path("/first");
         let memory = MemoryBox::new([3, 4], [0, 2]);
-        output.write_from("columns", bytemuck::cast_slice(&[1, 1, 8, 9, 1, 1, 8, 9, 1, 1, 8, 9i32]), &memory).unwrap();
+        output
+            .put(
+                WriteRequest::new("columns", bytemuck::cast_slice(&[1, 1, 8, 9, 1, 1, 8, 9, 1, 1, 8, 9i32]))
+                    .out_of(&memory),
+            )
+            .unwrap();
         output.close().unwrap();
     });
     let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();

@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use thalweg_bp::shape::Shape;
 use thalweg_comm::Communicator;
-use thalweg_io::{Mode, Output};
+use thalweg_io::{Mode, Output, WriteRequest};
 use thalweg_reader::{Reader, verify};
 use thalweg_types::{ElementType, ErrorKind, MemoryBox, Selection, Value};
 
@@ -62,10 +62,10 @@ const WAYS: [(&str, &str); 6] = [
 fn put<'m>(output: &mut Output<'m>, how: &str, plain: &'m [f64], wide: &'m [f64]) {
     match how {
         "copied" => output.write_values("a", plain).unwrap(),
-        "deferred" => output.write_deferred("a", bytemuck::cast_slice(plain)).unwrap(),
+        "deferred" => output.put(WriteRequest::deferred("a", bytemuck::cast_slice(plain))).unwrap(),
         _ => {
             let memory = MemoryBox::new([4, N as u64 + 2], [1, 1]);
-            output.write_from("a", bytemuck::cast_slice(wide), &memory).unwrap();
+            output.put(WriteRequest::new("a", bytemuck::cast_slice(wide)).out_of(&memory)).unwrap();
         }
     }
 }
@@ -209,10 +209,10 @@ fn boxes_that_differ_stay_blocks_and_a_recovered_file_says_the_same() {
     place.run(1, |comm| {
         let session = place.session(&text, &comm);
         let mut output = session.open("g", "x.bp", Mode::Write, comm.duplicate().unwrap()).unwrap();
-        let at = output.position("a").unwrap();
         for (value, row) in [(1.0, 0), (2.0, 2), (3.0, 0), (4.0, 1)] {
-            output.set_next_box(at, Shape::global([2, 3], [8, 3], [2 * row, 0])).unwrap();
-            output.write_values("a", &[value; 6]).unwrap();
+            let values = [value; 6];
+            let request = WriteRequest::new("a", bytemuck::cast_slice(&values));
+            output.put(request.in_box(Shape::global([2, 3], [8, 3], [2 * row, 0]))).unwrap();
         }
         output.close().unwrap();
         session.finalize().unwrap();
@@ -235,7 +235,7 @@ fn another_number_of_dimensions_is_refused() {
         };
         let mut output = session.open("g", "x.bp", Mode::Write, comm.duplicate().unwrap()).unwrap();
         output.write_values("x", &[1.5f64]).unwrap();
-        let error = output.write_at(at, &[0; 24]).unwrap_err();
+        let error = output.put(WriteRequest::new(at, &[0; 24])).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains("in this step"), "{error}");
         output.close().unwrap();
@@ -262,9 +262,9 @@ fn an_array_that_only_a_box_describes_needs_the_box() {
             let at = output.position(name).unwrap();
             let outcomes = [
                 output.write(name, &[]),
-                output.write_deferred(name, &[]),
-                output.expected_bytes(name).map(|_| ()),
-                output.expected_bytes_of(at).map(|_| ()),
+                output.put(WriteRequest::deferred(name, &[])),
+                output.resolve(name, None, None).map(|_| ()),
+                output.resolve(at, None, None).map(|_| ()),
             ];
             for outcome in outcomes {
                 let error = outcome.unwrap_err();
@@ -272,9 +272,8 @@ fn an_array_that_only_a_box_describes_needs_the_box() {
                 assert!(error.to_string().contains("needs a box"), "{error}");
             }
         }
-        let at = output.position("local").unwrap();
-        output.set_next_box(at, Shape::local([2])).unwrap();
-        output.write_values("local", &[1i32, 2]).unwrap();
+        let request = WriteRequest::new("local", bytemuck::cast_slice(&[1i32, 2]));
+        output.put(request.in_box(Shape::local([2]))).unwrap();
         output.close().unwrap();
         session.finalize().unwrap();
     });
@@ -291,12 +290,9 @@ fn arrays_without_elements_are_there() {
             place.run(2, |comm| {
                 let session = place.session(&document(method, parameters, buffer, ""), &comm);
                 let mut output = session.open("g", "x.bp", Mode::Write, comm.duplicate().unwrap()).unwrap();
-                let at = output.position("local").unwrap();
-                output.set_next_box(at, Shape::local([0])).unwrap();
-                output.write("local", &[]).unwrap();
-                let at = output.position("a").unwrap();
-                output.set_next_box(at, Shape::global([0, 3], [0, 3], [0, 0])).unwrap();
-                output.write_deferred("a", &[]).unwrap();
+                output.put(WriteRequest::new("local", &[]).in_box(Shape::local([0]))).unwrap();
+                let nothing = Shape::global([0, 3], [0, 3], [0, 0]);
+                output.put(WriteRequest::deferred("a", &[]).in_box(nothing)).unwrap();
                 output.close().unwrap();
                 session.finalize().unwrap();
             });

@@ -5,6 +5,10 @@ use thalweg_conformance::method::{self, Way, cases};
 use thalweg_conformance::round_trip::{in_folder, in_memory};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_io::registry::{self, METHODS};
+use thalweg_movement::method::{MethodKind, template};
+
+/// What newcomers copy.
+static TEMPLATE: MethodKind = template::KIND;
 
 /// What a method cannot do without.
 const NEEDED: &[(&str, &str)] = &[("TRIGGER", "command=true;log=no")];
@@ -53,7 +57,8 @@ const PARAMETERS: &[(&str, &[&str])] = &[
 /// Every method as it comes, and `further` ones with their parameters.
 fn ways(further: bool) -> Vec<Way> {
     let mut ways = Vec::new();
-    for kind in METHODS {
+    registry::add(&TEMPLATE).unwrap();
+    for kind in METHODS.iter().chain([&TEMPLATE]) {
         let name = kind.names[0];
         let (leaves_file, needed) = (registry::stores(kind), NEEDED.iter().find(|(n, _)| *n == name));
         let more = PARAMETERS.iter().find(|(n, _)| *n == name).map_or(&[][..], |(_, list)| list);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use thalweg_comm::Communicator;
 use thalweg_comm::alone::Alone;
 use thalweg_comm::threads;
-use thalweg_io::{Mode, Session};
+use thalweg_io::{Mode, Session, WriteRequest};
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{Reader, RecoverOptions, recover, verify};
 use thalweg_store::{Memory, StoreExt};
@@ -78,7 +78,7 @@ fn write(session: &Session, comm: Box<dyn Communicator>, step: u64, transforms: 
         let name = format!("v{v}");
         match v % 3 {
             0 => out.write_values(&name, values).unwrap(),
-            1 => out.write_deferred(&name, bytemuck::cast_slice(values)).unwrap(),
+            1 => out.put(WriteRequest::deferred(&name, bytemuck::cast_slice(values))).unwrap(),
             _ => {
                 // The inside of an array with one ghost around.
                 let (wide, high) = (NX + 2, n + 2);
@@ -87,7 +87,10 @@ fn write(session: &Session, comm: Box<dyn Communicator>, step: u64, transforms: 
                     let to = ((y + 1) * wide + 1) as usize;
                     ghosts[to..to + NX as usize].copy_from_slice(&values[(y * NX) as usize..((y + 1) * NX) as usize]);
                 }
-                out.write_from(&name, bytemuck::cast_slice(&ghosts), &MemoryBox::ghosts(&[n, NX], 1)).unwrap();
+                out.put(
+                    WriteRequest::new(&name, bytemuck::cast_slice(&ghosts)).out_of(&MemoryBox::ghosts(&[n, NX], 1)),
+                )
+                .unwrap();
             }
         }
     }

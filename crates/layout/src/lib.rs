@@ -145,7 +145,7 @@ pub trait Layout: Send + Sync {
         let _ = path;
         None
     }
-    /// Whether a file is kept as a whole, the last to close winning: one that is open shows what others wrote once all its
+    /// Whether a file is kept as a whole: one that is open shows what others wrote once all its
     /// handles in this process were closed and opened again.
     fn keeps_whole(&self, path: &str) -> bool {
         let _ = path;

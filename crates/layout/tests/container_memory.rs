@@ -17,7 +17,7 @@ const UNIT: u64 = 47_001;
 
 fn container(folder: &std::path::Path, module: Module) -> Container {
     let store: Arc<dyn Store> = Arc::new(Posix::at(folder).unwrap());
-    Container::new(vec![store], Options { module, index_folder: folder.into(), inline: 0, ..Options::default() })
+    Container::new(vec![store], Options { module, index_folder: folder.into(), inline: Some(0), ..Options::default() })
         .unwrap()
 }
 

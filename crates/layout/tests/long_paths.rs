@@ -92,3 +92,50 @@ fn names_of_255_bytes_are_names_and_longer_ones_are_refused() {
         is_refused(kind, &refused, "nnn");
     }
 }
+
+/// Folders below each other, so that a name of `last` bytes in the innermost makes a path of `length` bytes.
+fn folders(layout: &dyn Layout, length: usize, last: usize) -> String {
+    let mut path = "d".repeat(100);
+    layout.make_one_folder(&path, 0o777).unwrap();
+    while path.len() + 1 + last < length {
+        let left = length - last - 1 - path.len();
+        // No name of nothing is left over.
+        let next = if left > 252 { 200 } else { left - 1 };
+        path = format!("{path}/{}", "d".repeat(next));
+        layout.make_one_folder(&path, 0o777).unwrap_or_else(|e| panic!("{} bytes: {e}", path.len()));
+    }
+    path
+}
+
+#[test]
+fn a_path_of_4095_bytes_is_a_path_whatever_the_stores_folder_and_the_layout_add_to_it() {
+    for (which, kind) in layouts(&Scratch::new()).iter().map(|(kind, _)| *kind).enumerate() {
+        let scratch = Scratch::new();
+        let (_, layout) = layouts(&scratch).swap_remove(which);
+        let parent = folders(&*layout, 3880, 10);
+        // From where the path alone is long to where all that a program can say is used up.
+        for last in (1..=255).step_by(14).filter(|last| parent.len() + 1 + last <= 4095).chain([4094 - parent.len()]) {
+            let what = format!("{kind}, a path of {} bytes", parent.len() + 1 + last);
+            assert!(whole_or_refused(&what, &*layout, &scratch, &parent, &"n".repeat(last)), "{what}");
+        }
+        // And what outgrows its first place.
+        let path = format!("{parent}/{}", "n".repeat(4094 - parent.len()));
+        let file = layout.open_write(&path, OpenWrite::New, WriterId(0)).unwrap();
+        for at in 0..3 {
+            file.write_at(at * 1_000_000, &[IoSlice::new(&vec![at as u8; 1_000_000])]).unwrap();
+            file.sync().unwrap();
+        }
+        file.close().unwrap();
+        layout.sync_folder(&parent).unwrap();
+        let mut out = vec![7; 3_000_000];
+        assert_eq!(layout.open_read(&path).unwrap().read_at(0, &mut out).unwrap(), out.len(), "{kind}");
+        assert!((0..3).all(|at| out[at * 1_000_000..][..1_000_000].iter().all(|byte| *byte == at as u8)), "{kind}");
+        // The folder and the file itself move together.
+        let folder = parent.rsplit_once('/').unwrap().0;
+        layout.rename(&parent, &format!("{folder}/r")).unwrap();
+        assert_eq!(layout.stat(&format!("{folder}/r/{}", "n".repeat(4094 - parent.len()))).unwrap().length, 3_000_000);
+        layout.remove(&format!("{folder}/r/{}", "n".repeat(4094 - parent.len()))).unwrap();
+        layout.remove(&format!("{folder}/r")).unwrap();
+        assert!(layout.list(folder).unwrap().is_empty(), "{kind}");
+    }
+}

@@ -4,7 +4,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::small_file::{HIDDEN, Settings};
-use thalweg_layout::{Change, Layout, OpenWrite, SmallFile, WriterId};
+use thalweg_layout::{Change, Layout, OpenWrite, SetXattr, SmallFile, WriterId};
 use thalweg_store::wrap::{Counting, Sequential};
 use thalweg_store::{Memory, Posix, Store, StoreExt};
 use thalweg_types::ErrorKind;
@@ -197,6 +197,51 @@ fn a_file_that_is_open_follows_its_renames_and_outlives_its_removal() {
     assert_eq!(&out, b"onetwothree");
     file.close().unwrap();
     missing(&layout, "f/c");
+}
+
+#[test]
+fn a_file_that_grew_or_was_protected_through_another_handle_outlives_its_removal() {
+    for how in ["cut", "write", "chmod"] {
+        for ends in ["remove", "rename", "replace"] {
+            let scratch = Scratch::new();
+            let settings = Settings { small: 1000, ..Settings::default() };
+            let layout = SmallFile::new(Arc::new(Posix::at(scratch.path()).unwrap()), settings).unwrap();
+            let file = layout.open_write("f", OpenWrite::New, WriterId(0)).unwrap();
+            file.write_at(0, &[IoSlice::new(b"one")]).unwrap();
+            file.sync().unwrap();
+            let reader = layout.open_read("f").unwrap();
+            match how {
+                "cut" => layout.truncate("f", 5000).unwrap(),
+                "write" => {
+                    let other = layout.open_write("f", OpenWrite::Existing, WriterId(0)).unwrap();
+                    other.write_at(4000, &[IoSlice::new(&[0; 1000])]).unwrap();
+                    other.close().unwrap();
+                }
+                _ => layout.set_attributes("f", &Change { mode: Some(0o600), ..Change::default() }).unwrap(),
+            }
+            match ends {
+                "remove" => layout.remove("f").unwrap(),
+                "rename" => {
+                    make(&layout, "g", b"g");
+                    layout.rename("g", "f").unwrap();
+                }
+                _ => {
+                    layout.remove("f").unwrap();
+                    make(&layout, "f", b"another");
+                }
+            }
+            let length = if how == "chmod" { 3 } else { 5000 };
+            for (read, what) in [(file.length().unwrap(), "writer"), (reader.length().unwrap(), "reader")] {
+                assert_eq!(read, length, "{how} {ends} {what}");
+            }
+            let mut out = [0; 3];
+            assert_eq!((reader.read_at(0, &mut out).unwrap(), &out), (3, b"one"), "{how} {ends}");
+            file.write_at(1, &[IoSlice::new(b"N")]).unwrap();
+            assert_eq!((file.read_at(0, &mut out).unwrap(), &out), (3, b"oNe"), "{how} {ends}");
+            drop(reader);
+            file.close().unwrap();
+        }
+    }
 }
 
 #[test]
@@ -423,4 +468,23 @@ fn what_lay_in_the_folder_before_stays_what_it_was() {
         layout.open_write(&format!("{HIDDEN}/x"), OpenWrite::New, WriterId(0)).err().unwrap().kind(),
         ErrorKind::NotFound
     );
+}
+
+#[test]
+fn a_file_that_gets_an_object_of_its_own_before_it_is_recorded_has_nothing_of_one_of_its_name_that_was_removed() {
+    let folder = Scratch::new();
+    let store: Arc<dyn Store> = Arc::new(Posix::at(folder.path()).unwrap());
+    let [first, remover, second] = [(); 3].map(|()| SmallFile::new(store.clone(), Settings::default()).unwrap());
+    make(&first, "f", b"old");
+    second.xattr_set("f", "user.l", b"old", SetXattr::Any).unwrap();
+    remover.remove("f").unwrap();
+    let file = second.open_write("f", OpenWrite::Replace, WriterId(9)).unwrap();
+    file.write_at(0, &[IoSlice::new(b"new")]).unwrap();
+    second.set_attributes("f", &Change { mode: Some(0o600), ..Change::default() }).unwrap();
+    for layout in [&first, &remover, &second] {
+        assert_eq!(layout.xattr_list("f").unwrap(), [""; 0]);
+    }
+    file.close().unwrap();
+    assert_eq!(read(&first, "f"), b"new");
+    assert_eq!(first.xattr_list("f").unwrap(), [""; 0]);
 }

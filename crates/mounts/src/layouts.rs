@@ -39,8 +39,9 @@ pub const FOLDERS: Parameter =
 pub const INLINE: Parameter = Parameter::size(
     "inline",
     32 << 10,
-    "longest data log that lies in the object of its file's name, where the store can; 0 for none",
-);
+    "longest data log that lies in the object of its file's name, on the first store, where that can; 0 for none",
+)
+.or_else("32 KiB; over several stores 0, so that small files are spread");
 /// `segment` of `container`.
 pub const SEGMENT: Parameter =
     Parameter::size("segment", 1 << 40, "longest data log; shorter where the store takes no object of this size");

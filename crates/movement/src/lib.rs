@@ -5,6 +5,7 @@
 //! | [`plan`] | placement as a pure function: sizes in, extents out |
 //! | [`buffer`] | the memory of the process for output, and its limit |
 //! | [`pack`] | one rank's process group while it is being written |
+//! | [`pack::blocks`] | the blocks of an output as they were written, for methods that take no process groups |
 //! | [`laid`] | a finished process group, taken in any order |
 //! | [`transformed`] | blocks that go through a transform before they are packed |
 //! | [`output_file`] | files that are open for an output: their index, its commit, subfiles, what is cached between outputs |

@@ -10,21 +10,21 @@
 use crate::buffer::{BufferPool, zeros};
 pub use crate::laid::Laid;
 use crate::transformed::Applied;
-use std::borrow::Cow;
 use std::io::IoSlice;
 use std::sync::Arc;
-use thalweg_bp::characteristic::Location;
-use thalweg_bp::checksum::Crc32c;
-use thalweg_bp::index::Index;
 use thalweg_bp::pass::{self, Digest};
 use thalweg_bp::process_group::{self, Block, Header, SECTION_HEAD};
 use thalweg_bp::rows::Rows;
 use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::{Level, Statistics};
-use thalweg_bp::trailer::{self, BlockSum, Trailer};
+use thalweg_bp::trailer;
 use thalweg_layout::WriteObject;
 use thalweg_profile::{Phase, span};
-use thalweg_types::{AttributeValue, ElementType, Error, ErrorKind, Extent, Result, Value};
+use thalweg_types::{AttributeValue, ElementType, Error, ErrorKind, Result, Value};
+
+pub mod blocks;
+mod finished;
+pub mod owned;
 
 /// Runs of at least this many bytes have their space found before they are written: a quarter faster on ext4.
 pub(crate) const WORTH_RESERVING: u64 = 1 << 20;
@@ -100,6 +100,24 @@ struct Placed {
     digest: Option<Digest>,
     /// The head, once the statistics in it are known.
     head_bytes: Vec<u8>,
+}
+
+/// What the records of a pack are, while it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    /// Those of a process group: a head, then the bytes.
+    ProcessGroup,
+    /// The bytes alone.
+    Blocks,
+}
+
+impl Encoding {
+    /// The head of a block's record.
+    fn head(self, spec: &BlockSpec, statistics: Option<&Statistics>, payload: u64, out: &mut Vec<u8>) {
+        if self == Encoding::ProcessGroup {
+            spec.record(statistics, payload).encode(out);
+        }
+    }
 }
 
 enum Piece<'a> {
@@ -178,6 +196,8 @@ pub struct AttributeSpec {
 /// A process group in the making. `'a` is how long deferred memory stays as it is.
 pub struct Pack<'a> {
     pool: Arc<BufferPool>,
+    encoding: Encoding,
+    /// Bytes before the first record.
     front: u64,
     blocks: Vec<Placed>,
     pieces: Vec<Piece<'a>>,
@@ -207,9 +227,19 @@ pub struct Writer {
 impl<'a> Pack<'a> {
     /// An empty group. `header` fixes the length of the header: group name, time name and methods.
     pub fn new(pool: Arc<BufferPool>, header: &Header) -> Pack<'a> {
+        Pack::with(pool, Encoding::ProcessGroup, (header.length() + SECTION_HEAD) as u64)
+    }
+
+    /// No blocks yet, and none will be encoded: for methods that take [`blocks`] and no process group.
+    pub fn of_blocks(pool: Arc<BufferPool>) -> Pack<'a> {
+        Pack::with(pool, Encoding::Blocks, 0)
+    }
+
+    fn with(pool: Arc<BufferPool>, encoding: Encoding, front: u64) -> Pack<'a> {
         Pack {
             pool,
-            front: (header.length() + SECTION_HEAD) as u64,
+            encoding,
+            front,
             blocks: Vec::new(),
             pieces: Vec::new(),
             records: 0,
@@ -218,6 +248,11 @@ impl<'a> Pack<'a> {
             attributes: Vec::new(),
             moved: Vec::new(),
         }
+    }
+
+    /// Whether a process group is made of the blocks; if not, they wait as they were written.
+    pub fn is_process_group(&self) -> bool {
+        self.encoding == Encoding::ProcessGroup
     }
 
     /// How many bytes the caller expects to write: decides how much memory is taken at a time.
@@ -243,11 +278,18 @@ impl<'a> Pack<'a> {
     /// How far the group reaches with one more block.
     pub fn reach(&self, spec: &BlockSpec, payload: u64) -> Reach {
         let mut head = Vec::new();
-        spec.record(None, payload).encode(&mut head);
-        let blocks = trailer::length(self.blocks.len() + 1);
-        let length = [self.records, head.len() as u64, payload, SECTION_HEAD as u64, blocks];
+        self.encoding.head(spec, None, payload, &mut head);
+        let length = [self.records, head.len() as u64, payload, self.back(self.blocks.len() + 1)];
         let length = length.into_iter().fold(self.front, u64::saturating_add);
         Reach { stored: self.stored(), length, expected: self.expected }
+    }
+
+    /// Bytes behind so many records, without attributes.
+    fn back(&self, blocks: usize) -> u64 {
+        match self.encoding {
+            Encoding::ProcessGroup => SECTION_HEAD as u64 + trailer::length(blocks),
+            Encoding::Blocks => 0,
+        }
     }
 
     /// Number of blocks so far.
@@ -357,7 +399,7 @@ impl<'a> Pack<'a> {
     /// Whether a block has the length of an earlier one, in head and payload.
     fn takes_the_place(&self, block: usize, spec: &BlockSpec, data: &Rows<'_>) -> bool {
         let mut head = Vec::new();
-        spec.record(None, data.len() as u64).encode(&mut head);
+        self.encoding.head(spec, None, data.len() as u64, &mut head);
         let placed = &self.blocks[block];
         (head.len() as u64, data.len() as u64) == (placed.head, placed.payload)
     }
@@ -445,7 +487,7 @@ impl<'a> Pack<'a> {
 
     /// How far the group reaches as it is.
     pub fn reached(&self) -> Reach {
-        let length = self.front + self.records + SECTION_HEAD as u64 + trailer::length(self.blocks.len());
+        let length = self.front + self.records + self.back(self.blocks.len());
         Reach { stored: self.stored(), length, expected: self.expected }
     }
 
@@ -458,7 +500,7 @@ impl<'a> Pack<'a> {
 
     fn place(&mut self, spec: BlockSpec, payload: u64) -> Result<usize> {
         let mut head = Vec::new();
-        spec.record(None, payload).encode(&mut head);
+        self.encoding.head(&spec, None, payload, &mut head);
         let head = head.len() as u64;
         let end = self.records.checked_add(head).and_then(|e| e.checked_add(payload)).filter(|e| *e < 1 << 62);
         let end =
@@ -470,12 +512,13 @@ impl<'a> Pack<'a> {
 
     /// Takes the block's statistics as settled and returns the head of its record.
     fn settle(&mut self, block: usize, mut digest: Digest) -> &[u8] {
+        let encoding = self.encoding;
         let placed = &mut self.blocks[block];
         if let Some(transform) = &placed.spec.transform {
             digest.statistics = transform.statistics.clone();
         }
         let mut head = Vec::with_capacity(placed.head as usize);
-        placed.spec.record(digest.statistics.as_ref(), placed.payload).encode(&mut head);
+        encoding.head(&placed.spec, digest.statistics.as_ref(), placed.payload, &mut head);
         debug_assert_eq!(head.len() as u64, placed.head);
         placed.digest = Some(digest);
         placed.head_bytes = head;
@@ -483,10 +526,13 @@ impl<'a> Pack<'a> {
     }
 
     /// Copies a block into the buffer; returns `false`, and does nothing, where the limit leaves no room.
+    ///
+    /// # Errors
+    /// `OutOfBounds` where the process group leaves the range of offsets.
     pub fn copy<'d>(&mut self, spec: &BlockSpec, data: impl Into<Rows<'d>>) -> Result<bool> {
         let data = data.into();
         let mut probe = Vec::new();
-        spec.record(None, data.len() as u64).encode(&mut probe);
+        self.encoding.head(spec, None, data.len() as u64, &mut probe);
         let need = (probe.len() + data.len()) as u64;
         let fits = matches!(self.pieces.last(), Some(Piece::Chunk(c)) if (c.capacity() - c.len()) as u64 >= need);
         if !fits {
@@ -509,6 +555,9 @@ impl<'a> Pack<'a> {
     }
 
     /// Keeps a block where it is until close.
+    ///
+    /// # Errors
+    /// As [`Pack::copy`].
     pub fn defer(&mut self, spec: BlockSpec, data: impl Into<Rows<'a>>) -> Result<()> {
         let data = data.into();
         let block = self.place(spec, data.len() as u64)?;
@@ -517,6 +566,9 @@ impl<'a> Pack<'a> {
     }
 
     /// Writes everything that waits, and then this block, to storage; its memory is free when this returns.
+    ///
+    /// # Errors
+    /// As [`Pack::copy`]; those of the store, after which the pack is of no use.
     pub fn through<'d>(&mut self, spec: BlockSpec, data: impl Into<Rows<'d>>, to: &[Through<'_>]) -> Result<()> {
         let data = data.into();
         let digest = look(&data, &spec);
@@ -558,7 +610,7 @@ impl<'a> Pack<'a> {
         for through in to {
             let mut front = Vec::new();
             let mut at = through.start;
-            if self.gone == 0 {
+            if self.gone == 0 && self.encoding == Encoding::ProcessGroup {
                 through.header.encode(&mut front);
                 front.extend_from_slice(&[0; SECTION_HEAD]);
             } else {
@@ -612,224 +664,30 @@ impl<'a> Pack<'a> {
         self.blocks.iter().map(|placed| (&placed.spec, placed.digest.as_ref().and_then(|d| d.statistics.as_ref())))
     }
 
+    /// The attributes, those of rank 0 on rank 0.
+    pub fn attributes(&self) -> &[AttributeSpec] {
+        &self.attributes
+    }
+
     /// Sets the attributes, written behind the variables.
     pub fn set_attributes(&mut self, attributes: Vec<AttributeSpec>) {
         self.attributes = attributes;
     }
 
-    fn encode_attributes(&self) -> (Vec<u8>, Vec<Extent>) {
-        let mut out = vec![0; SECTION_HEAD];
-        let mut places = Vec::with_capacity(self.attributes.len());
-        for a in &self.attributes {
-            let at = out.len() as u64;
-            process_group::put_attribute(&mut out, a.id, &a.name, &a.path, &a.value);
-            places.push(Extent::new(at, out.len() as u64 - at));
-        }
-        let length = out.len() as u64;
-        process_group::put_section_head(&mut out, 0, self.attributes.len() as u32, length);
-        (out, places)
-    }
-
-    /// Bytes of the whole group, trailer included.
+    /// Bytes of the whole group, trailer included; of blocks that are not encoded, their own.
     pub fn length(&self) -> u64 {
-        let (attributes, _) = self.encode_attributes();
-        self.front + self.records + attributes.len() as u64 + trailer::length(self.blocks.len())
+        match self.encoding {
+            Encoding::ProcessGroup => {
+                let (attributes, _) = self.encode_attributes();
+                self.front + self.records + attributes.len() as u64 + trailer::length(self.blocks.len())
+            }
+            Encoding::Blocks => self.records,
+        }
     }
 
     /// Bytes of the group that are not in storage yet.
     pub fn unwritten(&self) -> u64 {
         self.length().saturating_sub(self.stored())
-    }
-
-    /// The index of this group when it lies at `place`, as the calls that write it return it; nothing is written.
-    pub fn fragment(&mut self, place: Extent, header: &Header, writer: Writer) -> Result<Index> {
-        self.settle_deferred();
-        self.finish(place, header, writer).map(|(_, _, fragment)| fragment)
-    }
-
-    /// Writes the group to `place` of `object`: one write where nothing went through before; otherwise what is left
-    /// and then the front, whose lengths are known only now. A place longer than the group is filled with zeros.
-    ///
-    /// Returns the index of this group, its fragment. The same pack may be written several times (once per method).
-    pub fn write(&mut self, object: &dyn WriteObject, place: Extent, header: &Header, writer: Writer) -> Result<Index> {
-        self.settle_deferred();
-        let (front, back, fragment) = self.finish(place, header, writer)?;
-        let offset = place.offset;
-        let mut slices: Vec<&[u8]> = Vec::new();
-        if self.gone == 0 {
-            slices.push(&front);
-        }
-        slices.extend(self.waiting());
-        slices.push(&back);
-        let io: Vec<IoSlice<'_>> = slices.into_iter().filter(|s| !s.is_empty()).map(IoSlice::new).collect();
-        if self.gone == 0 {
-            reserve(object, offset, place.length)?;
-            object.write_at(offset, &io)?;
-        } else {
-            object.write_at(offset + self.front + self.gone, &io)?;
-            object.write_at(offset, &[IoSlice::new(&front)])?;
-            self.write_moved(object, offset)?;
-        }
-        Ok(fragment)
-    }
-
-    /// Completes a group of which bytes went to the spill object from its byte 0: what is left is written there, then
-    /// all of it is copied to `place` of `object`, `step` bytes at a time.
-    pub fn write_spilled(
-        &mut self,
-        spill: &dyn WriteObject,
-        object: &dyn WriteObject,
-        place: Extent,
-        header: &Header,
-        writer: Writer,
-        step: usize,
-    ) -> Result<Index> {
-        self.settle_deferred();
-        let (front, back, fragment) = self.finish(place, header, writer)?;
-        spill.write_at(0, &[IoSlice::new(&front)])?;
-        self.write_moved(spill, 0)?;
-        let spilled = self.front + self.gone;
-        move_bytes(spill, 0, object, place.offset, spilled, step)?;
-        let mut slices = self.waiting();
-        slices.push(&back);
-        let io: Vec<IoSlice<'_>> = slices.into_iter().filter(|s| !s.is_empty()).map(IoSlice::new).collect();
-        object.write_at(place.offset + spilled, &io)?;
-        Ok(fragment)
-    }
-
-    /// Gives the bytes of the group, as it lies at `place`, to `sink`, in order; for a rank whose bytes others write. What
-    /// went through before is read back from byte 0 of `spill`, `step` bytes at a time.
-    pub fn pour(
-        &mut self,
-        spill: Option<&dyn WriteObject>,
-        place: Extent,
-        header: &Header,
-        writer: Writer,
-        step: usize,
-        sink: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<Index> {
-        self.settle_deferred();
-        let (front, back, fragment) = self.finish(place, header, writer)?;
-        sink(&front)?;
-        if self.gone > 0 {
-            let spill =
-                spill.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "where bytes went through to is lost"))?;
-            self.write_moved(spill, 0)?;
-            let (mut at, end) = (self.front, self.front + self.gone);
-            let mut chunk = zeros(usize::try_from(end - at).unwrap_or(step).min(step.max(1)), COPIED)?;
-            while at < end {
-                let n = (end - at).min(chunk.len() as u64) as usize;
-                if spill.read_at(at, &mut chunk[..n])? != n {
-                    return Err(Error::new(ErrorKind::Torn, "bytes written before are lost").at_byte(at));
-                }
-                sink(&chunk[..n])?;
-                at += n as u64;
-            }
-        }
-        self.waiting().into_iter().try_for_each(&mut *sink)?;
-        sink(&back)?;
-        Ok(fragment)
-    }
-
-    /// The bytes of the group, as it lies at `place`, to be taken in any order; for a rank whose bytes others write. What
-    /// went through before is read back from `spill`, where the group starts at byte 0.
-    pub fn lay<'p>(
-        &'p mut self,
-        spill: Option<&'p dyn WriteObject>,
-        place: Extent,
-        header: &Header,
-        writer: Writer,
-    ) -> Result<(Laid<'p>, Index)> {
-        self.settle_deferred();
-        let (front, back, fragment) = self.finish(place, header, writer)?;
-        let mut stored = None;
-        if self.gone > 0 {
-            let spill =
-                spill.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "where bytes went through to is lost"))?;
-            spill.write_at(0, &[IoSlice::new(&front)])?;
-            self.write_moved(spill, 0)?;
-            stored = Some((spill, self.front + self.gone));
-        }
-        let mut laid = Laid::behind(stored);
-        if stored.is_none() {
-            laid.push(Cow::Owned(front));
-        }
-        self.waiting().into_iter().for_each(|slice| laid.push(Cow::Borrowed(slice)));
-        laid.push(Cow::Owned(back));
-        Ok((laid, fragment))
-    }
-
-    /// Front, back and index of the group when it lies there. All blocks must be settled.
-    fn finish(&self, place: Extent, header: &Header, writer: Writer) -> Result<(Vec<u8>, Vec<u8>, Index)> {
-        let _taking = span(Phase::Characteristics, 0);
-        let (mut attributes, attribute_places) = self.encode_attributes();
-        let records_end = self.front + self.records;
-        let Extent { offset, length } = place;
-        let needed = records_end + attributes.len() as u64 + trailer::length(self.blocks.len());
-        let filler = length
-            .checked_sub(needed)
-            .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, format!("{needed} bytes do not fit {length}")))?;
-        attributes.resize(attributes.len() + filler as usize, 0);
-        let mut front = Vec::with_capacity(self.front as usize);
-        header.encode(&mut front);
-        if (front.len() + SECTION_HEAD) as u64 != self.front {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the header of a process group changed its length"));
-        }
-        thalweg_bp::wire::patch_u64(&mut front, 0, length);
-        let section = front.len();
-        front.extend_from_slice(&[0; SECTION_HEAD]);
-        process_group::put_section_head(
-            &mut front,
-            section,
-            self.blocks.len() as u32,
-            SECTION_HEAD as u64 + self.records,
-        );
-
-        let mut framing = Crc32c::new();
-        framing.update(&front);
-        let mut index = Index::default();
-        index.add_process_group(header, writer.rank, offset);
-        let mut sums = Vec::with_capacity(self.blocks.len());
-        for placed in &self.blocks {
-            let digest = placed.digest.as_ref().ok_or_else(|| {
-                Error::new(ErrorKind::InvalidArgument, "a block without statistics").in_variable(&*placed.spec.name)
-            })?;
-            framing.update(&placed.head_bytes);
-            let payload = self.front + placed.record + placed.head;
-            sums.push(BlockSum { payload: Extent::new(payload, placed.payload), crc: digest.crc });
-            let location = Location {
-                record_offset: offset + self.front + placed.record,
-                payload_offset: offset + payload,
-                file_index: writer.file_index,
-                time_index: header.time_index,
-            };
-            let record = placed.spec.record(digest.statistics.as_ref(), placed.payload);
-            index.add_block(&header.group, &record, location, placed.spec.value.as_ref())?;
-        }
-        framing.update(&attributes);
-        for (a, place) in self.attributes.iter().zip(&attribute_places) {
-            let start = offset + records_end + place.offset;
-            let location = Location {
-                record_offset: start,
-                payload_offset: start + place.length,
-                file_index: writer.file_index,
-                time_index: header.time_index,
-            };
-            index.add_attribute(&header.group, a.id, &a.path, &a.name, &a.value, location)?;
-        }
-        let mut back = attributes;
-        Trailer {
-            run: writer.run,
-            group: Extent::new(offset, length),
-            rank: writer.rank,
-            ranks: writer.ranks,
-            time_index: header.time_index,
-            file_index: writer.file_index,
-            framing: framing.finish(),
-            blocks: sums,
-        }
-        .encode(&mut back);
-        Ok((front, back, index))
     }
 }
 

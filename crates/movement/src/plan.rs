@@ -52,6 +52,9 @@ pub fn shared(rank: u32, base: u64, before: u64, size: u64) -> Result<Placement>
 }
 
 /// The places of all ranks in a shared file.
+///
+/// # Errors
+/// `OutOfBounds` where a place leaves the range of offsets.
 pub fn shared_by_all(base: u64, sizes: &[u64]) -> Result<Vec<Placement>> {
     let mut before = 0u64;
     let mut places = Vec::with_capacity(sizes.len());
@@ -70,6 +73,9 @@ pub fn own(rank: u32, end: u64, size: u64) -> Placement {
 /// Places after ranks were lost in the middle of an output: whoever wrote already stays, the others go behind.
 ///
 /// - `survivors`: per surviving rank its size, and where it wrote, if it did.
+///
+/// # Errors
+/// `OutOfBounds` where a place leaves the range of offsets.
 pub fn after_loss(base: u64, survivors: &[(u64, Option<Extent>)]) -> Result<Vec<Extent>> {
     let mut free = survivors.iter().filter_map(|(_, at)| at.and_then(Extent::end)).fold(base, u64::max);
     let mut places = Vec::with_capacity(survivors.len());

@@ -11,7 +11,9 @@ use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::Level;
 use thalweg_comm::{Communicator, threads};
 use thalweg_layout::{Direct, Layout};
-use thalweg_movement::method::{MethodKind, Parameters, aggregated, collective, independent, posix, scheduled};
+use thalweg_movement::method::{
+    CloseRequest, MethodKind, Parameters, aggregated, collective, independent, posix, scheduled,
+};
 use thalweg_movement::output_file::cache::Cache;
 use thalweg_movement::{BlockSpec, BufferPool, Closed, Mode, OpenRequest, Pack};
 use thalweg_profile::recorder::{Record, Recorder, Span};
@@ -90,7 +92,7 @@ impl<'p> Program<'p> {
                 pack.copy(&spec, &values[..]).unwrap();
             }
         }
-        method.close(comm, &header, &mut pack, None)
+        method.close(CloseRequest { comm, header: &header, pack: &mut pack, failed: None })
     }
 }
 

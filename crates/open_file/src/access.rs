@@ -1,5 +1,6 @@
 //! What an open asks for.
 
+use nix::libc;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use thalweg_layout::errno;
@@ -24,6 +25,8 @@ pub struct Access {
     pub directory: bool,
     /// A symbolic link is an error rather than followed.
     pub no_follow: bool,
+    /// Each write is synced before its call returns (`O_SYNC`, `O_DSYNC`).
+    pub sync: bool,
 }
 
 impl Access {
@@ -37,6 +40,7 @@ impl Access {
         truncate: false,
         directory: false,
         no_follow: false,
+        sync: false,
     };
 
     /// Of the flags of `open(2)`; those about descriptors (`O_CLOEXEC`, `O_NONBLOCK`, ...) are the door's.
@@ -64,6 +68,8 @@ impl Access {
             truncate: has(OFlags::TRUNC),
             directory: has(OFlags::DIRECTORY),
             no_follow: has(OFlags::NOFOLLOW),
+            // A bit of `O_SYNC`, too.
+            sync: flags & libc::O_DSYNC != 0,
         };
         match access.create && access.directory {
             true => Err(errno::failure(Errno::INVAL, "make a folder by opening it", "")),
@@ -79,7 +85,8 @@ impl Access {
             _ => OFlags::RDONLY,
         };
         let append = if self.append { OFlags::APPEND } else { OFlags::empty() };
-        (mode | append).bits() as i32
+        let sync = if self.sync { libc::O_SYNC } else { 0 };
+        (mode | append).bits() as i32 | sync
     }
 
     /// The same without what happens at an open only: for opening what an earlier open made.
@@ -100,6 +107,11 @@ mod tests {
         assert_eq!(append.flags(), (OFlags::WRONLY | OFlags::APPEND).bits() as i32);
         assert_eq!(append.again(), Access { write: true, append: true, ..Access::default() });
         assert_eq!(flags(OFlags::RDONLY).unwrap(), Access::READ);
+        for sync in [libc::O_SYNC, libc::O_DSYNC] {
+            let access = Access::of_flags(OFlags::WRONLY.bits() as i32 | sync).unwrap();
+            assert_eq!(access.again(), Access { write: true, sync: true, ..Access::default() });
+            assert_eq!(access.flags(), OFlags::WRONLY.bits() as i32 | libc::O_SYNC);
+        }
         for (wrong, number) in [
             (OFlags::RDWR | OFlags::WRONLY, Errno::INVAL),
             (OFlags::RDONLY | OFlags::CREATE | OFlags::DIRECTORY, Errno::INVAL),

@@ -9,6 +9,7 @@
 //! | [`number`] | numbers compared exactly: whole ones of 64 bits and doubles, without rounding one to the other |
 //! | [`operator`] | `<`, `<=`, `>`, `>=`, `==`, `!=`; an [`Answer`]: no, maybe, yes |
 //! | [`facts`] | what the characteristics of one block say |
+//! | [`results`] | results in pages, what they lie in, values at them |
 //! | [`predicate`] | predicates as text, asked of whole steps, without reading a value: `thalweg find` |
 //!
 //! A block that can't match is never looked at, and neither is one that matches as a whole. Bytes of such blocks are read
@@ -23,9 +24,11 @@ mod leaf;
 pub mod number;
 pub mod operator;
 pub mod predicate;
+pub mod results;
 
 pub use comparison::{Comparison, Query};
 pub use condition::NonFinite;
 pub use evaluation::{Batch, Candidate, Estimate, Evaluation, How};
 pub use number::Number;
 pub use operator::{Answer, Operator};
+pub use results::{Page, ResultKind, Results, copy_values};

@@ -89,8 +89,8 @@ impl Watch {
         Watch { patience: Duration::from_secs(600), seen: false, alone: None, state: None, since: Instant::now() }
     }
 
-    /// - `second`: another object that the same writer changes.
-    fn look(&mut self, file: &Object, second: Option<Object>) -> Result<Writer> {
+    /// - `second`: opens another object that the same writer changes, if there is one; called where holds are not seen.
+    fn look(&mut self, file: &Object, second: impl FnOnce() -> Result<Option<Object>>) -> Result<Writer> {
         let life = file.life()?;
         match life.held {
             Some(true) => {
@@ -105,7 +105,7 @@ impl Watch {
                 }
             }
         }
-        let second = second.map(|o| Ok::<_, Error>((o.length(), o.life()?.modified))).transpose()?;
+        let second = second()?.map(|o| Ok::<_, Error>((o.length(), o.life()?.modified))).transpose()?;
         let length = file.now()?.length();
         let state = match second {
             Some((more, modified)) => (length.saturating_add(more), life.modified.max(modified)),
@@ -160,7 +160,7 @@ impl Follower {
             let mut nap = None;
             match Object::open(&*layout, path) {
                 Ok(file) => {
-                    let writer = life.look(&file, object_beside(&*layout, path))?;
+                    let writer = life.look(&file, || object_beside(&*layout, path))?;
                     // Now and then everything is searched, where nothing else has found a step.
                     let search = writer != Writer::There || (looks > 8 && looks.is_power_of_two());
                     if let Some(reader) = open_growing(&layout, path, file.now()?, search)? {
@@ -254,8 +254,8 @@ impl Follower {
     }
 
     fn look(&mut self) -> Result<Writer> {
-        let second = if self.life.seen { None } else { object_beside(&*self.layout, self.reader.path()) };
-        self.life.look(self.reader.file(), second)
+        let (layout, reader) = (&*self.layout, &self.reader);
+        self.life.look(reader.file(), || object_beside(layout, reader.path()))
     }
 
     fn check_identity(&self) -> Result<()> {
@@ -267,9 +267,13 @@ impl Follower {
     }
 }
 
-/// The first subfile, which changes while an output is written and the index does not.
-fn object_beside(layout: &dyn Layout, path: &str) -> Option<Object> {
-    Object::open(layout, &object::subfile(path, 0)).ok()
+/// The first subfile, which changes while an output is written and the index does not; `None` where there is none.
+fn object_beside(layout: &dyn Layout, path: &str) -> Result<Option<Object>> {
+    match Object::open(layout, &object::subfile(path, 0)) {
+        Ok(object) => Ok(Some(object)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 /// A reader, if the file holds a step. `search`: through all of an output that is being written, however long.

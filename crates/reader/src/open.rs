@@ -381,6 +381,14 @@ impl Reader {
         Ok(Some(self.blocks_of(&v, sets)?.swap_remove(number as usize)))
     }
 
+    /// How many blocks of a variable a step has; 0 where it was not written in it. None of them is decoded.
+    ///
+    /// # Errors
+    /// As [`Reader::variable`].
+    pub fn block_count(&self, name: &str, step: u64) -> Result<u64> {
+        Ok(self.look_up(name)?.sets.of_steps(step..step.saturating_add(1)).len() as u64)
+    }
+
     /// The last step in which a variable was written; `None` for one without blocks.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use thalweg_layout::{Direct, Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
 use thalweg_reader::{Follower, Next, Reader, Wait};
 use thalweg_store::wrap::counting::Counting;
+use thalweg_store::wrap::{Asked, Failing, Fault};
 use thalweg_store::{Memory, StoreExt};
 use thalweg_types::{ErrorKind, Result, Selection};
 use writer::{Ending, File, Subfiles, check_steps, groups, holding, open};
@@ -349,4 +350,27 @@ fn where_holds_are_not_seen_a_file_that_stays_as_it_is_for_long_has_lost_its_wri
     grow_to(&layout, "a.bp", &file.bytes, file.bytes.len());
     assert_eq!(follower.advance(false, &AT_ONCE).unwrap(), Next::Step(2));
     assert_eq!(follower.advance(false, &Wait::default()).unwrap(), Next::End);
+}
+
+#[test]
+fn a_subfile_that_cannot_be_looked_at_is_an_error_and_no_dead_writer() {
+    let mut files = Subfiles::default();
+    files.step(&groups(0, 2), Ending::Full);
+    let objects = files.objects("a.bp");
+    let (memory, _) = holding(&objects.iter().map(|(n, b)| (n.as_str(), b.as_slice())).collect::<Vec<_>>());
+    let failing = Arc::new(Failing::new(Arc::new(memory)));
+    let layout: Arc<dyn Layout> = Arc::new(NoHolds(Arc::new(Direct::new(failing.clone()).unwrap())));
+    let mut follower = Follower::open(layout.clone(), "a.bp", &AT_ONCE).unwrap();
+    follower.set_patience(Duration::ZERO);
+    for asked in [Asked::OpenRead, Asked::Length] {
+        for kind in [ErrorKind::Io, ErrorKind::PermissionDenied] {
+            failing.fail(Fault::of(asked).named("a.bp.0").with(kind));
+            let e = follower.advance(false, &AT_ONCE).unwrap_err();
+            assert_eq!((e.kind(), e.place().object.as_deref()), (kind, Some("a.bp.dir/a.bp.0")), "{asked:?}: {e}");
+            failing.heal();
+        }
+    }
+    // One that is not there is none.
+    failing.fail(Fault::of(Asked::OpenRead).named("a.bp.0").with(ErrorKind::NotFound));
+    assert_eq!(follower.advance(false, &AT_ONCE).unwrap(), Next::WriterDied);
 }

@@ -1,4 +1,4 @@
-//! What is said over the socket.
+//! What is said, over whatever transport.
 //!
 //! | byte | size | field |
 //! |------|------|-------|
@@ -220,7 +220,7 @@ pub fn lengths(bytes: [u8; 8]) -> Result<(usize, usize)> {
 /// `OutOfBounds` for what is too long to be sent.
 pub fn header(head: usize, body: usize) -> Result<[u8; 8]> {
     if head > LONGEST_HEAD || body > LONGEST_BODY {
-        let what = format!("{head} and {body} bytes are too long to be sent over the daemon's socket");
+        let what = format!("{head} and {body} bytes are too long to be sent to the daemon");
         return Err(Error::new(ErrorKind::OutOfBounds, what));
     }
     let mut out = [0; 8];
@@ -311,7 +311,41 @@ impl From<Time> for SystemTime {
     }
 }
 
+/// What a request that names a file asks of bytes that were written through handles of this process and not sent yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsent {
+    /// Nothing: it tells and changes nothing that a write changes.
+    Apart,
+    /// They are sent first.
+    Sent,
+    /// They are sent first, and where files end is not known any more.
+    Settled,
+}
+
 impl Request {
+    /// What it asks of bytes that this process has written and not sent.
+    pub fn of_unsent(&self) -> Unsent {
+        use Request as R;
+        match self {
+            R::Stat(_) | R::Attributes(_) | R::OpenRead(_) => Unsent::Sent,
+            R::OpenWrite { .. }
+            | R::Rename(..)
+            | R::Remove(_)
+            | R::MakeLink(..)
+            | R::MakeHardLink(..)
+            | R::Truncate(..)
+            | R::SetAttributes { .. }
+            | R::SyncFolder(_) => Unsent::Settled,
+            _ => Unsent::Apart,
+        }
+    }
+
+    /// Whether it changes which file a name leads to.
+    pub fn changes_names(&self) -> bool {
+        use Request as R;
+        matches!(self, R::Rename(..) | R::Remove(_) | R::MakeLink(..) | R::MakeHardLink(..))
+    }
+
     /// Whether it changes nothing, so that it may be asked again.
     pub fn only_looks(&self) -> bool {
         use Request as R;

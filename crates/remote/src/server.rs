@@ -1,16 +1,13 @@
-//! The daemon's side: a socket, a thread for each connection, sessions and their handles.
+//! The daemon's side: a thread for each connection, sessions and their handles.
 
 use crate::channel::Channel;
 use crate::message::{self, LONGEST_PIECE, Reply, Request, VERSION};
+use crate::transport::Listener;
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 use thalweg_layout::{Change, Layout, Mounts, ReadObject, WriteObject, WriterId, errno, mount};
@@ -176,102 +173,62 @@ fn done((): ()) -> Reply {
 
 struct Shared {
     mounts: Arc<Mounts>,
-    uid: u32,
     sessions: Mutex<HashMap<u128, Weak<Session>>>,
     connections: Mutex<HashMap<u64, Arc<Channel>>>,
-    ends: AtomicBool,
     random: RandomState,
 }
 
-/// A socket that is served, until this is dropped.
+/// Mounts that are served, until this is dropped.
 pub struct Served {
-    path: PathBuf,
-    listener: UnixListener,
-    shared: Arc<Shared>,
+    listener: Arc<dyn Listener>,
     listens: Option<JoinHandle<()>>,
 }
 
-fn failed(what: &str, path: &Path, cause: impl Into<std::io::Error>) -> Error {
-    Error::io(format!("cannot {what}"), cause.into()).in_object(path.display().to_string())
-}
-
-/// Serves the mounts of a table at a socket, to processes of the same user and of root. The socket's folder is made, for this user
-/// alone; a socket there that nobody serves is replaced.
+/// Serves the mounts of a table to all who connect, see [`crate::transport::unix::listen`].
 ///
 /// # Errors
-/// `AlreadyExists` where another daemon serves it; a folder that others may write.
-pub fn serve(mounts: Arc<Mounts>, path: &Path) -> Result<Served> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !folder.exists() {
-        fs::create_dir_all(folder).map_err(|e| failed("make the socket's folder", folder, e))?;
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
-            .map_err(|e| failed("close the socket's folder to others", folder, e))?;
-    }
-    let uid = rustix::process::geteuid().as_raw();
-    let about = fs::metadata(folder).map_err(|e| failed("look at the socket's folder", folder, e))?;
-    if about.mode() & 0o077 != 0 || about.uid() != uid {
-        let what = format!(
-            "the socket's folder must be this user's alone: it is user {}'s, mode {:o}",
-            about.uid(),
-            about.mode() & 0o7777
-        );
-        return Err(Error::new(ErrorKind::PermissionDenied, what).in_object(folder.display().to_string()));
-    }
-    match Channel::connect(path) {
-        Ok(_) => {
-            let what = "another daemon serves this socket";
-            return Err(Error::new(ErrorKind::AlreadyExists, what).in_object(path.display().to_string()));
-        }
-        // One that was left behind.
-        Err(Errno::CONNREFUSED) => fs::remove_file(path).map_err(|e| failed("replace the socket", path, e))?,
-        Err(_) => {}
-    }
-    let listener = UnixListener::bind(path).map_err(|e| failed("make the socket", path, e))?;
+/// What the system says where no thread can be made.
+pub fn serve(mounts: Arc<Mounts>, listener: Arc<dyn Listener>) -> Result<Served> {
     let shared = Arc::new(Shared {
         mounts,
-        uid,
         sessions: Mutex::default(),
         connections: Mutex::default(),
-        ends: AtomicBool::new(false),
         random: RandomState::new(),
     });
-    let of_thread = shared.clone();
-    let ours = listener.try_clone().map_err(|e| failed("serve", path, e))?;
+    let of_thread = listener.clone();
     let listens = std::thread::Builder::new()
         .name("daemon".into())
-        .spawn(move || of_thread.listen(&listener))
-        .map_err(|e| failed("serve", path, e))?;
-    Ok(Served { path: path.to_path_buf(), listener: ours, shared, listens: Some(listens) })
+        .spawn(move || shared.listen(&*of_thread))
+        .map_err(|e| Error::io("cannot serve", e))?;
+    Ok(Served { listener, listens: Some(listens) })
 }
 
 impl Drop for Served {
     /// Ends all connections; their handles are closed.
     fn drop(&mut self) {
-        self.shared.ends.store(true, Ordering::Release);
-        // Wakes who waits for the next connection, also where the socket's name is gone.
-        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+        self.listener.end();
         if let Some(listens) = self.listens.take() {
             let _ = listens.join();
         }
-        let _ = fs::remove_file(&self.path);
     }
 }
 
 impl Shared {
-    fn listen(self: Arc<Shared>, listener: &UnixListener) {
+    fn listen(self: Arc<Shared>, listener: &dyn Listener) {
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
-        for (number, connection) in listener.incoming().enumerate() {
-            if self.ends.load(Ordering::Acquire) {
-                break;
-            }
-            let Ok(connection) = connection else {
-                // Too many files are open, say.
-                std::thread::sleep(std::time::Duration::from_millis(20));
-                continue;
+        for number in 0.. {
+            let connection = match listener.accept() {
+                Ok(Some(connection)) => connection,
+                Ok(None) => break,
+                Err(_) => {
+                    // Too many files are open, say.
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    continue;
+                }
             };
             threads.retain(|thread| !thread.is_finished());
-            let channel = Arc::new(Channel(connection.into()));
-            let (shared, number) = (self.clone(), number as u64);
+            let channel = Arc::new(Channel(connection));
+            let shared = self.clone();
             locked(&self.connections).insert(number, channel.clone());
             let thread = std::thread::Builder::new().name("connection".into()).spawn(move || {
                 // What breaks a connection was told to its other end, if that is still there.
@@ -280,11 +237,11 @@ impl Shared {
             });
             match thread {
                 Ok(thread) => threads.push(thread),
-                Err(_) => drop(locked(&self.connections).remove(&(number))),
+                Err(_) => drop(locked(&self.connections).remove(&number)),
             }
         }
         for channel in locked(&self.connections).values() {
-            let _ = rustix::net::shutdown(&channel.0, rustix::net::Shutdown::Both);
+            channel.0.end();
         }
         for thread in threads {
             let _ = thread.join();
@@ -317,11 +274,7 @@ impl Shared {
     }
 
     fn greet(&self, channel: &Channel, greeting: Request) -> Result<Arc<Session>> {
-        let peer = channel.peer().map_err(|e| failed("tell who asks", Path::new(""), e))?;
-        if peer != self.uid && peer != 0 {
-            let what = format!("this daemon serves user {}, not user {peer}", self.uid);
-            return Err(Error::new(ErrorKind::PermissionDenied, what));
-        }
+        channel.0.admit()?;
         let Request::Hello { version, prefix, session } = greeting else {
             return Err(Error::new(ErrorKind::Corrupt, "a connection begins with a greeting"));
         };

@@ -8,9 +8,14 @@ use std::time::{Duration, Instant};
 use thalweg_conformance::layout;
 use thalweg_layout::{Container, Direct, Layout, Mount, Mounts, OpenWrite, WriterId, container::Options};
 use thalweg_remote::message::{self, Reply, Request, VERSION};
-use thalweg_remote::{Remote, Served, serve};
+use thalweg_remote::transport::unix;
+use thalweg_remote::{Remote, Served};
 use thalweg_store::{Memory, Posix, Store};
 use thalweg_types::ErrorKind;
+
+fn serve(mounts: Arc<Mounts>, path: &Path) -> thalweg_types::Result<Served> {
+    thalweg_remote::serve(mounts, Arc::new(unix::listen(path)?))
+}
 
 struct Daemon {
     served: Option<Served>,

@@ -109,6 +109,16 @@ pub trait Store: Send + Sync {
     }
     /// Opens an object for reading.
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>>;
+    /// Attributes of an object, folder or symbolic link itself, as [`Store::attributes`], and where it is an object, that object opened
+    /// for reading. Where the store can, both are of one object whatever is renamed meanwhile, and cost one operation on the name.
+    fn open_known(&self, name: &str) -> Result<(Attributes, Option<Box<dyn ReadObject>>)> {
+        let about = self.attributes(name)?;
+        let object = match about.kind {
+            Kind::File => Some(self.open_read(name)?),
+            Kind::Folder | Kind::Link => None,
+        };
+        Ok((about, object))
+    }
     /// What is known about an object or folder.
     fn stat(&self, name: &str) -> Result<Stat>;
     /// Names directly inside a folder, sorted.

@@ -3,6 +3,7 @@
 //! | question | answer |
 //! |----------|--------|
 //! | names    | [`Posix::at`]: relative to its folder, which they cannot leave (symbolic links aside); [`Posix::plain`]: paths as the system reads them |
+//! | long paths | any: the system's limit of 4095 bytes is no limit of names in the store, on Linux |
 //! | a write  | `pwritev` of the caller's own memory, up to 1024 pieces and 1 GiB a call, until all is written |
 //! | atomic   | `rename` replaces; nothing else: a killed process leaves any prefix of its last write |
 //! | `sync`   | `fdatasync`: bytes and length survive a power cut; the name only after `sync_folder` (`fsync` of the folder) |
@@ -10,7 +11,7 @@
 //! | `punch`  | `fallocate` with `PUNCH_HOLE`, on Linux; a filesystem without it keeps the bytes |
 //! | attributes | the filesystem's own; symbolic links are never followed by them |
 //! | identity | device, inode and birth time in one number; compare within one process |
-//! | `hold`   | a shared lock of the open file on one byte far behind its end ([`HELD`]), on Linux; it goes with the process. On filesystems of this machine no lock means that nobody holds; on others that it cannot be told |
+//! | `hold`   | a shared lock of the open file on one byte far behind its end ([`HELD`]), on Linux; it goes with the process, whatever children of it are left. On filesystems of this machine no lock means that nobody holds; on others that it cannot be told |
 //! | `reopen` | through the process' own folder of descriptors (`/proc/self/fd`), on Linux: the same file, whatever its name leads to now |
 //! | full     | `NoSpace` with object and first byte not written; what was written before stays |
 //! | `close`  | tells what the system says, as filesystems over a network and with quotas may refuse bytes only then |
@@ -20,18 +21,35 @@
 use crate::lustre;
 use crate::pieces::{self, Rest};
 use crate::{
-    Attributes, Capability, Change, Durability, Hold, Life, ListConsistency, OpenWrite, ReadObject, Rename, SetXattr,
-    Space, Stat, Store, Visible, WriteObject, name,
+    Attributes, Capability, Change, Durability, Hold, Kind, Life, ListConsistency, OpenWrite, ReadObject, Rename,
+    SetXattr, Space, Stat, Store, Visible, WriteObject, name,
 };
+use forked::Unshared;
+use reach::Reach;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use thalweg_types::{Error, ErrorKind, Result};
 
 mod attributes;
+#[cfg(target_os = "linux")]
+mod forked;
+mod reach;
+
+/// Nothing to note: no lock is taken here.
+#[cfg(not(target_os = "linux"))]
+mod forked {
+    pub struct Unshared;
+
+    impl Unshared {
+        pub fn note(_fd: &std::fs::File) -> Unshared {
+            Unshared
+        }
+    }
+}
 
 /// Most pieces that one system call takes on Linux and elsewhere.
 const MOST_PIECES: usize = 1024;
@@ -66,11 +84,11 @@ impl Posix {
         Posix { root: None }
     }
 
-    fn path(&self, name: &str) -> Result<PathBuf> {
+    fn path(&self, name: &str) -> Result<Reach> {
         match &self.root {
-            Some(root) => Ok(root.join(&*name::relative(name)?)),
-            None if name.is_empty() => Ok(PathBuf::from(".")),
-            None => Ok(PathBuf::from(name)),
+            Some(root) => Reach::of(root.join(&*name::relative(name)?)),
+            None if name.is_empty() => Reach::of(PathBuf::from(".")),
+            None => Reach::of(PathBuf::from(name)),
         }
     }
 }
@@ -117,7 +135,7 @@ impl Store for Posix {
             OpenWrite::Any => options.create(true),
         };
         let file = options.open(&path).map_err(|e| failed("open for writing", &path, e))?;
-        Ok(Box::new(Open::new(file, path)))
+        Ok(Box::new(Open::new(file, path.into_whole())))
     }
 
     fn reopens(&self) -> bool {
@@ -130,16 +148,36 @@ impl Store for Posix {
         let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(&path);
         let file = file.map_err(|e| failed("open", &path, e))?;
-        let kind = file.metadata().map_err(|e| failed("open", &path, e))?.file_type();
-        if kind.is_dir() {
+        let about = file.metadata().map_err(|e| failed("open", &path, e))?;
+        if about.is_dir() {
             return Err(failed("open", &path, io::ErrorKind::IsADirectory.into()));
         }
-        if kind.is_fifo() || kind.is_socket() {
-            return Err(
-                Error::new(ErrorKind::InvalidArgument, "cannot open: it is a pipe, not a file").in_object(shown(&path))
-            );
+        no_pipe(&about, &path)?;
+        Ok(Box::new(Open::new(file, path.into_whole())))
+    }
+
+    fn open_known(&self, name: &str) -> Result<(Attributes, Option<Box<dyn ReadObject>>)> {
+        let path = self.path(name)?;
+        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+        let opened = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(&path);
+        let file = match opened {
+            Ok(file) => file,
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Err(failed("open", &path, e));
+            }
+            // A symbolic link, or a folder that this process may not list.
+            Err(e) => {
+                let about = self.attributes_of(&path)?;
+                return if about.kind == Kind::File { Err(failed("open", &path, e)) } else { Ok((about, None)) };
+            }
+        };
+        let about = file.metadata().map_err(|e| failed("read attributes", &path, e))?;
+        let told = attributes::of(&about);
+        if told.kind != Kind::File {
+            return Ok((told, None));
         }
-        Ok(Box::new(Open::new(file, path)))
+        no_pipe(&about, &path)?;
+        Ok((told, Some(Box::new(Open::new(file, path.into_whole())))))
     }
 
     fn stat(&self, name: &str) -> Result<Stat> {
@@ -177,7 +215,7 @@ impl Store for Posix {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         use rustix::io::Errno;
         let (from_path, to_path) = (self.path(from)?, self.path(to)?);
-        match renameat_with(CWD, &from_path, CWD, &to_path, RenameFlags::NOREPLACE) {
+        match renameat_with(CWD, &*from_path, CWD, &*to_path, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(()),
             // The filesystem, or the system, does not know the flag.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
@@ -221,7 +259,7 @@ impl Store for Posix {
     fn sync_folder(&self, folder: &str) -> Result<()> {
         let path = self.path(folder)?;
         let opened = rustix::fs::open(
-            &path,
+            &*path,
             rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
             rustix::fs::Mode::empty(),
         );
@@ -256,11 +294,11 @@ impl Store for Posix {
     fn make_one_folder(&self, name: &str, mode: u32) -> Result<()> {
         let path = self.path(name)?;
         let mode = rustix::fs::Mode::from_raw_mode((mode & 0o7777) as _);
-        rustix::fs::mkdir(&path, mode).map_err(|e| failed("make folder", &path, e.into()))
+        rustix::fs::mkdir(&*path, mode).map_err(|e| failed("make folder", &path, e.into()))
     }
 
     fn plain_file(&self, name: &str) -> Option<PathBuf> {
-        self.path(name).ok()
+        self.path(name).ok()?.plain()
     }
 
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
@@ -408,6 +446,8 @@ mod lock {
 
 /// A file, open.
 struct Open {
+    /// Once it is held; dropped before the file.
+    unshared: OnceLock<Unshared>,
     file: File,
     path: PathBuf,
     /// How many holds there are of it: with the last one the lock goes, whether the file stays open or not.
@@ -422,7 +462,7 @@ enum Blocks {
 
 impl Open {
     fn new(file: File, path: PathBuf) -> Open {
-        Open { file, path, holds: Arc::default() }
+        Open { unshared: OnceLock::new(), file, path, holds: Arc::default() }
     }
 
     #[cfg(target_os = "linux")]
@@ -597,7 +637,8 @@ impl WriteObject for Open {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Open { file, path, .. } = *self;
+        let Open { file, path, unshared, .. } = *self;
+        drop(unshared);
         // The descriptor is gone whatever the system says: nothing is tried again, an interrupted close neither.
         nix::unistd::close(file).map_err(|e| failed("close", &path, e.into()))
     }
@@ -617,12 +658,15 @@ impl WriteObject for Open {
     fn hold(&self) -> Option<Hold> {
         // Another descriptor of the same open file: no name is looked up again.
         let file = self.file.try_clone().ok()?;
+        self.unshared.get_or_init(|| Unshared::note(&self.file));
+        let unshared = Unshared::note(&file);
         let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
         if !lock::hold(&file) {
             return None;
         }
         *holds += 1;
-        Some(Hold::new(Holding { file, holds: self.holds.clone(), process: std::process::id() }))
+        let process = std::process::id();
+        Some(Hold::new(Holding { _unshared: unshared, file, holds: self.holds.clone(), process }))
     }
 
     fn life(&self) -> Result<Life> {
@@ -645,6 +689,8 @@ impl WriteObject for Open {
 
 /// A hold of an open file.
 struct Holding {
+    /// Dropped before the file.
+    _unshared: Unshared,
     file: File,
     holds: Arc<Mutex<u32>>,
     process: u32,
@@ -654,7 +700,7 @@ impl Drop for Holding {
     fn drop(&mut self) {
         let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
         *holds -= 1;
-        // A child that was forked shares the lock with its parent, whose it is.
+        // In a child that was forked there may be no lock, or its parent's.
         if *holds == 0 && self.process == std::process::id() {
             lock::let_go(&self.file);
         }
@@ -756,6 +802,15 @@ fn identity(about: &fs::Metadata) -> u64 {
     let mut identity = DefaultHasher::new();
     (about.dev(), about.ino(), about.created().ok()).hash(&mut identity);
     identity.finish()
+}
+
+fn no_pipe(about: &fs::Metadata, path: &Path) -> Result<()> {
+    let kind = about.file_type();
+    if kind.is_fifo() || kind.is_socket() {
+        let what = "cannot open: it is a pipe, not a file";
+        return Err(Error::new(ErrorKind::InvalidArgument, what).in_object(shown(path)));
+    }
+    Ok(())
 }
 
 fn shown(path: &Path) -> String {

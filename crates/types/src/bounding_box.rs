@@ -75,6 +75,44 @@ pub fn elements(count: &[u64]) -> Option<u64> {
     count.iter().try_fold(1u64, |product, c| product.checked_mul(*c))
 }
 
+/// Copies what two boxes share from the memory of one into that of the other; the rest of `target` stays as it was.
+///
+/// - `source`, `target`: the elements of `from` and of `to`, row-major, `size` bytes each; rows that leave them are left out.
+///
+/// # Cost
+/// One copy per row of what they share.
+pub fn copy_shared(from: &BoundingBox, source: &[u8], to: &BoundingBox, target: &mut [u8], size: usize) {
+    let Some(shared) = from.intersect(to) else { return };
+    let rank = shared.count.len();
+    if shared.count.contains(&0) {
+        return;
+    }
+    let inner = rank.checked_sub(1).map_or(1, |d| shared.count[d]) as usize * size;
+    let at = |of: &BoundingBox, point: &[u64]| -> usize {
+        of.count.iter().zip(&of.offset).zip(point).fold(0, |at, ((n, o), p)| at * *n as usize + (p - o) as usize) * size
+    };
+    let mut point = shared.offset.clone();
+    loop {
+        let (s, t) = (at(from, &point), at(to, &point));
+        if let (Some(s), Some(t)) = (source.get(s..s + inner), target.get_mut(t..t + inner)) {
+            t.copy_from_slice(s);
+        }
+        // The next row.
+        let mut d = rank.saturating_sub(1);
+        loop {
+            if d == 0 {
+                return;
+            }
+            d -= 1;
+            point[d] += 1;
+            if point[d] < shared.offset[d] + shared.count[d] {
+                break;
+            }
+            point[d] = shared.offset[d];
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +131,15 @@ mod tests {
         assert_eq!(elements(&[]), Some(1));
         assert_eq!(elements(&[u64::MAX, 2]), None);
         assert_eq!(elements(&[u64::MAX, 2, 0]), Some(0));
+    }
+
+    #[test]
+    fn what_two_boxes_share_is_copied_and_nothing_else() {
+        let from = BoundingBox::new([0, 0], [3, 4]);
+        let source: Vec<u8> = (0..12).collect();
+        let to = BoundingBox::new([1, 2], [4, 3]);
+        let mut target = vec![99; 12];
+        copy_shared(&from, &source, &to, &mut target, 1);
+        assert_eq!(target, [6, 7, 99, 10, 11, 99, 99, 99, 99, 99, 99, 99]);
     }
 }

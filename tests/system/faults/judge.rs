@@ -1,7 +1,7 @@
 //! The judge: lets each system call of a worker fail once, and looks at what is left.
 
 use crate::Outcome;
-use crate::launch::{End, Fault, Launch, counts, lost_close, run, run_mounted, run_preloaded, tool};
+use crate::launch::{End, Fault, Launch, counts, lost_close, run, run_command, run_mounted, run_preloaded, tool};
 use crate::worker::{ENDS, NEW, OLD, OPERATIONS, operate, row, write_bp};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,23 @@ const CALLS: &[(&str, &str)] = &[
     ("fstatfs", "EIO"),
     ("statfs", "EIO"),
 ];
+/// Those of a program that reads.
+const READS: &[(&str, &str)] = &[
+    ("openat", "EIO"),
+    ("openat", "ESTALE"),
+    ("read", "EIO"),
+    ("pread64", "EIO"),
+    ("pread64", "ESTALE"),
+    ("preadv", "EIO"),
+    ("preadv2", "EIO"),
+    ("getdents64", "EIO"),
+    ("getdents64", "ESTALE"),
+    ("fstat", "ESTALE"),
+    ("newfstatat", "EIO"),
+    ("statx", "EIO"),
+    ("statx", "ESTALE"),
+    ("lseek", "EIO"),
+];
 /// One thing whose every system call fails once.
 pub struct Sweep<'s> {
     name: String,
@@ -62,6 +79,7 @@ pub struct Sweep<'s> {
     folder: PathBuf,
     launch: Launch,
     worker: Vec<String>,
+    calls: &'static [(&'static str, &'static str)],
     mounts: Option<PathBuf>,
     /// Puts the folder into the state before.
     prepare: Box<dyn Fn() -> Outcome<()> + 's>,
@@ -122,6 +140,7 @@ impl Sweep<'_> {
             (Launch::Fuse { thalweg, at }, Some(mounts)) => {
                 run_mounted((thalweg, at), &self.worker, mounts, fault, &log)
             }
+            (Launch::Command { out }, _) => run_command(&self.worker, out, fault, &log),
             _ => run(&worker, mounts, fault, &log),
         };
         let (end, words) = run(None)?;
@@ -134,7 +153,7 @@ impl Sweep<'_> {
         // strace keeps a call that it lets fail from happening. A close that fails has closed all the same, and with it given up
         // the locks of its descriptor; a burst buffer then waits for its own process for ever.
         let happens = |call: &str| call != "close" || !self.name.starts_with("tiered");
-        for (call, error) in CALLS.iter().filter(|(call, _)| happens(call)) {
+        for (call, error) in self.calls.iter().filter(|(call, _)| happens(call)) {
             let Some(made) = counts.get(*call) else { continue };
             // The last ones first: those at the end of a process are among the few that are tried.
             for k in (1..=made.most).rev() {
@@ -189,8 +208,59 @@ fn parameters(method: &str) -> &'static [&'static str] {
     }
 }
 
-pub fn sweeps_bp(folder: &Path, ranks: u32, only: Option<&str>) -> Vec<Sweep<'static>> {
+/// Where the BP file of a sweep lies: in a folder, or below a mount over it.
+#[derive(Clone)]
+pub struct Place {
+    work: PathBuf,
+    mounts: Option<PathBuf>,
+}
+
+impl Place {
+    /// `x.bp` in this folder.
+    pub fn plain(work: &Path) -> Place {
+        Place { work: work.to_path_buf(), mounts: None }
+    }
+
+    /// The path of the file for a program.
+    fn path(&self) -> String {
+        match self.mounts {
+            Some(_) => "/faults/x.bp".to_string(),
+            None => self.work.join("x.bp").display().to_string(),
+        }
+    }
+
+    /// A new one each time: another process, as far as layouts know.
+    fn layout(&self) -> Outcome<(Arc<dyn Layout>, String)> {
+        Ok(match &self.mounts {
+            Some(mounts) => (mounts::of_files(std::slice::from_ref(mounts))?, self.path()),
+            None => (Arc::new(Direct::new(Arc::new(Posix::at(&self.work)?))?), "x.bp".to_string()),
+        })
+    }
+
+    fn write(&self, method: &str, parameters: &str, ranks: u32, steps: std::ops::Range<u64>) -> Outcome<()> {
+        let (layout, path) = self.layout()?;
+        for outcome in write_bp(Some(&layout), &path, method, parameters, ranks, steps) {
+            outcome?;
+        }
+        Ok(())
+    }
+}
+
+/// Empty stores, and the table of a mount over them.
+fn stores(work: &Path, mounts: &Path, table: &str) -> Outcome<()> {
+    std::fs::create_dir(work.join("a"))?;
+    std::fs::create_dir(work.join("b"))?;
+    let text = format!("[[mount]]\npath = \"/faults\"\n{table}");
+    Ok(std::fs::write(mounts, text.replace('@', &work.display().to_string()))?)
+}
+
+/// - `over`: the layout, one of `LAYOUTS`, below the files; a plain folder where `None`.
+pub fn sweeps_bp(folder: &Path, ranks: u32, only: Option<&str>, over: Option<&str>) -> Vec<Sweep<'static>> {
     let mut sweeps = Vec::new();
+    let table = over.map(|over| {
+        let of = LAYOUTS.iter().find(|(name, _)| *name == over);
+        of.unwrap_or_else(|| panic!("no layout {over}")).1
+    });
     let methods = METHODS.iter().filter(|kind| registry::stores(kind)).map(|kind| kind.names[0]);
     for method in methods.filter(|m| only.is_none_or(|o| o == *m)) {
         for parameters in parameters(method) {
@@ -198,34 +268,34 @@ pub fn sweeps_bp(folder: &Path, ranks: u32, only: Option<&str>) -> Vec<Sweep<'st
                 let what = if first == 0 { "new file" } else { "append" };
                 let slug = format!("{method}-{}-{what}-{ranks}", parameters.replace(['=', ';'], "-")).replace(' ', "-");
                 let (work, before) = (folder.join(&slug), folder.join(format!("{slug}-before")));
-                let path = work.join("x.bp").display().to_string();
-                let worker = ["bp", &path, method, parameters, &ranks.to_string(), &first.to_string(), "1"];
+                let mounts = table.map(|_| folder.join(format!("{slug}.toml")));
+                let place = Place { work: work.clone(), mounts: mounts.clone() };
+                let worker = ["bp", &place.path(), method, parameters, &ranks.to_string(), &first.to_string(), "1"];
                 let worker: Vec<String> = worker.iter().map(|w| w.to_string()).collect();
                 let prepare = {
-                    let (work, before, path) = (work.clone(), before.clone(), path.clone());
+                    let (place, work, before) = (place.clone(), work.clone(), before.clone());
                     move || -> Outcome<()> {
                         if !before.exists() {
                             anew(&work)?;
-                            for outcome in write_bp(&path, method, parameters, ranks, 0..first) {
-                                outcome?;
+                            if let (Some(mounts), Some(table)) = (&place.mounts, table) {
+                                stores(&work, mounts, table)?;
                             }
+                            place.write(method, parameters, ranks, 0..first)?;
                             copy(&work, &before)?;
                         }
                         copy(&before, &work)
                     }
                 };
-                let check = {
-                    let work = work.clone();
-                    move |end: End| check_bp(&work, method, parameters, ranks, first, end)
-                };
-                let name = format!("{method} {parameters}, {ranks} ranks, {what}");
+                let check = move |end: End| check_bp(&place, method, parameters, ranks, first, end);
+                let on = over.map_or(String::new(), |over| format!(" on {over}"));
                 sweeps.push(Sweep {
-                    name,
+                    name: format!("{method} {parameters}{on}, {ranks} ranks, {what}"),
                     kind: method.to_string(),
                     folder: work,
                     launch: Launch::Itself,
                     worker,
-                    mounts: None,
+                    calls: CALLS,
+                    mounts,
                     prepare: Box::new(prepare),
                     check: Box::new(check),
                 });
@@ -236,10 +306,9 @@ pub fn sweeps_bp(folder: &Path, ranks: u32, only: Option<&str>) -> Vec<Sweep<'st
 }
 
 /// All steps before `first` are there; the one behind them is where the worker says so; one more goes on.
-pub fn check_bp(work: &Path, method: &str, parameters: &str, ranks: u32, first: u64, end: End) -> Outcome<()> {
-    let layout: Arc<dyn Layout> = Arc::new(Direct::new(Arc::new(Posix::at(work)?))?);
-    let path = work.join("x.bp").display().to_string();
-    let steps = match Reader::open(layout.clone(), "x.bp") {
+pub fn check_bp(place: &Place, method: &str, parameters: &str, ranks: u32, first: u64, end: End) -> Outcome<()> {
+    let (layout, path) = place.layout()?;
+    let steps = match Reader::open(layout.clone(), &path) {
         Ok(reader) => reads(&reader, ranks, first)?,
         Err(e) if first == 0 && end != End::Success => {
             // Nothing was closed; what is left must not stop a new file.
@@ -251,18 +320,90 @@ pub fn check_bp(work: &Path, method: &str, parameters: &str, ranks: u32, first: 
     if steps < first || (end == End::Success && steps != first + 1) {
         return Err(format!("{steps} steps are there").into());
     }
-    for outcome in write_bp(&path, method, parameters, ranks, steps..steps + 1) {
-        outcome.map_err(|e| format!("the next output fails: {e}"))?;
-    }
-    let reader = Reader::open(layout.clone(), "x.bp")?;
+    place.write(method, parameters, ranks, steps..steps + 1).map_err(|e| format!("the next output fails: {e}"))?;
+    let (layout, path) = place.layout()?;
+    let reader = Reader::open(layout.clone(), &path)?;
     if reads(&reader, ranks, first)? != steps + 1 {
         return Err(format!("the next output leaves {} steps", reader.status().steps).into());
     }
     let partial = !reader.status().partial.is_empty();
-    let report = verify(&*layout, "x.bp")?;
+    let report = verify(&*layout, &path)?;
     match report.findings.iter().find(|f| !(partial && matches!(f.kind, FindingKind::Gap | FindingKind::Partial))) {
         Some(finding) => Err(format!("verify after the next output: {finding:?}").into()),
         None => Ok(()),
+    }
+}
+
+/// What reads a file: `thalweg ls`, `verify`, `recover`. Success says what it says without a failure, and leaves the files as
+/// they are then; a failure leaves them as they were.
+pub fn sweeps_read(folder: &Path, thalweg: &str) -> Vec<Sweep<'static>> {
+    let mut sweeps = Vec::new();
+    for method in ["MPI", "POSIX", "MPI_SCHEDULED"] {
+        for words in [&["ls", "-l", "-a"][..], &["verify"], &["recover"]] {
+            let slug = format!("{method}-{}", words[0]);
+            let (work, before, after) =
+                (folder.join(&slug), folder.join(format!("{slug}-before")), folder.join(format!("{slug}-after")));
+            let place = Place::plain(&work);
+            let out = folder.join(format!("{slug}.out"));
+            let mut worker: Vec<String> = [thalweg].iter().chain(words).map(|w| w.to_string()).collect();
+            worker.push(place.path());
+            let prepare = {
+                let (work, before) = (work.clone(), before.clone());
+                let recovers = words[0] == "recover";
+                move || -> Outcome<()> {
+                    if !before.exists() {
+                        anew(&work)?;
+                        place.write(method, "", 3, 0..3)?;
+                        // An end that is cut off is what is recovered.
+                        let file = std::fs::File::options().write(true).open(place.path())?;
+                        if recovers {
+                            file.set_len(file.metadata()?.len() - 24)?;
+                        }
+                        copy(&work, &before)?;
+                    }
+                    copy(&before, &work)
+                }
+            };
+            let check = {
+                let (work, out) = (work.clone(), out.clone());
+                move |end: End| -> Outcome<()> {
+                    let said = std::fs::read_to_string(&out)?;
+                    let wanted = out.with_extension("wanted");
+                    // The first run is the one without a failure.
+                    if !after.exists() {
+                        copy(&work, &after)?;
+                        std::fs::write(&wanted, &said)?;
+                    }
+                    if end != End::Success {
+                        return same(&before, &work).or_else(|e| same(&after, &work).map_err(|_| e));
+                    }
+                    if said != std::fs::read_to_string(&wanted)? {
+                        return Err(format!("it says {said:?}").into());
+                    }
+                    same(&after, &work)
+                }
+            };
+            sweeps.push(Sweep {
+                name: format!("{}, {method}", words[0]),
+                kind: words[0].to_string(),
+                folder: work,
+                launch: Launch::Command { out },
+                worker,
+                calls: READS,
+                mounts: None,
+                prepare: Box::new(prepare),
+                check: Box::new(check),
+            });
+        }
+    }
+    sweeps
+}
+
+fn same(wanted: &Path, is: &Path) -> Outcome<()> {
+    let differs = Command::new("diff").arg("-rq").arg(wanted).arg(is).output()?;
+    match differs.status.success() {
+        true => Ok(()),
+        false => Err(format!("the files differ: {}", String::from_utf8_lossy(&differs.stdout)).into()),
     }
 }
 
@@ -290,6 +431,8 @@ const LAYOUTS: &[(&str, &str)] = &[
     ("direct", "layout = \"direct\"\nstore = \"posix:@/a\"\n"),
     ("flat", "layout = \"flat\"\nstores = [\"posix:@/a\", \"posix:@/b\"]\n"),
     ("container", "layout = \"container\"\nstores = [\"posix:@/a\", \"posix:@/b\"]\n"),
+    // Each file a folder of logs and marks, also a small one.
+    ("container folders", "layout = \"container\"\nstores = [\"posix:@/a\", \"posix:@/b\"]\ninline = 0\n"),
     ("small_file", "layout = \"small_file\"\nstore = \"posix:@/a\"\n"),
     ("tiered", "layout = \"container\"\nstore = \"tiered:posix:@/a=>posix:@/b\"\ndrain = \"manual\"\n"),
 ];
@@ -302,18 +445,16 @@ pub fn sweeps_file(folder: &Path, only: Option<&str>, launch: &dyn Fn(&Path) -> 
     for (layout, table) in LAYOUTS.iter().filter(|(name, _)| only.is_none_or(|o| o == *name)) {
         let programs = if launch(folder).is_itself() { &[] } else { ENDS };
         for (operation, there) in OPERATIONS.iter().chain(programs) {
-            let work = folder.join(format!("{layout}-{operation}"));
-            let before = folder.join(format!("{layout}-{operation}-before"));
-            let mounts = folder.join(format!("{layout}-{operation}.toml"));
+            let slug = format!("{}-{operation}", layout.replace(' ', "-"));
+            let work = folder.join(&slug);
+            let before = folder.join(format!("{slug}-before"));
+            let mounts = folder.join(format!("{slug}.toml"));
             let prepare = {
                 let (work, before, mounts) = (work.clone(), before.clone(), mounts.clone());
                 move || -> Outcome<()> {
                     if !before.exists() {
                         anew(&work)?;
-                        std::fs::create_dir(work.join("a"))?;
-                        std::fs::create_dir(work.join("b"))?;
-                        let text = format!("[[mount]]\npath = \"/faults\"\n{table}");
-                        std::fs::write(&mounts, text.replace('@', &work.display().to_string()))?;
+                        stores(&work, &mounts, table)?;
                         let layout = mounts::of_files(std::slice::from_ref(&mounts))?;
                         layout.make_folder("/faults/d")?;
                         for name in ["kept", "other"] {
@@ -343,6 +484,7 @@ pub fn sweeps_file(folder: &Path, only: Option<&str>, launch: &dyn Fn(&Path) -> 
                 folder: work,
                 launch,
                 worker,
+                calls: CALLS,
                 mounts: Some(mounts),
                 prepare: Box::new(prepare),
                 check: Box::new(check),

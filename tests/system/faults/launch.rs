@@ -43,6 +43,8 @@ pub enum Launch {
     Itself,
     /// A program of the system with the preload door.
     Preload { thalweg: String },
+    /// A program of its own, whose output goes to a file.
+    Command { out: PathBuf },
     /// The process that serves a mount; a program of the system works on it.
     Fuse { thalweg: String, at: PathBuf },
 }
@@ -120,6 +122,23 @@ pub fn run_preloaded(
     }
     let output = command.args(words).output()?;
     Ok((ended(output.status), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// A program under `strace` from its start, so the loader's calls fail too.
+pub fn run_command(words: &[String], out: &Path, fault: Fault<'_>, log: &Path) -> Outcome<(End, String)> {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "1", &PATIENCE.as_secs().to_string(), "strace"]).args(options(fault, log)).args(words);
+    let output = command.env_remove("THALWEG_MOUNTS").output()?;
+    std::fs::write(out, &output.stdout)?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    // Damage is not what a failed call tells of. The loader has words of its own.
+    let named = ["os error 5", "os error 116", "error while loading shared libraries"];
+    Ok(match (ended(output.status), fault) {
+        (End::Failed(_), Some(_)) if !named.iter().any(|words| said.contains(words)) => {
+            (End::Other(output.status.code().unwrap_or_default()), format!("it fails for another reason: {said}"))
+        }
+        (end, _) => (end, said),
+    })
 }
 
 /// A word of a program, `/faults/NAME` or `KEY=/faults/NAME`, with the name of the mount.

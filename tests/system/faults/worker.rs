@@ -2,6 +2,7 @@
 
 use crate::MIXED;
 use std::io::BufRead;
+use std::sync::Arc;
 use thalweg_comm::{Communicator, threads};
 use thalweg_io::mounts;
 use thalweg_io::{Mode, Session};
@@ -44,7 +45,9 @@ pub fn row(rank: u32, step: u64) -> Vec<f64> {
     (0..ROW).map(|i| i as f64 + 100.0 * f64::from(rank) + 10_000.0 * step as f64).collect()
 }
 
+/// - `layout`: that of the process where `None`.
 pub fn write_bp(
+    layout: Option<&Arc<dyn Layout>>,
     path: &str,
     method: &str,
     parameters: &str,
@@ -58,7 +61,7 @@ pub fn write_bp(
 </adios-group><method group="g" method="{method}">{parameters}</method></adios-config>"#
     );
     threads::run(ranks, |comm| {
-        let layout = mounts::layout()?;
+        let layout = layout.cloned().map_or_else(mounts::layout, Ok)?;
         let session = Session::with_layout(xml::parse(&document, "faults.xml").unwrap(), layout, comm.duplicate()?)?;
         let mut one = |step: u64| -> Result<()> {
             let mode = if step == 0 { Mode::Write } else { Mode::Append };

@@ -2,7 +2,7 @@
 
     requests.py POINT
 
-Makes, reads and removes files at POINT, and prints for each what the kernel asked the process that serves it, and how
+Makes, reads, lists and removes files at POINT, and prints for each what the kernel asked the process that serves it, and how
 often that named a file to the system, and looked at one that it has open: counts for each file, rounded. Seen by strace: no clock
 decides anything.
 """
@@ -63,7 +63,8 @@ def read():
 
 
 def show():
-    assert len(list(os.scandir(folder))) == FILES
+    # As `ls -l`.
+    assert [entry.stat(follow_symlinks=False).st_size for entry in os.scandir(folder)] == [1024] * FILES
 
 
 os.mkdir(folder)

@@ -93,17 +93,17 @@ class File(Mapping[str, Variable]):
     @property
     def groups(self) -> list[str]:
         """Names of the groups."""
-        return list(self._reader.status()["groups"])
+        return list(self._reader.status().groups)
 
     @property
     def finished(self) -> bool:
         """Whether the file was closed for good: no step will come."""
-        return bool(self._reader.status()["finished"])
+        return self._reader.status().finished
 
     @property
-    def status(self) -> dict[str, Any]:
-        """What the file says of itself: `steps finished torn_bytes partial groups writers byte_order subfiles length`."""
-        return self._reader.status()
+    def status(self) -> Status:
+        """What the file says of itself."""
+        return Status(self._reader.status())
 
     # Life.
 
@@ -155,6 +155,33 @@ def open(path: str | os.PathLike[str], *, reads: str = "compared") -> File:
     Raises `FileNotFound`; `Torn` where the file was cut off so early that nothing in it can be found.
     """
     return File(path, reads=reads)
+
+
+class Status(dict[str, Any]):
+    """What a file says of itself: `status.steps`, or `status["steps"]` as in a dictionary."""
+
+    #: Steps that can be read.
+    steps: int
+    #: Whether the file was closed for good: no step will come.
+    finished: bool
+    #: Bytes behind the last whole step, of an output that did not come to its end.
+    torn_bytes: int
+    #: Step, rank and kind of each part of a step that is missing.
+    partial: list[tuple[int, int, str]]
+    #: Names of the groups.
+    groups: list[str]
+    #: How many ranks wrote, where the file tells.
+    writers: int | None
+    #: `little` or `big`.
+    byte_order: str
+    #: Whether blocks lie in files beside this one.
+    subfiles: bool
+    #: Bytes of this file.
+    length: int
+
+    def __init__(self, facts: _core.FileFacts) -> None:
+        super().__init__({name: getattr(facts, name) for name in Status.__annotations__})
+        self.__dict__ = self
 
 
 class Attributes(Mapping[str, Any]):
@@ -313,7 +340,7 @@ class Steps(Sequence[Step]):
         self._file = file
 
     def __len__(self) -> int:
-        return int(self._file._reader.status()["steps"])
+        return self._file._reader.status().steps
 
     @overload
     def __getitem__(self, index: int) -> Step: ...

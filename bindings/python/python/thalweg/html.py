@@ -88,12 +88,12 @@ _HEAD = ["variable", "type", "shape", "steps", "blocks", "min", "max"]
 
 def _title(f: File) -> str:
     s = f.status
-    parts = [f"{s['steps']} steps", f"{len(f)} variables", f"{len(f.attrs)} attributes"]
-    if s["writers"]:
-        parts.append(f"{s['writers']} ranks")
-    if s["partial"]:
-        parts.append(f"{len(s['partial'])} steps partial")
-    if not s["finished"]:
+    parts = [f"{s.steps} steps", f"{len(f)} variables", f"{len(f.attrs)} attributes"]
+    if s.writers:
+        parts.append(f"{s.writers} ranks")
+    if s.partial:
+        parts.append(f"{len(s.partial)} steps partial")
+    if not s.finished:
         parts.append("not closed for good")
     return ", ".join(parts)
 

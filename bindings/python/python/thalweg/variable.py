@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import dtypes, html, selection
+from . import _core, dtypes, html, selection
 from .errors import InvalidArgument, NotFound, OutOfBounds, Unsupported
 
 if TYPE_CHECKING:
@@ -41,29 +41,29 @@ class Characteristics:
 class Block:
     """A variable's box from one rank in one step. Sliceable like an array; its values are read when they are asked for."""
 
-    def __init__(self, variable: Variable, facts: dict[str, Any]) -> None:
+    def __init__(self, variable: Variable, facts: _core.BlockFacts) -> None:
         self._variable = variable
         #: Number of the block within its step.
-        self.number: int = facts["number"]
+        self.number: int = facts.number
         #: Step, in the file's numbering.
-        self.step: int = facts["step"]
+        self.step: int = facts.step
         #: Where it starts in the global array; zeros for local arrays.
-        self.offset: tuple[int, ...] = tuple(facts["offset"])
+        self.offset: tuple[int, ...] = tuple(facts.offset)
         #: Its extents.
-        self.shape: tuple[int, ...] = tuple(facts["count"])
+        self.shape: tuple[int, ...] = tuple(facts.count)
         #: The value of a scalar or text.
-        self.value: Any = facts["value"]
+        self.value: Any = facts.value
         #: The rank that wrote it, where the file tells.
-        self.rank: int | None = facts["rank"]
+        self.rank: int | None = facts.rank
         #: The subfile that holds it, and its bytes and position there.
-        self.subfile: int | None = facts["subfile"]
-        self.bytes: int = facts["bytes"]
-        self.position: int = facts["position"]
+        self.subfile: int | None = facts.subfile
+        self.bytes: int = facts.bytes
+        self.position: int = facts.position
         #: Characteristics; `None` where they are not recorded.
-        self.min: Any = facts["min"]
-        self.max: Any = facts["max"]
-        self.mean: float | None = facts["mean"]
-        self.std: float | None = facts["std"]
+        self.min: Any = facts.min
+        self.max: Any = facts.max
+        self.mean: float | None = facts.mean
+        self.std: float | None = facts.std
 
     @property
     def dtype(self) -> np.dtype:
@@ -114,24 +114,24 @@ class Variable:
     slowest first, whatever language wrote it. A scalar or text has the step axis alone.
     """
 
-    def __init__(self, file: File, facts: dict[str, Any]) -> None:
+    def __init__(self, file: File, facts: _core.VariableFacts) -> None:
         self._file = file
         #: Its full name.
-        self.name: str = facts["name"]
+        self.name: str = facts.name
         #: The group it was written in.
-        self.group: str = facts["group"]
+        self.group: str = facts.group
         #: Name of its element type in BP, as `double`.
-        self.type: str = facts["type"]
+        self.type: str = facts.element
         #: `global array`, `local array`, `scalar` or `value per rank`.
-        self.kind: str = facts["kind"]
+        self.kind: str = facts.kind
         #: The steps in which it was written, in the file's numbering: what the positions of the first axis stand for.
-        self.steps: tuple[int, ...] = tuple(facts["steps"])
+        self.steps: tuple[int, ...] = tuple(facts.steps)
         #: The transform that its stored bytes went through, undone when they are read.
-        self.transform: str | None = facts["transform"]
+        self.transform: str | None = facts.transform
         #: Blocks over all steps.
-        self.block_count: int = facts["blocks"]
-        self._first: tuple[int, ...] = tuple(facts["shape"])
-        self._changes: bool = facts["shape_changes"]
+        self.block_count: int = facts.blocks
+        self._first: tuple[int, ...] = tuple(facts.shape)
+        self._changes: bool = facts.shape_changes
         self._chunks: tuple[tuple[int, ...], ...] | None = None
 
     # What it is.
@@ -211,19 +211,19 @@ class Variable:
 
     def block(self, number: int, position: int = -1) -> Block:
         """One block at a position of the step axis, by its number: how local arrays are read."""
-        blocks = self.blocks(position)
-        if not 0 <= number < len(blocks):
-            raise OutOfBounds(f'"{self.name}": block {number} of {len(blocks)}', variable=self.name)
-        return blocks[number]
+        step = self._step(position)
+        reader = self._file._reader
+        count = reader.block_count(self.name, step)
+        facts = reader.block(self.name, step, number) if 0 <= number < count else None
+        if facts is None:
+            raise OutOfBounds(f'"{self.name}": block {number} of {count}', variable=self.name)
+        return Block(self, facts)
 
     def characteristics(self, position: int | None = None) -> Characteristics:
         """What is recorded about the values of one step, or of all. No value is read."""
         first, end = (0, 2**64 - 1) if position is None else (self._step(position), self._step(position) + 1)
         facts = self._file._reader.summary(self.name, first, end)
-        parts = facts.pop("complex")
-        if parts is not None:
-            facts.update(zip(("magnitude", "real", "imag"), (tuple(p) for p in parts)))
-        return Characteristics(**facts)
+        return Characteristics(**{f.name: getattr(facts, f.name) for f in dataclasses.fields(Characteristics)})
 
     def min(self, position: int | None = None) -> Any:
         """Smallest finite value, of one step or of all, as recorded; `None` where it is not. No value is read."""
@@ -312,11 +312,11 @@ class Variable:
     def _local(self, positions: list[int], keeps: bool, rest: tuple[Any, ...], outer: bool) -> Any:
         parts = []
         for p in positions:
-            blocks = self.blocks(p)
-            if len(blocks) != 1:
-                what = f'"{self.name}" is a local array of {len(blocks)} blocks with no place in a greater one'
+            count = self._file._reader.block_count(self.name, self.steps[p])
+            if count != 1:
+                what = f'"{self.name}" is a local array of {count} blocks with no place in a greater one'
                 raise Unsupported(f"{what}: choose one, .block(number, {p})", variable=self.name)
-            parts.append(blocks[0].read())
+            parts.append(self.block(0, p).read())
         self._common_shape(positions)
         shape = self._first if not parts else parts[0].shape
         values = np.array(parts, self.dtype).reshape(len(parts), *shape)
@@ -424,7 +424,7 @@ def _split(key: Any, ndim: int) -> tuple[Any, tuple[Any, ...]]:
 def _grid(variable: Variable) -> tuple[tuple[int, ...], ...]:
     """Lengths of the intervals that blocks cut each axis into, or nothing where some block is no cell of that grid."""
     facts = variable._file._reader.blocks(variable.name, variable.steps[-1])
-    blocks = [(f["offset"], f["count"]) for f in facts if 0 not in f["count"]]
+    blocks = [(f.offset, f.count) for f in facts if 0 not in f.count]
     shape = variable.shape_at(-1)
     cuts: list[list[int]] = []
     for d, extent in enumerate(shape):

@@ -159,8 +159,8 @@ class Writer:
             raise Config(f"which group? the schema has {', '.join(groups) or 'none'}")
         #: The group it writes.
         self.group: str = group or groups[0]
-        self._declared: list[dict[str, Any]] = self._session.describe(self.group)
-        self._by_name = {v["name"].strip("/"): v for v in reversed(self._declared)}
+        self._declared: list[_core.DeclaredFacts] = self._session.describe(self.group)
+        self._by_name = {v.name.strip("/"): v for v in reversed(self._declared)}
         self._made: dict[tuple[Any, ...], int] = {}
         self._step: StepWriter | None = None
         self._steps_written = 0
@@ -282,9 +282,9 @@ class StepWriter:
         else:
             position = self._output.position(name)
             declared = self._writer._declared[position]
-            array = _values(name, data, declared["type"])
+            array = _values(name, data, declared.element)
             self._fit(declared, array, shape, offset)
-            turned = declared["fortran"]
+            turned = declared.fortran
         if array.ndim == 0 and array.dtype.kind in "iu":
             self._scalars[_plain(name)] = int(array)
         owner, memory = selection.within(array)
@@ -334,18 +334,18 @@ class StepWriter:
 
     def _fit(
         self,
-        declared: dict[str, Any],
+        declared: _core.DeclaredFacts,
         array: np.ndarray,
         shape: Sequence[int] | None,
         offset: Sequence[int] | None,
     ) -> None:
         """Compares an array with the declared dimensions, and writes scalars that these name."""
-        name, local = declared["name"], declared["local"]
+        name, local = declared.name, declared.local
         if not local:
-            if shape is not None or offset is not None or (array.ndim and declared["type"] != "string"):
+            if shape is not None or offset is not None or (array.ndim and declared.element != "string"):
                 raise InvalidArgument(f'"{name}" is declared as a single value', variable=name)
             return
-        order = -1 if declared["fortran"] else 1
+        order = -1 if declared.fortran else 1
         said: list[tuple[str, int, str]] = []
         if array.ndim == len(local):
             said += [(text, n, "the array has") for text, n in zip(local, array.shape[::order])]
@@ -354,7 +354,7 @@ class StepWriter:
         for given, axes in ((shape, "bounds"), (offset, "offset")):
             if given is None:
                 continue
-            texts = declared[axes]
+            texts = declared.bounds if axes == "bounds" else declared.offset
             if len(given) != len(texts):
                 what = f'"{name}" is declared with {len(texts)} dimensions in its {axes}, not {len(given)}'
                 raise InvalidArgument(what, variable=name)
@@ -371,13 +371,13 @@ class StepWriter:
                 declared = text if text.isdigit() else f"{text} = {known}"
                 raise InvalidArgument(f'"{name}": {what} {n} where {declared} is declared', variable=name)
             scalar = self._writer._by_name.get(key)
-            if known is None and scalar is not None and not scalar["local"]:
+            if known is None and scalar is not None and not scalar.local:
                 found[key] = n
         for key, n in found.items():
             if self._followed.get(key) != n:
                 self._followed[key] = n
-                position = self._output.position(self._writer._by_name[key]["name"])
-                self._output.write(position, _bytes(_values(key, n, self._writer._by_name[key]["type"])))
+                position = self._output.position(self._writer._by_name[key].name)
+                self._output.write(position, _bytes(_values(key, n, self._writer._by_name[key].element)))
 
     # Its end.
 

@@ -236,10 +236,10 @@ def _names_of_schema(schema: str | os.PathLike[str]) -> dict[str, list[str]]:
         name, text = text, Path(text).read_text()
     found: dict[str, list[str]] = {}
     for _, v in _core.schema_names(text, name):
-        extents = v["bounds"] or v["local"]
-        extents = extents[::-1] if v["fortran"] else extents
+        extents = v.bounds or v.local
+        extents = extents[::-1] if v.fortran else extents
         found.setdefault(
-            v["name"].strip("/"), [e.strip("/") if not e.isdigit() else f"dim_{d}" for d, e in enumerate(extents)]
+            v.name.strip("/"), [e.strip("/") if not e.isdigit() else f"dim_{d}" for d, e in enumerate(extents)]
         )
     return found
 

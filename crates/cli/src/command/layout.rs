@@ -6,7 +6,9 @@ use crate::outcome::{Failure, Outcome};
 use crate::terminal::{BAD, GOOD, Terminal, plain};
 use std::io::{IoSlice, Write};
 use std::path::Path;
+use std::time::Duration;
 use thalweg_io::mounts;
+use thalweg_layout::container::tools::Accept;
 use thalweg_layout::mount::Place;
 use thalweg_layout::{Container, Mounts, OpenWrite, SmallFile, WriterId};
 use thalweg_store::Posix;
@@ -20,7 +22,9 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
         Arguments::Flatten { file, to } => flatten(&mounts, file, to, out),
         Arguments::Compact { path } => compact(&place(&mounts, path)?, path, out),
         Arguments::Check { path } => check(&place(&mounts, path)?, path, out),
-        Arguments::Repair { path, all } => repair(&place(&mounts, path)?, path, *all, out),
+        Arguments::Repair { path, all, lost } => {
+            repair(&place(&mounts, path)?, path, Accept { open: *all, lost: *lost }, out)
+        }
         Arguments::Stat { path } => stat(&place(&mounts, path)?, path, out),
     }
 }
@@ -205,6 +209,21 @@ fn check_file(container: &Container, name: &str, shown: &str, out: &mut Terminal
     Ok(report.is_clean())
 }
 
+/// Containers of a mount that no name leads to, where the mount as a whole is looked at; how many. Those made within the last hour
+/// are left out: another process may be about to name them.
+fn nameless(container: &Container, place: &Place<'_>, remove: bool, out: &mut Terminal) -> Result<u64, Failure> {
+    if !place.name.is_empty() {
+        return Ok(0);
+    }
+    let found = container.nameless(Duration::from_secs(3600), remove)?;
+    for number in &found {
+        let done = if remove { ": removed" } else { "" };
+        let why = "no name leads to it, of a file that was being made or removed when its process died";
+        out.line(format_args!("{number:032x}: {why}{done}"))?;
+    }
+    Ok(found.len() as u64)
+}
+
 fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
     let shown = path.display();
     let clean = match kind(place) {
@@ -226,7 +245,8 @@ fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, 
             if files != 1 {
                 out.line(format_args!("{shown}: {}, {broken} of them not whole", count(files, "file")))?;
             }
-            broken == 0
+            let nameless = nameless(container, place, false, out)?;
+            broken == 0 && nameless == 0
         }
         Kind::SmallFile(small) => {
             let report = small.check(folder(place)?, true)?;
@@ -256,21 +276,32 @@ fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, 
     }
 }
 
-fn repair(place: &Place<'_>, path: &Path, all: bool, out: &mut Terminal) -> Result<Outcome, Failure> {
+fn repair(place: &Place<'_>, path: &Path, accept: Accept, out: &mut Terminal) -> Result<Outcome, Failure> {
     let shown = path.display();
     match kind(place) {
         Kind::Container(container) => {
-            let mut things = 0;
+            let (mut things, mut left) = (0, 0);
             each_file(place, path, |name, _| {
-                let done = container.repair(name, all)?;
-                things += done.len() as u64;
-                for finding in &done {
+                for finding in &container.repair(name, accept)? {
+                    things += u64::from(!finding.left);
+                    left += u64::from(finding.left);
                     out.line(format_args!("{}: {}", finding.place, finding.words))?;
                 }
                 Ok(())
             })?;
+            things += nameless(container, place, true, out)?;
+            if left > 0 {
+                out.styled(BAD, "not whole")?;
+                let lost = count(left, "log");
+                out.line(format_args!(
+                    ": {shown}; {lost} ended early and were left, in case a store brings the rest back; --lost lets files end where they are whole"
+                ))?;
+            }
             out.styled(GOOD, "repaired")?;
             out.line(format_args!(": {shown}, {}", count(things, "thing")))?;
+            if left > 0 {
+                return Ok(Outcome::No);
+            }
         }
         Kind::SmallFile(small) => {
             // Readers pass over what a dead writer left and rebuild lost name logs as they read; compaction makes it lasting.

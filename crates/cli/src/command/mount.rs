@@ -277,7 +277,7 @@ fn start(arguments: &Arguments) -> Result<Serving, Failure> {
             return Err(no_mounts());
         }
         let socket = arguments.socket.clone().unwrap_or_else(thalweg_remote::default_socket);
-        served = Some(thalweg_remote::serve(mounts, &socket)?);
+        served = Some(thalweg_remote::serve(mounts, Arc::new(thalweg_remote::transport::unix::listen(&socket)?))?);
         about.push(format!("the mounts are served at {}", socket.display()));
         at = Some(socket);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use thalweg_comm::Communicator;
 use thalweg_comm::threads::{Machine, ThreadCommunicator};
-use thalweg_io::{Mode, Session};
+use thalweg_io::{BlockBox, Mode, Session, Values, WriteRequest};
 use thalweg_layout::Direct;
 use thalweg_schema::{MethodChoice, Schema};
 use thalweg_store::Posix;
@@ -43,14 +43,9 @@ fn on_rank(schema: &Schema, group: &str, load: &Load, path: &str, comm: ThreadCo
         let mut output = session.open(group, path, if output == 0 { Mode::Write } else { Mode::Append }, own)?;
         output.group_size(load.bytes());
         for block in &load.blocks {
-            if let Some(shape) = block.shape(comm.rank(), comm.size(), load.fortran) {
-                output.set_next_box(block.at, shape)?;
-            }
-            if block.deferred {
-                output.write_deferred_at(block.at, &block.bytes)?;
-            } else {
-                output.write_at(block.at, &block.bytes)?;
-            }
+            let place = block.shape(comm.rank(), comm.size(), load.fortran).map(BlockBox::from);
+            let values = if block.deferred { Values::Deferred(&block.bytes) } else { Values::Copied(&block.bytes) };
+            output.put(WriteRequest { variable: block.at.into(), values, place, memory: None })?;
         }
         output.close()?;
         seconds += began.elapsed().as_secs_f64();

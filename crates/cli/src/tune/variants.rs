@@ -2,7 +2,7 @@
 
 use super::search::Candidate;
 use thalweg_io::registry::{self, METHODS};
-use thalweg_movement::method::{self, Parameter, adaptive, aggregated, collective, scheduled};
+use thalweg_movement::method::{self, Parameter};
 use thalweg_schema::MethodChoice;
 
 /// Parameters that say what is to be, not how fast: they are kept whatever the method.
@@ -38,28 +38,8 @@ pub fn first(used: Option<&MethodChoice>) -> Vec<Candidate> {
 
 /// Parameters worth changing, with the values worth trying for so many ranks.
 fn worth_trying(method: &str, ranks: u32) -> Vec<(&'static str, Vec<String>)> {
-    let counts = |most: u32| (0..).map(|n| 1 << n).take_while(|n: &u32| *n <= most).map(|n| n.to_string()).collect();
-    let of = |values: &[&str]| values.iter().map(|v| (*v).to_string()).collect();
-    match registry::find(method).map(|kind| kind.names[0]) {
-        Some("POSIX" | "MPI") => vec![(method::DIRECT.key, of(&["64KiB", "1MiB", "64MiB"]))],
-        Some("MPI_AGGREGATE") => {
-            vec![
-                (aggregated::AGGREGATORS.key, counts(ranks / 2)),
-                (aggregated::PATTERN.key, of(&["brigade"])),
-                (aggregated::CHUNK.key, of(&["2MiB", "32MiB"])),
-            ]
-        }
-        Some("MPI_COLLECTIVE") => vec![
-            (collective::AGGREGATORS.key, counts(ranks)),
-            (collective::STRIPE.key, of(&["256KiB", "4MiB", "16MiB"])),
-            (collective::BUFFER.key, of(&["4MiB", "64MiB"])),
-        ],
-        Some("MPI_SCHEDULED") => {
-            vec![(scheduled::NUM_FILES.key, counts(ranks.min(256))), (scheduled::WRITERS.key, of(&["1", "4", "0"]))]
-        }
-        Some("ADAPTIVE") => vec![(adaptive::NUM_FILES.key, counts(ranks.min(256)))],
-        _ => Vec::new(),
-    }
+    let tried = registry::find(method).map_or(&[][..], |kind| kind.tried);
+    tried.iter().map(|tried| (tried.parameter.key, tried.values(ranks))).collect()
 }
 
 /// The same method with one parameter changed, each to each value worth trying. What its method does not take is left out.

@@ -22,6 +22,8 @@ use thalweg_types::{Error, ErrorKind};
 mod files;
 mod locks;
 mod make;
+#[cfg(test)]
+mod rename_ahead;
 
 use files::Shared;
 pub use locks::Asked;
@@ -155,11 +157,6 @@ impl Door {
         self.plain
     }
 
-    /// Whether attributes of a name cost no more than the name.
-    pub fn tells_attributes_cheaply(&self) -> bool {
-        self.plain || self.layout.keeps_whole("")
-    }
-
     fn use_names(&self) -> RwLockReadGuard<'_, ()> {
         self.names.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -256,13 +253,18 @@ impl Door {
         let _names = self.use_names();
         let asked = locked(&self.held).ask(Instant::now());
         let about = self.about(&self.below(folder, name)?).map_err(number)?;
+        Ok(self.found(folder, name, asked, about))
+    }
+
+    /// A name that was looked at, which the kernel now knows once more.
+    fn found(&self, folder: u64, name: &str, asked: crate::held::Asked, about: Attributes) -> Entry {
         let mut entry = self.entry(folder, name, &about);
         if about.kind == Kind::Folder {
             let ino = entry.attributes.ino.0;
             let about = locked(&self.held).answer(ino, asked, about);
             entry.attributes = self.shown(ino, &about);
         }
-        Ok(entry)
+        entry
     }
 
     pub fn forget(&self, ino: u64, times: u64) {
@@ -286,6 +288,13 @@ impl Door {
             None => (self.about_nameless(ino)?, self.settings.timeout),
         };
         Ok((self.shown(ino, &about), holds))
+    }
+
+    fn about_or_nameless(&self, ino: u64, path: Option<&str>) -> Result<Attributes> {
+        match path {
+            Some(path) => self.about(path).map_err(number),
+            None => self.about_nameless(ino),
+        }
     }
 
     fn about_nameless(&self, ino: u64) -> Result<Attributes> {
@@ -329,11 +338,11 @@ impl Door {
             }
         }
         if change != Change::default() {
-            let about = match &path {
-                Some(path) => self.about(path).map_err(number)?,
-                None => self.about_nameless(ino)?,
+            // A change of owner alone takes bits of the mode.
+            let change = match (change.uid.is_some() || change.gid.is_some()) && change.mode.is_none() {
+                true => without_privilege(change, &self.about_or_nameless(ino, path.as_deref())?),
+                false => change,
             };
-            let change = without_privilege(change, &about);
             match &path {
                 Some(path) => match self.layout.set_attributes(path, &change) {
                     Err(e) if e.kind() == ErrorKind::Unsupported && is_times(&change) => self.keep_times(ino, &change),
@@ -343,11 +352,7 @@ impl Door {
             }
             self.changed(ino);
         }
-        let about = match &path {
-            Some(path) => self.about(path).map_err(number)?,
-            None => self.about_nameless(ino)?,
-        };
-        Ok(self.shown(ino, &about))
+        Ok(self.shown(ino, &self.about_or_nameless(ino, path.as_deref())?))
     }
 
     fn keep_times(&self, ino: u64, change: &Change) {
@@ -539,8 +544,9 @@ impl Door {
     /// A name of a folder that is listed, with its attributes, as by a lookup.
     pub fn listed_plus(&self, folder: u64, name: &str) -> Option<Entry> {
         let _names = self.use_names();
+        let asked = locked(&self.held).ask(Instant::now());
         let about = self.listed_about(folder, name)?;
-        Some(self.entry(folder, name, &about))
+        Some(self.found(folder, name, asked, about))
     }
 
     /// What cannot be looked at is shown, as a file that nobody may read.
@@ -848,6 +854,20 @@ mod tests {
         assert_eq!(now(&door).perm, 0o711);
         door.remove(folder, "f".as_ref()).unwrap();
         assert_eq!(door.lookup(folder, "f".as_ref()).err(), Some(Errno::ENOENT));
+    }
+
+    #[test]
+    fn a_list_tells_of_a_folder_what_a_look_at_it_tells() {
+        let below = tempfile::tempdir().unwrap();
+        let (door, folder) = door(Arc::new(Posix::at(below.path()).unwrap()), Duration::from_secs(3600));
+        make(&door, folder, "one");
+        std::thread::sleep(Duration::from_millis(50));
+        // Of which the folder below tells nothing.
+        make(&door, folder, "two");
+        let times = |about: FileAttr| (about.mtime, about.ctime);
+        let told = times(door.attributes(folder).unwrap().0);
+        assert_eq!(times(door.listed_plus(ROOT, "d").unwrap().attributes), told);
+        assert_eq!(times(door.lookup(ROOT, "d".as_ref()).unwrap().attributes), told);
     }
 
     #[test]

@@ -76,6 +76,7 @@ impl Filesystem for Kernel {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         use InitFlags as F;
         for flag in [
+            // Always: what a name is, which a plain list tells too, costs every layout as much as its attributes.
             F::FUSE_DO_READDIRPLUS,
             F::FUSE_PARALLEL_DIROPS,
             F::FUSE_ASYNC_DIO,
@@ -84,10 +85,6 @@ impl Filesystem for Kernel {
         ] {
             // What a kernel does not know it does without.
             let _ = config.add_capabilities(flag);
-        }
-        if !self.0.tells_attributes_cheaply() {
-            // Then only where a program looks at names as it lists them.
-            let _ = config.add_capabilities(F::FUSE_READDIRPLUS_AUTO);
         }
         // Since then kernels drop their pages of what is written past them.
         let drops = config.add_capabilities(F::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();

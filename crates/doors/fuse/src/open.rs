@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use thalweg_layout::errno::{self, Errno};
 use thalweg_open_file::{Access, OpenFile};
 use thalweg_types::Result;
@@ -17,12 +17,14 @@ pub struct Open {
     pub ino: u64,
     file: RwLock<Option<OpenFile>>,
     dirty: AtomicBool,
+    /// Held by who publishes: a publish that finds nothing to do has waited for the one that does it.
+    publishing: Mutex<()>,
 }
 
 impl Open {
     /// Of this open file.
     pub fn new(ino: u64, file: OpenFile) -> Open {
-        Open { ino, file: RwLock::new(Some(file)), dirty: AtomicBool::new(false) }
+        Open { ino, file: RwLock::new(Some(file)), dirty: AtomicBool::new(false), publishing: Mutex::new(()) }
     }
 
     fn with<T>(&self, call: impl FnOnce(&OpenFile) -> Result<T>) -> Result<T> {
@@ -77,12 +79,14 @@ impl Open {
         self.with(OpenFile::sync)
     }
 
-    /// Lets others see what was written.
+    /// Lets others see what was written. They do when it returns, whoever published it.
     pub fn publish(&self) -> Result<()> {
-        match self.dirty.swap(false, Ordering::AcqRel) {
-            true => self.while_open(OpenFile::publish),
-            false => Ok(()),
+        let _one = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.dirty.swap(false, Ordering::AcqRel) {
+            return Ok(());
         }
+        // What another was told of is told to the next one, too.
+        self.while_open(OpenFile::publish).inspect_err(|_| self.dirty.store(true, Ordering::Release))
     }
 
     /// Looks at what others closed or synced.
@@ -111,16 +115,76 @@ impl Open {
 
     /// Ends it.
     pub fn close(&self) -> Result<()> {
-        let file = self.file.write().unwrap_or_else(PoisonError::into_inner).take();
-        file.map_or(Ok(()), OpenFile::close)
+        // Who publishes meanwhile waits: others see it all when that returns.
+        let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
+        file.take().map_or(Ok(()), OpenFile::close)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+    use std::time::Duration;
     use thalweg_layout::{Container, Layout, container::Options};
-    use thalweg_store::Memory;
+    use thalweg_store::wrap::{Around, Asked, Operation, Verdict, Watch};
+    use thalweg_store::{Memory, Store};
+
+    /// Lets each write to an object say that it comes, and wait until it may.
+    struct Gate {
+        shut: AtomicBool,
+        comes: SyncSender<()>,
+        may: Mutex<Receiver<bool>>,
+    }
+
+    impl Watch for Gate {
+        fn describe(&self) -> &'static str {
+            "gated"
+        }
+
+        fn before(&self, operation: &Operation<'_>) -> Verdict {
+            if operation.asked != Asked::Write || !self.shut.load(Ordering::Relaxed) {
+                return Verdict::Pass;
+            }
+            self.comes.send(()).unwrap();
+            match self.may.lock().unwrap().recv().unwrap() {
+                true => Verdict::Pass,
+                false => Verdict::Fail(thalweg_types::Error::new(thalweg_types::ErrorKind::Io, "refused")),
+            }
+        }
+    }
+
+    #[test]
+    fn who_publishes_what_another_is_publishing_waits_for_it_and_a_failure_is_told_to_both() {
+        let memory: Arc<dyn Store> = Arc::new(Memory::new());
+        let layout = |store: Arc<dyn Store>| -> Arc<dyn Layout> {
+            Arc::new(Container::new(vec![store], Options::default()).unwrap())
+        };
+        let (comes, came) = sync_channel(100);
+        let (let_go, may) = sync_channel(100);
+        let gated =
+            Arc::new(Around::with(memory.clone(), Gate { shut: AtomicBool::new(false), comes, may: Mutex::new(may) }));
+        let (ours, others) = (layout(gated.clone()), layout(memory));
+        let access = Access { write: true, create: true, ..Access::READ };
+        let open = Open::new(2, OpenFile::open(&ours, "f", access, None, thalweg_open_file::writer()).unwrap());
+        open.write_at(0, b"one").unwrap();
+        gated.watch().shut.store(true, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| open.publish());
+            came.recv().unwrap();
+            let second = scope.spawn(|| open.publish());
+            std::thread::sleep(Duration::from_millis(50));
+            let waits = !second.is_finished();
+            (0..2).for_each(|_| let_go.send(false).unwrap());
+            assert!(waits, "others do not see it yet");
+            assert!(first.join().unwrap().is_err());
+            assert!(second.join().unwrap().is_err(), "it is not published");
+        });
+        assert_eq!(others.stat("f").unwrap().length, 0);
+        gated.watch().shut.store(false, Ordering::Relaxed);
+        open.publish().unwrap();
+        assert_eq!(others.stat("f").unwrap().length, 3);
+    }
 
     #[test]
     fn what_was_written_is_seen_by_others_after_a_close_of_one_descriptor_and_the_other_goes_on() {

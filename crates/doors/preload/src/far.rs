@@ -5,6 +5,7 @@ use std::sync::Arc;
 use thalweg_layout::Layout;
 use thalweg_mounts::table::{self as mounts, Entry};
 use thalweg_remote::Remote;
+use thalweg_remote::transport::unix::Socket;
 
 /// Makes the layout of a mount, or says why that can't be now.
 pub fn layout(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
@@ -15,7 +16,8 @@ pub fn layout(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
 }
 
 fn remote(entry: &Entry) -> Result<Arc<dyn Layout>, String> {
-    match Remote::connect_with(&thalweg_remote::default_socket(), &entry.path, crate::private::keep) {
+    let socket = Socket::placed(&thalweg_remote::default_socket(), crate::private::keep);
+    match Remote::over(Arc::new(socket), &entry.path) {
         Ok(remote) => Ok(Arc::new(remote)),
         Err(e) => Err(e.to_string()),
     }

@@ -188,7 +188,7 @@ impl Open {
     }
 
     /// At a sync: of a file that is kept as a whole. Others see at a sync by themselves.
-    pub fn synced(&self) -> Outcome<()> {
+    fn synced(&self) -> Outcome<()> {
         let known = self.handle()?.clone();
         match known.is_some_and(|file| is_whole(&file)) && !self.gone.load(Ordering::Relaxed) {
             true => self.settle_all_of_it(),
@@ -265,6 +265,8 @@ impl Open {
         if self.appends(fd)? {
             let end = self.append(&file, pieces)?;
             placeholder::seek(borrow(fd), SeekFrom::Start(end))?;
+            drop(file);
+            self.write_through()?;
             return Ok(total);
         }
         // The room is taken first: others who share the offset write behind it.
@@ -278,6 +280,8 @@ impl Open {
             return Err(e.into());
         }
         self.wrote(&file)?;
+        drop(file);
+        self.write_through()?;
         Ok(total)
     }
 
@@ -295,7 +299,20 @@ impl Open {
             file.write_at(at, pieces)?;
             self.wrote(&file)?;
         }
+        drop(file);
+        self.write_through()?;
         Ok(total)
+    }
+
+    /// After a write: with `O_SYNC` it returns once the bytes are safe.
+    fn write_through(&self) -> Outcome<()> {
+        if self.access.sync { self.sync() } else { Ok(()) }
+    }
+
+    /// `fsync` of a file.
+    pub fn sync(&self) -> Outcome<()> {
+        self.file()?.sync()?;
+        self.synced()
     }
 
     fn append(&self, file: &OpenFile, pieces: &[IoSlice<'_>]) -> Outcome<u64> {
@@ -428,11 +445,13 @@ fn is_whole(file: &OpenFile) -> bool {
     file.name().is_some_and(|name| file.layout().keeps_whole(&name))
 }
 
-/// Closes a handle, unless another thread is about to use it: then that one's drop does.
+/// Closes a handle, unless another thread is about to use it: then that one's drop does, and what was written by now is published.
 fn close(file: Option<Arc<OpenFile>>) -> Outcome<()> {
-    match file.and_then(Arc::into_inner) {
-        Some(file) => Ok(file.close()?),
-        None => Ok(()),
+    let Some(file) = file else { return Ok(()) };
+    match Arc::try_unwrap(file) {
+        Ok(file) => Ok(file.close()?),
+        Err(file) if file.access().write => Ok(file.publish()?),
+        Err(_) => Ok(()),
     }
 }
 
@@ -442,6 +461,22 @@ pub fn drop_one(open: Option<Arc<Open>>) -> Outcome<()> {
         Some(open) => open.close(),
         None => Ok(()),
     }
+}
+
+/// As [`drop_one`], for a call that cannot tell a failure (`dup2`, `close_range`): the process says that bytes are lost, and exits with
+/// no success.
+pub fn drop_unheard(open: Option<Arc<Open>>) {
+    let path = open.as_ref().map(|open| open.path());
+    if let (Err(fail), Some(path)) = (drop_one(open), path) {
+        unheard(&path, fail);
+    }
+}
+
+/// Bytes of a file are lost, and no call of the program tells.
+pub fn unheard(path: &str, Fail(number): Fail) {
+    let why = std::io::Error::from_raw_os_error(number);
+    tell(&format!("{path}: what was written is lost: {why}"));
+    crate::process::lose();
 }
 
 fn read_pieces(file: &OpenFile, at: u64, pieces: &mut [&mut [u8]]) -> Outcome<usize> {

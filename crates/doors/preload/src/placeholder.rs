@@ -44,7 +44,8 @@ impl Told {
             Kind::Current => "current",
         };
         let (read, write) = (u8::from(self.access.read), u8::from(self.access.write));
-        format!("{FIRST_LINE}\n{kind}\n{read}{write}\n{}", self.path)
+        let sync = if self.access.sync { "s" } else { "" };
+        format!("{FIRST_LINE}\n{kind}\n{read}{write}{sync}\n{}", self.path)
     }
 
     fn decode(text: &str) -> Option<Told> {
@@ -58,14 +59,16 @@ impl Told {
             "current" => Kind::Current,
             _ => return None,
         };
-        let access = match lines.next()? {
+        let access = lines.next()?;
+        let (access, sync) = access.strip_suffix('s').map_or((access, false), |access| (access, true));
+        let access = match access {
             "10" => Access { read: true, ..Access::default() },
             "01" => Access { write: true, ..Access::default() },
             "11" => Access { read: true, write: true, ..Access::default() },
             _ => return None,
         };
         let path = lines.next().filter(|path| path.starts_with('/'))?;
-        Some(Told { kind, access, path: path.to_string() })
+        Some(Told { kind, access: Access { sync, ..access }, path: path.to_string() })
     }
 }
 
@@ -161,6 +164,8 @@ mod tests {
     #[test]
     fn contents_that_are_not_ours_are_not_believed() {
         assert_eq!(Told::decode(&told().encode()), Some(told()));
+        let synced = Told { access: Access { write: true, sync: true, ..Access::default() }, ..told() };
+        assert_eq!(Told::decode(&synced.encode()), Some(synced));
         for wrong in [
             "",
             "thalweg placeholder 2\nfile\n10\n/a",

@@ -5,8 +5,8 @@
 //! | `fork` | before: others see what was written. In the child: a world of its own, in which files are opened again when used |
 //! | `vfork`, `posix_spawn` | before: the same; the child shares our memory and changes nothing in it |
 //! | `exec` | before: handles are given up and logs end; the program finds the placeholders. Where that fails, so does `exec` |
-//! | the end | handles are closed, so that others see all that was written, and logs end. Who is killed loses what no `fsync` or `close` saved, on layouts that gather |
-//! | an end that fails | bytes that the program was told are written may be lost: a process that would exit with 0 exits with 1 |
+//! | the end | handles are closed, so that others see all that was written, and logs end. Who is killed loses what no `fsync` or `close` saved, on layouts that gather and through the daemon |
+//! | an end that fails, a `dup2` or `close_range` over a file that cannot be closed | bytes that the program was told are written may be lost: a process that would exit with 0 exits with 1 |
 #![allow(unsafe_code)] // handlers that the C library calls
 
 use crate::border::{Fail, Inside, Outcome};
@@ -39,6 +39,11 @@ pub fn set_umask(mask: mode_t) {
 /// Whether the process ends: what is written now is the last.
 pub fn is_ending() -> bool {
     ENDING.load(Ordering::Relaxed)
+}
+
+/// Bytes that the program was told are written are lost, and no call of it tells.
+pub fn lose() {
+    LOST.store(true, Ordering::Relaxed);
 }
 
 /// What is kept still over a `fork`.

@@ -9,8 +9,8 @@ use thalweg_io::{Mode, Session};
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::Reader;
 use thalweg_schema::xml;
-use thalweg_store::Store;
 use thalweg_store::memory::Memory;
+use thalweg_store::{Store, StoreExt};
 use thalweg_types::{Error, Result, Selection};
 
 /// A store with the direct layout over it.
@@ -155,4 +155,24 @@ pub fn all_failed_alike(outcomes: &[Result<()>], failing: &[u32], kind: thalweg_
 /// The first error, in words.
 pub fn words(outcomes: &[Result<()>]) -> String {
     outcomes.iter().find_map(|o| o.as_ref().err()).map_or(String::new(), Error::to_string)
+}
+
+/// What a store holds, by name.
+pub type Objects = BTreeMap<String, Vec<u8>>;
+
+/// All objects with their bytes.
+pub fn objects(store: &dyn Store) -> Objects {
+    let mut all = Objects::new();
+    let mut folders = vec![String::new()];
+    while let Some(folder) = folders.pop() {
+        for name in store.list(&folder).unwrap() {
+            let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            if store.stat(&name).unwrap().is_folder {
+                folders.push(name);
+            } else {
+                all.insert(name.clone(), store.read_all(&name).unwrap());
+            }
+        }
+    }
+    all
 }

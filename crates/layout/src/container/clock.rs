@@ -46,7 +46,12 @@ impl Summary {
 
     /// Adds an append to a file that its process saw end at byte `from`.
     pub fn append(&mut self, clock: u64, from: u64, bytes: u64) {
-        self.base = self.base.or(Some(from));
+        self.base = match self.base {
+            None => Some(from),
+            // Others' bytes lie between: readers of whom some of these sessions cannot be seen yet do not find it here.
+            Some(_) if from != self.end => Some(Summary::UNSEEN),
+            known => known,
+        };
         self.write(clock, from.saturating_add(bytes), bytes);
     }
 
@@ -130,18 +135,22 @@ mod tests {
         assert_eq!(length([(0, 1, a), (0, 2, unseen)].into_iter()), None, "it did not see the one before");
         assert_eq!(length([(0, 1, a), (0, 2, b), (0, 3, unseen)].into_iter()), None, "two at one clock");
         let mut long = appended(1, 0, 10);
-        long.append(3, 10, 10);
+        long.append(3, 15, 10);
         assert_eq!(length([(0, 1, long), (0, 2, b)].into_iter()), None, "one lies between two appends of the other");
+        assert_eq!(length([(0, 1, long)].into_iter()), None, "what lies between is not published");
+        let mut own = appended(1, 0, 10);
+        own.append(3, 10, 10);
+        assert_eq!(length([(0, 1, own)].into_iter()), Some(20));
         let mut written = Summary::default();
         written.write(2, 100, 1);
-        assert_eq!(length([(0, 1, long), (0, 2, written)].into_iter()), None);
+        assert_eq!(length([(0, 1, own), (0, 2, written)].into_iter()), None);
         written.last = 4;
         written.first = 4;
-        assert_eq!(length([(0, 1, long), (0, 2, written)].into_iter()), Some(100));
+        assert_eq!(length([(0, 1, own), (0, 2, written)].into_iter()), Some(100));
         let mut cut = Summary::default();
         cut.cut(4, 3);
-        assert_eq!(length([(0, 1, long), (0, 2, cut)].into_iter()), Some(3));
-        assert_eq!(length([(0, 1, long), (0, 2, cut), (0, 3, appended(5, 3, 4))].into_iter()), Some(7));
+        assert_eq!(length([(0, 1, own), (0, 2, cut)].into_iter()), Some(3));
+        assert_eq!(length([(0, 1, own), (0, 2, cut), (0, 3, appended(5, 3, 4))].into_iter()), Some(7));
         assert_eq!(length([(0, 1, appended(1, Summary::UNSEEN, 4))].into_iter()), None);
     }
 }

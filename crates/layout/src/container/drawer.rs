@@ -48,8 +48,9 @@ pub struct Opened {
 }
 
 /// All bytes of the object of a name.
-pub fn read(object: &dyn ReadObject) -> Result<Vec<u8>> {
-    let length = object.length()?;
+///
+/// - `length`: its length, known just now.
+pub fn read(object: &dyn ReadObject, length: u64) -> Result<Vec<u8>> {
     if length > MOST {
         return Err(Error::new(ErrorKind::Corrupt, format!("this is no file of layout \"container\": {length} bytes")));
     }
@@ -116,7 +117,7 @@ impl Drawer {
             return Ok(object);
         }
         let object = self.names.open_read(&self.path)?;
-        let bytes = read(&*object)?;
+        let bytes = read(&*object, object.length()?)?;
         let (stamp, length) = Stamp::decode_first(&bytes)?;
         if stamp.container != self.number {
             let what = "the container of this file is gone: its name leads to another";
@@ -186,6 +187,12 @@ impl Drawer {
     /// Names of the objects, as of the last look.
     pub fn names(&self) -> Vec<String> {
         self.tail().names().map(str::to_string).collect()
+    }
+
+    /// As [`Drawer::names`]; `None` where the container has a folder, which may hold more.
+    pub fn all_names(&self) -> Option<Vec<String>> {
+        let tail = self.tail();
+        (!tail.has_home()).then(|| tail.names().map(str::to_string).collect())
     }
 
     /// The bytes of an object, as of the last look.

@@ -13,11 +13,11 @@
 use super::index::Merged;
 use super::index::block::Entry;
 use super::index::{Piece, Source, highest};
-use super::load::{self, Unclean};
+use super::load::{self, Unclean, Why};
 use super::marks::{self, Home, Mark, Published};
-use super::place::{HIDDEN, Place, now, sync_down_to};
+use super::place::{HIDDEN, Place, now};
 use super::record::{Kind, Log as Which, MOST};
-use super::removal::{remove_container, remove_inside, remove_session};
+use super::removal::{Going, remove_container, remove_inside, remove_session};
 use super::session::{Held, Log, Session};
 use super::{Options, clock};
 use std::collections::{BTreeMap, HashMap};
@@ -87,7 +87,8 @@ struct State {
     /// What was written while the index was being loaded.
     recorded: Option<Vec<(Source, Entry)>>,
     unclean: Vec<Unclean>,
-    unlinked: bool,
+    /// The name is gone.
+    unlinked: Option<Arc<Going>>,
     /// The container is durable.
     rooted: bool,
 }
@@ -245,6 +246,17 @@ impl File {
         }
     }
 
+    /// As [`File::look`], for who has looked at what lies behind the stamp just now and keeps others from adding to it.
+    pub fn look_locked(&self) -> Result<()> {
+        self.belong();
+        let closes = self.state().closes;
+        let names = self.place.names_inside();
+        match names.map_or(Ok(false), |names| self.learn(names, closes))? {
+            true => Ok(()),
+            false => self.look(),
+        }
+    }
+
     /// Takes what another rank saw just now, where nothing is known here yet; else looks.
     pub fn see(&self, names: &[String]) -> Result<()> {
         self.belong();
@@ -328,7 +340,7 @@ impl File {
                     (state.others.clone(), state.by_index)
                 };
                 let (_, unclean) = load::logs(&self.place, &others)?;
-                if by_index || unclean.iter().any(|unclean| unclean.dead) {
+                if by_index || unclean.iter().any(|unclean| unclean.why == Why::Dead) {
                     return Err(e);
                 }
                 Ok(self.state().length)
@@ -398,6 +410,10 @@ impl File {
                 // Calls met, and the views of handles were taken between them.
                 continue;
             }
+            // What is missing at the end is told to who reads there: the file does not end before it.
+            if unclean.iter().any(|unclean| unclean.why == Why::Lost) && !state.by_index {
+                index.length = index.length.max(state.length);
+            }
             state.length = index.length;
             state.tail = state.tail.take().and_then(|(source, clock, _)| {
                 let base = index.base(&source, clock)?;
@@ -425,6 +441,12 @@ impl File {
     fn changed(&self, others: &[Mark]) -> Result<bool> {
         self.look()?;
         Ok(self.state().others != others)
+    }
+
+    /// An error where something of the file is missing, once its index is loaded.
+    pub fn is_whole(&self) -> Result<()> {
+        self.load()?;
+        self.state().unclean.first().map_or(Ok(()), |unclean| Err(unclean.unsettled()))
     }
 
     /// Calls with the index, loaded.
@@ -778,37 +800,45 @@ impl File {
         match &self.place.drawer {
             // The session's bytes and the stamp are one object; a session that lies elsewhere made the folder.
             Some(drawer) if !self.place.has_folder() => {
-                let durable = self.meet(session, true)?;
+                let durable = self.meet(session, &mut session.lock(), true)?;
                 match self.place.has_folder() {
-                    true => self.root(path),
+                    true => self.root(path, false).map(|()| self.state().rooted = true),
                     false if durable => Ok(()),
                     false => drawer.sync(),
                 }
             }
             _ => {
-                self.root(path)?;
-                self.meet(session, true).map(|_| ())
+                let mut log = session.lock();
+                // Bytes first: the filesystem's journal then takes the names along, which are synced next.
+                session.begin_sync(&mut log)?;
+                // An ordinary session that publishes makes the folder of marks durable with its own.
+                let marks = Session::will_sync_marks(&log);
+                self.root(path, marks)?;
+                self.meet(session, &mut log, true)?;
+                self.state().rooted = true;
+                Ok(())
             }
         }
     }
 
     /// Others see what is written so far, and this process what they let be seen.
     pub fn show(&self, session: &Arc<Session>) -> Result<()> {
-        self.meet(session, false).map(|_| ())
+        self.meet(session, &mut session.lock(), false).map(|_| ())
     }
 
     /// Whether anything was published.
-    fn meet(&self, session: &Arc<Session>, durable: bool) -> Result<bool> {
-        let mut log = session.lock();
-        let published = self.publish(session, &mut log, durable, false)?;
+    fn meet(&self, session: &Arc<Session>, log: &mut Log, durable: bool) -> Result<bool> {
+        let published = self.publish(session, log, durable, false)?;
         self.look()?;
-        self.state().follow(session, &mut log);
+        self.state().follow(session, log);
         Ok(published.is_some())
     }
 
-    /// Makes the container itself durable, once: its stamp, by both names, and its folders. The folder that the file's name is
+    /// Makes the container itself durable, unless it is: its stamp, by both names, and its folders. The folder that the file's name is
     /// in is the program's to sync, as everywhere.
-    fn root(&self, path: &str) -> Result<()> {
+    ///
+    /// - `marks`: the folder of marks is made durable next, by who publishes.
+    fn root(&self, path: &str, marks: bool) -> Result<()> {
         if self.state().rooted {
             return Ok(());
         }
@@ -827,12 +857,14 @@ impl File {
             }
             _ => {}
         }
-        sync_down_to(&**store, &self.place.marks())?;
+        self.place.sync_folder()?;
+        if !marks {
+            store.sync_folder(&self.place.marks())?;
+        }
         if self.place.stamp.home != 0 {
             // Where the name's object was made.
             self.place.names().sync_folder(HIDDEN)?;
         }
-        self.state().rooted = true;
         Ok(())
     }
 
@@ -909,9 +941,13 @@ impl File {
         !self.state().local.is_empty()
     }
 
-    /// The name is gone: the rest goes with the last handle.
-    pub fn unlink(&self) {
-        self.state().unlinked = true;
+    /// The name is gone: the rest goes with the last handle, and until then its number stands among these.
+    pub fn unlink(&self, going: &Arc<Going>) {
+        let mut state = self.state();
+        if state.unlinked.is_none() {
+            going.add(self.place.stamp.container);
+            state.unlinked = Some(going.clone());
+        }
     }
 
     /// When it was last written, by the clock of the last who published; `None` where nobody did.
@@ -935,9 +971,13 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         self.belong();
-        if self.state().unlinked || self.place.is_nameless() {
+        let unlinked = self.state().unlinked.take();
+        if unlinked.is_some() || self.place.is_nameless() {
             // Nobody waits for it; `check` of the mount finds what stays.
             let _ = remove_container(&self.place);
+        }
+        if let Some(going) = unlinked {
+            going.end(self.place.stamp.container);
         }
     }
 }

@@ -18,47 +18,63 @@ use std::sync::Mutex;
 use thalweg_store::ReadObject;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// A session that has not closed and is not known to live.
+/// A session of which something may be missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unclean {
     /// The session.
     pub session: u64,
-    /// Who it was: host, process, writer.
+    /// Who it was: host, process, writer. Of a log that ends early, its name.
     pub who: String,
-    /// Known to be dead, rather than not known to live.
-    pub dead: bool,
+    /// What is missing.
+    pub why: Why,
+}
+
+/// Why something of a session may be missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// It has not closed, and its process is gone.
+    Dead,
+    /// It has not closed, and whether its process lives cannot be told.
+    Open,
+    /// A log ends before what its mark says is published: the power went before all of it was durable, or the store lost it.
+    Lost,
 }
 
 impl Unclean {
     /// What a reader is told where its bytes may be missing.
     pub fn error(&self, byte: u64) -> Error {
         let who = &self.who;
-        let error = match self.dead {
-            true => Error::new(
+        let (kind, what) = match self.why {
+            Why::Dead => (
                 ErrorKind::Torn,
-                format!(
-                    "nothing is known of these bytes: a writer died before it closed ({who}); `thalweg layout repair` accepts what is there"
-                ),
+                format!("a writer died before it closed ({who}); `thalweg layout repair` accepts what is there"),
             ),
-            false => Error::new(
+            Why::Open => (
                 ErrorKind::NotReady,
-                format!(
-                    "nothing is known of these bytes: a writer has not closed ({who}); if it died, `thalweg layout repair` accepts what is there"
-                ),
+                format!("a writer has not closed ({who}); if it died, `thalweg layout repair` accepts what is there"),
+            ),
+            Why::Lost => (
+                ErrorKind::Torn,
+                format!("the end of a log is missing ({who}); `thalweg layout repair --lost` accepts what is there"),
             ),
         };
-        error.at_byte(byte).safe("what it had synced, and what else is found in its data logs")
+        let error = Error::new(kind, format!("nothing is known of these bytes: {what}"));
+        error.at_byte(byte).safe("what was synced, and what else is found in the data logs")
     }
 
     /// What a tool says that wants all of a file.
     pub fn unsettled(&self) -> Error {
         let who = &self.who;
-        match self.dead {
-            true => Error::new(
+        match self.why {
+            Why::Dead => Error::new(
                 ErrorKind::Torn,
                 format!("a writer died before it closed ({who}); `thalweg layout repair` accepts what is there"),
             ),
-            false => Error::new(ErrorKind::NotReady, format!("a writer has not closed ({who})")),
+            Why::Open => Error::new(ErrorKind::NotReady, format!("a writer has not closed ({who})")),
+            Why::Lost => Error::new(
+                ErrorKind::Torn,
+                format!("the end of a log is missing ({who}); `thalweg layout repair --lost` accepts what is there"),
+            ),
         }
     }
 }
@@ -233,7 +249,8 @@ pub fn logs(place: &Place, marks: &[Mark]) -> Result<(Logs, Vec<Unclean>)> {
         }
         let (alive, who) = alive(place, mark)?;
         if alive != Alive::Yes && !compacts(&who) {
-            unclean.push(Unclean { session: mark.home.session, who, dead: alive == Alive::No });
+            let why = if alive == Alive::No { Why::Dead } else { Why::Open };
+            unclean.push(Unclean { session: mark.home.session, who, why });
             let from = mark.published.map_or(0, |p| p.data);
             let first = segments.saturating_sub(1);
             logs.tails.push((Source::of(&mark.home, first), if segments > 0 { from } else { 0 }));
@@ -292,7 +309,7 @@ pub fn add_fragment(fragment: &Fragment, build: &mut Build) -> Result<()> {
 pub fn gathered(place: &Place, marks: &[Mark]) -> Result<Fragment> {
     let mut fragment = Fragment::default();
     each_segment(place, marks, |source, index, data| {
-        fragment.add(source, |tell| segment(place, source, index, data, tell))
+        fragment.add(source, |tell| whole_segment(place, source, index, data, tell))
     })?;
     Ok(fragment)
 }
@@ -300,7 +317,7 @@ pub fn gathered(place: &Place, marks: &[Mark]) -> Result<Fragment> {
 /// Tells the entries that the index logs of these sessions hold, as they are read; all of them are closed.
 pub fn told(place: &Place, marks: &[Mark], mut tell: impl FnMut(&Source, Entry) -> Result<()>) -> Result<()> {
     each_segment(place, marks, |source, index, data| {
-        segment(place, source, index, data, |entry| tell(source, entry)).map(|_| ())
+        whole_segment(place, source, index, data, |entry| tell(source, entry)).map(|_| ())
     })
 }
 
@@ -316,7 +333,8 @@ fn each_segment(place: &Place, marks: &[Mark], mut call: impl FnMut(&Source, u64
     logs.segments.iter().try_for_each(|(source, index, data)| call(source, *index, *data))
 }
 
-/// The index of all that the marks tell of, and of what local sessions hold.
+/// The index of all that the marks tell of, and of what local sessions hold. Of a log that ends early what is there counts, and the
+/// session is among those of which something is missing.
 ///
 /// - `beside`: names beside the marks, among which a snapshot may be.
 pub fn merged(
@@ -327,12 +345,12 @@ pub fn merged(
     views: &[View],
 ) -> Result<(Merged, Vec<Unclean>)> {
     let mut build = builder(place, options, Part::ALL)?;
-    let (mut logs, unclean) = logs(place, marks)?;
+    let (mut logs, mut unclean) = logs(place, marks)?;
     if let Some(snapshot) = snapshot(place, marks, beside) {
         logs.segments.clear();
         add_fragment(&snapshot, &mut build)?;
     }
-    add_segments(place, &logs, &mut build)?;
+    add_segments(place, &logs, &mut build, &mut unclean)?;
     for (source, from) in &logs.tails {
         add_tail(place, source, *from, &mut build)?;
     }
@@ -350,8 +368,9 @@ pub fn behind(
     views: &[View],
     from: u64,
 ) -> Result<Option<(Merged, Vec<Unclean>)>> {
-    let (mut logs, unclean) = logs(place, marks)?;
-    let (segments, dead) = (logs.segments.len(), |session: u64| unclean.iter().any(|u| u.session == session && u.dead));
+    let (mut logs, mut unclean) = logs(place, marks)?;
+    let died: Vec<u64> = unclean.iter().filter(|u| u.why == Why::Dead).map(|u| u.session).collect();
+    let (segments, dead) = (logs.segments.len(), |session: u64| died.contains(&session));
     let written: HashMap<u64, Summary> =
         marks.iter().filter_map(|m| m.published.map(|p| (m.home.session, p.summary))).collect();
     // A cut has a say in every byte.
@@ -362,7 +381,7 @@ pub fn behind(
         return Ok(None);
     }
     let mut build = builder(place, options, Part::ALL)?;
-    add_segments(place, &logs, &mut build)?;
+    add_segments(place, &logs, &mut build, &mut unclean)?;
     for (source, at) in &logs.tails {
         match add_tail(place, source, *at, &mut build) {
             Err(e) if e.kind() == ErrorKind::Io && !dead(source.session) => {}
@@ -374,15 +393,24 @@ pub fn behind(
     Ok((!index.has_appended()).then_some((index, unclean)))
 }
 
-fn add_segments(place: &Place, logs: &Logs, build: &mut Build) -> Result<()> {
-    logs.segments.iter().try_for_each(|(source, index, data)| add_segment(place, source, *index, *data, build))
+/// - `unclean`: gets the sessions of logs that end early.
+fn add_segments(place: &Place, logs: &Logs, build: &mut Build, unclean: &mut Vec<Unclean>) -> Result<()> {
+    for (source, index, data) in &logs.segments {
+        let number = build.source(source);
+        let lost = segment(place, source, *index, *data, |entry| build.add(number, &entry))?.1;
+        if lost.is_some() {
+            unclean.push(Unclean { session: source.session, who: place.shown(source), why: Why::Lost });
+        }
+    }
+    Ok(())
 }
 
 /// Adds what handles of this process hold.
 fn add_views(place: &Place, views: &[View], build: &mut Build) -> Result<()> {
     for view in views {
         for (source, end) in &view.logs {
-            add_segment(place, source, *end, u64::MAX, build)?;
+            let number = build.source(source);
+            whole_segment(place, source, *end, u64::MAX, |entry| build.add(number, &entry))?;
         }
         let number = build.source(&view.source);
         for entry in &view.held {
@@ -440,10 +468,18 @@ fn has_room(place: &Place, source: &Source, run: &Run) -> Result<()> {
     }
 }
 
-/// Adds what a segment's index log says, or else what its data log does.
-fn add_segment(place: &Place, source: &Source, index: u64, data: u64, build: &mut Build) -> Result<()> {
-    let number = build.source(source);
-    segment(place, source, index, data, |entry| build.add(number, &entry)).map(|_| ())
+/// As [`segment`], of which nothing may be missing.
+fn whole_segment(
+    place: &Place,
+    source: &Source,
+    index: u64,
+    data: u64,
+    tell: impl FnMut(Entry) -> Result<()>,
+) -> Result<u64> {
+    match segment(place, source, index, data, tell)? {
+        (covered, None) => Ok(covered),
+        (_, Some(lost)) => Err(lost),
+    }
 }
 
 /// As [`entries_of`], of which no made-up counts are told.
@@ -453,7 +489,7 @@ fn segment(
     index: u64,
     data: u64,
     mut tell: impl FnMut(Entry) -> Result<()>,
-) -> Result<u64> {
+) -> Result<(u64, Option<Error>)> {
     entries_of(place, source, index, data, |entry| {
         if let Entry::Run(run) = &entry
             && run.records() > BELIEVED
@@ -465,24 +501,21 @@ fn segment(
 }
 
 /// Tells the entries of a segment as published: those of its index log and, where that is missing or damaged from some block on,
-/// from there those of its data log. Returns how far of the data log they cover.
-///
-/// # Errors
-/// What is wrong where neither tells all of it.
+/// from there those of its data log. Returns how far of the data log they cover, and what is wrong where neither tells all of it.
 fn entries_of(
     place: &Place,
     source: &Source,
     index: u64,
     data: u64,
     mut tell: impl FnMut(Entry) -> Result<()>,
-) -> Result<u64> {
+) -> Result<(u64, Option<Error>)> {
     let mut from = 0;
     if let Some(object) = open(place, source, Which::Index)? {
         let end = if index == u64::MAX { object.length()? } else { index };
         let (covered, damage) = scan::index_log(place, source, &*object, end, &mut tell)
             .map_err(|e| e.in_object(name(place, source, Which::Index)))?;
         if damage.is_none() && (data == u64::MAX || covered >= data) {
-            return Ok(covered);
+            return Ok((covered, None));
         }
         // Of a log that was not checked from its head on, its head is checked too.
         from = if covered > SEGMENT_HEADER { covered } else { 0 };
@@ -494,13 +527,13 @@ fn entries_of(
     })?;
     let whole = if data == u64::MAX { scanned.ended } else { scanned.whole >= data };
     if whole {
-        return Ok(scanned.whole);
+        return Ok((scanned.whole, None));
     }
     let mut torn = Error::new(ErrorKind::Torn, "neither the index log nor the data log of a writer is whole");
     if let Some(e) = scanned.torn {
         torn = torn.caused_by(e);
     }
-    Err(torn.in_object(place.shown(source)).at_byte(scanned.whole))
+    Ok((scanned.whole, Some(torn.in_object(place.shown(source)).at_byte(scanned.whole))))
 }
 
 /// Adds what the data logs hold behind what was published; a record that is not whole ends it.

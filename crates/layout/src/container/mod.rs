@@ -18,6 +18,7 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`stamp`] | what stands under a file's name, what a store is known by |
+//! | `names` | what stands under a name, opened once |
 //! | [`tail`] | objects of a small file that lie behind its stamp |
 //! | `drawer` | the object of a name as one process has it open, and what is added to it |
 //! | [`marks`] | names that tell which sessions wrote, and how far |
@@ -43,6 +44,7 @@ use file::File;
 use handle::{Reader, Writer};
 use index::Module;
 use marks::Home;
+use names::{Found, Seen};
 use place::{Guard, HIDDEN, Place, Stores, fresh, now, put_new, remove_if_there};
 use rustix::io::Errno;
 use session::Held;
@@ -50,7 +52,7 @@ use stamp::Stamp;
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use thalweg_store::{ListConsistency, Rename, Store, StoreExt, name};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -63,6 +65,7 @@ mod handle;
 pub mod index;
 mod load;
 pub mod marks;
+mod names;
 pub mod parallel;
 pub mod part;
 mod place;
@@ -95,8 +98,9 @@ pub struct Options {
     /// Folders of logs on each store, of new containers. Default 16.
     pub folders: u8,
     /// Longest data log, in bytes, that lies behind the stamp of its file, so that a small file has no objects but that of its
-    /// name; 0 for none. Default 32 KiB. On stores of POSIX filesystems; elsewhere every log is an object.
-    pub inline: usize,
+    /// name; 0 for none. `None`: 32 KiB over one store; over several 0, as names lie on the first alone and small files are to
+    /// be spread. On stores of POSIX filesystems; elsewhere every log is an object.
+    pub inline: Option<usize>,
     /// Longest data log, in bytes. Default 1 TiB, or what the store takes.
     pub segment: u64,
     /// Name of this host, which with the writer's number decides where logs lie.
@@ -113,13 +117,20 @@ impl Default for Options {
         Options {
             module: Module::Pattern,
             buffer: 2 << 20,
-            inline: 32 << 10,
+            inline: None,
             folders: 16,
             segment: 1 << 40,
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             index_folder: std::env::temp_dir(),
             index_cache: 4 << 20,
         }
+    }
+}
+
+impl Options {
+    /// Longest data log behind a stamp, over so many stores; [`Container::new`] settles it.
+    fn inline(&self, stores: usize) -> usize {
+        self.inline.unwrap_or(if stores == 1 { 32 << 10 } else { 0 })
     }
 }
 
@@ -133,20 +144,7 @@ pub struct Container {
     stores: Arc<Stores>,
     options: Arc<Options>,
     files: Mutex<HashMap<u128, Weak<File>>>,
-}
-
-/// What stands under a name.
-enum Found {
-    File(Box<Opened>),
-    Link(String),
-}
-
-/// What the store of names says of a name itself, in one call.
-struct Named {
-    kind: Kind,
-    links: u64,
-    /// All that it says, where it keeps attributes.
-    about: Option<Attributes>,
+    going: Arc<removal::Going>,
 }
 
 /// How a file was made.
@@ -161,12 +159,6 @@ enum Made {
 struct Alone<'a> {
     drawer: Option<Locked<'a>>,
     _hold: Option<Hold>,
-}
-
-/// A name as it is now, but for folders and links that the store keeps itself.
-enum Seen {
-    Link { length: u64, kept: Kept },
-    File { file: Arc<File>, length: u64, kept: Kept },
 }
 
 impl Container {
@@ -190,7 +182,13 @@ impl Container {
                 ));
             }
         }
-        Ok(Container { stores: Arc::new(Stores::new(stores)), options: Arc::new(options), files: Mutex::default() })
+        let options = Options { inline: Some(options.inline(stores.len())), ..options };
+        Ok(Container {
+            stores: Arc::new(Stores::new(stores)),
+            options: Arc::new(options),
+            files: Mutex::default(),
+            going: Arc::default(),
+        })
     }
 
     fn first(&self) -> &Arc<dyn Store> {
@@ -205,72 +203,6 @@ impl Container {
             return Err(errno::failure(Errno::NOENT, what, path));
         }
         Ok(inside.into_owned())
-    }
-
-    /// What stands under a name. A name without bytes is waited for: somebody is making it.
-    fn found(&self, path: &str) -> Result<Found> {
-        let (started, mut pause) = (Instant::now(), Duration::from_millis(1));
-        loop {
-            let object = self.first().open_read(path)?;
-            let bytes = drawer::read(&*object).map_err(|e| e.in_object(path))?;
-            if bytes.is_empty() && started.elapsed() < PATIENCE {
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                continue;
-            }
-            if bytes.is_empty() {
-                let what = "the making of this file was interrupted; nothing was ever written to it";
-                return Err(Error::new(ErrorKind::Torn, what).in_object(path));
-            }
-            let opened = Opened::new(self.first(), path, Some(object), &bytes).map_err(|e| e.in_object(path))?;
-            return Ok(match opened.stamp.link {
-                Some(target) => Found::Link(target),
-                None => Found::File(Box::new(opened)),
-            });
-        }
-    }
-
-    /// The file under a name, links followed, and the name it has.
-    fn follow(&self, path: &str) -> Result<(String, Opened)> {
-        let mut path = path.to_string();
-        for _ in 0..MOST_LINKS {
-            match self.found(&path)? {
-                Found::File(opened) => return Ok((path, *opened)),
-                Found::Link(target) => path = beside(&path, &target)?,
-            }
-        }
-        Err(errno::failure(Errno::LOOP, "open", &path))
-    }
-
-    /// A container, as this process has it open.
-    fn file(&self, opened: Opened) -> Arc<File> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = opened.stamp.container;
-        if let Some(file) = files.get(&number).and_then(Weak::upgrade) {
-            return file;
-        }
-        let place = Arc::new(Place::new(opened, self.stores.clone()));
-        let file = Arc::new(File::new(place, self.options.clone()));
-        files.retain(|_, file| file.strong_count() > 0);
-        files.insert(number, Arc::downgrade(&file));
-        file
-    }
-
-    /// A file by its name, looked at.
-    fn look(&self, path: &str) -> Result<Arc<File>> {
-        let mut last = None;
-        loop {
-            let (path, opened) = self.follow(path)?;
-            let number = opened.stamp.container;
-            let file = self.file(opened);
-            file.place.has_home().map_err(|e| e.in_object(path.clone()))?;
-            match file.look() {
-                Ok(()) => return Ok(file),
-                // Replaced or removed since its stamp was read, which is read again; unless that still says the same.
-                Err(e) if e.kind() == ErrorKind::Io && last != Some(number) => last = Some(number),
-                Err(e) => return Err(e.in_object(path)),
-            }
-        }
     }
 
     fn stamp(&self, link: Option<&str>) -> Result<Stamp> {
@@ -298,7 +230,7 @@ impl Container {
     fn make_small(&self, path: &str, writer: u32) -> Result<Option<(Opened, Home, Held)>> {
         let first = self.first();
         let can = first.capability();
-        let able = self.options.inline > 0 && can.write_at && can.truncate && can.modes && first.reopens();
+        let able = self.options.inline(1) > 0 && can.write_at && can.truncate && can.modes && first.reopens();
         if !able || !place::appears_early(&**first) {
             return Ok(None);
         }
@@ -418,55 +350,6 @@ impl Container {
         }
     }
 
-    /// Calls, and once more where it fails since another file has the name now.
-    ///
-    /// # Errors
-    /// `NotFound` where the name is gone, too; else those of the call.
-    fn steady<T>(&self, path: &str, call: impl Fn() -> Result<T>) -> Result<T> {
-        let mut before = None;
-        loop {
-            let e = match call() {
-                Err(e) if e.kind() == ErrorKind::Io => e,
-                outcome => return outcome,
-            };
-            match self.follow(path) {
-                Ok((_, opened)) if before == Some(opened.stamp.container) => return Err(e),
-                Ok((_, opened)) => before = Some(opened.stamp.container),
-                Err(missing) if missing.kind() == ErrorKind::NotFound => return Err(missing),
-                Err(_) => return Err(e),
-            }
-        }
-    }
-
-    /// What the link of this name holds; `None` where it is no link.
-    fn link_at(&self, path: &str) -> Result<Option<String>> {
-        let none = |e: &Error| matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument);
-        if self.first().capability().attributes {
-            return match self.first().attributes(path) {
-                Ok(about) if about.kind == Kind::Link => self.first().read_link(path).map(Some),
-                Err(e) if !none(&e) => Err(e),
-                _ => Ok(None),
-            };
-        }
-        match self.found(path) {
-            Ok(Found::Link(target)) => Ok(Some(target)),
-            Err(e) if !none(&e) => Err(e),
-            _ => Ok(None),
-        }
-    }
-
-    /// Where links lead: to a file, a folder or a name that is free.
-    fn end_of_links(&self, path: &str) -> Result<String> {
-        let mut path = path.to_string();
-        for _ in 0..MOST_LINKS {
-            match self.link_at(&path)? {
-                Some(target) => path = beside(&path, &target)?,
-                None => return Ok(path),
-            }
-        }
-        Err(errno::failure(Errno::LOOP, "follow links", &path))
-    }
-
     /// A file to be written, and how it was made, where it was.
     fn open_or_make(&self, path: &str, how: OpenWrite, writer: u32) -> Result<(Arc<File>, Option<Made>)> {
         let mut path = path.to_string();
@@ -516,55 +399,10 @@ impl Container {
         Err(Error::new(ErrorKind::Io, "cannot open: the file is made and removed all the time").in_object(path))
     }
 
-    /// What the store of names says of a name itself; of a link that it does not know as one that it is a file.
-    fn named(&self, path: &str) -> Result<Named> {
-        if self.first().capability().attributes {
-            let about = self.first().attributes(path)?;
-            return Ok(Named { kind: about.kind, links: about.links, about: Some(about) });
-        }
-        let kind = if self.first().stat(path)?.is_folder { Kind::Folder } else { Kind::File };
-        Ok(Named { kind, links: 1, about: None })
-    }
-
-    /// The container that loses a name, where that is its last one. A link is no name of what it leads to.
-    fn last_name(&self, path: &str, named: &Named) -> Option<Opened> {
-        if named.kind != Kind::File || named.links > 1 {
-            return None;
-        }
-        match self.found(path) {
-            Ok(Found::File(opened)) => Some(*opened),
-            _ => None,
-        }
-    }
-
-    /// As [`Container::last_name`], of a name that is about to be replaced.
-    fn last_name_at(&self, path: &str) -> Option<Opened> {
-        self.last_name(path, &self.named(path).ok()?)
-    }
-
-    /// A file or link that a stamp tells of, as it is now.
-    fn seen(&self, path: &str) -> Result<Seen> {
-        self.steady(path, || match self.found(path)? {
-            Found::Link(target) => {
-                let stamp = Stamp::decode(&self.first().read_all(path)?)?;
-                Ok(Seen::Link { length: target.len() as u64, kept: Kept { mode: 0o777, ..Kept::of(&stamp) } })
-            }
-            Found::File(opened) => {
-                let file = self.file(*opened);
-                file.place.has_home()?;
-                file.look()?;
-                let length = file.length()?;
-                let (kept, _) = self.kept(&file)?;
-                Ok(Seen::File { file, length, kept })
-            }
-        })
-        .map_err(|e| e.in_object(path))
-    }
-
     /// Gives a container up: at once, or with the last handle that this process has of it.
     fn give_up(&self, opened: Opened) {
         // Dropped here, where nobody else holds it.
-        self.file(opened).unlink();
+        self.file(opened).unlink(&self.going);
     }
 
     fn kept(&self, file: &File) -> Result<(Kept, Option<(u64, u64)>)> {
@@ -593,10 +431,15 @@ impl Container {
         let old: Vec<String> = beside.into_iter().filter(|name| attributes::parse(name).is_some()).collect();
         let versions = old.iter().filter_map(|name| attributes::parse(name));
         let version = versions.map(|(version, _)| version + 1).max().unwrap_or(1);
-        let most = 2 * most_inside(self.options.inline);
+        let most = 2 * most_inside(self.options.inline(1));
         file.place.keep((version, fresh()), kept, &old, alone.drawer.as_ref(), most)?;
-        alone.drawer.map_or(Ok(()), |locked| locked.close())?;
-        file.look()
+        match alone.drawer {
+            Some(locked) => {
+                file.look_locked()?;
+                locked.close()
+            }
+            None => file.look(),
+        }
     }
 
     /// Keeps other processes from changing what is kept of a file, where the store can; each would begin with what the others
@@ -622,26 +465,44 @@ impl Container {
     /// Changes what is kept of a file or folder.
     fn change(&self, path: &str, what: &str, change: impl Fn(&mut Kept) -> Result<()>) -> Result<()> {
         let path = self.inside(path, what)?;
-        if self.first().stat(&path)?.is_folder {
-            let name = of_folder(&path);
-            let mut kept = self.kept_of_folder(&path)?;
+        let (about, known) = self.stat_known(&path)?;
+        self.change_known(&path, about.is_folder, known, change)
+    }
+
+    /// - `known`: as for [`Container::found_in`].
+    fn change_known(
+        &self,
+        path: &str,
+        is_folder: bool,
+        mut known: Option<names::Object>,
+        change: impl Fn(&mut Kept) -> Result<()>,
+    ) -> Result<()> {
+        if is_folder {
+            let name = of_folder(path);
+            let mut kept = self.kept_of_folder(path)?;
             change(&mut kept)?;
             return self.keep_of_folder(&name, &kept);
         }
         let mut before = None;
         loop {
             // As `steady`, of a file that stays locked.
-            let (inside, opened) = self.follow(&path)?;
+            let (inside, opened) = self.follow_from(path, known.take())?;
             let number = opened.stamp.container;
             let file = self.file(opened);
             file.place.has_home().map_err(|e| e.in_object(inside.clone()))?;
             let alone = self.changing(&file);
-            let looked = alone.and_then(|alone| file.look().map(|()| alone));
+            let looked = alone.and_then(|alone| {
+                match &alone.drawer {
+                    Some(_) => file.look_locked()?,
+                    None => file.look()?,
+                }
+                Ok(alone)
+            });
             match looked {
                 Err(e) if e.kind() == ErrorKind::Io && before != Some(number) => before = Some(number),
                 looked => {
                     let alone = looked.map_err(|e| e.in_object(inside))?;
-                    return self.change_alone(&file, alone, &path, &change);
+                    return self.change_alone(&file, alone, path, &change);
                 }
             }
         }
@@ -692,14 +553,6 @@ impl Container {
             true => self.kept_of_folder(&path),
             false => Ok(self.kept(&*self.look(&path)?)?.0),
         }
-    }
-
-    /// Whether the first store itself keeps mode, owner and times of a name: folders and links, where it keeps those.
-    fn stores_modes(&self, path: &str) -> Result<bool> {
-        if !self.first().capability().modes {
-            return Ok(false);
-        }
-        Ok(self.first().attributes(&self.inside(path, "look at")?)?.kind != Kind::File)
     }
 
     /// Whether the first store itself keeps what is asked about a name: folders and links, where it keeps attributes.
@@ -779,11 +632,11 @@ impl Layout for Container {
 
     fn stat(&self, path: &str) -> Result<Stat> {
         let path = self.inside(path, "stat")?;
-        let about = self.first().stat(&path)?;
+        let (about, known) = self.stat_known(&path)?;
         if about.is_folder {
             return Ok(about);
         }
-        let file = match self.look(&path) {
+        let file = match self.look_in(&path, known) {
             Err(e) if e.kind() == ErrorKind::Torn && about.length == 0 => return Ok(about),
             // A link to a folder, on a store that knows no links.
             Err(e) if e.kind() == ErrorKind::InvalidArgument && !self.first().capability().attributes => {
@@ -853,7 +706,7 @@ impl Layout for Container {
 
     fn remove(&self, path: &str) -> Result<()> {
         let path = self.inside(path, "remove")?;
-        let named = self.named(&path)?;
+        let (named, known) = self.known(&path)?;
         if named.about.is_some() && named.kind != Kind::File {
             return self.first().remove(&path);
         }
@@ -863,7 +716,7 @@ impl Layout for Container {
             }
             return self.first().remove(&path);
         }
-        let lost = self.last_name(&path, &named);
+        let lost = self.last_name(&path, &named, known);
         self.first().remove(&path)?;
         lost.into_iter().for_each(|opened| self.give_up(opened));
         Ok(())
@@ -893,7 +746,7 @@ impl Layout for Container {
 
     fn attributes(&self, path: &str) -> Result<Attributes> {
         let inside = self.inside(path, "look at")?;
-        let named = self.named(&inside)?;
+        let (named, known) = self.known(&inside)?;
         if named.kind != Kind::File && self.first().capability().modes {
             // A store may keep modes and nothing else that a link would be told by (HDFS).
             return named.about.map_or_else(|| self.first().attributes(&inside), Ok);
@@ -903,7 +756,7 @@ impl Layout for Container {
             Kind::File => None,
             _ => Some(self.first().stat(&inside)?).filter(|about| about.is_folder),
         };
-        let identity = |named: &Named| match &named.about {
+        let identity = |named: &names::Named| match &named.about {
             Some(about) => Ok(about.identity),
             None => self.first().stat(&inside).map(|about| about.identity),
         };
@@ -913,7 +766,7 @@ impl Layout for Container {
                 let mtime = kept.mtime;
                 (Kind::Folder, 0, kept, mtime, 1, about.identity)
             }
-            None => match self.seen(&inside)? {
+            None => match self.seen(&inside, known)? {
                 Seen::Link { length, kept } => {
                     let mtime = kept.mtime;
                     (Kind::Link, length, kept, mtime, 1, identity(&named)?)
@@ -928,12 +781,25 @@ impl Layout for Container {
     }
 
     fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
-        match self.stores_modes(path)? {
-            true => self.first().set_attributes(&self.inside(path, "change")?, change),
-            false => self.change(path, "change", |kept| {
-                kept.change(change, now());
-                Ok(())
-            }),
+        let inside = self.inside(path, "change")?;
+        let with = |kept: &mut Kept| {
+            kept.change(change, now());
+            Ok(())
+        };
+        if !self.first().capability().modes {
+            return self.change(path, "change", with);
+        }
+        let (about, known) = match self.first().capability().attributes {
+            true => self.first().open_known(&inside)?,
+            false => (self.first().attributes(&inside)?, None),
+        };
+        match about.kind {
+            Kind::File => {
+                let known = known.map(|object| (object, about.length));
+                self.change_known(&inside, false, known, with)
+            }
+            // The first store itself keeps mode, owner and times of folders and links.
+            Kind::Folder | Kind::Link => self.first().set_attributes(&inside, change),
         }
     }
 

@@ -19,7 +19,7 @@ use super::tail::Record;
 use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 pub use thalweg_store::fresh;
 use thalweg_store::{Attributes, Change, Kind, Life, OpenWrite, ReadObject, Rename, Store, StoreExt, name};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -28,17 +28,47 @@ use thalweg_types::{Error, ErrorKind, Result};
 pub const HIDDEN: &str = ".thalweg";
 /// How the names of objects begin that are being made.
 pub const TEMPORARY: &str = "t-";
+/// Parts of the names of folders that containers share: `.thalweg/c/XX`.
+const SHARED: usize = 3;
 /// How often what others may undo is tried.
 pub const MOST_TRIES: usize = 100;
 
 /// The stores of a mount and who they are.
 pub struct Stores {
     stores: Vec<(Arc<dyn Store>, OnceLock<u64>)>,
+    /// Folders that containers share whose names are durable, by the number of the store: they are never removed.
+    durable: Mutex<BTreeSet<(usize, String)>>,
 }
 
 impl Stores {
     pub fn new(stores: Vec<Arc<dyn Store>>) -> Stores {
-        Stores { stores: stores.into_iter().map(|store| (store, OnceLock::new())).collect() }
+        let stores = stores.into_iter().map(|store| (store, OnceLock::new())).collect();
+        Stores { stores, durable: Mutex::default() }
+    }
+
+    /// Makes a folder below `.thalweg` durable with the names in it, and the names that lead to it. Those of folders that containers
+    /// share are synced once by a process.
+    ///
+    /// - `k`: which store.
+    fn sync_down_to(&self, k: usize, folder: &str) -> Result<()> {
+        let store = &self.stores[k].0;
+        let (mut above, mut depth) = ("", 0);
+        for end in folder.match_indices('/').map(|(at, _)| at).chain([folder.len()]) {
+            let inner = &folder[..end];
+            depth += 1;
+            let shared = (depth <= SHARED).then(|| (k, inner.to_string()));
+            let known = |key: &(usize, String)| self.durable().contains(key);
+            if !shared.as_ref().is_some_and(known) {
+                store.sync_folder(above)?;
+                self.durable().extend(shared);
+            }
+            above = inner;
+        }
+        store.sync_folder(folder)
+    }
+
+    fn durable(&self) -> MutexGuard<'_, BTreeSet<(usize, String)>> {
+        self.durable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The store that holds names.
@@ -220,7 +250,7 @@ pub fn moved(store: &dyn Store, from: &str, to: &str) -> Result<()> {
 }
 
 /// Makes a folder durable, and the names that lead to it.
-pub fn sync_down_to(store: &dyn Store, folder: &str) -> Result<()> {
+fn sync_down_to(store: &dyn Store, folder: &str) -> Result<()> {
     store.sync_folder("")?;
     let mut ends = folder.match_indices('/').map(|(at, _)| at).chain([folder.len()]);
     ends.try_for_each(|end| store.sync_folder(&folder[..end]))
@@ -374,13 +404,23 @@ pub struct Place {
     pub drawer: Option<Drawer>,
     /// Its last name was gone when its folder was made: nobody else removes that.
     nameless: AtomicBool,
+    /// Whether the last look for a name failed.
+    unsure: AtomicBool,
 }
 
 impl Place {
     pub fn new(opened: Opened, stores: Arc<Stores>) -> Place {
         let Opened { stamp, drawer } = opened;
         let found = stamp.stores.iter().map(|(identity, name)| stores.find(*identity, name)).collect();
-        Place { stamp, stores, found, written: AtomicBool::new(false), drawer, nameless: AtomicBool::new(false) }
+        Place {
+            stamp,
+            stores,
+            found,
+            written: AtomicBool::new(false),
+            drawer,
+            nameless: AtomicBool::new(false),
+            unsure: AtomicBool::new(false),
+        }
     }
 
     /// Of which only the stamp is known.
@@ -395,7 +435,18 @@ impl Place {
 
     /// Whether the container lost its last name before its folder was made.
     pub fn is_nameless(&self) -> bool {
+        if let (Some(drawer), true) = (&self.drawer, self.unsure.load(Ordering::Relaxed)) {
+            self.look_for_a_name(drawer);
+        }
         self.nameless.load(Ordering::Relaxed)
+    }
+
+    /// Names of the container's marks, attributes and snapshots, sorted, as of the last look at what lies behind its stamp; `None` where
+    /// some may lie elsewhere.
+    pub fn names_inside(&self) -> Option<Vec<String>> {
+        let mut names = self.drawer.as_ref()?.all_names()?;
+        names.retain(|name| !is_log(name));
+        Some(names)
     }
 
     /// Names of the container's marks, attributes and snapshots, wherever they lie, sorted.
@@ -507,10 +558,20 @@ impl Place {
         put_whole(&**home, &self.temporary(), &format!("{folder}/stamp"), &self.stamp.encode(), mode)?;
         locked.add_and_keep(vec![Record::Home])?;
         // Who takes the last name looks for the folder afterwards, so that one of us sees the other.
-        if drawer.attributes().is_ok_and(|about| about.links == 0) {
-            self.nameless.store(true, Ordering::Relaxed);
-        }
+        self.look_for_a_name(drawer);
         Ok(())
+    }
+
+    /// Whether the file that got a folder still has a name; a look that fails is repeated by [`Place::is_nameless`].
+    fn look_for_a_name(&self, drawer: &Drawer) {
+        let links = drawer.attributes().map(|about| about.links);
+        self.nameless.store(links.as_ref().is_ok_and(|links| *links == 0), Ordering::Relaxed);
+        let is_told = match &links {
+            Ok(_) => true,
+            // Will not be told later either.
+            Err(e) => e.kind() == ErrorKind::Unsupported,
+        };
+        self.unsure.store(!is_told, Ordering::Relaxed);
     }
 
     /// What is kept of the file by what lies behind its stamp, or the stamp.
@@ -518,6 +579,23 @@ impl Place {
         let newest = drawer.names().iter().filter_map(|name| attributes::parse(name)).max();
         let newest = newest.and_then(|(version, number)| drawer.get(&attributes::name(version, number)));
         newest.map_or_else(|| Ok(Kept::of(&self.stamp)), |bytes| Kept::decode(&bytes))
+    }
+
+    /// Makes the container's folder durable: the names in it, and those that lead to it.
+    pub fn sync_folder(&self) -> Result<()> {
+        let k = self.number_of(self.stamp.home).filter(|_| self.stamp.home != 0).unwrap_or(0);
+        self.stores.sync_down_to(k, &self.folder())
+    }
+
+    /// As [`Place::sync_folder`], of one of the folders of logs.
+    pub fn sync_logs(&self, home: &Home) -> Result<()> {
+        self.store(home.store)?;
+        self.stores.sync_down_to(self.number_of(home.store).unwrap_or(0), &self.log_folder(home.folder))
+    }
+
+    /// Number in the mount of one of the container's stores, where it is there.
+    fn number_of(&self, store: u8) -> Option<usize> {
+        self.found.get(usize::from(store))?.as_ref().ok().copied()
     }
 
     /// Notes that marks of sessions were seen.

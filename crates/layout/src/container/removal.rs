@@ -9,9 +9,41 @@
 use super::marks::{self, Mark};
 use super::place::{Place, data_name, remove_if_there};
 use super::tail::Record;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use thalweg_store::{Store, StoreExt};
 use thalweg_types::{ErrorKind, Result};
+
+/// Containers that lost their last name by a call of this process and are removed with its last handle of them, or just now: who
+/// read the name before would see a part of them.
+#[derive(Default)]
+pub struct Going(Mutex<BTreeMap<u128, usize>>);
+
+impl Going {
+    fn numbers(&self) -> MutexGuard<'_, BTreeMap<u128, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One that lost its name. Ends with [`Going::end`].
+    pub fn add(&self, container: u128) {
+        *self.numbers().entry(container).or_default() += 1;
+    }
+
+    /// It is removed.
+    pub fn end(&self, container: u128) {
+        let mut numbers = self.numbers();
+        let left = numbers.get(&container).map_or(0, |count| count - 1);
+        match left {
+            0 => drop(numbers.remove(&container)),
+            left => drop(numbers.insert(container, left)),
+        }
+    }
+
+    /// Whether it lost its name, and is not removed yet.
+    pub fn has(&self, container: u128) -> bool {
+        self.numbers().contains_key(&container)
+    }
+}
 
 /// Removes a session's marks, then its logs.
 pub fn remove_session(place: &Place, mark: &Mark) -> Result<()> {

@@ -17,9 +17,7 @@ use super::index::block::{self, Entry};
 use super::index::run::Run;
 use super::index::{Recorder, Source};
 use super::marks::{self, Home, Mark, Published};
-use super::place::{
-    Guard, MOST_TRIES, Place, appears_early, data_name, moved, put_new_as, remove_if_there, sync_down_to,
-};
+use super::place::{Guard, MOST_TRIES, Place, appears_early, data_name, moved, put_new_as, remove_if_there};
 use super::record::{Kind, Log as Which, RECORD_HEADER, Record, SEGMENT_HEADER, Segment};
 use super::tail;
 use super::wire::Crc32c;
@@ -91,6 +89,10 @@ pub struct Log {
     open: Option<OpenRecord>,
     /// Bytes of the data log that readers of the store see.
     seen: u64,
+    /// Bytes of the data log that are durable.
+    synced: u64,
+    /// Segments that were closed and are not known to be durable.
+    unsynced: Vec<u32>,
     index: Option<Box<dyn WriteObject>>,
     index_end: u64,
     /// Blocks that the index log lacks, since the store did not take them.
@@ -151,6 +153,8 @@ impl Session {
             buffer: Vec::new(),
             open: None,
             seen: 0,
+            synced: 0,
+            unsynced: Vec::new(),
             index: None,
             index_end: 0,
             unwritten: Vec::new(),
@@ -166,7 +170,7 @@ impl Session {
             place,
             about,
             buffer,
-            inline: options.inline.min(buffer),
+            inline: options.inline(1).min(buffer),
             longest: longest.max(1 << 20),
             process: std::process::id(),
             log: Mutex::new(log),
@@ -592,6 +596,7 @@ impl Session {
         self.flush(log)?;
         self.write_blocks(log)?;
         self.close_logs(log)?;
+        log.unsynced.push(log.segment);
         log.next_segment();
         Ok(())
     }
@@ -624,10 +629,7 @@ impl Session {
             self.end_of_log(log);
         }
         self.flush(log)?;
-        if let (Some(data), true) = (&log.data, durable || (visible == Visible::AtSync && !closing)) {
-            data.sync()?;
-            log.seen = log.end;
-        }
+        self.sync_data(log, durable || (visible == Visible::AtSync && !closing))?;
         self.write_blocks(log)?;
         if let (Some(index), true) = (&log.index, durable || (visible == Visible::AtSync && !closing)) {
             index.sync()?;
@@ -643,10 +645,15 @@ impl Session {
         }
         let store = self.place.first();
         if durable {
-            let folder = self.place.log_folder(self.home.folder);
+            let store = self.store()?;
+            for segment in &log.unsynced {
+                store.sync_closed(&self.place.data(&self.home, *segment))?;
+                store.sync_closed(&self.place.index(&self.home, *segment))?;
+            }
+            log.unsynced.clear();
             match log.rooted {
-                true => self.store()?.sync_folder(&folder)?,
-                false => sync_down_to(&**self.store()?, &folder)?,
+                true => self.store()?.sync_folder(&self.place.log_folder(self.home.folder))?,
+                false => self.place.sync_logs(&self.home)?,
             }
             log.rooted = true;
         }
@@ -827,10 +834,32 @@ impl Session {
     /// Hands all to the store, durable, and publishes nothing: what is left to do then takes a moment.
     pub fn hand_over(&self, log: &mut Log) -> Result<()> {
         self.flush(log)?;
-        if let Some(data) = &log.data {
-            data.sync()?;
-        }
+        self.sync_data(log, true)?;
         self.write_blocks(log)
+    }
+
+    /// As [`Session::hand_over`], before a publishing that makes the rest durable; where bytes can be added behind those that were
+    /// handed over, and the log does not lie behind the stamp.
+    pub fn begin_sync(&self, log: &mut Log) -> Result<()> {
+        let writes = log.started && !log.finished && log.broken.is_none() && log.inside.is_none() && log.dirty;
+        match writes && self.store()?.capability().visible == Visible::AtWrite {
+            true => self.hand_over(log),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes the data log durable as far as it was written, unless it is, and shows it where that takes a sync.
+    fn sync_data(&self, log: &mut Log, wanted: bool) -> Result<()> {
+        if let (Some(data), true) = (&log.data, wanted && log.synced < log.end) {
+            data.sync()?;
+            (log.seen, log.synced) = (log.end, log.end);
+        }
+        Ok(())
+    }
+
+    /// Whether a durable publishing makes objects in the folder of marks, and syncs that.
+    pub fn will_sync_marks(log: &Log) -> bool {
+        log.started && !log.finished && log.inside.is_none() && (log.dirty || log.owed)
     }
 
     /// Ends a session that failed: what it published stays and is closed, the rest is taken back as far as the store lets it.
@@ -952,7 +981,8 @@ impl Log {
 
     fn next_segment(&mut self) {
         self.segment += 1;
-        (self.end, self.seen, self.index_end, self.covered) = (0, 0, 0, SEGMENT_HEADER);
+        (self.end, self.seen, self.synced) = (0, 0, 0);
+        (self.index_end, self.covered) = (0, SEGMENT_HEADER);
         self.appended = (0, 0);
     }
 

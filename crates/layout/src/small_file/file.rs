@@ -3,14 +3,20 @@
 use super::folder::{Folder, Inner, hidden};
 use super::fresh;
 use super::log;
+use super::merge::{Base, Changes};
 use super::record::{self, Change, Content, Kept};
+use crate::errno;
 use crate::wire::crc32c;
+use rustix::io::Errno;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use thalweg_store::{OpenWrite, ReadObject, WriteObject, pieces};
 use thalweg_types::{Error, ErrorKind, Result};
+
+/// How often a record is tried that others come before.
+const TIMES: usize = 100;
 
 /// A file that somebody has open.
 pub struct Node {
@@ -19,18 +25,26 @@ pub struct Node {
     linked: AtomicBool,
     /// Bytes of its record that the folder has room for.
     promised: AtomicU64,
+    /// It was not there when it was opened: others may have made it in the same moment.
+    made: bool,
+    /// What the bytes began with. Locked last of all.
+    base: Mutex<Base>,
     state: Mutex<State>,
 }
 
-struct State {
-    bytes: Bytes,
+pub(super) struct State {
+    pub bytes: Bytes,
+    /// What this process changed since, of bytes in memory.
+    pub changes: Changes,
+    /// Bytes of what they began with.
+    pub base_length: u64,
     /// The process that made it differ from what is recorded; a child that was forked leaves to its parent what that wrote.
     dirty: Option<u32>,
     /// When it was written last.
     written: SystemTime,
 }
 
-enum Bytes {
+pub(super) enum Bytes {
     /// Where they are recorded.
     Recorded(Content),
     Memory(Vec<u8>),
@@ -43,7 +57,12 @@ enum Bytes {
 impl State {
     /// This process changes the bytes.
     fn touch(&mut self) {
-        (self.dirty, self.written) = (Some(std::process::id()), SystemTime::now());
+        let own = Some(std::process::id());
+        if self.dirty.is_some() && self.dirty != own {
+            // The process that forked this one publishes what it wrote itself.
+            self.changes = Changes::default();
+        }
+        (self.dirty, self.written) = (own, SystemTime::now());
     }
 }
 
@@ -51,12 +70,42 @@ impl Node {
     /// - `made`: the file is new, or emptied: what is in memory is not recorded yet.
     pub fn new(folder: Arc<Folder>, name: &str, content: Content, made: bool) -> Node {
         let bytes = if made { Bytes::Memory(Vec::new()) } else { Bytes::Recorded(content) };
+        let base_length = match content {
+            Content::There { length, .. } if !made => u64::from(length),
+            _ => 0,
+        };
         Node {
             place: Mutex::new((folder, name.to_string())),
             linked: AtomicBool::new(true),
             promised: AtomicU64::new(0),
-            state: Mutex::new(State { bytes, dirty: made.then(std::process::id), written: SystemTime::now() }),
+            made,
+            base: Mutex::default(),
+            state: Mutex::new(State {
+                bytes,
+                changes: Changes::default(),
+                base_length,
+                dirty: made.then(std::process::id),
+                written: SystemTime::now(),
+            }),
         }
+    }
+
+    /// What its bytes began with.
+    pub(super) fn base(&self) -> Base {
+        *self.base.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its bytes begin with this from now on.
+    pub(super) fn based(&self, base: Base) {
+        *self.base.lock().unwrap_or_else(PoisonError::into_inner) = base;
+    }
+
+    /// Its bytes begin with what is recorded under this name. Under the folder's lock.
+    pub fn based_on(&self, inner: &Inner, name: &str) {
+        let entry = inner.names.get(name);
+        let recorded = entry.filter(|_| !self.made);
+        let identity = recorded.and_then(|entry| entry.kept).map(|kept| kept.identity);
+        self.based(Base { stamp: entry.map(|entry| entry.stamp).unwrap_or_default(), identity });
     }
 
     /// Whether its name still leads to it.
@@ -151,11 +200,15 @@ impl Node {
 
     /// Empties it, as an open with `Replace` does.
     pub fn empty(&self) -> Result<()> {
-        self.truncate(0)
+        self.resize(0)
     }
 
     pub fn length(&self) -> Result<u64> {
-        match &self.state().bytes {
+        self.length_of(&self.state())
+    }
+
+    fn length_of(&self, state: &State) -> Result<u64> {
+        match &state.bytes {
             Bytes::Memory(bytes) => Ok(bytes.len() as u64),
             Bytes::Own(_, object) => object.length(),
             Bytes::OwnRead(_, object) => object.length(),
@@ -221,24 +274,42 @@ impl Node {
     }
 
     pub fn write_at(&self, offset: u64, slices: &[IoSlice<'_>]) -> Result<()> {
+        self.put(Some(offset), slices).map(|_| ())
+    }
+
+    /// Writes at `offset`, or behind the end; returns where the bytes end.
+    pub fn put(&self, offset: Option<u64>, slices: &[IoSlice<'_>]) -> Result<u64> {
         let total = pieces::total(slices);
+        let mut state = self.state();
+        if offset.is_none() {
+            self.load(&mut state, true)?;
+        }
+        let appends = offset.is_none();
+        let offset = match offset {
+            Some(offset) => offset,
+            None => self.length_of(&state)?,
+        };
         let beyond = || {
             Error::new(ErrorKind::OutOfBounds, "file offsets end at 2^63 - 1").in_object(self.name()).at_byte(offset)
         };
         let end = offset.checked_add(total).filter(|end| *end <= i64::MAX as u64).ok_or_else(beyond)?;
         if total == 0 {
-            return Ok(());
+            return Ok(end);
         }
-        let mut state = self.state();
         self.load(&mut state, true)?;
         self.accept(&mut state, end)?;
         state.touch();
-        match &mut state.bytes {
+        let State { bytes, changes, .. } = &mut *state;
+        match bytes {
             Bytes::Memory(bytes) => {
+                match appends {
+                    true => changes.appended(offset, end),
+                    false => changes.wrote(offset, end),
+                }
                 let (mut at, end) = (offset as usize, end as usize);
                 if at == bytes.len() {
                     slices.iter().for_each(|piece| bytes.extend_from_slice(piece));
-                    return Ok(());
+                    return Ok(end as u64);
                 }
                 if bytes.len() < end {
                     bytes.resize(end, 0);
@@ -247,9 +318,10 @@ impl Node {
                     bytes[at..at + piece.len()].copy_from_slice(piece);
                     at += piece.len();
                 }
-                Ok(())
+                Ok(end as u64)
             }
-            Bytes::Own(_, object) => object.write_at(offset, slices),
+            Bytes::Own(_, object) if appends => append_alone(&**object, slices),
+            Bytes::Own(_, object) => object.write_at(offset, slices).map(|()| end),
             _ => Err(Error::new(ErrorKind::Io, "the file's bytes are not at hand")),
         }
     }
@@ -265,7 +337,7 @@ impl Node {
 
     /// Gives a file that becomes longer than small ones are an object of its own.
     fn grow_out(&self, state: &mut State, end: u64) -> Result<()> {
-        let Bytes::Memory(bytes) = &state.bytes else { return Ok(()) };
+        let Bytes::Memory(_) = &state.bytes else { return Ok(()) };
         if end <= self.folder().settings.small {
             return Ok(());
         }
@@ -283,51 +355,75 @@ impl Node {
         if self.is_linked() {
             folder.room(&mut inner, (record::MOST_OF_CHANGE + self.name().len()) as u64)?;
         }
-        let change = self.change(&inner, Content::Gone, SystemTime::now());
-        let (number, object) = self.to_own(&folder, &mut inner, bytes, change)?;
-        state.bytes = Bytes::Own(number, object);
-        Ok(())
+        self.keep_own(&folder, &mut inner, state, None)
     }
 
-    /// Puts bytes into an object of their own and records that, with what else `change` says.
+    /// Gives a file an object of its own, or goes on with the one that another process gave it.
+    ///
+    /// - `kept`: what is kept of it from now on, where that is not what follows from a write now.
+    fn keep_own(&self, folder: &Folder, inner: &mut Inner, state: &mut State, kept: Option<Kept>) -> Result<()> {
+        let mut found = Ok(());
+        for _ in 0..TIMES {
+            if self.is_linked() {
+                self.take_over(folder, inner, state)?;
+            }
+            let Bytes::Memory(bytes) = &state.bytes else { break };
+            let written = self.change(inner, Content::Gone, SystemTime::now());
+            let change = Change { kept: kept.or(written.kept), ..written };
+            match self.to_own(folder, inner, bytes, change)? {
+                Some((number, object)) => {
+                    state.bytes = Bytes::Own(number, object);
+                    state.changes = Changes::default();
+                    break;
+                }
+                None => found = Err(errno::failure(Errno::BUSY, "write a file that others write", &self.name())),
+            }
+        }
+        if matches!(state.bytes, Bytes::Memory(_)) { found } else { Ok(()) }
+    }
+
+    /// Puts bytes into an object of their own and records that, with what else `change` says; `None` where another process
+    /// published something else meanwhile.
     fn to_own(
         &self,
         folder: &Folder,
         inner: &mut Inner,
         bytes: &[u8],
         change: Change,
-    ) -> Result<(u64, Box<dyn WriteObject>)> {
+    ) -> Result<Option<(u64, Box<dyn WriteObject>)>> {
         let kept = change.kept.unwrap_or_else(|| first_kept(SystemTime::now()));
         let (number, object) = folder.own_object(inner, bytes, &kept)?;
         if self.is_linked() {
-            let before = inner.file(&change.name).map(|entry| entry.content);
+            let (name, base) = (change.name.clone(), self.base());
+            let before = inner.file(&name).map(|entry| entry.content);
             let change = Change { content: Some(Content::Own { number }), ..change };
-            if let Err(e) = folder.record(inner, vec![change], &[]) {
+            let recorded = folder.record_alone(inner, change, &[], &|inner| Node::is_behind(inner, &name, base));
+            if !matches!(recorded, Ok(true)) {
                 // Nobody knows of the object; the file is as it was.
                 drop(object);
                 let _ = folder.store.remove(&Folder::own(inner, number));
-                return Err(e);
+                return recorded.map(|_| None);
             }
+            self.based_on(inner, &name);
             remove_own(folder, inner, before)?;
         }
-        Ok((number, object))
+        Ok(Some((number, object)))
     }
 
     /// Takes the bytes of a file out of a log that more users can read than the file, and records what is kept of it.
-    pub fn protect(&self, kept: Kept) -> Result<()> {
+    ///
+    /// - `others`: somebody has the file open besides.
+    pub fn protect(&self, kept: Kept, others: bool) -> Result<()> {
         let mut state = self.state();
         self.load(&mut state, false)?;
         let folder = self.folder();
         let mut inner = folder.fresh()?;
-        let change = Change { kept: Some(kept), ..Change::of(&self.name()) };
-        match &state.bytes {
-            Bytes::Memory(bytes) if self.is_linked() => {
-                let (number, object) = self.to_own(&folder, &mut inner, bytes, change)?;
-                state.bytes = Bytes::Recorded(Content::Own { number });
-                object.close()
-            }
-            _ => Ok(()),
+        if !self.is_linked() || !matches!(state.bytes, Bytes::Memory(_)) {
+            return Ok(());
         }
+        self.keep_own(&folder, &mut inner, &mut state, Some(kept))?;
+        drop(inner);
+        self.let_own_go(&mut state, others)
     }
 
     /// - `written`: when.
@@ -343,7 +439,14 @@ impl Node {
         Change { content: Some(content), kept: Some(kept), more, ..Change::of(&name) }
     }
 
+    /// Cuts or extends it; a cut of what was there before is published at once, so that it takes nothing that others write later.
     pub fn truncate(&self, length: u64) -> Result<()> {
+        let cuts = length < self.length()?;
+        self.resize(length)?;
+        if cuts && self.is_linked() { self.flush() } else { Ok(()) }
+    }
+
+    fn resize(&self, length: u64) -> Result<()> {
         if length > i64::MAX as u64 {
             let what = "file offsets end at 2^63 - 1";
             return Err(Error::new(ErrorKind::OutOfBounds, what).in_object(self.name()).at_byte(length));
@@ -355,8 +458,10 @@ impl Node {
         self.load(&mut state, true)?;
         self.accept(&mut state, length)?;
         state.touch();
-        match &mut state.bytes {
+        let State { bytes, changes, base_length, .. } = &mut *state;
+        match bytes {
             Bytes::Memory(bytes) => {
+                changes.resized(length, *base_length);
                 bytes.resize(length as usize, 0);
                 Ok(())
             }
@@ -368,12 +473,14 @@ impl Node {
     pub fn punch(&self, offset: u64, length: u64) -> Result<()> {
         let mut state = self.state();
         self.load(&mut state, true)?;
-        match &mut state.bytes {
+        state.touch();
+        let State { bytes, changes, .. } = &mut *state;
+        match bytes {
             Bytes::Memory(bytes) => {
                 let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
                 let to = usize::try_from(offset.saturating_add(length)).unwrap_or(usize::MAX).min(bytes.len());
                 bytes[from..to].fill(0);
-                state.touch();
+                changes.wrote(from as u64, to as u64);
                 Ok(())
             }
             Bytes::Own(_, object) => object.punch(offset, length),
@@ -397,31 +504,49 @@ impl Node {
             // As new as anything that was recorded before, whoever did it.
             let folder = self.folder();
             let mut inner = folder.fresh_enough()?;
-            match &state.bytes {
-                Bytes::Memory(bytes) if self.is_linked() => {
-                    let content = Content::Here { length: bytes.len() as u32, crc: crc32c(bytes) };
-                    let change = self.change(&inner, content, state.written);
-                    let mode = change.kept.map_or(0o644, |kept| kept.mode);
-                    if !bytes.is_empty() && folder.shows_more(&mut inner, mode)? {
-                        let (number, object) = self.to_own(&folder, &mut inner, bytes, change)?;
-                        state.bytes = Bytes::Own(number, object);
-                    } else {
-                        let before = inner.file(&change.name).map(|entry| entry.content);
-                        folder.record(&mut inner, vec![change], bytes)?;
-                        remove_own(&folder, &inner, before)?;
-                    }
-                }
-                Bytes::Own(..) if self.is_linked() => {
-                    let mut change = self.change(&inner, Content::Gone, state.written);
-                    change.content = None;
-                    folder.record(&mut inner, vec![change], &[])?;
-                }
-                _ => {}
-            }
+            self.record(&folder, &mut inner, &mut state)?;
+        }
+        state.changes = Changes::default();
+        if let Bytes::Memory(bytes) = &state.bytes {
+            state.base_length = bytes.len() as u64;
         }
         state.dirty = None;
         self.folder().kept_promise(self.promised.swap(0, Ordering::Relaxed));
         Ok(())
+    }
+
+    /// Records what this process changed, over what others published since.
+    fn record(&self, folder: &Folder, inner: &mut Inner, state: &mut State) -> Result<()> {
+        for _ in 0..TIMES {
+            if !self.is_linked() {
+                return Ok(());
+            }
+            self.take_over(folder, inner, state)?;
+            let name = self.name();
+            let bytes = match &state.bytes {
+                Bytes::Memory(bytes) => bytes,
+                Bytes::Own(..) => {
+                    let mut change = self.change(inner, Content::Gone, state.written);
+                    change.content = None;
+                    return folder.record(inner, vec![change], &[]);
+                }
+                _ => return Ok(()),
+            };
+            let content = Content::Here { length: bytes.len() as u32, crc: crc32c(bytes) };
+            let change = self.change(inner, content, state.written);
+            let mode = change.kept.map_or(0o644, |kept| kept.mode);
+            let grown = bytes.len() as u64 > folder.settings.small && folder.store.capability().write_at;
+            if !bytes.is_empty() && (grown || folder.shows_more(inner, mode)?) {
+                return self.keep_own(folder, inner, state, change.kept);
+            }
+            let before = inner.file(&name).map(|entry| entry.content);
+            let base = self.base();
+            if folder.record_alone(inner, change, bytes, &|inner| Node::is_behind(inner, &name, base))? {
+                self.based_on(inner, &name);
+                return remove_own(folder, inner, before);
+            }
+        }
+        Err(errno::failure(Errno::BUSY, "write a file that others write", &self.name()))
     }
 
     /// As [`Node::flush`], and durable.
@@ -442,11 +567,23 @@ impl Node {
         Ok(())
     }
 
-    /// Closes the object of a file that grew out of the log; who has the file open besides opens it again.
-    fn close_own(&self) -> Result<()> {
-        let mut state = self.state();
+    /// Closes the object of a file that grew out of the log.
+    ///
+    /// - `others`: somebody has the file open besides: the object is opened again first, as its name may be removed any time.
+    fn close_own(&self, others: bool) -> Result<()> {
+        self.let_own_go(&mut self.state(), others)
+    }
+
+    fn let_own_go(&self, state: &mut State, others: bool) -> Result<()> {
         let Bytes::Own(number, _) = state.bytes else { return Ok(()) };
-        match std::mem::replace(&mut state.bytes, Bytes::Recorded(Content::Own { number })) {
+        let next = match others {
+            true => {
+                let folder = self.folder();
+                Bytes::Own(number, folder.store.open_write(&own(&folder, number), OpenWrite::Existing)?)
+            }
+            false => Bytes::Recorded(Content::Own { number }),
+        };
+        match std::mem::replace(&mut state.bytes, next) {
             Bytes::Own(_, object) => object.close(),
             _ => Ok(()),
         }
@@ -477,6 +614,15 @@ pub fn first_kept(now: SystemTime) -> Kept {
     }
 }
 
+/// Appends to the object of a file, of which other processes may append to it.
+pub(super) fn append_alone(object: &dyn WriteObject, slices: &[IoSlice<'_>]) -> Result<u64> {
+    let _alone = match object.lock(true) {
+        Err(e) if e.kind() == ErrorKind::Unsupported => None,
+        outcome => outcome?,
+    };
+    object.append(slices)
+}
+
 /// Removes the object that a file had, now that its bytes are recorded elsewhere.
 fn remove_own(folder: &Folder, inner: &Inner, before: Option<Content>) -> Result<()> {
     let Some(Content::Own { number }) = before else { return Ok(()) };
@@ -499,6 +645,10 @@ pub struct OpenToRead(pub Arc<Node>);
 impl WriteObject for OpenToWrite {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         self.0.write_at(offset, pieces)
+    }
+
+    fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
+        self.0.put(None, pieces)
     }
 
     fn length(&self) -> Result<u64> {
@@ -528,9 +678,10 @@ impl WriteObject for OpenToWrite {
     fn close(self: Box<Self>) -> Result<()> {
         let closed = self.0.publish();
         self.last(&closed);
+        let others = Arc::strong_count(&self.0) > 1;
         // One that has no name any more could not be opened again.
-        let ends = self.0.is_linked() || Arc::strong_count(&self.0) == 1;
-        closed.and_then(|()| if ends { self.0.close_own() } else { Ok(()) })
+        let ends = self.0.is_linked() || !others;
+        closed.and_then(|()| if ends { self.0.close_own(others) } else { Ok(()) })
     }
 }
 

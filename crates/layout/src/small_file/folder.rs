@@ -6,7 +6,7 @@ use super::spare::Spare;
 use super::{HIDDEN, Node, Settings, fresh};
 use crate::{Change as AttributeChange, errno};
 use rustix::io::Errno;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -27,6 +27,12 @@ pub struct Entry {
     kept_stamp: Stamp,
     pub more: Option<Arc<More>>,
     more_stamp: Stamp,
+}
+
+/// Bytes of a file, or the log to read them from.
+enum Found {
+    Bytes(Vec<u8>),
+    Log(String, Arc<dyn ReadObject>),
 }
 
 /// A log of another process, or one that was closed.
@@ -57,6 +63,10 @@ pub struct Inner {
     rung: [u8; 8],
     /// Others have to be told of a change, and were not yet: the bell could not be rung.
     pub unrung: bool,
+    /// Logs that this process began; one that could not be given an end looks as if it were written.
+    own: HashSet<u64>,
+    /// A log of another process was seen that was not ended.
+    shared: bool,
     /// Whether the hidden folder is there.
     hidden: bool,
     looked: Option<Instant>,
@@ -92,6 +102,8 @@ impl Folder {
             bell: None,
             rung: [0; 8],
             unrung: false,
+            own: HashSet::new(),
+            shared: false,
             hidden: false,
             looked: None,
             open: HashMap::new(),
@@ -108,6 +120,7 @@ impl Folder {
             // Forked: the log is the parent's, who goes on writing there. It is read from now on, as any other's; without a bell
             // the logs are listed anew. What the parent has not recorded, it records itself.
             (inner.writer, inner.bell) = (None, None);
+            inner.own.clear();
         }
         inner
     }
@@ -207,34 +220,10 @@ impl Folder {
         if !inner.hidden && (inner.writer.is_some() || !inner.known.is_empty()) {
             self.forget(inner, &[])?;
         }
-        if inner.hidden {
-            let logs = match self.store.list(place.trim_end_matches('/')) {
-                Ok(logs) => logs,
-                Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
-                Err(e) => return Err(e),
-            };
-            // A log that is being written is listed where the store shows bytes at once.
-            let listed = self.store.capability().write_at;
-            let own_gone = |w: &Writer| listed && !logs.contains(&log::data_name(w.number));
-            if inner.known.keys().any(|n| !logs.contains(&log::data_name(*n)))
-                || inner.writer.as_ref().is_some_and(own_gone)
-            {
-                self.forget(inner, &logs)?;
-            }
-            let own = inner.writer.as_ref().map(|w| w.number);
-            for number in logs.iter().filter_map(|n| log::number(n, "data")) {
-                if Some(number) == own || inner.known.contains_key(&number) {
-                    continue;
-                }
-                let object = match self.store.open_read(&format!("{place}{}", log::data_name(number))) {
-                    Ok(object) => Arc::from(object),
-                    // Compacted meanwhile.
-                    Err(e) if e.kind() == ErrorKind::NotFound => continue,
-                    Err(e) => return Err(e),
-                };
-                let known =
-                    Known { object, position: Position::start(), ended: Ended::Whole, live: true, intends: None };
-                inner.known.insert(number, known);
+        // A log that was listed and is gone was put together with others, into one that the list may not have.
+        for _ in 0..100 {
+            if !inner.hidden || self.open_logs(inner, &place)? {
+                break;
             }
         }
         follow(&self.store, inner)?;
@@ -242,7 +231,43 @@ impl Folder {
             (inner.bell, inner.rung) = (Some(bell), rung);
         }
         inner.looked = Some(looked);
+        self.is_shared(inner);
         Ok(())
+    }
+
+    /// Opens the logs that are not known yet; whether all that were listed were there.
+    fn open_logs(&self, inner: &mut Inner, place: &str) -> Result<bool> {
+        let logs = match self.store.list(place.trim_end_matches('/')) {
+            Ok(logs) => logs,
+            Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(e) => return Err(e),
+        };
+        // A log that is being written is listed where the store shows bytes at once.
+        let listed = self.store.capability().write_at;
+        let own_gone = |w: &Writer| listed && !logs.contains(&log::data_name(w.number));
+        if inner.known.keys().any(|n| !logs.contains(&log::data_name(*n)))
+            || inner.writer.as_ref().is_some_and(own_gone)
+        {
+            self.forget(inner, &logs)?;
+        }
+        let own = inner.writer.as_ref().map(|w| w.number);
+        let mut all = true;
+        for number in logs.iter().filter_map(|n| log::number(n, "data")) {
+            if Some(number) == own || inner.known.contains_key(&number) {
+                continue;
+            }
+            let object = match self.store.open_read(&format!("{place}{}", log::data_name(number))) {
+                Ok(object) => Arc::from(object),
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    all = false;
+                    continue;
+                }
+                Err(e) => return Err(e),
+            };
+            let known = Known { object, position: Position::start(), ended: Ended::Whole, live: true, intends: None };
+            inner.known.insert(number, known);
+        }
+        Ok(all)
     }
 
     /// Logs that were known are gone: another process put them together, or gave the folder another name and this one its old
@@ -265,14 +290,20 @@ impl Folder {
         if inner.writer.as_ref().is_some_and(|w| !w.usable()) {
             self.retire(inner)?;
         }
-        if inner.writer.is_none() {
-            let place = self.place(inner)?;
-            inner.writer = Some(Writer::new(self.store.clone(), &place)?);
-            inner.unrung = true;
-            self.spare.see_to();
-        }
-        if inner.unrung {
-            self.ring(inner)?;
+        // Whoever rings looks, and may find that another process put logs together: its own ends with them.
+        for _ in 0..100 {
+            if inner.writer.is_none() {
+                let place = self.place(inner)?;
+                let writer = Writer::new(self.store.clone(), &place)?;
+                inner.begin(writer);
+                self.spare.see_to();
+            }
+            if inner.unrung {
+                self.ring(inner)?;
+            }
+            if inner.writer.is_some() {
+                break;
+            }
         }
         inner.writer.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "no log is open"))
     }
@@ -311,7 +342,7 @@ impl Folder {
                 return Err(e);
             }
             self.retire(inner)?;
-            (inner.writer, inner.unrung) = (Some(writer), true);
+            inner.begin(writer);
         }
         self.writer(inner)?.find(all)
     }
@@ -409,7 +440,7 @@ impl Folder {
         let Ok(place) = self.place(inner) else { return Err(why) };
         let Some(writer) = self.spare.take(&place)? else { return Err(why) };
         let retired = self.retire(inner);
-        (inner.writer, inner.unrung) = (Some(writer), true);
+        inner.begin(writer);
         retired?;
         self.ring(inner)
     }
@@ -482,8 +513,10 @@ impl Folder {
             inner.recent_bytes += data.len() as u64;
             inner.recent.insert((number, at), Arc::from(data));
         }
+        // An intent is looked for in logs that are written: it is never the last record of one.
+        let intends = matches!(&head, Head::Changes { changes, .. } if intent(changes).is_some());
         take(&mut inner.names, &mut inner.clock, number, at, head);
-        let full = inner.writer.as_ref().is_some_and(|w| w.end >= self.settings.log);
+        let full = !intends && inner.writer.as_ref().is_some_and(|w| w.end >= self.settings.log);
         if full || (keeps_recent && inner.recent_bytes >= self.settings.log.min(16 << 20)) {
             self.retire(inner)?;
         }
@@ -523,31 +556,75 @@ impl Folder {
         // Up to three records, and what the link or the file is to have.
         let more = change.more.as_ref().map_or(0, |more| more.bytes() + more.target.as_ref().map_or(0, String::len));
         self.room(inner, (3 * (record::MOST_OF_CHANGE + name.len()) + more) as u64)?;
-        let intent = Change::of(name);
+        match self.alone(inner, change, &[], &|inner| inner.file(name).is_some())? {
+            true => Ok(()),
+            false => Err(errno::failure(Errno::EXIST, "make", name)),
+        }
+    }
+
+    /// Records what is only right as long as no other process recorded something about the same name: `false`, and nothing is
+    /// recorded, where `comes_late`. As far as the store shows bytes at once.
+    pub fn record_alone(
+        &self,
+        inner: &mut Inner,
+        change: Change,
+        data: &[u8],
+        comes_late: &dyn Fn(&Inner) -> bool,
+    ) -> Result<bool> {
+        if !self.is_shared(inner) {
+            return self.record(inner, vec![change], data).map(|()| true);
+        }
+        self.alone(inner, change, data, comes_late)
+    }
+
+    /// Whether other processes wrote in this folder while this one did, as far as that can be told.
+    fn is_shared(&self, inner: &mut Inner) -> bool {
+        inner.shared |= self.store.capability().write_at && inner.others().any(|known| known.live);
+        inner.shared
+    }
+
+    /// Whether another process is about to record something about this name. What a dead one intended stays undone.
+    fn has_rivals(inner: &Inner, name: &str) -> Result<bool> {
+        let mut rivals = false;
+        for log in inner.others().filter(|k| k.live && k.intends.as_deref() == Some(name)) {
+            rivals |= log.object.life()?.held != Some(false);
+        }
+        Ok(rivals)
+    }
+
+    fn alone(
+        &self,
+        inner: &mut Inner,
+        change: Change,
+        data: &[u8],
+        comes_late: &dyn Fn(&Inner) -> bool,
+    ) -> Result<bool> {
+        let intent = Change::of(&change.name);
         for _ in 0..500 {
-            if inner.file(name).is_some() {
-                return Err(errno::failure(Errno::EXIST, "make", name));
+            if comes_late(inner) {
+                return Ok(false);
             }
             // All write what they intend first and look then, so of two at least one sees the other.
             self.record(inner, vec![intent.clone()], &[])?;
+            let told_in = inner.writer.as_ref().map(|writer| writer.number);
             self.refresh(inner)?;
-            let mut rivals = false;
-            for log in inner.known.values().filter(|k| k.live && k.intends.as_deref() == Some(name)) {
-                // What a dead process intended stays undone.
-                rivals |= log.object.life()?.held != Some(false);
+            if inner.writer.as_ref().map(|writer| writer.number) != told_in {
+                // The log was ended by what was found, and the intent with it.
+                continue;
             }
-            let exists = inner.file(name).is_some();
-            if !rivals && !exists {
-                return self.record(inner, vec![change], &[]);
+            let rivals = Folder::has_rivals(inner, &change.name)?;
+            let late = comes_late(inner);
+            if !rivals && !late {
+                return self.record(inner, vec![change], data).map(|()| true);
             }
             self.record(inner, Vec::new(), &[])?;
-            if !exists {
+            if !late {
                 // Whoever withdrew tries again after a while of its own.
                 std::thread::sleep(Duration::from_micros(fresh() % 5000));
                 self.refresh(inner)?;
             }
         }
-        Err(errno::failure(Errno::BUSY, "make a file that others are making", name))
+        Err(errno::failure(Errno::BUSY, "write a file that others are making or writing", &change.name))
     }
 
     /// When this process, or another as far as the store tells, recorded something last: files that come and go leave the folder
@@ -575,46 +652,64 @@ impl Folder {
     /// # Errors
     /// `Corrupt` names log and byte; `NotFound` where the log is gone, which another process compacted.
     pub fn bytes(&self, log: u64, offset: u64, length: u32, crc: u32) -> Result<Vec<u8>> {
+        let found = self.find_bytes(&mut self.lock(), log, offset, length, crc)?;
+        Folder::read_bytes(found, offset, length, crc)
+    }
+
+    /// As [`Folder::bytes`], where the folder is locked already.
+    pub fn bytes_in(&self, inner: &mut Inner, log: u64, offset: u64, length: u32, crc: u32) -> Result<Vec<u8>> {
+        let found = self.find_bytes(inner, log, offset, length, crc)?;
+        Folder::read_bytes(found, offset, length, crc)
+    }
+
+    fn damaged(name: &str, offset: u64) -> Error {
+        let what = "the bytes of a small file do not match their checksum: they were not synced before its writer died, or were damaged";
+        Error::new(ErrorKind::Corrupt, what).in_object(name).at_byte(offset)
+    }
+
+    /// The bytes, or the log that holds them, which is read without the folder's lock.
+    fn find_bytes(&self, inner: &mut Inner, log: u64, offset: u64, length: u32, crc: u32) -> Result<Found> {
+        if length == 0 {
+            return match crc {
+                0 => Ok(Found::Bytes(Vec::new())),
+                _ => Err(Folder::damaged(&log::data_name(log), offset)),
+            };
+        }
+        let name = format!("{}{}", hidden(&inner.path), log::data_name(log));
+        if let Some(recent) = inner.recent.get(&(log, offset)) {
+            return Ok(Found::Bytes(recent.to_vec()));
+        }
+        if let Some(writer) = inner.writer.as_ref().filter(|w| w.number == log) {
+            if offset.saturating_add(u64::from(length)) > writer.end {
+                return Err(Folder::damaged(&name, offset));
+            }
+            let mut bytes = vec![0; length as usize];
+            let got = writer.read_at(offset, &mut bytes)?;
+            let good = got == bytes.len() && crate::wire::crc32c(&bytes) == crc;
+            return if good { Ok(Found::Bytes(bytes)) } else { Err(Folder::damaged(&name, offset)) };
+        }
+        if !inner.known.contains_key(&log) {
+            self.look(inner)?;
+        }
+        let object = inner.known.get(&log).map(|k| k.object.clone());
+        let gone = || Error::new(ErrorKind::NotFound, "a log is gone").in_object(name.clone());
+        Ok(Found::Log(name.clone(), object.ok_or_else(gone)?))
+    }
+
+    fn read_bytes(found: Found, offset: u64, length: u32, crc: u32) -> Result<Vec<u8>> {
         /// Longer ones are held against the log's length before memory is taken for them.
         const TAKEN_UNSEEN: u32 = 64 << 10;
-        let damaged = |name: &str| {
-            let what = "the bytes of a small file do not match their checksum: they were not synced before its writer died, or were damaged";
-            Error::new(ErrorKind::Corrupt, what).in_object(name).at_byte(offset)
+        let (name, object) = match found {
+            Found::Bytes(bytes) => return Ok(bytes),
+            Found::Log(name, object) => (name, object),
         };
-        if length == 0 {
-            return if crc == 0 { Ok(Vec::new()) } else { Err(damaged(&log::data_name(log))) };
-        }
-        let end = offset.saturating_add(u64::from(length));
-        let (name, object) = {
-            let mut inner = self.lock();
-            let name = format!("{}{}", hidden(&inner.path), log::data_name(log));
-            if let Some(recent) = inner.recent.get(&(log, offset)) {
-                return Ok(recent.to_vec());
-            }
-            if let Some(writer) = inner.writer.as_ref().filter(|w| w.number == log) {
-                if end > writer.end {
-                    return Err(damaged(&name));
-                }
-                let mut bytes = vec![0; length as usize];
-                let got = writer.read_at(offset, &mut bytes)?;
-                let good = got == bytes.len() && crate::wire::crc32c(&bytes) == crc;
-                return if good { Ok(bytes) } else { Err(damaged(&name)) };
-            }
-            if !inner.known.contains_key(&log) {
-                self.look(&mut inner)?;
-            }
-            let object = inner.known.get(&log).map(|k| k.object.clone());
-            let gone = || Error::new(ErrorKind::NotFound, "a log is gone").in_object(name.clone());
-            let object = object.ok_or_else(gone)?;
-            (name, object)
-        };
-        if length > TAKEN_UNSEEN && object.length()? < end {
-            return Err(damaged(&name));
+        if length > TAKEN_UNSEEN && object.length()? < offset.saturating_add(u64::from(length)) {
+            return Err(Folder::damaged(&name, offset));
         }
         let mut bytes = vec![0; length as usize];
         let got = object.read_at(offset, &mut bytes)?;
         let good = got == bytes.len() && crate::wire::crc32c(&bytes) == crc;
-        if good { Ok(bytes) } else { Err(damaged(&name)) }
+        if good { Ok(bytes) } else { Err(Folder::damaged(&name, offset)) }
     }
 
     /// Whether a name beside the logs is a folder (`Some(true)`), an object, or not there.
@@ -737,6 +832,17 @@ impl Entry {
 }
 
 impl Inner {
+    /// This process writes this log from now on, of which others are to hear.
+    fn begin(&mut self, writer: Writer) {
+        self.own.insert(writer.number);
+        (self.writer, self.unrung) = (Some(writer), true);
+    }
+
+    /// Logs of other processes.
+    fn others(&self) -> impl Iterator<Item = &Known> {
+        self.known.iter().filter(|(number, _)| !self.own.contains(number)).map(|(_, known)| known)
+    }
+
     /// A file that is there.
     pub fn file(&self, name: &str) -> Option<&Entry> {
         self.names.get(name).filter(|e| e.content != Content::Gone)

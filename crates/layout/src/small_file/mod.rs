@@ -11,7 +11,7 @@
 //! | order    | a logical clock: a record is newer than all its writer had seen, and it looks before it records; logs' numbers break ties |
 //! | others see it | once the file is closed or synced. On stores that show bytes when objects are closed, each close ends a log; with `publish=sync` only syncs, full logs and the end of the process do |
 //! | made exclusively | one of several processes succeeds, where the store shows bytes at once; elsewhere not promised |
-//! | one file written by several processes | the last to close wins as a whole: that is `container`'s work |
+//! | one file written by several processes | what each wrote lies over what others had published; who finds the file removed or replaced is told (`merge`) |
 //! | a crash  | what was closed and synced is there; a record is there wholly or not at all; bytes that fail their checksum are an error, never zeros |
 //! | a fork   | the child draws names of its own and leaves its parent's log and unrecorded bytes to the parent |
 //! | a full store | a write is accepted when the log has room for the file's record (`reserve` of stores); removals, renames and changes go into what each log keeps back, or into the spare |
@@ -40,6 +40,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 mod file;
 mod folder;
 mod log;
+mod merge;
 mod names;
 pub mod record;
 mod rename;
@@ -203,6 +204,7 @@ impl SmallFile {
         }
         let content = inner.file(name).map_or(Content::Gone, |entry| entry.content);
         let node = Arc::new(Node::new(folder.clone(), name, content, made));
+        node.based_on(inner, name);
         if inner.open.len() >= 64 && inner.open.len().is_power_of_two() {
             inner.open.retain(|_, n| n.strong_count() > 0);
         }
@@ -622,7 +624,7 @@ impl Layout for SmallFile {
                 {
                     let node = Self::open_node(folder, &mut inner, last, false);
                     drop(inner);
-                    node.protect(kept)?;
+                    node.protect(kept, Arc::strong_count(&node) > 1)?;
                     self.flushed(folder, last)?;
                     return self.publish(folder);
                 }

@@ -52,6 +52,7 @@ impl SmallFile {
                 if let Some(node) = inner.open.remove(from) {
                     if let Some(node) = node.upgrade() {
                         node.rename(target, last);
+                        node.based_on(&inner, last);
                     }
                     inner.open.insert(last.to_string(), node);
                 }
@@ -125,8 +126,10 @@ impl SmallFile {
             }
             drop(inner);
             if let Some(node) = node {
+                let mut inner = target.lock();
                 node.rename(target, last);
-                target.lock().open.insert(last.to_string(), Arc::downgrade(&node));
+                node.based_on(&inner, last);
+                inner.open.insert(last.to_string(), Arc::downgrade(&node));
             }
             self.publish(source)?;
             self.publish(target)

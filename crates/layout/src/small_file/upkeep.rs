@@ -3,9 +3,10 @@
 use super::SmallFile;
 use super::folder::{Entry, Folder, hidden};
 use super::log::{self, Ended, Position};
-use super::record::{Change, Content, Head, More, Stamp};
+use super::record::{self, Change, Content, Head, More, Stamp};
 use crate::Change as AttributeChange;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::{Duration, SystemTime};
 use thalweg_store::{OpenWrite, name};
 use thalweg_types::{ErrorKind, Result};
 
@@ -52,6 +53,8 @@ impl Compacted {
 /// Mode, user and group of a log's object.
 type Owner = (u32, u32, u32);
 
+/// How long a log without records is left alone that nobody holds.
+const OLD: Duration = Duration::from_secs(3600);
 /// Shorter runs of bytes fill no block of a filesystem, whose space could be given back.
 const LEAST_HOLE: u64 = 4 << 10;
 
@@ -111,15 +114,16 @@ impl SmallFile {
     }
 
     /// Copies what is still a file from all logs that nobody writes any more into one for each owner and mode, and removes them. Where there
-    /// is no room for that, the space of bytes that no name leads to is given back in place, and the logs are copied one by one.
+    /// is no room for that, the space of bytes that no name leads to is given back in place, and as many logs are copied into one as
+    /// there is room for: all, else half of them and so on, those with the fewest bytes of files first.
     ///
     /// # Errors
     /// `Corrupt` where a file's bytes cannot be read: nothing is removed then. `NoSpace` where nothing could be given back.
     pub fn compact(&self, folder: &str) -> Result<Compacted> {
         let folder = self.folder(&name::relative(folder)?)?;
-        let (mut done, one_by_one) = self.compact_once(&folder)?;
-        if one_by_one {
-            // There may be room for all in one now: what was copied one by one is a log for each as before.
+        let (mut done, in_parts) = self.compact_once(&folder)?;
+        if in_parts {
+            // There may be room for all in one now.
             match self.compact_once(&folder) {
                 Err(e) if e.kind() == ErrorKind::NoSpace => {}
                 again => done.freed += again?.0.freed,
@@ -128,18 +132,21 @@ impl SmallFile {
         Ok(done)
     }
 
-    /// Compacts; whether logs were copied one by one, as there was no room for more.
+    /// Compacts; whether it left several logs of one owner where one would do, as there was no room for it.
     fn compact_once(&self, folder: &Folder) -> Result<(Compacted, bool)> {
-        let mut one_by_one = false;
+        let mut in_parts = false;
         let mut inner = folder.fresh()?;
         folder.retire(&mut inner)?;
         folder.reload(&mut inner)?;
         let place = hidden(&inner.path);
         let mut groups: BTreeMap<Option<Owner>, BTreeSet<u64>> = BTreeMap::new();
-        for (number, ended, _, _) in Folder::logs(&inner) {
+        for (number, ended, _, at) in Folder::logs(&inner) {
             let name = format!("{place}{}", log::data_name(number));
-            // A log without an end belongs to somebody, unless the store knows that nobody holds it.
-            if ended == Ended::Closed || self.store.open_read(&name)?.life()?.held == Some(false) {
+            // A log without an end belongs to somebody, unless the store knows that nobody holds it. A process holds its log before it
+            // puts anything there: one that nobody holds and that has nothing is perhaps about to be held.
+            let begun = || Ok(at > record::HEADER || self.is_old(&name)?);
+            let left = || Ok(self.store.open_read(&name)?.life()?.held == Some(false) && begun()?);
+            if ended == Ended::Closed || left()? {
                 let owner = match self.store.capability().modes {
                     true => Some(self.store.attributes(&name).map(|about| (about.mode, about.uid, about.gid))?),
                     false => None,
@@ -157,11 +164,18 @@ impl SmallFile {
                     continue;
                 }
             };
-            one_by_one = true;
             let mut freed = Compacted { freed: Self::give_back(folder, &logs)?, ..Compacted::default() };
-            for (_, number) in Self::by_bytes(folder, &logs) {
-                match self.put_together(folder, &BTreeSet::from([number]), owner, true) {
-                    Err(e) if e.kind() == ErrorKind::NoSpace => {}
+            let mut parts = vec![Self::by_bytes(folder, &logs)];
+            while let Some(mut part) = parts.pop() {
+                match self.put_together(folder, &part.iter().copied().collect(), owner, true) {
+                    Err(e) if e.kind() == ErrorKind::NoSpace => {
+                        in_parts = true;
+                        if part.len() > 1 {
+                            let rest = part.split_off(part.len() / 2);
+                            // The first half makes room for the rest.
+                            parts.extend([rest, part]);
+                        }
+                    }
                     other => freed.add(other?),
                 }
             }
@@ -170,11 +184,20 @@ impl SmallFile {
             }
             done.add(freed);
         }
-        Ok((done, one_by_one))
+        Ok((done, in_parts))
     }
 
-    /// Bytes of files that are in each log, the least first.
-    fn by_bytes(folder: &Folder, logs: &BTreeSet<u64>) -> Vec<(u64, u64)> {
+    /// Whether an object was last written so long ago that no process can be just about to go on with it.
+    fn is_old(&self, name: &str) -> Result<bool> {
+        let age = |written: SystemTime| written.elapsed().unwrap_or_default();
+        match self.store.attributes(name) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(false),
+            about => Ok(age(about?.mtime) > OLD),
+        }
+    }
+
+    /// The logs, those with the fewest bytes of files first.
+    fn by_bytes(folder: &Folder, logs: &BTreeSet<u64>) -> Vec<u64> {
         let mut bytes: BTreeMap<u64, u64> = logs.iter().map(|number| (*number, 0)).collect();
         for entry in folder.lock().names.values() {
             if let Content::There { log, length, .. } = entry.content
@@ -185,7 +208,7 @@ impl SmallFile {
         }
         let mut all: Vec<_> = bytes.into_iter().map(|(number, bytes)| (bytes, number)).collect();
         all.sort_unstable();
-        all
+        all.into_iter().map(|(_, number)| number).collect()
     }
 
     /// Gives the space of bytes back that no name leads to any more, in logs that nobody writes. Returns how many.
@@ -227,13 +250,13 @@ impl SmallFile {
     /// Copies what is still a file from these logs, which nobody writes, into one, and removes them.
     ///
     /// - `owner`: mode, user and group of the logs and of the new one.
-    /// - `spare`: whether the new one may be made of the spare.
+    /// - `short`: room is short. The new one may be made of the spare, and is given up where it would be no shorter.
     fn put_together(
         &self,
         folder: &Folder,
         old: &BTreeSet<u64>,
         owner: Option<Owner>,
-        spare: bool,
+        short: bool,
     ) -> Result<Compacted> {
         let mut inner = folder.fresh()?;
         folder.retire(&mut inner)?;
@@ -258,7 +281,7 @@ impl SmallFile {
         }
         let entries: Vec<_> = inner.names.iter().map(|(n, e)| (n.clone(), e.clone())).collect();
         drop(inner);
-        let mut writer = folder.new_log(place.trim_end_matches('/'), spare)?;
+        let mut writer = folder.new_log(place.trim_end_matches('/'), short)?;
         let of_spare = writer.of_spare;
         let new = format!("{place}{}", log::data_name(writer.number));
         let given = self.give(&new, owner);
@@ -313,13 +336,15 @@ impl SmallFile {
         let number = writer.number;
         let new_bytes = writer.end;
         let closed = copied.and_then(|()| writer.sync()).and_then(|()| writer.close());
-        if let Err(e) = closed {
+        let vain = short && new_bytes >= old_bytes;
+        if closed.is_err() || vain {
             let _ = self.store.remove(&format!("{place}{}", log::data_name(number)));
             let _ = self.store.remove(&format!("{place}{}", log::names_name(number)));
             if of_spare {
                 folder.spare_again();
             }
-            return Err(e.safe("all files; nothing was removed"));
+            closed.map_err(|e| e.safe("all files; nothing was removed"))?;
+            return Ok(Compacted::default());
         }
         self.store.sync_folder(place.trim_end_matches('/'))?;
         if recorded.is_some() {
@@ -329,6 +354,14 @@ impl SmallFile {
         let mut inner = folder.lock();
         folder.ring(&mut inner)?;
         for log in old {
+            // One that was so new that its process did not hold it yet, when it was found, goes on being written.
+            let taken = match self.store.open_read(&format!("{place}{}", log::data_name(*log))) {
+                Err(e) if e.kind() == ErrorKind::NotFound => false,
+                object => object?.life()?.held == Some(true),
+            };
+            if taken {
+                continue;
+            }
             for name in [log::names_name(*log), log::data_name(*log)] {
                 match self.store.remove(&format!("{place}{name}")) {
                     Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),

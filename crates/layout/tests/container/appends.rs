@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use std::io::IoSlice;
 use std::sync::Arc;
 use thalweg_layout::container::parallel::Opening;
+use thalweg_layout::container::tools::Accept;
 use thalweg_layout::{Container, Layout, OpenWrite, WriteObject};
 use thalweg_store::wrap::{Counting, Sequential};
 use thalweg_store::{Memory, Store};
@@ -153,7 +154,7 @@ fn what_was_appended_is_kept_by_repair_when_index_logs_are_lost() {
     lost.iter().for_each(|name| store.remove(name).unwrap());
     let layout = over(&store);
     assert!(read(&layout, "file").unwrap() == whole, "by the data logs");
-    layout.repair("file", false).unwrap();
+    layout.repair("file", Accept::SURE).unwrap();
     let fresh = over(&store);
     assert_eq!(fresh.check("file").unwrap().findings, []);
     assert_eq!(fresh.stat("file").unwrap().length, whole.len() as u64);
@@ -273,5 +274,26 @@ proptest! {
         let compacting = over(&store);
         compacting.compact("file").unwrap();
         prop_assert!(read(&over(&store), "file").unwrap() == all);
+    }
+}
+
+#[test]
+fn of_two_handles_that_append_in_turn_and_of_which_one_published_others_read_as_much_as_the_length_says() {
+    for _ in 0..20 {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let layout = over(&store);
+        put(&layout, "file", b"");
+        let [one, other] = [1, 6].map(|writer| open(&layout, "file", OpenWrite::Existing, writer));
+        append(&*one, b"a");
+        append(&*other, b"b");
+        append(&*one, b"c");
+        one.publish().unwrap();
+        let reader = over(&store).open_read("file").unwrap();
+        let mut bytes = vec![0; reader.length().unwrap() as usize];
+        reader.read_exact_at(0, &mut bytes).unwrap();
+        assert_eq!(bytes, b"ac", "what was not published is not seen");
+        other.publish().unwrap();
+        assert_eq!(read(&over(&store), "file").unwrap(), b"abc");
+        assert_eq!(over(&store).stat("file").unwrap().length, 3);
     }
 }

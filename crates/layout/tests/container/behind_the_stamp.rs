@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::stamp::Stamp;
 use thalweg_layout::container::tail::Tail;
-use thalweg_layout::container::tools::Trouble;
+use thalweg_layout::container::tools::{Accept, Trouble};
 use thalweg_layout::{Change, Container, Layout, OpenWrite, SetXattr};
 use thalweg_store::wrap::{Around, Asked, Failing, Fault, Operation, Watch};
 use thalweg_store::{Posix, Store, StoreExt};
@@ -104,7 +104,7 @@ fn a_small_file_is_one_object_and_leaves_nothing() {
     let plain = thalweg_store::Memory::new();
     layout.flatten("d/file", &plain, "plain").unwrap();
     assert_eq!(plain.read_all("plain").unwrap(), expected);
-    assert_eq!(layout.repair("d/file", true).unwrap(), []);
+    assert_eq!(layout.repair("d/file", Accept::OPEN).unwrap(), []);
     assert_eq!(objects(scratch.path()), [scratch.join("d/file")], "tools that only look make nothing");
     layout.remove("d/file").unwrap();
     assert_eq!(objects(scratch.path()), NOTHING);
@@ -177,7 +177,7 @@ fn a_session_beside_one_that_has_not_closed_lies_in_the_folder() {
     second.close().unwrap();
     let report = over(&store).check("file").unwrap();
     assert_eq!(report.findings.iter().map(|f| f.trouble).collect::<Vec<_>>(), [Trouble::Writing]);
-    assert!(over(&store).repair("file", true).unwrap().is_empty(), "it lives");
+    assert!(over(&store).repair("file", Accept::OPEN).unwrap().is_empty(), "it lives");
     assert_eq!(over(&store).compact("file").unwrap_err().kind(), ErrorKind::NotReady);
     first.publish().unwrap();
     assert_eq!(read(&over(&store), "file").unwrap(), b"firstsecond");
@@ -281,7 +281,7 @@ fn a_kill_at_any_moment_leaves_a_file_that_tells_what_it_has() {
                 };
                 assert!(found.len() >= least, "{words}: {} bytes of {least}", found.len());
                 if !repaired {
-                    over(&store).repair("file", false).unwrap_or_else(|e| panic!("{words}: {e}"));
+                    over(&store).repair("file", Accept::SURE).unwrap_or_else(|e| panic!("{words}: {e}"));
                     let report = over(&store).check("file").unwrap();
                     assert!(report.findings.is_empty(), "{words}: {report:?}");
                 }
@@ -331,7 +331,7 @@ fn a_maker_that_died_is_told_of_as_any_writer() {
     let found = layout.check("file").unwrap();
     assert_eq!(found.findings.iter().map(|f| f.trouble).collect::<Vec<_>>(), [Trouble::Died]);
     assert_eq!(layout.flatten("file", &*store, "plain").unwrap_err().kind(), ErrorKind::Torn);
-    assert_eq!(layout.repair("file", false).unwrap().len(), 1);
+    assert_eq!(layout.repair("file", Accept::SURE).unwrap().len(), 1);
     assert_eq!(read(&layout, "file").unwrap()[100..], *b"behind a hole");
     assert!(layout.check("file").unwrap().findings.is_empty());
 }
@@ -619,7 +619,7 @@ fn whichever_call_fails_what_was_closed_is_read_and_the_error_is_told() {
                         // The session that failed was given up.
                         let report = over(&store).check("file").unwrap();
                         assert!(report.is_clean(), "{words}: {report:?}");
-                        assert_eq!(over(&store).repair("file", false).unwrap(), [], "{words}");
+                        assert_eq!(over(&store).repair("file", Accept::SURE).unwrap(), [], "{words}");
                         session(&over(&store)).unwrap_or_else(|e| panic!("{words}: {e}"));
                         assert_eq!(read(&over(&store), "file").unwrap().len(), found.len() + 1400, "{words}");
                         over(&store).remove("file").unwrap();
@@ -662,4 +662,56 @@ fn stores_that_cannot_and_mounts_that_are_told_not_to_make_folders_as_ever() {
     file.close().unwrap();
     assert_eq!(inside(&scratch.join("small")), "Hcd");
     assert_eq!(read(&over(&store), "small").unwrap(), b"bytesmore");
+}
+
+#[test]
+fn torn_bytes_are_cut_off_before_something_is_added() {
+    let scratch = Scratch::new();
+    let store = posix(scratch.path());
+    put(&over(&store), "file", b"closed");
+    let whole = std::fs::read(scratch.join("file")).unwrap();
+    let file = open(&over(&store), "file", OpenWrite::Existing, 1);
+    file.append(&[IoSlice::new(&pattern(1, 20_000))]).unwrap();
+    file.close().unwrap();
+    let longer = std::fs::read(scratch.join("file")).unwrap();
+    // Of what the second session wrote, as much as a power cut leaves: the head of its data, and more than is added next.
+    for left in [1, 20, 5000, 15_000] {
+        for folder in ["c", "d"] {
+            let _ = std::fs::remove_dir_all(scratch.join(".thalweg").join(folder));
+        }
+        std::fs::write(scratch.join("file"), &longer[..whole.len() + left]).unwrap();
+        let file = open(&over(&store), "file", OpenWrite::Existing, 2);
+        file.append(&[IoSlice::new(b" and on")]).unwrap();
+        file.close().unwrap();
+        assert_eq!(read(&over(&store), "file").unwrap(), b"closed and on", "{left} bytes were left");
+        let bytes = std::fs::read(scratch.join("file")).unwrap();
+        let (stamp, length) = Stamp::decode_first(&bytes).unwrap();
+        let mut tail = Tail::new(stamp.container, length as u64);
+        tail.extend(&bytes[length..]).unwrap();
+        assert_eq!(tail.end(), bytes.len() as u64, "{left} bytes were left: torn ones lie behind what was added");
+    }
+}
+
+#[test]
+fn a_file_that_outgrows_its_place_without_a_name_leaves_no_folder_though_a_look_at_its_names_fails() {
+    for skipped in 0.. {
+        let scratch = Scratch::new();
+        let store = Arc::new(Failing::new(posix(scratch.path())));
+        let layout = over(&(store.clone() as Arc<dyn Store>));
+        let file = open(&layout, "file", OpenWrite::New, 0);
+        write(&*file, 0, b"small");
+        file.publish().unwrap();
+        // By another process.
+        over(&posix(scratch.path())).remove("file").unwrap();
+        store.fail(Fault::of(Asked::Attributes).skipping(skipped).times(1));
+        let _ = thalweg_layout::write_all_at(&*file, 0, &pattern(2, 3_000_000)).and_then(|()| file.sync());
+        let failed = store.failed().0;
+        store.heal();
+        let _ = file.close();
+        drop(layout);
+        assert_eq!(objects(scratch.path()), NOTHING, "look {skipped} failed");
+        if failed == 0 {
+            break;
+        }
+    }
 }

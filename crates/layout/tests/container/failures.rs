@@ -6,9 +6,13 @@ use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::index::{Module, block, block::Entry, run::Level, run::Run};
 use thalweg_layout::container::marks::{self, Home, Published};
 use thalweg_layout::container::record::{Log, Segment};
-use thalweg_layout::container::{clock::Summary, stamp::Stamp, tools::Trouble};
-use thalweg_layout::{Change, Layout, OpenWrite};
-use thalweg_store::wrap::{Counting, Forgetful};
+use thalweg_layout::container::{
+    clock::Summary,
+    stamp::Stamp,
+    tools::{Accept, Trouble},
+};
+use thalweg_layout::{Change, Container, Layout, OpenWrite};
+use thalweg_store::wrap::{Asked, Counting, Failing, Fault, Forgetful};
 use thalweg_store::{Memory, Posix, Store, StoreExt};
 use thalweg_types::ErrorKind;
 
@@ -51,7 +55,7 @@ fn kill_before_close() {
     layout.open_read("checkpoint").unwrap().read_exact_at(0, &mut first).unwrap();
     assert_eq!(first, bytes[..100], "what reached the data log is found without an index log");
     assert!(layout.check("checkpoint").unwrap().findings.iter().any(|f| f.trouble == Trouble::Died));
-    assert!(!layout.repair("checkpoint", false).unwrap().is_empty());
+    assert!(!layout.repair("checkpoint", Accept::SURE).unwrap().is_empty());
     let report = layout.check("checkpoint").unwrap();
     assert!(report.is_clean(), "{report:?}");
     let found = read(&layout, "checkpoint").unwrap();
@@ -423,4 +427,99 @@ fn an_open_file_that_is_removed_is_read_to_its_end() {
     assert!(layout.stat("file").is_err());
     drop((reader, writer));
     assert_eq!(all(&*store, ""), [".thalweg/store"], "with the last handle all of it goes");
+}
+
+#[test]
+fn a_session_is_removed_with_all_its_logs_or_the_removal_fails_whichever_look_fails() {
+    // Of a compaction that was killed no mark tells how many logs it has: only looks do.
+    let store = Arc::new(Forgetful::new());
+    let shared: Arc<dyn Store> = store.clone();
+    for writer in 0..3 {
+        let file = open(&in_folders(std::slice::from_ref(&shared)), "file", OpenWrite::Any, writer);
+        write(&*file, u64::from(writer) * 3000, &pattern(writer.into(), 4000));
+        file.close().unwrap();
+    }
+    let bytes = read(&in_folders(std::slice::from_ref(&shared)), "file").unwrap();
+    let before = store.operations();
+    in_folders(std::slice::from_ref(&shared)).compact("file").unwrap();
+    let (mut failed, mut told) = (0, 0);
+    let strays = |store: &Arc<dyn Store>| {
+        let found = in_folders(std::slice::from_ref(store)).check("file").unwrap().findings;
+        found.iter().filter(|f| f.trouble == Trouble::Stray).count()
+    };
+    for n in before..=store.operations() {
+        // Behind the removal of a mark the kill itself leaves logs, which `repair` removes.
+        let unfailed: Arc<dyn Store> = Arc::new(store.crash_after(n));
+        in_folders(std::slice::from_ref(&unfailed)).compact("file").unwrap();
+        for skipped in 0.. {
+            let inner: Arc<dyn Store> = Arc::new(store.crash_after(n));
+            let failing = Arc::new(Failing::new(inner.clone()));
+            let layout = in_folders(&[failing.clone() as Arc<dyn Store>]);
+            layout.stat("file").unwrap();
+            failing.fail(Fault::of(Asked::Stat).skipping(skipped).times(1));
+            let outcome = layout.compact("file");
+            let words = format!("killed after {n} ({}), look {skipped} failed", store.operation(n));
+            let now = failing.failed().0;
+            failing.heal();
+            let fresh = in_folders(std::slice::from_ref(&inner));
+            assert!(read(&fresh, "file").unwrap() == bytes, "{words}");
+            let left = strays(&inner);
+            assert!(outcome.is_err() || left <= strays(&unfailed), "{words}: nobody is told of {left} logs");
+            (failed, told) = (failed + now, told + u64::from(outcome.is_err()));
+            if now == 0 {
+                break;
+            }
+        }
+    }
+    assert!(failed > 0 && told > 0, "{failed} looks failed, {told} were told");
+}
+
+#[test]
+fn of_a_log_that_ends_before_its_mark_says_all_that_is_there_is_read_and_the_rest_is_an_error_until_it_is_accepted() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let fresh = || in_folders(std::slice::from_ref(&store));
+    let file = open(&fresh(), "file", OpenWrite::New, 1);
+    write(&*file, 0, b"synced");
+    file.sync().unwrap();
+    let logs = all(&*store, ".thalweg/d").into_iter().map(|name| (store.stat(&name).unwrap(), name));
+    let synced: Vec<(u64, String)> = logs.filter(|(s, _)| !s.is_folder).map(|(s, name)| (s.length, name)).collect();
+    write(&*file, 6, b"closed");
+    write(&*file, 0, b"S");
+    file.close().unwrap();
+    let other = open(&fresh(), "file", OpenWrite::Existing, 2);
+    write(&*other, 12, b"other");
+    other.close().unwrap();
+    for (length, name) in &synced {
+        let object = store.open_write(name, OpenWrite::Existing).unwrap();
+        object.truncate(*length).unwrap();
+        object.close().unwrap();
+    }
+    let layout = fresh();
+    let reader = layout.open_read("file").unwrap();
+    assert_eq!(reader.length().unwrap(), 17);
+    let mut six = [0; 6];
+    reader.read_exact_at(0, &mut six).unwrap();
+    assert_eq!(&six, b"synced");
+    let error = reader.read_at(6, &mut six).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Torn, "{error}");
+    assert!(error.to_string().contains("repair --lost"), "{error}");
+    let mut five = [0; 5];
+    reader.read_exact_at(12, &mut five).unwrap();
+    assert_eq!(&five, b"other");
+    drop(reader);
+    let troubles = |layout: &Container| -> Vec<Trouble> {
+        layout.check("file").unwrap().findings.iter().map(|f| f.trouble).collect()
+    };
+    assert!(troubles(&layout).contains(&Trouble::Lost), "{:?}", layout.check("file"));
+    assert_eq!(layout.compact("file").unwrap_err().kind(), ErrorKind::Torn);
+    assert!(layout.flatten("file", &Memory::new(), "plain").is_err());
+    // It waits to be told: the rest of the log may come back.
+    let left = fresh().repair("file", Accept::OPEN).unwrap();
+    assert!(!left.is_empty() && left.iter().all(|f| f.left), "{left:?}");
+    assert_eq!(fresh().repair("file", Accept { lost: true, ..Accept::SURE }).unwrap().len(), 1);
+    let layout = fresh();
+    assert_eq!(troubles(&layout), []);
+    assert_eq!(read(&layout, "file").unwrap(), b"synced\0\0\0\0\0\0other");
+    layout.compact("file").unwrap();
+    assert_eq!(read(&fresh(), "file").unwrap(), b"synced\0\0\0\0\0\0other");
 }

@@ -28,7 +28,7 @@ fn process(stores: &[Arc<dyn Store>], module: Module, buffer: usize) -> Containe
 
 /// As [`process`], whose files have folders however small they are.
 fn in_folders(stores: &[Arc<dyn Store>]) -> Container {
-    let options = Options { inline: 0, host: "host".into(), ..Options::default() };
+    let options = Options { inline: Some(0), host: "host".into(), ..Options::default() };
     Container::new(stores.to_vec(), options).unwrap()
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::index::Module;
+use thalweg_layout::container::tools::Accept;
 use thalweg_layout::{Change, Layout, OpenWrite};
 use thalweg_store::{Posix, Store};
 use thalweg_types::ErrorKind;
@@ -68,7 +69,7 @@ fn objects_below_have_at_most_the_mode_of_their_file_whenever_it_is_changed() {
         let file = open(&layout, name, OpenWrite::Existing, 9);
         write(&*file, 3000, &[7; 500]);
         file.sync().unwrap();
-        layout.repair(name, false).err();
+        layout.repair(name, Accept::SURE).err();
         file.close().unwrap();
         let mut all = Vec::new();
         below(scratch.path(), &mut all);

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 use thalweg_conformance::scratch::Scratch;
-use thalweg_layout::container::tools::Trouble;
+use thalweg_layout::container::tools::{Accept, Trouble};
 use thalweg_layout::{Change, Container, Layout, OpenWrite, SetXattr, WriteObject, WriterId};
+use thalweg_store::wrap::{Around, Asked, Operation, Verdict, Watch};
 use thalweg_store::{Memory, Posix, Store, StoreExt};
 use thalweg_types::ErrorKind;
 
@@ -110,7 +111,7 @@ fn fine<T>(outcome: thalweg_types::Result<T>) -> Result<Option<T>, String> {
 }
 
 fn repairs(layout: &Container, _: &Path) -> Result<(), String> {
-    match fine(layout.repair("file", false))? {
+    match fine(layout.repair("file", Accept::SURE))? {
         Some(done) if !done.is_empty() => Err(format!("repaired what was whole: {done:?}")),
         _ => Ok(()),
     }
@@ -188,7 +189,7 @@ fn beside_writers(tool: &str, runs: &[Tool], seed: u64, count: u64, length: Dura
     let report = over(&store).check("file").unwrap();
     assert!(report.is_clean(), "{words}: {report:?}");
     // Nobody writes now: the tools do all they can, and the bytes are the same.
-    over(&store).repair("file", false).unwrap();
+    over(&store).repair("file", Accept::SURE).unwrap();
     over(&store).compact("file").unwrap();
     assert!(read(&over(&store), "file").unwrap() == bytes, "{words}: compacted");
     assert_eq!(over(&store).check("file").unwrap().findings, [], "{words}");
@@ -472,7 +473,7 @@ fn a_writer_that_lives_is_not_taken_for_dead_whatever_it_published() {
     let left_alone = |words: &str| {
         let other = over(&store);
         for all in [false, true] {
-            assert_eq!(other.repair("file", all).unwrap(), [], "{words}");
+            assert_eq!(other.repair("file", Accept { open: all, ..Accept::SURE }).unwrap(), [], "{words}");
         }
         assert_eq!(other.compact("file").unwrap_err().kind(), ErrorKind::NotReady, "{words}");
         let found: Vec<Trouble> = other.check("file").unwrap().findings.iter().map(|f| f.trouble).collect();
@@ -505,7 +506,72 @@ fn of_a_process_that_died_behind_what_it_published_nothing_is_missing() {
     write(&*file, 5, b"12345");
     file.close().unwrap();
     assert_eq!(read(&over(&left), "file").unwrap(), b"shown12345behind a hole");
-    assert_eq!(over(&left).repair("file", true).unwrap().len(), 1);
+    assert_eq!(over(&left).repair("file", Accept::OPEN).unwrap().len(), 1);
     assert!(over(&left).check("file").unwrap().findings.is_empty());
     assert_eq!(read(&over(&left), "file").unwrap(), b"shown12345behind a hole");
+}
+
+/// Stops a reader, by its thread's name, once it has read the object of a name, and a writer before it removes the first object of a
+/// container.
+struct Meeting {
+    read: Barrier,
+    go_on: Barrier,
+    removing: Barrier,
+    remove: Barrier,
+    met: [AtomicBool; 2],
+}
+
+impl Watch for Meeting {
+    fn describe(&self) -> &'static str {
+        "meeting"
+    }
+
+    fn before(&self, operation: &Operation<'_>) -> Verdict {
+        let mine = std::thread::current().name() == Some("writer");
+        let removes = operation.asked == Asked::Remove && operation.name.ends_with("/stamp");
+        if mine && removes && !self.met[1].swap(true, Ordering::SeqCst) {
+            self.removing.wait();
+            self.remove.wait();
+        }
+        Verdict::Pass
+    }
+
+    fn after(&self, operation: &Operation<'_>, _: std::result::Result<u64, &thalweg_types::Error>) {
+        let mine = std::thread::current().name() == Some("reader");
+        if mine && operation.asked == Asked::Read && operation.name == "f" && !self.met[0].swap(true, Ordering::SeqCst)
+        {
+            self.read.wait();
+            self.go_on.wait();
+        }
+    }
+}
+
+#[test]
+fn who_read_a_name_just_before_its_file_was_replaced_gets_the_new_one_while_the_old_one_is_being_removed() {
+    let barrier = || Barrier::new(2);
+    let met = [AtomicBool::new(false), AtomicBool::new(false)];
+    let meeting = Meeting { read: barrier(), go_on: barrier(), removing: barrier(), remove: barrier(), met };
+    let around = Arc::new(Around::with(Arc::new(Memory::new()), meeting));
+    let layout = in_folders(&[around.clone() as Arc<dyn Store>]);
+    put(&layout, "f", b"old");
+    put(&layout, "new", b"new");
+    std::thread::scope(|scope| {
+        let named = |name: &str| std::thread::Builder::new().name(name.into());
+        let reader = named("reader").spawn_scoped(scope, || layout.open_read("f")).unwrap();
+        let meeting = around.watch();
+        meeting.read.wait();
+        let writer = named("writer").spawn_scoped(scope, || layout.rename("new", "f")).unwrap();
+        meeting.removing.wait();
+        meeting.go_on.wait();
+        let file = reader.join().unwrap().unwrap();
+        meeting.remove.wait();
+        writer.join().unwrap().unwrap();
+        let mut bytes = [0; 3];
+        file.read_exact_at(0, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"new");
+    });
+    drop(layout);
+    let groups = around.list(".thalweg/c").unwrap();
+    let containers = groups.iter().map(|group| around.list(&format!(".thalweg/c/{group}")).unwrap().len());
+    assert_eq!(containers.sum::<usize>(), 1, "the old container is gone");
 }

@@ -2,9 +2,10 @@
 
 use super::{Module, open, pattern, process, put, read, write};
 use std::sync::Arc;
-use thalweg_layout::container::stamp::Stamp;
+use thalweg_conformance::scratch::Scratch;
+use thalweg_layout::container::{Options, stamp::Stamp};
 use thalweg_layout::{Change, Container, Layout, OpenWrite};
-use thalweg_store::{Memory, Store, StoreExt};
+use thalweg_store::{Memory, Posix, Store, StoreExt};
 
 fn stores() -> Vec<Arc<dyn Store>> {
     (0..3).map(|_| Arc::new(Memory::new()) as Arc<dyn Store>).collect()
@@ -22,9 +23,49 @@ fn count(store: &dyn Store, folder: &str, part: &str) -> usize {
     each.sum()
 }
 
+/// Three folders of the system, over which small files may lie behind their stamps.
+fn folders(scratch: &Scratch) -> Vec<Arc<dyn Store>> {
+    let folder = |number: u32| {
+        std::fs::create_dir(scratch.join(number.to_string())).unwrap();
+        Arc::new(Posix::at(scratch.join(number.to_string())).unwrap()) as Arc<dyn Store>
+    };
+    (0..3).map(folder).collect()
+}
+
 #[test]
 fn marks_attributes_and_logs_of_one_writer_lie_on_all_stores() {
-    let stores = stores();
+    lie_on_all(stores());
+}
+
+#[test]
+fn small_files_over_several_folders_lie_on_all_of_them() {
+    lie_on_all(folders(&Scratch::new()));
+}
+
+#[test]
+fn small_files_over_several_folders_lie_on_the_first_where_that_is_asked_for() {
+    let scratch = Scratch::new();
+    let stores = folders(&scratch);
+    let layout = Container::new(stores.clone(), Options { inline: Some(1000), ..Options::default() }).unwrap();
+    for number in 0..20u64 {
+        put(&layout, &format!("file{number}"), &pattern(number, 100));
+    }
+    assert!(stores.iter().all(|store| count(&**store, ".thalweg", ".data") == 0));
+    // A mount without the key reads them, and writes on.
+    let again = process(&stores, Module::Pattern, 4096);
+    for number in 0..20u64 {
+        let name = format!("file{number}");
+        let file = open(&again, &name, OpenWrite::Existing, 1);
+        file.append(&[std::io::IoSlice::new(b"more")]).unwrap();
+        file.close().unwrap();
+        assert_eq!(read(&layout, &name).unwrap(), [&pattern(number, 100)[..], b"more"].concat());
+    }
+    let counts: Vec<usize> = stores.iter().map(|store| count(&**store, ".thalweg", ".data")).collect();
+    assert_eq!(counts.iter().sum::<usize>(), 20, "{counts:?}");
+    assert!(counts.iter().filter(|count| **count > 0).count() > 1, "{counts:?}");
+}
+
+fn lie_on_all(stores: Vec<Arc<dyn Store>>) {
     let layout = process(&stores, Module::Pattern, 4096);
     // As a mounted folder does: one process, one writer's number.
     for number in 0..60u64 {

@@ -1,8 +1,9 @@
 //! Map, compact, check and repair of containers.
 
-use super::{Module, open, over, pattern, process, put, read, write};
+use super::{Module, in_folders, open, over, pattern, process, put, read, write};
 use std::sync::Arc;
-use thalweg_layout::container::tools::{Mapped, Trouble};
+use std::time::Duration;
+use thalweg_layout::container::tools::{Accept, Mapped, Trouble};
 use thalweg_layout::{Container, Layout, OpenWrite};
 use thalweg_store::wrap::Forgetful;
 use thalweg_store::{Memory, Store, StoreExt};
@@ -94,7 +95,7 @@ fn compacting_keeps_the_bytes_whenever_it_is_killed() {
         for part in [0, store.bytes_written_by(n).unwrap_or(0) / 2] {
             let left: Arc<dyn Store> = Arc::new(store.crash_after_bytes(n, part));
             let words = format!("killed after {n} ({})", store.operation(n));
-            over(&left).repair("file", true).unwrap();
+            over(&left).repair("file", Accept::OPEN).unwrap();
             assert!(read(&over(&left), "file").unwrap() == expected, "{words}");
             assert!(over(&left).check("file").unwrap().is_clean(), "{words}");
             over(&left).compact("file").unwrap();
@@ -144,7 +145,7 @@ fn lost_and_damaged_index_logs_are_made_again_of_data_logs() {
         let report = over(&store).check("file").unwrap();
         let found = report.findings.iter().filter(|f| f.trouble == Trouble::Index).count();
         assert_eq!((found, report.findings.len()), (4, 4), "{report:?}");
-        assert_eq!(over(&store).repair("file", false).unwrap().len(), 4);
+        assert_eq!(over(&store).repair("file", Accept::SURE).unwrap().len(), 4);
         let report = over(&store).check("file").unwrap();
         assert!(report.findings.is_empty() && report.records == 200, "{report:?}");
         assert!(read(&over(&store), "file").unwrap() == expected);
@@ -166,7 +167,7 @@ fn an_index_log_that_says_other_things_than_the_data_log_is_found() {
     store.write_all(&name, &changed).unwrap();
     let report = over(&store).check("file").unwrap();
     assert_eq!(report.findings[0].trouble, Trouble::Index, "{report:?}");
-    over(&store).repair("file", false).unwrap();
+    over(&store).repair("file", Accept::SURE).unwrap();
     assert_eq!(read(&over(&store), "file").unwrap(), pattern(1, 100));
 }
 
@@ -188,12 +189,12 @@ fn damaged_bytes_are_told_and_stay_told() {
         assert_eq!(report.findings[0].trouble, Trouble::Data);
         assert!(report.findings[0].words.contains("bytes 0..100 of the file"), "{report:?}");
         assert!(!report.is_clean());
-        assert!(over(&store).repair("file", true).unwrap().is_empty());
+        assert!(over(&store).repair("file", Accept::OPEN).unwrap().is_empty());
     }
     // A data log that is shorter than was published is no torn tail to be accepted.
     store.write_all(&name, &bytes[..200]).unwrap();
-    assert!(over(&store).check("file").unwrap().findings.iter().any(|f| f.trouble == Trouble::Data));
-    assert!(over(&store).repair("file", true).unwrap().is_empty());
+    assert!(over(&store).check("file").unwrap().findings.iter().any(|f| f.trouble == Trouble::Lost));
+    assert!(over(&store).repair("file", Accept::OPEN).unwrap().iter().all(|f| f.left));
     let mut out = [0; 100];
     let error = over(&store).open_read("file").unwrap().read_exact_at(300, &mut out).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
@@ -219,4 +220,44 @@ fn what_a_kill_leaves_without_a_name_is_found() {
         assert_eq!(read(&layout, "file").unwrap(), b"again", "{words}");
         assert_eq!(read(&layout, "other").unwrap(), b"kept", "{words}");
     }
+}
+
+#[test]
+fn a_kill_late_in_a_removal_leaves_no_log_that_is_not_found() {
+    let (store, second) = (Arc::new(Forgetful::new()), Arc::new(Memory::new()) as Arc<dyn Store>);
+    let layout = in_folders(&[store.clone() as Arc<dyn Store>]);
+    put(&layout, "other", b"kept");
+    put(&layout, "file", &[1; 100_000]);
+    let before = store.operations();
+    layout.remove("file").unwrap();
+    let mut late = 0;
+    for n in before..=store.operations() {
+        let left: Arc<dyn Store> = Arc::new(store.crash_after(n));
+        let layout = in_folders(std::slice::from_ref(&left));
+        let words = format!("killed after {n} ({})", store.operation(n));
+        let is_named = layout.list("").unwrap().contains(&"file".to_string());
+        let containers = |folder: &str| -> Vec<String> {
+            let groups = left.list(folder).unwrap_or_default();
+            groups.iter().flat_map(|group| left.list(&format!("{folder}/{group}")).unwrap()).collect()
+        };
+        let (c, d) = (containers(".thalweg/c"), containers(".thalweg/d"));
+        late += u64::from(c.len() == 1 && d.len() == 2);
+        let stray = !is_named && (c.len() > 1 || d.len() > 1);
+        assert_eq!(layout.nameless(Duration::ZERO, false).unwrap().len(), usize::from(stray), "{words}: {c:?} {d:?}");
+        layout.nameless(Duration::ZERO, true).unwrap();
+        if !is_named {
+            assert_eq!((containers(".thalweg/c").len(), containers(".thalweg/d").len()), (1, 1), "{words}");
+        }
+        assert_eq!(read(&layout, "other").unwrap(), b"kept", "{words}");
+    }
+    assert!(late > 0, "no kill left logs alone");
+    // What a living process writes is its own, though its name is gone.
+    let layout = in_folders(std::slice::from_ref(&second));
+    let file = open(&layout, "open", OpenWrite::New, 0);
+    write(&*file, 0, b"open");
+    file.sync().unwrap();
+    second.remove("open").unwrap();
+    assert_eq!(layout.nameless(Duration::ZERO, true).unwrap(), [0; 0]);
+    drop(file);
+    assert_eq!(layout.nameless(Duration::ZERO, true).unwrap().len(), 1);
 }

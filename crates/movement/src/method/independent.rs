@@ -21,19 +21,18 @@
 //! Differs: places come from a scan inside `close`, or at open from what the last output was like.
 
 use super::{
-    Closed, DIRECT, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameters,
-    SPILL_COPY, SYNC, not_open, spill_copy,
+    CloseRequest, Closed, DIRECT, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened,
+    Parameters, SPILL_COPY, SYNC, Tried, not_open, spill_copy,
 };
-use crate::output_file::commit::{self, Part};
-use crate::output_file::shared_file::{Closing, SharedFile};
+use crate::output_file::closing::Closing;
+use crate::output_file::shared_file::SharedFile;
 use crate::output_file::slot::{self, Sizes, Slot};
 use crate::output_file::spill;
-use crate::pack::{Pack, Reach};
+use crate::pack::Reach;
 use crate::plan;
-use thalweg_bp::process_group::Header;
-use thalweg_comm::Communicator;
+use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_layout::WriteObject;
-use thalweg_types::{Error, Result};
+use thalweg_types::Result;
 
 /// How the registry lists it.
 pub const KIND: MethodKind = MethodKind {
@@ -42,6 +41,7 @@ pub const KIND: MethodKind = MethodKind {
     about: "every rank writes its part of one shared file",
     parameters: &[SYNC, INDEX, INDEX_FAN_IN, INDEX_AHEAD, DIRECT, SPILL_COPY],
     least: spill::LEAST,
+    tried: &[Tried::these(DIRECT, &["64KiB", "1MiB", "64MiB"])],
     make,
 };
 
@@ -71,12 +71,10 @@ struct Open {
     slot: Option<Slot>,
 }
 
-impl Open {
-    /// Goes over to the spill file: what lies in the slot so far, `stored` bytes, is moved there.
-    fn leave_slot(&mut self, stored: u64) -> Result<&dyn WriteObject> {
-        let slot = self.slot.take().filter(|_| stored > 0);
-        self.file.spill(slot.map(|slot| (slot.start(), stored)))
-    }
+/// Goes over to the spill file: what lies in the slot so far, `stored` bytes, is moved there.
+fn leave_slot<'f>(file: &'f mut SharedFile, slot: &mut Option<Slot>, stored: u64) -> Result<&'f dyn WriteObject> {
+    let slot = slot.take().filter(|_| stored > 0);
+    file.spill(slot.map(|slot| (slot.start(), stored)))
 }
 
 impl Method for Independent {
@@ -107,62 +105,57 @@ impl Method for Independent {
         let open = self.open.as_mut().ok_or_else(not_open)?;
         match open.slot {
             Some(slot) if slot.expects(reach) => Ok((open.file.opened()?, slot.start())),
-            _ => Ok((open.leave_slot(reach.stored)?, 0)),
+            _ => Ok((leave_slot(&mut open.file, &mut open.slot, reach.stored)?, 0)),
         }
     }
 
-    fn close(
-        &mut self,
-        comm: &dyn Communicator,
-        header: &Header,
-        pack: &mut Pack<'_>,
-        failed: Option<Error>,
-    ) -> Result<Closed> {
-        let mut open = self.open.take().ok_or_else(not_open)?;
-        let size = pack.length();
+    fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
+        let open = self.open.take().ok_or_else(not_open)?;
+        let how = open.file.index.commit(self.indexing, open.slots);
+        let (comm, size, expected) = (request.comm, request.pack.length(), request.pack.expected());
         let fitted = open.slot.is_none_or(|slot| slot.holds(size));
-        let left = match pack.stored() {
-            stored if stored > 0 && !fitted => open.leave_slot(stored).map(|_| ()),
+        let Open { mut file, slots, mut slot } = open;
+        let left = match request.pack.stored() {
+            stored if stored > 0 && !fitted => leave_slot(&mut file, &mut slot, stored).map(|_| ()),
             _ => Ok(()),
         };
-        let failed = failed.or(left.err());
-        let mut part = Part::new(open.file.index.rank, comm.size(), size, failed);
-        let (cache, slots, slot, expected) = (open.file.index.cache.clone(), open.slots, open.slot, pack.expected());
-        let how = open.file.index.commit(self.indexing, open.slots);
-        let mut files = Closing { file: &mut open.file, ranks: comm.size(), header, pack };
+        let failed = request.failed.or(left.err());
+        let (mut closing, mut part) = Closing::begin(file, CloseRequest { failed, ..request }, how);
         let place = match slots {
             true => slot::place(comm, how.base, slot.as_ref(), part.size()),
             false => comm
                 .exclusive_scan(part.size())
-                .map(|before| plan::shared(files.file.index.rank, how.base, before, part.size()).map(|p| p.extent)),
+                .map(|before| plan::shared(comm.rank(), how.base, before, part.size()).map(|p| p.extent)),
         };
         let first = match place {
             Ok(place) => {
                 let mut ahead = None;
                 match place {
                     Ok(extent) => {
-                        ahead = part.ahead(comm, how, extent, files.unwritten(), || files.fragment(extent));
-                        part.write(extent, &mut files);
+                        let pack = &closing.request.pack;
+                        let unwritten = if closing.open.spilled().is_some() { pack.length() } else { pack.unwritten() };
+                        ahead = closing.ahead(&part, extent, SINGLE_FILE, unwritten);
+                        part.write(extent, &mut closing);
                     }
                     Err(e) => part.fail(e),
                 }
-                part.commit(comm, &mut files, how, ahead)
+                closing.commit(&mut part, ahead)
             }
             Err(lost) => {
                 // What lies in a slot already stays there, where the others know of it.
                 if let Some(extent) = slot::own_place(slot.as_ref(), part.size()) {
-                    part.write(extent, &mut files);
+                    part.write(extent, &mut closing);
                 }
                 Err(lost)
             }
         };
-        let outcome = commit::finish(comm, first, &mut part, &mut files, how);
-        let path = open.file.index.path.clone();
-        open.file.close(part.is_indexed());
+        let outcome = closing.end(first, &mut part);
+        let (sizes, group) = (closing.open.index.cache.of::<Sizes>(), &closing.request.header.group);
         match &outcome {
-            Ok(all) => cache.of::<Sizes>().lock().note(&header.group, comm, size, expected, fitted, *all),
-            Err(_) => cache.of::<Sizes>().lock().forget(&header.group, comm),
+            Ok(all) => sizes.lock().note(group, comm, size, expected, fitted, all.bytes),
+            Err(_) => sizes.lock().forget(group, comm),
         }
-        outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(path))
+        closing.open.close(part.is_indexed());
+        outcome
     }
 }

@@ -11,10 +11,13 @@
 //! | [`scheduled`] | `MPI_SCHEDULED`, `MPI_LUSTRE`, `MPI_STRIPE` |
 //! | [`trigger`] | `TRIGGER` |
 
+use self::pending::{OwnedOutput, Pending};
 use crate::buffer::BufferPool;
 use crate::output_file::cache::Cache;
 use crate::output_file::levels::ArrayLevel;
-use crate::pack::{Pack, Reach};
+use crate::output_file::open_index::OpenIndex;
+use crate::pack::blocks::{Takes, WrittenBlock};
+use crate::pack::{Pack, Reach, Writer};
 use std::sync::Arc;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
@@ -29,8 +32,10 @@ pub mod aggregated;
 pub mod collective;
 pub mod independent;
 pub mod null;
+pub mod pending;
 pub mod posix;
 pub mod scheduled;
+pub mod template;
 pub mod trigger;
 
 /// How a file is opened for output.
@@ -80,6 +85,35 @@ pub struct OpenRequest<'r> {
     pub arrays: &'r [ArrayLevel],
 }
 
+/// What a method is told when an output closes. `'a`: how long memory that the program lends stays unchanged.
+pub struct CloseRequest<'c, 'a> {
+    /// The ranks that opened together.
+    pub comm: &'c dyn Communicator,
+    /// Header of the process group.
+    pub header: &'c Header,
+    /// The process group.
+    pub pack: &'c mut Pack<'a>,
+    /// This rank's own failure so far: its process group is then left out.
+    pub failed: Option<Error>,
+}
+
+impl CloseRequest<'_, '_> {
+    /// The blocks as they were written, in that order, for a method that [takes](Method::takes) them.
+    ///
+    /// - `spilled`: the object of [`Method::through`] and the offset that it said, where it was called.
+    ///
+    /// # Errors
+    /// As [`Pack::blocks`].
+    pub fn blocks<'p>(&'p mut self, spilled: Option<(&'p dyn WriteObject, u64)>) -> Result<Vec<WrittenBlock<'p>>> {
+        self.pack.blocks(spilled, self.header.fortran)
+    }
+
+    /// Who writes, for the trailer of a process group in file `number` of an output.
+    pub(crate) fn writer(&self, index: &OpenIndex, number: u32) -> Writer {
+        Writer { rank: index.rank, ranks: self.comm.size(), run: index.run, file_index: number }
+    }
+}
+
 /// What all ranks know after an open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
@@ -113,6 +147,15 @@ pub struct Finished {
 pub struct Closed {
     /// Bytes all ranks wrote.
     pub bytes: u64,
+    /// Methods are still to end the output: they have not written it yet, and `bytes` are those of the others.
+    pub pending: bool,
+}
+
+impl Closed {
+    /// An output that has ended, of so many bytes of all ranks.
+    pub fn of(bytes: u64) -> Closed {
+        Closed { bytes, pending: false }
+    }
 }
 
 /// A way for bytes to travel. One value serves one output: `open`, any number of `through`, `close`.
@@ -124,6 +167,9 @@ pub trait Method: Send {
     fn name(&self) -> &'static str;
 
     /// Opens the output.
+    ///
+    /// # Errors
+    /// On all ranks the same kind; the failing rank keeps the cause. The file is then as it was.
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened>;
 
     /// Blocks of at least this many bytes are written at once from the caller's memory, as the place is known and a copy
@@ -133,8 +179,16 @@ pub trait Method: Send {
         None
     }
 
+    /// What it takes at close.
+    fn takes(&self) -> Takes {
+        Takes::ProcessGroup
+    }
+
     /// Where bytes go that find no room in the buffer: an object, and where the process group starts in it. What of the
     /// group is in storage already is there. Not collective.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where no output is open; those of the store.
     fn through(&mut self, reach: &Reach) -> Result<(&dyn WriteObject, u64)>;
 
     /// Called before `close` with what the methods before this one have closed, in their order: their files are finished.
@@ -142,15 +196,23 @@ pub trait Method: Send {
         let _ = finished;
     }
 
-    /// Writes what is left of `pack`, and commits the step. `failed` is this rank's own failure so far: its process
-    /// group is then left out.
-    fn close(
-        &mut self,
-        comm: &dyn Communicator,
-        header: &Header,
-        pack: &mut Pack<'_>,
-        failed: Option<Error>,
-    ) -> Result<Closed>;
+    /// Writes what is left of the process group, and commits the step.
+    ///
+    /// # Errors
+    /// On all ranks the same kind; the failing rank keeps the cause.
+    fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed>;
+
+    /// Whether the method takes outputs over to end them after the program's close has returned; the same on all ranks and
+    /// for all its outputs.
+    fn ends_later(&self) -> bool {
+        false
+    }
+
+    /// Instead of [`Method::close`] where the method [ends outputs later](Method::ends_later): takes the output over. Called
+    /// inside the program's close, on every rank. [`pending::close_later`] ends it by the method's own `close`.
+    fn take_over(self: Box<Self>, output: OwnedOutput) -> Box<dyn Pending> {
+        pending::not_taken(output)
+    }
 }
 
 /// Parameters of ADIOS 1.x's methods that mean nothing here, by method: programs and documents give them, to whichever method.
@@ -242,8 +304,51 @@ pub struct MethodKind {
     pub parameters: &'static [Parameter],
     /// Bytes that it takes to carry process groups to their files even where the buffer limit is lower.
     pub least: u64,
+    /// Parameters that `thalweg tune` changes, as they decide how fast bytes travel.
+    pub tried: &'static [Tried],
     /// Makes one for an output.
     pub make: fn(&Parameters) -> Result<Box<dyn Method>>,
+}
+
+/// A parameter worth changing, with the values worth trying.
+#[derive(Clone, Copy)]
+pub struct Tried {
+    /// The parameter.
+    pub parameter: Parameter,
+    /// Its values.
+    pub values: Values,
+}
+
+/// Values worth trying.
+#[derive(Clone, Copy)]
+pub enum Values {
+    /// These.
+    These(&'static [&'static str]),
+    /// 1, 2, 4 and so on, up to the number that so many ranks give.
+    PowersOfTwo(fn(u32) -> u32),
+}
+
+impl Tried {
+    /// A parameter with these values.
+    pub const fn these(parameter: Parameter, values: &'static [&'static str]) -> Tried {
+        Tried { parameter, values: Values::These(values) }
+    }
+
+    /// A count, up to the number that so many ranks give.
+    pub const fn powers_of_two(parameter: Parameter, most: fn(u32) -> u32) -> Tried {
+        Tried { parameter, values: Values::PowersOfTwo(most) }
+    }
+
+    /// The values for so many ranks.
+    pub fn values(&self, ranks: u32) -> Vec<String> {
+        match self.values {
+            Values::These(values) => values.iter().map(|value| (*value).to_string()).collect(),
+            Values::PowersOfTwo(most) => {
+                let powers = (0..u32::BITS).map(|n| 1u32 << n);
+                powers.take_while(|n| *n <= most(ranks)).map(|n| n.to_string()).collect()
+            }
+        }
+    }
 }
 
 /// How an index is built.

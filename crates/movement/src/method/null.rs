@@ -12,12 +12,11 @@
 //!
 //! Source: Lofstead et al., SAND2009-7763: the NULL method.
 
-use super::{Closed, Method, MethodKind, OpenRequest, Opened, Parameters};
-use crate::pack::{Pack, Reach};
-use thalweg_bp::process_group::Header;
-use thalweg_comm::Communicator;
+use super::{CloseRequest, Closed, Method, MethodKind, OpenRequest, Opened, Parameters};
+use crate::pack::Reach;
+use crate::pack::blocks::Takes;
 use thalweg_layout::WriteObject;
-use thalweg_types::{Error, Result};
+use thalweg_types::Result;
 
 /// How the registry lists it.
 pub const KIND: MethodKind = MethodKind {
@@ -26,6 +25,7 @@ pub const KIND: MethodKind = MethodKind {
     about: "no output at all, to measure what the rest costs",
     parameters: &[],
     least: 0,
+    tried: &[],
     make,
 };
 
@@ -91,11 +91,15 @@ impl Method for Null {
         Some(0)
     }
 
+    fn takes(&self) -> Takes {
+        Takes::Nothing
+    }
+
     fn through(&mut self, _: &Reach) -> Result<(&dyn WriteObject, u64)> {
         Ok((&Nowhere, 0))
     }
 
-    fn close(&mut self, _: &dyn Communicator, _: &Header, _: &mut Pack<'_>, failed: Option<Error>) -> Result<Closed> {
-        failed.map_or(Ok(Closed::default()), Err)
+    fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
+        request.failed.map_or(Ok(Closed::default()), Err)
     }
 }

@@ -19,18 +19,15 @@
 //! Differs: the index is merged at every output, and no rank waits for another before its data is written.
 
 use super::{
-    Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest,
-    Opened, Parameter, Parameters, SYNC, have_metadata_file, not_open,
+    CloseRequest, Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode,
+    OpenRequest, Opened, Parameter, Parameters, SYNC, Tried, have_metadata_file, not_open,
 };
-use crate::output_file::commit::{self, Files, IndexKeeper, Part, Written};
+use crate::output_file::closing::Closing;
 use crate::output_file::subfile_output::{SubfileOutput, When};
-use crate::pack::{Pack, Reach, Writer};
+use crate::pack::Reach;
 use crate::plan;
-use thalweg_bp::index::Index;
-use thalweg_bp::process_group::Header;
-use thalweg_comm::Communicator;
 use thalweg_layout::WriteObject;
-use thalweg_types::{Error, Extent, Result};
+use thalweg_types::{Extent, Result};
 
 /// How the registry lists it.
 pub const KIND: MethodKind = MethodKind {
@@ -39,6 +36,7 @@ pub const KIND: MethodKind = MethodKind {
     about: "a file per rank and a merged index",
     parameters: &[SYNC, INDEX, INDEX_FAN_IN, INDEX_AHEAD, DIRECT, HAVE_METADATA, LOCAL_FS],
     least: 0,
+    tried: &[Tried::these(DIRECT, &["64KiB", "1MiB", "64MiB"])],
     make,
 };
 
@@ -84,70 +82,24 @@ impl Method for Posix {
         Ok((&own.object, start))
     }
 
-    fn close(
-        &mut self,
-        comm: &dyn Communicator,
-        header: &Header,
-        pack: &mut Pack<'_>,
-        failed: Option<Error>,
-    ) -> Result<Closed> {
-        let mut open = self.open.take().ok_or_else(not_open)?;
-        let mut part = Part::new(open.rank(), comm.size(), pack.length(), failed);
+    fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
+        let open = self.open.take().ok_or_else(not_open)?;
         let how = open.metadata.index.commit(self.indexing, false);
-        let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack };
+        let (mut closing, mut part) = Closing::begin(open, request, how);
         let mut ahead = None;
-        match files.open.start().map(|(_, start)| start) {
-            Ok(start) => {
-                let extent = plan::own(files.open.rank(), start, part.size()).extent;
-                ahead = part.ahead(comm, how, extent, files.pack.unwritten(), || files.fragment(extent));
-                part.write(extent, &mut files);
+        match closing.open.start().map(|(own, start)| (own.number, start)) {
+            Ok((number, start)) => {
+                let extent = plan::own(closing.open.rank(), start, part.size()).extent;
+                let unwritten = closing.request.pack.unwritten();
+                ahead = closing.ahead(&part, extent, number, unwritten);
+                part.write(extent, &mut closing);
             }
             Err(e) => part.fail(e),
         }
         let end = part.extent().and_then(Extent::end);
-        let first = part.commit(comm, &mut files, how, ahead);
-        let outcome = commit::finish(comm, first, &mut part, &mut files, how)
-            .map(|bytes| Closed { bytes })
-            .map_err(|e| e.in_group(header.group.clone()).in_object(open.path().to_string()));
-        open.closed(&part, if outcome.is_ok() { end } else { None });
+        let first = closing.commit(&mut part, ahead);
+        let outcome = closing.end(first, &mut part);
+        closing.open.closed(&part, end.filter(|_| outcome.is_ok()));
         outcome
-    }
-}
-
-struct Closing<'c, 'a> {
-    open: &'c mut SubfileOutput,
-    ranks: u32,
-    header: &'c Header,
-    pack: &'c mut Pack<'a>,
-}
-
-impl Closing<'_, '_> {
-    fn writer(&self) -> Result<Writer> {
-        let (own, _) = self.open.start()?;
-        let (rank, run) = (self.open.rank(), self.open.metadata.index.run);
-        Ok(Writer { rank, ranks: self.ranks, run, file_index: own.number })
-    }
-
-    /// The index of the process group when it lies there; nothing is written.
-    fn fragment(&mut self, extent: Extent) -> Result<Index> {
-        let writer = self.writer()?;
-        self.pack.fragment(extent, self.header, writer)
-    }
-}
-
-impl Files for Closing<'_, '_> {
-    fn write(&mut self, extent: Extent) -> Result<Written> {
-        let (own, _) = self.open.start()?;
-        let writer = self.writer()?;
-        let fragment = self
-            .pack
-            .write(&own.object, extent, self.header, writer)
-            .map_err(|e| e.at_rank(self.open.rank()).in_object(own.path.clone()))?;
-        self.open.end_own()?;
-        Ok(Written { fragment, extent })
-    }
-
-    fn keeper(&mut self) -> &mut dyn IndexKeeper {
-        &mut self.open.metadata
     }
 }

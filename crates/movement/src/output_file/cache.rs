@@ -233,11 +233,17 @@ impl Cache {
     }
 
     /// Closes all files for good, and waits for what methods left under way, as long as each allows. All are tried; the first failure is returned.
+    ///
+    /// # Errors
+    /// The first failure of closing a file, of one that was closed before as too many were kept included; `Timeout` of [`Memory::end`].
     pub fn finish(&self) -> Result<()> {
         self.end(true)
     }
 
     /// As [`Cache::finish`], without the mark that no step will come: for a program that ends without having closed its files.
+    ///
+    /// # Errors
+    /// As [`Cache::finish`].
     pub fn leave(&self) -> Result<()> {
         self.end(false)
     }

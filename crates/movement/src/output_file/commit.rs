@@ -10,6 +10,7 @@
 //! | what is joined | in the order of ranks: the index is the same to the byte as if one rank had joined all fragments |
 //! | on failure | a rank without fragment is named in the extension section, the step is partial, the others' blocks are indexed. Where a rank told ahead and then failed, what was staged is dropped, and fragments come once more, each by itself |
 //! | where fragments do not fit each other, or the file | once more, each by itself, so that those that fit are indexed; only then, as joined ones cannot be told apart |
+//! | where a rank has no memory for what its children say | the step is not in the index: `NoMemory` on all ranks, steps before it stay |
 //! | where a rank is lost | those left gather, place what is not written yet behind what is, and commit among themselves, as often as ranks are lost; the lowest of them keeps the index. Nothing but the lost ranks' own groups is lost with them: every rank has its fragment until the outcome is known |
 
 use crate::guarded::caught;
@@ -23,7 +24,7 @@ use thalweg_bp::opening::{Opening, Openings};
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::agreement::exchange;
 use thalweg_comm::tree;
-use thalweg_comm::tree_gather::{self, Gathering};
+use thalweg_comm::tree_gather::{self, Gathering, Heard};
 use thalweg_comm::{Communicator, Request, tags};
 use thalweg_layout::WriteObject;
 use thalweg_profile::{Phase, span};
@@ -48,6 +49,9 @@ pub struct IndexFile<'i> {
 /// Whatever has the index of an output open.
 pub trait IndexKeeper {
     /// The index, read from the file again where the rank that had it is lost or failed. Called on one rank.
+    ///
+    /// # Errors
+    /// Those of the store; `Corrupt` or `Torn` where the index cannot be read again.
     fn index(&mut self) -> Result<IndexFile<'_>>;
 
     /// The index in memory is not what the file holds.
@@ -55,12 +59,18 @@ pub trait IndexKeeper {
 
     /// Closes the file of the index; it and its name are durable before where the output is to be. Opened again by
     /// [`IndexKeeper::index`].
+    ///
+    /// # Errors
+    /// Those of the store, also a close that fails: the step is then not safe.
     fn end_index(&mut self) -> Result<()>;
 }
 
 /// What closing an output needs of a method.
 pub trait Files {
     /// Writes this rank's process group there, and closes what it is written to: what fails is told before the group counts.
+    ///
+    /// # Errors
+    /// Those of the store, with the rank and the object.
     fn write(&mut self, extent: Extent) -> Result<Written>;
 
     /// Who has the index.
@@ -235,7 +245,7 @@ impl Part {
         let mut said = Said::nothing(false);
         said.gathered.add(comm.rank(), whole_message(extent, &fragment));
         said.follows.push(comm.rank());
-        let nobody = |_: &mut Said, _, _: &[u8]| ();
+        let nobody = |_: &mut Said, _, _: Heard<'_>| ();
         let sent = tree_gather::gather_at(comm, &[], place.parent, how.call(tags::COMMIT, 0), &mut said, nobody, |s| {
             s.encode()
         });
@@ -432,6 +442,7 @@ impl Part {
             Gathered::Joined(merged) if live.check(&merged.step).is_ok() => *merged,
             // Some rank's part does not fit: without it the others' do.
             Gathered::Joined(_) | Gathered::Clash => return Ok(None),
+            Gathered::Lost(kind) => return Err(Error::new(kind, "a rank could not take what others said of the step")),
             Gathered::Apart(messages) => merge_fitting(&messages, live)?,
         };
         let original = |rank: u32| left.and_then(|l| l.get(rank as usize)).map_or(rank, |l| l.rank);

@@ -4,6 +4,7 @@
 //! | question | answer |
 //! |---|---|
 //! | what is joined | the entries of a run of ranks, in their order: to the same bytes as if one rank had joined all |
+//! | what if a rank has no memory for what a child says | the rank says that alone ([`Gathered::Lost`]): the step is not indexed, as nobody knows all parts. Who is still to write stands in the first bytes of a message, which always arrive |
 //! | what if two do not fit each other | nothing more is said but that ([`Gathered::Clash`]); asked once more, each rank speaks for itself ([`Gathered::Apart`]), and those that fit are taken |
 //! | what is trusted | nothing: what does not decode is a clash, or an outcome that arrived damaged |
 
@@ -11,6 +12,7 @@ use crate::output_file::live_index::{LiveIndex, fits};
 use std::ops::Range;
 use thalweg_bp::index::Index;
 use thalweg_bp::wire::{Cursor, Put};
+use thalweg_comm::tree_gather::Heard;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
 /// The parts of a run of ranks as one.
@@ -133,7 +135,8 @@ impl Said {
     }
 
     /// Adds what a child says.
-    pub fn join(&mut self, child: Range<u32>, bytes: &[u8]) {
+    pub fn join(&mut self, child: Range<u32>, heard: Heard<'_>) {
+        let Heard { bytes, short } = heard;
         let mut c = Cursor::new(bytes, ByteOrder::NATIVE, 0);
         let before = self.follows.len();
         let mut read = || {
@@ -142,9 +145,10 @@ impl Said {
             }
             Ok::<usize, Error>(c.position())
         };
-        match read() {
-            Ok(at) => self.gathered.join(&bytes[at..]),
-            Err(_) => {
+        match (read(), short) {
+            (Ok(_), Some(e)) => self.gathered = Gathered::Lost(e.kind()),
+            (Ok(at), None) => self.gathered.join(&bytes[at..]),
+            (Err(_), _) => {
                 self.follows.truncate(before);
                 self.gathered = Gathered::Clash;
             }
@@ -166,7 +170,12 @@ pub(super) fn encode_failed(failed: &[(u32, u8)]) -> Vec<u8> {
 }
 
 /// Adds what became of the ranks that a child brings along.
-pub(super) fn join_failed(failed: &mut Vec<(u32, u8)>, child: Range<u32>, bytes: &[u8]) {
+pub(super) fn join_failed(failed: &mut Vec<(u32, u8)>, child: Range<u32>, heard: Heard<'_>) {
+    let Heard { bytes, short } = heard;
+    if let Some(e) = short {
+        failed.push((child.start, e.kind().code()));
+        return;
+    }
     let mut c = Cursor::new(bytes, ByteOrder::NATIVE, 0);
     while c.left() > 0 {
         let one = c.u32("outcome").and_then(|rank| Ok((rank, c.u8("outcome")?)));
@@ -185,6 +194,8 @@ pub(super) enum Gathered {
     Joined(Box<Merged>),
     /// Two do not fit each other: nothing more is said but this.
     Clash,
+    /// A rank on the way could not take all that was said, for this reason.
+    Lost(ErrorKind),
     /// Each by itself, in the order of ranks.
     Apart(Vec<Vec<u8>>),
 }
@@ -192,6 +203,7 @@ pub(super) enum Gathered {
 const JOINED: u8 = 0;
 const CLASH: u8 = 1;
 const APART: u8 = 2;
+const LOST: u8 = 3;
 
 impl Gathered {
     /// Adds what a rank says of itself, behind those before it.
@@ -202,7 +214,7 @@ impl Gathered {
                     *self = Gathered::Clash;
                 }
             }
-            Gathered::Clash => {}
+            Gathered::Clash | Gathered::Lost(_) => {}
             Gathered::Apart(messages) => messages.push(message),
         }
     }
@@ -211,6 +223,7 @@ impl Gathered {
         match self {
             Gathered::Joined(merged) => [&[JOINED][..], &merged.encode()].concat(),
             Gathered::Clash => vec![CLASH],
+            Gathered::Lost(kind) => vec![LOST, kind.code()],
             Gathered::Apart(messages) => {
                 let mut out = vec![APART];
                 for message in messages {
@@ -228,6 +241,11 @@ impl Gathered {
         let joined = match (&mut *self, c.u8("parts")) {
             (Gathered::Joined(merged), Ok(JOINED)) => merged.join(&mut c),
             (Gathered::Apart(messages), Ok(APART)) => split(&mut c, messages),
+            (Gathered::Lost(_), _) => Ok(()),
+            (_, Ok(LOST)) => {
+                *self = Gathered::Lost(c.u8("parts").map_or(ErrorKind::Corrupt, ErrorKind::from_code));
+                Ok(())
+            }
             _ => Err(Error::new(ErrorKind::Corrupt, "parts of another kind")),
         };
         if joined.is_err() {

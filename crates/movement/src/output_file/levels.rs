@@ -121,6 +121,9 @@ fn full_name(path: &str, name: &str) -> String {
 }
 
 /// Collective where `any` (agreed before) says that there are differing arrays: those of rank 0, on all ranks.
+///
+/// # Errors
+/// A lost rank; `Corrupt` where the message is damaged.
 pub fn tell(comm: &dyn Communicator, any: bool, own: Vec<ArrayLevel>) -> Result<Vec<ArrayLevel>> {
     if !any {
         return Ok(Vec::new());

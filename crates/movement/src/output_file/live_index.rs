@@ -49,6 +49,9 @@ pub struct AsSource<'o> {
 
 impl<'o> AsSource<'o> {
     /// The object as it is now.
+    ///
+    /// # Errors
+    /// Those of asking the store for the length.
     pub fn new(object: &'o dyn WriteObject) -> Result<AsSource<'o>> {
         Ok(AsSource { object, length: object.length()? })
     }
@@ -246,6 +249,9 @@ impl LiveIndex {
     }
 
     /// As [`LiveIndex::load`], from the first `end` bytes alone: what lies behind them is in flight and stays.
+    ///
+    /// # Errors
+    /// As [`LiveIndex::load`].
     pub fn load_up_to(object: &dyn WriteObject, subfiles: bool, end: u64) -> Result<LiveIndex> {
         LiveIndex::load_from(&AsSource { object, length: end }, subfiles)
     }
@@ -287,6 +293,9 @@ impl LiveIndex {
     /// then they are gone. Steps that are kept are safe at any moment.
     ///
     /// - `sync`: each of these is on the device before the next one begins.
+    ///
+    /// # Errors
+    /// Those of the store; the file is then as it was, or as it is to be.
     pub fn shorten(&mut self, object: &dyn WriteObject, sync: bool) -> Result<()> {
         let Some(start) = self.dropped else { return Ok(()) };
         let sync = || if sync { object.sync() } else { Ok(()) };
@@ -364,6 +373,9 @@ impl LiveIndex {
     /// [`LiveIndex::check`].
     ///
     /// On failure the file still has its last good end; this state is then of no use and must be loaded again.
+    ///
+    /// # Errors
+    /// Those of the store; `OutOfBounds` for an index beyond the range of offsets.
     pub fn commit(
         &mut self,
         object: &dyn WriteObject,
@@ -379,6 +391,9 @@ impl LiveIndex {
 
     /// As [`LiveIndex::commit`], but that nobody sees the output before [`LiveIndex::seal`]: the same bytes, but the last.
     /// Data may still be on their way to anywhere before `data_end`. Until it is sealed or dropped nothing else is asked of this.
+    ///
+    /// # Errors
+    /// As [`LiveIndex::commit`].
     pub fn stage(
         &mut self,
         object: &dyn WriteObject,
@@ -394,6 +409,9 @@ impl LiveIndex {
     /// Makes the output readable: one write of less than a sector. The data must be there.
     ///
     /// On failure as [`LiveIndex::commit`].
+    ///
+    /// # Errors
+    /// Those of the store.
     pub fn seal(&mut self, object: &dyn WriteObject, staged: Staged) -> Result<()> {
         let at = staged.extent.offset + staged.extent.length - staged.seal.len() as u64;
         object.write_at(at, &[IoSlice::new(&staged.seal)])?;
@@ -403,6 +421,9 @@ impl LiveIndex {
     /// Takes back what was staged: this is what it was before, and the file ends where the staged bytes began, or before.
     ///
     /// On failure as [`LiveIndex::commit`].
+    ///
+    /// # Errors
+    /// Those of the store; what reading the index again says.
     /// # Cost
     /// A full index is read again.
     pub fn drop_staged(&mut self, object: &dyn WriteObject, staged: Staged) -> Result<()> {
@@ -502,12 +523,18 @@ impl LiveIndex {
     /// of indexes that nobody needs any more given back.
     ///
     /// - `sync`: each of these is on the device before the next one begins.
+    ///
+    /// # Errors
+    /// Those of the store; steps that were closed stay readable.
     pub fn finish(&mut self, object: &dyn WriteObject, sync: bool) -> Result<()> {
         self.conclude(object, sync, true)
     }
 
     /// As [`LiveIndex::finish`], without the end mark: for a program that ends without having closed the file, so that
     /// other libraries read what was closed and a follower learns that the writer did not come to its end.
+    ///
+    /// # Errors
+    /// As [`LiveIndex::finish`].
     pub fn leave(&mut self, object: &dyn WriteObject, sync: bool) -> Result<()> {
         self.last = false;
         self.conclude(object, sync, false)

@@ -6,7 +6,8 @@
 //! | [`serial_open`] | ranks open a file one after the other, a token passed on |
 //! | [`live_index`] | the index of a file that is being extended: when a full one is written, when a step record |
 //! | [`open_index`] | the index of a file that is open for an output |
-//! | [`commit`] | the end of an output: fragments up a tree to rank 0, the index, the outcome to all |
+//! | [`closing`] | the end of an output, in the order of its calls: the same for all methods that write BP files |
+//! | [`commit`] | the commit of its step: fragments up a tree to rank 0, the index, the outcome to all |
 //! | `fragments` | what ranks say of their process groups on the way up, as bytes |
 //! | [`levels`] | all blocks of a variable in a file record the same statistics |
 //! | [`slot`] | places in a shared file given at open, from what the last output was like |
@@ -19,6 +20,7 @@
 //! | [`memory`] | what methods remember between outputs |
 
 pub mod cache;
+pub mod closing;
 pub mod commit;
 mod fragments;
 pub mod handle;

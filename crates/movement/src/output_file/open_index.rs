@@ -37,6 +37,9 @@ pub struct First {
 /// What rank 0 does first: makes the file that holds the index or finds its live end.
 ///
 /// - `subfiles`: the file holds the index alone.
+///
+/// # Errors
+/// `InvalidArgument` where the file is open for another output; `NotFound` where a file with closed steps is gone; `Corrupt` or `Torn` where its index cannot be read; those of the store.
 pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn WriteObject>, First)> {
     let writer = WriterId(0);
     let in_use = request.cache.begin(request.layout, request.path)?;
@@ -212,6 +215,9 @@ impl OpenIndex {
     }
 
     /// The index and the file that holds it, `object`; read again where the rank that had it is lost or failed.
+    ///
+    /// # Errors
+    /// Those of reading the index again.
     pub fn file<'i>(&'i mut self, object: &'i dyn WriteObject) -> Result<IndexFile<'i>> {
         if self.live.is_none() {
             self.cache.hold(&self.layout, &self.path, object);

@@ -13,6 +13,9 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// Collective: calls `open` on one rank after the other.
 ///
 /// A rank behind one that failed gets its kind, and the cause stays where it happened.
+///
+/// # Errors
+/// That of `open`, its kind on all ranks behind; a lost rank.
 pub fn one_after_the_other<T>(comm: &dyn Communicator, open: impl FnOnce() -> Result<T>) -> Result<T> {
     let (rank, size) = (comm.rank(), comm.size());
     let after = (rank + 1 < size).then_some(rank + 1);
@@ -23,6 +26,9 @@ pub fn one_after_the_other<T>(comm: &dyn Communicator, open: impl FnOnce() -> Re
 /// one it waits for.
 ///
 /// A rank behind one that failed gets its kind, and the cause stays where it happened.
+///
+/// # Errors
+/// That of `open`, its kind on all ranks behind; a lost rank.
 pub fn in_turns<T>(
     comm: &dyn Communicator,
     before: Option<u32>,

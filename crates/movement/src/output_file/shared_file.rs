@@ -1,16 +1,15 @@
 //! One file that all ranks share, while it is open for an output: the file, its index on rank 0, and the spill file of
 //! a rank whose process group found no room in the buffer.
 
-use crate::method::{OpenRequest, Opened, not_open};
-use crate::output_file::commit::{Files, IndexFile, IndexKeeper, Written};
+use crate::method::{CloseRequest, OpenRequest, Opened, not_open};
+use crate::output_file::closing::OpenOutput;
+use crate::output_file::commit::{IndexFile, IndexKeeper, Written};
 use crate::output_file::handle::Handle;
 use crate::output_file::open_index::{self, OpenIndex};
 use crate::output_file::serial_open::one_after_the_other;
 use crate::output_file::spill::Spill;
-use crate::pack::{self, Pack, Writer};
+use crate::pack;
 use thalweg_bp::characteristic::SINGLE_FILE;
-use thalweg_bp::index::Index;
-use thalweg_bp::process_group::Header;
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
 use thalweg_types::{Extent, Result};
 
@@ -29,6 +28,9 @@ impl SharedFile {
     /// - `spill_copy`: bytes copied at a time from the spill file; `opens`: this rank does; rank 0 always does. `told`: numbers of rank 0 that all are to know.
     ///
     /// Returns the file, what the program is to know, and rank 0's numbers.
+    ///
+    /// # Errors
+    /// On all ranks the same kind; the file is then as it was.
     pub fn open(
         request: &OpenRequest<'_>,
         sync: bool,
@@ -60,6 +62,9 @@ impl SharedFile {
     }
 
     /// The file; opened now on a rank that has not done so before, or has closed it.
+    ///
+    /// # Errors
+    /// Those of opening it, with the rank and the path.
     pub fn object(&mut self) -> Result<&dyn WriteObject> {
         if !self.object.as_ref().is_some_and(Handle::is_open) {
             let object = self.index.layout.open_write(&self.index.path, OpenWrite::Existing, WriterId(self.index.rank));
@@ -70,11 +75,17 @@ impl SharedFile {
     }
 
     /// The file, on a rank that opened it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` on a rank that has not opened it.
     pub fn opened(&self) -> Result<&dyn WriteObject> {
         self.object.as_ref().map(|object| object as &dyn WriteObject).ok_or_else(not_open)
     }
 
     /// The spill file, made where there is none. `stored`: where bytes lie in the file that are moved there, and how many.
+    ///
+    /// # Errors
+    /// Those of the store; `Torn` where bytes that are moved are not there any more.
     pub fn spill(&mut self, stored: Option<(u64, u64)>) -> Result<&dyn WriteObject> {
         let SharedFile { spill, object, .. } = self;
         let step = spill.step();
@@ -91,25 +102,11 @@ impl SharedFile {
         self.spill.object()
     }
 
-    /// Who writes, for the trailer.
-    pub fn writer(&self, ranks: u32) -> Writer {
-        Writer { rank: self.index.rank, ranks, run: self.index.run, file_index: SINGLE_FILE }
-    }
-
-    /// Writes this rank's process group to its place.
-    pub fn write(&mut self, pack: &mut Pack<'_>, extent: Extent, header: &Header, ranks: u32) -> Result<Written> {
-        self.object()?;
-        let object = self.opened()?;
-        let fragment = self
-            .spill
-            .write(pack, object, extent, header, self.writer(ranks))
-            .map_err(|e| e.at_rank(self.index.rank).in_object(self.index.path.clone()))?;
-        self.end_data()?;
-        Ok(Written { fragment, extent })
-    }
-
     /// This rank has written its last process group: closes the file, but on the rank that goes on with the index. Durable
     /// before, where the output is to be.
+    ///
+    /// # Errors
+    /// Those of the store: what was written may be lost.
     pub fn end_data(&self) -> Result<()> {
         let (object, sync) = (self.object.as_ref().ok_or_else(not_open)?, self.index.sync);
         match self.index.keeps() {
@@ -120,6 +117,9 @@ impl SharedFile {
     }
 
     /// Ends the spill file.
+    ///
+    /// # Errors
+    /// As [`Spill::end`].
     pub fn end_spill(&self) -> Result<()> {
         self.spill.end()
     }
@@ -146,37 +146,24 @@ impl IndexKeeper for SharedFile {
     }
 }
 
-/// The file as an output closes, on a rank that writes its own process group to it.
-pub struct Closing<'c, 'a> {
-    /// The file.
-    pub file: &'c mut SharedFile,
-    /// Ranks that opened the output.
-    pub ranks: u32,
-    /// Header of the process group.
-    pub header: &'c Header,
-    /// The process group.
-    pub pack: &'c mut Pack<'a>,
-}
-
-impl Closing<'_, '_> {
-    /// Bytes of the process group that are not in the file yet.
-    pub fn unwritten(&self) -> u64 {
-        if self.file.spilled().is_some() { self.pack.length() } else { self.pack.unwritten() }
+impl OpenOutput for SharedFile {
+    fn index(&self) -> &OpenIndex {
+        &self.index
     }
 
-    /// The index of the process group when it lies there; nothing is written.
-    pub fn fragment(&mut self, extent: Extent) -> Result<Index> {
-        let writer = self.file.writer(self.ranks);
-        self.pack.fragment(extent, self.header, writer)
-    }
-}
-
-impl Files for Closing<'_, '_> {
-    fn write(&mut self, extent: Extent) -> Result<Written> {
-        self.file.write(self.pack, extent, self.header, self.ranks)
+    fn write(&mut self, request: &mut CloseRequest<'_, '_>, extent: Extent) -> Result<Written> {
+        self.object()?;
+        let object = self.opened()?;
+        let writer = request.writer(&self.index, SINGLE_FILE);
+        let fragment = self
+            .spill
+            .write(request.pack, object, extent, request.header, writer)
+            .map_err(|e| e.at_rank(self.index.rank).in_object(self.index.path.clone()))?;
+        self.end_data()?;
+        Ok(Written { fragment, extent })
     }
 
     fn keeper(&mut self) -> &mut dyn IndexKeeper {
-        self.file
+        self
     }
 }

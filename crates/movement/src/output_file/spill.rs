@@ -43,6 +43,9 @@ impl Spill {
     }
 
     /// The file, made if there is none yet.
+    ///
+    /// # Errors
+    /// Those of opening it.
     pub fn through(&mut self) -> Result<&dyn WriteObject> {
         let object = match self.object.take() {
             Some(object) => object,
@@ -64,11 +67,17 @@ impl Spill {
 
     /// Closes the file, if there is one, once its bytes are where they belong: a failure says that these may not have been what
     /// was written here.
+    ///
+    /// # Errors
+    /// Those of closing it.
     pub fn end(&self) -> Result<()> {
         self.object.as_ref().map_or(Ok(()), |object| object.end(false))
     }
 
     /// Writes the group to its place, from here and from memory, and ends this.
+    ///
+    /// # Errors
+    /// As [`Pack::write`] and [`Pack::write_spilled`].
     pub fn write(
         &self,
         pack: &mut Pack<'_>,

@@ -8,11 +8,13 @@
 //! | where a subfile's data start | behind its last closed step; what lies behind that is cut off |
 
 use crate::guarded::caught;
-use crate::method::{OpenRequest, Opened, not_open};
-use crate::output_file::commit::Part;
+use crate::method::{CloseRequest, OpenRequest, Opened, not_open};
+use crate::output_file::closing::OpenOutput;
+use crate::output_file::commit::{IndexKeeper, Part, Written};
 use crate::output_file::handle::Handle;
+use crate::output_file::open_index::OpenIndex;
 use crate::output_file::subfiles::{Early, Metadata, begin, open_own, subfile, subfile_folder};
-use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_types::{Error, ErrorKind, Extent, Result};
 
 /// A subfile that is open for writing.
 pub struct Own {
@@ -137,6 +139,9 @@ impl SubfileOutput {
 
     /// This rank's subfile, and where this output starts in it. A failure to open it or to find that is told twice: to the
     /// one who writes, and at close to all.
+    ///
+    /// # Errors
+    /// The failure to open the subfile or to find its end; `InvalidArgument` on a rank that writes none.
     pub fn start(&self) -> Result<(&Own, u64)> {
         let again = |e: &Error, what: &str| Error::new(e.kind(), format!("{what}: {e}")).at_rank(self.rank());
         match (&self.own, &self.unopened) {
@@ -155,12 +160,18 @@ impl SubfileOutput {
     /// Opens a subfile that nobody else writes, for a rank whose writer was lost.
     ///
     /// Returns it and where this output starts in it.
+    ///
+    /// # Errors
+    /// As [`Metadata::open_subfile`].
     pub fn open_another(&mut self, number: u32) -> Result<(&Own, u64)> {
         let (path, object, start) = self.metadata.open_subfile(number)?;
         Ok((self.own.insert(Own { number, path, object, start: Ok(start) }), start))
     }
 
     /// Closes this rank's subfile; it and its name are durable where the output is to be.
+    ///
+    /// # Errors
+    /// As [`Metadata::end_subfile`].
     pub fn end_own(&self) -> Result<()> {
         self.own.as_ref().map_or(Ok(()), |own| self.metadata.end_subfile(&own.path, &own.object))
     }
@@ -178,6 +189,27 @@ impl SubfileOutput {
         self.keep_end(end);
         self.metadata.closed(part.is_indexed());
         self.closed = true;
+    }
+}
+
+impl OpenOutput for SubfileOutput {
+    fn index(&self) -> &OpenIndex {
+        &self.metadata.index
+    }
+
+    fn write(&mut self, request: &mut CloseRequest<'_, '_>, extent: Extent) -> Result<Written> {
+        let (own, _) = self.start()?;
+        let writer = request.writer(&self.metadata.index, own.number);
+        let fragment = request
+            .pack
+            .write(&own.object, extent, request.header, writer)
+            .map_err(|e| e.at_rank(self.rank()).in_object(own.path.clone()))?;
+        self.end_own()?;
+        Ok(Written { fragment, extent })
+    }
+
+    fn keeper(&mut self) -> &mut dyn IndexKeeper {
+        &mut self.metadata
     }
 }
 

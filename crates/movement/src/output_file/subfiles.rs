@@ -3,8 +3,9 @@
 //! Shared by the methods that write `<name>.dir/<name>.<number>` and keep the index in `<name>`.
 //!
 //! A process that extends a file it has not seen before compares the index with every subfile before anything is written
-//! or cut: rank 0 tells all where the data end that the index lists in each ([`Listed`]), and whoever extends a subfile
-//! finds whole process groups at least up to there. A subfile that is missing, emptied or cut fails the open on all ranks.
+//! or cut: rank 0 tells all where the data end that the index lists in each ([`AllListed`]) and which runs wrote it, and
+//! whoever extends a subfile finds whole process groups at least up to there, the last that is listed of such a run and of
+//! this subfile. A subfile that is missing, emptied, cut, or exchanged for another's fails the open on all ranks.
 //! A process that has extended the file before knows how long each subfile was.
 
 use crate::method::{Mode, OpenRequest, Opened, file_name, folder_of};
@@ -14,11 +15,14 @@ use crate::output_file::live_index::{AsSource, LiveIndex};
 use crate::output_file::open_index::{self, First, OpenIndex, next_time};
 use std::collections::BTreeMap;
 use thalweg_bp::characteristic::SINGLE_FILE;
+use thalweg_bp::extension::Tag;
 use thalweg_bp::footer::{Footer, MINIFOOTER};
 use thalweg_bp::index::Index;
 use thalweg_bp::live;
+use thalweg_bp::opening::Openings;
 use thalweg_bp::scan;
 use thalweg_bp::source::{self, Source};
+use thalweg_bp::trailer::Trailer;
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::Communicator;
 use thalweg_comm::agreement::agree;
@@ -36,6 +40,9 @@ pub fn subfile(path: &str, number: u32) -> String {
 }
 
 /// Opens a subfile that may be new. Returns also whether it was made now, where the mode is to extend what is there.
+///
+/// # Errors
+/// Those of the store.
 pub fn open_own(layout: &dyn Layout, path: &str, mode: Mode, number: u32) -> Result<(Box<dyn WriteObject>, bool)> {
     let open = |how| layout.open_write(path, how, WriterId(number));
     if mode == Mode::Write {
@@ -73,12 +80,64 @@ pub struct Listed {
     steps: (u32, u32),
 }
 
-/// What an index lists, by number of the subfile.
-pub type AllListed = BTreeMap<u32, Listed>;
+/// What an index lists of all subfiles.
+#[derive(Debug, Default)]
+pub struct AllListed {
+    /// By number of the subfile.
+    files: BTreeMap<u32, Listed>,
+    /// The record of the runs that wrote it; empty where the file says none.
+    runs: Vec<u8>,
+}
+
+impl AllListed {
+    /// Compares a subfile with what is listed of it.
+    ///
+    /// - `object`: the subfile; `None` where there is none. `made`: it was missing, and was made.
+    /// - `closed`: where its last process group of a closed step ends, and that group's trailer, where it has one.
+    ///
+    /// # Errors
+    /// `NotFound` where it was missing, `Torn` where it is too short, `Corrupt` where the last group that is listed is of another
+    /// run or another subfile; those of reading.
+    fn check(&self, number: u32, object: Option<&dyn WriteObject>, closed: Closed, made: bool) -> Result<()> {
+        let Some(listed) = self.files.get(&number) else { return Ok(()) };
+        listed.check(closed.end, made)?;
+        let (Some(object), Some(mut trailer)) = (object, closed.trailer) else { return Ok(()) };
+        // Behind it lies what an output that never closed added to a closed step.
+        let source = AsSource::new(object)?;
+        while trailer.group.offset > listed.reach {
+            match scan::trailer_before(&source, trailer.group.offset, ByteOrder::NATIVE)? {
+                Some(before) => trailer = before,
+                None => return Ok(()),
+            }
+        }
+        let other = |what: String| {
+            let safe = "nothing was changed; steps whose data lie in other subfiles can be read";
+            Err(Error::new(ErrorKind::Corrupt, what).at_byte(trailer.group.offset).safe(safe))
+        };
+        if trailer.file_index != number {
+            return other(format!(
+                "the subfile holds data of rank {} that belong into subfile {}: it was exchanged for another",
+                trailer.rank, trailer.file_index
+            ));
+        }
+        let mut openings = Openings::default();
+        openings.add(&self.runs, ByteOrder::NATIVE);
+        let runs = openings.of(trailer.time_index);
+        if !runs.is_empty() && runs.iter().all(|o| o.run != 0 && o.run != trailer.run) {
+            return other(format!(
+                "the subfile's last data, of rank {}, are of run {:x}; the index lists run {:x} there: it was exchanged for another",
+                trailer.rank,
+                trailer.run,
+                runs.last().map_or(0, |o| o.run)
+            ));
+        }
+        Ok(())
+    }
+}
 
 /// What an index lists of each subfile.
 fn listed(index: &Index) -> Result<AllListed> {
-    let mut all = AllListed::new();
+    let mut all = BTreeMap::new();
     for entry in index.variables.entries().iter().chain(index.attributes.entries()) {
         live::for_each_set(&mut Cursor::new(&entry.sets, ByteOrder::NATIVE, 0), entry.code, entry.count, |set| {
             if set.file_index == SINGLE_FILE {
@@ -92,7 +151,7 @@ fn listed(index: &Index) -> Result<AllListed> {
             Ok(())
         })?;
     }
-    Ok(all)
+    Ok(AllListed { files: all, runs: index.records.get(Tag::Run).to_vec() })
 }
 
 impl Listed {
@@ -133,17 +192,21 @@ impl Listed {
 fn tell(comm: &dyn Communicator, own: Option<&AllListed>, number: u32) -> Result<(AllListed, u32)> {
     let mut bytes = Vec::new();
     bytes.put_u32(number);
-    for (number, l) in own.into_iter().flatten() {
+    let runs = own.map_or(&[][..], |all| &all.runs);
+    bytes.put_u64(runs.len() as u64);
+    bytes.put(runs);
+    for (number, l) in own.into_iter().flat_map(|all| &all.files) {
         [*number, l.steps.0, l.steps.1].into_iter().for_each(|n| bytes.put_u32(n));
         bytes.put_u64(l.reach);
     }
     comm.broadcast(0, &mut bytes)?;
     let mut c = Cursor::new(&bytes, ByteOrder::NATIVE, 0);
     let told = c.u32("number")?;
-    let mut all = AllListed::new();
+    let length = c.u64("runs")?;
+    let mut all = AllListed { runs: c.take_u64(length, "runs")?.to_vec(), ..AllListed::default() };
     while c.left() > 0 {
         let (number, steps) = (c.u32("subfile")?, (c.u32("subfile")?, c.u32("subfile")?));
-        all.insert(number, Listed { reach: c.u64("subfile")?, steps });
+        all.files.insert(number, Listed { reach: c.u64("subfile")?, steps });
     }
     Ok((all, told))
 }
@@ -151,6 +214,9 @@ fn tell(comm: &dyn Communicator, own: Option<&AllListed>, number: u32) -> Result
 /// What rank 0 does with the folder of subfiles and the file that holds the index.
 ///
 /// - `files`: how many subfiles this output writes; those of higher numbers are removed, or end with a closed step.
+///
+/// # Errors
+/// As [`open_index::begin`]; those of making and listing the folder.
 pub fn begin(request: &OpenRequest<'_>, files: u32, sync: bool) -> Result<Begun> {
     let is_new = request.layout.make_new_folder(&subfile_folder(request.path))?;
     let begun = open_index::begin(request, true);
@@ -211,11 +277,14 @@ fn check_orphans(request: &OpenRequest<'_>) -> Result<()> {
 
 /// Compares the subfiles that this output does not write with what is listed.
 fn check_others(request: &OpenRequest<'_>, files: u32, time_index: u32, all: &AllListed) -> Result<()> {
-    for (number, listed) in all.range(files..) {
-        let path = subfile(request.path, *number);
-        let check = || match request.layout.open_write(&path, OpenWrite::Existing, WriterId(*number)) {
-            Ok(object) => listed.check(closed_end(&*object, request.mode, time_index)?, false),
-            Err(e) if e.kind() == ErrorKind::NotFound => listed.check(0, true),
+    for number in all.files.range(files..).map(|(number, _)| *number) {
+        let path = subfile(request.path, number);
+        let check = || match request.layout.open_write(&path, OpenWrite::Existing, WriterId(number)) {
+            Ok(object) => {
+                let closed = closed_groups(&*object, request.mode, time_index)?;
+                all.check(number, Some(&*object), closed, false)
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => all.check(number, None, Closed::default(), true),
             Err(e) => Err(e),
         };
         check().map_err(|e| e.in_object(&*path))?;
@@ -240,6 +309,9 @@ fn remove_stale(request: &OpenRequest<'_>, files: u32) -> Result<()> {
 
 /// Cuts off what an output that never closed left in subfiles that this one does not write: found again without an
 /// index, it would be taken for a part of the step that is written now.
+///
+/// # Errors
+/// Those of the store.
 pub fn cut_leftovers(request: &OpenRequest<'_>, files: u32, time_index: u32, sync: bool) -> Result<()> {
     for (number, path) in others(request, files)? {
         let object = request.layout.open_write(&path, OpenWrite::Existing, WriterId(number))?;
@@ -259,7 +331,25 @@ pub fn cut_leftovers(request: &OpenRequest<'_>, files: u32, time_index: u32, syn
 ///
 /// - `time_index`: of the output that opens. In append mode a group of that step or a later one was left by an output
 ///   that never closed, or is of a dropped step.
-pub fn closed_end(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Result<u64> {
+///
+/// # Errors
+/// Those of reading; `Corrupt` where process groups cannot be told apart.
+fn closed_end(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Result<u64> {
+    Ok(closed_groups(object, mode, time_index)?.end)
+}
+
+/// The process groups of a subfile that belong to closed steps.
+#[derive(Debug, Default)]
+struct Closed {
+    /// Where the last one ends.
+    end: u64,
+    /// Its trailer, where it has one and was found by it.
+    trailer: Option<Trailer>,
+}
+
+/// As [`closed_end`], and what the last group says of itself.
+fn closed_groups(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Result<Closed> {
+    let at = |end: u64| Ok(Closed { end, trailer: None });
     let source = AsSource::new(object)?;
     let mut end = source.length();
     let leftover = |time: u32| match mode {
@@ -270,24 +360,28 @@ pub fn closed_end(object: &dyn WriteObject, mode: Mode, time_index: u32) -> Resu
     while end > 0 {
         let Some(trailer) = scan::trailer_before(&source, end, ByteOrder::NATIVE)? else { break };
         if !leftover(trailer.time_index) {
-            return Ok(end);
+            return Ok(Closed { end, trailer: Some(trailer) });
         }
         end = trailer.group.offset;
     }
     if end == 0 {
-        return Ok(0);
+        return at(0);
     }
     // The subfiles of ADIOS 1.13 end with an index of their own.
     let is_footed = end >= MINIFOOTER && Footer::decode(&source::array(&source, end - MINIFOOTER)?, end).is_ok();
     if is_footed && !matches!(mode, Mode::AppendAfter(_)) {
-        return Ok(end);
+        return at(end);
     }
     let scan = scan::scan(&source, ByteOrder::NATIVE)?;
     // No step of it is dropped.
     if is_footed && !scan.groups.iter().any(|g| leftover(g.header.time_index)) {
-        return Ok(end);
+        return at(end);
     }
-    Ok(scan.groups.iter().filter(|g| !leftover(g.header.time_index)).filter_map(|g| g.extent.end()).max().unwrap_or(0))
+    let kept = scan.groups.iter().filter(|g| !leftover(g.header.time_index));
+    let end = kept.filter_map(|g| g.extent.end()).max().unwrap_or(0);
+    // Holes lay behind it.
+    let trailer = if end > 0 { scan::trailer_before(&source, end, ByteOrder::NATIVE)? } else { None };
+    Ok(Closed { end, trailer })
 }
 
 /// A subfile that a rank has opened before all agree that the output is open.
@@ -318,6 +412,9 @@ impl Metadata {
     /// - `outcome`: what this rank has opened so far; `first`: on rank 0, what [`begin`] found; `files` as there.
     /// - `told`: numbers of rank 0 that all are to know. `early`: where steps are dropped, the subfiles of this rank, which are
     ///   compared with the index before; those that were made are removed again where the open fails.
+    ///
+    /// # Errors
+    /// As [`OpenIndex::agree`].
     pub fn agree(
         request: &OpenRequest<'_>,
         (files, sync): (u32, bool),
@@ -356,8 +453,11 @@ impl Metadata {
             let (all, time_index) = tell(request.comm, own.as_ref(), next)?;
             outcome = outcome.and_then(|()| {
                 early.iter().try_for_each(|e| {
-                    let Some(listed) = all.get(&e.number) else { return Ok(()) };
-                    let check = || listed.check(closed_end(e.object, request.mode, time_index)?, e.made);
+                    if !all.files.contains_key(&e.number) {
+                        return Ok(());
+                    }
+                    let closed = || closed_groups(e.object, request.mode, time_index);
+                    let check = || all.check(e.number, Some(e.object), closed()?, e.made);
                     check().map_err(|error| error.in_object(e.path))
                 })
             });
@@ -412,7 +512,7 @@ impl Metadata {
     /// - `made`: it was not there.
     ///
     /// # Errors
-    /// `NotFound` or `Torn` where it lacks data of closed steps; it is then as it was, or removed again where it was made.
+    /// `NotFound` or `Torn` where it lacks data of closed steps, `Corrupt` where it holds another's; it is then as it was, or removed again where it was made.
     pub fn start_in(&self, number: u32, path: &str, object: &dyn WriteObject, made: bool) -> Result<u64> {
         let mode = self.index.mode;
         if mode == Mode::Write {
@@ -440,9 +540,10 @@ impl Metadata {
             // as dead since.
             self.index.cache.is_longer(&key, length)?;
         }
-        let end = closed_end(object, mode, self.index.time_index)?;
-        if let Some(listed) = self.listed.as_ref().and_then(|all| all.get(&number)) {
-            listed.check(end, made)?;
+        let closed = closed_groups(object, mode, self.index.time_index)?;
+        let end = closed.end;
+        if let Some(all) = &self.listed {
+            all.check(number, Some(object), closed, made)?;
         }
         if length > end {
             object.truncate(end)?;
@@ -452,6 +553,9 @@ impl Metadata {
 
     /// Opens a subfile that nobody else writes, for a rank whose own way is lost. Returns its path, and where this output
     /// starts in it.
+    ///
+    /// # Errors
+    /// Those of the store, with the path.
     pub fn open_subfile(&self, number: u32) -> Result<(String, Handle, u64)> {
         let (layout, path) = (&self.index.layout, subfile(&self.index.path, number));
         layout.make_folder(&subfile_folder(&self.index.path))?;
@@ -471,6 +575,9 @@ impl Metadata {
     }
 
     /// Closes a subfile; it and its name are durable where the output is to be.
+    ///
+    /// # Errors
+    /// Those of the store: what was written may be lost.
     pub fn end_subfile(&self, path: &str, object: &Handle) -> Result<()> {
         object.end(self.index.sync).map_err(|e| e.at_rank(self.index.rank).in_object(path))?;
         if self.index.sync { self.index.layout.sync_folder(folder_of(path)) } else { Ok(()) }

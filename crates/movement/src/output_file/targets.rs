@@ -17,6 +17,9 @@ pub fn seen(request: &OpenRequest<'_>) -> u32 {
 }
 
 /// Collective: the storage targets there are, as rank 0 sees them.
+///
+/// # Errors
+/// A lost rank.
 pub fn count(request: &OpenRequest<'_>) -> Result<u32> {
     let mut bytes = Vec::new();
     if request.comm.rank() == 0 {

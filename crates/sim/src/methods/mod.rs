@@ -24,18 +24,71 @@ use crate::noise::Noise;
 use crate::outcome::{Outcome, RankTimes};
 use crate::world::{Happened, World, slow_targets};
 use thalweg_movement::method::{
-    Parameter, Parameters, adaptive as adaptive_method, aggregated as aggregated_method,
-    collective as collective_method, scheduled as scheduled_method,
+    MethodKind, Parameter, Parameters, adaptive as adaptive_method, aggregated as aggregated_method,
+    collective as collective_method, independent as independent_method, null as null_method, posix as posix_method,
+    scheduled as scheduled_method,
 };
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// What is simulated of the methods' parameters: their own declarations, with their own defaults.
-pub const SIMULATED: &[(&str, &[Parameter])] = &[
-    ("MPI_SCHEDULED", &[scheduled_method::NUM_FILES, scheduled_method::WRITERS]),
-    ("MPI_AGGREGATE", &[aggregated_method::AGGREGATORS, aggregated_method::CHUNK, aggregated_method::PATTERN]),
-    ("MPI_COLLECTIVE", &[collective_method::AGGREGATORS, collective_method::BUFFER]),
-    ("ADAPTIVE", &[adaptive_method::WRITERS, adaptive_method::STUCK, adaptive_method::PATIENCE]),
+/// A method that is simulated.
+struct Simulated {
+    /// Its names and parameters.
+    kind: MethodKind,
+    /// What is simulated of its parameters: its own declarations, with its own defaults.
+    parameters: &'static [Parameter],
+    make: fn(&Machine, &Job) -> Result<Box<dyn Turns>>,
+}
+
+/// The methods that are simulated. A further one stands here, and nowhere else in this crate.
+const SIMULATED: [Simulated; 7] = [
+    Simulated { kind: null_method::KIND, parameters: &[], make: |_, _| Ok(Box::new(Nothing)) },
+    Simulated {
+        kind: independent_method::KIND,
+        parameters: &[],
+        make: |machine, job| Ok(Box::new(independent::Shared::new(machine, job)?)),
+    },
+    Simulated {
+        kind: posix_method::KIND,
+        parameters: &[],
+        make: |machine, job| Ok(Box::new(independent::Own::new(machine, job))),
+    },
+    Simulated {
+        kind: scheduled_method::KIND,
+        parameters: &[scheduled_method::NUM_FILES, scheduled_method::WRITERS],
+        make: |machine, job| Ok(Box::new(scheduled::Scheduled::new(machine, job)?)),
+    },
+    Simulated {
+        kind: aggregated_method::KIND,
+        parameters: &[aggregated_method::AGGREGATORS, aggregated_method::CHUNK, aggregated_method::PATTERN],
+        make: |machine, job| Ok(Box::new(aggregated::Aggregated::new(machine, job)?)),
+    },
+    Simulated {
+        kind: collective_method::KIND,
+        parameters: &[collective_method::AGGREGATORS, collective_method::BUFFER],
+        make: |machine, job| Ok(Box::new(collective::Collective::new(machine, job)?)),
+    },
+    Simulated {
+        kind: adaptive_method::KIND,
+        parameters: &[adaptive_method::WRITERS, adaptive_method::STUCK, adaptive_method::PATIENCE],
+        make: |machine, job| Ok(Box::new(adaptive::Adaptive::new(machine, job)?)),
+    },
 ];
+
+/// The methods that are simulated, by their first name.
+pub const METHODS: [&str; SIMULATED.len()] = {
+    let mut names = [""; SIMULATED.len()];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = SIMULATED[i].kind.names[0];
+        i += 1;
+    }
+    names
+};
+
+fn known(name: &str) -> Option<&'static Simulated> {
+    const ALL: &[Simulated] = &SIMULATED;
+    ALL.iter().find(|simulated| simulated.kind.names.iter().any(|known| known.eq_ignore_ascii_case(name)))
+}
 
 /// Reads `key=value;key=value`, as in the XML. One text serves all methods of a comparison, each takes the parameters that it
 /// knows: so `chunk` counts as `buffer` and the other way round, unless both are given.
@@ -44,7 +97,7 @@ pub const SIMULATED: &[(&str, &[Parameter])] = &[
 /// `Config` for a parameter that no method simulates, and for a value that one of the methods that know the parameter refuses.
 pub fn parameters(text: &str) -> Result<Parameters> {
     let mut given = Parameters::parse(text);
-    let known: Vec<Parameter> = SIMULATED.iter().flat_map(|(_, of)| of.iter().copied()).collect();
+    let known: Vec<Parameter> = SIMULATED.iter().flat_map(|simulated| simulated.parameters.iter().copied()).collect();
     given.check_known(&known)?;
     known.iter().try_for_each(|parameter| given.check(parameter))?;
     let (chunk, buffer) = (&aggregated_method::CHUNK, &collective_method::BUFFER);
@@ -71,19 +124,6 @@ pub struct Job {
     pub seed: u64,
 }
 
-/// The methods that are simulated, by their first name.
-pub const METHODS: [&str; 7] = ["NULL", "MPI", "POSIX", "MPI_SCHEDULED", "MPI_AGGREGATE", "MPI_COLLECTIVE", "ADAPTIVE"];
-
-fn known(name: &str) -> Option<&'static str> {
-    let upper = name.to_ascii_uppercase();
-    Some(match upper.as_str() {
-        "MPI_LUSTRE" | "MPI_STRIPE" => "MPI_SCHEDULED",
-        "MPI_AMR" | "MPI_BGQ" => "MPI_AGGREGATE",
-        "MPI_CIO" => "MPI_COLLECTIVE",
-        other => METHODS.into_iter().find(|method| *method == other)?,
-    })
-}
-
 /// What a method does when something happened; [`run`] carries time along.
 pub(crate) trait Turns {
     fn begin(&mut self, world: &mut World, times: &mut [RankTimes]);
@@ -103,7 +143,7 @@ pub const MOST_RANKS: u32 = 10_000_000;
 /// `NotFound` for a method that is not simulated; `InvalidArgument` for no ranks or more than [`MOST_RANKS`]; `OutOfBounds`
 /// where the planner finds no place.
 pub fn run(machine: &Machine, job: &Job) -> Result<Outcome> {
-    let Some(method) = known(&job.method) else {
+    let Some(simulated) = known(&job.method) else {
         let what = format!("method '{}' is not simulated; there are {}", job.method, METHODS.join(", "));
         return Err(Error::new(ErrorKind::NotFound, what));
     };
@@ -111,6 +151,7 @@ pub fn run(machine: &Machine, job: &Job) -> Result<Outcome> {
         let what = format!("{} ranks can't be simulated; 1 to {MOST_RANKS} can", job.ranks);
         return Err(Error::new(ErrorKind::InvalidArgument, what));
     }
+    let method = simulated.kind.names[0];
     let mut outcome = Outcome {
         method,
         ranks: job.ranks,
@@ -126,15 +167,7 @@ pub fn run(machine: &Machine, job: &Job) -> Result<Outcome> {
         events: 0,
         remarks: Vec::new(),
     };
-    let mut turns: Box<dyn Turns> = match method {
-        "NULL" => Box::new(Nothing),
-        "MPI" => Box::new(independent::Shared::new(machine, job)?),
-        "POSIX" => Box::new(independent::Own::new(machine, job)),
-        "MPI_SCHEDULED" => Box::new(scheduled::Scheduled::new(machine, job)?),
-        "MPI_AGGREGATE" => Box::new(aggregated::Aggregated::new(machine, job)?),
-        "MPI_COLLECTIVE" => Box::new(collective::Collective::new(machine, job)?),
-        _ => Box::new(adaptive::Adaptive::new(machine, job)?),
-    };
+    let mut turns = (simulated.make)(machine, job)?;
     turns.tell(&mut outcome);
     let mut world = World::new(machine, job.seed, sender(machine, job.ranks, outcome.writers));
     turns.begin(&mut world, &mut outcome.times);

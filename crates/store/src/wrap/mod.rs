@@ -198,6 +198,14 @@ impl<W: Watch + 'static> Store for Around<W> {
         Ok(Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() }))
     }
 
+    fn open_known(&self, name: &str) -> Result<(Attributes, Option<Box<dyn ReadObject>>)> {
+        let (about, inner) = self.ask(Asked::OpenRead, name, || self.inner.open_known(name))?;
+        let object = inner.map(|inner| -> Box<dyn ReadObject> {
+            Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() })
+        });
+        Ok((about, object))
+    }
+
     fn stat(&self, name: &str) -> Result<Stat> {
         self.ask(Asked::Stat, name, || self.inner.stat(name))
     }

@@ -156,6 +156,14 @@ impl Store for Retry {
         Ok(Box::new(Reading { inner, again: self.again.clone(), anywhere }))
     }
 
+    fn open_known(&self, name: &str) -> Result<(Attributes, Option<Box<dyn ReadObject>>)> {
+        let (about, inner) = self.again.run(|| self.inner.open_known(name))?;
+        let anywhere = self.inner.capability().write_at;
+        let object = inner
+            .map(|inner| -> Box<dyn ReadObject> { Box::new(Reading { inner, again: self.again.clone(), anywhere }) });
+        Ok((about, object))
+    }
+
     fn stat(&self, name: &str) -> Result<Stat> {
         self.again.run(|| self.inner.stat(name))
     }

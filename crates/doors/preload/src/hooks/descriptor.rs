@@ -3,7 +3,7 @@
 
 use super::by_path;
 use crate::border::{Fail, enter, inside, set_errno, text};
-use crate::open::{self, borrow, close_raw, drop_one};
+use crate::open::{self, borrow, close_raw, drop_one, drop_unheard, unheard};
 use crate::real::hooks;
 use crate::table::{self, get, is_ours};
 use crate::world::{World, world};
@@ -121,7 +121,7 @@ hooks! {
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => same(fd, real(fd, command, argument)),
             libc::F_GETFL => match real(fd, command, argument) {
                 flags if flags < 0 => flags,
-                flags => flags & !libc::O_ACCMODE | open.access.flags() & libc::O_ACCMODE,
+                flags => flags & !libc::O_ACCMODE | open.access.flags() & (libc::O_ACCMODE | libc::O_SYNC),
             },
             libc::F_GETLK | libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_GETLK | libc::F_OFD_SETLK | libc::F_OFD_SETLKW => {
                 enter(|| {
@@ -178,8 +178,7 @@ fn same(fd: RawFd, new: RawFd) -> RawFd {
         if let Some(open) = get(fd) {
             table::insert(world, new, open)?;
         }
-        // As for the system: nobody is told.
-        let _ = drop_one(before);
+        drop_unheard(before);
         Ok(new)
     })
 }
@@ -195,7 +194,7 @@ fn onto(fd: RawFd, new: RawFd) -> Option<c_int> {
         // Streams are written out while the descriptor still leads there.
         let _inside = crate::border::Inside::new();
         crate::stdio::write_out(new);
-        let _ = drop_one(table::remove(world, new));
+        drop_unheard(table::remove(world, new));
     }
     None
 }
@@ -233,8 +232,15 @@ fn between(world: &World, first: c_uint, last: c_uint, real: impl Fn(c_uint, c_u
         if fd as c_uint > from && real(from, fd as c_uint - 1) < 0 {
             return -1;
         }
-        if is_ours(fd) {
-            enter(|| close_one(world, fd));
+        if let Some(open) = get(fd) {
+            let path = open.path();
+            drop(open);
+            enter(|| {
+                close_one(world, fd).or_else(|fail| {
+                    unheard(&path, fail);
+                    Ok(0)
+                })
+            });
         }
         from = fd as c_uint + 1;
     }

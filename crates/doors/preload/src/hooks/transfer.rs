@@ -113,7 +113,7 @@ hooks! {
                     offset => open.write_at(fd, offset, pieces(at, count)?)?,
                 };
                 if flags & (libc::RWF_SYNC | libc::RWF_DSYNC) != 0 {
-                    open.file()?.sync()?;
+                    open.sync()?;
                 }
                 Ok(done as ssize_t)
             }),
@@ -180,10 +180,7 @@ fn sync(open: &Open) -> Outcome<c_int> {
             let place = open.place();
             place.layout(world)?.sync_folder(&place.name)?;
         }
-        false => {
-            open.file()?.sync()?;
-            open.synced()?;
-        }
+        false => open.sync()?,
     }
     Ok(0)
 }

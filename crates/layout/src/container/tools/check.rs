@@ -274,6 +274,8 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
     let shown = place.shown(source);
     let mut sums = (Sum::default(), Sum::default());
     let mut whole = false;
+    // Where a log that was closed breaks off.
+    let mut broken_off = None;
     match load::open(place, source, Which::Data)? {
         None => report.add(Trouble::Data, shown.clone(), "the data log is gone"),
         Some(object) => {
@@ -281,7 +283,7 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
             let end = if data == u64::MAX { there } else { data };
             if there < end {
                 let words = format!("the data log has {there} bytes of {end}");
-                report.add(Trouble::Data, shown.clone(), words);
+                report.add(Trouble::Lost, shown.clone(), words);
             }
             let mut damaged = Vec::new();
             let scanned = scan::data_log(place, source, &*object, 0, end.min(there), false, |record| {
@@ -302,7 +304,10 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
             }
             whole = scanned.whole >= end || (data == u64::MAX && scanned.ended);
             if let Some(e) = scanned.torn.filter(|_| there >= end) {
-                report.add(Trouble::Data, format!("{shown} at byte {}", scanned.whole), e.what());
+                match data {
+                    u64::MAX => broken_off = Some((scanned.whole, e)),
+                    _ => report.add(Trouble::Lost, format!("{shown} at byte {}", scanned.whole), e.what()),
+                }
             }
         }
     }
@@ -310,6 +315,7 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
     if index == 0 {
         return Ok(());
     }
+    let mut told_to = u64::MAX;
     let outcome = match load::open(place, source, Which::Index)? {
         None => Err("the index log is gone".to_string()),
         Some(object) => {
@@ -326,11 +332,18 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
             match told {
                 Ok((_, Some(e))) => Err(e.what().to_string()),
                 Ok((covered, None)) if data != u64::MAX && covered < data => Err("the index log ends early".into()),
-                Ok((_, None)) => Ok(()),
+                Ok((covered, None)) => {
+                    told_to = covered;
+                    Ok(())
+                }
                 Err(e) => return Err(e),
             }
         }
     };
+    // What a repair accepted ends where its index log does.
+    if let Some((at, e)) = broken_off.filter(|(at, _)| told_to > *at) {
+        report.add(Trouble::Lost, format!("{shown} at byte {at}"), e.what());
+    }
     let name = load::name(place, source, Which::Index);
     match outcome {
         Err(words) => report.add(Trouble::Index, name, words),

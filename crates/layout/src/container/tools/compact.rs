@@ -20,7 +20,8 @@ impl Container {
     /// that came before.
     ///
     /// # Errors
-    /// `NotReady` where a writer has not closed, or began while the file was copied; nothing is changed then.
+    /// `NotReady` where a writer has not closed, or began while the file was copied, `Torn` where the end of a log is missing; nothing
+    /// is changed then.
     pub fn compact(&self, path: &str) -> Result<Compacted> {
         let (file, path) = self.opened(path, "compact")?;
         let _alone = alone(&file.place, true)?;
@@ -36,6 +37,7 @@ impl Container {
         if marks.is_empty() {
             return Ok(Compacted { sessions: 0, bytes: 0, dead: 0 });
         }
+        file.is_whole().map_err(|e| e.in_object(path.clone()))?;
         let (clock, length) = (file.clock(), file.length()?);
         let home = file.place.home(&self.options.host, u32::MAX, 0);
         let about = load::about_compacting();

@@ -18,7 +18,7 @@
 //! | `compact` | one log in place of many |
 
 use super::file::File;
-use super::load::{self, Alive, Unclean};
+use super::load::{self, Alive, Unclean, Why};
 use super::marks::{self, Mark};
 use super::place::{Place, put_new_as, remove_if_there};
 use super::snapshot::{self, Snapshot};
@@ -101,6 +101,9 @@ pub enum Trouble {
     Index,
     /// Bytes of a data log are damaged or missing: they are lost.
     Data,
+    /// A data log ends before what was published: the power went before all of it was durable, or the store lost it. `repair` accepts
+    /// what is there when it is told to.
+    Lost,
     /// A store is not there.
     Store,
     /// A log that no mark tells of. `repair` removes it.
@@ -112,8 +115,26 @@ pub enum Trouble {
 impl Trouble {
     /// Whether `repair` mends it.
     pub fn mended(self) -> bool {
-        matches!(self, Trouble::Died | Trouble::Open | Trouble::Idle | Trouble::Index | Trouble::Stray)
+        matches!(self, Trouble::Died | Trouble::Open | Trouble::Idle | Trouble::Index | Trouble::Lost | Trouble::Stray)
     }
+}
+
+/// What a repair accepts as it is, beside what is known for sure: what known dead writers left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Accept {
+    /// Sessions of which it cannot be told whether their writers live. One that lives after all fails.
+    pub open: bool,
+    /// Logs of which the end is missing: what is whole of them is kept.
+    pub lost: bool,
+}
+
+impl Accept {
+    /// Nothing beside what is known for sure.
+    pub const SURE: Accept = Accept { open: false, lost: false };
+    /// Sessions that have not closed.
+    pub const OPEN: Accept = Accept { open: true, lost: false };
+    /// Everything.
+    pub const ALL: Accept = Accept { open: true, lost: true };
 }
 
 /// Something that is wrong, or worth knowing.
@@ -125,6 +146,8 @@ pub struct Finding {
     pub place: String,
     /// In words.
     pub words: String,
+    /// A repair left it as it is: it waits to be told to accept it.
+    pub left: bool,
 }
 
 /// What a check found.
@@ -149,7 +172,7 @@ impl Report {
     }
 
     fn add(&mut self, trouble: Trouble, place: impl Into<String>, words: impl Into<String>) {
-        self.findings.push(Finding { trouble, place: place.into(), words: words.into() });
+        self.findings.push(Finding { trouble, place: place.into(), words: words.into(), left: false });
     }
 }
 
@@ -350,8 +373,8 @@ fn settled(file: &File) -> Result<()> {
         let Some(mark) = file.marks().into_iter().find(|m| !m.closed()) else { return Ok(()) };
         let (alive, who) = load::alive(&file.place, &mark)?;
         if last || alive != Alive::Unknown {
-            let unclean = Unclean { session: mark.home.session, who, dead: alive == Alive::No };
-            return Err(unclean.unsettled());
+            let why = if alive == Alive::No { Why::Dead } else { Why::Open };
+            return Err(Unclean { session: mark.home.session, who, why }.unsettled());
         }
         file.look()?;
     }

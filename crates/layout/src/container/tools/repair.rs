@@ -5,12 +5,12 @@ use super::super::index::Source;
 use super::super::index::block::{self, Entry};
 use super::super::load::{self, Alive};
 use super::super::marks::{self, Mark, Published};
-use super::super::place::{Guard, HIDDEN, Place, TEMPORARY, now, put_new, put_new_as, remove_if_there};
+use super::super::place::{self, Guard, HIDDEN, Place, TEMPORARY, now, put_new, put_new_as, remove_if_there};
 use super::super::record::{Kind, Log as Which, Record, SEGMENT_HEADER, Segment};
 use super::super::stamp::Stamp;
 use super::super::{Container, Found, removal, scan};
 use super::check::{check_present, listed, logs_of, strays};
-use super::{Finding, Report, Trouble, alone, marks_of};
+use super::{Accept, Finding, Report, Trouble, alone, marks_of};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use thalweg_store::StoreExt;
@@ -21,10 +21,9 @@ const MOST_ENTRIES: usize = 1 << 16;
 
 impl Container {
     /// Closes what dead writers left, makes index logs again where they don't tell what data logs hold, removes what no mark
-    /// tells of. Returns what was done; [`check`](Container::check) finds nothing of it afterwards.
+    /// tells of. Returns what was done, of which [`check`](Container::check) finds nothing afterwards, and what was left ([`Finding::left`]).
     ///
-    /// - `all`: also sessions of which it cannot be told whether their writers live. One that lives after all fails.
-    pub fn repair(&self, path: &str, all: bool) -> Result<Vec<Finding>> {
+    pub fn repair(&self, path: &str, accept: Accept) -> Result<Vec<Finding>> {
         let path = self.inside(path, "repair")?;
         let (_, opened) = self.follow(&path)?;
         let file = self.file(opened);
@@ -45,20 +44,26 @@ impl Container {
             let idle = mark.open.is_none() && !mark.closed();
             let gone = idle && load::alive(place, mark)?.0 == Alive::No;
             let due = |f: &Finding| match f.trouble {
-                Trouble::Open => all,
-                Trouble::Idle => all || gone,
+                Trouble::Open => accept.open,
+                Trouble::Lost => accept.lost,
+                Trouble::Idle => accept.open || gone,
                 Trouble::Died | Trouble::Index => true,
                 _ => false,
             };
-            let at_work =
-                found.findings.iter().any(|f| f.trouble == Trouble::Writing || (f.trouble == Trouble::Open && !all));
-            if !at_work && found.findings.iter().any(due) {
+            let at_work = found
+                .findings
+                .iter()
+                .any(|f| f.trouble == Trouble::Writing || (f.trouble == Trouble::Open && !accept.open));
+            let waits = found.findings.iter().find(|f| f.trouble == Trouble::Lost && !accept.lost).cloned();
+            if let Some(lost) = waits {
+                done.findings.push(Finding { left: true, ..lost });
+            } else if !at_work && found.findings.iter().any(due) {
                 let words = match mark.open.is_some() && load::compacts(&load::alive(place, mark)?.1) {
                     // All of it is in the sessions that it was to take the place of.
                     true => {
                         removal::remove_session(place, mark).map(|()| "removed what was being compacted".to_string())?
                     }
-                    false => rebuild(place, mark)?,
+                    false => rebuild(place, mark, accept.lost)?,
                 };
                 let finding = found.findings.iter().find(|f| due(f));
                 done.add(finding.map_or(Trouble::Index, |f| f.trouble), place.data(&mark.home, 0), words);
@@ -78,7 +83,7 @@ impl Container {
     }
 
     /// Containers that no name of the mount leads to, made longer ago than `older`: what a kill in the middle of making or
-    /// removing a file leaves. With `remove` they are removed.
+    /// removing a file leaves, logs alone included. With `remove` they are removed. Those that a living process writes are left out.
     pub fn nameless(&self, older: Duration, remove: bool) -> Result<Vec<u128>> {
         let mut named = BTreeSet::new();
         self.names_below("", &mut named)?;
@@ -101,13 +106,47 @@ impl Container {
                     if u128::from(now().saturating_sub(made)) < older.as_nanos() {
                         continue;
                     }
+                    let stamp = match stamp {
+                        Some(stamp) => stamp,
+                        None => Stamp { container, home: k as u8, ..self.stamp(None)? },
+                    };
+                    let place = Place::of_stamp(stamp, self.stores.clone());
+                    if is_written(&place)? {
+                        continue;
+                    }
                     found.push(container);
                     if remove {
-                        let stamp = match stamp {
-                            Some(stamp) => stamp,
-                            None => Stamp { container, home: k as u8, ..self.stamp(None)? },
-                        };
-                        removal::remove_container(&Place::of_stamp(stamp, self.stores.clone()))?;
+                        removal::remove_container(&place)?;
+                    }
+                }
+            }
+        }
+        for container in self.lone_logs(&named)? {
+            if remove {
+                let stamp = Stamp { container, ..self.stamp(None)? };
+                removal::remove_container(&Place::of_stamp(stamp, self.stores.clone()))?;
+            }
+            if !found.contains(&container) {
+                found.push(container);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Containers of which logs alone are there, as removing takes the rest first. Making a container makes its folder before its logs.
+    fn lone_logs(&self, named: &BTreeSet<u128>) -> Result<BTreeSet<u128>> {
+        let mut found = BTreeSet::new();
+        let root = format!("{HIDDEN}/d");
+        for store in self.stores.all() {
+            for group in listed(&**store, &root)? {
+                for number in listed(&**store, &format!("{root}/{group}"))? {
+                    let Ok(container) = u128::from_str_radix(&number, 16) else { continue };
+                    let mut has_folder = named.contains(&container);
+                    for store in self.stores.all().filter(|_| !has_folder).collect::<Vec<_>>() {
+                        has_folder |= store.exists(&place::folder(container))?;
+                    }
+                    if !has_folder {
+                        found.insert(container);
                     }
                 }
             }
@@ -133,6 +172,17 @@ impl Container {
     }
 }
 
+/// Whether a living process has a session there that has not closed.
+fn is_written(place: &Place) -> Result<bool> {
+    let names = listed(&**place.first(), &place.marks())?;
+    for mark in marks::read(&names).unwrap_or_default().iter().filter(|mark| !mark.closed()) {
+        if load::alive(place, mark)?.0 == Alive::Yes {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Removes what kills left in a container's folders: objects that were being made, and what compactions had announced.
 pub(super) fn tidy(place: &Place) -> Result<()> {
     let (first, folder) = (place.first(), place.marks());
@@ -156,7 +206,9 @@ pub(super) fn tidy(place: &Place) -> Result<()> {
 }
 
 /// Makes index logs of what a session's data logs hold, and a mark that says it is closed.
-fn rebuild(place: &Place, mark: &Mark) -> Result<String> {
+///
+/// - `accept`: what was published may be missing at the end of a log.
+fn rebuild(place: &Place, mark: &Mark, accept: bool) -> Result<String> {
     let (home, store) = (mark.home, place.store(mark.home.store)?.clone());
     let published = mark.published.unwrap_or_default();
     let mut new = Published {
@@ -168,7 +220,7 @@ fn rebuild(place: &Place, mark: &Mark) -> Result<String> {
         summary: Summary::default(),
         time: if published.time > 0 { published.time } else { now() },
     };
-    let mut torn = 0;
+    let (mut torn, mut missing) = (0, 0);
     for k in 0.. {
         let source = Source::of(&home, k);
         let inside = place.has_inside(&home, k)?;
@@ -211,20 +263,26 @@ fn rebuild(place: &Place, mark: &Mark) -> Result<String> {
             Ok(())
         };
         // What was published is kept even where its bytes are damaged; what was not must be whole.
-        let mut from = 0;
+        let (mut from, mut ends_early) = (0, false);
         if trusted > 0 {
             let scanned = scan::data_log(place, &source, &*object, 0, end.min(trusted), false, &mut take)?;
-            if scanned.whole < trusted && !(scanned.ended && trusted == u64::MAX) {
-                let torn = Error::new(ErrorKind::Torn, "cannot repair: bytes that were published are missing");
+            ends_early = scanned.whole < trusted && !(scanned.ended && trusted == u64::MAX);
+            if ends_early && !accept {
+                let what =
+                    "cannot repair: bytes that were published are missing; with --lost what is there is accepted";
+                let torn = Error::new(ErrorKind::Torn, what);
                 return Err(torn.in_object(place.shown(&source)).at_byte(scanned.whole));
             }
             from = scanned.whole;
+            missing += if ends_early && trusted < u64::MAX { trusted - scanned.whole } else { 0 };
         }
         let scanned = scan::data_log(place, &source, &*object, from, end, true, &mut take)?;
         torn += end - scanned.whole.min(end);
-        if scanned.whole <= SEGMENT_HEADER && !scanned.ended && k >= published.segments {
+        let nothing = scanned.whole <= SEGMENT_HEADER && !scanned.ended;
+        if nothing && (k >= published.segments || (last && ends_early)) {
             break;
         }
+        let covered = scanned.whole.max(SEGMENT_HEADER);
         new.summary = summary;
         if inside {
             // Read record by record, and never continued elsewhere.
@@ -236,10 +294,10 @@ fn rebuild(place: &Place, mark: &Mark) -> Result<String> {
         let head = Segment { container: place.stamp.container, session: home.session, writer: home.writer, number: k };
         let mut bytes = head.encode(Which::Index).to_vec();
         if entries.is_empty() {
-            bytes.extend_from_slice(&block::encode(home.session, SEGMENT_HEADER, scanned.whole, &[]));
+            bytes.extend_from_slice(&block::encode(home.session, SEGMENT_HEADER, covered, &[]));
         }
         for run in entries.chunks(MOST_ENTRIES) {
-            bytes.extend_from_slice(&block::encode(home.session, SEGMENT_HEADER, scanned.whole, run));
+            bytes.extend_from_slice(&block::encode(home.session, SEGMENT_HEADER, covered, run));
         }
         let name = load::name(place, &source, Which::Index);
         if load::open(place, &source, Which::Index)?.is_some() {
@@ -274,6 +332,9 @@ fn rebuild(place: &Place, mark: &Mark) -> Result<String> {
         names.iter().try_for_each(|name| remove_if_there(&*store, name))?;
     }
     let mut words = format!("closed with {} bytes in {} logs, index made again", new.summary.bytes, new.segments);
+    if missing > 0 {
+        words.push_str(&format!("; {missing} bytes of its log that were published are missing"));
+    }
     if torn > 0 {
         words.push_str(&format!("; {torn} bytes of a torn record are left out"));
     }

@@ -66,6 +66,9 @@ pub trait Coordinator {
     fn next(&mut self, wait: bool) -> Result<Option<Order>>;
 
     /// Says what has become of a write to `target`.
+    ///
+    /// # Errors
+    /// A lost rank, or one that says nothing any more.
     fn tell(&mut self, target: u32, report: Report) -> Result<()>;
 }
 
@@ -181,12 +184,18 @@ impl<'c> Decides<'c> {
     }
 
     /// Tells the first ranks what to write.
+    ///
+    /// # Errors
+    /// A lost rank.
     pub fn begin(&mut self) -> Result<()> {
         let outcome = self.happened(Event::Begin { now: self.now() });
         self.stop_if(outcome)
     }
 
     /// Goes on until every rank knows the end of its group. Returns what was learnt.
+    ///
+    /// # Errors
+    /// A lost rank; `Timeout` where one says nothing any more.
     pub fn finish(&mut self) -> Result<()> {
         while self.waiting > 0 {
             let outcome = self.pump(true);

@@ -31,22 +31,23 @@ use crate::method::adaptive::coordinator::{Asks, Coordinator, Decides, Order, Re
 use crate::method::adaptive::in_flight::{InFlight, Task};
 use crate::method::adaptive::rates::TargetRates;
 use crate::method::{
-    Closed, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest, Opened, Parameter, Parameters,
-    SPILL_COPY, SYNC, folder_of, not_open, spill_copy,
+    CloseRequest, Closed, INDEX, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest, Opened, Parameter,
+    Parameters, SPILL_COPY, SYNC, Tried, folder_of, not_open, spill_copy,
 };
 use crate::output_file::cache::name_of;
-use crate::output_file::commit::{self, Files, IndexKeeper, Part, Written};
+use crate::output_file::closing::{Closing, OpenOutput};
+use crate::output_file::commit::{IndexKeeper, Part, Written};
 use crate::output_file::handle::Handle;
+use crate::output_file::open_index::OpenIndex;
 use crate::output_file::spill::{self, Spill};
 use crate::output_file::subfiles::{Early, Metadata, begin, check_known, open_own, subfile, subfile_folder};
 use crate::output_file::targets;
-use crate::pack::{Pack, Reach, WORTH_RESERVING, Writer};
+use crate::pack::{Reach, WORTH_RESERVING};
 use crate::plan::adaptive::{Late, Params, State};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_bp::hole;
-use thalweg_bp::process_group::Header;
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::agreement::agree;
 use thalweg_comm::{Communicator, Reduce};
@@ -61,6 +62,7 @@ pub const KIND: MethodKind = MethodKind {
     about: "subfiles one per storage target; groups go where storage is fast, also while they are written",
     parameters: &[SYNC, INDEX, INDEX_FAN_IN, NUM_FILES, WRITERS, STUCK, PATIENCE, CHUNK, SPILL_COPY],
     least: 2 * LEAST_PIECE + spill::LEAST,
+    tried: &[Tried::powers_of_two(NUM_FILES, |ranks| ranks.min(256))],
     make,
 };
 
@@ -181,7 +183,9 @@ impl Open {
         let index = &self.metadata.index;
         for file in (comm.rank()..self.files).step_by(comm.size() as usize) {
             let path = subfile(&index.path, file);
-            // Where that cannot be told, what was known before holds.
+            // Where that cannot be told, what was known before holds. A layout tells at least what closed handles have written; were it
+            // less, a subfile that somebody cuts would be missed later, and nothing written wrongly: each output finds its start in the
+            // file itself.
             if let Ok(about) = index.layout.stat(&path) {
                 index.cache.set_least(&path, about.length);
             }
@@ -267,12 +271,8 @@ impl Adaptive {
     }
 
     /// Collective: writes all groups. On rank 0 it returns what was learnt.
-    fn write_all(
-        &self,
-        comm: &dyn Communicator,
-        part: &mut Part,
-        files: &mut Closing<'_, '_>,
-    ) -> Result<Option<State>> {
+    fn write_all(&self, part: &mut Part, files: &mut Closing<'_, '_, Open>) -> Result<Option<State>> {
+        let comm = files.request.comm;
         let (rank, has_group) = (comm.rank(), part.size() > 0);
         let index = &files.open.metadata.index;
         let (run, time_index) = (index.run, index.time_index);
@@ -286,7 +286,7 @@ impl Adaptive {
         }
         let Some(messages) = comm.gather(0, &message)? else {
             return match has_group {
-                true => files.carry(comm, &mut Asks::new(comm, run, time_index), part, self.piece).map(|()| None),
+                true => files.carry(&mut Asks::new(comm, run, time_index), part, self.piece).map(|()| None),
                 false => Ok(None),
             };
         };
@@ -306,7 +306,7 @@ impl Adaptive {
         let mut desk = Decides::new(comm, run, time_index, state, ranks);
         let mut written = desk.begin();
         if has_group && written.is_ok() {
-            written = files.carry(comm, &mut desk, part, self.piece);
+            written = files.carry(&mut desk, part, self.piece);
         }
         let written = written.and_then(|()| desk.finish());
         debug_assert_eq!(rank, 0);
@@ -410,27 +410,22 @@ impl Method for Adaptive {
         Ok((open.spill.through()?, 0))
     }
 
-    fn close(
-        &mut self,
-        comm: &dyn Communicator,
-        header: &Header,
-        pack: &mut Pack<'_>,
-        failed: Option<Error>,
-    ) -> Result<Closed> {
-        let mut open = self.open.take().ok_or_else(not_open)?;
-        let mut part = Part::new(comm.rank(), comm.size(), pack.length(), failed);
+    fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
+        let open = self.open.take().ok_or_else(not_open)?;
         let how = open.metadata.index.commit(self.indexing, false);
-        let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack };
-        let written = self.write_all(comm, &mut part, &mut files);
-        if let (Err(e), Some(_)) = (files.open.end(part.extent().is_some()), part.extent()) {
+        let comm = request.comm;
+        let (mut closing, mut part) = Closing::begin(open, request, how);
+        let written = self.write_all(&mut part, &mut closing);
+        if let (Err(e), Some(_)) = (closing.open.end(part.extent().is_some()), part.extent()) {
             part.fail(e);
         }
         let (first, state) = match written {
-            Ok(state) => (part.commit(comm, &mut files, how, None), state),
+            Ok(state) => (closing.commit(&mut part, None), state),
             Err(lost) => (Err(lost), None),
         };
-        let outcome = commit::finish(comm, first, &mut part, &mut files, how);
-        let index = &mut open.metadata.index;
+        let outcome = closing.end(first, &mut part);
+        let open = &mut closing.open;
+        let index = &open.metadata.index;
         if let Some(state) = state {
             let ends = (0..open.files).map(|file| state.end(file)).collect();
             let rates = index.cache.of::<TargetRates>();
@@ -441,20 +436,12 @@ impl Method for Adaptive {
         } else {
             index.cache.of::<TargetRates>().lock().set_ends(&open.file_key, index.run, None);
         }
-        let path = index.path.clone();
         if outcome.is_ok() {
             open.note_lengths(comm);
         }
         open.metadata.closed(part.is_indexed());
-        outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(path))
+        outcome
     }
-}
-
-struct Closing<'c, 'a> {
-    open: &'c mut Open,
-    ranks: u32,
-    header: &'c Header,
-    pack: &'c mut Pack<'a>,
 }
 
 /// What became of one copy of a group.
@@ -477,20 +464,10 @@ fn stopped(kind: ErrorKind) -> Error {
     Error::reported(kind, 0, "nobody says any more where to write")
 }
 
-impl Closing<'_, '_> {
-    fn writer(&self, number: u32) -> Writer {
-        let index = &self.open.metadata.index;
-        Writer { rank: index.rank, ranks: self.ranks, run: index.run, file_index: number }
-    }
-
+impl Closing<'_, '_, Open> {
     /// Writes this rank's group where it is told to, until it rests or is lost.
-    fn carry(
-        &mut self,
-        comm: &dyn Communicator,
-        desk: &mut dyn Coordinator,
-        part: &mut Part,
-        piece: u64,
-    ) -> Result<()> {
+    fn carry(&mut self, desk: &mut dyn Coordinator, part: &mut Part, piece: u64) -> Result<()> {
+        let comm = self.request.comm;
         let size = part.size();
         let (mut order, mut failed) = (None, None);
         loop {
@@ -504,7 +481,7 @@ impl Closing<'_, '_> {
                     self.leave_hole(comm, target, Extent::new(offset, size));
                 }
                 Some(Order::Write { target, offset }) => {
-                    match self.copy(comm, desk, target, Extent::new(offset, size), piece)? {
+                    match self.copy(desk, target, Extent::new(offset, size), piece)? {
                         Copied::Written(written, lost) => {
                             part.wrote(Ok(*written));
                             lost.map_or(Ok(()), Err)?;
@@ -540,14 +517,8 @@ impl Closing<'_, '_> {
     ///
     /// # Errors
     /// A lost rank, or one that says nothing any more.
-    fn copy(
-        &mut self,
-        comm: &dyn Communicator,
-        desk: &mut dyn Coordinator,
-        target: u32,
-        place: Extent,
-        piece: u64,
-    ) -> Result<Copied> {
+    fn copy(&mut self, desk: &mut dyn Coordinator, target: u32, place: Extent, piece: u64) -> Result<Copied> {
+        let comm = self.request.comm;
         let writer = self.writer(target);
         let path = subfile(&self.open.metadata.index.path, target);
         let (sync, patience) = (self.open.metadata.index.sync, comm.timeout() / 2);
@@ -560,7 +531,8 @@ impl Closing<'_, '_> {
             Ok(object) => object,
             Err(e) => return Ok(Copied::Failed(e)),
         };
-        let (laid, fragment) = match self.pack.lay(self.open.spill.object(), place, self.header, writer) {
+        let (laid, fragment) = match self.request.pack.lay(self.open.spill.object(), place, self.request.header, writer)
+        {
             Ok(laid) => laid,
             Err(e) => return Ok(Copied::Broken(e.at_rank(writer.rank))),
         };
@@ -668,20 +640,24 @@ impl Closing<'_, '_> {
     }
 }
 
-impl Files for Closing<'_, '_> {
+impl OpenOutput for Open {
+    fn index(&self) -> &OpenIndex {
+        &self.metadata.index
+    }
+
     /// Called where a rank was lost before this rank's group came to rest: no copy of it has become a process group.
-    fn write(&mut self, _: Extent) -> Result<Written> {
-        let number = self.open.files.saturating_add(self.open.metadata.index.rank);
-        let writer = self.writer(number);
-        let (path, object, start) = self.open.metadata.open_subfile(number)?;
-        let extent = Extent::new(start, self.pack.length());
-        let fragment = self.open.spill.write(self.pack, &object, extent, self.header, writer);
+    fn write(&mut self, request: &mut CloseRequest<'_, '_>, _: Extent) -> Result<Written> {
+        let number = self.files.saturating_add(self.metadata.index.rank);
+        let writer = request.writer(self.index(), number);
+        let (path, object, start) = self.metadata.open_subfile(number)?;
+        let extent = Extent::new(start, request.pack.length());
+        let fragment = self.spill.write(request.pack, &object, extent, request.header, writer);
         let fragment = fragment.map_err(|e| e.at_rank(writer.rank).in_object(path.clone()))?;
-        self.open.metadata.end_subfile(&path, &object)?;
+        self.metadata.end_subfile(&path, &object)?;
         Ok(Written { fragment, extent })
     }
 
     fn keeper(&mut self) -> &mut dyn IndexKeeper {
-        &mut self.open.metadata
+        &mut self.metadata
     }
 }

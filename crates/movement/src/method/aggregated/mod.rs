@@ -22,20 +22,20 @@
 use crate::buffer::{self, LEAST_PIECE, Reservation, Room};
 use crate::method::aggregated::transfer::{Collect, Pattern};
 use crate::method::{
-    Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened,
-    Parameter, Parameters, SPILL_COPY, SYNC, have_metadata_file, not_open, spill_copy,
+    CloseRequest, Closed, DIRECT, HAVE_METADATA, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind,
+    OpenRequest, Opened, Parameter, Parameters, SPILL_COPY, SYNC, Tried, have_metadata_file, not_open, spill_copy,
 };
 use crate::nodes;
 use crate::nodes::memory::NodeMemory;
-use crate::output_file::commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
+use crate::output_file::closing::{Closing, OpenOutput};
+use crate::output_file::commit::{Ahead, IndexKeeper, Part, Written};
+use crate::output_file::open_index::OpenIndex;
 use crate::output_file::spill::{self, Spill};
 use crate::output_file::subfile_output::{SubfileOutput, When};
 use crate::output_file::subfiles::subfile;
-use crate::pack::{Pack, Reach, Writer};
+use crate::pack::Reach;
 use crate::plan::sets::{Sets, by_node};
 use std::io::IoSlice;
-use thalweg_bp::process_group::Header;
-use thalweg_comm::Communicator;
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
 use thalweg_types::{Error, Extent, Result};
 
@@ -66,6 +66,11 @@ pub const KIND: MethodKind = MethodKind {
         hint("threading"),
     ],
     least: MOST_PIECES * LEAST_PIECE + spill::LEAST,
+    tried: &[
+        Tried::powers_of_two(AGGREGATORS, |ranks| ranks / 2),
+        Tried::these(PATTERN, &["brigade"]),
+        Tried::these(CHUNK, &["2MiB", "32MiB"]),
+    ],
     make,
 };
 
@@ -205,6 +210,8 @@ struct Open {
     shares: Shares,
     /// These count in the buffer, but for the memory, which counts itself.
     _held: Reservation,
+    /// Where this rank's group was to lie in its writer's file, once that is known.
+    place: Option<Extent>,
 }
 
 /// A rank's part in its set.
@@ -255,7 +262,7 @@ impl Method for Aggregated {
         let number = role.writes.then_some(role.set);
         let (output, opened) = SubfileOutput::open(request, role.sets, number, When::Together, self.sync)?;
         let spill = Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer);
-        self.open = Some(Open { output, role, memory, spill, shares, _held: held });
+        self.open = Some(Open { output, role, memory, spill, shares, _held: held, place: None });
         Ok(opened)
     }
 
@@ -272,85 +279,135 @@ impl Method for Aggregated {
         Ok((open.spill.through()?, 0))
     }
 
-    fn close(
-        &mut self,
-        comm: &dyn Communicator,
-        header: &Header,
-        pack: &mut Pack<'_>,
-        failed: Option<Error>,
-    ) -> Result<Closed> {
-        let mut open = self.open.take().ok_or_else(not_open)?;
-        let whole = failed.is_none();
-        let mut part = Part::new(open.output.rank(), comm.size(), pack.length(), failed);
+    fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
+        let open = self.open.take().ok_or_else(not_open)?;
+        let whole = request.failed.is_none();
         let how = open.output.metadata.index.commit(self.indexing, false);
-        let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack, place: None };
+        let comm = request.comm;
+        let (mut closing, mut part) = Closing::begin(open, request, how);
         let (end, ahead);
-        if files.open.role.writes {
-            (end, ahead) = files.collect(comm, whole, self.pattern, &mut part, how);
+        if closing.open.role.writes {
+            (end, ahead) = collect(&mut closing, whole, self.pattern, &mut part);
         } else {
             let passed;
-            (passed, ahead) = files.pass(comm, whole, &part, how);
+            (passed, ahead) = pass(&mut closing, whole, &part);
             end = None;
             if let Some(written) = passed.transpose() {
-                part.wrote(written.and_then(|written| files.open.spill.end().map(|()| written)));
+                part.wrote(written.and_then(|written| closing.open.spill.end().map(|()| written)));
             }
         }
-        let first = part.commit(comm, &mut files, how, ahead);
+        let first = closing.commit(&mut part, ahead);
         if first.is_ok() {
             // All have met since anybody put anything there.
-            let memory = files.open.memory.take();
-            nodes::keep(&files.open.output.metadata.index.cache, comm, memory);
+            let memory = closing.open.memory.take();
+            nodes::keep(&closing.open.output.metadata.index.cache, comm, memory);
         }
-        let outcome = commit::finish(comm, first, &mut part, &mut files, how)
-            .map(|bytes| Closed { bytes })
-            .map_err(|e| e.in_group(header.group.clone()).in_object(open.output.path().to_string()));
-        open.output.closed(&part, end.filter(|_| outcome.is_ok()));
+        let outcome = closing.end(first, &mut part);
+        closing.open.output.closed(&part, end.filter(|_| outcome.is_ok()));
         outcome
     }
 }
 
-struct Closing<'c, 'a> {
-    open: &'c mut Open,
-    ranks: u32,
-    header: &'c Header,
-    pack: &'c mut Pack<'a>,
-    /// Where this rank's group was to lie in its writer's file.
-    place: Option<Extent>,
+/// On a rank that does not write. `whole`: it has a group. Its index fragment may go ahead, once its place is known.
+fn pass<'c>(
+    closing: &mut Closing<'c, '_, Open>,
+    whole: bool,
+    part: &Part,
+) -> (Result<Option<Written>>, Option<Ahead<'c>>) {
+    let (comm, header, how) = (closing.request.comm, closing.request.header, closing.how);
+    let writer = closing.writer(closing.open.role.set);
+    let Open { output, role, memory, spill, shares, place, .. } = &mut closing.open;
+    let (to, rank) = (role.members[0], output.rank());
+    let (shares, lacking) = buffer::or_wanted(shares.obtainable(), *shares);
+    let pack = &mut *closing.request.pack;
+    let (piece, length) = (shares.piece as usize, (whole && lacking.is_none()).then(|| pack.length()));
+    let mut ahead = None;
+    let passed = transfer::pass(comm, to, length, piece, memory.as_ref(), place, &mut |place, sink| {
+        ahead = part.ahead(comm, how, place, place.length, || pack.fragment(place, header, writer));
+        pack.pour(spill.object(), place, header, writer, spill.step(), sink)
+    });
+    (lacking.filter(|_| whole).map_or(passed, Err).map_err(|e| e.at_rank(rank)), ahead)
 }
 
-impl Closing<'_, '_> {
-    fn writer(&self, number: u32) -> Writer {
-        let output = &self.open.output;
-        Writer { rank: output.rank(), ranks: self.ranks, run: output.metadata.index.run, file_index: number }
+/// On a rank that writes: its own group, then the others'. Returns where the subfile ends; its index fragment may go
+/// ahead.
+fn collect<'c>(
+    closing: &mut Closing<'c, '_, Open>,
+    whole: bool,
+    pattern: Pattern,
+    part: &mut Part,
+) -> (Option<u64>, Option<Ahead<'c>>) {
+    let (comm, header, how) = (closing.request.comm, closing.request.header, closing.how);
+    let writer = closing.writer(closing.open.role.set);
+    let (open, pack) = (&closing.open, &mut *closing.request.pack);
+    let (rank, passers) = (open.output.rank(), &open.role.members[1..]);
+    let (shares, lacking) = buffer::or_wanted(open.shares.obtainable(), open.shares);
+    let piece = shares.piece;
+    let (own, start) = match open.output.start() {
+        Ok(started) => started,
+        Err(e) => {
+            // Nothing is to be written to a file whose end is not known: the others are told.
+            if let Some(own) = open.output.own() {
+                let failed = Error::new(e.kind(), e.what());
+                Collect { comm, passers, pattern, object: &own.object, start: 0, piece, memory: None }
+                    .run(Some(failed), &|_, _| Ok(()));
+            }
+            part.fail(e);
+            return (None, None);
+        }
+    };
+    let at = |e: Error| e.at_rank(rank).in_object(own.path.clone());
+    let extent = Extent::new(start, part.size());
+    let (mut written, mut failed, mut ahead) = (None, None, None);
+    if whole {
+        let unwritten = pack.unwritten();
+        ahead = part.ahead(comm, how, extent, unwritten, || pack.fragment(extent, header, writer));
+        match pack.write(&own.object, extent, header, writer) {
+            Ok(fragment) => written = Some(Written { fragment, extent }),
+            Err(e) => failed = Some(e),
+        }
     }
-
-    /// On a rank that does not write. `whole`: it has a group. Its index fragment may go ahead, once its place is known.
-    fn pass<'c>(
-        &mut self,
-        comm: &'c dyn Communicator,
-        whole: bool,
-        part: &Part,
-        how: Commit,
-    ) -> (Result<Option<Written>>, Option<Ahead<'c>>) {
-        let writer = self.writer(self.open.role.set);
-        let to = self.open.role.members[0];
-        let (rank, spill_copy) = (self.open.output.rank(), self.open.spill.step());
-        let (spill, header) = (self.open.spill.object(), self.header);
-        let (shares, lacking) = buffer::or_wanted(self.open.shares.obtainable(), self.open.shares);
-        let (piece, length) = (shares.piece as usize, (whole && lacking.is_none()).then(|| self.pack.length()));
-        let (pack, memory) = (&mut *self.pack, self.open.memory.as_ref());
-        let mut ahead = None;
-        let passed = transfer::pass(comm, to, length, piece, memory, &mut self.place, &mut |place, sink| {
-            ahead = part.ahead(comm, how, place, place.length, || pack.fragment(place, header, writer));
-            pack.pour(spill, place, header, writer, spill_copy, sink)
-        });
-        (lacking.filter(|_| whole).map_or(passed, Err).map_err(|e| e.at_rank(rank)), ahead)
+    let failed = failed.or(lacking);
+    let free = written.as_ref().map_or(start, |w| w.extent.offset + w.extent.length);
+    let cut = |end: u64| {
+        // What was begun and not finished hides nothing where it is cut off; else the next output does it.
+        let _ = own.object.truncate(end);
+    };
+    let is_lost = whole && written.is_none();
+    let end_own = |end: u64, all: bool| {
+        if !all || is_lost {
+            cut(end);
+        }
+        open.output.end_own()
+    };
+    let memory = open.memory.as_ref();
+    let collect = Collect { comm, passers, pattern, object: &own.object, start: free, piece, memory };
+    let collected = collect.run(failed, &end_own);
+    if collected.failed.is_some() && own.object.is_open() {
+        cut(collected.end);
+        // The output has failed, and says why.
+        let _ = own.object.end(false);
     }
+    match (collected.failed.map(at), written) {
+        (Some(e), Some(_)) if collected.unclosed => part.fail(e),
+        (Some(e), None) if whole => part.fail(e),
+        (failed, written) => {
+            if let Some(written) = written {
+                part.wrote(Ok(written));
+            }
+            if let Some(e) = failed {
+                part.spoiled(e);
+            }
+        }
+    }
+    (Some(collected.end), ahead)
+}
 
+impl Open {
     /// Leaves zeros of a group that was to lie there in the writer's file.
     fn erase(&self, place: Extent) -> Result<()> {
-        let output = &self.open.output;
-        let path = subfile(output.path(), self.open.role.set);
+        let output = &self.output;
+        let path = subfile(output.path(), self.role.set);
         let object = output.metadata.index.layout.open_write(&path, OpenWrite::Existing, WriterId(output.rank()))?;
         let end = object.length()?.min(place.offset.saturating_add(place.length));
         let zeros = [0; 4096];
@@ -362,104 +419,34 @@ impl Closing<'_, '_> {
         }
         Ok(())
     }
-
-    /// On a rank that writes: its own group, then the others'. Returns where the subfile ends; its index fragment may go
-    /// ahead.
-    fn collect<'c>(
-        &mut self,
-        comm: &'c dyn Communicator,
-        whole: bool,
-        pattern: Pattern,
-        part: &mut Part,
-        how: Commit,
-    ) -> (Option<u64>, Option<Ahead<'c>>) {
-        let writer = self.writer(self.open.role.set);
-        let (rank, passers) = (self.open.output.rank(), &self.open.role.members[1..]);
-        let (shares, lacking) = buffer::or_wanted(self.open.shares.obtainable(), self.open.shares);
-        let piece = shares.piece;
-        let (own, start) = match self.open.output.start() {
-            Ok(started) => started,
-            Err(e) => {
-                // Nothing is to be written to a file whose end is not known: the others are told.
-                if let Some(own) = self.open.output.own() {
-                    let failed = Error::new(e.kind(), e.what());
-                    Collect { comm, passers, pattern, object: &own.object, start: 0, piece, memory: None }
-                        .run(Some(failed), &|_, _| Ok(()));
-                }
-                part.fail(e);
-                return (None, None);
-            }
-        };
-        let at = |e: Error| e.at_rank(rank).in_object(own.path.clone());
-        let extent = Extent::new(start, part.size());
-        let (mut written, mut failed, mut ahead) = (None, None, None);
-        if whole {
-            let unwritten = self.pack.unwritten();
-            ahead = part.ahead(comm, how, extent, unwritten, || self.pack.fragment(extent, self.header, writer));
-            match self.pack.write(&own.object, extent, self.header, writer) {
-                Ok(fragment) => written = Some(Written { fragment, extent }),
-                Err(e) => failed = Some(e),
-            }
-        }
-        let failed = failed.or(lacking);
-        let free = written.as_ref().map_or(start, |w| w.extent.offset + w.extent.length);
-        let cut = |end: u64| {
-            // What was begun and not finished hides nothing where it is cut off; else the next output does it.
-            let _ = own.object.truncate(end);
-        };
-        let is_lost = whole && written.is_none();
-        let end_own = |end: u64, all: bool| {
-            if !all || is_lost {
-                cut(end);
-            }
-            self.open.output.end_own()
-        };
-        let memory = self.open.memory.as_ref();
-        let collect = Collect { comm, passers, pattern, object: &own.object, start: free, piece, memory };
-        let collected = collect.run(failed, &end_own);
-        if collected.failed.is_some() && own.object.is_open() {
-            cut(collected.end);
-            // The output has failed, and says why.
-            let _ = own.object.end(false);
-        }
-        match (collected.failed.map(at), written) {
-            (Some(e), Some(_)) if collected.unclosed => part.fail(e),
-            (Some(e), None) if whole => part.fail(e),
-            (failed, written) => {
-                if let Some(written) = written {
-                    part.wrote(Ok(written));
-                }
-                if let Some(e) = failed {
-                    part.spoiled(e);
-                }
-            }
-        }
-        (Some(collected.end), ahead)
-    }
 }
 
-impl Files for Closing<'_, '_> {
+impl OpenOutput for Open {
+    fn index(&self) -> &OpenIndex {
+        &self.output.metadata.index
+    }
+
     /// Called where this rank's group did not reach its writer, or it is not known whether it did. All that are left have
     /// met since, so that nobody writes to the first place any more.
-    fn write(&mut self, _: Extent) -> Result<Written> {
+    fn write(&mut self, request: &mut CloseRequest<'_, '_>, _: Extent) -> Result<Written> {
         if let Some(place) = self.place.take() {
             // Two copies would be taken for two blocks if the index were lost. Without the file there are no two.
             let _ = self.erase(place);
         }
-        let number = self.open.role.sets.saturating_add(self.open.output.rank());
-        let writer = self.writer(number);
-        let Open { output, spill, .. } = &mut *self.open;
-        let (own, start) = output.open_another(number)?;
-        let extent = Extent::new(start, self.pack.length());
-        let fragment = spill
-            .write(self.pack, &own.object, extent, self.header, writer)
+        let number = self.role.sets.saturating_add(self.output.rank());
+        let writer = request.writer(self.index(), number);
+        let (own, start) = self.output.open_another(number)?;
+        let extent = Extent::new(start, request.pack.length());
+        let fragment = self
+            .spill
+            .write(request.pack, &own.object, extent, request.header, writer)
             .map_err(|e| e.at_rank(writer.rank).in_object(own.path.clone()))?;
-        output.end_own()?;
+        self.output.end_own()?;
         Ok(Written { fragment, extent })
     }
 
     fn keeper(&mut self) -> &mut dyn IndexKeeper {
-        &mut self.open.output.metadata
+        &mut self.output.metadata
     }
 }
 

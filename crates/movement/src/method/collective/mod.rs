@@ -23,19 +23,19 @@
 use crate::buffer::{self, LEAST_PIECE, Reservation, Room};
 use crate::method::collective::exchange::{Exchange, Exchanged};
 use crate::method::{
-    Closed, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters,
-    SPILL_COPY, SYNC, not_open, spill_copy,
+    CloseRequest, Closed, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, OpenRequest, Opened,
+    Parameter, Parameters, SPILL_COPY, SYNC, Tried, not_open, spill_copy,
 };
 use crate::nodes;
 use crate::nodes::memory::NodeMemory;
-use crate::output_file::commit::{self, Ahead, Commit, Part, Written};
-use crate::output_file::shared_file::{Closing, SharedFile};
+use crate::output_file::closing::Closing;
+use crate::output_file::commit::{Ahead, Part, Written};
+use crate::output_file::shared_file::SharedFile;
 use crate::output_file::spill;
-use crate::pack::{Pack, Reach};
+use crate::pack::Reach;
 use crate::plan;
 use crate::plan::domains::{self, Domains};
-use thalweg_bp::process_group::Header;
-use thalweg_comm::Communicator;
+use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_comm::agreement;
 use thalweg_layout::WriteObject;
 use thalweg_types::{Error, Extent, Result};
@@ -54,6 +54,11 @@ pub const KIND: MethodKind = MethodKind {
     about: "aggregators write whole stripes of one shared file",
     parameters: &[SYNC, INDEX, INDEX_FAN_IN, INDEX_AHEAD, AGGREGATORS, STRIPE, BUFFER, SPILL_COPY],
     least: (MOST_WINDOWS + 1) * LEAST_PIECE + spill::LEAST,
+    tried: &[
+        Tried::powers_of_two(AGGREGATORS, |ranks| ranks),
+        Tried::these(STRIPE, &["256KiB", "4MiB", "16MiB"]),
+        Tried::these(BUFFER, &["4MiB", "64MiB"]),
+    ],
     make,
 };
 
@@ -218,28 +223,20 @@ impl Method for Collective {
         Ok((open.file.spill(None)?, 0))
     }
 
-    fn close(
-        &mut self,
-        comm: &dyn Communicator,
-        header: &Header,
-        pack: &mut Pack<'_>,
-        failed: Option<Error>,
-    ) -> Result<Closed> {
-        let mut open = self.open.take().ok_or_else(not_open)?;
-        let mut part = Part::new(open.file.index.rank, comm.size(), pack.length(), failed);
-        let how = open.file.index.commit(self.indexing, false);
-        let mut files = Closing { file: &mut open.file, ranks: comm.size(), header, pack };
-        let with = (&open.aggregators[..], open.memory.as_ref(), open.shares);
-        let exchanged = self.exchange(comm, with, &mut part, &mut files, how);
-        let first = exchanged.and_then(|ahead| part.commit(comm, &mut files, how, ahead));
+    fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
+        let Open { file, aggregators, memory, shares, _held } = self.open.take().ok_or_else(not_open)?;
+        let how = file.index.commit(self.indexing, false);
+        let comm = request.comm;
+        let (mut closing, mut part) = Closing::begin(file, request, how);
+        let exchanged = self.exchange((&aggregators, memory.as_ref(), shares), &mut part, &mut closing);
+        let first = exchanged.and_then(|ahead| closing.commit(&mut part, ahead));
         if first.is_ok() {
             // All have met since anybody put anything there.
-            nodes::keep(&files.file.index.cache, comm, open.memory);
+            nodes::keep(&closing.open.index.cache, comm, memory);
         }
-        let outcome = commit::finish(comm, first, &mut part, &mut files, how);
-        let path = open.file.index.path.clone();
-        open.file.close(part.is_indexed());
-        outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(path))
+        let outcome = closing.end(first, &mut part);
+        closing.open.close(part.is_indexed());
+        outcome
     }
 }
 
@@ -250,13 +247,12 @@ impl Collective {
     /// A lost rank; what else goes wrong is told to `part`.
     fn exchange<'c>(
         &self,
-        comm: &'c dyn Communicator,
         (aggregators, memory, shares): (&[u32], Option<&NodeMemory>, Shares),
         part: &mut Part,
-        files: &mut Closing<'_, '_>,
-        how: Commit,
+        closing: &mut Closing<'c, '_, SharedFile>,
     ) -> Result<Option<Ahead<'c>>> {
-        let (base, rank, size) = (files.file.index.base, files.file.index.rank, part.size());
+        let (comm, how, file) = (closing.request.comm, closing.how, &closing.open);
+        let (base, rank, size) = (file.index.base, file.index.rank, part.size());
         let before = comm.exclusive_scan(size)?;
         let (shares, lacking) = buffer::or_wanted(shares.obtainable(), shares);
         let lacking = lacking.map_or(Ok(()), |e| Err(e.at_rank(rank)));
@@ -275,7 +271,7 @@ impl Collective {
             return Ok(None);
         }
         let place = Extent::new(base + before, size);
-        let writer = files.file.writer(files.ranks);
+        let writer = closing.request.writer(&file.index, SINGLE_FILE);
         let domains = Domains::new(Extent::new(base, all), self.stripe, aggregators.len() as u32);
         let aggregator = aggregators.iter().position(|a| *a == rank);
         let domain = aggregator.and_then(|number| domains.number_of(number as u32));
@@ -285,7 +281,7 @@ impl Collective {
         let mut group = None;
         let laid = match size {
             0 => None,
-            _ => Some(files.pack.lay(files.file.spilled(), place, files.header, writer)),
+            _ => Some(closing.request.pack.lay(file.spilled(), place, closing.request.header, writer)),
         };
         let (mut unlaid, mut ahead) = (None, None);
         match laid {
@@ -302,22 +298,22 @@ impl Collective {
             aggregators,
             place,
             group: group.as_ref(),
-            object: if aggregator.is_some() { Some(files.file.opened()?) } else { None },
+            object: if aggregator.is_some() { Some(file.opened()?) } else { None },
             window: shares.window,
             piece,
             memory,
-            end: &|| files.file.end_data(),
+            end: &|| file.end_data(),
         };
         let Exchanged { own, others, held } = exchange.run()?;
         tracing::debug!(held, window = shares.window, "bytes of other ranks held at most");
-        let path = files.file.index.path.clone();
+        let path = file.index.path.clone();
         if let Err(e) = others {
             part.spoiled(e.in_object(path.clone()));
         }
         match (unlaid, own, fragment) {
             (Some(e), ..) | (None, Err(e), _) => part.fail(e.at_rank(rank).in_object(path)),
             (None, Ok(()), Some(fragment)) => {
-                let ended = files.file.end_spill();
+                let ended = file.end_spill();
                 part.wrote(ended.map(|()| Written { fragment, extent: place }));
             }
             // It has failed before.

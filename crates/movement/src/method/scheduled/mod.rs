@@ -23,22 +23,22 @@
 use crate::guarded::caught;
 use crate::method::scheduled::writing_turn::Turn;
 use crate::method::{
-    Closed, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest, Opened, Parameter,
-    Parameters, SPILL_COPY, SYNC, not_open, spill_copy,
+    CloseRequest, Closed, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest, Opened,
+    Parameter, Parameters, SPILL_COPY, SYNC, Tried, not_open, spill_copy,
 };
-use crate::output_file::commit::{self, Ahead, Commit, Files, IndexKeeper, Part, Written};
+use crate::output_file::closing::{Closing, OpenOutput};
+use crate::output_file::commit::{Ahead, Commit, IndexKeeper, Part, Written};
 use crate::output_file::handle::Handle;
+use crate::output_file::open_index::OpenIndex;
 use crate::output_file::serial_open::in_turns;
 use crate::output_file::spill::{self, Spill};
 use crate::output_file::subfiles::{Early, Metadata, begin, open_own, subfile};
 use crate::output_file::targets;
-use crate::pack::{Pack, Reach, Writer};
+use crate::pack::Reach;
 use crate::plan::stripes::Striped;
 use crate::plan::turns;
 use std::io::IoSlice;
 use thalweg_bp::hole;
-use thalweg_bp::index::Index;
-use thalweg_bp::process_group::Header;
 use thalweg_comm::agreement::agree;
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
@@ -64,6 +64,7 @@ pub const KIND: MethodKind = MethodKind {
         ignored("block_size"),
     ],
     least: spill::LEAST,
+    tried: &[Tried::powers_of_two(NUM_FILES, |ranks| ranks.min(256)), Tried::these(WRITERS, &["1", "4", "0"])],
     make,
 };
 
@@ -127,6 +128,8 @@ struct Open {
     /// Per subfile, where this output begins in it.
     bases: Vec<u64>,
     spill: Spill,
+    /// This rank's, from close on, unless it writes behind all others after a loss.
+    stripe: Option<Extent>,
 }
 
 impl Open {
@@ -233,6 +236,7 @@ impl Method for Scheduled {
             files,
             bases: Vec::new(),
             spill: Spill::new(request.layout, request.path, rank, self.spill_copy, request.buffer),
+            stripe: None,
         };
         open.find_bases(request.comm).map_err(|e| e.in_object(request.path))?;
         self.open = Some(open);
@@ -244,117 +248,91 @@ impl Method for Scheduled {
         Ok((open.spill.through()?, 0))
     }
 
-    fn close(
-        &mut self,
-        comm: &dyn Communicator,
-        header: &Header,
-        pack: &mut Pack<'_>,
-        failed: Option<Error>,
-    ) -> Result<Closed> {
-        let mut open = self.open.take().ok_or_else(not_open)?;
-        let mut part = Part::new(open.rank(), comm.size(), pack.length(), failed);
+    fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
+        let open = self.open.take().ok_or_else(not_open)?;
         let how = Commit {
             // Where survivors of a loss write, in any of the files.
             base: open.bases.iter().copied().max().unwrap_or(0),
             ..open.metadata.index.commit(self.indexing, false)
         };
-        let largest = comm.all_reduce(&[part.size()], Reduce::Max);
-        let mut files = Closing { open: &mut open, ranks: comm.size(), header, pack, stripe: None };
-        let first = match largest {
+        let comm = request.comm;
+        let (mut closing, mut part) = Closing::begin(open, request, how);
+        let first = match comm.all_reduce(&[part.size()], Reduce::Max) {
             Ok(largest) => {
-                let ahead = files.scheduled(comm, &mut part, largest[0], self.writers_per_target, how);
-                part.commit(comm, &mut files, how, ahead)
+                let ahead = scheduled(&mut closing, &mut part, largest[0], self.writers_per_target);
+                closing.commit(&mut part, ahead)
             }
             Err(lost) => Err(lost),
         };
-        let outcome = commit::finish(comm, first, &mut part, &mut files, how);
+        let outcome = closing.end(first, &mut part);
+        let open = &mut closing.open;
         if open.leads() {
+            // Others' handles may have written more than this one's length says. A layout tells at least what closed handles have written;
+            // an answer that is not the object's length at the next open makes that look for the end itself.
             let about = if outcome.is_ok() { open.metadata.index.layout.stat(&open.file_path).ok() } else { None };
             let end = about.map(|about| about.length);
             open.metadata.keep_end(&open.file_path, end);
         }
-        let path = open.metadata.index.path.clone();
         open.metadata.closed(part.is_indexed());
-        outcome.map(|bytes| Closed { bytes }).map_err(|e| e.in_group(header.group.clone()).in_object(path))
+        outcome
     }
 }
 
-struct Closing<'c, 'a> {
-    open: &'c mut Open,
-    ranks: u32,
-    header: &'c Header,
-    pack: &'c mut Pack<'a>,
-    /// This rank's, unless it writes behind all others after a loss.
-    stripe: Option<Extent>,
-}
-
-impl Closing<'_, '_> {
-    /// Writes this rank's part to its stripe, when it is its turn. Its place is known before.
-    fn scheduled<'c>(
-        &mut self,
-        comm: &'c dyn Communicator,
-        part: &mut Part,
-        largest: u64,
-        writers_per_target: u32,
-        how: Commit,
-    ) -> Option<Ahead<'c>> {
-        let (rank, base) = (self.open.rank(), self.open.base());
-        let known = self.open.files;
-        let striped = match Striped::new(known.ranks, known.files, known.targets, largest) {
-            Ok(striped) => striped,
-            // All ranks find it so.
-            Err(e) => {
-                part.fail(e);
-                return None;
-            }
-        };
-        self.stripe = striped.stripe_of(rank, base);
-        let place = striped.place(rank, base, part.size(), 0);
-        let ahead = place
-            .as_ref()
-            .ok()
-            .and_then(|place| part.ahead(comm, how, place.extent, self.pack.length(), || self.fragment(place.extent)));
-        let turn = Turn::wait(comm, &striped, writers_per_target, how.run, how.time_index);
-        match place {
-            Ok(place) => part.write(place.extent, self),
-            Err(e) => part.fail(e),
+/// Writes this rank's part to its stripe, when it is its turn. Its place is known before.
+fn scheduled<'c>(
+    closing: &mut Closing<'c, '_, Open>,
+    part: &mut Part,
+    largest: u64,
+    writers_per_target: u32,
+) -> Option<Ahead<'c>> {
+    let (comm, how) = (closing.request.comm, closing.how);
+    let (rank, base, number) = (closing.open.rank(), closing.open.base(), closing.open.file);
+    let known = closing.open.files;
+    let striped = match Striped::new(known.ranks, known.files, known.targets, largest) {
+        Ok(striped) => striped,
+        // All ranks find it so.
+        Err(e) => {
+            part.fail(e);
+            return None;
         }
-        if let (None, Some(stripe)) = (part.extent(), self.stripe.take()) {
-            // Best effort: without it a scan searches the stripe.
-            let _ = self.open.mark_holes(stripe, stripe.offset);
-        }
-        drop(turn);
-        ahead
+    };
+    closing.open.stripe = striped.stripe_of(rank, base);
+    let place = striped.place(rank, base, part.size(), 0);
+    let unwritten = closing.request.pack.length();
+    let ahead = place.as_ref().ok().and_then(|place| closing.ahead(part, place.extent, number, unwritten));
+    let turn = Turn::wait(comm, &striped, writers_per_target, how.run, how.time_index);
+    match place {
+        Ok(place) => part.write(place.extent, closing),
+        Err(e) => part.fail(e),
     }
-
-    fn writer(&self) -> Writer {
-        let (rank, run) = (self.open.rank(), self.open.metadata.index.run);
-        Writer { rank, ranks: self.ranks, run, file_index: self.open.file }
+    if let (None, Some(stripe)) = (part.extent(), closing.open.stripe.take()) {
+        // Best effort: without it a scan searches the stripe.
+        let _ = closing.open.mark_holes(stripe, stripe.offset);
     }
-
-    /// The index of the process group when it lies there; nothing is written.
-    fn fragment(&mut self, extent: Extent) -> Result<Index> {
-        let writer = self.writer();
-        self.pack.fragment(extent, self.header, writer)
-    }
+    drop(turn);
+    ahead
 }
 
-impl Files for Closing<'_, '_> {
-    fn write(&mut self, extent: Extent) -> Result<Written> {
-        let (open, writer) = (&*self.open, self.writer());
+impl OpenOutput for Open {
+    fn index(&self) -> &OpenIndex {
+        &self.metadata.index
+    }
+
+    fn write(&mut self, request: &mut CloseRequest<'_, '_>, extent: Extent) -> Result<Written> {
+        let writer = request.writer(self.index(), self.file);
         let mut write = || {
-            let fragment = open.spill.write(self.pack, &open.object, extent, self.header, writer)?;
+            let fragment = self.spill.write(request.pack, &self.object, extent, request.header, writer)?;
             if let Some(stripe) = self.stripe {
-                open.mark_holes(stripe, extent.offset + extent.length)?;
+                self.mark_holes(stripe, extent.offset + extent.length)?;
             }
             Ok(fragment)
         };
-        let fragment = write().map_err(|e: Error| e.at_rank(open.rank()).in_object(open.file_path.clone()))?;
-        open.metadata.end_subfile(&open.file_path, &open.object)?;
+        let fragment = write().map_err(|e: Error| e.at_rank(self.rank()).in_object(self.file_path.clone()))?;
+        self.metadata.end_subfile(&self.file_path, &self.object)?;
         Ok(Written { fragment, extent })
     }
 
     fn keeper(&mut self) -> &mut dyn IndexKeeper {
-        &mut self.open.metadata
+        &mut self.metadata
     }
 }

@@ -23,17 +23,19 @@
 use crate::method::trigger::jobs::{Action, Job, Jobs, Rules};
 use crate::method::trigger::summary::Summary;
 use crate::method::{
-    Closed, Finished, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, folder_of, null,
+    CloseRequest, Closed, Finished, Method, MethodKind, OpenRequest, Opened, Parameter, Parameters, folder_of,
+    not_open, null,
 };
 use crate::output_file::cache::Cache;
-use crate::pack::{Pack, Reach};
+use crate::pack::Reach;
+use crate::pack::blocks::Takes;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::tree;
 use thalweg_comm::tree_gather::{self, Gathering};
-use thalweg_comm::{Communicator, Request, tags};
+use thalweg_comm::{Request, tags};
 use thalweg_layout::WriteObject;
 use thalweg_params::Unit;
 use thalweg_params::time::LONGEST;
@@ -46,6 +48,7 @@ pub const KIND: MethodKind = MethodKind {
     about: "runs a command or posts to an HTTP address for each output",
     parameters: &[COMMAND, URL, TIMEOUT, LOG, WAITING, AT_END],
     least: 0,
+    tried: &[],
     make,
 };
 
@@ -167,6 +170,10 @@ impl Method for Trigger {
         Some(0)
     }
 
+    fn takes(&self) -> Takes {
+        Takes::Nothing
+    }
+
     fn through(&mut self, _: &Reach) -> Result<(&dyn WriteObject, u64)> {
         Ok((&null::Nowhere, 0))
     }
@@ -175,16 +182,9 @@ impl Method for Trigger {
         self.before = finished.to_vec();
     }
 
-    fn close(
-        &mut self,
-        comm: &dyn Communicator,
-        header: &Header,
-        pack: &mut Pack<'_>,
-        failed: Option<Error>,
-    ) -> Result<Closed> {
-        let Some(open) = self.open.take() else {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the output is not open"));
-        };
+    fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
+        let open = self.open.take().ok_or_else(not_open)?;
+        let CloseRequest { comm, header, pack, failed } = request;
         let before = std::mem::take(&mut self.before);
         let broken = before.iter().find_map(|f| f.outcome.as_ref().err());
         if broken.is_some_and(|(kind, _)| matches!(kind, ErrorKind::PeerLost | ErrorKind::Timeout)) {

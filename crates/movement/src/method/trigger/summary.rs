@@ -5,6 +5,7 @@ use crate::pack::Pack;
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use thalweg_bp::wire::{Cursor, Put};
+use thalweg_comm::tree_gather::Heard;
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, Result, Value};
 
@@ -157,8 +158,10 @@ impl Summary {
     }
 
     /// Adds what other ranks know.
-    pub fn join(&mut self, bytes: &[u8]) {
-        if self.add(bytes).is_err() {
+    pub fn join(&mut self, heard: Heard<'_>) {
+        if let Some(e) = heard.short {
+            self.failed = self.failed.or(Some(e.kind().code()));
+        } else if self.add(heard.bytes).is_err() {
             self.damaged = true;
         }
     }
@@ -328,11 +331,15 @@ mod tests {
         Summary::of(&mut pack, false, None)
     }
 
+    fn heard(bytes: &[u8]) -> Heard<'_> {
+        Heard { bytes, short: None }
+    }
+
     #[test]
     fn ranks_join_to_the_facts_of_the_whole_output() {
         let mut all = of_rank(0, &[1.0, f64::NAN, 2.5]);
-        all.join(&of_rank(1, &[f64::NAN; 3]).encode());
-        all.join(&of_rank(2, &[-7.25, f64::INFINITY, 0.0]).encode());
+        all.join(heard(&of_rank(1, &[f64::NAN; 3]).encode()));
+        all.join(heard(&of_rank(2, &[-7.25, f64::INFINITY, 0.0]).encode()));
         assert_eq!(all.failed(), None);
         let json = all.to_json();
         assert_eq!(
@@ -350,10 +357,10 @@ mod tests {
     #[test]
     fn blocks_of_other_extents_have_no_shape_and_a_failed_rank_is_known() {
         let mut all = of_rank(0, &[1.0, 2.0]);
-        all.join(&of_rank(1, &[1.0, 2.0, 3.0]).encode());
+        all.join(heard(&of_rank(1, &[1.0, 2.0, 3.0]).encode()));
         assert_eq!(all.to_json()[1]["shape"], Json::Null);
         let mut pack = Pack::new(Arc::new(BufferPool::new(None)), &header());
-        all.join(&Summary::of(&mut pack, false, Some(ErrorKind::NoSpace)).encode());
+        all.join(heard(&Summary::of(&mut pack, false, Some(ErrorKind::NoSpace)).encode()));
         assert_eq!(all.failed(), Some(ErrorKind::NoSpace));
     }
 
@@ -362,7 +369,7 @@ mod tests {
         let whole = of_rank(0, &[1.0]).encode();
         for end in 3..whole.len() {
             let mut all = Summary::default();
-            all.join(&whole[..end]);
+            all.join(heard(&whole[..end]));
             // A cut between two variables cannot be seen; it does not happen, as messages arrive whole or not at all.
             assert!(all.failed().is_some() || all.variables.len() < 4, "{end}");
         }

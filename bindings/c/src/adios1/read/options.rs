@@ -1,0 +1,112 @@
+//! What `adios_read_init_method` settles, for files that are opened later.
+//!
+//! | parameter | means |
+//! |-----------|-------|
+//! | `max_chunk_size` | most MiB of a piece that `adios_check_reads` gives; 16 |
+//! | `poll_interval` | milliseconds between two looks at a file that is waited for; 100 |
+//! | `show_hidden_attrs` | attributes of the library itself (`/__adios__/`) are shown |
+//! | `reads` | `checked`: checksums are compared before values are handed over. `unchecked`: nothing is compared |
+//! | `quiet`, `verbose` | `quiet` or `verbose=0`: failures are not told on standard error |
+//!
+//! Others are for methods of ADIOS 1.13 that this library does not need, and change nothing.
+
+use crate::adios1::error;
+use std::sync::Mutex;
+use std::time::Duration;
+use thalweg_params::{Parameter, Parameters, Unit};
+use thalweg_reader::Reads;
+
+/// See the module's page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes.
+    pub max_chunk: u64,
+    /// Between two looks.
+    pub poll: Duration,
+    /// Whether hidden attributes are shown.
+    pub show_hidden: bool,
+    /// What is compared before values are handed over.
+    pub reads: Reads,
+}
+
+const SHORTEST_POLL: Duration = Duration::from_millis(1);
+const LONGEST_POLL: Duration = Duration::from_secs(60);
+const DEFAULT_POLL: Duration = Duration::from_millis(100);
+const DEFAULT_MAX_CHUNK_MIB: u64 = 16;
+const MAX_CHUNK: Parameter =
+    Parameter::count("max_chunk_size", DEFAULT_MAX_CHUNK_MIB, "largest piece that adios_check_reads gives, in MiB")
+        .at_least(1);
+const POLL: Parameter = Parameter::time(
+    "poll_interval",
+    DEFAULT_POLL,
+    Unit::Milliseconds,
+    "time between two looks at a file that is waited for",
+);
+const SHOW_HIDDEN: Parameter =
+    Parameter::switch("show_hidden_attrs", false, "attributes of the library itself are shown");
+
+const DEFAULT: Options =
+    Options { max_chunk: DEFAULT_MAX_CHUNK_MIB << 20, poll: DEFAULT_POLL, show_hidden: false, reads: Reads::Compared };
+
+static NOW: Mutex<Options> = Mutex::new(DEFAULT);
+
+/// Those of files opened now.
+pub fn now() -> Options {
+    *crate::adios1::process::lock(&NOW)
+}
+
+/// Back to what holds without `adios_read_init_method`.
+pub fn reset() {
+    *crate::adios1::process::lock(&NOW) = DEFAULT;
+    error::be_quiet(false);
+}
+
+/// Reads `key=value;key=value`. A value that makes no sense is left out, and told once on standard error: nothing is lost by
+/// it.
+pub fn set(text: &str) {
+    let mut options = now();
+    let mut quiet = None;
+    for pair in text.lines().flat_map(thalweg_params::pairs) {
+        let (key, value) = pair.1;
+        let given = Parameters::from_iter([(key.as_str(), value.as_str())]).of("reading");
+        if MAX_CHUNK.is(&key) {
+            options.max_chunk = sound(given.get::<u64>(&MAX_CHUNK)).map_or(options.max_chunk, |mib| mib << 20);
+        } else if POLL.is(&key) {
+            options.poll = sound(given.get::<Duration>(&POLL))
+                .map_or(options.poll, |poll| poll.clamp(SHORTEST_POLL, LONGEST_POLL));
+        } else if SHOW_HIDDEN.is(&key) {
+            // Any word but a no asks for them, as in ADIOS 1.13.
+            options.show_hidden = thalweg_params::switch(&value).unwrap_or(true);
+        } else if key.eq_ignore_ascii_case("reads") {
+            options.reads = sound(value.parse()).unwrap_or(options.reads);
+        } else if key.eq_ignore_ascii_case("quiet") {
+            quiet = Some(true);
+        } else if key.eq_ignore_ascii_case("verbose") {
+            quiet = Some(value == "0");
+        }
+    }
+    *crate::adios1::process::lock(&NOW) = options;
+    if let Some(quiet) = quiet {
+        error::be_quiet(quiet);
+    }
+}
+
+/// A value that makes sense; another is told once.
+fn sound<T>(value: thalweg_types::Result<T>) -> Option<T> {
+    value.map_err(|e| thalweg_warnings::tell_once(&format!("parameter for {}; it is left out", e.what()))).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_no_sense_is_left_out_and_the_rest_counts() {
+        set("max_chunk_size=much; poll_interval=7; verbose=2; max_chunk_size=0;unheard_of;reads=perhaps");
+        assert_eq!(now(), Options { poll: Duration::from_millis(7), ..DEFAULT });
+        set("reads=checked");
+        assert_eq!(now().reads, Reads::Checked);
+        reset();
+        assert_eq!(now(), DEFAULT);
+    }
+}

@@ -1,0 +1,185 @@
+//! A stream: rank 0 follows the file and decides which step comes; the others go on to the same step.
+//!
+//! | question | answer |
+//! |---|---|
+//! | who waits | rank 0, in turns shorter than the communicator's timeout; between them all ranks meet |
+//! | what do others wait for | the step that rank 0 has seen already, at most as long as the communicator allows |
+
+use super::{Advance, OPENING, options};
+use crate::adios1::error::{Doing, Failure, Outcome, number};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_comm::Communicator;
+use thalweg_comm::agreement::agree;
+use thalweg_layout::Layout;
+use thalweg_reader::Reader;
+use thalweg_reader::follow::{Follower, Next, Wait};
+use thalweg_types::{Error, ErrorKind, Result};
+
+pub struct Stream {
+    follower: Follower,
+    poll: Duration,
+}
+
+/// What rank 0 tells the others. The numbers are what an agreement carries: 0 is what ranks say that know nothing.
+const STEP: u64 = 1;
+const NOT_YET: u64 = 2;
+const END: u64 = 3;
+const DIED: u64 = 4;
+const STILL_WAITING: u64 = 5;
+
+/// Rank 0 waits, turn by turn; the others hear. `look`: one turn.
+fn decide(
+    comm: &dyn Communicator,
+    doing: &str,
+    timeout: Option<Duration>,
+    mut look: impl FnMut(Option<Duration>) -> Result<(u64, u64)>,
+) -> Result<(u64, u64)> {
+    let start = Instant::now();
+    // Alone there is nobody to meet.
+    let turn = if comm.size() == 1 { None } else { Some((comm.timeout() / 4).min(Duration::from_secs(10))) };
+    loop {
+        let left = timeout.map(|t| t.saturating_sub(start.elapsed()));
+        let mut own = Ok((0, 0));
+        if comm.rank() == 0 {
+            let wait = match (left, turn) {
+                (Some(left), Some(turn)) => Some(left.min(turn)),
+                (left, turn) => left.or(turn),
+            };
+            own = look(wait);
+            let over = left.is_some_and(|left| wait.is_none_or(|w| w >= left));
+            if let (Ok((NOT_YET, _)), false) = (&own, over) {
+                own = Ok((STILL_WAITING, 0));
+            }
+        }
+        let (outcome, numbers) = match own {
+            Ok((what, step)) => (Ok(()), [what, step]),
+            Err(e) => (Err(e), [0, 0]),
+        };
+        let numbers = agree(comm, outcome, doing, &numbers)?;
+        if numbers[0] != STILL_WAITING {
+            return Ok((numbers[0], numbers[1]));
+        }
+    }
+}
+
+impl Stream {
+    /// Collective: waits for the file's first step.
+    ///
+    /// # Errors
+    /// On all ranks the same number: a file that has no step in time, or is damaged; a lost rank.
+    pub fn open(
+        layout: &dyn Fn() -> Result<Arc<dyn Layout>>,
+        path: &str,
+        comm: &dyn Communicator,
+        timeout: Option<Duration>,
+    ) -> Outcome<Stream> {
+        let failed = |e: Error| Doing::OpenToRead.failed(e);
+        let poll = options::now().poll;
+        let mut follower = None;
+        let mut missing = None;
+        let (what, step) = decide(comm, OPENING, timeout, |timeout| {
+            match Follower::open(layout()?, path, &Wait { timeout, poll }) {
+                Ok(opened) => {
+                    let step = opened.step();
+                    follower = Some(opened);
+                    Ok((STEP, step))
+                }
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    missing = Some(e);
+                    Ok((NOT_YET, 0))
+                }
+                // Its writer died before the first step was whole.
+                Err(e) if e.kind() == ErrorKind::PeerLost => Ok((DIED, 0)),
+                Err(e) => Err(e),
+            }
+        })
+        .map_err(failed)?;
+        match what {
+            STEP => {}
+            NOT_YET => {
+                let other = || Error::reported(ErrorKind::NotFound, 0, "cannot open the stream").in_object(path);
+                return Err(failed(missing.unwrap_or_else(other)));
+            }
+            _ => {
+                let text = format!("{path}: its writer is gone, and left no step");
+                return Err(Failure::new(number::END_OF_STREAM, text));
+            }
+        }
+        let own = match follower {
+            Some(follower) => Ok(follower),
+            None => layout()
+                .and_then(|layout| Follower::open(layout, path, &Wait { timeout: Some(comm.timeout() / 2), poll })),
+        };
+        let own = own.and_then(|mut follower| go_to(&mut follower, step, comm, poll).map(|()| follower));
+        let mut follower = together(comm, OPENING, own).map_err(failed)?;
+        follower.set_reads(options::now().reads);
+        Ok(Stream { follower, poll })
+    }
+
+    pub fn reader(&self) -> &Reader {
+        self.follower.reader()
+    }
+
+    pub fn step(&self) -> u64 {
+        self.follower.step()
+    }
+
+    pub fn last(&self) -> u64 {
+        self.follower.last()
+    }
+
+    /// Collective: goes on.
+    ///
+    /// # Errors
+    /// On all ranks the same number: a file that is damaged, a lost rank. That no step came is no failure.
+    pub fn advance(&mut self, to_last: bool, comm: &dyn Communicator, timeout: Option<Duration>) -> Outcome<Advance> {
+        const DOING: &str = "go on to the next step";
+        let failed = |e: Error| Doing::Read.failed(e);
+        let poll = self.poll;
+        let follower = &mut self.follower;
+        let (what, step) = decide(comm, DOING, timeout, |timeout| {
+            Ok(match follower.advance(to_last, &Wait { timeout, poll })? {
+                Next::Step(step) => (STEP, step),
+                Next::NotYet => (NOT_YET, 0),
+                Next::End => (END, 0),
+                Next::WriterDied => (DIED, 0),
+            })
+        })
+        .map_err(failed)?;
+        match what {
+            NOT_YET => return Ok(Advance::NotYet),
+            END => return Ok(Advance::End),
+            DIED => return Ok(Advance::WriterDied),
+            _ => {}
+        }
+        let own = go_to(follower, step, comm, poll);
+        together(comm, DOING, own).map_err(failed)?;
+        Ok(Advance::Step)
+    }
+}
+
+/// Goes on to a step that another rank has seen.
+fn go_to(follower: &mut Follower, step: u64, comm: &dyn Communicator, poll: Duration) -> Result<()> {
+    let wait = Wait { timeout: Some(comm.timeout() / 2), poll };
+    while follower.step() < step {
+        match follower.advance(false, &wait)? {
+            Next::Step(_) => {}
+            other => {
+                let what = format!("rank 0 sees step {step}, this rank does not: {other:?}");
+                return Err(Error::new(ErrorKind::NotReady, what));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Collective: every rank's outcome, or the first failure of any.
+fn together<T>(comm: &dyn Communicator, doing: &str, own: Result<T>) -> Result<T> {
+    let (value, outcome) = match own {
+        Ok(value) => (Some(value), Ok(())),
+        Err(e) => (None, Err(e)),
+    };
+    agree(comm, outcome, doing, &[])?;
+    value.ok_or_else(|| Error::new(ErrorKind::NotReady, "no outcome"))
+}

@@ -1,0 +1,349 @@
+//! Outputs: open, put, close.
+
+use super::failure::of_program;
+use super::session::NativeSession;
+use super::{
+    CMemory, check_type, communicator_to_agree, failure, handle, lock, memory_box, numbers, place, pointer, status,
+    take_back, text, text_or_empty, wrong,
+};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::{Arc, Mutex};
+use thalweg_comm::Communicator;
+use thalweg_comm_mpi::ThalwegMpiTable;
+use thalweg_io::{BlockBox, Mode, Output, Session, Values, output};
+use thalweg_types::{Error, Result};
+
+/// `thalweg_output`.
+struct NativeOutput {
+    /// `None` once the program has come to its end.
+    output: Arc<Mutex<Option<Output<'static>>>>,
+    /// Counted by the session's close.
+    _session: Arc<Session>,
+}
+
+/// `thalweg_box`.
+#[repr(C)]
+struct CBox {
+    ndim: usize,
+    shape: *const u64,
+    offset: *const u64,
+    count: *const u64,
+}
+
+/// `thalweg_block_data`.
+#[repr(C)]
+struct CBlockData {
+    data: *const c_void,
+    bytes: u64,
+    check_type: c_int,
+    number: c_int,
+    place: *const CBox,
+    memory: *const CMemory,
+    deferred: c_int,
+}
+
+/// What the program asks of an open.
+struct Asked<'c> {
+    out: &'c mut *mut NativeOutput,
+    group: &'c str,
+    path: &'c str,
+    mode: Mode,
+}
+
+/// `thalweg_mode`; 3 is the mode of `thalweg_output_open_after`.
+fn mode(number: c_int, after: u64) -> Result<Mode> {
+    match number {
+        0 => Ok(Mode::Write),
+        1 => Ok(Mode::Append),
+        2 => Ok(Mode::Update),
+        3 => Ok(Mode::AppendAfter(after)),
+        other => Err(wrong(format!("{other} is no mode"))),
+    }
+}
+
+/// Opens over `comm`, or declines where the call makes no sense, so that no other rank waits.
+fn open(asked: Result<Asked<'_>>, session: &NativeSession, comm: Box<dyn Communicator>) -> Result<()> {
+    let Asked { out, group, path, mode } = match asked {
+        Ok(asked) => asked,
+        Err(e) => return Err(output::decline(&*comm, e)),
+    };
+    if let Err(e) = session.session.group(group) {
+        return Err(output::decline(&*comm, e.in_group(group)));
+    }
+    let output = session.session.open(group, path, mode, comm)?;
+    let output = Arc::new(Mutex::new(Some(output)));
+    session.outputs.add(&output);
+    let made = NativeOutput { output, _session: session.session.clone() };
+    *out = Box::into_raw(Box::new(made));
+    Ok(())
+}
+
+/// # Safety
+/// See [`crate::pointer`].
+unsafe fn asked<'c>(
+    out: *mut *mut NativeOutput,
+    group: *const c_char,
+    path: *const c_char,
+    number: c_int,
+    after: u64,
+) -> Result<Asked<'c>> {
+    // SAFETY: from C.
+    unsafe {
+        let out = place(out, "the place for the output")?;
+        Ok(Asked {
+            out,
+            group: text(group, "the group's name")?,
+            path: text(path, "the file's name")?,
+            mode: mode(number, after)?,
+        })
+    }
+}
+
+/// # Safety
+/// See [`crate::pointer`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_open(
+    out: *mut *mut NativeOutput,
+    session: *const NativeSession,
+    group: *const c_char,
+    path: *const c_char,
+    number: c_int,
+) -> c_int {
+    // 3 is not of this call.
+    let number = if number == 3 { -1 } else { number };
+    // SAFETY: from C.
+    status(|| unsafe { of_session(out, session, group, path, number, 0) })
+}
+
+/// # Safety
+/// See [`crate::pointer`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_open_after(
+    out: *mut *mut NativeOutput,
+    session: *const NativeSession,
+    group: *const c_char,
+    path: *const c_char,
+    step: u64,
+) -> c_int {
+    // SAFETY: from C.
+    status(|| unsafe { of_session(out, session, group, path, 3, step) })
+}
+
+/// Opens over the ranks of the session.
+///
+/// # Safety
+/// See [`crate::pointer`].
+unsafe fn of_session(
+    out: *mut *mut NativeOutput,
+    session: *const NativeSession,
+    group: *const c_char,
+    path: *const c_char,
+    number: c_int,
+    after: u64,
+) -> Result<()> {
+    // SAFETY: from C.
+    let (session, asked) = unsafe { (handle(session, "session")?, asked(out, group, path, number, after)) };
+    let comm = session.session.comm().duplicate()?;
+    open(asked, session, comm)
+}
+
+/// # Safety
+/// See [`crate::pointer`]; `table` and `comm` as in `MpiCommunicator::from_raw`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_core_output_open(
+    out: *mut *mut NativeOutput,
+    session: *const NativeSession,
+    group: *const c_char,
+    path: *const c_char,
+    number: c_int,
+    after: u64,
+    table: *const ThalwegMpiTable,
+    comm: *mut c_void,
+) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        let (comm, asked) = unsafe { (communicator_to_agree(table, comm)?, asked(out, group, path, number, after)) };
+        // SAFETY: from C.
+        match unsafe { handle(session, "session") } {
+            Ok(session) => open(asked, session, comm),
+            Err(e) => Err(output::decline(&*comm, e)),
+        }
+    })
+}
+
+/// # Safety
+/// See [`crate::pointer`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_step(out: *const NativeOutput) -> u64 {
+    // SAFETY: from C.
+    failure::value(0, || unsafe { handle(out, "output") }?.with(|output| Ok(output.step())))
+}
+
+/// # Safety
+/// See [`crate::pointer`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_reserve(out: *const NativeOutput, bytes: u64) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        unsafe { handle(out, "output") }?.with(|output| {
+            output.group_size(bytes);
+            Ok(())
+        })
+    })
+}
+
+/// # Safety
+/// See [`crate::pointer`].
+unsafe fn block_box(place: *const CBox) -> Result<Option<BlockBox>> {
+    // SAFETY: from C.
+    let Some(place) = (unsafe { place.as_ref() }) else { return Ok(None) };
+    let optional = |start: *const u64, what: &str| {
+        // SAFETY: from C: as many as it says.
+        (!start.is_null()).then(|| unsafe { numbers(start, place.ndim, what) }).transpose()
+    };
+    Ok(Some(BlockBox {
+        shape: optional(place.shape, "the box's shape")?,
+        offset: optional(place.offset, "the box's offset")?,
+        // SAFETY: from C: as many as it says.
+        count: unsafe { numbers(place.count, place.ndim, "the box's count") }?,
+    }))
+}
+
+fn ended() -> Error {
+    wrong("the program has ended")
+}
+
+impl NativeOutput {
+    /// Calls on one output take turns.
+    fn with<T>(&self, f: impl FnOnce(&mut Output<'static>) -> Result<T>) -> Result<T> {
+        f(lock(&self.output).as_mut().ok_or_else(ended)?)
+    }
+
+    /// The output, for its end.
+    fn take(&self) -> Result<Output<'static>> {
+        lock(&self.output).take().ok_or_else(ended)
+    }
+
+    /// Writes one block.
+    ///
+    /// # Safety
+    /// See [`crate::pointer`]; memory that is deferred stays unchanged until close.
+    unsafe fn put(&self, name: &str, block: &CBlockData) -> Result<()> {
+        // SAFETY: from C.
+        let (place, memory) = unsafe { (block_box(block.place)?, memory_box(block.memory)?) };
+        let output = &mut lock(&self.output);
+        let resolved = output.as_mut().ok_or_else(ended)?.resolve(name, place, memory.as_ref())?;
+        check_type(block.check_type, block.number, resolved.element(), name)?;
+        let data: &'static [u8] = match resolved.bytes()? {
+            Some(length) => {
+                if block.bytes != 0 && block.bytes != length {
+                    let what = format!("{} bytes were given, the block takes {length}", block.bytes);
+                    return Err(wrong(what).in_variable(name));
+                }
+                // SAFETY: from C. Kept beyond this call only where the program promises that it stays unchanged.
+                unsafe { pointer::bytes(block.data, length, name) }?
+            }
+            // SAFETY: from C.
+            None if block.bytes != 0 => unsafe { pointer::bytes(block.data, block.bytes, name) }?,
+            // SAFETY: from C: a text ends with a zero byte.
+            None => unsafe { pointer::optional_text(block.data.cast()) }
+                .map(CStr::to_bytes)
+                .ok_or_else(|| wrong(format!("{name}: a null pointer for a text")))?,
+        };
+        resolved.write(if block.deferred != 0 { Values::Deferred(data) } else { Values::Copied(data) })
+    }
+}
+
+/// # Safety
+/// See [`crate::pointer`]; deferred memory stays unchanged until close.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_put(out: *const NativeOutput, name: *const c_char, block: *const CBlockData) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        unsafe {
+            let out = handle(out, "output")?;
+            out.put(text(name, "the variable's name")?, handle(block, "block")?)
+        }
+    })
+}
+
+const PLAIN: CBlockData = CBlockData {
+    data: std::ptr::null(),
+    bytes: 0,
+    check_type: 0,
+    number: -1,
+    place: std::ptr::null(),
+    memory: std::ptr::null(),
+    deferred: 0,
+};
+
+/// # Safety
+/// See [`crate::pointer`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_write(out: *const NativeOutput, name: *const c_char, data: *const c_void) -> c_int {
+    // SAFETY: from C.
+    unsafe { thalweg_put(out, name, &CBlockData { data, ..PLAIN }) }
+}
+
+/// # Safety
+/// See [`crate::pointer`]; the memory stays unchanged until close.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_write_deferred(
+    out: *const NativeOutput,
+    name: *const c_char,
+    data: *const c_void,
+) -> c_int {
+    // SAFETY: from C.
+    unsafe { thalweg_put(out, name, &CBlockData { data, deferred: 1, ..PLAIN }) }
+}
+
+/// # Safety
+/// See [`crate::pointer`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_write_box(
+    out: *const NativeOutput,
+    name: *const c_char,
+    place: *const CBox,
+    data: *const c_void,
+) -> c_int {
+    // SAFETY: from C.
+    unsafe { thalweg_put(out, name, &CBlockData { data, place, ..PLAIN }) }
+}
+
+/// # Safety
+/// See [`crate::pointer`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_close(out: *mut NativeOutput) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        let output = unsafe { take_back(out, "output") }?;
+        output.take()?.close().map(|_| ())
+    })
+}
+
+/// # Safety
+/// See [`crate::pointer`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_abandon(out: *mut NativeOutput, why: *const c_char) -> c_int {
+    status(|| {
+        // SAFETY: from C.
+        let output = unsafe { take_back(out, "output") }?;
+        // SAFETY: from C.
+        let why = of_program(unsafe { text_or_empty(why, "the reason") }.unwrap_or(""));
+        // The method may have nothing to fail at (NULL): the caller still gave up.
+        output.take()?.abandon(why).and_then(|_| Err(of_program("")))
+    })
+}
+
+/// # Safety
+/// See [`crate::pointer`].
+#[unsafe(no_mangle)]
+unsafe extern "C" fn thalweg_output_drop(out: *mut NativeOutput) {
+    if !out.is_null() {
+        status(|| {
+            // SAFETY: from C.
+            drop(unsafe { take_back(out, "output") }?);
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,196 @@
+//! What is known of a file, its variables and blocks, as Python objects with typed, read-only attributes; the types are in
+//! `python/thalweg/_core.pyi`.
+
+use crate::value;
+use pyo3::prelude::*;
+use thalweg_reader::Kind;
+use thalweg_schema::Dimension;
+use thalweg_types::{ByteOrder, Value};
+
+fn optional(py: Python<'_>, value: Option<&Value>) -> PyResult<Option<Py<PyAny>>> {
+    value.map(|v| value::to_python(py, v).map(Bound::unbind)).transpose()
+}
+
+/// What a file says of itself.
+#[pyclass(frozen, get_all, module = "thalweg._core")]
+pub struct FileFacts {
+    steps: u64,
+    finished: bool,
+    torn_bytes: u64,
+    /// Step, rank and kind of each part of a step that is missing.
+    partial: Vec<(u64, u32, String)>,
+    groups: Vec<String>,
+    writers: Option<u32>,
+    byte_order: &'static str,
+    subfiles: bool,
+    length: u64,
+}
+
+impl FileFacts {
+    pub fn new(status: &thalweg_reader::Status) -> FileFacts {
+        FileFacts {
+            steps: status.steps,
+            finished: status.finished,
+            torn_bytes: status.torn_bytes,
+            partial: status.partial.iter().map(|p| (p.step, p.rank, p.kind.words().to_string())).collect(),
+            groups: status.groups.clone(),
+            writers: status.writers,
+            byte_order: if status.order == ByteOrder::Little { "little" } else { "big" },
+            subfiles: status.subfiles,
+            length: status.length,
+        }
+    }
+}
+
+/// A variable over all its steps.
+#[pyclass(frozen, get_all, module = "thalweg._core")]
+pub struct VariableFacts {
+    name: String,
+    group: String,
+    /// BP name of the element type.
+    element: &'static str,
+    /// `scalar`, `value per rank`, `global array` or `local array`.
+    kind: &'static str,
+    steps: Vec<u64>,
+    /// Extents in its first step.
+    shape: Vec<u64>,
+    shape_changes: bool,
+    blocks: u64,
+    transform: Option<String>,
+}
+
+impl From<thalweg_reader::Variable> for VariableFacts {
+    fn from(v: thalweg_reader::Variable) -> VariableFacts {
+        let kind = match v.kind {
+            Kind::Scalar => "scalar",
+            Kind::LocalValue => "value per rank",
+            Kind::Global => "global array",
+            Kind::Local => "local array",
+        };
+        VariableFacts {
+            name: v.name,
+            group: v.group,
+            element: v.element.name(),
+            kind,
+            steps: v.steps,
+            shape: v.shape,
+            shape_changes: v.shape_changes,
+            blocks: v.blocks,
+            transform: v.transform,
+        }
+    }
+}
+
+/// One block of a step.
+#[pyclass(frozen, get_all, module = "thalweg._core")]
+pub struct BlockFacts {
+    number: u64,
+    step: u64,
+    /// Where it starts in the global array; zeros for local arrays.
+    offset: Vec<u64>,
+    /// Its extents.
+    count: Vec<u64>,
+    /// Of a scalar or text.
+    value: Option<Py<PyAny>>,
+    /// The rank that wrote it, where the file tells.
+    rank: Option<u32>,
+    subfile: Option<u32>,
+    /// Of its stored values, and where they begin.
+    bytes: u64,
+    position: u64,
+    min: Option<Py<PyAny>>,
+    max: Option<Py<PyAny>>,
+    mean: Option<f64>,
+    std: Option<f64>,
+}
+
+impl BlockFacts {
+    pub fn new(py: Python<'_>, b: &thalweg_reader::Block, writer: Option<u32>) -> PyResult<BlockFacts> {
+        let known = b.statistics.as_ref().filter(|s| s.finite > 0 && s.complex.is_none());
+        Ok(BlockFacts {
+            number: b.number,
+            step: b.step,
+            offset: b.offset.clone(),
+            count: b.count.clone(),
+            value: optional(py, b.value.as_ref())?,
+            rank: writer,
+            subfile: b.subfile,
+            bytes: b.payload.length,
+            position: b.payload.offset,
+            min: optional(py, known.map(|s| &s.min))?,
+            max: optional(py, known.map(|s| &s.max))?,
+            mean: known.and_then(|s| s.mean()),
+            std: known.and_then(|s| s.standard_deviation()),
+        })
+    }
+}
+
+/// Smallest and largest.
+type Range = (f64, f64);
+
+/// Characteristics joined over blocks and steps.
+#[pyclass(frozen, get_all, module = "thalweg._core")]
+pub struct SummaryFacts {
+    blocks: u64,
+    elements: u64,
+    finite: Option<u64>,
+    min: Option<Py<PyAny>>,
+    max: Option<Py<PyAny>>,
+    mean: Option<f64>,
+    std: Option<f64>,
+    sum: Option<i128>,
+    /// Of complex values: of the magnitude, the real and the imaginary part.
+    magnitude: Option<Range>,
+    real: Option<Range>,
+    imag: Option<Range>,
+}
+
+impl SummaryFacts {
+    pub fn new(py: Python<'_>, s: &thalweg_reader::Summary) -> PyResult<SummaryFacts> {
+        let part = |n: usize| s.complex.as_ref().map(|parts| (parts[n].min, parts[n].max));
+        Ok(SummaryFacts {
+            blocks: s.blocks,
+            elements: s.elements,
+            finite: s.finite,
+            min: optional(py, s.min.as_ref())?,
+            max: optional(py, s.max.as_ref())?,
+            mean: s.mean,
+            std: s.std,
+            sum: s.exact_sum,
+            magnitude: part(0),
+            real: part(1),
+            imag: part(2),
+        })
+    }
+}
+
+/// A variable as a group declares it; dimensions as texts, in the order of the document.
+#[pyclass(frozen, get_all, module = "thalweg._core")]
+pub struct DeclaredFacts {
+    name: String,
+    /// BP name of the element type.
+    element: &'static str,
+    local: Vec<String>,
+    bounds: Vec<String>,
+    offset: Vec<String>,
+    is_dimension: bool,
+    transform: Option<String>,
+    /// Dimensions come fastest first.
+    fortran: bool,
+}
+
+impl DeclaredFacts {
+    pub fn new(v: &thalweg_schema::Variable, fortran: bool) -> DeclaredFacts {
+        let texts = |dimensions: &[Dimension]| dimensions.iter().map(Dimension::to_string).collect();
+        DeclaredFacts {
+            name: v.full_name(),
+            element: v.element.name(),
+            local: texts(&v.local),
+            bounds: texts(&v.global),
+            offset: texts(&v.offset),
+            is_dimension: v.is_dimension,
+            transform: v.transform.clone(),
+            fortran,
+        }
+    }
+}

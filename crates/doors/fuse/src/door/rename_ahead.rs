@@ -1,0 +1,77 @@
+//! What a rename that copies bytes leaves to others meanwhile.
+
+use super::*;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use thalweg_layout::{Flat, flat::pick};
+use thalweg_store::wrap::{Around, Asked, Operation, Verdict, Watch};
+use thalweg_store::{Posix, Store};
+
+const ASKER: Asker = Asker { uid: 0, gid: 0 };
+const LENGTH: usize = 6 << 20;
+/// For hangs alone.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Says that it has come here, and waits to go on.
+type Ends = (Sender<()>, Receiver<()>);
+
+/// Where it is set, the next write says that it has come and waits to be let through.
+#[derive(Clone, Default)]
+struct Gate(Arc<Mutex<Option<Ends>>>);
+
+impl Watch for Gate {
+    fn describe(&self) -> &'static str {
+        "gate"
+    }
+
+    fn before(&self, operation: &Operation<'_>) -> Verdict {
+        let set = if operation.asked == Asked::Write { locked(&self.0).take() } else { None };
+        if let Some((come, go)) = set {
+            come.send(()).unwrap();
+            let _ = go.recv();
+        }
+        Verdict::Pass
+    }
+}
+
+fn make(door: &Door, name: &str, bytes: &[u8]) {
+    let (_, fh) = door.create(ROOT, name.as_ref(), 0o644, 0, ASKER).unwrap();
+    door.write(fh, 0, bytes, 0, false).unwrap();
+    door.flush(fh, 0).unwrap();
+    door.release(fh).unwrap();
+}
+
+#[test]
+fn while_bytes_are_copied_for_a_rename_across_stores_other_names_are_found_and_removed() {
+    let below = tempfile::tempdir().unwrap();
+    let gate = Gate::default();
+    let store = |k: usize| -> Arc<dyn Store> {
+        let folder = below.path().join(k.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        Arc::new(Around::with(Arc::new(Posix::at(&folder).unwrap()), gate.clone()))
+    };
+    let layout: Arc<dyn Layout> = Arc::new(Flat::new((0..2).map(store).collect()).unwrap());
+    let door = Door::new(layout.clone(), Settings::of(&*layout, true));
+    let to = (0..).map(|k| format!("moved.{k}")).find(|new| pick(new, 2) != pick("large", 2)).unwrap();
+    make(&door, "large", &vec![7; LENGTH]);
+    make(&door, "other", b"other");
+    let (come, comes) = channel();
+    let (go, goes) = channel();
+    *locked(&gate.0) = Some((come, goes));
+    let (told, tells) = channel();
+    std::thread::scope(|scope| {
+        let renaming = scope.spawn(|| door.rename(ROOT, "large".as_ref(), ROOT, to.as_ref(), true));
+        let copies = comes.recv_timeout(PATIENCE);
+        scope.spawn(|| {
+            let found = door.lookup(ROOT, "other".as_ref()).map(|_| ());
+            told.send(found.and_then(|()| door.remove(ROOT, "other".as_ref()))).unwrap();
+        });
+        let meanwhile = tells.recv_timeout(PATIENCE);
+        // Let through, whatever came of it.
+        let still_copies = go.send(()).is_ok();
+        renaming.join().unwrap().unwrap();
+        assert!(copies.is_ok() && still_copies, "nothing was copied for the rename");
+        meanwhile.expect("another name waits until the bytes are copied").unwrap();
+    });
+    assert_eq!(layout.list("").unwrap(), [to.as_str()]);
+    assert_eq!(layout.stat(&to).unwrap().length, LENGTH as u64);
+}

@@ -1,0 +1,208 @@
+//! The end of an output: its methods close it one after the other, inside the program's close or, from the first one that ends
+//! outputs later, behind it.
+
+use crate::in_flight::{Done, Work};
+use crate::session::{Shared, lock};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use thalweg_bp::process_group::Header;
+use thalweg_comm::Communicator;
+use thalweg_movement::method::pending::{Ended, OwnedOutput, Pending};
+use thalweg_movement::method::{CloseRequest, Finished};
+use thalweg_movement::pack::{AttributeSpec, Through};
+use thalweg_movement::{Closed, Method, Pack};
+use thalweg_types::{Error, Result};
+
+/// A method of an output, with its file.
+pub(crate) struct Way {
+    pub(crate) method: Box<dyn Method>,
+    /// It writes files.
+    pub(crate) stores: bool,
+    pub(crate) header: Header,
+    /// The time index of step 0.
+    pub(crate) first_time: u32,
+    pub(crate) path: String,
+}
+
+impl Way {
+    /// The step, from 0.
+    pub(crate) fn step(&self) -> u64 {
+        u64::from(self.header.time_index.saturating_sub(self.first_time))
+    }
+
+    /// Where the attributes are remembered that a method's file holds already, and in which line its outputs queue.
+    pub(crate) fn key(&self) -> String {
+        written_key(&*self.method, &self.path)
+    }
+}
+
+/// As [`Way::key`].
+pub(crate) fn written_key(method: &dyn Method, path: &str) -> String {
+    key_of(method.name(), path)
+}
+
+/// As [`Way::key`], of a method by its first name.
+pub(crate) fn key_of(method: &str, path: &str) -> String {
+    format!("{method}\0{path}")
+}
+
+fn key(a: &AttributeSpec) -> String {
+    format!("{}\0{}", a.path, a.name)
+}
+
+/// An output while its methods close it.
+pub(crate) struct Ending {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) rank: u32,
+    /// Those still to close it.
+    pub(crate) ways: VecDeque<Way>,
+    /// On rank 0: the group's attributes.
+    pub(crate) attributes: Vec<AttributeSpec>,
+    /// This rank's own failure.
+    pub(crate) failed: Option<Error>,
+    pub(crate) finished: Vec<Finished>,
+    pub(crate) outcome: Result<Closed>,
+}
+
+/// An output whose next method has taken it over.
+pub(crate) struct TakenOver {
+    pending: Box<dyn Pending>,
+    ending: Ending,
+    about: About,
+}
+
+/// What of a way is known without its method.
+struct About {
+    name: &'static str,
+    stores: bool,
+    path: String,
+    step: u64,
+    key: String,
+}
+
+impl About {
+    fn of(way: &Way) -> About {
+        About { name: way.method.name(), stores: way.stores, path: way.path.clone(), step: way.step(), key: way.key() }
+    }
+}
+
+/// An output that has no method left, and its communicator.
+type NoneLeft = Box<(Ending, Box<dyn Communicator>)>;
+
+impl Ending {
+    /// Closes the output by all methods before the first one that ends outputs later, if there is one.
+    pub(crate) fn close_now(&mut self, comm: &dyn Communicator, pack: &mut Pack<'_>) {
+        while let Some(mut way) = self.ways.pop_front() {
+            if way.method.ends_later() {
+                self.ways.push_front(way);
+                return;
+            }
+            let failed = self.prepare(&mut way, pack);
+            let closed = way.method.close(CloseRequest { comm, header: &way.header, pack, failed });
+            self.closed(About::of(&way), closed);
+        }
+    }
+
+    /// What a method finds in front of it when it closes the output. Returns this rank's own failure, for it.
+    fn prepare(&mut self, way: &mut Way, pack: &mut Pack<'_>) -> Option<Error> {
+        if self.rank == 0 {
+            let mut written = lock(&self.shared.written);
+            let known = written.entry(way.key()).or_default();
+            let changed = |a: &&AttributeSpec| known.get(&key(a)) != Some(&a.value);
+            let new: Vec<AttributeSpec> = self.attributes.iter().filter(changed).cloned().collect();
+            for a in &new {
+                known.insert(key(a), a.value.clone());
+            }
+            pack.set_attributes(new);
+        }
+        let mine = self.failed.take();
+        if let Some(e) = &mine {
+            self.failed = Some(Error::new(e.kind(), e.what()).at_rank(self.rank));
+        }
+        way.method.after(&self.finished);
+        mine
+    }
+
+    fn closed(&mut self, about: About, closed: Result<Closed>) {
+        if closed.is_err() {
+            lock(&self.shared.written).remove(&about.key);
+        }
+        self.finished.push(Finished {
+            method: about.name,
+            stores: about.stores,
+            path: about.path,
+            step: about.step,
+            outcome: closed.as_ref().map(|closed| closed.bytes).map_err(|e| (e.kind(), e.to_string())),
+        });
+        // All methods are closed on all ranks; the first failure is what the caller gets.
+        let before = std::mem::replace(&mut self.outcome, Ok(Closed::default()));
+        self.outcome = before.and_then(|before| {
+            closed.map(|closed| Closed { bytes: before.bytes.saturating_add(closed.bytes), ..before })
+        });
+    }
+
+    /// Files that the methods still to close write.
+    pub(crate) fn files(&self) -> Vec<String> {
+        self.ways.iter().filter(|way| way.stores).map(|way| way.path.clone()).collect()
+    }
+
+    /// Makes sure that nothing of the pack lies in the program's memory. What goes wrong costs this rank its part.
+    pub(crate) fn own(&mut self, mut pack: Pack<'_>) -> Pack<'static> {
+        let empty = pack.emptied();
+        let mut own = || {
+            if pack.copy_deferred() {
+                return Ok(());
+            }
+            let reach = pack.reached();
+            let mut to = Vec::new();
+            for way in &mut self.ways {
+                let (object, start) = way.method.through(&reach)?;
+                to.push(Through { object, start, header: &way.header });
+            }
+            pack.spill(&to)
+        };
+        let owned = own().and_then(|()| pack.into_owned());
+        owned.unwrap_or_else(|e| {
+            self.failed.get_or_insert(e.at_rank(self.rank));
+            empty
+        })
+    }
+
+    /// Hands the output to its next method, which ends it later.
+    pub(crate) fn hand_over(
+        mut self,
+        comm: Box<dyn Communicator>,
+        mut pack: Pack<'static>,
+    ) -> std::result::Result<TakenOver, NoneLeft> {
+        let Some(mut way) = self.ways.pop_front() else { return Err(Box::new((self, comm))) };
+        let failed = self.prepare(&mut way, &mut pack);
+        let about = About::of(&way);
+        let pending = way.method.take_over(OwnedOutput { comm, header: way.header, pack, failed });
+        Ok(TakenOver { pending, ending: self, about })
+    }
+}
+
+impl TakenOver {
+    /// Ends the output, by this method and those behind it.
+    fn end(self) -> Done {
+        let mut taken = self;
+        loop {
+            let TakenOver { pending, mut ending, about } = taken;
+            let Ended { outcome, output } = pending.end();
+            ending.closed(about, outcome);
+            let OwnedOutput { comm, mut pack, .. } = output;
+            ending.close_now(&*comm, &mut pack);
+            taken = match ending.hand_over(comm, pack) {
+                Ok(next) => next,
+                Err(none_left) => {
+                    let (ending, comm) = *none_left;
+                    return Done { outcome: ending.outcome, comm: Some(comm) };
+                }
+            };
+        }
+    }
+
+    pub(crate) fn work(self) -> Work {
+        Box::new(move || self.end())
+    }
+}

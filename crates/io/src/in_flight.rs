@@ -1,0 +1,214 @@
+//! Outputs in flight: closed by the program, and ended later by their methods ([`thalweg_movement::method::pending`]).
+//!
+//! | question | answer |
+//! |---|---|
+//! | in which order they end | those of one file in the order in which they were closed; those of different files at the same time |
+//! | who ends them | one thread per file, begun with its first output and ended with its last one. Where the MPI library lets only one thread call, and for outputs with a profile, the program's close ends them itself, behind those that wait |
+//! | a further output of the same file | by the same method: opens at once and queues. By another one, or a reader: the open waits until all have ended |
+//! | who hears of a failure | all ranks: at the next open of the file, once all have ended that output, which then opens nothing; else where the session ends. Each failure is reported once |
+//! | memory | what waits in an output stays counted in the buffer until the output has ended; beyond the limit blocks are spilled |
+//! | how long a wait lasts | as long as outputs go on ending, each within the communicator's timeout |
+
+use crate::session::lock;
+use std::collections::HashSet;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use thalweg_comm::agreement::agree;
+use thalweg_comm::{Communicator, Reduce};
+use thalweg_movement::Closed;
+use thalweg_movement::guarded::caught;
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// How an output ended.
+pub(crate) struct Done {
+    pub(crate) outcome: Result<Closed>,
+    /// Dropped where the outcome is heard: in the same order on all ranks.
+    pub(crate) comm: Option<Box<dyn Communicator>>,
+}
+
+/// What ends an output.
+pub(crate) type Work = Box<dyn FnOnce() -> Done + Send>;
+
+enum State {
+    Waits(Work),
+    Runs,
+    Ended(Done),
+}
+
+struct Flying {
+    number: u64,
+    /// Outputs of one line end one after the other.
+    line: String,
+    /// Paths of the files that it writes.
+    files: Vec<String>,
+    state: State,
+}
+
+impl Flying {
+    fn writes(&self, files: &[String]) -> bool {
+        files.iter().any(|file| self.files.contains(file))
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.state, State::Ended(_))
+    }
+}
+
+#[derive(Default)]
+struct Outputs {
+    /// In the order in which they were closed.
+    all: Vec<Flying>,
+    /// Lines that have a thread.
+    busy: HashSet<String>,
+    next: u64,
+}
+
+/// The outputs in flight of a session.
+#[derive(Default)]
+pub(crate) struct InFlight {
+    outputs: Mutex<Outputs>,
+    changed: Condvar,
+}
+
+impl InFlight {
+    /// Adds an output behind those of its line.
+    pub(crate) fn add(self: &Arc<InFlight>, line: &str, files: Vec<String>, work: Work) {
+        let mut outputs = lock(&self.outputs);
+        let number = outputs.next;
+        outputs.next += 1;
+        outputs.all.push(Flying { number, line: line.to_string(), files, state: State::Waits(work) });
+        if !outputs.busy.insert(line.to_string()) {
+            return;
+        }
+        drop(outputs);
+        let (own, name) = (self.clone(), line.to_string());
+        let begun = std::thread::Builder::new().name("thalweg output".into()).spawn(move || own.run(&name));
+        if begun.is_err() {
+            // No thread is to be had: the program's own does it.
+            self.run(line);
+        }
+    }
+
+    /// Ends the outputs of a line, until none waits.
+    fn run(&self, line: &str) {
+        loop {
+            let mut outputs = lock(&self.outputs);
+            let first = outputs.all.iter_mut().find(|o| o.line == line && matches!(o.state, State::Waits(_)));
+            let Some(first) = first else {
+                outputs.busy.remove(line);
+                self.changed.notify_all();
+                return;
+            };
+            let number = first.number;
+            let State::Waits(work) = std::mem::replace(&mut first.state, State::Runs) else { continue };
+            drop(outputs);
+            let done = caught("end the output", || Ok(work()));
+            let done = done.unwrap_or_else(|e| Done { outcome: Err(e), comm: None });
+            let mut outputs = lock(&self.outputs);
+            if let Some(output) = outputs.all.iter_mut().find(|o| o.number == number) {
+                output.state = State::Ended(done);
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until none of these outputs waits or runs.
+    fn wait(&self, which: impl Fn(&Flying) -> bool, timeout: Duration) -> Result<()> {
+        let mut outputs = lock(&self.outputs);
+        let mut left = usize::MAX;
+        let mut since = Instant::now();
+        loop {
+            let under_way = outputs.all.iter().filter(|o| which(o) && !o.has_ended()).count();
+            if under_way == 0 {
+                return Ok(());
+            }
+            if under_way != left {
+                (left, since) = (under_way, Instant::now());
+            }
+            let Some(rest) = timeout.checked_sub(since.elapsed()) else {
+                let what = format!("{under_way} outputs that were closed before do not end");
+                return Err(Error::new(ErrorKind::Timeout, what));
+            };
+            outputs = self.changed.wait_timeout(outputs, rest).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Takes out the first `most` of these outputs that have all ended. The first failure is returned, warnings tell of others.
+    fn hear(&self, which: impl Fn(&Flying) -> bool, most: usize) -> Result<()> {
+        let mut heard = Vec::new();
+        let mut outputs = lock(&self.outputs);
+        while heard.len() < most
+            && let Some(at) = outputs.all.iter().position(&which)
+            && outputs.all[at].has_ended()
+        {
+            heard.push(outputs.all.remove(at));
+        }
+        drop(outputs);
+        let mut outcome = Ok(());
+        for output in heard {
+            let State::Ended(Done { outcome: ended, comm }) = output.state else { continue };
+            if let (Ok(_), Some(comm)) = (&ended, &comm) {
+                comm.set_idle();
+            }
+            match (&outcome, ended) {
+                (Ok(()), ended) => outcome = ended.map(drop),
+                // One is returned; the others are not to get lost.
+                (Err(_), Err(e)) => {
+                    thalweg_warnings::tell_once(&format!("an output that was closed before failed, too: {e}"))
+                }
+                (Err(_), Ok(_)) => {}
+            }
+        }
+        outcome
+    }
+
+    /// Waits for all outputs of these files, but not for those of `line`.
+    ///
+    /// # Errors
+    /// The first failure of one of them; `Timeout`.
+    pub(crate) fn settle(&self, files: &[String], line: Option<&str>, timeout: Duration) -> Result<()> {
+        let which = |o: &Flying| o.writes(files) && line != Some(o.line.as_str());
+        self.wait(which, timeout)?;
+        self.hear(which, usize::MAX)
+    }
+
+    /// Collective: hears of the outputs of a line that have ended on all ranks. None is waited for.
+    ///
+    /// # Errors
+    /// On all ranks: the first failure of one of them.
+    pub(crate) fn meet(&self, comm: &dyn Communicator, line: &str) -> Result<()> {
+        let which = |o: &Flying| o.line == line;
+        let ended = {
+            let outputs = lock(&self.outputs);
+            let mut of_line = outputs.all.iter().filter(|o| which(o)).peekable();
+            match of_line.peek() {
+                // This rank does not say how many.
+                None => u64::MAX,
+                Some(_) => of_line.take_while(|o| o.has_ended()).count() as u64,
+            }
+        };
+        let ended = comm.all_reduce(&[ended], Reduce::Min)?[0];
+        if ended == 0 || ended == u64::MAX {
+            return Ok(());
+        }
+        let heard = self.hear(which, ended as usize);
+        agree(comm, heard, "end an output of this file that was closed before", &[]).map(drop)
+    }
+
+    /// Waits for the turn of an output that the program's own thread ends.
+    ///
+    /// # Errors
+    /// `Timeout`.
+    pub(crate) fn wait_for_turn(&self, line: &str, timeout: Duration) -> Result<()> {
+        self.wait(|o| o.line == line, timeout)
+    }
+
+    /// Waits for all outputs.
+    ///
+    /// # Errors
+    /// The first failure that nobody has heard of; `Timeout`.
+    pub(crate) fn finish(&self, timeout: Duration) -> Result<()> {
+        let waited = self.wait(|_| true, timeout);
+        self.hear(|_| true, usize::MAX).and(waited)
+    }
+}

@@ -1,0 +1,30 @@
+//! The attributes of a group as rank 0 writes them.
+
+use super::{Output, stored};
+use crate::session::lock;
+use thalweg_movement::pack::AttributeSpec;
+use thalweg_schema::AttributeSource;
+use thalweg_types::AttributeValue;
+
+impl Output<'_> {
+    /// The group's attributes whose values this rank knows, as rank 0 writes them.
+    pub(super) fn attributes(&self) -> Vec<AttributeSpec> {
+        let group = lock(&self.group);
+        let group = group.builder.group();
+        let meshes = thalweg_schema::mesh_attributes(group);
+        let mut specs: Vec<AttributeSpec> = Vec::new();
+        for a in group.attributes.iter().chain(&meshes) {
+            let value = match &a.value {
+                AttributeSource::One(value) => AttributeValue::One(value.clone()),
+                AttributeSource::Many(t, values) => AttributeValue::Many(*t, values.clone()),
+                AttributeSource::Variable(name) => match self.scalars.get(name) {
+                    Some(value) => AttributeValue::One(value.clone()),
+                    None => continue,
+                },
+            };
+            let (path, name) = stored(&a.path, &a.name);
+            specs.push(AttributeSpec { id: a.id, name: name.into(), path: path.into(), value });
+        }
+        specs
+    }
+}

@@ -1,0 +1,385 @@
+//! The write side of an output: a request is resolved once, then its block goes to the pack.
+//!
+//! [`Output::put`] takes a whole [`WriteRequest`]. A caller that has an address and no length, as a C program, takes the
+//! two halves: [`Output::resolve`] says how many bytes the block takes, [`Resolved::write`] writes them.
+
+use super::request::{self, BlockBox, Values, VariableKey, WriteRequest};
+use super::{Output, level_of, no_variable, stored};
+use crate::boxes::Place;
+use crate::resolve;
+use crate::session::lock;
+use crate::transform;
+use std::sync::Arc;
+use thalweg_bp::rows::Rows;
+use thalweg_bp::wire::check_str16;
+use thalweg_movement::pack::{Earlier, Through};
+use thalweg_movement::{BlockSpec, transformed};
+use thalweg_schema::HostLanguage;
+use thalweg_transform::Spec;
+use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, MemoryBox, Result, Value};
+
+/// A copy of less than a page costs less than a piece of its own in the write.
+const SMALL: usize = 4096;
+
+/// A write request of which everything but the values is known: dimensions are numbers. It belongs to its output, which is
+/// used by nobody else meanwhile.
+pub struct Resolved<'o, 'r, 'a> {
+    output: &'o mut Output<'a>,
+    /// Position in the group.
+    at: usize,
+    /// Full name, as declared.
+    full: String,
+    /// What will be written, without its value.
+    spec: BlockSpec,
+    memory: Option<&'r MemoryBox>,
+    /// Bytes of the block; `None` for text.
+    block_bytes: Option<u64>,
+    may_defer: bool,
+}
+
+impl<'a> Output<'a> {
+    /// Writes one block of a variable (or a scalar, or text). Not collective; a variable may be left out on any rank, or
+    /// written several times: blocks of different boxes, and all of a local or joined array, stay several blocks; of a
+    /// scalar, a text, or the same box of a global array the last value counts.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown variable; `InvalidArgument` for a wrong number of bytes, a dimension not written yet, or a
+    /// box or memory selection of another number of dimensions; `OutOfBounds` where the block leaves the array or the
+    /// memory; `Unsupported` where the block should take the place of one that is in storage already and has another
+    /// length: nothing is lost, the call may be repeated. A failure of the store is reported here and again, to all ranks,
+    /// by close; this rank's part of the step is then lost.
+    /// # Cost
+    /// One lock of the group, dimensions resolved once. Statistics, checksum and copy are taken together; with a memory
+    /// selection too, and the file is the same to the byte.
+    pub fn put(&mut self, request: WriteRequest<'_, 'a>) -> Result<()> {
+        let WriteRequest { variable, values, place, memory } = request;
+        self.resolve(variable, place, memory)?.write(values)
+    }
+
+    /// Writes one contiguous block where its declared dimensions say: [`Output::put`] without a box, a memory selection or
+    /// deferral. `data` is free when this returns.
+    ///
+    /// # Errors
+    /// As [`Output::put`].
+    pub fn write(&mut self, name: &str, data: &[u8]) -> Result<()> {
+        self.put(WriteRequest::new(name, data))
+    }
+
+    /// As [`Output::write`], values of a number type that has the variable's size.
+    ///
+    /// # Errors
+    /// As [`Output::put`].
+    pub fn write_values<T: bytemuck::NoUninit>(&mut self, name: &str, values: &[T]) -> Result<()> {
+        self.write(name, bytemuck::cast_slice(values))
+    }
+
+    /// Resolves a write request without its values: the position of the variable, the shape and place of the block.
+    ///
+    /// - `place`: where the block lies; `None`: where the declared dimensions say.
+    /// - `memory`: where the block starts in the larger array that the values are; `None`: the values are the block.
+    ///
+    /// # Errors
+    /// As [`Output::put`], for all but the values. Nothing is written.
+    pub fn resolve<'o, 'r, 'k>(
+        &'o mut self,
+        variable: impl Into<VariableKey<'k>>,
+        place: Option<BlockBox>,
+        memory: Option<&'r MemoryBox>,
+    ) -> Result<Resolved<'o, 'r, 'a>> {
+        let declared = Arc::clone(&self.group);
+        let mut declared = lock(&declared);
+        let variables = &declared.builder.group().variables;
+        let at = match variable.into() {
+            VariableKey::Position(at) => at,
+            VariableKey::Name(name) => {
+                self.names.position(variables, name).map_err(|e| e.in_group(self.group_name.clone()))?
+            }
+        };
+        let moved = match (self.paths.get(&at).or(self.path.as_ref()), variables.get(at)) {
+            (Some(path), Some(variable)) if *path != variable.path => {
+                let full = thalweg_schema::full_name(path, &variable.name);
+                Some((declared.builder.variable_id(&full), path.as_str()))
+            }
+            _ => None,
+        };
+        let group = declared.builder.group();
+        let variable = group.variables.get(at).ok_or_else(|| no_variable(at))?;
+        let (id, path) = moved.unwrap_or((variable.id, &variable.path));
+        let failed = |e: Error| e.in_variable(variable.full_name()).in_group(self.group_name.clone());
+        let shape = request::shape(variable, place, group, &self.scalars).map_err(failed)?;
+        let block_bytes = resolve::block_bytes(variable, shape.as_ref().map(|s| s.local.as_slice())).map_err(failed)?;
+        let (path, name) = stored(path, &variable.name);
+        let level = match self.levels.is_empty() {
+            true => None,
+            false => self.levels.get(&(path.to_string(), name.to_string())).copied(),
+        };
+        let spec = BlockSpec {
+            id,
+            name: name.into(),
+            path: path.into(),
+            element: variable.element,
+            is_dimension: variable.is_dimension,
+            shape,
+            level: level.unwrap_or_else(|| level_of(variable, group)),
+            value: None,
+            transform: None,
+        };
+        let (full, may_defer) = (variable.full_name(), !variable.copy_on_write);
+        Ok(Resolved { output: self, at, full, spec, memory, block_bytes, may_defer })
+    }
+
+    fn put_copied(&mut self, at: usize, spec: BlockSpec, rows: Rows<'_>) -> Result<()> {
+        match self.transform_of(at, &spec)? {
+            None => self.pack_copied(spec, rows),
+            Some(transform) => {
+                let name = spec.name.clone();
+                let fortran = self.ways.first().is_some_and(|w| w.header.fortran);
+                let changed = transformed::apply(&self.shared.pool, &transform, spec, fortran, rows)
+                    .map_err(|e| e.in_variable(&*name).in_group(self.group_name.clone()))?;
+                self.pack_copied(changed.spec.clone(), changed.rows())
+            }
+        }
+    }
+
+    /// The transform of an array.
+    fn transform_of(&mut self, at: usize, spec: &BlockSpec) -> Result<Option<Arc<Spec>>> {
+        if spec.shape.is_none() || !self.pack.is_process_group() {
+            return Ok(None);
+        }
+        if let Some(known) = self.transforms.get(&at) {
+            return Ok(known.clone());
+        }
+        let parsed = match lock(&self.group).builder.group().variables.get(at) {
+            Some(variable) => transform::chosen(variable).map_err(|e| e.in_group(self.group_name.clone()))?.spec,
+            None => None,
+        };
+        let parsed = parsed.map(Arc::new);
+        self.transforms.insert(at, parsed.clone());
+        Ok(parsed)
+    }
+
+    fn pack_copied(&mut self, spec: BlockSpec, rows: Rows<'_>) -> Result<()> {
+        let place = Place::of(&spec);
+        if self.supersedes(place.as_ref(), &spec, &rows)? {
+            return Ok(());
+        }
+        let large = spec.shape.is_some() && self.goes_at_once(&spec, rows.len() as u64);
+        if large || !self.pack.copy(&spec, rows.clone())? {
+            self.through(spec, rows)?;
+        }
+        self.boxes.note_last(place, &self.pack);
+        Ok(())
+    }
+
+    fn put_deferred(&mut self, at: usize, spec: BlockSpec, rows: Rows<'a>) -> Result<()> {
+        if spec.shape.is_none() || self.transform_of(at, &spec)?.is_some() {
+            return self.put_copied(at, spec, rows);
+        }
+        let place = Place::of(&spec);
+        let superseded = match rows.are_long() {
+            true => self.supersedes_deferred(place.as_ref(), &spec, &rows)?,
+            false => self.supersedes(place.as_ref(), &spec, &rows)?,
+        };
+        if superseded {
+            return Ok(());
+        }
+        let copied = (rows.len() < SMALL || !rows.are_long()) && self.pack.copy(&spec, rows.clone())?;
+        match copied {
+            true => {}
+            false if rows.are_long() => self.pack.defer(spec, rows)?,
+            false => self.through(spec, rows)?,
+        }
+        self.boxes.note_last(place, &self.pack);
+        Ok(())
+    }
+
+    fn check_usable(&self) -> Result<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some(e) => Err(Error::new(e.kind(), "the output has failed already; close reports it to all ranks")),
+        }
+    }
+
+    /// Remembers a failure of the store for close.
+    pub(super) fn broken(&mut self, e: Error) -> Error {
+        let e = e.at_rank(self.comm.rank()).in_group(self.group_name.clone());
+        let copy = Error::new(e.kind(), e.to_string());
+        self.failed.get_or_insert(e);
+        copy
+    }
+
+    /// Puts a block in the place of the one that this output holds of the same variable and box; `false` where there is
+    /// none, or none any more: the block is then the next of the pack.
+    fn supersedes(&mut self, place: Option<&Place>, spec: &BlockSpec, rows: &Rows<'_>) -> Result<bool> {
+        let Some(earlier) = place.and_then(|place| self.boxes.find(place)) else { return Ok(false) };
+        let outcome = self.pack.supersede(earlier, spec, rows.clone());
+        self.superseded(earlier, outcome, spec, rows)
+    }
+
+    /// As [`Output::supersedes`], for memory that stays as it is.
+    fn supersedes_deferred(&mut self, place: Option<&Place>, spec: &BlockSpec, rows: &Rows<'a>) -> Result<bool> {
+        let Some(earlier) = place.and_then(|place| self.boxes.find(place)) else { return Ok(false) };
+        let outcome = self.pack.supersede_deferred(earlier, spec, rows.clone());
+        self.superseded(earlier, outcome, spec, rows)
+    }
+
+    fn superseded(&mut self, earlier: usize, outcome: Earlier, spec: &BlockSpec, rows: &Rows<'_>) -> Result<bool> {
+        match outcome {
+            Earlier::Replaced => Ok(true),
+            Earlier::Withdrawn => {
+                self.boxes.withdrawn(earlier);
+                self.joins.withdrawn(earlier);
+                Ok(false)
+            }
+            Earlier::Stored => {
+                let reach = self.pack.reached();
+                let place = |e: Error| e.in_variable(&*spec.name).in_group(self.group_name.clone());
+                self.pack.check_overwrites(earlier, spec, rows.clone()).map_err(place)?;
+                let mut go = || {
+                    let mut to = Vec::new();
+                    for way in &mut self.ways {
+                        let (object, start) = way.method.through(&reach)?;
+                        to.push(Through { object, start, header: &way.header });
+                    }
+                    self.pack.overwrite_stored(earlier, spec.clone(), rows.clone(), &to)
+                };
+                go().map_err(|e| self.broken(e.in_variable(&*spec.name)))?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Whether all methods write such a block at once.
+    fn goes_at_once(&self, spec: &BlockSpec, bytes: u64) -> bool {
+        let reach = self.pack.reach(spec, bytes);
+        self.ways.iter().all(|w| w.method.at_once(&reach).is_some_and(|least| bytes >= least))
+    }
+
+    fn through(&mut self, spec: BlockSpec, data: Rows<'_>) -> Result<()> {
+        let name = spec.name.clone();
+        let reach = self.pack.reach(&spec, data.len() as u64);
+        let go = || {
+            let mut to = Vec::new();
+            for way in &mut self.ways {
+                let (object, start) = way.method.through(&reach)?;
+                to.push(Through { object, start, header: &way.header });
+            }
+            self.pack.through(spec, data, &to)
+        };
+        go().map_err(|e| self.broken(e.in_variable(&*name)))
+    }
+}
+
+impl<'a> Resolved<'_, '_, 'a> {
+    /// Bytes of the values that [`Resolved::write`] takes: of the block or, with a memory selection, of the larger array;
+    /// `None` for a text, which says itself.
+    ///
+    /// # Errors
+    /// `OutOfBounds` for more than 2^64 bytes of memory.
+    pub fn bytes(&self) -> Result<Option<u64>> {
+        let Some(memory) = self.memory else { return Ok(self.block_bytes) };
+        let too_large = || Error::new(ErrorKind::OutOfBounds, "an array of more than 2^64 bytes in memory");
+        memory
+            .elements()?
+            .checked_mul(self.spec.element.size())
+            .map(Some)
+            .ok_or_else(too_large)
+            .map_err(|e| self.place(e))
+    }
+
+    /// Position of the variable in its group, from 0.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Full name of the variable.
+    pub fn name(&self) -> &str {
+        &self.full
+    }
+
+    /// Type of the variable.
+    pub fn element(&self) -> ElementType {
+        self.spec.element
+    }
+
+    /// Whether the schema promises that the memory of the variable stays unchanged until close (`copy-on-write="no"`).
+    pub fn may_defer(&self) -> bool {
+        self.may_defer
+    }
+
+    fn place(&self, e: Error) -> Error {
+        e.in_variable(self.full.as_str()).in_group(self.output.group_name.clone())
+    }
+
+    /// Writes the block.
+    ///
+    /// # Errors
+    /// As [`Output::put`].
+    pub fn write(mut self, values: Values<'_, 'a>) -> Result<()> {
+        // Two arms alike: the rows of each live as long as its values.
+        match values {
+            Values::Copied(data) => {
+                let rows = self.rows(data)?;
+                let Resolved { output, at, spec, .. } = self;
+                let _here = output.working();
+                output.put_copied(at, spec, rows)
+            }
+            Values::Deferred(data) => {
+                let rows = self.rows(data)?;
+                let Resolved { output, at, spec, .. } = self;
+                let _here = output.working();
+                output.put_deferred(at, spec, rows)
+            }
+        }
+    }
+
+    /// Where the block's bytes are in `data`. Notes the value of a scalar, and the block's kind and place.
+    fn rows<'d>(&mut self, data: &'d [u8]) -> Result<Rows<'d>> {
+        let rows = match self.memory {
+            Some(memory) => self.rows_in_memory(data, memory).map_err(|e| self.place(e))?,
+            None => match self.block_bytes {
+                Some(expected) if expected != data.len() as u64 => {
+                    let what = format!("{} bytes were given, its dimensions need {expected}", data.len());
+                    return Err(self.place(Error::new(ErrorKind::InvalidArgument, what)));
+                }
+                _ => Rows::from(data),
+            },
+        };
+        if self.spec.shape.is_none() {
+            if self.spec.element == ElementType::String {
+                check_str16(data, "a string").map_err(|e| self.place(e))?;
+            }
+            self.spec.value = Value::from_bytes(self.spec.element, data, ByteOrder::NATIVE);
+            if let Some(value) = &self.spec.value {
+                match self.output.scalars.get_mut(&self.full) {
+                    Some(known) => known.clone_from(value),
+                    None => drop(self.output.scalars.insert(self.full.clone(), value.clone())),
+                }
+            }
+        }
+        let output = &mut *self.output;
+        let number = output.pack.block_count();
+        let noted = output.joins.note(&self.full, &self.spec.path, self.spec.shape.as_ref(), number);
+        noted.and_then(|()| output.boxes.check_kind(&self.spec)).map_err(|e| self.place(e))?;
+        if let Some(record) = &mut self.output.record {
+            record.note(&self.spec);
+        }
+        self.output.check_usable()?;
+        Ok(rows)
+    }
+
+    fn rows_in_memory<'d>(&self, data: &'d [u8], memory: &MemoryBox) -> Result<Rows<'d>> {
+        let Some(shape) = &self.spec.shape else {
+            let what = "a place in memory is for arrays; this is a single value";
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        };
+        let size = self.spec.element.size();
+        match *lock(&self.output.shared.language) {
+            HostLanguage::Fortran => {
+                let slowest_first: Vec<u64> = shape.local.iter().rev().copied().collect();
+                Rows::in_memory(data, &memory.reversed(), &slowest_first, size)
+            }
+            HostLanguage::C => Rows::in_memory(data, memory, &shape.local, size),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! `consistency=full`: ranks that disagree on an output learn it, all of them, and nothing is written.
+
+mod common;
+
+use common::*;
+use thalweg_comm::Communicator;
+use thalweg_io::Mode;
+use thalweg_types::{ErrorKind, Result};
+
+const METHODS: [&str; 7] = ["MPI", "POSIX", "MPI_COLLECTIVE", "MPI_AGGREGATE", "ADAPTIVE", "MPI_SCHEDULED", "NULL"];
+
+fn two_groups(method: &str, parameters: &str) -> String {
+    format!(
+        r#"<adios-config><adios-group name="a"><var name="n" type="integer"/><var name="m" type="integer"/><var name="o" type="integer"/>
+        <global-bounds dimensions="n,m" offsets="o,0"><var name="t" type="double" dimensions="1,m"/></global-bounds>
+        <var name="mine" type="double" dimensions="m"/></adios-group>
+        <adios-group name="b"><var name="n" type="integer"/></adios-group>
+        <method group="a" method="{method}">{parameters}</method><method group="b" method="{method}">{parameters}</method></adios-config>"#
+    )
+}
+
+/// What ranks write: extents of the global array, and this rank's row in it.
+fn write(session: &thalweg_io::Session, comm: &dyn Communicator, mode: Mode, (n, m, o): (i32, i32, i32)) -> Result<()> {
+    let mut output = session.open("a", "x.bp", mode, comm.duplicate()?)?;
+    let _ = output.write_values("n", &[n]);
+    let _ = output.write_values("m", &[m]);
+    let _ = output.write_values("o", &[o]);
+    let _ = output.write_values("t", &vec![f64::from(o); m as usize]);
+    let _ = output.write_values("mine", &vec![f64::from(o); m as usize]);
+    output.close().map(drop)
+}
+
+#[test]
+fn ranks_that_open_different_outputs_fail_before_a_file_is_touched() {
+    for method in METHODS {
+        for differs in ["group", "path", "mode"] {
+            let place = Place::memory();
+            let outcomes = place.run(3, |comm| {
+                let session = place.session(&two_groups(method, "consistency=full"), &comm);
+                write(&session, &comm, Mode::Write, (3, 4, comm.rank() as i32)).unwrap();
+                let odd = comm.rank() == 2;
+                let group = if odd && differs == "group" { "b" } else { "a" };
+                let path = if odd && differs == "path" { "y.bp" } else { "x.bp" };
+                let mode = if odd && differs == "mode" { Mode::Write } else { Mode::Append };
+                session.open(group, path, mode, comm.duplicate().unwrap()).err().unwrap()
+            });
+            for error in &outcomes {
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{method} {differs}: {error}");
+                let text = error.to_string();
+                assert!(text.contains(&format!("different outputs: {differs}")) && text.contains("rank 2"), "{text}");
+            }
+            assert!(place.store.open_read("y.bp").is_err(), "{method}: nothing was made");
+            if method != "NULL" {
+                let read = contents(&place.layout, "x.bp").unwrap();
+                assert_eq!(
+                    read.keys().map(|(_, step)| *step).max(),
+                    Some(0),
+                    "{method} {differs}: the closed step stays alone"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_that_write_different_shapes_fail_the_close_and_the_next_step_is_written() {
+    for method in METHODS {
+        let place = Place::memory();
+        let outcomes = place.run(3, |comm| {
+            let session = place.session(&two_groups(method, "consistency=full"), &comm);
+            let rank = comm.rank() as i32;
+            let extent = if rank == 1 { 5 } else { 4 };
+            let torn = write(&session, &comm, Mode::Write, (3, extent, rank));
+            write(&session, &comm, Mode::Append, (3, 4, rank)).unwrap();
+            session.finalize().unwrap();
+            torn
+        });
+        for outcome in &outcomes {
+            let error = outcome.as_ref().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{method}: {error}");
+            let text = error.to_string();
+            assert!(
+                text.contains("\"t\"") && text.contains("[3, 4] on rank 0") && text.contains("[3, 5] on rank 1"),
+                "{text}"
+            );
+        }
+        if method != "NULL" {
+            let read = contents(&place.layout, "x.bp").unwrap();
+            let steps: std::collections::BTreeSet<u64> = read.keys().map(|(_, step)| *step).collect();
+            assert_eq!(steps.len(), 1, "{method}: the step that was not closed is not there");
+        }
+    }
+}
+
+#[test]
+fn one_rank_is_enough_to_ask_and_without_it_nobody_compares() {
+    for asks in [false, true] {
+        let place = Place::memory();
+        let outcomes = place.run(3, |comm| {
+            let parameters = if asks && comm.rank() == 2 { "consistency=full" } else { "" };
+            let session = place.session(&two_groups("POSIX", parameters), &comm);
+            let extent = if comm.rank() == 1 { 5 } else { 4 };
+            write(&session, &comm, Mode::Write, (3, extent, comm.rank() as i32))
+        });
+        for outcome in outcomes {
+            match outcome {
+                // The methods' parameters differ, which is what is compared first.
+                Err(e) => assert!(asks && e.to_string().contains("different outputs: methods"), "{e}"),
+                Ok(()) => assert!(!asks),
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_that_agree_write_what_they_write_without_comparing() {
+    for method in METHODS.into_iter().filter(|m| *m != "NULL") {
+        let mut files = Vec::new();
+        for parameters in ["", "consistency=full"] {
+            let place = Place::memory();
+            place.run(4, |comm| {
+                let session = place.session(&heat(method, parameters), &comm);
+                (0..3).for_each(|step| {
+                    let mode = if step == 0 { Mode::Write } else { Mode::Append };
+                    write_heat(&session, "x.bp", mode, &comm, step);
+                });
+                session.finalize().unwrap();
+            });
+            files.push(contents(&place.layout, "x.bp").unwrap());
+        }
+        assert_eq!(files[0], files[1], "{method}");
+    }
+}

@@ -1,0 +1,246 @@
+//! What one process changed of a file that another may have published since: kept until it is published, and put over the other's bytes then.
+//!
+//! | question | answer |
+//! |---|---|
+//! | how is another seen | the stamp of the file's content is not the one that this process began with |
+//! | bytes written at an offset | lie over the other's |
+//! | bytes appended | lie behind the other's, where the other changed the length |
+//! | a cut | is published at once, and takes what had been published; an open that empties the file replaces what was there when it was opened, and what others published until it is closed |
+//! | removed, or another file under its name | `ESTALE`, nothing is recorded |
+//! | both at the same moment | where others write in the folder, each records what it intends, looks, and records what it has: one after the other |
+
+use super::file::{Bytes, Node, State, append_alone};
+use super::folder::{Folder, Inner};
+use super::record::{Content, Stamp};
+use crate::errno;
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use thalweg_store::{OpenWrite, WriteObject};
+use thalweg_types::Result;
+
+/// What bytes in memory began with.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Base {
+    /// When it was recorded.
+    pub stamp: Stamp,
+    /// Which file it was; `None` for one that this process made, perhaps beside others.
+    pub identity: Option<u64>,
+}
+
+/// What this process changed since.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// Beginning and end of bytes written, apart from each other.
+    written: BTreeMap<u64, u64>,
+    /// Beginning and end of bytes appended, in their order.
+    appended: Vec<(u64, u64)>,
+    /// The least length that bytes of others were cut to.
+    cut: Option<u64>,
+    /// The file is so long at least.
+    reach: u64,
+    /// It was emptied: nothing of what was there is wanted.
+    emptied: bool,
+}
+
+impl Changes {
+    /// Bytes `from..to` were written.
+    pub fn wrote(&mut self, mut from: u64, mut to: u64) {
+        while let Some((at, end)) = self.written.range(..=to).next_back().map(|(at, end)| (*at, *end)) {
+            if end < from {
+                break;
+            }
+            self.written.remove(&at);
+            (from, to) = (from.min(at), to.max(end));
+        }
+        self.written.insert(from, to);
+    }
+
+    /// Bytes `from..to` were appended.
+    pub fn appended(&mut self, from: u64, to: u64) {
+        match self.appended.last_mut() {
+            Some((_, end)) if *end == from => *end = to,
+            _ => self.appended.push((from, to)),
+        }
+    }
+
+    /// The length was set.
+    ///
+    /// - `base`: bytes of what this process began with.
+    pub fn resized(&mut self, length: u64, base: u64) {
+        self.written.split_off(&length);
+        self.written.values_mut().for_each(|end| *end = length.min(*end));
+        self.appended.retain(|(from, _)| *from < length);
+        self.appended.iter_mut().for_each(|(_, end)| *end = length.min(*end));
+        if length < base {
+            self.cut = Some(self.cut.map_or(length, |cut| cut.min(length)));
+        }
+        self.reach = length;
+        self.emptied |= length == 0;
+    }
+
+    /// Whether nothing of what others published stays.
+    fn replaces(&self) -> bool {
+        self.cut == Some(0)
+    }
+
+    /// These changes of `ours` over `theirs`.
+    ///
+    /// - `base`: bytes of what this process began with.
+    fn over(&mut self, ours: &[u8], mut theirs: Vec<u8>, base: u64) -> Vec<u8> {
+        let moved = theirs.len() as u64 != base;
+        if let Some(cut) = self.cut {
+            theirs.truncate(usize::try_from(cut).unwrap_or(usize::MAX));
+        }
+        let mut put = |at: u64, bytes: &[u8]| {
+            let (at, end) = (at as usize, at as usize + bytes.len());
+            if theirs.len() < end {
+                theirs.resize(end, 0);
+            }
+            theirs[at..end].copy_from_slice(bytes);
+            theirs.len() as u64
+        };
+        let mut length = put(0, &[]);
+        for (from, to) in &self.written {
+            length = put(*from, &ours[*from as usize..*to as usize]);
+        }
+        if self.reach > length {
+            length = put(self.reach, &[]);
+        }
+        for (from, to) in &mut self.appended {
+            let bytes = &ours[*from as usize..*to as usize];
+            let at = if moved { length } else { *from };
+            length = put(at, bytes);
+            (*from, *to) = (at, at + bytes.len() as u64);
+        }
+        theirs
+    }
+
+    /// These changes of `ours`, put into the object that the file has grown into.
+    fn put_into(&self, ours: &[u8], object: &dyn WriteObject) -> Result<()> {
+        if let Some(cut) = self.cut
+            && object.length()? > cut
+        {
+            object.truncate(cut)?;
+        }
+        for (from, to) in &self.written {
+            object.write_at(*from, &[IoSlice::new(&ours[*from as usize..*to as usize])])?;
+        }
+        if self.reach > object.length()? {
+            object.truncate(self.reach)?;
+        }
+        for (from, to) in &self.appended {
+            append_alone(object, &[IoSlice::new(&ours[*from as usize..*to as usize])])?;
+        }
+        Ok(())
+    }
+}
+
+impl Node {
+    /// Whether another process published something that the bytes in memory do not hold.
+    pub(super) fn is_behind(inner: &Inner, name: &str, base: Base) -> bool {
+        match inner.names.get(name) {
+            Some(entry) => entry.stamp > base.stamp,
+            None => base.stamp != Stamp::default(),
+        }
+    }
+
+    /// Puts what this process changed over what another published since.
+    ///
+    /// # Errors
+    /// `ESTALE` where the name is no file any more, or another one: what was published stays.
+    pub(super) fn take_over(&self, folder: &Folder, inner: &mut Inner, state: &mut State) -> Result<()> {
+        let (name, base) = (self.name(), self.base());
+        if !Node::is_behind(inner, &name, base) {
+            return Ok(());
+        }
+        let entry = inner.file(&name);
+        let there = entry.and_then(|entry| entry.kept).map(|kept| kept.identity);
+        let stale = |what: &str| {
+            let told = format!("publish what was written to a file that another process {what}");
+            let kept = "what the other process published; what this one wrote since its last sync is not there";
+            Err(errno::failure(Errno::STALE, &told, &name).safe(kept))
+        };
+        if let Some(identity) = base.identity.filter(|_| !state.changes.emptied) {
+            match entry {
+                None => return stale("removed or renamed"),
+                Some(_) if there.is_some_and(|there| there != identity) => return stale("replaced by another file"),
+                Some(_) => {}
+            }
+        }
+        let stamp = inner.names.get(&name).map_or(Stamp::default(), |entry| entry.stamp);
+        let content = entry.map_or(Content::Gone, |entry| entry.content);
+        match (&mut state.bytes, content) {
+            (Bytes::Memory(ours), Content::Own { number }) => {
+                let object = folder.store.open_write(&Folder::own(inner, number), OpenWrite::Existing)?;
+                state.changes.put_into(ours, &*object)?;
+                state.bytes = Bytes::Own(number, object);
+                state.changes = Changes::default();
+            }
+            (Bytes::Memory(_), Content::There { .. }) if state.changes.replaces() => {}
+            (Bytes::Memory(ours), Content::There { log, offset, length, crc }) => {
+                let theirs = folder.bytes_in(inner, log, offset, length, crc)?;
+                *ours = state.changes.over(ours, theirs, state.base_length);
+            }
+            (Bytes::Own(mine, _), Content::Own { number }) if *mine == number => {}
+            (Bytes::Own(..), Content::Own { .. } | Content::There { .. }) => return stale("put elsewhere"),
+            _ => {}
+        }
+        self.based(Base { stamp, identity: base.identity.and(there) });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Bytes that another wrote and this process did not stay; those of this process are there, whatever the order of its writes.
+        #[test]
+        fn both_ones_bytes_are_there(
+            base in prop::collection::vec(1u8..2, 0..40),
+            writes in prop::collection::vec((0u64..60, 1u64..20), 0..8),
+            other in prop::collection::vec((0u64..60, 1u64..20), 0..8),
+        ) {
+            let (mut ours, mut theirs, mut changes) = (base.clone(), base.clone(), Changes::default());
+            let put = |bytes: &mut Vec<u8>, at: u64, length: u64, value: u8| {
+                let end = (at + length) as usize;
+                if bytes.len() < end {
+                    bytes.resize(end, 0);
+                }
+                bytes[at as usize..end].fill(value);
+            };
+            let mut both = base.clone();
+            for (at, length) in &other {
+                put(&mut theirs, *at, *length, 2);
+                put(&mut both, *at, *length, 2);
+            }
+            for (at, length) in &writes {
+                put(&mut ours, *at, *length, 3);
+                put(&mut both, *at, *length, 3);
+                changes.wrote(*at, *at + *length);
+            }
+            prop_assert_eq!(changes.over(&ours, theirs, base.len() as u64), both);
+        }
+    }
+
+    #[test]
+    fn appended_bytes_lie_behind_those_of_another_and_once() {
+        let mut changes = Changes::default();
+        changes.appended(3, 5);
+        changes.appended(5, 6);
+        assert_eq!(changes.over(b"abcdef", b"abcXY".to_vec(), 3), b"abcXYdef");
+        assert_eq!(changes.over(b"abcXYdef", b"aBcXY".to_vec(), 5), b"aBcXYdef");
+    }
+
+    #[test]
+    fn a_cut_takes_what_was_published() {
+        let mut changes = Changes::default();
+        changes.wrote(0, 9);
+        changes.resized(2, 5);
+        changes.wrote(4, 5);
+        assert_eq!(changes.over(b"ab\0\0e", b"12345678".to_vec(), 5), b"ab\0\0e");
+    }
+}

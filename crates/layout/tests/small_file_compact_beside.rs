@@ -1,0 +1,97 @@
+//! `compact` of `small_file` beside processes that write: nothing is lost, and nobody hears of it.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use thalweg_conformance::scratch::Scratch;
+use thalweg_layout::small_file::Settings;
+use thalweg_layout::{Layout, OpenWrite, SmallFile, WriterId};
+use thalweg_store::Posix;
+
+const WRITERS: usize = 3;
+const ROUNDS: usize = 150;
+
+fn read(layout: &SmallFile, path: &str) -> Vec<u8> {
+    let file = layout.open_read(path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let mut bytes = vec![0; file.length().unwrap() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap_or_else(|e| panic!("{path}: {e}"));
+    bytes
+}
+
+fn write(layout: &SmallFile, path: &str, how: OpenWrite, at: u64, bytes: &[u8]) {
+    let file = layout.open_write(path, how, WriterId(0)).unwrap_or_else(|e| panic!("{path}: {e}"));
+    file.write_at(at, &[IoSlice::new(bytes)]).unwrap_or_else(|e| panic!("{path}: {e}"));
+    file.close().unwrap_or_else(|e| panic!("{path}: {e}"));
+}
+
+#[test]
+fn nothing_is_lost_beside_living_writers() {
+    let scratch = Scratch::new();
+    // Short logs: they end, and are compacted, while their writers go on.
+    let settings = Settings { log: 1 << 16, ..Settings::default() };
+    let process = || SmallFile::new(Arc::new(Posix::at(scratch.path()).unwrap()), settings).unwrap();
+    write(&process(), "all along", OpenWrite::New, 0, &[b'.'; 100]);
+    let holder = process();
+    let along = holder.open_write("all along", OpenWrite::Existing, WriterId(0)).unwrap();
+    along.write_at(10, &[IoSlice::new(b"begun before")]).unwrap();
+    let done = AtomicBool::new(false);
+    let logs = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                scope.spawn(move || {
+                    let mut layout = process();
+                    for round in 0..ROUNDS {
+                        let bytes = vec![round as u8; 1000 + round];
+                        write(&layout, &format!("own {writer}"), OpenWrite::Replace, 0, &bytes);
+                        write(&layout, &format!("new {writer} {round}"), OpenWrite::New, 0, &bytes);
+                        let at = (round * WRITERS + writer) as u64;
+                        write(&layout, "shared", OpenWrite::Any, at, &[writer as u8 + 1]);
+                        assert_eq!(read(&layout, &format!("new {writer} {round}")), bytes);
+                        if round % 3 == 0 {
+                            layout.remove(&format!("new {writer} {round}")).unwrap();
+                        }
+                        if round % 20 == 19 {
+                            // Another process goes on.
+                            layout = process();
+                        }
+                    }
+                })
+            })
+            .collect();
+        let compacts = scope.spawn(|| {
+            let mut logs = 0;
+            while logs == 0 || !done.load(Ordering::Relaxed) {
+                logs += process().compact("").unwrap().logs;
+            }
+            logs
+        });
+        let outcomes: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        done.store(true, Ordering::Relaxed);
+        outcomes.into_iter().for_each(|outcome| outcome.unwrap());
+        compacts.join().unwrap()
+    });
+    assert!(logs > 0, "nothing was compacted");
+    along.write_at(50, &[IoSlice::new(b"ended behind")]).unwrap();
+    along.close().unwrap();
+    let reader = process();
+    let mut wanted = [b'.'; 100];
+    wanted[10..22].copy_from_slice(b"begun before");
+    wanted[50..62].copy_from_slice(b"ended behind");
+    assert_eq!(read(&reader, "all along"), wanted);
+    let last = ROUNDS - 1;
+    for writer in 0..WRITERS {
+        assert_eq!(read(&reader, &format!("own {writer}")), vec![last as u8; 1000 + last]);
+        for round in 0..ROUNDS {
+            let name = format!("new {writer} {round}");
+            match round % 3 {
+                0 => assert!(reader.open_read(&name).is_err(), "{name} was removed"),
+                _ => assert_eq!(read(&reader, &name), vec![round as u8; 1000 + round], "{name}"),
+            }
+        }
+    }
+    let shared = read(&reader, "shared");
+    let wanted: Vec<u8> = (0..ROUNDS * WRITERS).map(|at| (at % WRITERS) as u8 + 1).collect();
+    assert!(shared == wanted, "a byte of the shared file is lost");
+    let report = reader.check("", true).unwrap();
+    assert!(report.damaged.is_empty(), "{report:?}");
+}

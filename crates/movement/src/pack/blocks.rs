@@ -1,0 +1,198 @@
+//! The blocks of an output as the program wrote them, for methods whose files, messages or displays are not made of process
+//! groups: HDF5, NetCDF, VTK, live viewers.
+//!
+//! | question | answer |
+//! |---|---|
+//! | what a method gets | per block: name, path, type, shape (global extents, offsets, local extents), statistics, and the bytes of its values |
+//! | where the bytes are | in the process's buffer, in the program's memory (deferred), or in the object that the method gave to [`Method::through`](crate::Method::through) |
+//! | when | from [`CloseRequest::blocks`](crate::method::CloseRequest::blocks), any number of times |
+//! | what it costs | nothing is copied for blocks in memory of one piece and no transform; the rest is read into memory one block at a time |
+//! | transforms | skipped where all methods of the group take blocks; where another one takes process groups, blocks lie transformed and are decoded here |
+
+use crate::buffer::zeros;
+use crate::pack::{BlockSpec, Pack, Piece, Placed};
+use std::borrow::Cow;
+use thalweg_bp::rows::Rows;
+use thalweg_bp::statistics::Statistics;
+use thalweg_layout::WriteObject;
+use thalweg_transform::Block;
+use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
+
+/// What a method takes at close, as it says in [`Method::takes`](crate::Method::takes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Takes {
+    /// A process group, for a BP file.
+    #[default]
+    ProcessGroup,
+    /// The blocks as they were written. Where no method of the group takes process groups, none is encoded: blocks wait
+    /// without record heads between them, and transforms are skipped.
+    Blocks,
+    /// No values.
+    Nothing,
+}
+
+/// Where the bytes of a block are.
+enum Place<'p> {
+    /// In the process's buffer, or with the program.
+    Memory(Rows<'p>),
+    /// In an object.
+    Stored {
+        object: &'p dyn WriteObject,
+        /// Of the first byte.
+        offset: u64,
+        length: u64,
+    },
+}
+
+impl Place<'_> {
+    fn length(&self) -> u64 {
+        match self {
+            Place::Memory(rows) => rows.len() as u64,
+            Place::Stored { length, .. } => *length,
+        }
+    }
+}
+
+/// A block that was written.
+pub struct WrittenBlock<'p> {
+    spec: &'p BlockSpec,
+    statistics: Option<&'p Statistics>,
+    place: Place<'p>,
+    fortran: bool,
+}
+
+impl<'p> WrittenBlock<'p> {
+    fn new(
+        spec: &'p BlockSpec,
+        statistics: Option<&'p Statistics>,
+        place: Place<'p>,
+        fortran: bool,
+    ) -> WrittenBlock<'p> {
+        WrittenBlock { spec, statistics, place, fortran }
+    }
+
+    /// Name, path, type, shape, and the value of a scalar or text. Shapes list the fastest dimension first where the header
+    /// of the process group says `fortran`.
+    pub fn spec(&self) -> &'p BlockSpec {
+        self.spec
+    }
+
+    /// What is known of the values, at the level that the schema asks for.
+    pub fn statistics(&self) -> Option<&'p Statistics> {
+        self.statistics
+    }
+
+    /// Bytes of the values.
+    ///
+    /// # Errors
+    /// `OutOfBounds` for a transformed block of more than 2^62 bytes.
+    pub fn length(&self) -> Result<u64> {
+        match &self.spec.transform {
+            Some(_) => Block { name: &self.spec.name, element: self.spec.element, extents: &self.extents() }.bytes(),
+            None => Ok(self.place.length()),
+        }
+    }
+
+    /// The values where they lie in memory, in one piece or several; `None` where they are spilled or transformed.
+    pub fn in_memory(&self) -> Option<Rows<'p>> {
+        match &self.place {
+            Place::Memory(rows) if self.spec.transform.is_none() => Some(rows.clone()),
+            _ => None,
+        }
+    }
+
+    /// The values in this machine's byte order, in the order of the block.
+    ///
+    /// # Errors
+    /// `NoMemory`; `Torn` where spilled bytes are not there any more, and what the store says; `Corrupt` where a transform
+    /// cannot be undone.
+    /// # Cost
+    /// No copy for a block in memory, in one piece, without transform; else memory for the block, two times for a spilled
+    /// block with a transform.
+    pub fn values(&self) -> Result<Cow<'p, [u8]>> {
+        let stored: Cow<'p, [u8]> = match &self.place {
+            Place::Memory(rows) => rows.as_one().map_or_else(|| Cow::Owned(rows.to_vec()), Cow::Borrowed),
+            Place::Stored { object, offset, length } => Cow::Owned(self.read(*object, *offset, *length)?),
+        };
+        let Some(transform) = &self.spec.transform else { return Ok(stored) };
+        let extents = self.extents();
+        let block = Block { name: &self.spec.name, element: self.spec.element, extents: &extents };
+        let mut values = zeros(usize::try_from(block.bytes()?).unwrap_or(usize::MAX), "for the values of a block")?;
+        thalweg_transform::decode(transform.uid, &transform.metadata, &block, ByteOrder::NATIVE, &stored, &mut values)
+            .map_err(|e| e.in_variable(&*self.spec.name))?;
+        Ok(Cow::Owned(values))
+    }
+
+    fn read(&self, object: &dyn WriteObject, offset: u64, length: u64) -> Result<Vec<u8>> {
+        let mut bytes = zeros(usize::try_from(length).unwrap_or(usize::MAX), "for a block that was spilled")?;
+        match object.read_at(offset, &mut bytes)? == bytes.len() {
+            true => Ok(bytes),
+            false => Err(Error::new(ErrorKind::Torn, "bytes written before are lost")
+                .at_byte(offset)
+                .in_variable(&*self.spec.name)),
+        }
+    }
+
+    /// Extents of the block, slowest dimension first.
+    fn extents(&self) -> Vec<u64> {
+        let mut extents = self.spec.shape.as_ref().map_or(Vec::new(), |shape| shape.local.clone());
+        if self.fortran {
+            extents.reverse();
+        }
+        extents
+    }
+}
+
+impl Pack<'_> {
+    /// The blocks as they were written, in that order.
+    ///
+    /// - `spilled`: the object that bytes went to, and where the first one went, as [`Method::through`](crate::Method::through)
+    ///   said; `fortran`: shapes list the fastest dimension first.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where bytes went to storage and `spilled` is not given.
+    /// # Cost
+    /// Statistics of deferred blocks are taken now, unless they were before. No values are copied.
+    pub fn blocks<'p>(
+        &'p mut self,
+        spilled: Option<(&'p dyn WriteObject, u64)>,
+        fortran: bool,
+    ) -> Result<Vec<WrittenBlock<'p>>> {
+        self.settle_deferred();
+        let mut locations: Vec<Option<Place<'p>>> = Vec::with_capacity(self.blocks.len());
+        for placed in self.blocks.iter().take_while(|placed| placed.record < self.gone) {
+            let (object, start) =
+                spilled.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "where bytes went through to is lost"))?;
+            let offset = start + self.front + placed.record + placed.head;
+            locations.push(Some(Place::Stored { object, offset, length: placed.payload }));
+        }
+        let mut end = self.gone;
+        for piece in &self.pieces {
+            match piece {
+                Piece::Chunk(chunk) => {
+                    let start = end;
+                    end += chunk.len() as u64;
+                    let here = self.blocks[locations.len()..].iter().take_while(|placed| placed.record < end);
+                    let at = |placed: &Placed| (placed.record + placed.head - start) as usize;
+                    let bytes = |placed: &Placed| chunk.get(at(placed)..)?.get(..placed.payload as usize);
+                    let found: Vec<_> = here.map(|p| bytes(p).map(|b| Place::Memory(Rows::from(b)))).collect();
+                    locations.extend(found);
+                }
+                Piece::Deferred { block, data } => {
+                    end += self.blocks[*block].head + self.blocks[*block].payload;
+                    // Empty blocks without heads, between two pieces, are in neither.
+                    locations.resize_with(*block, || Some(Place::Memory(Rows::from(&[][..]))));
+                    locations.push(Some(Place::Memory(data.clone())));
+                }
+            }
+        }
+        locations.resize_with(self.blocks.len(), || Some(Place::Memory(Rows::from(&[][..]))));
+        let blocks = self.blocks.iter().zip(locations).map(|(placed, location)| {
+            let statistics = placed.digest.as_ref().and_then(|digest| digest.statistics.as_ref());
+            let lost = || Error::new(ErrorKind::InvalidArgument, "the bytes of a block are lost");
+            let location = location.ok_or_else(|| lost().in_variable(&*placed.spec.name))?;
+            Ok(WrittenBlock::new(&placed.spec, statistics, location, fortran))
+        });
+        blocks.collect()
+    }
+}

@@ -1,0 +1,234 @@
+//! The session and its connections; which open files have unsent bytes.
+
+use super::locked;
+use super::open::File;
+use crate::channel::Channel;
+use crate::message::{Reply, Request, Unsent, VERSION};
+use crate::transport::Transport;
+use std::collections::HashMap;
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// A mount of a daemon, as the process that made this sees it. A child that shares its memory, or has a copy of it that no handler
+/// of `fork` has put in order, is a guest: it leaves everything here as it is, and has a session for each of its calls.
+pub struct Link {
+    pid: u32,
+    transport: Arc<dyn Transport>,
+    prefix: String,
+    about: Mutex<String>,
+    session: Mutex<Option<Arc<Session>>>,
+    /// Files whose next write may be gathered, by their number here.
+    gathering: Mutex<HashMap<u64, Weak<File>>>,
+    /// How many files began to gather: who has looked at all of them before need not do so again.
+    begun: AtomicU64,
+    /// How many of them have memory.
+    buffers: AtomicUsize,
+    /// How often names have changed.
+    names: AtomicU64,
+    numbers: AtomicU64,
+}
+
+/// What a process has at the daemon.
+pub struct Session {
+    number: u128,
+    idle: Mutex<Vec<Channel>>,
+    lost: AtomicBool,
+}
+
+impl Session {
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+}
+
+/// Takes a reply's body that is not used off its connection.
+pub fn nothing(channel: &Channel, length: usize) -> Result<()> {
+    // A reply that needs none has none.
+    channel.body(length).map(drop)
+}
+
+impl Link {
+    pub fn new(transport: Arc<dyn Transport>, prefix: &str) -> Result<Link> {
+        let link = Link {
+            pid: std::process::id(),
+            transport,
+            prefix: prefix.to_string(),
+            about: Mutex::default(),
+            session: Mutex::default(),
+            gathering: Mutex::default(),
+            begun: AtomicU64::new(1),
+            buffers: AtomicUsize::new(0),
+            names: AtomicU64::new(0),
+            numbers: AtomicU64::new(0),
+        };
+        link.session()?;
+        Ok(link)
+    }
+
+    pub fn describe(&self) -> String {
+        format!("{} through {}", locked(&self.about), self.transport.describe())
+    }
+
+    fn gone(&self, cause: Error) -> Error {
+        let what = format!("{} is gone", self.transport.describe());
+        Error::new(ErrorKind::PeerLost, what).caused_by(cause).safe("what was closed or synced before")
+    }
+
+    fn greet(&self, session: Option<u128>) -> Result<(Channel, u128)> {
+        let channel = Channel(self.transport.connect()?);
+        channel.send(&Request::Hello { version: VERSION, prefix: self.prefix.clone(), session }, &[])?;
+        let ended = || self.gone(Error::new(ErrorKind::PeerLost, "the connection ended"));
+        let (reply, _) = channel.head::<Reply>()?.ok_or_else(ended)?;
+        match reply.or_failure()? {
+            Reply::Welcome { session, about } => {
+                if self.is_ours() {
+                    *locked(&self.about) = about;
+                }
+                Ok((channel, session))
+            }
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// Whether this process made it, see [`Link`].
+    pub fn is_ours(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    /// This process's session; a new one where the daemon was started again, and for each call of a guest.
+    pub fn session(&self) -> Result<Arc<Session>> {
+        let begin = || -> Result<Arc<Session>> {
+            let (channel, number) = self.greet(None)?;
+            Ok(Arc::new(Session { number, idle: Mutex::new(vec![channel]), lost: AtomicBool::new(false) }))
+        };
+        if !self.is_ours() {
+            return begin();
+        }
+        let mut known = locked(&self.session);
+        match &*known {
+            Some(session) if !session.is_lost() => Ok(session.clone()),
+            _ => Ok(known.insert(begin()?).clone()),
+        }
+    }
+
+    /// A call by name.
+    pub fn call(&self, request: &Request, body: &[IoSlice<'_>]) -> Result<(Reply, Vec<u8>)> {
+        self.before(request);
+        let take = |channel: &Channel, length| channel.body(length);
+        let session = self.session()?;
+        match self.call_in(&session, request, body, take) {
+            // The daemon was started again since, perhaps.
+            Err(_) if request.only_looks() && session.is_lost() => {
+                let session = self.session()?;
+                self.call_in(&session, request, body, take)
+            }
+            other => other,
+        }
+    }
+
+    pub fn call_in<T>(
+        &self,
+        session: &Session,
+        request: &Request,
+        body: &[IoSlice<'_>],
+        take: impl FnOnce(&Channel, usize) -> Result<T>,
+    ) -> Result<(Reply, T)> {
+        if session.is_lost() {
+            return Err(self.gone(Error::new(ErrorKind::PeerLost, "this file was open there")));
+        }
+        let idle = locked(&session.idle).pop();
+        let channel = match idle {
+            Some(channel) => Ok(channel),
+            None => self.greet(Some(session.number)).map(|(channel, _)| channel),
+        };
+        let talked = channel.and_then(|channel| {
+            channel.send(request, body)?;
+            let broke = || Error::new(ErrorKind::PeerLost, "the connection ended");
+            let (reply, length) = channel.head::<Reply>()?.ok_or_else(broke)?;
+            let body = take(&channel, length)?;
+            Ok((channel, reply, body))
+        });
+        match talked {
+            Ok((channel, reply, body)) => {
+                locked(&session.idle).push(channel);
+                Ok((reply.or_failure()?, body))
+            }
+            Err(e) if e.kind() == ErrorKind::PeerLost => {
+                session.lost.store(true, Ordering::Release);
+                locked(&session.idle).clear();
+                Err(self.gone(e))
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Before a call by name: sends what the call must find. What cannot be sent is told by the handles that wrote it.
+    pub fn before(&self, request: &Request) {
+        if !self.is_ours() {
+            return;
+        }
+        if request.changes_names() {
+            self.names.fetch_add(1, Ordering::AcqRel);
+        }
+        let unsent = request.of_unsent();
+        if unsent != Unsent::Apart {
+            for file in self.gathering(None) {
+                file.give_out(unsent == Unsent::Settled);
+            }
+        }
+    }
+
+    /// Before a use of a file: sends what was written through other handles that may be of the same file.
+    ///
+    /// - `looked`: the file's own, for this function alone.
+    pub fn before_use(&self, file: &File, looked: &AtomicU64) {
+        let begun = self.begun.load(Ordering::Acquire);
+        if looked.load(Ordering::Acquire) == begun {
+            return;
+        }
+        for other in self.gathering(Some(file.number)) {
+            // Who is of another file may go on gathering; who is not begins anew and is looked at again.
+            if !file.differs_from(&other) {
+                other.give_out(true);
+            }
+        }
+        looked.store(begun, Ordering::Release);
+    }
+
+    fn gathering(&self, but: Option<u64>) -> Vec<Arc<File>> {
+        let gathering = locked(&self.gathering);
+        gathering.iter().filter(|(number, _)| Some(**number) != but).filter_map(|(_, file)| file.upgrade()).collect()
+    }
+
+    /// A file's next write may be gathered.
+    pub fn begins(&self, number: u64, file: Weak<File>) {
+        locked(&self.gathering).insert(number, file);
+        self.begun.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A file's next write is sent by itself.
+    pub fn ends(&self, number: u64) {
+        locked(&self.gathering).remove(&number);
+    }
+
+    /// Takes memory for one file, if there is any left.
+    pub fn take_buffer(&self) -> bool {
+        let more = |taken| (taken < super::buffer::FILES).then_some(taken + 1);
+        self.buffers.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    }
+
+    pub fn give_buffer_back(&self) {
+        self.buffers.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// How often names have changed through this process.
+    pub fn names(&self) -> u64 {
+        self.names.load(Ordering::Acquire)
+    }
+
+    pub fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,167 @@
+//! The program's side: a layout whose calls go over a transport. Blocking, no thread, no runtime.
+//!
+//! A process has a session with as many connections as it makes calls at once. A child of `fork` or `vfork` that goes on with its
+//! parent's layouts is a guest: each of its calls has a session of its own, files are opened again for it by their names, and what its
+//! parent has in memory stays as it is. Doors that hear of a `fork` make layouts anew in the child.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | `link` | the session and its connections; which open files have unsent bytes |
+//! | `open` | a file that is open there |
+//! | [`buffer`] | writes that are gathered |
+
+use crate::message::{self, Reply, Request};
+use crate::transport::{Transport, unix::Socket};
+use link::Link;
+use open::Open;
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thalweg_layout::{Attributes, Change, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId};
+use thalweg_types::Result;
+
+pub mod buffer;
+mod link;
+mod open;
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A layout that a daemon serves. See the module's page.
+pub struct Remote {
+    link: Arc<Link>,
+}
+
+impl Remote {
+    /// - `transport`: to the daemon.
+    /// - `prefix`: of the mount, as in the daemon's mount table.
+    ///
+    /// # Errors
+    /// `PeerLost` where no daemon is there; what the daemon says.
+    pub fn over(transport: Arc<dyn Transport>, prefix: &str) -> Result<Remote> {
+        Ok(Remote { link: Arc::new(Link::new(transport, prefix)?) })
+    }
+
+    /// Over the socket of a daemon on this machine, see [`crate::default_socket`].
+    ///
+    /// # Errors
+    /// As [`Remote::over`]: names the command that starts a daemon.
+    pub fn connect(socket: &Path, prefix: &str) -> Result<Remote> {
+        Remote::over(Arc::new(Socket::at(socket)), prefix)
+    }
+
+    fn call(&self, request: Request) -> Result<Reply> {
+        self.link.call(&request, &[]).map(|(reply, _)| reply)
+    }
+
+    fn done(&self, request: Request) -> Result<()> {
+        self.call(request).map(|_| ())
+    }
+}
+
+impl Layout for Remote {
+    fn describe(&self) -> String {
+        self.link.describe()
+    }
+
+    fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
+        let request = Request::OpenWrite { path: path.into(), how: how.into(), writer: writer.0 };
+        Ok(Box::new(Open::new(&self.link, path, &request, Some(writer.0))?))
+    }
+
+    fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
+        Ok(Box::new(Open::new(&self.link, path, &Request::OpenRead(path.into()), None)?))
+    }
+
+    fn stat(&self, path: &str) -> Result<Stat> {
+        self.call(Request::Stat(path.into()))?.stat()
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        message::names_in(&self.link.call(&Request::List(folder.into()), &[])?.1)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.done(Request::Rename(from.into(), to.into()))
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        self.done(Request::Remove(path.into()))
+    }
+
+    fn make_folder(&self, path: &str) -> Result<()> {
+        self.done(Request::MakeFolder(path.into()))
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        self.done(Request::SyncFolder(folder.into()))
+    }
+
+    fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
+        self.done(Request::MakeOneFolder(path.into(), mode))
+    }
+
+    fn attributes(&self, path: &str) -> Result<Attributes> {
+        self.call(Request::Attributes(path.into()))?.attributes()
+    }
+
+    fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
+        self.done(Request::change(path, change))
+    }
+
+    fn truncate(&self, path: &str, length: u64) -> Result<()> {
+        self.done(Request::Truncate(path.into(), length))
+    }
+
+    fn make_link(&self, target: &str, path: &str) -> Result<()> {
+        self.done(Request::MakeLink(target.into(), path.into()))
+    }
+
+    fn read_link(&self, path: &str) -> Result<String> {
+        match self.call(Request::ReadLink(path.into()))? {
+            Reply::Text(target) => Ok(target),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
+        self.done(Request::MakeHardLink(from.into(), to.into()))
+    }
+
+    fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
+        match self.link.call(&Request::XattrGet(path.into(), key.into()), &[])? {
+            (Reply::None, _) => Ok(None),
+            (_, value) => Ok(Some(value)),
+        }
+    }
+
+    fn xattr_set(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
+        let request = Request::XattrSet(path.into(), key.into(), message::how_out(how));
+        self.link.call(&request, &[IoSlice::new(value)]).map(|_| ())
+    }
+
+    fn xattr_list(&self, path: &str) -> Result<Vec<String>> {
+        message::names_in(&self.link.call(&Request::XattrList(path.into()), &[])?.1)
+    }
+
+    fn xattr_remove(&self, path: &str, key: &str) -> Result<()> {
+        self.done(Request::XattrRemove(path.into(), key.into()))
+    }
+
+    fn space(&self, path: &str) -> Result<Space> {
+        match self.call(Request::Space(path.into()))? {
+            Reply::Space([bytes, free, available, objects, objects_free]) => {
+                Ok(Space { bytes, free, available, objects, objects_free })
+            }
+            other => Err(other.unexpected()),
+        }
+    }
+
+    fn plain_file(&self, path: &str) -> Option<PathBuf> {
+        match self.call(Request::PlainFile(path.into())).ok()? {
+            Reply::Text(file) => Some(file.into()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! A file that is open at the daemon.
+
+use super::buffer::{Place, Run, Step};
+use super::link::{Link, Session, nothing};
+use super::locked;
+use crate::channel::Channel;
+use crate::message::{LONGEST_PIECE, Reply, Request};
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
+use thalweg_layout::{OpenWrite, ReadObject, WriteObject};
+use thalweg_types::{Error, Result};
+
+/// A file that is open there, as layouts hand it out.
+pub struct Open(Arc<File>);
+
+/// What the handle of an open file has, and what was written through it and not sent.
+pub struct File {
+    /// Among the files of the link.
+    pub number: u64,
+    link: Arc<Link>,
+    path: String,
+    /// How often names had changed when it was opened.
+    names: u64,
+    /// What tells it from other files of the daemon, once that was asked; `None` where it cannot be told.
+    identity: OnceLock<Option<u64>>,
+    /// Who writes; `None` where it reads.
+    writer: Option<u32>,
+    session: Arc<Session>,
+    handle: u64,
+    closed: AtomicBool,
+    tail: Mutex<Tail>,
+    /// What [`Link::before_use`] has looked at.
+    looked: AtomicU64,
+}
+
+/// What was written last.
+struct Tail {
+    run: Run,
+    /// Why bytes were lost that this process takes for written.
+    lost: Option<Reply>,
+}
+
+impl Tail {
+    fn usable(&self) -> Result<()> {
+        match &self.lost {
+            None => Ok(()),
+            Some(why) => Err(match why.clone().or_failure() {
+                Err(e) => e.safe("what was closed or synced before"),
+                Ok(other) => other.unexpected(),
+            }),
+        }
+    }
+}
+
+impl Open {
+    pub fn new(link: &Arc<Link>, path: &str, request: &Request, writer: Option<u32>) -> Result<Open> {
+        link.before(request);
+        let names = link.names();
+        let session = link.session()?;
+        let (reply, ()) = link.call_in(&session, request, &[], nothing)?;
+        let tail = Mutex::new(Tail { run: Run::default(), lost: None });
+        Ok(Open(Arc::new(File {
+            number: link.number(),
+            link: link.clone(),
+            path: path.to_string(),
+            names,
+            identity: OnceLock::new(),
+            writer,
+            session,
+            handle: reply.number()?,
+            closed: AtomicBool::new(false),
+            tail,
+            looked: AtomicU64::new(0),
+        })))
+    }
+}
+
+impl File {
+    /// Runs calls on the handle; a guest's (see [`Link`]) on one of its own, which it opens by name and closes.
+    fn with<T>(&self, calls: impl FnOnce(&Session, u64) -> Result<T>) -> Result<T> {
+        if self.link.is_ours() {
+            return calls(&self.session, self.handle);
+        }
+        let path = self.path.clone();
+        let request = match self.writer {
+            Some(writer) => Request::OpenWrite { path, how: OpenWrite::Existing.into(), writer },
+            None => Request::OpenRead(path),
+        };
+        let session = self.link.session()?;
+        let handle = self.link.call_in(&session, &request, &[], nothing)?.0.number()?;
+        let outcome = calls(&session, handle);
+        let closed = self.link.call_in(&session, &Request::Close(handle), &[], nothing);
+        outcome.and_then(|value| closed.map(|_| value))
+    }
+
+    /// No write goes on where the last one ended.
+    fn stop(&self, tail: &mut Tail) {
+        if tail.run.has_room() {
+            self.link.give_buffer_back();
+        }
+        if tail.run.is_open() {
+            self.link.ends(self.number);
+        }
+        tail.run.close();
+    }
+
+    /// Whether it is certainly another file. Asks the daemon once for each file.
+    pub fn differs_from(&self, other: &File) -> bool {
+        match self.path != other.path {
+            true => matches!((self.identity(), other.identity()), (Some(one), Some(other)) if one != other),
+            false => false,
+        }
+    }
+
+    fn identity(&self) -> Option<u64> {
+        if let Some(known) = self.identity.get() {
+            return *known;
+        }
+        // Its name may be another file's now.
+        if self.link.names() != self.names {
+            return None;
+        }
+        let session = self.link.session().ok()?;
+        let answer = self.link.call_in(&session, &Request::Stat(self.path.clone()), &[], nothing);
+        let identity = answer.and_then(|(reply, ())| reply.stat()).ok().map(|about| about.identity);
+        *self.identity.get_or_init(|| identity.filter(|identity| *identity != 0))
+    }
+
+    fn call(&self, request: impl Fn(u64) -> Request) -> Result<Reply> {
+        self.with(|session, handle| self.link.call_in(session, &request(handle), &[], nothing).map(|(reply, ())| reply))
+    }
+
+    /// Sends pieces to a place, [`LONGEST_PIECE`] bytes at a time; returns where they end.
+    fn send(&self, place: Place, pieces: &[IoSlice<'_>]) -> Result<u64> {
+        self.with(|session, handle| {
+            let send = |end: u64, gathered: usize, now: &[IoSlice<'_>]| -> Result<u64> {
+                match place {
+                    Place::At(_) => {
+                        self.link.call_in(session, &Request::Write(handle, end), now, nothing)?;
+                        Ok(end.saturating_add(gathered as u64))
+                    }
+                    Place::End => self.link.call_in(session, &Request::Append(handle), now, nothing)?.0.number(),
+                }
+            };
+            let mut end = match place {
+                Place::At(offset) => offset,
+                Place::End => 0,
+            };
+            let mut now: Vec<IoSlice<'_>> = Vec::new();
+            let mut gathered = 0;
+            for piece in pieces.iter().flat_map(|piece| piece.chunks(LONGEST_PIECE)) {
+                if gathered + piece.len() > LONGEST_PIECE {
+                    end = send(end, gathered, &now)?;
+                    (gathered, now) = (0, Vec::new());
+                }
+                now.push(IoSlice::new(piece));
+                gathered += piece.len();
+            }
+            send(end, gathered, &now)
+        })
+    }
+
+    /// Sends what is unsent.
+    fn flush(&self, tail: &mut Tail) -> Result<()> {
+        let Some((place, bytes)) = tail.run.unsent() else { return tail.usable() };
+        match self.send(place, &[IoSlice::new(bytes)]) {
+            Ok(end) => {
+                tail.run.sent(place, Some(end));
+                Ok(())
+            }
+            Err(e) => Err(self.lost(tail, e)),
+        }
+    }
+
+    /// Bytes that were taken for written are not: no later call on the handle may pass over that.
+    fn lost(&self, tail: &mut Tail, cause: Error) -> Error {
+        self.stop(tail);
+        tail.lost = Some(Reply::from(&cause));
+        cause
+    }
+
+    /// Sends what is unsent, for another handle or a call by name. A failure is told by the next call on this handle.
+    ///
+    /// - `all`: no write goes on where the last one ended.
+    pub fn give_out(&self, all: bool) {
+        if !self.link.is_ours() {
+            return;
+        }
+        let mut tail = locked(&self.tail);
+        let _ = self.flush(&mut tail);
+        if all {
+            self.stop(&mut tail);
+        }
+    }
+
+    /// Before a call on the handle: sends what it must find.
+    ///
+    /// - `all`: no write goes on where the last one ended.
+    fn before(&self, all: bool) -> Result<()> {
+        if !self.link.is_ours() {
+            return Ok(());
+        }
+        self.link.before_use(self, &self.looked);
+        let mut tail = locked(&self.tail);
+        let flushed = self.flush(&mut tail);
+        if all {
+            self.stop(&mut tail);
+        }
+        flushed
+    }
+
+    fn done(&self, request: impl Fn(u64) -> Request) -> Result<()> {
+        self.before(false)?;
+        self.call(request).map(|_| ())
+    }
+
+    /// As [`File::done`], for what changes bytes or length otherwise than by writing.
+    fn changed(&self, request: impl Fn(u64) -> Request) -> Result<()> {
+        self.before(true)?;
+        self.call(request).map(|_| ())
+    }
+
+    /// Writes or gathers; returns where the bytes end.
+    fn write(self: &Arc<File>, place: Place, pieces: &[IoSlice<'_>]) -> Result<u64> {
+        if !self.link.is_ours() {
+            return self.send(place, pieces);
+        }
+        self.link.before_use(self, &self.looked);
+        let mut tail = locked(&self.tail);
+        tail.usable()?;
+        match tail.run.take(place, pieces, Instant::now(), || self.link.take_buffer()) {
+            Step::Gathered => Ok(tail.run.end()),
+            Step::Joined(place) => {
+                let unsent = tail.run.unsent().map_or(&[][..], |(_, bytes)| bytes);
+                let mut all = vec![IoSlice::new(unsent)];
+                all.extend(pieces.iter().map(|piece| IoSlice::new(piece)));
+                let sent = self.send(place, &all);
+                drop(all);
+                match sent {
+                    Ok(end) => {
+                        tail.run.sent(place, Some(end));
+                        Ok(end)
+                    }
+                    Err(e) => Err(self.lost(&mut tail, e)),
+                }
+            }
+            Step::Apart => {
+                self.flush(&mut tail)?;
+                self.stop(&mut tail);
+                // Threads that write to different places of a file do not wait for each other.
+                drop(tail);
+                let end = self.send(place, pieces)?;
+                let mut tail = locked(&self.tail);
+                // Where offsets end, none goes on; nor where another thread has begun.
+                if !tail.run.is_open() && end < i64::MAX as u64 {
+                    tail.run.sent(place, Some(end));
+                    self.link.begins(self.number, Arc::downgrade(self));
+                }
+                Ok(end)
+            }
+        }
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.before(false)?;
+        self.call(Request::Length)?.number()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.before(false)?;
+        self.with(|session, handle| {
+            let mut done = 0;
+            for piece in out.chunks_mut(LONGEST_PIECE) {
+                let request = Request::Read(handle, offset.saturating_add(done as u64), piece.len() as u32);
+                let wanted = piece.len();
+                let take = |channel: &Channel, length| channel.body_into(length, piece);
+                let (_, got) = self.link.call_in(session, &request, &[], take)?;
+                done += got;
+                if got < wanted {
+                    break;
+                }
+            }
+            Ok(done)
+        })
+    }
+
+    fn publish(&self) -> Result<()> {
+        // Each call of a guest is published.
+        if self.link.is_ours() { self.done(Request::Publish) } else { Ok(()) }
+    }
+
+    fn close(&self) -> Result<()> {
+        // The file of a parent process is its own.
+        if !self.link.is_ours() {
+            return Ok(());
+        }
+        let flushed = self.before(true);
+        self.closed.store(true, Ordering::Relaxed);
+        let closed = self.call(Request::Close).map(|_| ());
+        flushed.and(closed)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        if self.closed.load(Ordering::Relaxed) || !self.link.is_ours() {
+            return;
+        }
+        // What the program was told is written goes where it goes without gathering.
+        self.give_out(true);
+        if !self.session.is_lost() {
+            let _ = self.link.call_in(&self.session, &Request::Drop(self.handle), &[], nothing);
+        }
+    }
+}
+
+impl ReadObject for Open {
+    fn length(&self) -> Result<u64> {
+        self.0.length()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.0.read_at(offset, out)
+    }
+}
+
+impl WriteObject for Open {
+    fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
+        self.0.write(Place::At(offset), pieces).map(|_| ())
+    }
+
+    /// Pieces of up to [`LONGEST_PIECE`] bytes lie together.
+    fn append(&self, pieces: &[IoSlice<'_>]) -> Result<u64> {
+        self.0.write(Place::End, pieces)
+    }
+
+    fn reserve(&self, offset: u64, length: u64) -> Result<()> {
+        self.0.done(|handle| Request::Reserve(handle, offset, length))
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.0.length()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.0.read_at(offset, out)
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.0.changed(|handle| Request::Cut(handle, length))
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> Result<()> {
+        self.0.changed(|handle| Request::Punch(handle, offset, length))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0.done(Request::Sync)
+    }
+
+    fn publish(&self) -> Result<()> {
+        self.0.publish()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.0.close()
+    }
+}

@@ -1,0 +1,218 @@
+//! Sockets of one machine. System calls of our own, as the program's side lives in processes whose calls are intercepted, and so that a
+//! socket that was closed is an error and no signal.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | who may  | processes of the server's user, and root: both sides ask the kernel who the other is |
+//! | where    | [`default_socket`]; in a folder that is the user's alone |
+//! | a socket that was left behind | is replaced by the next server |
+
+use super::{Connection, Listener, Transport, broken};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recv, sendmsg};
+use std::fs;
+use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use thalweg_types::{Error, ErrorKind, Result};
+
+/// The environment variable that names the daemon's socket.
+pub const VARIABLE: &str = "THALWEG_DAEMON";
+
+/// Pieces that the system takes in one call.
+const PIECES: usize = 1024;
+
+/// Where a user's daemon is looked for: what [`VARIABLE`] names, else `thalweg/daemon.sock` in `XDG_RUNTIME_DIR`, else
+/// `/tmp/thalweg-UID/daemon.sock`.
+pub fn default_socket() -> PathBuf {
+    let named = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
+    named.unwrap_or_else(|| match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|p| p.is_absolute()) {
+        Some(folder) => folder.join("thalweg/daemon.sock"),
+        None => PathBuf::from(format!("/tmp/thalweg-{}/daemon.sock", user())),
+    })
+}
+
+/// The process that serves a socket; `None` where none does.
+pub fn server_of(socket: &Path) -> Option<u32> {
+    let end = connect(socket).ok()?;
+    let peer = rustix::net::sockopt::socket_peercred(&end).ok()?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+}
+
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn connect(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let socket =
+        rustix::net::socket_with(rustix::net::AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let address = SocketAddrUnix::new(path)?;
+    loop {
+        match rustix::net::connect(&socket, &address) {
+            Err(Errno::INTR) => {}
+            other => return other.map(|()| socket),
+        }
+    }
+}
+
+struct End {
+    socket: OwnedFd,
+    /// Whether this is the server's end.
+    serves: bool,
+}
+
+impl Connection for End {
+    fn send(&self, pieces: &mut [IoSlice<'_>]) -> Result<()> {
+        let mut rest = pieces;
+        // Empty pieces are passed over: nothing is sent for them.
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            let now = rest.len().min(PIECES);
+            match sendmsg(&self.socket, &rest[..now], &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+                Ok(sent) => IoSlice::advance_slices(&mut rest, sent),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(broken(e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&self, out: &mut [u8]) -> Result<usize> {
+        loop {
+            let got: rustix::io::Result<(usize, usize)> = recv(&self.socket, &mut *out, RecvFlags::empty());
+            match got {
+                Ok((got, _)) => return Ok(got),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(broken(e)),
+            }
+        }
+    }
+
+    fn end(&self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+
+    fn admit(&self) -> Result<()> {
+        let peer = rustix::net::sockopt::socket_peercred(&self.socket).map_err(broken)?.uid.as_raw();
+        if peer == user() || peer == 0 {
+            return Ok(());
+        }
+        let what = match self.serves {
+            true => format!("this daemon serves user {}, not user {peer}", user()),
+            false => format!("the daemon at this socket is user {peer}'s, not ours"),
+        };
+        Err(Error::new(ErrorKind::PermissionDenied, what))
+    }
+}
+
+/// The program's side of a socket.
+pub struct Socket {
+    path: PathBuf,
+    place: fn(OwnedFd) -> OwnedFd,
+}
+
+impl Socket {
+    /// Of the server that listens at `path`.
+    pub fn at(path: &Path) -> Socket {
+        Socket::placed(path, |connection| connection)
+    }
+
+    /// As [`Socket::at`], inside a program that expects the lowest free number of each open and closes what it finds.
+    ///
+    /// - `place`: is given each connection that is made, and gives back the descriptor to use from then on.
+    pub fn placed(path: &Path, place: fn(OwnedFd) -> OwnedFd) -> Socket {
+        Socket { path: path.to_path_buf(), place }
+    }
+}
+
+impl Transport for Socket {
+    fn connect(&self) -> Result<Box<dyn Connection>> {
+        let nobody = |cause: Errno| {
+            let what = format!(
+                "no daemon serves the socket; start one with `thalweg mount --socket-only --socket {}`",
+                self.path.display()
+            );
+            Error::new(ErrorKind::PeerLost, what).caused_by(io::Error::from(cause))
+        };
+        let socket =
+            (self.place)(connect(&self.path).map_err(|e| nobody(e).in_object(self.path.display().to_string()))?);
+        let end = End { socket, serves: false };
+        end.admit().map_err(|e| e.in_object(self.path.display().to_string()))?;
+        Ok(Box::new(end))
+    }
+
+    fn describe(&self) -> String {
+        format!("the daemon at {}", self.path.display())
+    }
+}
+
+/// The server's side of a socket; its name is removed with it.
+pub struct Listening {
+    path: PathBuf,
+    socket: UnixListener,
+    ended: AtomicBool,
+}
+
+fn failed(what: &str, path: &Path, cause: impl Into<io::Error>) -> Error {
+    Error::io(format!("cannot {what}"), cause.into()).in_object(path.display().to_string())
+}
+
+/// Listens at a socket, for processes of the same user and of root. The socket's folder is made, for this user alone; a socket there
+/// that nobody serves is replaced.
+///
+/// # Errors
+/// `AlreadyExists` where another daemon serves it; `PermissionDenied` for a folder that others may enter.
+pub fn listen(path: &Path) -> Result<Listening> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.exists() {
+        fs::create_dir_all(folder).map_err(|e| failed("make the socket's folder", folder, e))?;
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
+            .map_err(|e| failed("close the socket's folder to others", folder, e))?;
+    }
+    let about = fs::metadata(folder).map_err(|e| failed("look at the socket's folder", folder, e))?;
+    if about.mode() & 0o077 != 0 || about.uid() != user() {
+        let what = format!(
+            "the socket's folder must be this user's alone: it is user {}'s, mode {:o}",
+            about.uid(),
+            about.mode() & 0o7777
+        );
+        return Err(Error::new(ErrorKind::PermissionDenied, what).in_object(folder.display().to_string()));
+    }
+    match connect(path) {
+        Ok(_) => {
+            let what = "another daemon serves this socket";
+            return Err(Error::new(ErrorKind::AlreadyExists, what).in_object(path.display().to_string()));
+        }
+        // One that was left behind.
+        Err(Errno::CONNREFUSED) => fs::remove_file(path).map_err(|e| failed("replace the socket", path, e))?,
+        Err(_) => {}
+    }
+    let socket = UnixListener::bind(path).map_err(|e| failed("make the socket", path, e))?;
+    Ok(Listening { path: path.to_path_buf(), socket, ended: AtomicBool::new(false) })
+}
+
+impl Listener for Listening {
+    fn accept(&self) -> Result<Option<Box<dyn Connection>>> {
+        let accepted = self.socket.accept();
+        if self.ended.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let (connection, _) = accepted.map_err(|e| failed("take a connection", &self.path, e))?;
+        Ok(Some(Box::new(End { socket: connection.into(), serves: true })))
+    }
+
+    fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        // Wakes who waits for the next connection, also where the socket's name is gone.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,135 @@
+//! Descriptors whose locks belong to one process: a child that is forked gives its copies up.
+//!
+//! | question | answer |
+//! |---|---|
+//! | why | the system keeps the lock of an open file until the last descriptor of it is closed, in whatever process. A child that outlives its parent would keep the parent's holds, and nobody could tell that the parent died |
+//! | what | in the child, each noted descriptor becomes one of an open file of the child's own: the same file, the same number, no lock. Handles go on |
+//! | when | as the first thing in a child of `fork` (`pthread_atfork`). `vfork` and `posix_spawn` run no handler; what they start closes the descriptors with `exec` |
+//! | what if the file cannot be opened again | the copy stays as it is, and the lock with it: a file whose mode has been taken away, a system without `/proc` |
+//! | calls | the child calls the system alone: no memory, no lock of ours, which another thread of the parent may have had |
+//! | cost | nothing where no file is held; else four system calls per noted descriptor and child |
+
+use rustix::fs::{Mode, OFlags};
+use std::ffi::CStr;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::{Mutex, Once, TryLockError};
+
+/// One place of the list. Places are never freed, so that a child can walk the list whatever the parent's threads did.
+struct Place {
+    fd: AtomicI32,
+    next: Option<&'static Place>,
+}
+
+const NONE: RawFd = -1;
+
+static FIRST: AtomicPtr<Place> = AtomicPtr::new(std::ptr::null_mut());
+/// Places whose descriptors are gone.
+static FREE: Mutex<Vec<&'static Place>> = Mutex::new(Vec::new());
+static LISTENING: Once = Once::new();
+
+/// A noted descriptor; forgotten when this is dropped, which has to come before the descriptor is closed.
+pub struct Unshared(&'static Place);
+
+impl Unshared {
+    /// Notes a descriptor before a lock is taken through it, or any other of the same open file.
+    pub fn note(fd: &impl AsRawFd) -> Unshared {
+        LISTENING.call_once(|| {
+            // SAFETY: a function that lives as long as this library, which takes its handlers with it when it is unloaded.
+            #[allow(unsafe_code)]
+            unsafe {
+                nix::libc::pthread_atfork(None, None, Some(in_child));
+            }
+        });
+        let free = match FREE.try_lock() {
+            Ok(mut free) => free.pop(),
+            // Another thread's, or one's that a fork has left behind.
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(e)) => e.into_inner().pop(),
+        };
+        let place = free.unwrap_or_else(new_place);
+        place.fd.store(fd.as_raw_fd(), Ordering::SeqCst);
+        Unshared(place)
+    }
+}
+
+impl Drop for Unshared {
+    fn drop(&mut self) {
+        self.0.fd.store(NONE, Ordering::SeqCst);
+        match FREE.try_lock() {
+            Ok(mut free) => free.push(self.0),
+            Err(TryLockError::Poisoned(e)) => e.into_inner().push(self.0),
+            // A place of 16 bytes is never used again.
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+}
+
+fn first() -> Option<&'static Place> {
+    // SAFETY: null, or a place that was leaked by `new_place`.
+    #[allow(unsafe_code)]
+    unsafe {
+        FIRST.load(Ordering::SeqCst).as_ref()
+    }
+}
+
+fn new_place() -> &'static Place {
+    loop {
+        let next = first();
+        let place = Box::leak(Box::new(Place { fd: AtomicI32::new(NONE), next }));
+        let before = next.map_or(std::ptr::null_mut(), |next| std::ptr::from_ref(next).cast_mut());
+        if FIRST.compare_exchange(before, place, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            return place;
+        }
+    }
+}
+
+extern "C" fn in_child() {
+    let mut at = first();
+    while let Some(place) = at {
+        let fd = place.fd.load(Ordering::SeqCst);
+        if fd != NONE {
+            // What cannot be opened again stays as it is.
+            let _ = unshare(fd);
+        }
+        at = place.next;
+    }
+}
+
+/// Makes a descriptor one of an open file of this process' own.
+fn unshare(fd: RawFd) -> rustix::io::Result<()> {
+    // SAFETY: noted descriptors are open; this one is neither closed nor kept here.
+    #[allow(unsafe_code)]
+    let (old, mut target) = unsafe { (BorrowedFd::borrow_raw(fd), ManuallyDrop::new(OwnedFd::from_raw_fd(fd))) };
+    let flags = rustix::fs::fcntl_getfl(old)?;
+    let mut path = [0; 32];
+    let kept = flags & (OFlags::RWMODE | OFlags::APPEND | OFlags::NONBLOCK | OFlags::DIRECT | OFlags::DSYNC);
+    let new = rustix::fs::open(through(fd, &mut path), kept | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::dup3(&new, &mut target, rustix::io::DupFlags::CLOEXEC)
+}
+
+/// The name by which the system opens the file of a descriptor.
+fn through(fd: RawFd, path: &mut [u8; 32]) -> &CStr {
+    const FOLDER: &[u8] = b"/proc/self/fd/";
+    path[..FOLDER.len()].copy_from_slice(FOLDER);
+    let digits = fd.checked_ilog10().unwrap_or(0) as usize + 1;
+    let mut left = fd;
+    for digit in path[FOLDER.len()..][..digits].iter_mut().rev() {
+        *digit = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    CStr::from_bytes_until_nul(path).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_descriptors_are_written_without_memory() {
+        for fd in [0, 7, 10, 99, 100, 49_152, RawFd::MAX] {
+            assert_eq!(through(fd, &mut [0; 32]).to_str().unwrap(), format!("/proc/self/fd/{fd}"));
+        }
+    }
+}
