@@ -313,13 +313,16 @@ fn sweep(name: &str, stores: usize, make: Make, on_disk: bool) {
                 drop(layout);
                 let next = world.layout();
                 check(&format!("{what}; another process"), &*next, &before, &after, outcome.is_ok());
-                // What is there can be written, and removed, and made again.
-                for (path, bytes) in all(&*next, "").unwrap() {
-                    if bytes.is_some_and(|b| !b.starts_with(b"->")) {
-                        write(&*next, &path, OpenWrite::Replace, b"again")
-                            .unwrap_or_else(|e| panic!("{what}: {path} cannot be written: {e:?}"));
-                        assert_eq!(read(&*next, &path).unwrap(), b"again", "{what}: {path}");
-                    }
+                // What is there can be written, each file for itself, and removed, and made again.
+                let files = all(&*next, "").unwrap().into_iter();
+                let files = files.filter(|(_, bytes)| bytes.as_ref().is_some_and(|b| !b.starts_with(b"->")));
+                let paths: Vec<String> = files.map(|(path, _)| path).collect();
+                for path in &paths {
+                    write(&*next, path, OpenWrite::Replace, format!("again {path}").as_bytes())
+                        .unwrap_or_else(|e| panic!("{what}: {path} cannot be written: {e:?}"));
+                }
+                for path in &paths {
+                    assert_eq!(read(&*next, path).unwrap(), format!("again {path}").as_bytes(), "{what}: {path}");
                 }
                 remove_all(&*next, "").unwrap_or_else(|e| panic!("{what}: not all can be removed: {e:?}"));
                 assert!(all(&*next, "").unwrap().is_empty(), "{what}");

@@ -95,3 +95,31 @@ fn nothing_is_lost_beside_living_writers() {
     let report = reader.check("", true).unwrap();
     assert!(report.damaged.is_empty(), "{report:?}");
 }
+
+#[test]
+fn a_log_that_is_just_being_begun_is_left_alone_and_one_that_never_was_goes_one_day() {
+    let scratch = Scratch::new();
+    let store = Arc::new(Posix::at(scratch.path()).unwrap());
+    let process = || SmallFile::new(store.clone(), Settings::default()).unwrap();
+    for name in ["a", "b"] {
+        write(&process(), name, OpenWrite::New, 0, b"closed");
+    }
+    let begun = scratch.path().join(".thalweg-small/data.0000000000000007");
+    for header in [0, 16] {
+        std::fs::write(&begun, vec![0; header]).unwrap();
+        process().compact("").unwrap();
+        assert!(begun.exists(), "{header} bytes of zeros");
+    }
+    std::fs::write(&begun, b"").unwrap();
+    let report = process().check("", true).unwrap();
+    assert_eq!((report.logs, report.torn.len()), (1, 0));
+    let hours_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 3600);
+    let file = std::fs::File::options().write(true).open(&begun).unwrap();
+    file.set_modified(hours_ago).unwrap();
+    drop(file);
+    process().compact("").unwrap();
+    assert!(!begun.exists());
+    for name in ["a", "b"] {
+        assert_eq!(read(&process(), name), b"closed");
+    }
+}

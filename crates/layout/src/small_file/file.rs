@@ -246,10 +246,13 @@ impl Node {
                 Bytes::Memory(bytes)
             }
             Content::Own { number } => {
-                let name = own(&self.folder(), number);
+                let folder = self.folder();
                 match to_write {
-                    true => Bytes::Own(number, self.folder().store.open_write(&name, OpenWrite::Existing)?),
-                    false => Bytes::OwnRead(number, self.folder().store.open_read(&name)?),
+                    true => {
+                        let (number, object) = self.open_own(&folder, &mut folder.lock(), number)?;
+                        Bytes::Own(number, object)
+                    }
+                    false => Bytes::OwnRead(number, folder.store.open_read(&own(&folder, number))?),
                 }
             }
             Content::Here { .. } | Content::Gone | Content::Link => Bytes::Memory(Vec::new()),
@@ -370,7 +373,7 @@ impl Node {
             let Bytes::Memory(bytes) = &state.bytes else { break };
             let written = self.change(inner, Content::Gone, SystemTime::now());
             let change = Change { kept: kept.or(written.kept), ..written };
-            match self.to_own(folder, inner, bytes, change)? {
+            match self.to_own(folder, inner, change, &|object| object.write_at(0, &[IoSlice::new(bytes)]))? {
                 Some((number, object)) => {
                     state.bytes = Bytes::Own(number, object);
                     state.changes = Changes::default();
@@ -382,17 +385,17 @@ impl Node {
         if matches!(state.bytes, Bytes::Memory(_)) { found } else { Ok(()) }
     }
 
-    /// Puts bytes into an object of their own and records that, with what else `change` says; `None` where another process
-    /// published something else meanwhile.
-    fn to_own(
+    /// Fills an object of the file's own and records it, with what else `change` says; `None` where another process published
+    /// something else meanwhile.
+    pub(super) fn to_own(
         &self,
         folder: &Folder,
         inner: &mut Inner,
-        bytes: &[u8],
         change: Change,
+        fill: &dyn Fn(&dyn WriteObject) -> Result<()>,
     ) -> Result<Option<(u64, Box<dyn WriteObject>)>> {
         let kept = change.kept.unwrap_or_else(|| first_kept(SystemTime::now()));
-        let (number, object) = folder.own_object(inner, bytes, &kept)?;
+        let (number, object) = folder.own_object(inner, &kept, fill)?;
         if self.is_linked() {
             let (name, base) = (change.name.clone(), self.base());
             let before = inner.file(&name).map(|entry| entry.content);

@@ -373,14 +373,19 @@ impl Folder {
         format!("{}{}", hidden(&inner.path), log::own_name(number))
     }
 
-    /// Makes an object of these bytes, with the file's owner and mode. Nobody knows of it before its number is recorded.
-    pub fn own_object(&self, inner: &mut Inner, bytes: &[u8], kept: &Kept) -> Result<(u64, Box<dyn WriteObject>)> {
+    /// Makes an object with the file's owner and mode, and fills it. Nobody knows of it before its number is recorded.
+    pub fn own_object(
+        &self,
+        inner: &mut Inner,
+        kept: &Kept,
+        fill: &dyn Fn(&dyn WriteObject) -> Result<()>,
+    ) -> Result<(u64, Box<dyn WriteObject>)> {
         // The hidden folder is made with the log.
         self.writer(inner)?;
         let number = fresh();
         let name = Folder::own(inner, number);
         let object = self.store.open_write(&name, OpenWrite::New)?;
-        match self.protect(&name, kept).and_then(|()| object.write_at(0, &[IoSlice::new(bytes)])) {
+        match self.protect(&name, kept).and_then(|()| fill(&*object)) {
             Ok(()) => Ok((number, object)),
             Err(e) => {
                 drop(object);
@@ -790,8 +795,8 @@ impl Folder {
     }
 
     /// Objects of the logs, and how the reading of each ended: for `check`, `compact` and `stat`.
-    pub fn logs(inner: &Inner) -> Vec<(u64, Ended, bool, u64)> {
-        inner.known.iter().map(|(n, k)| (*n, k.ended, k.live, k.position.at)).collect()
+    pub fn logs(inner: &Inner) -> Vec<(u64, Ended, bool, Position)> {
+        inner.known.iter().map(|(n, k)| (*n, k.ended, k.live, k.position.clone())).collect()
     }
 
     /// What is known, put together anew: after another process compacted logs that are gone now.

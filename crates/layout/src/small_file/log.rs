@@ -72,29 +72,35 @@ impl Writer {
         let number = thalweg_store::fresh();
         let name = format!("{folder}/{}", data_name(number));
         let data = store.open_write(&name, OpenWrite::New)?;
-        if let Err(e) = data.write_at(0, &[IoSlice::new(&record::header(number, false))]) {
-            drop(data);
+        let writer = Writer::begun(store.clone(), folder, number, data, false);
+        if writer.is_err() {
             // Nobody knows of it yet.
             let _ = store.remove(&name);
-            return Err(e);
         }
-        Ok(Writer::begun(store, folder, number, data, false))
+        writer
     }
 
     /// A log of the spare, which has its name already.
     pub fn of_spare(store: Arc<dyn Store>, folder: &str, number: u64) -> Result<Writer> {
         let data = store.open_write(&format!("{folder}/{}", data_name(number)), OpenWrite::Existing)?;
-        data.write_at(0, &[IoSlice::new(&record::header(number, false))])?;
-        Ok(Writer::begun(store, folder, number, data, true))
+        Writer::begun(store, folder, number, data, true)
     }
 
-    fn begun(store: Arc<dyn Store>, folder: &str, number: u64, data: Box<dyn WriteObject>, of_spare: bool) -> Writer {
+    /// Holds the object and begins it, in this order: a log with a header that nobody holds is a dead writer's.
+    fn begun(
+        store: Arc<dyn Store>,
+        folder: &str,
+        number: u64,
+        data: Box<dyn WriteObject>,
+        of_spare: bool,
+    ) -> Result<Writer> {
         let hold = data.hold();
+        data.write_at(0, &[IoSlice::new(&record::header(number, false))])?;
         let mode = match store.capability().modes {
             true => store.attributes(&format!("{folder}/{}", data_name(number))).ok().map(|about| about.mode),
             false => None,
         };
-        Writer {
+        Ok(Writer {
             number,
             folder: folder.to_string(),
             store,
@@ -112,7 +118,7 @@ impl Writer {
             _hold: hold,
             process: std::process::id(),
             broken: false,
-        }
+        })
     }
 
     /// Whether this process began the log, rather than the one that forked this one.
@@ -273,6 +279,11 @@ pub struct Position {
 impl Position {
     pub fn start() -> Position {
         Position { at: record::HEADER, names_at: Some(record::HEADER), begun: false }
+    }
+
+    /// Whether the log's header was there: its writer held it before.
+    pub fn begun(&self) -> bool {
+        self.begun
     }
 }
 

@@ -16,7 +16,7 @@ use crate::errno;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io::IoSlice;
-use thalweg_store::{OpenWrite, WriteObject};
+use thalweg_store::WriteObject;
 use thalweg_types::Result;
 
 /// What bytes in memory began with.
@@ -172,7 +172,7 @@ impl Node {
         let content = entry.map_or(Content::Gone, |entry| entry.content);
         match (&mut state.bytes, content) {
             (Bytes::Memory(ours), Content::Own { number }) => {
-                let object = folder.store.open_write(&Folder::own(inner, number), OpenWrite::Existing)?;
+                let (number, object) = self.open_own(folder, inner, number)?;
                 state.changes.put_into(ours, &*object)?;
                 state.bytes = Bytes::Own(number, object);
                 state.changes = Changes::default();

@@ -4,9 +4,10 @@
 //! |---|---|
 //! | within a folder | one record, both names at once |
 //! | into another folder | recorded there before it goes here: under both names while it moves, so that a death in between loses it under neither |
+//! | an object of its own | has two names in the store while it moves, and is locked. Who writes one with two names that nobody locks copies it first: its process died, and the names are two files |
 //! | a folder | the store's own rename; those that were in use below it go on under their new names, and other processes are rung |
 
-use super::file::first_kept;
+use super::file::{Node, first_kept};
 use super::folder::{Folder, Inner, below, hidden};
 use super::record::{Change, Content, Kept};
 use super::{HIDDEN, SmallFile, fresh, log};
@@ -15,7 +16,7 @@ use rustix::io::Errno;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::SystemTime;
-use thalweg_store::{OpenWrite, name};
+use thalweg_store::{Hold, OpenWrite, Store, WriteObject, name};
 use thalweg_types::{Error, ErrorKind, Result};
 
 impl SmallFile {
@@ -65,6 +66,7 @@ impl SmallFile {
             }
             // Under both names while it moves, so that a death in between loses it under neither.
             let twice = self.store.capability().attributes;
+            let mut _moves = None;
             match content {
                 Content::Own { number } => {
                     let mut inner = target.fresh()?;
@@ -73,7 +75,11 @@ impl SmallFile {
                     let old = format!("{}{}", hidden(&source.lock().path), log::own_name(number));
                     let new = format!("{}{}", hidden(&inner.path), log::own_name(given));
                     match twice {
-                        true => self.store.make_hard_link(&old, &new)?,
+                        true => {
+                            let object = self.store.open_write(&old, OpenWrite::Existing)?;
+                            _moves = locked(&*object, true)?.map(|lock| (lock, object));
+                            self.store.make_hard_link(&old, &new)?;
+                        }
                         false => self.copy(&old, &new)?,
                     }
                     let own = Content::Own { number: given };
@@ -102,7 +108,8 @@ impl SmallFile {
                     let here = Content::Here { length: bytes.len() as u32, crc: crate::wire::crc32c(&bytes) };
                     let mut inner = target.fresh()?;
                     if !bytes.is_empty() && target.shows_more(&mut inner, kept.mode)? {
-                        let (number, object) = target.own_object(&mut inner, &bytes, &kept)?;
+                        let fill = |object: &dyn WriteObject| object.write_at(0, &[IoSlice::new(&bytes)]);
+                        let (number, object) = target.own_object(&mut inner, &kept, &fill)?;
                         let own = Content::Own { number };
                         if let Err(e) = target.record(&mut inner, vec![change(last, own, Some(kept), more)], &[]) {
                             drop(object);
@@ -220,17 +227,8 @@ impl SmallFile {
     fn copy(&self, from: &str, to: &str) -> Result<()> {
         let copied = (|| {
             let (source, target) = (self.store.open_read(from)?, self.store.open_write(to, OpenWrite::New)?);
-            let mut buffer = vec![0; 1 << 20];
-            let mut at = 0;
-            loop {
-                match source.read_at(at, &mut buffer)? {
-                    0 => return target.close(),
-                    got => {
-                        target.write_at(at, &[IoSlice::new(&buffer[..got])])?;
-                        at += got as u64;
-                    }
-                }
-            }
+            copy(|at, out| source.read_at(at, out), &*target)?;
+            target.close()
         })();
         if copied.is_err() {
             let _ = self.store.remove(to);
@@ -250,5 +248,66 @@ impl SmallFile {
             }
         }
         Ok(())
+    }
+}
+
+fn copy(read: impl Fn(u64, &mut [u8]) -> Result<usize>, target: &dyn WriteObject) -> Result<()> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = 0;
+    loop {
+        match read(at, &mut buffer)? {
+            0 => return Ok(()),
+            got => {
+                target.write_at(at, &[IoSlice::new(&buffer[..got])])?;
+                at += got as u64;
+            }
+        }
+    }
+}
+
+/// Locks an object: while it moves, so that nobody takes it for one whose process died. `None` where the store cannot, or where
+/// another has locked it and `wait` is not set.
+fn locked(object: &dyn WriteObject, wait: bool) -> Result<Option<Hold>> {
+    match object.lock(wait) {
+        Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
+        lock => lock,
+    }
+}
+
+/// Whether a process died while it gave the object of a file its second name, in another folder.
+fn left_with_two_names(store: &dyn Store, name: &str, object: &dyn WriteObject) -> Result<bool> {
+    if !store.capability().attributes {
+        return Ok(false);
+    }
+    let two = || match object.attributes() {
+        Err(e) if e.kind() == ErrorKind::Unsupported => match store.attributes(name) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            about => Ok(about?.links > 1),
+        },
+        about => Ok(about?.links > 1),
+    };
+    // One that is locked moves now, or is appended to: it is one file.
+    let Some(_lock) = (if two()? { locked(object, false)? } else { None }) else { return Ok(false) };
+    two()
+}
+
+impl Node {
+    /// The object of a file, to be written: a copy where a death left it two names, of which each is a file.
+    pub(super) fn open_own(
+        &self,
+        folder: &Folder,
+        inner: &mut Inner,
+        number: u64,
+    ) -> Result<(u64, Box<dyn WriteObject>)> {
+        let name = Folder::own(inner, number);
+        let object = folder.store.open_write(&name, OpenWrite::Existing)?;
+        if !self.is_linked() || !left_with_two_names(&*folder.store, &name, &*object)? {
+            return Ok((number, object));
+        }
+        // All that is kept of the file stays as it is.
+        let kept = inner.names.get(&self.name()).and_then(|entry| entry.kept);
+        let change = Change { kept, ..Change::of(&self.name()) };
+        let parted = self.to_own(folder, inner, change, &|to| copy(|at, out| object.read_at(at, out), to))?;
+        parted.ok_or_else(|| errno::failure(Errno::BUSY, "write a file that others write", &self.name()))
     }
 }

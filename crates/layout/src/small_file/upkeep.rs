@@ -3,7 +3,7 @@
 use super::SmallFile;
 use super::folder::{Entry, Folder, hidden};
 use super::log::{self, Ended, Position};
-use super::record::{self, Change, Content, Head, More, Stamp};
+use super::record::{Change, Content, Head, More, Stamp};
 use crate::Change as AttributeChange;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, SystemTime};
@@ -53,7 +53,7 @@ impl Compacted {
 /// Mode, user and group of a log's object.
 type Owner = (u32, u32, u32);
 
-/// How long a log without records is left alone that nobody holds.
+/// How long a log without a header is left alone that nobody holds.
 const OLD: Duration = Duration::from_secs(3600);
 /// Shorter runs of bytes fill no block of a filesystem, whose space could be given back.
 const LEAST_HOLE: u64 = 4 << 10;
@@ -68,15 +68,20 @@ impl SmallFile {
         let files: Vec<(String, Content)> = {
             let mut inner = folder.fresh()?;
             folder.reload(&mut inner)?;
-            for (number, ended, live, at) in Folder::logs(&inner) {
-                report.logs += 1;
+            for (number, ended, live, position) in Folder::logs(&inner) {
                 let name = format!("{}{}", hidden(&inner.path), log::data_name(number));
                 let object = self.store.open_read(&name)?;
-                report.log_bytes += object.length()?;
+                let length = object.length()?;
+                if length == 0 {
+                    // Made, and about to be begun; or its process was killed just then, and `compact` removes it one day.
+                    continue;
+                }
+                report.logs += 1;
+                report.log_bytes += length;
                 let written = live && ended != Ended::Closed && object.life()?.held != Some(false);
                 report.live += u64::from(written);
                 if ended == Ended::Torn {
-                    report.torn.push((name, at));
+                    report.torn.push((name, position.at));
                 }
             }
             if let Some(writer) = &inner.writer {
@@ -140,12 +145,14 @@ impl SmallFile {
         folder.reload(&mut inner)?;
         let place = hidden(&inner.path);
         let mut groups: BTreeMap<Option<Owner>, BTreeSet<u64>> = BTreeMap::new();
-        for (number, ended, _, at) in Folder::logs(&inner) {
+        for (number, ended, _, position) in Folder::logs(&inner) {
             let name = format!("{place}{}", log::data_name(number));
-            // A log without an end belongs to somebody, unless the store knows that nobody holds it. A process holds its log before it
-            // puts anything there: one that nobody holds and that has nothing is perhaps about to be held.
-            let begun = || Ok(at > record::HEADER || self.is_old(&name)?);
-            let left = || Ok(self.store.open_read(&name)?.life()?.held == Some(false) && begun()?);
+            // A log without an end belongs to somebody, unless the store knows that nobody holds it. A process holds its log and then
+            // writes the header: one that nobody holds and that has none is perhaps about to be held.
+            let left = || -> Result<bool> {
+                let held = self.store.open_read(&name)?.life()?.held;
+                Ok(held == Some(false) && (position.begun() || self.is_old(&name)?))
+            };
             if ended == Ended::Closed || left()? {
                 let owner = match self.store.capability().modes {
                     true => Some(self.store.attributes(&name).map(|about| (about.mode, about.uid, about.gid))?),
@@ -354,14 +361,6 @@ impl SmallFile {
         let mut inner = folder.lock();
         folder.ring(&mut inner)?;
         for log in old {
-            // One that was so new that its process did not hold it yet, when it was found, goes on being written.
-            let taken = match self.store.open_read(&format!("{place}{}", log::data_name(*log))) {
-                Err(e) if e.kind() == ErrorKind::NotFound => false,
-                object => object?.life()?.held == Some(true),
-            };
-            if taken {
-                continue;
-            }
             for name in [log::names_name(*log), log::data_name(*log)] {
                 match self.store.remove(&format!("{place}{name}")) {
                     Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
