@@ -85,6 +85,25 @@ for name in "${mounts[@]}"; do
         try "a file that is removed leaves no log ($name)" left 0 "$name"
     fi
 done
+# As a power cut leaves it: the mark says more than the log has.
+cut_short() {
+    local log
+    "$work/exercise_calls" -s 1 -n 200 -k "$work/wanted" /mnt/container-flat/file || return
+    log=$(find "$work"/stores/container-flat.0 -name '*.data' -size +0 -printf '%s %p\n' | sort -n | tail -n 1 | cut -d ' ' -f 2-)
+    cp "$log" "$work/log" && truncate -s -1 "$log" || return
+    says() { # says EXIT WORDS COMMAND...
+        local wanted=$1 words=$2 status=0
+        shift 2
+        "$thalweg" layout "$@" /mnt/container-flat/file >"$work/said" 2>&1 || status=$?
+        cat "$work/said"
+        [[ $status == "$wanted" ]] && grep -q "$words" "$work/said"
+    }
+    says 1 "not whole" check && says 1 'not whole: .*--lost' repair && ! grep -q repaired "$work/said" && says 1 "not whole" check || return
+    # The store brings it back.
+    cp "$log" "$work/short" && cp "$work/log" "$log" && rm -f "$work/flattened" && whole /mnt/container-flat/file "$work/wanted" || return
+    cp "$work/short" "$log" && says 0 'repaired: .*, 1 thing' repair --lost && says 0 whole check
+}
+try "a log that ends early is left, until --lost says that it is lost" cut_short
 # These two are memory of one process that can do no more than HDFS or S3.
 for store in hdfs s3; do
     mount "sequential-$store" container "sequential:$store"

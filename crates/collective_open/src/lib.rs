@@ -185,12 +185,20 @@ fn open(comm: &dyn Communicator, at: Result<(&dyn Layout, &str)>, fan_in: u32) -
         Some(container) => shared_opening(comm, container, name, &doing)?.map(|opening| (container, opening)),
         None => None,
     };
+    let alone = || layout.open_read(name).map(Index::Whole);
     let held = match shared {
-        None => layout.open_read(name).map(Index::Whole),
-        Some((container, opening)) => match opening.module() {
-            Module::Flat | Module::Pattern => joined(comm, container, name, &opening, fan_in, &doing)?,
-            Module::Distributed => dealt(comm, container, name, &opening, &doing)?,
-        },
+        None => alone(),
+        Some((container, opening)) => {
+            let together = match opening.module() {
+                Module::Flat | Module::Pattern => joined(comm, container, name, &opening, fan_in, &doing),
+                Module::Distributed => dealt(comm, container, name, &opening, &doing),
+            };
+            match together {
+                // On all ranks: a log ends before its mark says. Each reads what is there.
+                Err(e) if e.kind() == ErrorKind::Torn => alone(),
+                held => held?,
+            }
+        }
     };
     let (held, own) = apart(held);
     agreed(comm, own, &doing, &[])?;

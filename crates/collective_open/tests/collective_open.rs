@@ -201,6 +201,48 @@ fn a_file_that_is_being_written_is_opened_by_each_rank_alone() {
 }
 
 #[test]
+fn of_a_file_whose_logs_end_early_all_ranks_read_what_is_there() {
+    for module in MODULES {
+        let store = far_apart(module, 2, 2);
+        let file = over(&store, module).open_write("file", OpenWrite::Any, WriterId(9)).unwrap();
+        write_all_at(&*file, 300, b"synced").unwrap();
+        file.sync().unwrap();
+        let logs = |store: &Arc<dyn Store>| -> Vec<(u64, String)> {
+            let (mut folders, mut found) = (vec![".thalweg".to_string()], Vec::new());
+            while let Some(folder) = folders.pop() {
+                for name in store.list(&folder).unwrap() {
+                    let name = format!("{folder}/{name}");
+                    match store.stat(&name).unwrap() {
+                        about if about.is_folder => folders.push(name),
+                        about => found.push((about.length, name)),
+                    }
+                }
+            }
+            found
+        };
+        let synced = logs(&store);
+        write_all_at(&*file, 306, b"closed").unwrap();
+        file.close().unwrap();
+        for (length, name) in synced.iter().filter(|(_, name)| name.ends_with(".data") || name.ends_with(".index")) {
+            if store.stat(name).is_ok_and(|about| about.length > *length) {
+                let object = store.open_write(name, OpenWrite::Existing).unwrap();
+                object.truncate(*length).unwrap();
+                object.close().unwrap();
+            }
+        }
+        let read = threads::run(3, |comm| {
+            let file = open(&store, Box::new(comm)).unwrap();
+            let (mut there, mut lost) = ([0; 6], [0; 6]);
+            assert_eq!(file.read_all(300, &mut there).unwrap(), 6);
+            let error = file.read_all(306, &mut lost).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Torn, "{module:?}: {error}");
+            there
+        });
+        assert_eq!(read, [*b"synced"; 3]);
+    }
+}
+
+#[test]
 fn what_a_rank_closed_before_it_came_is_seen_by_all() {
     for module in MODULES {
         let store = far_apart(module, 1, 1);

@@ -290,16 +290,16 @@ fn repair(place: &Place<'_>, path: &Path, accept: Accept, out: &mut Terminal) ->
                 Ok(())
             })?;
             things += nameless(container, place, true, out)?;
+            if things > 0 || left == 0 {
+                out.styled(GOOD, "repaired")?;
+                out.line(format_args!(": {shown}, {}", count(things, "thing")))?;
+            }
             if left > 0 {
                 out.styled(BAD, "not whole")?;
                 let lost = count(left, "log");
                 out.line(format_args!(
-                    ": {shown}; {lost} ended early and were left, in case a store brings the rest back; --lost lets files end where they are whole"
+                    ": {shown}; {lost} that ended early: left, in case a store brings the rest back; --lost lets files end where they are whole"
                 ))?;
-            }
-            out.styled(GOOD, "repaired")?;
-            out.line(format_args!(": {shown}, {}", count(things, "thing")))?;
-            if left > 0 {
                 return Ok(Outcome::No);
             }
         }
