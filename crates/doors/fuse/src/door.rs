@@ -4,6 +4,7 @@
 //! name never meets another file there. Reading and writing of open files takes no lock that all share.
 
 use crate::held::Held;
+use crate::helpers::Helpers;
 use crate::nodes::{Nodes, Number, ROOT, Seen};
 use crate::open::Open;
 use crate::settings::{Cache, Settings};
@@ -20,12 +21,14 @@ use thalweg_layout::{Attributes, Change, Kind, Layout, SetXattr, Space, WriterId
 use thalweg_types::{Error, ErrorKind};
 
 mod files;
+mod list;
 mod locks;
 mod make;
 #[cfg(test)]
 mod rename_ahead;
 
 use files::Shared;
+use list::Listed;
 pub use locks::Asked;
 use locks::Locks;
 
@@ -57,13 +60,6 @@ pub struct Entry {
     pub generation: u64,
 }
 
-/// The names of a folder that a program has open.
-struct Listed {
-    names: Arc<Vec<String>>,
-    /// Read at the open, and not told yet.
-    fresh: bool,
-}
-
 /// A mount, as the kernel sees it.
 pub struct Door {
     layout: Arc<dyn Layout>,
@@ -77,6 +73,7 @@ pub struct Door {
     next: AtomicU64,
     handles: RwLock<HashMap<u64, Arc<Open>>>,
     folders: Mutex<HashMap<u64, Listed>>,
+    helpers: Helpers,
     held: Mutex<Held>,
     shared: Mutex<HashMap<u64, Shared>>,
     /// Attributes of what has no name any more.
@@ -144,6 +141,7 @@ impl Door {
             next: AtomicU64::new(1),
             handles: RwLock::default(),
             folders: Mutex::default(),
+            helpers: Helpers::default(),
             shared: Mutex::default(),
             nameless: Mutex::default(),
             times: Mutex::default(),
@@ -495,78 +493,8 @@ impl Door {
         Ok(())
     }
 
-    pub fn open_folder(&self, ino: u64) -> Result<u64> {
-        let fh = self.next.fetch_add(1, Ordering::Relaxed);
-        let names = self.list(ino)?;
-        locked(&self.folders).insert(fh, Listed { names, fresh: true });
-        Ok(fh)
-    }
-
-    fn list(&self, ino: u64) -> Result<Arc<Vec<String>>> {
-        let _names = self.use_names();
-        Ok(Arc::new(self.layout.list(&self.path(ino)?).map_err(number)?))
-    }
-
-    /// The names of an open folder; read again where the program begins again.
-    pub fn names(&self, ino: u64, fh: u64, begins: bool) -> Result<Arc<Vec<String>>> {
-        let known = locked(&self.folders).get_mut(&fh).map(|known| {
-            let told = !std::mem::take(&mut known.fresh);
-            (known.names.clone(), told)
-        });
-        match known {
-            Some((names, told)) if !(begins && told) => Ok(names),
-            None => Err(Errno::EBADF),
-            Some(_) => {
-                let names = self.list(ino)?;
-                locked(&self.folders).insert(fh, Listed { names: names.clone(), fresh: false });
-                Ok(names)
-            }
-        }
-    }
-
-    pub fn release_folder(&self, fh: u64) {
-        locked(&self.folders).remove(&fh);
-    }
-
     pub fn folder_of(&self, ino: u64) -> u64 {
         self.nodes().folder_of(ino)
-    }
-
-    /// A name of a folder that is listed, with its number if it has one; `None` for one that is gone.
-    pub fn listed(&self, folder: u64, name: &str) -> Option<(u64, FileType)> {
-        let _names = self.use_names();
-        let about = self.listed_about(folder, name)?;
-        let known = self.nodes().child(folder, name);
-        let number = known.unwrap_or(if about.identity > ROOT { about.identity } else { u64::MAX });
-        Some((number, kind(about.kind)))
-    }
-
-    /// A name of a folder that is listed, with its attributes, as by a lookup.
-    pub fn listed_plus(&self, folder: u64, name: &str) -> Option<Entry> {
-        let _names = self.use_names();
-        let asked = locked(&self.held).ask(Instant::now());
-        let about = self.listed_about(folder, name)?;
-        Some(self.found(folder, name, asked, about))
-    }
-
-    /// What cannot be looked at is shown, as a file that nobody may read.
-    fn listed_about(&self, folder: u64, name: &str) -> Option<Attributes> {
-        match self.about(&self.below(folder, name).ok()?) {
-            Ok(about) => Some(about),
-            Err(e) if e.kind() == ErrorKind::NotFound => None,
-            Err(_) => Some(Attributes {
-                kind: Kind::File,
-                length: 0,
-                mode: 0,
-                uid: self.uid,
-                gid: self.gid,
-                atime: UNIX_EPOCH,
-                mtime: UNIX_EPOCH,
-                ctime: UNIX_EPOCH,
-                links: 1,
-                identity: 0,
-            }),
-        }
     }
 
     pub fn sync_folder(&self, ino: u64) -> Result<()> {
@@ -866,8 +794,13 @@ mod tests {
         make(&door, folder, "two");
         let times = |about: FileAttr| (about.mtime, about.ctime);
         let told = times(door.attributes(folder).unwrap().0);
-        assert_eq!(times(door.listed_plus(ROOT, "d").unwrap().attributes), told);
         assert_eq!(times(door.lookup(ROOT, "d".as_ref()).unwrap().attributes), told);
+        let (fh, mut listed) = (door.open_folder(ROOT).unwrap(), Vec::new());
+        Arc::new(door).list_plus(ROOT, fh, &Arc::new(vec!["d".to_string()]), 0, &mut |at, entry| {
+            listed.push((at, times(entry.attributes)));
+            false
+        });
+        assert_eq!(listed, [(0, told)]);
     }
 
     #[test]

@@ -446,15 +446,11 @@ impl Filesystem for Kernel {
                 return reply.ok();
             }
         }
-        for (at, name) in names.iter().enumerate().skip((offset as usize).saturating_sub(2)) {
-            let Some(entry) = self.0.listed_plus(ino.0, name) else { continue };
+        let from = (offset as usize).saturating_sub(2).min(names.len());
+        self.0.list_plus(ino.0, fh.0, &names, from, &mut |at, entry| {
             let (about, generation) = (&entry.attributes, Generation(entry.generation));
-            if reply.add(about.ino, at as u64 + 3, name, &timeout, about, generation) {
-                // It did not fit, and is not known to the kernel.
-                self.0.forget(about.ino.0, 1);
-                break;
-            }
-        }
+            reply.add(about.ino, at as u64 + 3, &names[at], &timeout, about, generation)
+        });
         reply.ok();
     }
 

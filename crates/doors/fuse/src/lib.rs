@@ -23,6 +23,8 @@
 //! | `held` | attributes of folders that the kernel asks for again and again |
 //! | `door` | what each call does |
 //! | `door::files` | open files |
+//! | `door::list` | lists of folders, with attributes |
+//! | `helpers` | threads that help with the looks of a list |
 //! | `door::make` | what is made, with its owner and mode |
 //! | `door::locks` | locks, taken where other doors meet them |
 //! | [`errors`] | what is said of failures beside the number that a program gets |
@@ -39,6 +41,7 @@ pub mod all;
 mod door;
 pub mod errors;
 mod held;
+mod helpers;
 mod kernel;
 pub mod last_words;
 pub mod mounted;
