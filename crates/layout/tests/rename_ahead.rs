@@ -2,11 +2,12 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::{Flat, Layout, OpenWrite, WriterId, flat::pick};
-use thalweg_store::wrap::Counting;
-use thalweg_store::{Posix, Store};
+use thalweg_store::wrap::{Around, Asked, Counting, Operation, Verdict, Watch};
+use thalweg_store::{Posix, Store, StoreExt};
 
 const LENGTH: u64 = 6 << 20;
 
@@ -103,4 +104,57 @@ fn a_copy_that_fails_leaves_the_rename_to_tell() {
     assert_eq!(left(&mounted), Vec::<String>::new(), "short files are copied by the rename");
     layout.rename("file", &to).unwrap();
     assert_eq!(read(layout, &to), b"short");
+}
+
+const NOTE: &str = ".thalweg-flat/rename";
+
+/// Removes the note of a folder's rename before it is durable, as many times as `left` says; counts renames without a note.
+struct Removes {
+    store: Arc<dyn Store>,
+    left: AtomicU64,
+    renamed: [AtomicU64; 2],
+}
+
+struct Watching(Arc<Removes>);
+
+impl Watch for Watching {
+    fn describe(&self) -> &'static str {
+        "removing notes"
+    }
+
+    fn before(&self, operation: &Operation<'_>) -> Verdict {
+        if operation.asked == Asked::Sync && operation.name == NOTE && self.0.left.load(Ordering::Relaxed) > 0 {
+            self.0.left.fetch_sub(1, Ordering::Relaxed);
+            self.0.store.remove(NOTE).unwrap();
+        }
+        if operation.asked == Asked::Rename && operation.name == "d" {
+            let noted = self.0.store.exists(NOTE).unwrap();
+            self.0.renamed[usize::from(noted)].fetch_add(1, Ordering::Relaxed);
+        }
+        Verdict::Pass
+    }
+}
+
+#[test]
+fn no_folder_moves_without_a_note_though_another_process_took_it_for_a_dead_ones() {
+    let scratch = Scratch::new();
+    let one = |k: usize| {
+        std::fs::create_dir(scratch.join(k.to_string())).unwrap();
+        Arc::new(Posix::at(scratch.join(k.to_string())).unwrap()) as Arc<dyn Store>
+    };
+    let (first, second) = (one(0), one(1));
+    let removes = Arc::new(Removes {
+        store: first.clone(),
+        left: AtomicU64::new(0),
+        renamed: [AtomicU64::new(0), AtomicU64::new(0)],
+    });
+    let watched: Arc<dyn Store> = Arc::new(Around::with(first, Watching(removes.clone())));
+    let layout = Flat::new(vec![watched, second]).unwrap();
+    layout.make_one_folder("d", 0o755).unwrap();
+    put(&layout, "d/a", 0, b"there");
+    removes.left.store(3, Ordering::Relaxed);
+    layout.rename("d", "e").unwrap();
+    assert_eq!(read(&layout, "e/a"), b"there");
+    assert_eq!(removes.renamed.each_ref().map(|n| n.load(Ordering::Relaxed)), [0, 1]);
+    assert!(!removes.store.exists(NOTE).unwrap());
 }

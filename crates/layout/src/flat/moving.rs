@@ -50,19 +50,26 @@ impl Flat {
         }
         let first = &*self.stores[0];
         let note = Note { from: from.to_string(), to: to.to_string() };
-        let object = match first.open_write(NOTE, OpenWrite::New) {
-            Ok(object) => object,
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-                return Err(errno::failure(Errno::BUSY, "rename a folder while another is being renamed", from));
+        // Held until the rename is done: it is finished by others only if this process died. One that somebody finds between its making and
+        // the hold is taken for a dead process', and removed: it is made again before anything moves.
+        let (object, hold, noted) = loop {
+            let object = match first.open_write(NOTE, OpenWrite::New) {
+                Ok(object) => object,
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                    return Err(errno::failure(Errno::BUSY, "rename a folder while another is being renamed", from));
+                }
+                Err(e) => return Err(e),
+            };
+            let hold = object.hold();
+            let noted = object
+                .write_at(0, &[IoSlice::new(&note.encode())])
+                .and_then(|()| object.sync())
+                .and_then(|()| first.sync_folder(FOLDER))
+                .and_then(|()| first.exists(NOTE));
+            if !matches!(noted, Ok(false)) {
+                break (object, hold, noted.map(drop));
             }
-            Err(e) => return Err(e),
         };
-        // Held until the rename is done: it is finished by others only if this process died.
-        let hold = object.hold();
-        let noted = object
-            .write_at(0, &[IoSlice::new(&note.encode())])
-            .and_then(|()| object.sync())
-            .and_then(|()| first.sync_folder(FOLDER));
         let done = noted.and_then(|()| self.carry_out(&note));
         // One that fails half way is taken back.
         let settled = done.is_ok() || self.take_back(&note, replaced).is_ok();
@@ -115,6 +122,13 @@ impl Flat {
         let length = object.length()?.min(LONGEST_NOTE);
         let mut bytes = vec![0; length as usize];
         object.read_exact_at(0, &mut bytes)?;
+        // Who is done removes the note and then lets go of it; who has just begun holds it by now.
+        match first.open_read(NOTE).and_then(|again| again.life()) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(e),
+            Ok(life) if life.held == Some(true) => return Ok(()),
+            Ok(_) => {}
+        }
         match Note::decode(&bytes) {
             Ok(note) => self.carry_out(&note)?,
             // The process died while it wrote the note: nothing was renamed yet.
