@@ -102,6 +102,10 @@ fn a_transform_that_is_not_built_in_costs_no_variable() {
     for (transform, words) in [
         ("szip", "untransformed"),
         ("sz:accuracy=1", "untransformed"),
+        ("isobar", "untransformed"),
+        ("aplod", "untransformed"),
+        ("alacrity", "untransformed"),
+        ("mgard:tol=1e-3", "untransformed"),
         ("zlpi", "nearest known name: \"zlib\""),
         ("zlib:12", "its default"),
         ("blosc:foo=1", "its default"),
