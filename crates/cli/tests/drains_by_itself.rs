@@ -123,6 +123,12 @@ fn what_a_program_wrote_reaches_the_slow_store_with_nothing_typed() {
     room.write("a b");
     room.moved("a");
     room.moved("b");
+    // One that was started besides goes at once.
+    let start = Instant::now();
+    while room.drains().len() > 1 {
+        assert!(start.elapsed() < LONG, "several processes drain");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     assert_eq!(room.drains().len(), 1);
     let told = room.status();
     assert!(told.contains("drain               at work") && told.contains("fast/.thalweg-drain/log"), "{told}");
