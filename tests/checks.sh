@@ -79,9 +79,14 @@ limited() {
 run() { # run RANKS PROGRAM...
     local ranks=$1
     shift
-    (cd "$work" && limited 900 "${mpiexec[@]}" -n "$ranks" "$@" 2>>stderr.log)
+    alone "${mpiexec[@]}" -n "$ranks" "$@"
 }
-alone() { (cd "$work" && limited 900 "$@" 2>>stderr.log); } # alone PROGRAM...
+alone() { # alone PROGRAM...
+    local status=0
+    (cd "$work" && limited 900 "$@" 2>>stderr.log) || status=$?
+    [[ $status == 0 ]] || echo "ended with $status: $*" >>"$work/stderr.log"
+    return "$status"
+}
 
 # What programs are compiled against, in $prefix.
 with_libraries() {

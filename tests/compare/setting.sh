@@ -16,7 +16,9 @@ same() { # same NAME FILE FILE
     fi
     diff -a "$2" "$3" >>"$work/diff.txt" || status=1
     say "$status" "$1"
-    [[ $status == 0 ]] || head -n 40 "$work/diff.txt" | cut -c1-300 | sed 's/^/  /'
+    [[ $status != 0 ]] || return 0
+    head -n 40 "$work/diff.txt" | cut -c1-300 | sed 's/^/  /'
+    [[ ! -s $work/stderr.log ]] || tail -n 20 "$work/stderr.log" | cut -c1-300 | sed 's/^/  error stream: /'
 }
 
 # said COMMAND...: what it prints, and how it ended where that is not well.
