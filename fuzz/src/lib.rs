@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 use std::sync::Arc;
-use thalweg_bp::checksum::{Crc32c, crc32c};
+use thalweg_types::checksum::{Crc32c, crc32c};
 use thalweg_bp::extension::{self, Directory, Tag};
 use thalweg_bp::step_record;
 use thalweg_bp::trailer;

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::Arc;
-use thalweg_bp::checksum::crc32c;
+use thalweg_types::checksum::crc32c;
 use thalweg_layout::container::attributes::Kept;
 use thalweg_layout::container::index::{Module, block};
 use thalweg_layout::container::parallel::{Fragment, Opening};

@@ -22,7 +22,7 @@
 //! The state is outside the checksum, so that closing a file for good changes 8 bytes in place. Where each byte is that of
 //! one state or the other, a write of the mark has failed half way: more steps may come.
 
-use crate::checksum::{Crc32c, combined, crc32c};
+use thalweg_types::checksum::{Crc32c, combined, crc32c};
 use crate::source::{self, Source};
 use crate::sums::{self, Places};
 use crate::wire::{Cursor, Put};

@@ -17,7 +17,7 @@
 //! Sets lie in order of time and, within a step, of rank. Source: `docs/format/bp3.md`, section 4.
 
 use crate::characteristic::{self, Location};
-use crate::checksum::{combined, crc32c};
+use thalweg_types::checksum::{combined, crc32c};
 use crate::extension::{self, Directory, DirectoryEntry, Records, Tag};
 use crate::footer::Footer;
 use crate::process_group::{Block, Header, attribute_code};

@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod characteristic;
-pub mod checksum;
 pub mod extension;
 pub mod footer;
 pub mod growth;

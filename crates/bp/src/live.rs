@@ -269,7 +269,7 @@ impl Base {
     /// Checks the checksum over the whole index, and those of the sums beside it.
     pub fn check_bytes(&self, source: &(impl Source + ?Sized)) -> Result<()> {
         let Some(extension) = &self.extension else { return Ok(()) };
-        let mut crc = crate::checksum::Crc32c::new();
+        let mut crc = thalweg_types::checksum::Crc32c::new();
         let (mut at, mut buffer) = (self.footer.process_groups, vec![0; 1 << 18]);
         while at < self.end {
             let n = (self.end - at).min(buffer.len() as u64) as usize;

@@ -1,6 +1,6 @@
 //! One pass over a block: statistics, checksum and copy share each cache-sized piece.
 
-use crate::checksum::Crc32c;
+use thalweg_types::checksum::Crc32c;
 use crate::rows::Rows;
 use crate::statistics::{Accumulator, Level, Statistics};
 use thalweg_types::ElementType;

@@ -6,7 +6,7 @@
 //! without trailer (ADIOS 1.13) when its records fill it exactly.
 
 use crate::characteristic::{Location, Transform};
-use crate::checksum::Crc32c;
+use thalweg_types::checksum::Crc32c;
 use crate::extension::{self, Records, Tag};
 use crate::hole;
 use crate::index::Index;

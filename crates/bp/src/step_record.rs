@@ -17,7 +17,7 @@
 //! | -20 | 12 | 0 |
 //! | -8 | 8 | magic `TWSTEPND` |
 
-use crate::checksum::crc32c;
+use thalweg_types::checksum::crc32c;
 use crate::index::Index;
 use crate::source::{self, Source};
 use crate::wire::{Cursor, Put};

@@ -135,7 +135,7 @@ fn step_records_that_lead_nowhere() {
             out.extend_from_slice(&number.to_ne_bytes());
         }
         out.extend_from_slice(&[1; 8]);
-        let crc = thalweg_bp::checksum::crc32c(&out);
+        let crc = thalweg_types::checksum::crc32c(&out);
         out.extend_from_slice(&crc.to_ne_bytes());
         out.extend_from_slice(&[0; 12]);
         out.extend_from_slice(step_record::END);

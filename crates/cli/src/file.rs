@@ -1,6 +1,5 @@
 //! Opening what the command line names, and what to say about a file that was cut off.
 
-use crate::format;
 use crate::outcome::Failure;
 use crate::progress::Progress;
 use crate::terminal::{complain, plain};
@@ -10,6 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use thalweg_layout::{Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
 use thalweg_reader::{Block, Head, Reader};
+use thalweg_report::text;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The layout through which paths of this process go, and the name of a file there.
@@ -134,7 +134,7 @@ fn notice(reader: &Reader, path: &Path) {
     let next = format!("  next: thalweg recover {}", shell(path));
     let shown = path.display();
     if status.torn_bytes > 0 {
-        let bytes = format::count(status.torn_bytes, "byte");
+        let bytes = text::count(status.torn_bytes, "byte");
         complain(
             "thalweg",
             &format!(
@@ -143,7 +143,7 @@ fn notice(reader: &Reader, path: &Path) {
             ),
         );
     } else if status.step_records > 0 && !status.finished {
-        let records = format::count(status.step_records, "step");
+        let records = text::count(status.step_records, "step");
         complain(
             "thalweg",
             &format!(

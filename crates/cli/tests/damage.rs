@@ -10,7 +10,7 @@ use std::io::IoSlice;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use thalweg_bp::checksum::Crc32c;
+use thalweg_types::checksum::Crc32c;
 use thalweg_bp::extension;
 use thalweg_bp::footer::FOOTER;
 use thalweg_bp::live::{Base, Live};

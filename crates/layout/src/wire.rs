@@ -3,29 +3,8 @@
 //! A varint holds 7 bits a byte, lowest first, the top bit set in all but the last byte; at most 10 bytes. A signed one is
 //! folded first: 0, -1, 1, -2 become 0, 1, 2, 3.
 
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
-
-/// CRC-32C of `bytes`.
-pub fn crc32c(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}
-
-/// CRC-32C of bytes that come in pieces.
-pub struct Crc32c(crc_fast::Digest);
-
-impl Crc32c {
-    pub fn new() -> Crc32c {
-        Crc32c(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
-    }
-
-    pub fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    pub fn finish(&self) -> u32 {
-        self.0.finalize() as u32
-    }
-}
 
 /// Reads one number behind the other.
 pub struct Cursor<'a> {

@@ -29,7 +29,7 @@ use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::IoSlice;
 use thalweg_bp::characteristic::SINGLE_FILE;
-use thalweg_bp::checksum::crc32c;
+use thalweg_types::checksum::crc32c;
 use thalweg_bp::extension::{self, Tag};
 use thalweg_bp::footer::FOOTER;
 use thalweg_bp::index::Index;

@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_bp::characteristic::{Location, SINGLE_FILE};
-use thalweg_bp::checksum::crc32c;
+use thalweg_types::checksum::crc32c;
 use thalweg_bp::extension::Tag;
 use thalweg_bp::index::Index;
 use thalweg_bp::process_group::{Block, Header, SECTION_HEAD, put_section_head};

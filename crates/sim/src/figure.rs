@@ -8,19 +8,11 @@ use crate::machine::Machine;
 use crate::methods::{Job, run};
 use std::fmt::Write;
 use thalweg_movement::method::{Parameters, aggregated, scheduled};
+use thalweg_report::chart::{self, Chart, Series};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The names of all figures.
 pub const FIGURES: [&str; 6] = ["cug2009-4", "cug2009-5", "cug2009-6", "cug2009-7", "cug2009-8", "sand-5"];
-
-/// One line.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Series {
-    /// What it is of.
-    pub name: String,
-    /// A number for each place.
-    pub y: Vec<f64>,
-}
 
 /// A published number and what is ours beside it.
 #[derive(Debug, Clone, PartialEq)]
@@ -350,6 +342,15 @@ impl Drawn {
 
     /// The figure as an SVG document.
     pub fn picture(&self) -> String {
-        crate::svg::picture(self)
+        chart::picture(&Chart {
+            title: self.title,
+            subtitle: &self.machine,
+            x_name: self.x_name,
+            y_name: self.y_name,
+            x: &self.x,
+            series: &self.series,
+            limit: self.limit.as_ref().map(|(name, value)| (name.as_str(), *value)),
+            published: self.published.iter().filter_map(|p| Some((p.x?, p.value?))).collect(),
+        })
     }
 }

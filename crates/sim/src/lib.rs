@@ -9,7 +9,6 @@
 //! | [`methods`] | the methods' turn order, one file each, by the planner of `thalweg-movement` |
 //! | [`outcome`] | seconds by rank, bandwidth, share of the peak, the slowest ranks |
 //! | [`figure`] | series beside published numbers, as a table and a picture |
-//! | [`svg`] | the picture |
 //!
 //! Time is simulated as discrete events. Bytes are not: a write is a flow, and a target's bandwidth is shared evenly by the flows to it.
 //! What is left out is in `docs/guide/sim.md`.
@@ -20,7 +19,6 @@ pub mod machine;
 pub mod methods;
 pub mod noise;
 pub mod outcome;
-pub mod svg;
 pub mod target;
 pub mod world;
 

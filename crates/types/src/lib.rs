@@ -2,6 +2,7 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
+//! | [`checksum`] | CRC-32C |
 //! | [`element`] | the element types of the format: codes, sizes, names and their aliases |
 //! | [`value`] | one value of any element type, and attribute values |
 //! | [`extent`] | runs of bytes in a file |
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bounding_box;
+pub mod checksum;
 pub mod element;
 pub mod error;
 pub mod extent;

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use thalweg_bp::characteristic::{Location, SINGLE_FILE};
-use thalweg_bp::checksum::{Crc32c, crc32c};
+use thalweg_types::checksum::{Crc32c, crc32c};
 use thalweg_bp::index::Index;
 use thalweg_bp::pass;
 use thalweg_bp::process_group::{self, Block, Header, SECTION_HEAD};

@@ -1,11 +1,11 @@
 //! `thalweg config`: every mistake of a configuration, or of the mount table, in one go.
 
-use crate::format::count;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{BAD, GOOD, Terminal};
 use std::io::Write;
 use std::path::Path;
 use thalweg_io::mounts;
+use thalweg_report::text::count;
 use thalweg_schema::xml;
 use thalweg_types::Error;
 

@@ -1,7 +1,6 @@
 //! `thalweg drain`: what a burst buffer's fast store holds goes to the store behind it.
 
 use crate::arguments::Drain as Arguments;
-use crate::format::count;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{BAD, GOOD, Terminal, complain, plain};
 use serde_json::json;
@@ -11,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use thalweg_io::mounts::{draining, stores};
+use thalweg_report::text::count;
 use thalweg_store::wrap::Tiered;
 use thalweg_store::wrap::tiered::{Drain, Pace, Passed, run_until_idle, status};
 use thalweg_types::{Error, ErrorKind};

@@ -4,7 +4,7 @@
 
 use crate::arguments::Find;
 use crate::file;
-use crate::format::{self, count};
+use crate::format;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{ASIDE, GOOD, HEADING, Terminal, plain};
 use serde_json::{Value as Json, json};
@@ -14,6 +14,7 @@ use thalweg_query::predicate::summary::Summary;
 use thalweg_query::predicate::{Facts, Function, Predicate, Term, parse};
 use thalweg_query::{Answer, facts};
 use thalweg_reader::{Block, Kind, Reader, Variable};
+use thalweg_report::text::count;
 use thalweg_types::{AttributeValue, Value};
 
 pub fn run(arguments: &Find, out: &mut Terminal) -> Result<Outcome, Failure> {

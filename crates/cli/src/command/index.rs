@@ -2,10 +2,10 @@
 
 use crate::arguments::Index;
 use crate::file;
-use crate::format::count;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{Terminal, plain};
 use std::io::Write;
+use thalweg_report::text::count;
 use thalweg_types::Error;
 
 pub fn run(arguments: &Index, out: &mut Terminal) -> Result<Outcome, Failure> {

@@ -1,7 +1,6 @@
 //! `thalweg layout`: where the bytes of files under mounts lie, and looking after them.
 
 use crate::arguments::Layout as Arguments;
-use crate::format::count;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{BAD, GOOD, Terminal, plain};
 use std::io::{IoSlice, Write};
@@ -11,6 +10,7 @@ use thalweg_io::mounts;
 use thalweg_layout::container::tools::Accept;
 use thalweg_layout::mount::Place;
 use thalweg_layout::{Container, Mounts, OpenWrite, SmallFile, WriterId};
+use thalweg_report::text::count;
 use thalweg_store::Posix;
 use thalweg_types::printable::printable_lines;
 use thalweg_types::{Error, ErrorKind};

@@ -2,7 +2,7 @@
 
 use crate::arguments::Ls;
 use crate::file::{self, Writers};
-use crate::format::{self, count};
+use crate::format;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{ASIDE, HEADING, Terminal, complain, left, plain};
 use serde_json::{Value as Json, json};
@@ -10,6 +10,8 @@ use std::io::Write;
 use thalweg_bp::statistics::{Level, Part, Statistics};
 use thalweg_query::number::{Number, brief, possible_mean, possible_variance};
 use thalweg_reader::{Attribute, Block, Head, Kind, Reader, Summary, Variable};
+use thalweg_report::json as report;
+use thalweg_report::text::count;
 use thalweg_types::{ByteOrder, ElementType, Error, Value};
 
 /// Longest text shown in a listing, in characters.
@@ -415,10 +417,10 @@ fn print_attributes(attributes: &[Attribute], below: bool, out: &mut Terminal) -
 }
 
 fn json_facts(element: ElementType, s: &Summary) -> Json {
-    let real = |v: Option<f64>| v.map(format::json_real);
+    let real = |v: Option<f64>| v.map(report::real);
     let part = |p: &Part| {
         let (mean, std) = mean_and_std(p, s.finite.unwrap_or(0));
-        json!({ "min": format::json_real(p.min), "max": format::json_real(p.max), "mean": real(mean), "std": real(std) })
+        json!({ "min": report::real(p.min), "max": report::real(p.max), "mean": real(mean), "std": real(std) })
     };
     if let (true, Some([magnitude, re, im])) = (element.is_complex(), &s.complex) {
         return json!({ "elements": s.elements, "finite": s.finite,
@@ -427,7 +429,7 @@ fn json_facts(element: ElementType, s: &Summary) -> Json {
     let (mean, std) = credible(s);
     json!({
         "elements": s.elements, "finite": s.finite,
-        "min": s.min.as_ref().map(format::json), "max": s.max.as_ref().map(format::json),
+        "min": s.min.as_ref().map(report::value), "max": s.max.as_ref().map(report::value),
         "mean": real(mean), "std": real(std),
     })
 }
@@ -435,7 +437,7 @@ fn json_facts(element: ElementType, s: &Summary) -> Json {
 fn json_block(block: &Block, writer: Option<u32>, kind: Kind, long: bool) -> Json {
     let mut all = json!({ "step": block.step, "block": block.number, "rank": writer });
     if let Some(value) = &block.value {
-        all["value"] = format::json(value);
+        all["value"] = report::value(value);
     } else {
         if kind == Kind::Global {
             all["shape"] = json!(block.shape);
@@ -444,15 +446,15 @@ fn json_block(block: &Block, writer: Option<u32>, kind: Kind, long: bool) -> Jso
         all["count"] = json!(block.count);
         if let Some(s) = block.statistics.as_ref().filter(|s| long && s.finite > 0 && s.level != Level::Off) {
             if s.complex.is_none() {
-                all["min"] = format::json(&s.min);
-                all["max"] = format::json(&s.max);
-                all["mean"] = json!(s.mean().map(format::json_real));
-                all["std"] = json!(s.standard_deviation().map(format::json_real));
+                all["min"] = report::value(&s.min);
+                all["max"] = report::value(&s.max);
+                all["mean"] = json!(s.mean().map(report::real));
+                all["std"] = json!(s.standard_deviation().map(report::real));
             } else if let Some([magnitude, _, _]) = &s.complex {
                 let (mean, std) = mean_and_std(magnitude, s.finite);
                 all["magnitude"] = json!({
-                    "min": format::json_real(magnitude.min), "max": format::json_real(magnitude.max),
-                    "mean": mean.map(format::json_real), "std": std.map(format::json_real),
+                    "min": report::real(magnitude.min), "max": report::real(magnitude.max),
+                    "mean": mean.map(report::real), "std": std.map(report::real),
                 });
             }
         }
@@ -534,7 +536,7 @@ fn print_json(
         for (i, a) in attributes.iter().enumerate() {
             let all = json!({
                 "name": a.name, "group": a.group, "type": format::attribute_type(a.element, &a.value).name(),
-                "value": format::json_attribute(&a.value), "variable": a.variable, "internal": a.internal,
+                "value": report::attribute(&a.value), "variable": a.variable, "internal": a.internal,
             });
             write!(out, "{}{all}", if i == 0 { "\n" } else { ",\n" })?;
         }

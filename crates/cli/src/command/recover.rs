@@ -2,11 +2,11 @@
 
 use crate::arguments::Recover;
 use crate::file;
-use crate::format;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{BAD, GOOD, Terminal, plain};
 use std::io::Write;
 use thalweg_reader::RecoverOptions;
+use thalweg_report::text;
 
 pub fn run(arguments: &Recover, out: &mut Terminal) -> Result<Outcome, Failure> {
     let (layout, name) = file::place(&arguments.file, Some("scanning"))?;
@@ -17,7 +17,7 @@ pub fn run(arguments: &Recover, out: &mut Terminal) -> Result<Outcome, Failure> 
         writeln!(out, "{}{}", if arguments.dry_run { "would: " } else { "" }, plain(action))?;
     }
     if !recovery.dropped.is_empty() {
-        let steps = format::steps(&recovery.dropped);
+        let steps = text::steps(&recovery.dropped);
         let hint = if arguments.partial { "" } else { " (--partial indexes them)" };
         writeln!(
             out,
@@ -35,6 +35,6 @@ pub fn run(arguments: &Recover, out: &mut Terminal) -> Result<Outcome, Failure> 
         (true, false) => "recovered",
     };
     out.styled(GOOD, state)?;
-    writeln!(out, ": {shown} with {}", format::count(recovery.steps, "step"))?;
+    writeln!(out, ": {shown} with {}", text::count(recovery.steps, "step"))?;
     Ok(Outcome::Done)
 }

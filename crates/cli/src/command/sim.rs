@@ -1,13 +1,13 @@
 //! `thalweg sim`: an output on a machine that is simulated; figures beside published numbers.
 
 use crate::arguments::Sim;
-use crate::format::count;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{HEADING, Terminal, plain};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use thalweg_params::Parameters;
+use thalweg_report::text::count;
 use thalweg_sim::figure::{self, Drawn};
 use thalweg_sim::machine::{Above, Share};
 use thalweg_sim::outcome::Outcome as Simulated;

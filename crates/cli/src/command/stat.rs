@@ -2,13 +2,13 @@
 
 use crate::arguments::Stat;
 use crate::file;
-use crate::format::count;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{HEADING, Terminal, plain};
 use serde_json::{Value as Json, json};
 use std::io::Write;
 use thalweg_reader::Space;
 use thalweg_reader::space::{Bytes, Part};
+use thalweg_report::text::count;
 
 /// What the files take on the device; holes take nothing where the filesystem has sparse files.
 fn on_device(parts: &[Part]) -> Option<u64> {

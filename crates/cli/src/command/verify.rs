@@ -2,12 +2,12 @@
 
 use crate::arguments::Verify;
 use crate::file;
-use crate::format::count;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{BAD, GOOD, Terminal, plain};
 use serde_json::json;
 use std::io::Write;
 use thalweg_reader::{FindingKind, Report};
+use thalweg_report::text::count;
 
 fn words(kind: FindingKind) -> &'static str {
     match kind {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use thalweg_bp::characteristic::{Location, SINGLE_FILE};
-use thalweg_bp::checksum::crc32c;
+use thalweg_types::checksum::crc32c;
 use thalweg_bp::index::Index;
 use thalweg_bp::process_group::{Block, Header, SECTION_HEAD, put_attribute, put_section_head};
 use thalweg_bp::shape::Shape;

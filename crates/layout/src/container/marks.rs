@@ -11,9 +11,9 @@
 //! `c` wins over `p`, the higher version over the lower.
 
 use super::clock::Summary;
-use super::wire::crc32c;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Where a session's logs lie.

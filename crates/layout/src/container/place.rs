@@ -21,6 +21,7 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 pub use thalweg_store::fresh;
+use thalweg_types::checksum::crc32c;
 use thalweg_store::{Attributes, Change, Kind, Life, OpenWrite, ReadObject, Rename, Store, StoreExt, name};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -907,7 +908,7 @@ pub fn folder(container: u128) -> String {
 
 /// Spreads hosts by hash and the writers of a host evenly.
 fn spread(host: &str, writer: u32) -> u64 {
-    u64::from(super::wire::crc32c(host.as_bytes())).wrapping_add(u64::from(writer))
+    u64::from(crc32c(host.as_bytes())).wrapping_add(u64::from(writer))
 }
 
 #[cfg(test)]

@@ -28,7 +28,8 @@
 //! | 40 | 4 | CRC-32C of the payload |
 //! | 44 | 4 | CRC-32C of the 44 bytes before |
 
-use super::wire::{Cursor, bad, crc32c};
+use super::wire::{Cursor, bad};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{ErrorKind, Result};
 
 /// Bytes of a segment's header.

@@ -23,7 +23,8 @@
 //! Identity of a store, its object `.thalweg/store`: `TWSTORE1`, 8 bytes of identity, CRC-32C of the 16 bytes before.
 
 use super::index::Module;
-use super::wire::{Cursor, bad, crc32c, put_counted, seal, sealed};
+use super::wire::{Cursor, bad, put_counted, seal, sealed};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{ErrorKind, Result};
 
 /// What stands under a name.

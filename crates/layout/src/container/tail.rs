@@ -18,9 +18,10 @@
 //! A record that is not whole at the end is one whose writer died, or is at it: it counts for nothing, and the next one takes its
 //! place. One that does not check while a whole one follows is damage.
 
-use super::wire::{Crc32c, Cursor, bad, crc32c};
+use super::wire::{Cursor, bad};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use thalweg_types::checksum::{Crc32c, crc32c};
 use thalweg_types::{ErrorKind, Result};
 
 /// Bytes of a record's header.

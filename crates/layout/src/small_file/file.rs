@@ -6,12 +6,12 @@ use super::log;
 use super::merge::{Base, Changes};
 use super::record::{self, Change, Content, Kept};
 use crate::errno;
-use crate::wire::crc32c;
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
+use thalweg_types::checksum::crc32c;
 use thalweg_store::{OpenWrite, ReadObject, WriteObject, pieces};
 use thalweg_types::{Error, ErrorKind, Result};
 

@@ -11,6 +11,7 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
+use thalweg_types::checksum::crc32c;
 use thalweg_store::{OpenWrite, ReadObject, Store, StoreExt, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -690,7 +691,7 @@ impl Folder {
             }
             let mut bytes = vec![0; length as usize];
             let got = writer.read_at(offset, &mut bytes)?;
-            let good = got == bytes.len() && crate::wire::crc32c(&bytes) == crc;
+            let good = got == bytes.len() && crc32c(&bytes) == crc;
             return if good { Ok(Found::Bytes(bytes)) } else { Err(Folder::damaged(&name, offset)) };
         }
         if !inner.known.contains_key(&log) {
@@ -713,7 +714,7 @@ impl Folder {
         }
         let mut bytes = vec![0; length as usize];
         let got = object.read_at(offset, &mut bytes)?;
-        let good = got == bytes.len() && crate::wire::crc32c(&bytes) == crc;
+        let good = got == bytes.len() && crc32c(&bytes) == crc;
         if good { Ok(bytes) } else { Err(Folder::damaged(&name, offset)) }
     }
 

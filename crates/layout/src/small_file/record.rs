@@ -4,6 +4,7 @@ use crate::wire::{self, Cursor};
 use crate::{Attributes, Kind};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
 const LOG_MAGIC: &[u8; 8] = b"THWSMLOG";
@@ -396,7 +397,7 @@ pub fn put(out: &mut Vec<u8>, head: &Head, data: &[u8]) -> std::ops::Range<usize
     let length = (out.len() - head_start) as u32;
     out[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
     let head = head_start..out.len();
-    let crc = wire::crc32c(&out[start..]);
+    let crc = crc32c(&out[start..]);
     out.extend(crc.to_le_bytes());
     out.extend_from_slice(data);
     head
@@ -527,7 +528,7 @@ mod tests {
         (any::<u64>(), prop::collection::vec(any_change(), 1..5), prop::option::of(data)).prop_map(
             |(clock, mut changes, data)| {
                 if let Some(data) = &data {
-                    changes[0].content = Some(Content::Here { length: data.len() as u32, crc: wire::crc32c(data) });
+                    changes[0].content = Some(Content::Here { length: data.len() as u32, crc: crc32c(data) });
                 }
                 (Head::Changes { clock, changes }, data.unwrap_or_default())
             },

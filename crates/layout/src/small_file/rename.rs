@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::SystemTime;
+use thalweg_types::checksum::crc32c;
 use thalweg_store::{Hold, OpenWrite, Store, WriteObject, name};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -105,7 +106,7 @@ impl SmallFile {
                         Content::There { log, offset, length, crc } => source.bytes(log, offset, length, crc)?,
                         _ => Vec::new(),
                     };
-                    let here = Content::Here { length: bytes.len() as u32, crc: crate::wire::crc32c(&bytes) };
+                    let here = Content::Here { length: bytes.len() as u32, crc: crc32c(&bytes) };
                     let mut inner = target.fresh()?;
                     if !bytes.is_empty() && target.shows_more(&mut inner, kept.mode)? {
                         let fill = |object: &dyn WriteObject| object.write_at(0, &[IoSlice::new(&bytes)]);

@@ -24,7 +24,7 @@ mod turns;
 use std::collections::VecDeque;
 use turns::Through;
 
-/// How eager to be.
+/// How eager to be: the values of the method's parameters, whose defaults the method declares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Params {
     /// Groups written to one target at a time, at most (0 counts as 1).
@@ -37,12 +37,6 @@ pub struct Params {
     pub copies: u32,
     /// Places begin at multiples of so many bytes (0 counts as 1).
     pub align: u64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params { writers_per_target: 1, stuck: 2.0, patience: 0.0, copies: 3, align: 1 }
-    }
 }
 
 /// What happened, with its time in seconds from any fixed moment.

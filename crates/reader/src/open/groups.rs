@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
-use thalweg_bp::checksum::{Crc32c, crc32c};
+use thalweg_types::checksum::{Crc32c, crc32c};
 use thalweg_bp::footer::FOOTER;
 use thalweg_bp::index::RawProcessGroup;
 use thalweg_bp::opening::Openings;

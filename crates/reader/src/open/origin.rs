@@ -351,7 +351,7 @@ impl Reader {
                 format!("a block of {} bytes that its process group, of rank {rank}, does not have", bytes.len());
             return Err(at(Error::new(ErrorKind::Corrupt, what)).safe(OTHERS));
         };
-        let crc = thalweg_bp::checksum::crc32c(bytes);
+        let crc = thalweg_types::checksum::crc32c(bytes);
         if crc != sum.crc {
             let what = format!(
                 "the checksum of a block of {} bytes, which rank {rank} wrote, is {:#010x}, its bytes give {crc:#010x}",

@@ -2,12 +2,12 @@
 
 use super::part::Part;
 use super::read;
-use crate::format;
 use crate::outcome::Failure;
 use crate::terminal::Terminal;
 use serde_json::json;
 use std::io::Write;
 use thalweg_reader::Reader;
+use thalweg_report::json as report;
 
 pub fn print(reader: &Reader, parts: &[Part], out: &mut Terminal) -> Result<(), Failure> {
     write!(out, "{{\"file\": {}, \"variables\": [", json!(reader.path()))?;
@@ -23,7 +23,7 @@ pub fn print(reader: &Reader, parts: &[Part], out: &mut Terminal) -> Result<(), 
         let mut separator = "\n  ";
         if part.is_scalar() {
             for (step, value) in read::scalars(reader, part)? {
-                write!(out, "{separator}{{\"step\": {step}, \"value\": {}}}", format::json(&value))?;
+                write!(out, "{separator}{{\"step\": {step}, \"value\": {}}}", report::value(&value))?;
                 separator = ",\n  ";
             }
         } else {
@@ -40,7 +40,7 @@ pub fn print(reader: &Reader, parts: &[Part], out: &mut Terminal) -> Result<(), 
                     let mut first = true;
                     read::for_each_stretch(reader, part, &piece, &mut |_, bytes| {
                         for value in read::values(element, bytes) {
-                            write!(out, "{}{}", if first { "" } else { ", " }, format::json(&value))?;
+                            write!(out, "{}{}", if first { "" } else { ", " }, report::value(&value))?;
                             first = false;
                         }
                         Ok(())

@@ -15,11 +15,11 @@ mod table;
 
 use crate::arguments::Dump;
 use crate::file;
-use crate::format::count;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{Terminal, complain};
 use part::Part;
 use thalweg_reader::Reads;
+use thalweg_report::text::count;
 
 pub fn run(arguments: &Dump, out: &mut Terminal) -> Result<Outcome, Failure> {
     let slices = part::parse_all(&arguments.slice)?;

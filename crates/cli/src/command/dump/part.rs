@@ -1,11 +1,12 @@
 //! Slices applied to what the file holds: which steps, which blocks, which box.
 
 use crate::file;
-use crate::format::{self, count};
+use crate::format;
 use crate::outcome::Failure;
 use crate::slice::{Pick, Picked, Slice};
 use crate::terminal::plain;
 use thalweg_reader::{Kind, Reader, Variable};
+use thalweg_report::text::{self, count};
 use thalweg_types::BoundingBox;
 
 /// A slice and its text: the text may be a name with brackets in it.
@@ -100,7 +101,7 @@ impl Part {
         let range = picked.start..picked.start + picked.count;
         let steps: Vec<u64> = variable.steps.iter().copied().filter(|s| range.contains(s)).collect();
         if steps.is_empty() {
-            let there = format::steps(&variable.steps);
+            let there = text::steps(&variable.steps);
             return Err(Failure::Absent(format!("'{shown}' is not in step {step_pick}; it is in {there}")));
         }
         if variable.kind == Kind::Scalar && slice.picks.len() > 1 {

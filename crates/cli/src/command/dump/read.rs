@@ -1,10 +1,10 @@
 //! Values of a piece, a stretch of bounded size at a time, so that no array is too large to print.
 
 use super::part::{Part, Piece};
-use crate::format::count;
 use crate::outcome::Failure;
 use crate::terminal::{complain, plain};
 use thalweg_reader::Reader;
+use thalweg_report::text::count;
 use thalweg_types::{BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Selection, Value};
 
 /// Bytes held at once.

@@ -1,15 +1,6 @@
 //! `thalweg profile`: what the ranks of an output did and for whom they waited, as a table, a picture, a trace.
-//!
-//! | room | what it owns |
-//! |------|--------------|
-//! | [`timeline`] | the picture: ranks as rows, phases as colours |
-//! | [`trace`] | trace events, as Perfetto reads them |
-
-mod timeline;
-mod trace;
 
 use crate::arguments::Profile;
-use crate::format::{count, steps};
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{HEADING, Terminal, left, plain};
 use serde_json::{Value, json};
@@ -19,6 +10,9 @@ use std::path::{Path, PathBuf};
 use thalweg_profile::document::{folder_of, step_of};
 use thalweg_profile::waits::{Summary, WaitCause, summary};
 use thalweg_profile::{Document, Phase};
+use thalweg_report::text::{count, size, time};
+use thalweg_report::timeline::{self, title};
+use thalweg_report::trace;
 use thalweg_types::{Error, ErrorKind};
 
 /// Outputs that have a line of their own.
@@ -93,30 +87,6 @@ fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     fs::write(path, bytes).map_err(|e| Failure::File(Error::io(what(), e)))
 }
 
-/// `12.3 ms`.
-fn time(ns: u64) -> String {
-    let ns = ns as f64;
-    match ns {
-        0.0 => "0".into(),
-        _ if ns < 1e3 => format!("{ns:.0} ns"),
-        _ if ns < 1e6 => format!("{:.1} us", ns / 1e3),
-        _ if ns < 1e9 => format!("{:.1} ms", ns / 1e6),
-        _ => format!("{:.2} s", ns / 1e9),
-    }
-}
-
-/// `1.5 MiB`.
-fn size(bytes: u64) -> String {
-    let mut rest = bytes as f64;
-    for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
-        if rest < 1024.0 {
-            return if unit == "B" { format!("{bytes} B") } else { format!("{rest:.1} {unit}") };
-        }
-        rest /= 1024.0;
-    }
-    format!("{rest:.1} PiB")
-}
-
 /// What a rank did that kept others waiting.
 fn doing(held: &WaitCause) -> &'static str {
     match held.doing {
@@ -130,35 +100,6 @@ fn doing(held: &WaitCause) -> &'static str {
 fn bandwidth(document: &Document) -> String {
     let seconds = document.elapsed() as f64 / 1e9;
     if seconds > 0.0 { format!("{:.1} MB/s", document.bytes as f64 / 1e6 / seconds) } else { "-".into() }
-}
-
-/// `run.bp, step 4, group restart: MPI, 8 ranks`.
-///
-/// - `whole`: with the path of the file.
-fn title(documents: &[Document], whole: bool) -> String {
-    let Some(first) = documents.first() else { return String::new() };
-    let mut ranks: Vec<u32> = documents.iter().map(|d| d.ranks).collect();
-    ranks.sort_unstable();
-    ranks.dedup();
-    let ranks = match ranks.as_slice() {
-        [one] => count(u64::from(*one), "rank"),
-        several => format!("{} to {} ranks", several[0], several[several.len() - 1]),
-    };
-    let same = |of: fn(&Document) -> &str| documents.iter().all(|d| of(d) == of(first));
-    let path = Path::new(&first.output);
-    let short = path.file_name().filter(|_| !whole).map_or(first.output.clone(), |name| name.display().to_string());
-    let name = if same(|d| &d.output) { short } else { count(documents.len() as u64, "output") };
-    let mut numbers: Vec<u64> = documents.iter().map(|d| d.step).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    let group = if same(|d| &d.group) { format!(", group {}", first.group) } else { String::new() };
-    let methods = if documents.iter().all(|d| d.methods == first.methods) {
-        first.methods.join(", ")
-    } else {
-        "several methods".to_string()
-    };
-    let (word, numbers) = (if numbers.len() == 1 { "step" } else { "steps" }, steps(&numbers));
-    plain(&format!("{name}, {word} {numbers}{group}: {methods}, {ranks}"))
 }
 
 fn print(documents: &[Document], summary: &Summary, most: usize, out: &mut Terminal) -> Result<(), Failure> {
@@ -271,18 +212,4 @@ fn of_all(documents: &[Document], summary: &Summary, most: usize) -> Value {
         })
         .collect();
     json!({ "outputs": outputs, "phases": phases, "waited_seconds": seconds(summary.waited), "kept_waiting": held })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_and_sizes_have_units() {
-        assert_eq!(
-            [0, 640, 12_345, 2_000_000, 61_200_000_000].map(time),
-            ["0", "640 ns", "12.3 us", "2.0 ms", "61.20 s"]
-        );
-        assert_eq!([0, 1023, 1536, 1 << 20].map(size), ["0 B", "1023 B", "1.5 KiB", "1.0 MiB"]);
-    }
 }

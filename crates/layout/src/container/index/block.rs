@@ -26,7 +26,8 @@
 
 use super::run::{Level, Run};
 use crate::container::record::{MOST, RECORD_HEADER};
-use crate::container::wire::{Cursor, bad, crc32c, put_signed, put_varint};
+use crate::container::wire::{Cursor, bad, put_signed, put_varint};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{ErrorKind, Result};
 
 /// Bytes of a block's header.

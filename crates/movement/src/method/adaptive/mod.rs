@@ -101,12 +101,14 @@ pub const CHUNK: Parameter = Parameter::size(
 
 /// Smallest piece: it holds the record of a hole.
 const LEAST: u64 = 4096;
+/// Writes of one group that may be under way at a time.
+const COPIES: u32 = 3;
 /// Longest sleep of a rank that waits for its write and for orders.
 const NAP: Duration = Duration::from_micros(200);
 /// A group that there is not.
 const NONE: u64 = u64::MAX;
 
-/// How eager the planner is, as the parameters say.
+/// The planner's eagerness as the parameters set it. Places are aligned to nothing until the stripe of the file is known.
 ///
 /// # Errors
 /// `Config` as of [`Parameters::get`].
@@ -115,7 +117,8 @@ pub fn eagerness(parameters: &Parameters) -> Result<Params> {
         writers_per_target: parameters.get(&WRITERS)?,
         stuck: parameters.get(&STUCK)?,
         patience: parameters.get::<Duration>(&PATIENCE)?.as_secs_f64(),
-        ..Params::default()
+        copies: COPIES,
+        align: 1,
     })
 }
 

@@ -2,6 +2,8 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
+const EAGER: Params = Params { writers_per_target: 1, stuck: 2.0, patience: 0.0, copies: 3, align: 1 };
+
 const MIB: u64 = 1 << 20;
 
 /// Carries decisions out: targets write one byte after the other at their own speed, however many write at a time.
@@ -97,14 +99,14 @@ fn a_slow_target_is_tried_again_when_it_did_nothing_for_some_outputs() {
     for output in 0.. {
         assert!(output < 12, "it is never tried");
         bench.carried.fill(0);
-        let again = ran.state.clone().again(Params::default(), sizes.clone(), &ends_of(&ran.state), &[]);
+        let again = ran.state.clone().again(EAGER, sizes.clone(), &ends_of(&ran.state), &[]);
         ran = bench.run(again, &sizes);
         if bench.carried[3] > 0 {
             assert!(output > 1, "at once");
             break;
         }
     }
-    let again = ran.state.clone().again(Params::default(), sizes.clone(), &ends_of(&ran.state), &[]);
+    let again = ran.state.clone().again(EAGER, sizes.clone(), &ends_of(&ran.state), &[]);
     assert!(bench.run(again, &sizes).seconds <= 11.0, "it carries its share");
 }
 
@@ -114,7 +116,7 @@ fn what_was_left_to_itself_says_how_slow_its_target_is() {
     let (state, _) = next(state, Event::Begin { now: 0.0 });
     let late = [Late { target: 3, bytes: MIB, seconds: 50.0, landed: false }];
     let mut bench = Bench::new(vec![1.0; 8]);
-    let ran = bench.run(state.again(Params::default(), sizes.clone(), &[], &late), &sizes);
+    let ran = bench.run(state.again(EAGER, sizes.clone(), &[], &late), &sizes);
     assert_eq!((bench.carried[3], ran.lost.len()), (0, 0));
     // Left to itself at a target and failing at all others, a group is lost and not waited for.
     let (_, state) = even(1, 2);
@@ -131,7 +133,7 @@ fn homes(groups: usize, targets: u32) -> Vec<u32> {
 
 fn even(groups: usize, targets: u32) -> (Vec<u64>, State) {
     let sizes = vec![MIB; groups];
-    let state = State::new(Params::default(), sizes.clone(), &homes(groups, targets), targets, &[]);
+    let state = State::new(EAGER, sizes.clone(), &homes(groups, targets), targets, &[]);
     (sizes, state)
 }
 
@@ -155,7 +157,7 @@ fn one_of_eight_targets_a_hundred_times_slower_costs_less_than_half_the_time() {
     assert_eq!((ran.state.moved(), ran.state.dead_bytes()), (10, 2 * MIB));
     // What was learnt helps the next output: nothing begins there, nothing is written twice.
     bench.carried.fill(0);
-    let ran = bench.run(ran.state.clone().again(Params::default(), sizes.clone(), &ends_of(&ran.state), &[]), &sizes);
+    let ran = bench.run(ran.state.clone().again(EAGER, sizes.clone(), &ends_of(&ran.state), &[]), &sizes);
     assert!(ran.seconds <= 12.0, "{} s", ran.seconds);
     assert_eq!((bench.carried[3], ran.state.dead_bytes()), (0, 0));
 }
@@ -193,7 +195,7 @@ proptest! {
         stuck in prop_oneof![Just(1.0), Just(2.0)],
     ) {
         let targets = speeds.len() as u32;
-        let params = Params { writers_per_target: writers, stuck, align, ..Params::default() };
+        let params = Params { writers_per_target: writers, stuck, align, ..EAGER };
         let ends = vec![end; speeds.len()];
         let state = State::new(params, sizes.clone(), &homes(sizes.len(), targets), targets, &ends);
         let mut bench = Bench::new(speeds);
@@ -235,7 +237,7 @@ proptest! {
     fn no_target_has_more_writers_than_may(
         groups in 1usize..100, targets in 1u32..8, writers in 1u32..4, steps in prop::collection::vec(any::<prop::sample::Index>(), 200),
     ) {
-        let params = Params { writers_per_target: writers, ..Params::default() };
+        let params = Params { writers_per_target: writers, ..EAGER };
         let state = State::new(params, vec![MIB; groups], &homes(groups, targets), targets, &[]);
         let mut under_way = Vec::new();
         let mut now = 0.0;

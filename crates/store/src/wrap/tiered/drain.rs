@@ -24,6 +24,7 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
+use thalweg_types::checksum::Crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Records that a journal may hold before it is begun anew.
@@ -462,7 +463,7 @@ impl Drain {
             return Ok(());
         }
         let copy = self.canonical.open_read(name)?;
-        let (mut run, mut at, mut read) = (vec![0; RUN], 0, journal::Crc32c::new());
+        let (mut run, mut at, mut read) = (vec![0; RUN], 0, Crc32c::new());
         loop {
             match copy.read_at(at, &mut run)? {
                 0 => break,
@@ -472,12 +473,12 @@ impl Drain {
                 }
             }
         }
-        match (at, read.value()) == (length, checksum) {
+        match (at, read.finish()) == (length, checksum) {
             true => Ok(()),
             false => {
                 let what = format!(
                     "the copy holds {at} bytes of checksum {:08x}, not {length} of {checksum:08x}",
-                    read.value()
+                    read.finish()
                 );
                 Err(Error::new(ErrorKind::Corrupt, what).in_object(format!("{} {name}", self.canonical.describe())))
             }

@@ -3,6 +3,7 @@
 //!
 //! An object is safe without it; it tells which half-made copies to clear away after a crash.
 
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The first bytes of a journal.
@@ -18,28 +19,6 @@ const BEGIN: u8 = 1;
 const DONE: u8 = 2;
 const GIVEN_UP: u8 = 3;
 const TOTALS: u8 = 4;
-
-/// CRC-32C of a run of bytes.
-pub fn crc32c(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}
-
-/// CRC-32C of bytes that come one run after the other.
-pub(super) struct Crc32c(crc_fast::Digest);
-
-impl Crc32c {
-    pub fn new() -> Crc32c {
-        Crc32c(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
-    }
-
-    pub fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    pub fn value(&self) -> u32 {
-        self.0.finalize() as u32
-    }
-}
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]

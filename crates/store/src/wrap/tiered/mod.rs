@@ -35,6 +35,7 @@ use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use thalweg_types::checksum::{Crc32c, crc32c};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The folder that the burst buffer keeps for itself, in both stores.
@@ -137,7 +138,7 @@ fn group_object(group: u32) -> String {
 }
 
 fn group_of(name: &str) -> u32 {
-    journal::crc32c(name.as_bytes()) % GROUPS
+    crc32c(name.as_bytes()) % GROUPS
 }
 
 /// A number that no other process or thread of this machine has now.
@@ -160,11 +161,11 @@ fn found<T>(result: Result<T>) -> Result<Option<T>> {
 /// Copies what an object holds; returns how many bytes, and their checksum.
 fn copy(from: &dyn ReadObject, to: &dyn WriteObject) -> Result<(u64, u32)> {
     let mut run = vec![0; RUN];
-    let (mut at, mut checksum) = (0, journal::Crc32c::new());
+    let (mut at, mut checksum) = (0, Crc32c::new());
     loop {
         let got = from.read_at(at, &mut run)?;
         if got == 0 {
-            return Ok((at, checksum.value()));
+            return Ok((at, checksum.finish()));
         }
         checksum.update(&run[..got]);
         to.write_at(at, &[IoSlice::new(&run[..got])])?;

@@ -14,12 +14,12 @@
 //!
 //! The bytes are described in `docs/format/tiered.md`.
 
-use super::journal::crc32c;
 use super::{OURS, found, unique};
 use crate::{Hold, OpenWrite, Store, StoreExt, name};
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The first bytes of an identity, and of each pointer.

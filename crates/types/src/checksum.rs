@@ -1,4 +1,5 @@
-//! CRC-32C (Castagnoli), as in iSCSI: every checksum in the format.
+//! CRC-32C (Castagnoli, as in iSCSI): the checksum of BP trailers, layouts and journals. The processor's
+//! own instructions compute it where it has them.
 
 /// CRC-32C of `bytes`.
 pub fn crc32c(bytes: &[u8]) -> u32 {

@@ -1,15 +1,16 @@
-//! The picture: time to the right, ranks as rows, phases as colours.
+//! The picture of a profile: time to the right, ranks as rows, phases as colours.
 //!
-//! Every row is drawn at the resolution of the picture: of a column's time the phase that took most is shown, and work
-//! rather than waiting where it is at least a sixth. Up to
-//! [`ALL_ROWS`] ranks have a row each. Of more, a band above shows which share of all ranks is in which phase, and rows are
-//! those ranks that kept others waiting and some spread evenly over the rest.
+//! Each row has the picture's resolution: a column shows the phase that took most of its time; work takes precedence over waiting
+//! where work is at least a sixth of the column. Up to 128 ranks have a row each. With more ranks, a band at the top shows the share
+//! of ranks in each phase, and only 64 ranks have rows: up to 16 that kept others waiting, the rest evenly spread over all ranks.
 
-use super::{size, time, title};
+use crate::svg::{Canvas, number, step};
+use crate::text::{count, size, steps, time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use thalweg_profile::waits::{Leaf, Summary, leaves};
 use thalweg_profile::{Document, Phase};
-use thalweg_sim::svg::{Canvas, number, step};
+use thalweg_types::printable::printable;
 
 const ALL_ROWS: usize = 128;
 /// Rows of ranks where not all have one.
@@ -109,7 +110,38 @@ fn chosen(ranks: &[u32], summary: &Summary) -> Vec<u32> {
     chosen.into_iter().collect()
 }
 
+/// One line that names outputs: `run.bp, step 4, group restart: MPI, 8 ranks`.
+///
+/// - `whole`: the path of the file instead of its name.
+pub fn title(documents: &[Document], whole: bool) -> String {
+    let Some(first) = documents.first() else { return String::new() };
+    let mut ranks: Vec<u32> = documents.iter().map(|d| d.ranks).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    let ranks = match ranks.as_slice() {
+        [one] => count(u64::from(*one), "rank"),
+        several => format!("{} to {} ranks", several[0], several[several.len() - 1]),
+    };
+    let same = |of: fn(&Document) -> &str| documents.iter().all(|d| of(d) == of(first));
+    let path = Path::new(&first.output);
+    let short = path.file_name().filter(|_| !whole).map_or(first.output.clone(), |name| name.display().to_string());
+    let name = if same(|d| &d.output) { short } else { count(documents.len() as u64, "output") };
+    let mut numbers: Vec<u64> = documents.iter().map(|d| d.step).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let group = if same(|d| &d.group) { format!(", group {}", first.group) } else { String::new() };
+    let methods = if documents.iter().all(|d| d.methods == first.methods) {
+        first.methods.join(", ")
+    } else {
+        "several methods".to_string()
+    };
+    let (word, numbers) = (if numbers.len() == 1 { "step" } else { "steps" }, steps(&numbers));
+    printable(&format!("{name}, {word} {numbers}{group}: {methods}, {ranks}")).into_owned()
+}
+
 /// The picture as an SVG document.
+///
+/// - `documents`: the profiles, which are drawn one behind the other by their starting times; `summary`: of the same profiles.
 pub fn picture(documents: &[Document], summary: &Summary) -> String {
     // Outputs lie one behind the other, as they were.
     let first = documents.iter().map(|d| d.began_unix_us).min().unwrap_or(0);

@@ -1,0 +1,19 @@
+//! What people and programs are shown of results: SVG pictures, JSON values, trace events, numbers with their units. No I/O:
+//! each function takes values and returns text or JSON. The command line writes both to where its user wants them.
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | [`svg`] | SVG documents: canvas, colours, grid |
+//! | [`chart`] | line charts: series over named categories |
+//! | [`timeline`] | the picture of a profile: ranks as rows, phases as colours |
+//! | [`trace`] | trace events of a profile, which Perfetto and browsers read |
+//! | [`json`] | values and attributes as JSON |
+//! | [`text`] | counts, steps, durations and sizes as text |
+#![forbid(unsafe_code)]
+
+pub mod chart;
+pub mod json;
+pub mod svg;
+pub mod text;
+pub mod timeline;
+pub mod trace;
