@@ -12,12 +12,12 @@ use thalweg_benches::Failure;
 use thalweg_benches::contender::{Measurements, folder};
 use thalweg_benches::options::Options;
 use thalweg_benches::report::{Report, Table, number};
-use thalweg_types::checksum::crc32c;
 use thalweg_bp::pass;
 use thalweg_bp::statistics::{Accumulator, Level};
 use thalweg_comm::{Communicator, alone::Alone};
 use thalweg_io::{Mode, Session, WriteRequest};
 use thalweg_types::ElementType;
+use thalweg_types::checksum::crc32c;
 
 const PIECE_DOUBLES: usize = 64 << 20;
 

@@ -7,9 +7,8 @@
 //! A process that dies by a signal or `_exit` does not come here: its files are readable by Thalweg, and by others after
 //! `thalweg recover`. A child made by `fork` leaves the files of its parent alone.
 
-use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use thalweg_exit_status::record_loss;
 use thalweg_io::Session;
 
 struct Watched {
@@ -20,8 +19,6 @@ struct Watched {
 
 static WATCHED: Mutex<Vec<Watched>> = Mutex::new(Vec::new());
 static AT_EXIT: Once = Once::new();
-/// What the process left open could not be ended.
-static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Ends a session when the process exits, should it still be there.
 ///
@@ -39,36 +36,12 @@ pub fn watch(session: &Arc<Session>, drop_outputs: impl FnOnce() + Send + 'stati
 /// Before the process exits its mounts end what they keep open between calls.
 pub fn listen() {
     AT_EXIT.call_once(|| {
-        #[cfg(all(target_os = "linux", target_env = "gnu"))]
-        status::listen();
+        // What is registered first is called last.
+        thalweg_exit_status::watch();
         // SAFETY: the function takes nothing and returns; where it cannot be registered, files stay as after a kill.
         #[allow(unsafe_code)]
         let _ = unsafe { libc::atexit(at_exit) };
     });
-}
-
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[allow(unsafe_code)]
-mod status {
-    use super::*;
-
-    unsafe extern "C" {
-        /// Of the GNU C library: as `atexit`, for a function that is told the status.
-        fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
-    }
-
-    extern "C" fn last(status: c_int, _: *mut c_void) {
-        if status == 0 && LOST.load(Ordering::Relaxed) {
-            // SAFETY: from such a function this goes on with those that are left, and with another status.
-            unsafe { libc::exit(libc::EXIT_FAILURE) }
-        }
-    }
-
-    /// To be called before what may fail is registered: what is registered first is called last.
-    pub fn listen() {
-        // SAFETY: the function lives as long as the process; where it cannot be registered, the line on standard error is all.
-        let _ = unsafe { on_exit(last, std::ptr::null_mut()) };
-    }
 }
 
 extern "C" fn at_exit() {
@@ -86,11 +59,11 @@ fn leave_all() {
         drop_outputs();
         if let Err(e) = session.leave() {
             eprintln!("thalweg: closing files that the program left open: {e}");
-            LOST.store(true, Ordering::Relaxed);
+            record_loss();
         }
     }
     if let Err(e) = thalweg_io::mounts::finish() {
         eprintln!("thalweg: ending what the process kept open: {e}");
-        LOST.store(true, Ordering::Relaxed);
+        record_loss();
     }
 }

@@ -37,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use crate::mpi::{Mpi, Ranks};
     #[pymodule_export]
-    use crate::read::{Reader, end_mounts};
+    use crate::read::{Reader, end_mounts, watch_exit};
     #[pymodule_export]
     use crate::write::{Output, Session, schema_names};
 

@@ -6,6 +6,7 @@ use crate::value;
 use numpy::PyReadwriteArray1;
 use pyo3::prelude::*;
 use std::sync::Arc;
+use thalweg_exit_status::record_loss;
 use thalweg_layout::Layout;
 use thalweg_reader::Block;
 use thalweg_types::{BoundingBox, MemoryBox, Result, Selection};
@@ -13,10 +14,16 @@ use thalweg_types::{BoundingBox, MemoryBox, Result, Selection};
 /// At the end of the process: mounts end what they keep open between calls, as logs of small files.
 ///
 /// # Errors
-/// What a mount could not store of what it had accepted.
+/// What a mount could not store of what it had accepted. The process then does not exit with 0.
 #[pyfunction]
 pub fn end_mounts(py: Python<'_>) -> Outcome<()> {
-    Ok(py.detach(thalweg_io::mounts::finish)?)
+    Ok(py.detach(thalweg_io::mounts::finish).inspect_err(|_| record_loss())?)
+}
+
+/// From now on a process that would exit with 0 exits with 1 where files or mounts that it left open could not be ended.
+#[pyfunction]
+pub fn watch_exit() {
+    thalweg_exit_status::watch();
 }
 
 /// Where paths lead: the mounts of this process.

@@ -7,6 +7,7 @@ use crate::value;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thalweg_exit_status::record_loss;
 use thalweg_io::session::DeclaredGroup;
 use thalweg_io::{BlockBox, Closed, Mode, Values, WriteRequest};
 use thalweg_schema::{GroupBuilder, HostLanguage, MethodChoice, Statistics};
@@ -184,7 +185,7 @@ impl Session {
 
     /// Closes this rank's files without the mark that no step will come; nobody is waited for.
     fn leave(&self, py: Python<'_>) -> Outcome<()> {
-        Ok(py.detach(|| self.0.leave())?)
+        Ok(py.detach(|| self.0.leave()).inspect_err(|_| record_loss())?)
     }
 
     /// Collective: closes all files for good.

@@ -150,7 +150,12 @@ def test_logs_of_small_files_end_with_the_process(tmp_path):
     table = tmp_path / "mounts.toml"
     table.write_text(f'[[mount]]\npath = "/left-small"\nlayout = "small_file"\nstore = "posix:{store}"\n')
     environment = os.environ | {"THALWEG_MOUNTS": str(table)}
-    done = subprocess.run([sys.executable, "-c", SMALL, str(store)], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0
-    # The bell, which the end of a log rings, was made a folder.
+    command = [sys.executable, "-c", SMALL, str(store)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    # The bell, which the end of a log rings, was made a folder: a failure that no call of the program can report.
     assert "Is a directory" in done.stderr
+    assert done.returncode == 1
+    # A status that the program chose stays.
+    command[2] += "sys.exit(7)\n"
+    os.rmdir(store / ".thalweg-small" / "bell")
+    assert subprocess.run(command, capture_output=True, env=environment).returncode == 7

@@ -22,11 +22,11 @@
 //! The state is outside the checksum, so that closing a file for good changes 8 bytes in place. Where each byte is that of
 //! one state or the other, a write of the mark has failed half way: more steps may come.
 
-use thalweg_types::checksum::{Crc32c, combined, crc32c};
 use crate::source::{self, Source};
 use crate::sums::{self, Places};
 use crate::wire::{Cursor, Put};
 use std::collections::BTreeMap;
+use thalweg_types::checksum::{Crc32c, combined, crc32c};
 use thalweg_types::{ByteOrder, ErrorKind, Extent, Result};
 
 /// How the section starts.

@@ -12,8 +12,8 @@
 //! | 24 | 4 | CRC-32C of the bytes up to here |
 //! | 28 | 4 | 0; 1 where bytes were written behind the record all the same: a copy of a process group that counts for nothing |
 
-use thalweg_types::checksum::crc32c;
 use crate::wire::{Cursor, Put};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{ByteOrder, Extent};
 
 /// How it starts.

@@ -17,7 +17,6 @@
 //! Sets lie in order of time and, within a step, of rank. Source: `docs/format/bp3.md`, section 4.
 
 use crate::characteristic::{self, Location};
-use thalweg_types::checksum::{combined, crc32c};
 use crate::extension::{self, Directory, DirectoryEntry, Records, Tag};
 use crate::footer::Footer;
 use crate::process_group::{Block, Header, attribute_code};
@@ -25,6 +24,7 @@ use crate::sums::{self, Part, Places, Split, Told};
 use crate::wire::{Cursor, Put};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use thalweg_types::checksum::{combined, crc32c};
 use thalweg_types::{AttributeValue, ByteOrder, Error, ErrorKind, Extent, Result, Value};
 
 /// One variable or attribute with its sets, still encoded.

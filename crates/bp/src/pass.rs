@@ -1,9 +1,9 @@
 //! One pass over a block: statistics, checksum and copy share each cache-sized piece.
 
-use thalweg_types::checksum::Crc32c;
 use crate::rows::Rows;
 use crate::statistics::{Accumulator, Level, Statistics};
 use thalweg_types::ElementType;
+use thalweg_types::checksum::Crc32c;
 
 /// Bytes handled at a time: small enough to stay in a core's second-level cache while it is read two or three times.
 /// A multiple of every element size.

@@ -6,7 +6,6 @@
 //! without trailer (ADIOS 1.13) when its records fill it exactly.
 
 use crate::characteristic::{Location, Transform};
-use thalweg_types::checksum::Crc32c;
 use crate::extension::{self, Records, Tag};
 use crate::hole;
 use crate::index::Index;
@@ -18,6 +17,7 @@ use crate::trailer::{self, Trailer};
 use crate::wire::Cursor;
 use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
+use thalweg_types::checksum::Crc32c;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result, Value};
 
 /// A process group that was found whole.

@@ -17,10 +17,10 @@
 //! | -20 | 12 | 0 |
 //! | -8 | 8 | magic `TWSTEPND` |
 
-use thalweg_types::checksum::crc32c;
 use crate::index::Index;
 use crate::source::{self, Source};
 use crate::wire::{Cursor, Put};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{ByteOrder, ErrorKind, Extent, Result};
 
 /// How a record starts.

@@ -15,8 +15,8 @@
 //! ([`crate::characteristic`]).
 
 use crate::characteristic::{self, MIN_MAX, Record, SUMS};
-use thalweg_types::checksum::{Crc32c, combined, crc32c};
 use crate::wire::{Cursor, Put};
+use thalweg_types::checksum::{Crc32c, combined, crc32c};
 use thalweg_types::{ByteOrder, ErrorKind, Extent, Result};
 
 /// Bytes of count and sums of a set.

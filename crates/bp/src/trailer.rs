@@ -19,8 +19,8 @@
 //! | 60 + 20 n | 4 | length of the trailer, 68 + 20 n |
 //! | 64 + 20 n | 4 | magic `TWPE` |
 
-use thalweg_types::checksum::crc32c;
 use crate::wire::{Cursor, Put};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{ByteOrder, ErrorKind, Extent, Result};
 
 /// How a trailer starts.

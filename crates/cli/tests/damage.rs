@@ -10,7 +10,6 @@ use std::io::IoSlice;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use thalweg_types::checksum::Crc32c;
 use thalweg_bp::extension;
 use thalweg_bp::footer::FOOTER;
 use thalweg_bp::live::{Base, Live};
@@ -25,6 +24,7 @@ use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{Reader, RecoverOptions, Summary, index_only, live_extents, recover, verify};
 use thalweg_schema::xml;
 use thalweg_store::{Memory, OpenWrite, Store, StoreExt};
+use thalweg_types::checksum::Crc32c;
 use thalweg_types::{BoundingBox, ByteOrder, Extent, Selection};
 
 const CHANGES: u64 = 10_000;

@@ -29,7 +29,6 @@ use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::IoSlice;
 use thalweg_bp::characteristic::SINGLE_FILE;
-use thalweg_types::checksum::crc32c;
 use thalweg_bp::extension::{self, Tag};
 use thalweg_bp::footer::FOOTER;
 use thalweg_bp::index::Index;
@@ -42,6 +41,7 @@ use thalweg_bp::step_record;
 use thalweg_bp::trailer::{self, Trailer};
 use thalweg_bp::wire::{Cursor, Put, patch_u64};
 use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId, write_all_at};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
 /// How to recover.

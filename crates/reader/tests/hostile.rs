@@ -6,7 +6,6 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_bp::characteristic::{Location, SINGLE_FILE};
-use thalweg_types::checksum::crc32c;
 use thalweg_bp::extension::Tag;
 use thalweg_bp::index::Index;
 use thalweg_bp::process_group::{Block, Header, SECTION_HEAD, put_section_head};
@@ -17,6 +16,7 @@ use thalweg_bp::wire::Put;
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{Reader, RecoverOptions, live_extents, recover, verify};
 use thalweg_store::{Memory, StoreExt};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{AttributeValue, BoundingBox, ElementType, ErrorKind, Extent, Selection};
 
 const PATH: &str = "f.bp";

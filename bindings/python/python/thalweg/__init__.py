@@ -18,6 +18,7 @@ import atexit as _atexit
 from . import messages as _messages  # noqa: F401  (from here on warnings go to logging)
 from ._core import VERSION as __version__
 from ._core import end_mounts as _end_mounts
+from ._core import watch_exit as _watch_exit
 from .errors import (
     AlreadyExists,
     Config,
@@ -81,3 +82,4 @@ __all__ = [
 
 # Before interpreters end; what was registered later, as the end of files that are left open, comes first.
 _atexit.register(_end_mounts)
+_watch_exit()

@@ -23,12 +23,14 @@ __all__ = [
     "flush_messages",
     "hear_messages",
     "schema_names",
+    "watch_exit",
 ]
 
 SHIM_SOURCE: str
 SHIM_HEADER: str
 VERSION: str
 
+def watch_exit() -> None: ...
 def end_mounts() -> None: ...
 def flush_messages() -> None: ...
 def hear_messages(handler: Callable[[int, str], None]) -> None: ...

@@ -3,7 +3,6 @@
 
 use proptest::prelude::*;
 use thalweg_bp::characteristic::{Location, SINGLE_FILE};
-use thalweg_types::checksum::{Crc32c, crc32c};
 use thalweg_bp::index::Index;
 use thalweg_bp::pass;
 use thalweg_bp::process_group::{self, Block, Header, SECTION_HEAD};
@@ -12,6 +11,7 @@ use thalweg_bp::statistics::Level;
 use thalweg_bp::step_record;
 use thalweg_bp::trailer::{self, BlockSum, Trailer};
 use thalweg_bp::wire::patch_u64;
+use thalweg_types::checksum::{Crc32c, crc32c};
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Extent, Value};
 
 /// A block and its values.

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use thalweg_bp::characteristic::{Location, SINGLE_FILE};
-use thalweg_types::checksum::crc32c;
 use thalweg_bp::index::Index;
 use thalweg_bp::process_group::{Block, Header, SECTION_HEAD, put_attribute, put_section_head};
 use thalweg_bp::shape::Shape;
 use thalweg_bp::statistics::Level;
 use thalweg_bp::trailer::{self, BlockSum, Trailer};
 use thalweg_bp::{pass, step_record, wire};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Extent, Value};
 
 /// What a command did.

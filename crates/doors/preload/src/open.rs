@@ -476,7 +476,7 @@ pub fn drop_unheard(open: Option<Arc<Open>>) {
 pub fn unheard(path: &str, Fail(number): Fail) {
     let why = std::io::Error::from_raw_os_error(number);
     tell(&format!("{path}: what was written is lost: {why}"));
-    crate::process::lose();
+    thalweg_exit_status::record_loss();
 }
 
 fn read_pieces(file: &OpenFile, at: u64, pieces: &mut [&mut [u8]]) -> Outcome<usize> {

@@ -20,11 +20,10 @@ use std::cell::RefCell;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLockWriteGuard};
+use thalweg_exit_status::{forget_loss, has_loss, record_loss, status_of, watch};
 
 static UMASK: AtomicU32 = AtomicU32::new(0o022);
 static ENDING: AtomicBool = AtomicBool::new(false);
-/// Bytes that the program was told are written may be lost: handles or logs could not be ended.
-static LOST: AtomicBool = AtomicBool::new(false);
 
 /// What is taken off the modes of what a program makes.
 pub fn umask() -> mode_t {
@@ -39,11 +38,6 @@ pub fn set_umask(mask: mode_t) {
 /// Whether the process ends: what is written now is the last.
 pub fn is_ending() -> bool {
     ENDING.load(Ordering::Relaxed)
-}
-
-/// Bytes that the program was told are written are lost, and no call of it tells.
-pub fn lose() {
-    LOST.store(true, Ordering::Relaxed);
 }
 
 /// What is kept still over a `fork`.
@@ -77,7 +71,7 @@ extern "C" fn in_child() {
     let Some(held) = HELD.with(|held| held.borrow_mut().take()) else { return };
     let _inside = Inside::new();
     // Its parent says so.
-    LOST.store(false, Ordering::Relaxed);
+    forget_loss();
     let child = held.parent.of_child();
     table::carry_over(&held.table, child);
     let companions: Vec<RawFd> =
@@ -102,27 +96,7 @@ fn end(world: &World) {
     let settled = settle_all(world);
     unlock_all(world);
     if settled.and(end_logs(world)).is_err() {
-        LOST.store(true, Ordering::Relaxed);
-    }
-}
-
-/// The status that a process exits with, which the program wants to be `status`: no success where bytes were lost at its end.
-fn status_of(status: c_int) -> c_int {
-    match status {
-        0 if LOST.load(Ordering::Relaxed) => libc::EXIT_FAILURE,
-        _ => status,
-    }
-}
-
-unsafe extern "C" {
-    /// Of the GNU C library: as `atexit`, for a function that is told the status.
-    fn on_exit(function: extern "C" fn(c_int, *mut libc::c_void), argument: *mut libc::c_void) -> c_int;
-}
-
-extern "C" fn last(status: c_int, _: *mut libc::c_void) {
-    if status_of(status) != status {
-        // SAFETY: from such a function this goes on with those that are left, and with another status.
-        unsafe { libc::exit(status_of(status)) }
+        record_loss();
     }
 }
 
@@ -166,11 +140,11 @@ pub fn before_exec() -> Outcome<()> {
         hand_on(world);
         let settled = settle_all(world);
         if let Err(fail) = settled.and(end_logs(world)) {
-            LOST.store(true, Ordering::Relaxed);
+            record_loss();
             return Err(fail);
         }
         // A shell tries one folder of PATH after the other; what is lost stays lost.
-        if LOST.load(Ordering::Relaxed) { Err(Fail(libc::EIO)) } else { Ok(()) }
+        if has_loss() { Err(Fail(libc::EIO)) } else { Ok(()) }
     } else {
         hand_on(world);
         publish_all(world);
@@ -202,14 +176,14 @@ pub fn before_end(status: c_int) -> c_int {
 
 /// Asks to be called.
 pub fn listen() {
+    // What is registered first is called last.
+    watch();
     let mask = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::process::umask(mask);
     set_umask(mask.as_raw_mode());
     // SAFETY: functions that live as long as the process: the library is never unloaded.
     unsafe {
         libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child));
-        // What is registered first is called last.
-        on_exit(last, std::ptr::null_mut());
         libc::atexit(at_end);
     }
 }

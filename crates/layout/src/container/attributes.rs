@@ -22,8 +22,8 @@ use super::stamp::Stamp;
 use super::wire::{Cursor, bad, put_counted, put_varint, seal, sealed};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use thalweg_types::checksum::crc32c;
 use thalweg_store::{Attributes, Change, Kind};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{ErrorKind, Result};
 
 /// What is kept.

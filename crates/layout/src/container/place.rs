@@ -21,8 +21,8 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 pub use thalweg_store::fresh;
-use thalweg_types::checksum::crc32c;
 use thalweg_store::{Attributes, Change, Kind, Life, OpenWrite, ReadObject, Rename, Store, StoreExt, name};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The folder that holds what users don't see.

@@ -6,8 +6,8 @@ use super::index::block::{self, BLOCK_HEADER, Entry};
 use super::index::run::Run;
 use super::place::Place;
 use super::record::{Kind, Log, RECORD_HEADER, Record, SEGMENT_HEADER, Segment};
-use thalweg_types::checksum::Crc32c;
 use thalweg_store::ReadObject;
+use thalweg_types::checksum::Crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Bytes fetched at a time.

@@ -22,9 +22,9 @@ use super::record::{Kind, Log as Which, RECORD_HEADER, Record, SEGMENT_HEADER, S
 use super::tail;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use thalweg_types::checksum::Crc32c;
 use thalweg_store::pieces::{self, Rest};
 use thalweg_store::{Hold, OpenWrite, Store, Visible, WriteObject};
+use thalweg_types::checksum::Crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Entries in a block of the index log, and held before one is written.

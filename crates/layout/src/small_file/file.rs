@@ -11,8 +11,8 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
-use thalweg_types::checksum::crc32c;
 use thalweg_store::{OpenWrite, ReadObject, WriteObject, pieces};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// How often a record is tried that others come before.

@@ -11,8 +11,8 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
-use thalweg_types::checksum::crc32c;
 use thalweg_store::{OpenWrite, ReadObject, Store, StoreExt, WriteObject};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// What the bell holds where the folder is being removed.

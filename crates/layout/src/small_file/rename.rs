@@ -16,8 +16,8 @@ use rustix::io::Errno;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::SystemTime;
-use thalweg_types::checksum::crc32c;
 use thalweg_store::{Hold, OpenWrite, Store, WriteObject, name};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
 impl SmallFile {

@@ -14,8 +14,8 @@ use crate::output_file::cache::Cache;
 use crate::output_file::memory::Memory;
 use std::collections::HashMap;
 use std::sync::Arc;
-use thalweg_types::checksum::crc32c;
 use thalweg_comm::{Communicator, Reduce};
+use thalweg_types::checksum::crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod memory;

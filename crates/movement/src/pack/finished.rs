@@ -6,12 +6,12 @@ use crate::laid::Laid;
 use std::borrow::Cow;
 use std::io::IoSlice;
 use thalweg_bp::characteristic::Location;
-use thalweg_types::checksum::Crc32c;
 use thalweg_bp::index::Index;
 use thalweg_bp::process_group::{self, Header, SECTION_HEAD};
 use thalweg_bp::trailer::{self, BlockSum, Trailer};
 use thalweg_layout::WriteObject;
 use thalweg_profile::{Phase, span};
+use thalweg_types::checksum::Crc32c;
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
 impl Pack<'_> {

@@ -3,11 +3,11 @@
 use super::*;
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
-use thalweg_types::checksum::{Crc32c, crc32c};
 use thalweg_bp::footer::FOOTER;
 use thalweg_bp::index::RawProcessGroup;
 use thalweg_bp::opening::Openings;
 use thalweg_bp::trailer::BlockSum;
+use thalweg_types::checksum::{Crc32c, crc32c};
 
 /// Whether dimensions are stored fastest first.
 #[derive(Clone, Default)]

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use thalweg_bp::characteristic::{Location, SINGLE_FILE};
-use thalweg_types::checksum::Crc32c;
 use thalweg_bp::index::Index;
 use thalweg_bp::pass;
 use thalweg_bp::process_group::{Block, Header, SECTION_HEAD, put_attribute, put_section_head};
@@ -15,6 +14,7 @@ use thalweg_bp::wire::patch_u64;
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::Reader;
 use thalweg_store::{Memory, StoreExt};
+use thalweg_types::checksum::Crc32c;
 use thalweg_types::{AttributeValue, ElementType, Extent, Value};
 
 /// One variable of a process group.
