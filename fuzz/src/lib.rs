@@ -2,7 +2,6 @@
 
 use memchr::memmem;
 use std::sync::Arc;
-use thalweg_types::checksum::{Crc32c, crc32c};
 use thalweg_bp::extension::{self, Directory, Tag};
 use thalweg_bp::step_record;
 use thalweg_bp::trailer;
@@ -10,6 +9,7 @@ use thalweg_bp::wire::Cursor;
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{Reader, index_only};
 use thalweg_store::{Memory, Store, StoreExt};
+use thalweg_types::checksum::{Crc32c, crc32c};
 use thalweg_types::{BoundingBox, ByteOrder, ErrorKind, Result, Selection};
 
 /// The first byte of an input, taken apart, and the bytes behind it, mended where it says so.

@@ -4,7 +4,6 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::Arc;
-use thalweg_types::checksum::crc32c;
 use thalweg_layout::container::attributes::Kept;
 use thalweg_layout::container::index::{Module, block};
 use thalweg_layout::container::parallel::{Fragment, Opening};
@@ -14,6 +13,7 @@ use thalweg_layout::container::tools::Accept;
 use thalweg_layout::container::{Container, Options, clock::Summary, marks, snapshot::Snapshot, stamp};
 use thalweg_layout::{Layout, OpenWrite, WriterId};
 use thalweg_store::{Memory, Store, StoreExt};
+use thalweg_types::checksum::crc32c;
 
 /// Puts the right checksum behind bytes that should end with one.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
@@ -164,7 +164,8 @@ fn behind(bytes: &[u8]) {
     let (mode, uid, gid, made) = (0o644, 1, 2, 3);
     let module = Module::Pattern;
     let (home, link) = (0, None);
-    let stamp = stamp::Stamp { container: 9, module, folders: 16, mode, uid, gid, made, stores, home, link, tail: true };
+    let stamp =
+        stamp::Stamp { container: 9, module, folders: 16, mode, uid, gid, made, stores, home, link, tail: true };
     let session = marks::Home { session: 7, writer: 3, store: 0, folder: 1 };
     let published = |version: u64, closed: bool, data: u64| {
         let summary = Summary { first: 1, last: 1, end: data, bytes: data, ..Summary::default() };

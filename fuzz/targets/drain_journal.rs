@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use thalweg_store::wrap::tiered::journal::{HEADER, Record, crc32c, header, read};
+use thalweg_store::wrap::tiered::journal::{HEADER, Record, header, read};
+use thalweg_types::checksum::crc32c;
 
 fuzz_target!(|data: &[u8]| {
     // A first byte of 1 puts a header in front and sets the checksum of the first record right.
