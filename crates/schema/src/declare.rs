@@ -28,6 +28,7 @@ use crate::model::{
 use crate::name::{check_name, check_path};
 use crate::report::Problem;
 use std::collections::HashMap;
+use thalweg_types::transform_names::{TRANSFORM_NAMES, is_transform_name};
 use thalweg_types::{ElementType, Error, ErrorKind, Result, Value};
 
 /// A group being declared; more may be added at any time, also between two outputs.
@@ -544,12 +545,6 @@ pub(crate) fn check_variable_type(element: ElementType, array: bool) -> std::res
     }
 }
 
-/// Transforms that files may name; whether one can be written is known where it is applied.
-pub const TRANSFORMS: &[&str] = &[
-    "none", "identity", "zlib", "bzip2", "szip", "isobar", "aplod", "alacrity", "zfp", "sz", "lz4", "blosc", "mgard",
-    "zstd",
-];
-
 /// A transform with parameters (`zlib:5`); `None` for no transform.
 fn check_transform(text: &str) -> std::result::Result<Option<String>, Problem> {
     let text = text.trim();
@@ -557,10 +552,10 @@ fn check_transform(text: &str) -> std::result::Result<Option<String>, Problem> {
     if name.is_empty() || name.eq_ignore_ascii_case("none") {
         return Ok(None);
     }
-    if TRANSFORMS.iter().any(|t| t.eq_ignore_ascii_case(name)) {
+    if is_transform_name(name) {
         Ok(Some(text.to_string()))
     } else {
-        Err(Problem::unknown("transform", name, TRANSFORMS.iter().copied()))
+        Err(Problem::unknown("transform", name, TRANSFORM_NAMES.iter().copied()))
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::Block;
 use crate::codec::{CODECS, Codec, Encode, LEVEL, find};
 use thalweg_params::Parameters;
+use thalweg_types::transform_names::is_transform_name;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
 
 /// A transform with its parameters checked.
@@ -87,11 +88,8 @@ impl Spec {
 
 /// Whether ADIOS 1.13 can be built with a transform of this name that is not built in here.
 pub fn is_of_adios1(name: &str) -> bool {
-    FOREIGN.iter().any(|f| f.eq_ignore_ascii_case(name))
+    is_transform_name(name) && !name.eq_ignore_ascii_case("none") && find(name).is_none()
 }
-
-/// Transforms that ADIOS 1.13 can be built with and we are not.
-const FOREIGN: &[&str] = &["szip", "isobar", "aplod", "alacrity", "sz", "mgard"];
 
 /// The parameters behind a transform's name: `key=value` between commas; a value alone is the level of transforms that have one.
 fn given(codec: &dyn Codec, items: &str) -> Result<Parameters> {
@@ -109,4 +107,23 @@ fn given(codec: &dyn Codec, items: &str) -> Result<Parameters> {
     }
     parameters.check_known(known)?;
     Ok(parameters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::CODECS;
+
+    #[test]
+    fn every_transform_has_a_name_that_configurations_may_contain() {
+        for codec in CODECS {
+            assert!(is_transform_name(codec.name()), "{}", codec.name());
+            assert!(!is_of_adios1(codec.name()), "{}", codec.name());
+        }
+    }
+
+    #[test]
+    fn names_that_only_adios_1_13_implements_are_told_from_unknown_names() {
+        assert_eq!(["szip", "APLOD", "zlib", "none", "zlb"].map(is_of_adios1), [true, true, false, false, false]);
+    }
 }

@@ -9,6 +9,7 @@
 //! | [`bounding_box`] | boxes of elements: intersection, linear order |
 //! | [`memory_box`] | a block inside a larger array in memory |
 //! | [`selection`] | what a reader asks for |
+//! | [`transform_names`] | names of transforms in configurations and files |
 //! | [`error`] | one error type: kind, place, what is still safe, cause |
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ pub mod extent;
 pub mod memory_box;
 pub mod printable;
 pub mod selection;
+pub mod transform_names;
 pub mod value;
 
 pub use bounding_box::BoundingBox;
