@@ -9,7 +9,7 @@ use std::sync::Arc;
 use thalweg_exit_status::record_loss;
 use thalweg_layout::Layout;
 use thalweg_reader::Block;
-use thalweg_types::{BoundingBox, MemoryBox, Result, Selection};
+use thalweg_types::{BoundingBox, MemorySelection, Result, Selection};
 
 /// At the end of the process: mounts end what they keep open between calls, as logs of small files.
 ///
@@ -153,7 +153,7 @@ impl Reader {
             _ => Selection::All,
         };
         let out = out.as_slice_mut().map_err(PyErr::from)?;
-        let memory = memory.map(|(shape, start)| MemoryBox { shape, start });
+        let memory = memory.map(|(shape, start)| MemorySelection { shape, start });
         Ok(py.detach(|| match (memory, steps.as_slice()) {
             (Some(memory), [step]) => self.0.read_into(name, *step, &selection, out, &memory),
             _ => self.0.read_steps(name, &steps, &selection, out),

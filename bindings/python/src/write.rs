@@ -11,7 +11,7 @@ use thalweg_exit_status::record_loss;
 use thalweg_io::session::DeclaredGroup;
 use thalweg_io::{BlockBox, Closed, Mode, Values, WriteRequest};
 use thalweg_schema::{GroupBuilder, HostLanguage, MethodChoice, Statistics};
-use thalweg_types::{ElementType, Error, ErrorKind, MemoryBox, Value};
+use thalweg_types::{ElementType, Error, ErrorKind, MemorySelection, Value};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -287,7 +287,7 @@ impl Output {
         place: Option<(Vec<u64>, Vec<u64>, Vec<u64>)>,
     ) -> Outcome<()> {
         let bytes = data.as_slice().map_err(PyErr::from)?;
-        let memory = memory.map(|(shape, start)| MemoryBox { shape, start });
+        let memory = memory.map(|(shape, start)| MemorySelection { shape, start });
         let whole = |(count, shape, offset)| BlockBox { count, shape: Some(shape), offset: Some(offset) };
         let place = place.map(whole);
         let kept = deferred.then(|| (*data).clone().unbind());

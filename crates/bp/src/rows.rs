@@ -1,7 +1,7 @@
 //! The bytes of a block where the program has them: one run, or the rows of a box in a larger array.
 
-use thalweg_types::memory_box::Runs;
-use thalweg_types::{Error, ErrorKind, MemoryBox, Result};
+use thalweg_types::memory_selection::Runs;
+use thalweg_types::{Error, ErrorKind, MemorySelection, Result};
 
 /// From this many bytes a row is worth a piece of its own in a write; shorter ones are gathered first.
 const LONG: usize = 4096;
@@ -30,8 +30,8 @@ impl<'d> Rows<'d> {
     /// A block of `count` elements of `size` bytes in `data`, which is laid out as `memory` says.
     ///
     /// # Errors
-    /// As [`MemoryBox::check`]; `InvalidArgument` where `data` is not as long as `memory` says.
-    pub fn in_memory(data: &'d [u8], memory: &MemoryBox, count: &[u64], size: u64) -> Result<Rows<'d>> {
+    /// As [`MemorySelection::check`]; `InvalidArgument` where `data` is not as long as `memory` says.
+    pub fn in_memory(data: &'d [u8], memory: &MemorySelection, count: &[u64], size: u64) -> Result<Rows<'d>> {
         let runs = memory.runs(count)?;
         let elements = memory.elements()?;
         if elements.checked_mul(size) != Some(data.len() as u64) {
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_block_gives_the_same_pieces_wherever_it_lies() {
         let data: Vec<u8> = (0..=255).collect();
-        let memory = MemoryBox::new([8, 16], [2, 3]);
+        let memory = MemorySelection::new([8, 16], [2, 3]);
         let rows = Rows::in_memory(&data, &memory, &[5, 7], 2).unwrap();
         let block = rows.to_vec();
         assert_eq!((rows.len(), block.len()), (70, 70));
@@ -156,9 +156,9 @@ mod tests {
     fn memory_of_another_size_is_refused() {
         let data = [0u8; 100];
         for (shape, kind) in [([5, 5], ErrorKind::InvalidArgument), ([2, 13], ErrorKind::OutOfBounds)] {
-            let refused = Rows::in_memory(&data, &MemoryBox::new(shape, [1, 1]), &[2, 2], 2).unwrap_err();
+            let refused = Rows::in_memory(&data, &MemorySelection::new(shape, [1, 1]), &[2, 2], 2).unwrap_err();
             assert_eq!(refused.kind(), kind);
         }
-        assert!(Rows::in_memory(&data, &MemoryBox::new([5, 10], [5, 1]), &[0, 3], 2).unwrap().is_empty());
+        assert!(Rows::in_memory(&data, &MemorySelection::new([5, 10], [5, 1]), &[0, 3], 2).unwrap().is_empty());
     }
 }

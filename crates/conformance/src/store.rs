@@ -99,7 +99,7 @@ const PROMISES: &[Promise] = &[
     Promise { words: "what keeps no modes says so", asked_of: |can| !can.modes, check: no_modes },
     Promise { words: "what keeps no links says so", asked_of: |can| !can.attributes, check: no_links },
     Promise { words: "identity tells objects apart", asked_of: any, check: identity },
-    Promise { words: "a hold is seen until it is dropped", asked_of: any, check: holds },
+    Promise { words: "a lease is seen until it is dropped", asked_of: any, check: holds },
     Promise { words: "a lock keeps others out until it is dropped", asked_of: any, check: locks },
     Promise {
         words: "an open object is opened anew, and locked, whatever its name is",
@@ -832,16 +832,16 @@ fn identity(room: &Room<'_>) {
 }
 
 fn holds(room: &Room<'_>) {
-    if room.open("asked", OpenWrite::New).hold().is_none() {
+    if room.open("asked", OpenWrite::New).lease().is_none() {
         return;
     }
     let name = room.name("held");
     let writer = room.store.open_write(&name, OpenWrite::Replace).unwrap();
     let life = || room.store.open_read(&name).unwrap().life().unwrap();
     assert_ne!(life().held, Some(true), "nobody holds it yet");
-    let first = writer.hold().unwrap();
+    let first = writer.lease().unwrap();
     assert_eq!(life().held, Some(true));
-    let second = writer.hold().unwrap();
+    let second = writer.lease().unwrap();
     drop((first, writer));
     assert_eq!(life().held, Some(true), "another hold is there, though the object is closed");
     drop(second);
@@ -890,13 +890,13 @@ fn reopening(room: &Room<'_>) {
         assert_eq!(again.read_at(0, &mut bytes).unwrap(), 5);
         assert_eq!(&bytes, b"bytes");
         assert_eq!(again.attributes().unwrap().links, 1);
-        let hold = writer.hold().unwrap();
+        let lease = writer.lease().unwrap();
         assert_eq!((again.life().unwrap().held, reader.life().unwrap().held), (Some(true), Some(true)));
         let lock = again.lock(false).unwrap().expect("nobody else has it");
         let other = reader.reopen().unwrap();
         assert!(other.lock(false).unwrap().is_none(), "it is taken");
         assert!(room.store.lock(&room.name("moved"), false).unwrap().is_none(), "by its name too");
-        drop((lock, hold));
+        drop((lock, lease));
         assert!(other.lock(false).unwrap().is_some(), "given up, and the handle is still there");
         assert_ne!(other.life().unwrap().held, Some(true));
     }

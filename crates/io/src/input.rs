@@ -14,7 +14,7 @@ use thalweg_comm::Communicator;
 use thalweg_reader::Reader;
 use thalweg_schema::dimension::NameRef;
 use thalweg_schema::{HostLanguage, Variable};
-use thalweg_types::{BoundingBox, ByteOrder, Error, ErrorKind, MemoryBox, Result, Selection, Value};
+use thalweg_types::{BoundingBox, ByteOrder, Error, ErrorKind, MemorySelection, Result, Selection, Value};
 
 /// A file open for reading a group back.
 pub struct Input {
@@ -184,13 +184,13 @@ impl Input {
     ///
     /// # Errors
     /// As [`Input::read`]; `OutOfBounds` too where the box leaves the memory.
-    pub fn read_into(&mut self, name: &str, out: &mut [u8], memory: &MemoryBox) -> Result<u64> {
+    pub fn read_into(&mut self, name: &str, out: &mut [u8], memory: &MemorySelection) -> Result<u64> {
         let fortran = *lock(&self.shared.language) == HostLanguage::Fortran;
         let memory = if fortran { memory.reversed() } else { memory.clone() };
         self.fill(name, out, Some(&memory))
     }
 
-    fn fill(&mut self, name: &str, out: &mut [u8], memory: Option<&MemoryBox>) -> Result<u64> {
+    fn fill(&mut self, name: &str, out: &mut [u8], memory: Option<&MemorySelection>) -> Result<u64> {
         let variable = self.variable(name)?;
         let full = variable.full_name();
         let (step, selection) = self.selection(&variable)?;

@@ -2,13 +2,13 @@
 //! targets cost little, and the index says where each group went.
 
 mod common;
-#[path = "common/mortal.rs"]
-mod mortal;
+#[path = "common/fault_injected.rs"]
+mod fault_injected;
 #[path = "common/uneven.rs"]
 mod uneven;
 
 use common::*;
-use mortal::{Life, Moment};
+use fault_injected::{Life, Moment};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_comm::Communicator;

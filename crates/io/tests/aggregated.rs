@@ -2,11 +2,11 @@
 //! fails or dies takes nobody's data with it but its own.
 
 mod common;
-#[path = "common/mortal.rs"]
-mod mortal;
+#[path = "common/fault_injected.rs"]
+mod fault_injected;
 
 use common::*;
-use mortal::{Life, Moment};
+use fault_injected::{Life, Moment};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

@@ -17,7 +17,7 @@ use thalweg_movement::pack::blocks::Takes;
 use thalweg_movement::{Closed, Method, OpenRequest};
 use thalweg_reader::Reader;
 use thalweg_schema::Schema;
-use thalweg_types::{Error, ErrorKind, MemoryBox, Result, Selection};
+use thalweg_types::{Error, ErrorKind, MemorySelection, Result, Selection};
 
 /// Every rank writes its blocks into a text file of its own: a line each.
 static LINES: MethodKind = MethodKind {
@@ -123,7 +123,7 @@ fn lines(transform: &str, methods: &str, buffer: Option<u64>) -> (String, Arc<dy
         output.write("empty", &[]).unwrap();
         output.put(WriteRequest::deferred("kept", &kept)).unwrap();
         output.write("t", &t).unwrap();
-        output.put(WriteRequest::new("inside", &around).out_of(&MemoryBox::new([102, 102], [1, 1]))).unwrap();
+        output.put(WriteRequest::new("inside", &around).out_of(&MemorySelection::new([102, 102], [1, 1]))).unwrap();
         output.close().unwrap();
         session.finalize().unwrap();
     });

@@ -2,11 +2,11 @@
 //! each byte travels once; an aggregator that cannot write costs the groups it wrote for and no others.
 
 mod common;
-#[path = "common/mortal.rs"]
-mod mortal;
+#[path = "common/fault_injected.rs"]
+mod fault_injected;
 
 use common::*;
-use mortal::{Life, Moment};
+use fault_injected::{Life, Moment};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

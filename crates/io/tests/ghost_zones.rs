@@ -10,7 +10,7 @@ use thalweg_io::{Mode, Output, WriteRequest};
 use thalweg_reader::Reader;
 use thalweg_store::memory::Memory;
 use thalweg_store::wrap::Counting;
-use thalweg_types::{BoundingBox, ErrorKind, MemoryBox, Selection};
+use thalweg_types::{BoundingBox, ErrorKind, MemorySelection, Selection};
 
 /// A block per rank of an array of doubles, `ny` times `nx`; `order` as the language has it.
 fn document(method: &str, parameters: &str, language: &str, buffer: &str) -> String {
@@ -38,9 +38,9 @@ enum How {
 }
 
 /// The block of a rank, and the memory of the program around it, full of values that are nobody's.
-fn memory_of(rank: u32, ny: u64, nx: u64) -> (Vec<f64>, Vec<f64>, MemoryBox) {
+fn memory_of(rank: u32, ny: u64, nx: u64) -> (Vec<f64>, Vec<f64>, MemorySelection) {
     let count = [1, 3, ny, nx];
-    let memory = MemoryBox::ghosts(&count, GHOSTS);
+    let memory = MemorySelection::ghosts(&count, GHOSTS);
     let mut around = vec![-1e30; memory.elements().unwrap() as usize];
     let block: Vec<f64> = (0..3 * ny * nx).map(|i| f64::from(rank) * 1e6 + i as f64 * 0.5).collect();
     let runs = memory.runs(&count).unwrap();
@@ -146,7 +146,7 @@ fn a_place_that_is_not_in_memory_is_refused_and_nothing_is_lost() {
     let error = output.put(WriteRequest::new("v", around).out_of(&far)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfBounds);
     assert!(error.to_string().contains("dimension 3: 7 elements from 5 leave the memory's extent 11"), "{error}");
-    let flat = MemoryBox::new([around.len() as u64 / 8], [0]);
+    let flat = MemorySelection::new([around.len() as u64 / 8], [0]);
     assert_eq!(
         output.put(WriteRequest::new("v", around).out_of(&flat)).unwrap_err().kind(),
         ErrorKind::InvalidArgument
@@ -156,11 +156,11 @@ fn a_place_that_is_not_in_memory_is_refused_and_nothing_is_lost() {
         ErrorKind::InvalidArgument
     );
     assert_eq!(
-        output.put(WriteRequest::new("ny", &around[..4]).out_of(&MemoryBox::new([], []))).unwrap_err().kind(),
+        output.put(WriteRequest::new("ny", &around[..4]).out_of(&MemorySelection::new([], []))).unwrap_err().kind(),
         ErrorKind::InvalidArgument
     );
     assert_eq!(
-        output.put(WriteRequest::new("text", b"x").out_of(&MemoryBox::new([1], [0]))).unwrap_err().kind(),
+        output.put(WriteRequest::new("text", b"x").out_of(&MemorySelection::new([1], [0]))).unwrap_err().kind(),
         ErrorKind::InvalidArgument
     );
     output.put(WriteRequest::new("v", around).out_of(&memory)).unwrap();

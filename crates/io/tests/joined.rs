@@ -6,7 +6,7 @@ use common::*;
 use thalweg_comm::Communicator;
 use thalweg_io::{Mode, WriteRequest};
 use thalweg_reader::{Block, Reader};
-use thalweg_types::{ErrorKind, MemoryBox, Selection};
+use thalweg_types::{ErrorKind, MemorySelection, Selection};
 
 /// The same array, `joined` or with offsets that the program computes; `order` as the language has it.
 fn document(method: &str, parameters: &str, language: &str, buffer: &str, joined: bool) -> String {
@@ -184,7 +184,7 @@ fn what_cannot_be_joined_is_refused() {
         let error = output.write_values("columns", &[1i32; 6]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         output.set_path("/first");
-        let memory = MemoryBox::new([3, 4], [0, 2]);
+        let memory = MemorySelection::new([3, 4], [0, 2]);
         output
             .put(
                 WriteRequest::new("columns", bytemuck::cast_slice(&[1, 1, 8, 9, 1, 1, 8, 9, 1, 1, 8, 9i32]))

@@ -8,7 +8,7 @@ use thalweg_bp::shape::Shape;
 use thalweg_comm::Communicator;
 use thalweg_io::{Mode, Output, WriteRequest};
 use thalweg_reader::{Reader, verify};
-use thalweg_types::{ElementType, ErrorKind, MemoryBox, Selection, Value};
+use thalweg_types::{ElementType, ErrorKind, MemorySelection, Selection, Value};
 
 const METHODS: [(&str, &str); 8] = [
     ("MPI", ""),
@@ -64,7 +64,7 @@ fn put<'m>(output: &mut Output<'m>, how: &str, plain: &'m [f64], wide: &'m [f64]
         "copied" => output.write_values("a", plain).unwrap(),
         "deferred" => output.put(WriteRequest::deferred("a", bytemuck::cast_slice(plain))).unwrap(),
         _ => {
-            let memory = MemoryBox::new([4, N as u64 + 2], [1, 1]);
+            let memory = MemorySelection::new([4, N as u64 + 2], [1, 1]);
             output.put(WriteRequest::new("a", bytemuck::cast_slice(wide)).out_of(&memory)).unwrap();
         }
     }

@@ -1,11 +1,11 @@
 //! Ranks that die while an output is open: those left close the step as a partial one, whoever is lost and whenever.
 
 mod common;
-#[path = "common/mortal.rs"]
-mod mortal;
+#[path = "common/fault_injected.rs"]
+mod fault_injected;
 
 use common::*;
-use mortal::{Life, Moment};
+use fault_injected::{Life, Moment};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_comm::Communicator;

@@ -1,11 +1,11 @@
 //! The profile of an output: what is written beside it, that it adds up, and who is named for keeping others waiting.
 
 mod common;
-#[path = "common/mortal.rs"]
-mod mortal;
+#[path = "common/fault_injected.rs"]
+mod fault_injected;
 
 use common::*;
-use mortal::{Life, Moment};
+use fault_injected::{Life, Moment};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_comm::Communicator;

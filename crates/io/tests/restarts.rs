@@ -9,7 +9,7 @@ use thalweg_comm::Communicator;
 use thalweg_io::Mode;
 use thalweg_store::memory::Memory;
 use thalweg_store::wrap::counting::Counting;
-use thalweg_types::{ErrorKind, MemoryBox};
+use thalweg_types::{ErrorKind, MemorySelection};
 
 const ROWS: u64 = 96;
 const COLUMNS: u64 = 512;
@@ -61,7 +61,7 @@ fn each_rank_reads_its_own_rows_into_the_inside_of_its_ghosts() {
             let (first, rows) = share(&comm);
             input.set("rows", &rows.to_ne_bytes()).unwrap();
             input.set("first", &first.to_ne_bytes()).unwrap();
-            let memory = MemoryBox::ghosts(&[rows as u64, COLUMNS], 2);
+            let memory = MemorySelection::ghosts(&[rows as u64, COLUMNS], 2);
             let mut values = vec![-1.0f64; memory.elements().unwrap() as usize];
             let filled = input.read_into("u", bytemuck::cast_slice_mut(&mut values), &memory).unwrap();
             assert_eq!(filled, 8 * memory.elements().unwrap());
@@ -71,7 +71,7 @@ fn each_rank_reads_its_own_rows_into_the_inside_of_its_ghosts() {
                 let wanted = if inside { u(first as u64 + row - 2, column - 2) } else { -1.0 };
                 assert_eq!(*got, wanted, "{ranks} ranks, row {row}, column {column}");
             }
-            let narrow = MemoryBox::new([rows as u64, COLUMNS], [1, 0]);
+            let narrow = MemorySelection::new([rows as u64, COLUMNS], [1, 0]);
             let refused = input.read_into("u", bytemuck::cast_slice_mut(&mut values), &narrow).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::OutOfBounds);
         });

@@ -8,7 +8,7 @@ use thalweg_io::{Mode, Session, WriteRequest};
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{Reader, RecoverOptions, recover, verify};
 use thalweg_store::{Memory, StoreExt};
-use thalweg_types::{BoundingBox, ErrorKind, MemoryBox, Selection, Value};
+use thalweg_types::{BoundingBox, ErrorKind, MemorySelection, Selection, Value};
 
 const LOSSLESS: &[&str] = &[
     "identity",
@@ -88,7 +88,8 @@ fn write(session: &Session, comm: Box<dyn Communicator>, step: u64, transforms: 
                     ghosts[to..to + NX as usize].copy_from_slice(&values[(y * NX) as usize..((y + 1) * NX) as usize]);
                 }
                 out.put(
-                    WriteRequest::new(&name, bytemuck::cast_slice(&ghosts)).out_of(&MemoryBox::ghosts(&[n, NX], 1)),
+                    WriteRequest::new(&name, bytemuck::cast_slice(&ghosts))
+                        .out_of(&MemorySelection::ghosts(&[n, NX], 1)),
                 )
                 .unwrap();
             }

@@ -7,7 +7,7 @@ use thalweg_bp::shape::Shape;
 use thalweg_comm::alone::Alone;
 use thalweg_io::{BlockBox, Mode, Values, WriteRequest};
 use thalweg_reader::Reader;
-use thalweg_types::{BoundingBox, ElementType, ErrorKind, MemoryBox, Selection};
+use thalweg_types::{BoundingBox, ElementType, ErrorKind, MemorySelection, Selection};
 
 const DOCUMENT: &str = r#"<adios-config host-language="C"><adios-group name="g">
     <var name="n" type="integer"/>
@@ -23,7 +23,7 @@ fn box_memory_selection_and_deferral_go_together() {
         let place = Place::memory();
         let session = place.session(DOCUMENT, &Alone::new());
         let around: Vec<f64> = (0..5 * 6).map(f64::from).collect();
-        let memory = MemoryBox::ghosts(&[3, 4], 1);
+        let memory = MemorySelection::ghosts(&[3, 4], 1);
         let mut output = session.open("g", "x.bp", Mode::Write, Box::new(Alone::new())).unwrap();
         let at = output.position("v").unwrap();
         let values = bytemuck::cast_slice(&around);
@@ -46,7 +46,7 @@ fn a_resolved_request_tells_what_it_needs_and_writes_nothing_by_itself() {
     let place = Place::memory();
     let session = place.session(DOCUMENT, &Alone::new());
     let mut output = session.open("g", "x.bp", Mode::Write, Box::new(Alone::new())).unwrap();
-    let memory = MemoryBox::ghosts(&[6, 8], 1);
+    let memory = MemorySelection::ghosts(&[6, 8], 1);
     let v = output.resolve("v", None, Some(&memory)).unwrap();
     assert_eq!((v.bytes().unwrap(), v.element(), v.may_defer()), (Some(8 * 8 * 10), ElementType::F64, false));
     let promised = output.resolve("deep/promised", None, None).unwrap();

@@ -22,7 +22,7 @@ pub use records::{Note, Stamp};
 
 use crate::wire::{self, Cursor};
 use crate::{
-    Attributes, Change, Hold, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno,
+    Attributes, Change, Kind, Layout, Lease, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno,
 };
 use moving::{AHEAD, Copied};
 use rustix::io::Errno;
@@ -450,9 +450,9 @@ impl Layout for Flat {
         self.complete(folder, new)?;
         let between = Self::between(folder);
         match self.copy(old, from, new, &between) {
-            Ok(_hold) => {
+            Ok(_lease) => {
                 let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
-                let before = copies.insert((from.to_string(), to.to_string()), Copied { between, of, _hold });
+                let before = copies.insert((from.to_string(), to.to_string()), Copied { between, of, _lease });
                 drop(copies);
                 // Of two threads that rename the same file at once.
                 before.map_or(Ok(()), |before| new.remove(&before.between))

@@ -30,7 +30,7 @@ pub use flat::Flat;
 pub use mount::{Mount, Mounts};
 pub use small_file::SmallFile;
 pub use thalweg_store::{
-    Attributes, Change, Hold, Kind, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject,
+    Attributes, Change, Kind, Lease, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject,
 };
 
 /// Who writes, where a layout keeps writers apart: a number unique among the writers of one logical file.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 use thalweg_store::wrap::tiered::{OURS, Tiered};
-use thalweg_store::{Hold, Store};
+use thalweg_store::{Lease, Store};
 use thalweg_types::{Error, Result};
 
 /// Keeps the drain from starting by itself where it is `manual`; for whole jobs and for tests.
@@ -94,7 +94,7 @@ fn start(shadow: &dyn Store, url: &str, log: &Path) -> Result<()> {
     Ok(())
 }
 
-fn free(shadow: &dyn Store, what: &str) -> Result<Option<Hold>> {
+fn free(shadow: &dyn Store, what: &str) -> Result<Option<Lease>> {
     shadow.lock(&format!("{OURS}/{what}"), false)
 }
 

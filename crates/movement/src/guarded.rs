@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_layout::{
-    Attributes, Change, Hold, Layout, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+    Attributes, Change, Layout, Lease, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
 };
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -122,8 +122,8 @@ impl WriteObject for GuardedWrite {
         caught("close", || self.0.close())
     }
 
-    fn hold(&self) -> Option<Hold> {
-        self.0.hold()
+    fn lease(&self) -> Option<Lease> {
+        self.0.lease()
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_layout::{
-    Attributes, Change, Hold, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+    Attributes, Change, Layout, Lease, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
 };
 use thalweg_types::Result;
 
@@ -178,8 +178,8 @@ impl WriteObject for RecordedObject {
         self.inner.sync()
     }
 
-    fn hold(&self) -> Option<Hold> {
-        self.inner.hold()
+    fn lease(&self) -> Option<Lease> {
+        self.inner.lease()
     }
 
     fn close(self: Box<Self>) -> Result<()> {

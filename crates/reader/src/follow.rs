@@ -5,7 +5,7 @@
 //! | when does a step appear | when its index entries are whole and their checksum is right; what is being written is not seen |
 //! | what does a step cost | its step record; a full index where the writer made one: see [`Reader::catch_up`]. A look at a file where nothing is new: two questions for its length and two short reads |
 //! | when does it end | at the mark that `finalize` sets, when nobody holds the file; files of other libraries at once |
-//! | who is a writer | a process that holds the file ([`thalweg_layout::WriteObject::hold`]): from its first output to the file's end, also between outputs. The system drops the hold of a process that dies |
+//! | who is a writer | a process that holds the file ([`thalweg_layout::WriteObject::lease`]): from its first output to the file's end, also between outputs. The system drops the lease of a process that dies |
 //! | when is it dead | nobody holds the file at two looks 100 ms apart, it has no mark, and nothing new came in between |
 //! | where holds are not seen | on filesystems of other machines, unless a hold was seen there before: a writer is dead when the file has not changed for [`Follower::set_patience`], 10 minutes if nothing else is said |
 //!

@@ -7,7 +7,7 @@
 //! Source: gaps read through are data sieving: Thakur, Gropp, Lusk, Frontiers 1999.
 
 use crate::overlap;
-use thalweg_types::{BoundingBox, Extent, MemoryBox};
+use thalweg_types::{BoundingBox, Extent, MemorySelection};
 
 /// What a read may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct Target {
 
 impl Target {
     /// Of a box of `count` elements in an array that starts at byte `base`: part of `memory`, or all of it.
-    pub fn new(count: &[u64], memory: Option<&MemoryBox>, base: u64) -> Target {
+    pub fn new(count: &[u64], memory: Option<&MemorySelection>, base: u64) -> Target {
         match memory {
             Some(memory) => Target { base, shape: memory.shape.clone(), start: memory.start.clone() },
             None => Target { base, shape: count.to_vec(), start: vec![0; count.len()] },

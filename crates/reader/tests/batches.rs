@@ -8,7 +8,7 @@ use thalweg_layout::{Direct, Layout};
 use thalweg_reader::Reader;
 use thalweg_store::wrap::counting::Counting;
 use thalweg_store::{Memory, StoreExt};
-use thalweg_types::{BoundingBox, ElementType, ErrorKind, MemoryBox, Selection};
+use thalweg_types::{BoundingBox, ElementType, ErrorKind, MemorySelection, Selection};
 use writer::{Ending, File, Group, Variable, header, holding, open};
 
 /// Extents of the array, and into how many blocks it is cut.
@@ -88,7 +88,7 @@ fn a_selection_fills_its_place_in_a_larger_array_and_nothing_else() {
     let (_, layout) = holding(&[("a.bp", &file.bytes)]);
     let reader = open(&layout, "a.bp").unwrap();
     for (offset, count) in [([0; 3], SHAPE), ([20, 40, 10], [50, 70, 61]), ([5, 0, 3], [1, 128, 1])] {
-        let memory = MemoryBox::new(count.map(|c| c + 4), [2, 1, 3]);
+        let memory = MemorySelection::new(count.map(|c| c + 4), [2, 1, 3]);
         let mut out = vec![-1.0f64; memory.elements().unwrap() as usize];
         let selection = Selection::Box(BoundingBox::new(offset, count));
         let bytes = zerocopy::IntoBytes::as_mut_bytes(out.as_mut_slice());
@@ -101,7 +101,7 @@ fn a_selection_fills_its_place_in_a_larger_array_and_nothing_else() {
             let wanted = if inside { value(0, place) } else { -1.0 };
             assert_eq!(*values.next().unwrap(), wanted, "{at:?}");
         });
-        let (narrow, flat) = (MemoryBox::new(count, [0, 1, 0]), MemoryBox::new([1000], [0]));
+        let (narrow, flat) = (MemorySelection::new(count, [0, 1, 0]), MemorySelection::new([1000], [0]));
         let refused = |memory, kind| {
             assert_eq!(reader.read_into("v", 0, &selection, &mut [], memory).unwrap_err().kind(), kind);
         };

@@ -35,7 +35,7 @@ pub mod wrap;
 pub use attributes::{Attributes, Change, Kind, SetXattr, Space};
 pub use capability::{Capability, Durability, ListConsistency, Rename, Visible};
 pub use fresh::fresh;
-pub use life::{Hold, Life};
+pub use life::{Lease, Life};
 pub use memory::Memory;
 pub use posix::Posix;
 
@@ -99,7 +99,7 @@ pub trait Store: Send + Sync {
             false => Ok(()),
         }
     }
-    /// Whether [`WriteObject::hold`] may work on objects of this store.
+    /// Whether [`WriteObject::lease`] may work on objects of this store.
     fn tells_holders(&self) -> bool {
         true
     }
@@ -193,7 +193,7 @@ pub trait Store: Send + Sync {
     /// Keeps others from locking an object, made where it is not there, until the lock is dropped or the process ends,
     /// however it ends. Excludes other threads and processes, and nothing but their locks; the name must not be removed.
     /// `None` where another has it and `wait` is not set. `Unsupported` where the store cannot.
-    fn lock(&self, name: &str, wait: bool) -> Result<Option<Hold>> {
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<Lease>> {
         let _ = wait;
         Err(unsupported(&self.describe(), "lock an object", name))
     }
@@ -281,7 +281,7 @@ pub trait ReadObject: Send + Sync {
         }
         Ok(done)
     }
-    /// What can be told about whether somebody still extends the object: see [`WriteObject::hold`].
+    /// What can be told about whether somebody still extends the object: see [`WriteObject::lease`].
     fn life(&self) -> Result<Life> {
         Ok(Life::default())
     }
@@ -360,10 +360,10 @@ pub trait WriteObject: Send + Sync {
     fn file(&self) -> Option<&std::fs::File> {
         None
     }
-    /// Lets [`ReadObject::life`] tell others that this process still extends the object, until the hold is dropped or the
+    /// Lets [`ReadObject::life`] tell others that this process still extends the object, until the lease is dropped or the
     /// process ends, however it ends. Any number may hold an object; nobody is kept from anything. `None` where the
     /// store cannot.
-    fn hold(&self) -> Option<Hold> {
+    fn lease(&self) -> Option<Lease> {
         None
     }
     /// As [`ReadObject::life`]. What this very handle holds does not count: ask one that was opened anew.
@@ -376,7 +376,7 @@ pub trait WriteObject: Send + Sync {
     }
     /// As [`Store::lock`] of the object that is open here, whatever its name leads to now. Excludes locks of other handles, in this
     /// process too, and those by name; a second lock of one handle excludes nobody. `Unsupported` where the store cannot.
-    fn lock(&self, wait: bool) -> Result<Option<Hold>> {
+    fn lock(&self, wait: bool) -> Result<Option<Lease>> {
         let _ = wait;
         Err(Error::new(ErrorKind::Unsupported, "cannot lock an open object"))
     }

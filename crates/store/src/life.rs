@@ -4,12 +4,12 @@ use std::any::Any;
 use std::time::SystemTime;
 
 /// A mark on an object, there until this is dropped or the process ends, however it ends.
-pub struct Hold(#[allow(dead_code)] Box<dyn Any + Send + Sync>);
+pub struct Lease(#[allow(dead_code)] Box<dyn Any + Send + Sync>);
 
-impl Hold {
+impl Lease {
     /// - `mark`: what removes the mark when it is dropped.
-    pub fn new(mark: impl Any + Send + Sync) -> Hold {
-        Hold(Box::new(mark))
+    pub fn new(mark: impl Any + Send + Sync) -> Lease {
+        Lease(Box::new(mark))
     }
 }
 

@@ -11,7 +11,7 @@
 //! | removed while open | the bytes stay until the last handle is dropped, as in POSIX |
 
 use crate::{
-    Capability, Durability, Hold, Life, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible,
+    Capability, Durability, Lease, Life, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible,
     WriteObject, name, pieces,
 };
 use std::collections::BTreeMap;
@@ -251,7 +251,7 @@ impl Store for Memory {
         }
     }
 
-    fn lock(&self, name: &str, wait: bool) -> Result<Option<Hold>> {
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<Lease>> {
         let (object, _) = self.open(name, OpenWrite::Any)?;
         let mut locked = object.lock.taken.lock().unwrap_or_else(PoisonError::into_inner);
         while *locked {
@@ -262,7 +262,7 @@ impl Store for Memory {
         }
         *locked = true;
         drop(locked);
-        Ok(Some(Hold::new(Locked(object.lock.clone()))))
+        Ok(Some(Lease::new(Locked(object.lock.clone()))))
     }
 }
 
@@ -531,7 +531,7 @@ impl WriteObject for Open {
         Ok(())
     }
 
-    fn hold(&self) -> Option<Hold> {
-        Some(Hold::new(self.object.holds.clone()))
+    fn lease(&self) -> Option<Lease> {
+        Some(Lease::new(self.object.holds.clone()))
     }
 }

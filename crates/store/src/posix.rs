@@ -21,7 +21,7 @@
 use crate::lustre;
 use crate::pieces::{self, Rest};
 use crate::{
-    Attributes, Capability, Change, Durability, Hold, Kind, Life, ListConsistency, OpenWrite, ReadObject, Rename,
+    Attributes, Capability, Change, Durability, Kind, Lease, Life, ListConsistency, OpenWrite, ReadObject, Rename,
     SetXattr, Space, Stat, Store, Visible, WriteObject, name,
 };
 use forked::Unshared;
@@ -306,13 +306,13 @@ impl Store for Posix {
         fs::hard_link(&from, &to).map_err(|e| failed(&format!("make a second name {}", shown(&to)), &from, e))
     }
 
-    fn lock(&self, name: &str, wait: bool) -> Result<Option<Hold>> {
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<Lease>> {
         let path = self.path(name)?;
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(|e| failed("open for locking", &path, e))?;
         match lock::alone(&file, wait) {
-            Ok(true) => Ok(Some(Hold::new(file))),
+            Ok(true) => Ok(Some(Lease::new(file))),
             Ok(false) => Ok(None),
             Err(e) => Err(failed("lock", &path, e)),
         }
@@ -655,7 +655,7 @@ impl WriteObject for Open {
         Some(&self.file)
     }
 
-    fn hold(&self) -> Option<Hold> {
+    fn lease(&self) -> Option<Lease> {
         // Another descriptor of the same open file: no name is looked up again.
         let file = self.file.try_clone().ok()?;
         self.unshared.get_or_init(|| Unshared::note(&self.file));
@@ -666,7 +666,7 @@ impl WriteObject for Open {
         }
         *holds += 1;
         let process = std::process::id();
-        Some(Hold::new(Holding { _unshared: unshared, file, holds: self.holds.clone(), process }))
+        Some(Lease::new(Holding { _unshared: unshared, file, holds: self.holds.clone(), process }))
     }
 
     fn life(&self) -> Result<Life> {
@@ -677,17 +677,17 @@ impl WriteObject for Open {
         Ok(Box::new(self.anew()?))
     }
 
-    fn lock(&self, wait: bool) -> Result<Option<Hold>> {
+    fn lock(&self, wait: bool) -> Result<Option<Lease>> {
         // The lock ends with the description: this handle and the one that is returned.
         match lock::alone(&self.file, wait) {
-            Ok(true) => Ok(Some(Hold::new(Unlock(self.file.try_clone().map_err(|e| failed("lock", &self.path, e))?)))),
+            Ok(true) => Ok(Some(Lease::new(Unlock(self.file.try_clone().map_err(|e| failed("lock", &self.path, e))?)))),
             Ok(false) => Ok(None),
             Err(e) => Err(failed("lock", &self.path, e)),
         }
     }
 }
 
-/// A hold of an open file.
+/// A lease of an open file.
 struct Holding {
     /// Dropped before the file.
     _unshared: Unshared,

@@ -435,11 +435,11 @@ fn its_own_folder_is_not_seen() {
 }
 
 /// Lets so many operations through, of all stores that share it; then nothing works any more, as after a crash.
-struct Mortal(Arc<AtomicU64>);
+struct FaultInjected(Arc<AtomicU64>);
 
-impl Watch for Mortal {
+impl Watch for FaultInjected {
     fn describe(&self) -> &'static str {
-        "mortal"
+        "fault-injected"
     }
 
     fn before(&self, operation: &Operation<'_>) -> Verdict {
@@ -498,8 +498,8 @@ fn a_crash_at_any_operation_loses_nothing_and_doubles_nothing() {
         for life in 0.. {
             let (shadow, canonical) = pair();
             let left = Arc::new(AtomicU64::new(u64::MAX));
-            let mortal = |store: Arc<dyn Store>| Arc::new(Around::with(store, Mortal(left.clone())));
-            let dying = Tiered::new(mortal(shadow.clone()), mortal(canonical.clone())).unwrap();
+            let injected = |store: Arc<dyn Store>| Arc::new(Around::with(store, FaultInjected(left.clone())));
+            let dying = Tiered::new(injected(shadow.clone()), injected(canonical.clone())).unwrap();
             let drain = Drain::new(&dying, Pace { streams: 1, ..quick() }).unwrap();
             left.store(life, Ordering::Relaxed);
             let mut model: BTreeMap<String, Vec<u8>> = BTreeMap::new();

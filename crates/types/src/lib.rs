@@ -7,7 +7,7 @@
 //! | [`value`] | one value of any element type, and attribute values |
 //! | [`extent`] | runs of bytes in a file |
 //! | [`bounding_box`] | boxes of elements: intersection, linear order |
-//! | [`memory_box`] | a block inside a larger array in memory |
+//! | [`memory_selection`] | a block inside a larger array in memory |
 //! | [`selection`] | what a reader asks for |
 //! | [`transform_names`] | names of transforms in configurations and files |
 //! | [`error`] | one error type: kind, place, what is still safe, cause |
@@ -18,7 +18,7 @@ pub mod checksum;
 pub mod element;
 pub mod error;
 pub mod extent;
-pub mod memory_box;
+pub mod memory_selection;
 pub mod printable;
 pub mod selection;
 pub mod transform_names;
@@ -28,6 +28,6 @@ pub use bounding_box::BoundingBox;
 pub use element::{ByteOrder, ElementType};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use extent::Extent;
-pub use memory_box::MemoryBox;
+pub use memory_selection::MemorySelection;
 pub use selection::Selection;
 pub use value::{AttributeValue, Value};

@@ -28,7 +28,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use thalweg_comm::Communicator;
 use thalweg_comm::alone::Alone;
 use thalweg_comm_mpi::{MpiCommunicator, ThalwegMpiTable};
-use thalweg_types::{ElementType, Error, ErrorKind, MemoryBox, Result};
+use thalweg_types::{ElementType, Error, ErrorKind, MemorySelection, Result};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A call that panicked has lost its own work only.
@@ -153,12 +153,12 @@ struct CMemory {
 
 /// # Safety
 /// Null, or one of them with as many numbers as it says.
-unsafe fn memory_box(memory: *const CMemory) -> Result<Option<MemoryBox>> {
+unsafe fn memory_selection(memory: *const CMemory) -> Result<Option<MemorySelection>> {
     // SAFETY: as the caller promises.
     let Some(memory) = (unsafe { memory.as_ref() }) else { return Ok(None) };
     // SAFETY: as the caller promises.
     unsafe {
-        Ok(Some(MemoryBox::new(
+        Ok(Some(MemorySelection::new(
             numbers(memory.shape, memory.ndim, "the shape of the memory")?,
             numbers(memory.offset, memory.ndim, "the offset in the memory")?,
         )))

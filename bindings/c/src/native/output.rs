@@ -3,8 +3,8 @@
 use super::failure::of_program;
 use super::session::NativeSession;
 use super::{
-    CMemory, check_type, communicator_to_agree, failure, handle, lock, memory_box, numbers, place, pointer, status,
-    take_back, text, text_or_empty, wrong,
+    CMemory, check_type, communicator_to_agree, failure, handle, lock, memory_selection, numbers, place, pointer,
+    status, take_back, text, text_or_empty, wrong,
 };
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, Mutex};
@@ -230,7 +230,7 @@ impl NativeOutput {
     /// See [`crate::pointer`]; memory that is deferred stays unchanged until close.
     unsafe fn put(&self, name: &str, block: &CBlockData) -> Result<()> {
         // SAFETY: from C.
-        let (place, memory) = unsafe { (block_box(block.place)?, memory_box(block.memory)?) };
+        let (place, memory) = unsafe { (block_box(block.place)?, memory_selection(block.memory)?) };
         let output = &mut lock(&self.output);
         let resolved = output.as_mut().ok_or_else(ended)?.resolve(name, place, memory.as_ref())?;
         check_type(block.check_type, block.number, resolved.element(), name)?;

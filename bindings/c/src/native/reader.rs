@@ -3,8 +3,8 @@
 use super::describe::{CAttribute, CBlocks, CSummary, CVariable, KeptAttribute, KeptVariable};
 use super::failure::{self, c_text};
 use super::{
-    CMemory, check_type, communicator, handle, lock, memory_box, numbers, place, pointer, status, take_back, text,
-    wrong,
+    CMemory, check_type, communicator, handle, lock, memory_selection, numbers, place, pointer, status, take_back,
+    text, wrong,
 };
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -192,7 +192,7 @@ impl Open {
         // SAFETY: from C.
         let (name, selection, memory) = unsafe {
             let name = text(request.name, "the variable's name")?;
-            (name, selection(request.selection)?, memory_box(request.memory)?)
+            (name, selection(request.selection)?, memory_selection(request.memory)?)
         };
         let element = self.variable(name)?.variable.element;
         check_type(request.check_type, request.number, element, name)?;

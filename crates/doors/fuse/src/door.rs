@@ -125,9 +125,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Door {
     pub fn new(layout: Arc<dyn Layout>, settings: Settings) -> Door {
         let plain = layout.plain_file("").is_some();
-        let hold = if plain { Duration::ZERO } else { settings.timeout };
+        let lease = if plain { Duration::ZERO } else { settings.timeout };
         Door {
-            held: Mutex::new(Held::new(hold)),
+            held: Mutex::new(Held::new(lease)),
             plain,
             writer: thalweg_open_file::writer(),
             passthrough: AtomicBool::new(false),

@@ -16,7 +16,7 @@ use crate::resolve::{self, Scalars};
 use thalweg_bp::shape::Shape;
 use thalweg_schema::dimension::Dimension;
 use thalweg_schema::{Group, Variable};
-use thalweg_types::{Error, ErrorKind, MemoryBox, Result};
+use thalweg_types::{Error, ErrorKind, MemorySelection, Result};
 
 /// Names a variable of the output's group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub struct WriteRequest<'r, 'a> {
     pub place: Option<BlockBox>,
     /// Where the block starts in the larger array that `values` is, in the order of dimensions of the program's language;
     /// a dimension that stands for time has no entry. `None`: `values` is the block.
-    pub memory: Option<&'r MemoryBox>,
+    pub memory: Option<&'r MemorySelection>,
 }
 
 impl<'r, 'a> WriteRequest<'r, 'a> {
@@ -130,7 +130,7 @@ impl<'r, 'a> WriteRequest<'r, 'a> {
     }
 
     /// The values are a larger array, in which the block starts there.
-    pub fn out_of(mut self, memory: &'r MemoryBox) -> WriteRequest<'r, 'a> {
+    pub fn out_of(mut self, memory: &'r MemorySelection) -> WriteRequest<'r, 'a> {
         self.memory = Some(memory);
         self
     }

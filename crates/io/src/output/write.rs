@@ -16,7 +16,7 @@ use thalweg_movement::pack::{Earlier, Through};
 use thalweg_movement::{BlockSpec, transformed};
 use thalweg_schema::HostLanguage;
 use thalweg_transform::Spec;
-use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, MemoryBox, Result, Value};
+use thalweg_types::{ByteOrder, ElementType, Error, ErrorKind, MemorySelection, Result, Value};
 
 /// A copy of less than a page costs less than a piece of its own in the write.
 const SMALL: usize = 4096;
@@ -31,7 +31,7 @@ pub struct Resolved<'o, 'r, 'a> {
     full: String,
     /// What will be written, without its value.
     spec: BlockSpec,
-    memory: Option<&'r MemoryBox>,
+    memory: Option<&'r MemorySelection>,
     /// Bytes of the block; `None` for text.
     block_bytes: Option<u64>,
     may_defer: bool,
@@ -84,7 +84,7 @@ impl<'a> Output<'a> {
         &'o mut self,
         variable: impl Into<VariableKey<'k>>,
         place: Option<BlockBox>,
-        memory: Option<&'r MemoryBox>,
+        memory: Option<&'r MemorySelection>,
     ) -> Result<Resolved<'o, 'r, 'a>> {
         let declared = Arc::clone(&self.group);
         let mut declared = lock(&declared);
@@ -368,7 +368,7 @@ impl<'a> Resolved<'_, '_, 'a> {
         Ok(rows)
     }
 
-    fn rows_in_memory<'d>(&self, data: &'d [u8], memory: &MemoryBox) -> Result<Rows<'d>> {
+    fn rows_in_memory<'d>(&self, data: &'d [u8], memory: &MemorySelection) -> Result<Rows<'d>> {
         let Some(shape) = &self.spec.shape else {
             let what = "a place in memory is for arrays; this is a single value";
             return Err(Error::new(ErrorKind::InvalidArgument, what));

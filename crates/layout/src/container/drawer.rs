@@ -5,7 +5,7 @@
 //! | which object | the one that was opened: renames, removals and files that take the name change nothing |
 //! | readers  | take no lock. A look asks for the length, and reads what was added |
 //! | who adds | locks the object ([`WriteObject::lock`]), looks, cuts off what somebody who died left behind the last whole record, and writes all its records at once |
-//! | sessions | at most one that has not closed lies here: who holds the object ([`WriteObject::hold`]) is that one, and nobody else |
+//! | sessions | at most one that has not closed lies here: who holds the object ([`WriteObject::lease`]) is that one, and nobody else |
 //! | failed writes | are cut off again; what the store then still shows of them is not whole, or was asked for |
 //! | a fork   | child and parent share what they have open, locks too: whoever locks or asks who holds opens the object anew |
 //! | a close  | may be where a store tells that it did not take what was written: who adds opens the object for that, and closes it |
@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use thalweg_store::{Attributes, Change, Hold, Life, OpenWrite, ReadObject, Store, WriteObject};
+use thalweg_store::{Attributes, Change, Lease, Life, OpenWrite, ReadObject, Store, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// How often what does not check is read again: who writes may be at it.
@@ -279,7 +279,7 @@ pub struct Locked<'a> {
     object: Box<dyn WriteObject>,
     /// Of the object, what is not whole at its end included.
     length: Cell<u64>,
-    lock: Option<Hold>,
+    lock: Option<Lease>,
 }
 
 impl Locked<'_> {
@@ -328,9 +328,9 @@ impl Locked<'_> {
     }
 
     /// Holds the object for a session that begins. `None` where the store cannot.
-    pub fn hold(&self) -> Option<(Arc<dyn WriteObject>, Hold)> {
+    pub fn lease(&self) -> Option<(Arc<dyn WriteObject>, Lease)> {
         let object: Arc<dyn WriteObject> = self.object.reopen().ok()?.into();
-        let hold = object.hold()?;
-        Some((object, hold))
+        let lease = object.lease()?;
+        Some((object, lease))
     }
 }

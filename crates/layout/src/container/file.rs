@@ -18,7 +18,7 @@ use super::marks::{self, Home, Mark, Published};
 use super::place::{HIDDEN, Place, now};
 use super::record::{Kind, Log as Which, MOST};
 use super::removal::{Going, remove_container, remove_inside, remove_session};
-use super::session::{Held, Log, Session};
+use super::session::{LeasedObject, Log, Session};
 use super::{Options, clock};
 use std::collections::{BTreeMap, HashMap};
 use std::io::IoSlice;
@@ -599,7 +599,7 @@ impl File {
     }
 
     /// The session of a handle whose file was made for it, with the session's mark behind the stamp.
-    pub fn first_session(&self, home: Home, held: Held) -> Arc<Session> {
+    pub fn first_session(&self, home: Home, held: LeasedObject) -> Arc<Session> {
         let about = load::about(&format!("writer {}", home.writer));
         let mut state = self.state();
         state.used = state.used.max(1);

@@ -8,7 +8,7 @@ use super::session::Session;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use thalweg_store::{Attributes, Change, Hold, Kind, Life, OpenWrite, ReadObject, WriteObject};
+use thalweg_store::{Attributes, Change, Kind, Lease, Life, OpenWrite, ReadObject, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// A file, open for reading.
@@ -179,12 +179,12 @@ impl WriteObject for Writer {
         })
     }
 
-    fn hold(&self) -> Option<Hold> {
+    fn lease(&self) -> Option<Lease> {
         let store = self.file.place.first();
         if !store.tells_holders() || self.file.place.make_home().is_err() {
             return None;
         }
-        store.open_write(&held(&self.file.place), OpenWrite::Any).ok()?.hold()
+        store.open_write(&held(&self.file.place), OpenWrite::Any).ok()?.lease()
     }
 }
 

@@ -35,8 +35,8 @@
 //! Differs: data logs tell where their bytes belong; nothing is ordered by wall clocks; names are objects of their own.
 
 use crate::{
-    Attributes, Change, Hold, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno,
-    wire,
+    Attributes, Change, Kind, Layout, Lease, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+    errno, wire,
 };
 use attributes::Kept;
 use drawer::{Drawer, Locked, Opened};
@@ -47,7 +47,7 @@ use marks::Home;
 use names::{Found, Seen};
 use place::{Guard, HIDDEN, Place, Stores, fresh, now, put_new, remove_if_there};
 use rustix::io::Errno;
-use session::Held;
+use session::LeasedObject;
 use stamp::Stamp;
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -152,13 +152,13 @@ enum Made {
     /// With the container's folder.
     Folder,
     /// As the object of its name alone, which holds this session's mark.
-    Small(Home, Held),
+    Small(Home, LeasedObject),
 }
 
 /// What keeps others from changing what is kept of a file.
 struct Alone<'a> {
     drawer: Option<Locked<'a>>,
-    _hold: Option<Hold>,
+    _lease: Option<Lease>,
 }
 
 impl Container {
@@ -227,7 +227,7 @@ impl Container {
 
     /// Makes a file of which nothing is needed but the object of its name, with a session of this writer begun. `None` where the
     /// store cannot.
-    fn make_small(&self, path: &str, writer: u32) -> Result<Option<(Opened, Home, Held)>> {
+    fn make_small(&self, path: &str, writer: u32) -> Result<Option<(Opened, Home, LeasedObject)>> {
         let first = self.first();
         let can = first.capability();
         let able = self.options.inline(1) > 0 && can.write_at && can.truncate && can.modes && first.reopens();
@@ -249,11 +249,12 @@ impl Container {
             let remove = || drop(remove_if_there(&**first, &temporary));
             // Held before it has its name, so that nobody takes the session for a dead one; by a handle that is not the one that is
             // written to and closed.
-            let held: Option<Held> = object.reopen().ok().map(Arc::from).and_then(|again: Arc<dyn WriteObject>| {
-                let hold = again.hold()?;
-                Some((again, hold))
-            });
-            let Some((again, hold)) = held else {
+            let held: Option<LeasedObject> =
+                object.reopen().ok().map(Arc::from).and_then(|again: Arc<dyn WriteObject>| {
+                    let lease = again.lease()?;
+                    Some((again, lease))
+                });
+            let Some((again, lease)) = held else {
                 remove();
                 return Ok(None);
             };
@@ -263,7 +264,7 @@ impl Container {
                     let object = again;
                     let drawer = Drawer::of_new(container, first, path, object.clone(), start);
                     drawer.made(begins, bytes.len() as u64 - start);
-                    return Ok(Some((Opened { stamp, drawer: Some(drawer) }, home, (object, hold))));
+                    return Ok(Some((Opened { stamp, drawer: Some(drawer) }, home, (object, lease))));
                 }
                 Err(e) if e.kind() == ErrorKind::Unsupported => {
                     remove();
@@ -446,12 +447,12 @@ impl Container {
     /// replace.
     fn changing<'a>(&self, file: &'a File) -> Result<Alone<'a>> {
         match &file.place.drawer {
-            Some(drawer) => Ok(Alone { drawer: Some(drawer.lock()?), _hold: None }),
-            None => Ok(Alone { drawer: None, _hold: self.changing_folder(file)? }),
+            Some(drawer) => Ok(Alone { drawer: Some(drawer.lock()?), _lease: None }),
+            None => Ok(Alone { drawer: None, _lease: self.changing_folder(file)? }),
         }
     }
 
-    fn changing_folder(&self, file: &File) -> Result<Option<Hold>> {
+    fn changing_folder(&self, file: &File) -> Result<Option<Lease>> {
         let name = format!("{}/stamp", file.place.folder());
         // A lock makes what it locks, also where it was removed just now.
         let locked = file.place.first().stat(&name).and_then(|_| file.place.first().lock(&name, true));

@@ -23,7 +23,7 @@ use super::tail;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_store::pieces::{self, Rest};
-use thalweg_store::{Hold, OpenWrite, Store, Visible, WriteObject};
+use thalweg_store::{Lease, OpenWrite, Store, Visible, WriteObject};
 use thalweg_types::checksum::Crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -33,7 +33,7 @@ const MOST_ENTRIES: usize = 1 << 16;
 const MOST_RECORD: u64 = 1 << 30;
 
 /// An object that a session keeps open, and that others see held by it.
-pub type Held = (Arc<dyn WriteObject>, Hold);
+pub type LeasedObject = (Arc<dyn WriteObject>, Lease);
 
 /// A handle's session.
 pub struct Session {
@@ -65,14 +65,14 @@ pub struct Log {
     rooted: bool,
     /// Written since the last mark.
     dirty: bool,
-    mark: Option<Held>,
+    mark: Option<LeasedObject>,
     /// The object of the file's name, held, while marks and data log lie behind its stamp. The buffer has all of the log.
-    inside: Option<Held>,
+    inside: Option<LeasedObject>,
     /// The mark was made with the file: others may have published since.
     unlooked: bool,
     last_mark: Option<(String, Published)>,
     /// The mark of what is published, where it was the one that said that the session began: held while the session lasts.
-    held: Option<Held>,
+    held: Option<LeasedObject>,
     /// Published since all was made durable.
     owed: bool,
     /// A mark whose making failed; whether it is there is not known.
@@ -178,7 +178,7 @@ impl Session {
     }
 
     /// One whose mark was made with the file.
-    pub fn begun(place: Arc<Place>, home: Home, about: String, options: &Options, held: Held) -> Session {
+    pub fn begun(place: Arc<Place>, home: Home, about: String, options: &Options, held: LeasedObject) -> Session {
         let session = Session::new(place, home, about, options, 1);
         {
             let mut log = session.lock();
@@ -264,7 +264,7 @@ impl Session {
         if drawer.has_home() || drawer.length() > super::most_inside(self.inline) || open()? {
             return Ok(false);
         }
-        let Some(held) = locked.hold() else { return Ok(false) };
+        let Some(held) = locked.lease() else { return Ok(false) };
         if let Err(e) = locked.add(vec![begins]) {
             // It may be there, and would be that of a dead writer.
             let _ = self.place.remove_if_there(&marks::open_name(self.home));
@@ -314,17 +314,17 @@ impl Session {
 
     /// Makes the mark that says that the session began. Where the store can, it has its bytes and is held before others see
     /// its name: a mark that nobody holds is that of a dead writer.
-    fn mark(&self, guard: Option<Guard>) -> Result<Option<Held>> {
+    fn mark(&self, guard: Option<Guard>) -> Result<Option<LeasedObject>> {
         let (store, name) = (self.place.first(), format!("{}/{}", self.place.marks(), marks::open_name(self.home)));
         let early = appears_early(&**store);
         let at = if early { self.place.temporary() } else { name.clone() };
         let made = (|| {
             let object = self.make_object(&**store, &at, guard, |mode| store.make_for_all(&at, mode))?;
             // Held first: a name in use is not tidied up.
-            let hold = object.hold();
+            let lease = object.lease();
             object.write_at(0, &[IoSlice::new(self.about.as_bytes())])?;
-            let held = match hold {
-                Some(hold) => Some((object.into(), hold)),
+            let held = match lease {
+                Some(lease) => Some((object.into(), lease)),
                 None => object.close().map(|()| None)?,
             };
             if early {

@@ -13,7 +13,7 @@ pub(super) struct Copied {
     pub(super) between: String,
     /// What the file was like before it was copied.
     pub(super) of: Attributes,
-    pub(super) _hold: Option<Hold>,
+    pub(super) _lease: Option<Lease>,
 }
 
 impl Flat {
@@ -51,8 +51,8 @@ impl Flat {
         let first = &*self.stores[0];
         let note = Note { from: from.to_string(), to: to.to_string() };
         // Held until the rename is done: it is finished by others only if this process died. One that somebody finds between its making and
-        // the hold is taken for a dead process', and removed: it is made again before anything moves.
-        let (object, hold, noted) = loop {
+        // the lease is taken for a dead process', and removed: it is made again before anything moves.
+        let (object, lease, noted) = loop {
             let object = match first.open_write(NOTE, OpenWrite::New) {
                 Ok(object) => object,
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {
@@ -60,14 +60,14 @@ impl Flat {
                 }
                 Err(e) => return Err(e),
             };
-            let hold = object.hold();
+            let lease = object.lease();
             let noted = object
                 .write_at(0, &[IoSlice::new(&note.encode())])
                 .and_then(|()| object.sync())
                 .and_then(|()| first.sync_folder(FOLDER))
                 .and_then(|()| first.exists(NOTE));
             if !matches!(noted, Ok(false)) {
-                break (object, hold, noted.map(drop));
+                break (object, lease, noted.map(drop));
             }
         };
         let done = noted.and_then(|()| self.carry_out(&note));
@@ -75,7 +75,7 @@ impl Flat {
         let settled = done.is_ok() || self.take_back(&note, replaced).is_ok();
         let removed = if settled { first.remove(NOTE) } else { Ok(()) };
         self.unfinished.store(!settled || removed.is_err(), Ordering::Release);
-        drop((hold, object));
+        drop((lease, object));
         match done {
             // A note that stays says nothing that is not so, and is removed with the next call.
             Ok(()) => Ok(()),
@@ -206,7 +206,7 @@ impl Flat {
     }
 
     /// Returns what keeps the copy from being taken for that of a process that has died.
-    pub(super) fn copy(&self, old: &dyn Store, from: &str, new: &dyn Store, to: &str) -> Result<Option<Hold>> {
+    pub(super) fn copy(&self, old: &dyn Store, from: &str, new: &dyn Store, to: &str) -> Result<Option<Lease>> {
         if old.capability().attributes && new.capability().attributes {
             let kept = old.attributes(from)?;
             if kept.kind == Kind::Link {
@@ -216,7 +216,7 @@ impl Flat {
         let source = old.open_read(from)?;
         let target = new.open_write(to, OpenWrite::New)?;
         // Not what a process that died has left.
-        let hold = target.hold();
+        let lease = target.lease();
         if new.capability().modes {
             // Nobody reads the copy before it has the file's mode.
             new.set_attributes(to, &Change { mode: Some(0o600), ..Change::default() })?;
@@ -255,6 +255,6 @@ impl Flat {
                 },
             )?;
         }
-        Ok(hold)
+        Ok(lease)
     }
 }

@@ -761,7 +761,7 @@ impl Folder {
         // From here on others wait before they trust their own records; what they recorded before is seen now. Held, so that they
         // do not wait for a process that has died.
         let bell = self.store.open_write(&format!("{}bell", hidden(&inner.path)), OpenWrite::Any)?;
-        let hold = bell.hold();
+        let lease = bell.lease();
         // Where the folder stays after all, others are told.
         inner.unrung = true;
         let removed = (|| {
@@ -770,7 +770,7 @@ impl Folder {
             self.look(&mut inner)?;
             if empty(&inner) { self.remove_hidden(&mut inner) } else { refused(&inner) }
         })();
-        drop((bell, hold));
+        drop((bell, lease));
         match removed {
             Ok(()) => inner.unrung = false,
             Err(_) => {

@@ -3,7 +3,7 @@
 use super::record::{self, Head};
 use std::io::IoSlice;
 use std::sync::Arc;
-use thalweg_store::{Change, Hold, OpenWrite, ReadObject, Store, WriteObject};
+use thalweg_store::{Change, Lease, OpenWrite, ReadObject, Store, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Heads that a process gathers before it writes a block of its name log.
@@ -59,7 +59,7 @@ pub struct Writer {
     /// First byte of the log that no block covers.
     covered: u64,
     scratch: Vec<u8>,
-    _hold: Option<Hold>,
+    _lease: Option<Lease>,
     /// The process that writes it: a child that is forked has a copy of this, and leaves the log alone.
     process: u32,
     /// A write failed: nothing may follow in this log.
@@ -94,7 +94,7 @@ impl Writer {
         data: Box<dyn WriteObject>,
         of_spare: bool,
     ) -> Result<Writer> {
-        let hold = data.hold();
+        let lease = data.lease();
         data.write_at(0, &[IoSlice::new(&record::header(number, false))])?;
         let mode = match store.capability().modes {
             true => store.attributes(&format!("{folder}/{}", data_name(number))).ok().map(|about| about.mode),
@@ -115,7 +115,7 @@ impl Writer {
             pending_bytes: 0,
             covered: record::HEADER,
             scratch: Vec::new(),
-            _hold: hold,
+            _lease: lease,
             process: std::process::id(),
             broken: false,
         })

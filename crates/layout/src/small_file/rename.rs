@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::SystemTime;
-use thalweg_store::{Hold, OpenWrite, Store, WriteObject, name};
+use thalweg_store::{Lease, OpenWrite, Store, WriteObject, name};
 use thalweg_types::checksum::crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -268,7 +268,7 @@ fn copy(read: impl Fn(u64, &mut [u8]) -> Result<usize>, target: &dyn WriteObject
 
 /// Locks an object: while it moves, so that nobody takes it for one whose process died. `None` where the store cannot, or where
 /// another has locked it and `wait` is not set.
-fn locked(object: &dyn WriteObject, wait: bool) -> Result<Option<Hold>> {
+fn locked(object: &dyn WriteObject, wait: bool) -> Result<Option<Lease>> {
     match object.lock(wait) {
         Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
         lock => lock,

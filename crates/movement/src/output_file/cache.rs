@@ -3,7 +3,7 @@
 //! An open finds it here instead of reading the file again, after checking that nobody else has touched the file. A
 //! file is open for one output at a time: two would write to the same place.
 //!
-//! Between outputs the file is held ([`WriteObject::hold`]), so that readers who follow it know that more may come.
+//! Between outputs the file is held ([`WriteObject::lease`]), so that readers who follow it know that more may come.
 
 use super::memory::{Memories, Memory, Remembered};
 use crate::events::Events;
@@ -11,7 +11,7 @@ use crate::guarded::caught;
 use crate::output_file::live_index::LiveIndex;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use thalweg_layout::{Hold, Layout, OpenWrite, Stat, WriteObject, WriterId};
+use thalweg_layout::{Layout, Lease, OpenWrite, Stat, WriteObject, WriterId};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Most live indexes that are kept: a code that writes one file per output would otherwise hold them all.
@@ -68,7 +68,7 @@ pub struct Cache {
     memories: Memories,
     events: Events,
     /// Files that are held between outputs, by name.
-    holds: Mutex<HashMap<String, Hold>>,
+    holds: Mutex<HashMap<String, Lease>>,
     /// The file that a group began last, if nothing was added to it since.
     begun: Mutex<HashMap<String, String>>,
     /// Why a file that was kept too long could not be closed for good; told at the end.
@@ -144,9 +144,9 @@ impl Cache {
         let mut holds = lock(&self.holds);
         let name = name_of(layout, path);
         if !holds.contains_key(&name)
-            && let Some(hold) = object.hold()
+            && let Some(lease) = object.lease()
         {
-            holds.insert(name, hold);
+            holds.insert(name, lease);
         }
     }
 

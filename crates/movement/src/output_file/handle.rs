@@ -10,7 +10,7 @@
 
 use std::io::IoSlice;
 use std::sync::{PoisonError, RwLock};
-use thalweg_layout::{Hold, WriteObject};
+use thalweg_layout::{Lease, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// See the room's page.
@@ -98,8 +98,8 @@ impl WriteObject for Handle {
         self.end(false)
     }
 
-    fn hold(&self) -> Option<Hold> {
-        self.ask(|object| Ok(object.hold())).ok().flatten()
+    fn lease(&self) -> Option<Lease> {
+        self.ask(|object| Ok(object.lease())).ok().flatten()
     }
 }
 

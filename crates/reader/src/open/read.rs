@@ -6,7 +6,7 @@ use crate::decode;
 use crate::fetch::{self, Order};
 use crate::plan::{self, Limits, Piece, Plan, Stored, Target};
 use thalweg_bp::characteristic::Transform;
-use thalweg_types::{Extent, MemoryBox};
+use thalweg_types::{Extent, MemorySelection};
 
 /// A read that is planned.
 struct Job {
@@ -88,7 +88,7 @@ impl Batch {
         name: &str,
         steps: &[u64],
         selection: &Selection,
-        memory: Option<&MemoryBox>,
+        memory: Option<&MemorySelection>,
     ) -> Result<usize> {
         self.jobs.push(self.reader.plan(name, steps, selection, memory)?);
         Ok(self.jobs.len() - 1)
@@ -178,7 +178,7 @@ impl Reader {
         step: u64,
         selection: &Selection,
         out: &mut [u8],
-        memory: &MemoryBox,
+        memory: &MemorySelection,
     ) -> Result<u64> {
         let job = self.plan(name, &[step], selection, Some(memory))?;
         self.carry_out_one(job, out)
@@ -222,7 +222,7 @@ impl Reader {
         Ok(out)
     }
 
-    fn plan(&self, name: &str, steps: &[u64], selection: &Selection, memory: Option<&MemoryBox>) -> Result<Job> {
+    fn plan(&self, name: &str, steps: &[u64], selection: &Selection, memory: Option<&MemorySelection>) -> Result<Job> {
         let v = self.look_up(name)?;
         let mut job = Job {
             name: name.to_string(),
@@ -267,7 +267,7 @@ impl Reader {
         v: &Known,
         sets: Range<usize>,
         selection: &Selection,
-        memory: Option<&MemoryBox>,
+        memory: Option<&MemorySelection>,
         job: &mut Job,
     ) -> Result<Plan> {
         let out_of_bounds = |what: String| Error::new(ErrorKind::OutOfBounds, what);

@@ -17,7 +17,7 @@
 
 use crate::pieces::{self, Rest};
 use crate::{
-    Attributes, Capability, Change, Hold, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, Store, WriteObject,
+    Attributes, Capability, Change, Lease, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, Store, WriteObject,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -267,8 +267,8 @@ impl<W: Watch + 'static> Store for Around<W> {
         self.ask(Asked::Close, name, || self.inner.settle(name))
     }
 
-    /// Not watched, as [`WriteObject::hold`].
-    fn lock(&self, name: &str, wait: bool) -> Result<Option<Hold>> {
+    /// Not watched, as [`WriteObject::lease`].
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<Lease>> {
         self.inner.lock(name, wait)
     }
 
@@ -424,8 +424,8 @@ impl<W: Watch + 'static> WriteObject for OpenForWriting<W> {
     }
 
     /// Not watched, as [`ReadObject::life`].
-    fn hold(&self) -> Option<Hold> {
-        self.inner.hold()
+    fn lease(&self) -> Option<Lease> {
+        self.inner.lease()
     }
 
     /// Not watched.
@@ -439,8 +439,8 @@ impl<W: Watch + 'static> WriteObject for OpenForWriting<W> {
         Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: self.name.clone() }))
     }
 
-    /// Not watched, as [`WriteObject::hold`].
-    fn lock(&self, wait: bool) -> Result<Option<Hold>> {
+    /// Not watched, as [`WriteObject::lease`].
+    fn lock(&self, wait: bool) -> Result<Option<Lease>> {
         self.inner.lock(wait)
     }
 }

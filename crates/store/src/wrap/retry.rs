@@ -9,7 +9,7 @@
 //! | budget   | all operations of the store together: each try again takes one from it, each operation that went well the first time gives a tenth back; empty, failures pass at once, so that a broken store isn't asked ever more |
 
 use crate::{
-    Attributes, Capability, Change, Hold, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, Store, WriteObject,
+    Attributes, Capability, Change, Lease, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, Store, WriteObject,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -208,7 +208,7 @@ impl Store for Retry {
         self.again.run(|| self.inner.settle(name))
     }
 
-    fn lock(&self, name: &str, wait: bool) -> Result<Option<Hold>> {
+    fn lock(&self, name: &str, wait: bool) -> Result<Option<Lease>> {
         self.inner.lock(name, wait)
     }
 
@@ -330,8 +330,8 @@ impl WriteObject for Writing {
         self.inner.close()
     }
 
-    fn hold(&self) -> Option<Hold> {
-        self.inner.hold()
+    fn lease(&self) -> Option<Lease> {
+        self.inner.lease()
     }
 
     fn life(&self) -> Result<Life> {
@@ -351,7 +351,7 @@ impl WriteObject for Writing {
         self.again.run(|| self.inner.set_attributes(change))
     }
 
-    fn lock(&self, wait: bool) -> Result<Option<Hold>> {
+    fn lock(&self, wait: bool) -> Result<Option<Lease>> {
         self.inner.lock(wait)
     }
 }

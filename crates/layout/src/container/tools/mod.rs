@@ -25,7 +25,7 @@ use super::snapshot::{self, Snapshot};
 use super::{Container, Reader};
 use std::io::IoSlice;
 use std::sync::Arc;
-use thalweg_store::{Hold, OpenWrite, ReadObject, Store};
+use thalweg_store::{Lease, OpenWrite, ReadObject, Store};
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
 mod check;
@@ -353,7 +353,7 @@ impl Container {
 
 /// Keeps others from removing and repairing sessions of a container, where its store can: `None` inside where it cannot. `None`
 /// where another does so now and `wait` is not set.
-pub fn alone(place: &Place, wait: bool) -> Result<Option<Option<Hold>>> {
+pub fn alone(place: &Place, wait: bool) -> Result<Option<Option<Lease>>> {
     place.make_home()?;
     match place.first().lock(&format!("{}/upkeep", place.folder()), wait) {
         Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Some(None)),

@@ -18,7 +18,7 @@ use super::journal::{self, Journal, Record};
 use super::owner::Owner;
 use super::{GROUPS, OURS, RUN, Tiered, copy, found, group_object, group_of, unique};
 use crate::wrap::Limited;
-use crate::{Hold, OpenWrite, Store, StoreExt, WriteObject, name};
+use crate::{Lease, OpenWrite, Store, StoreExt, WriteObject, name};
 use std::collections::{BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,7 +79,7 @@ pub struct Drain {
     groups: Mutex<BTreeSet<u32>>,
     /// When pointers without objects were last looked for.
     cleared: Mutex<Instant>,
-    _alone: Hold,
+    _alone: Lease,
 }
 
 /// The journal, open.

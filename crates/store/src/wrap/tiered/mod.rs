@@ -27,7 +27,7 @@ pub mod owner;
 pub use drain::{Drain, Pace, Passed, Status, Waiting, run_until_idle, status};
 
 use crate::{
-    Capability, Hold, Life, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible, WriteObject, name,
+    Capability, Lease, Life, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible, WriteObject, name,
     unsupported,
 };
 use owner::{Owner, Pointers};
@@ -92,12 +92,12 @@ impl Tiered {
         }
         shadow.make_folder(OURS)?;
         let alone = match shadow.lock(&group_object(0), true) {
-            Ok(alone) => alone.unwrap_or_else(|| Hold::new(())),
+            Ok(alone) => alone.unwrap_or_else(|| Lease::new(())),
             Err(e) if e.kind() == ErrorKind::Unsupported => return refuse(&*shadow, "shadow", "locks"),
             Err(e) => return Err(e),
         };
         let probe = shadow.open_write(&group_object(0), OpenWrite::Existing)?;
-        if probe.hold().is_none() {
+        if probe.lease().is_none() {
             return refuse(&*shadow, "shadow", "holds, which tell who writes");
         }
         let (pointers, new) = Pointers::new(&*shadow, canonical.clone(), &alone)?;
@@ -185,7 +185,7 @@ impl Shared {
     }
 
     /// Locks the groups of some names, in an order that no two processes can wait for each other in.
-    fn lock(&self, names: &[&str]) -> Result<Vec<Hold>> {
+    fn lock(&self, names: &[&str]) -> Result<Vec<Lease>> {
         let groups: BTreeSet<u32> = names.iter().map(|name| group_of(name)).collect();
         let mut locks = Vec::with_capacity(groups.len());
         for group in groups {
@@ -224,12 +224,12 @@ impl Shared {
     fn write_here(self: &Arc<Self>, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
         self.unclaim(name)?;
         let inner = self.shadow.open_write(name, how)?;
-        // Before the lock is given up: an object without a hold is one that may be drained.
-        let hold = inner.hold();
-        if hold.is_none() {
+        // Before the lock is given up: an object without a lease is one that may be drained.
+        let lease = inner.lease();
+        if lease.is_none() {
             return Err(wrong(ErrorKind::Unsupported, "open for writing: the shadow store cannot hold it", name));
         }
-        Ok(Box::new(Writing { inner, told: Some((hold, Told(self.clone()))) }))
+        Ok(Box::new(Writing { inner, told: Some((lease, Told(self.clone()))) }))
     }
 
     /// Makes the folder of an object in the shadow store, where the canonical one has it.
@@ -625,7 +625,7 @@ impl ReadObject for Reading {
 struct Writing {
     // Dropped in this order: nobody holds the object when its end is told.
     inner: Box<dyn WriteObject>,
-    told: Option<(Option<Hold>, Told)>,
+    told: Option<(Option<Lease>, Told)>,
 }
 
 /// Tells the end of an object's writing when it is dropped.

@@ -15,7 +15,7 @@
 //! The bytes are described in `docs/format/tiered.md`.
 
 use super::{OURS, found, unique};
-use crate::{Hold, OpenWrite, Store, StoreExt, name};
+use crate::{Lease, OpenWrite, Store, StoreExt, name};
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -174,7 +174,7 @@ impl Pointers {
     ///
     /// # Errors
     /// `Config` where the canonical store takes one shadow store and has another; what the stores say.
-    pub fn new(shadow: &dyn Store, canonical: Arc<dyn Store>, _alone: &Hold) -> Result<(Pointers, bool)> {
+    pub fn new(shadow: &dyn Store, canonical: Arc<dyn Store>, _alone: &Lease) -> Result<(Pointers, bool)> {
         let known = match found(shadow.read_all(&identity_object()))? {
             Some(bytes) => Some(Identity::decode(&bytes).map_err(|e| e.in_object(identity_object()))?),
             None => None,

@@ -62,10 +62,10 @@ impl Life {
         self.0.lock().unwrap().die();
     }
 
-    pub fn communicator(&self) -> Mortal {
+    pub fn communicator(&self) -> FaultInjected {
         let inner = self.0.lock().unwrap().handle.duplicate().unwrap();
         let rank = inner.rank();
-        Mortal::with(inner, Mortality { life: self.clone(), rank })
+        FaultInjected::with(inner, FaultInjectedity { life: self.clone(), rank })
     }
 
     pub fn store(&self, inner: Arc<dyn Store>) -> Around<Deadly> {
@@ -129,15 +129,15 @@ impl Watch for Deadly {
 }
 
 /// A communicator whose rank dies when its time has come.
-pub type Mortal = thalweg_comm::watched::Watched<Mortality>;
+pub type FaultInjected = thalweg_comm::watched::Watched<FaultInjectedity>;
 
 /// One rank's life, as a communicator sees it in which that is this rank.
-pub struct Mortality {
+pub struct FaultInjectedity {
     life: Life,
     rank: u32,
 }
 
-impl thalweg_comm::watched::Watch for Mortality {
+impl thalweg_comm::watched::Watch for FaultInjectedity {
     type During = ();
 
     fn begins(&self, call: Call) {
@@ -152,11 +152,11 @@ impl thalweg_comm::watched::Watch for Mortality {
         }
     }
 
-    fn of_a_part(&self) -> Mortality {
-        Mortality { life: self.life.clone(), rank: self.rank }
+    fn of_a_part(&self) -> FaultInjectedity {
+        FaultInjectedity { life: self.life.clone(), rank: self.rank }
     }
 
-    fn of_survivors(&self, survivors: &dyn Communicator) -> Mortality {
-        Mortality { rank: survivors.rank(), ..self.of_a_part() }
+    fn of_survivors(&self, survivors: &dyn Communicator) -> FaultInjectedity {
+        FaultInjectedity { rank: survivors.rank(), ..self.of_a_part() }
     }
 }

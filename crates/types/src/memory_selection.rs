@@ -8,30 +8,30 @@ use crate::{Error, ErrorKind, Result};
 /// How large the block is, is said elsewhere: by the group's dimensions where it is written, by the selection where it
 /// is read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct MemoryBox {
+pub struct MemorySelection {
     /// Extents of the whole array.
     pub shape: Vec<u64>,
     /// First element of the block in each dimension.
     pub start: Vec<u64>,
 }
 
-impl MemoryBox {
+impl MemorySelection {
     /// An array of this shape, the block starting at `start` of it; both have one entry per dimension.
-    pub fn new(shape: impl Into<Vec<u64>>, start: impl Into<Vec<u64>>) -> MemoryBox {
-        MemoryBox { shape: shape.into(), start: start.into() }
+    pub fn new(shape: impl Into<Vec<u64>>, start: impl Into<Vec<u64>>) -> MemorySelection {
+        MemorySelection { shape: shape.into(), start: start.into() }
     }
 
     /// The inside of an array whose outermost `width` elements are ghosts, on both sides of each dimension, around a
     /// block of `count`.
-    pub fn ghosts(count: &[u64], width: u64) -> MemoryBox {
+    pub fn ghosts(count: &[u64], width: u64) -> MemorySelection {
         let shape: Vec<u64> = count.iter().map(|c| c.saturating_add(width.saturating_mul(2))).collect();
-        MemoryBox { start: vec![width; shape.len()], shape }
+        MemorySelection { start: vec![width; shape.len()], shape }
     }
 
     /// The same as a program sees it that counts dimensions from the fastest (Fortran).
-    pub fn reversed(&self) -> MemoryBox {
+    pub fn reversed(&self) -> MemorySelection {
         let turn = |list: &[u64]| list.iter().rev().copied().collect::<Vec<_>>();
-        MemoryBox { shape: turn(&self.shape), start: turn(&self.start) }
+        MemorySelection { shape: turn(&self.shape), start: turn(&self.start) }
     }
 
     /// Number of elements of the whole array.
@@ -68,7 +68,7 @@ impl MemoryBox {
     /// The runs of neighbouring elements that hold a block of `count`, in the order of the block.
     ///
     /// # Errors
-    /// As [`MemoryBox::check`].
+    /// As [`MemorySelection::check`].
     pub fn runs(&self, count: &[u64]) -> Result<Runs> {
         self.check(count)?;
         let rank = count.len();
@@ -141,7 +141,7 @@ impl Iterator for Runs {
 mod tests {
     use super::*;
 
-    fn elements_of(memory: &MemoryBox, count: &[u64]) -> Vec<u64> {
+    fn elements_of(memory: &MemorySelection, count: &[u64]) -> Vec<u64> {
         let runs = memory.runs(count).unwrap();
         let length = runs.length();
         runs.flat_map(|at| at..at + length).collect()
@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn the_inside_of_ghost_zones_is_a_run_per_row() {
-        let memory = MemoryBox::ghosts(&[2, 3], 1);
-        assert_eq!(memory, MemoryBox::new([4, 5], [1, 1]));
+        let memory = MemorySelection::ghosts(&[2, 3], 1);
+        assert_eq!(memory, MemorySelection::new([4, 5], [1, 1]));
         assert_eq!(memory.runs(&[2, 3]).unwrap().collect::<Vec<_>>(), [6, 11]);
         assert_eq!(elements_of(&memory, &[2, 3]), [6, 7, 8, 11, 12, 13]);
     }
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn runs_are_the_elements_of_the_block_in_order() {
         let (shape, start, count) = ([3u64, 4, 5, 2], [1u64, 0, 2, 0], [2u64, 4, 3, 2]);
-        let memory = MemoryBox::new(shape, start);
+        let memory = MemorySelection::new(shape, start);
         let mut expected = Vec::new();
         for a in 0..count[0] {
             for b in 0..count[1] {
@@ -177,24 +177,24 @@ mod tests {
 
     #[test]
     fn a_block_that_fills_the_memory_is_one_run() {
-        let memory = MemoryBox::new([3, 4], [0, 0]);
+        let memory = MemorySelection::new([3, 4], [0, 0]);
         assert_eq!(memory.runs(&[3, 4]).unwrap().collect::<Vec<_>>(), [0]);
         assert_eq!(memory.runs(&[3, 4]).unwrap().length(), 12);
-        assert_eq!(elements_of(&MemoryBox::new([], []), &[]), [0]);
+        assert_eq!(elements_of(&MemorySelection::new([], []), &[]), [0]);
     }
 
     #[test]
     fn a_block_without_elements_has_no_runs() {
-        assert_eq!(MemoryBox::new([3, 4], [3, 0]).runs(&[0, 4]).unwrap().count(), 0);
+        assert_eq!(MemorySelection::new([3, 4], [3, 0]).runs(&[0, 4]).unwrap().count(), 0);
     }
 
     #[test]
     fn what_leaves_the_memory_is_refused() {
-        let memory = MemoryBox::new([4, 5], [1, 1]);
+        let memory = MemorySelection::new([4, 5], [1, 1]);
         assert_eq!(memory.check(&[3, 5]).unwrap_err().kind(), ErrorKind::OutOfBounds);
         assert_eq!(memory.check(&[3]).unwrap_err().kind(), ErrorKind::InvalidArgument);
-        assert_eq!(MemoryBox::new([4], [u64::MAX]).check(&[2]).unwrap_err().kind(), ErrorKind::OutOfBounds);
-        let huge = MemoryBox::new([1 << 40, 1 << 40], [0, 0]);
+        assert_eq!(MemorySelection::new([4], [u64::MAX]).check(&[2]).unwrap_err().kind(), ErrorKind::OutOfBounds);
+        let huge = MemorySelection::new([1 << 40, 1 << 40], [0, 0]);
         assert_eq!(huge.check(&[1, 1]).unwrap_err().kind(), ErrorKind::OutOfBounds);
     }
 }
