@@ -192,18 +192,18 @@ fn write(path: &str, edge: u64, steps: u64) -> Result<(), Failure> {
     outcomes.into_iter().collect::<Result<(), String>>().map_err(Into::into)
 }
 
-struct Asked {
+struct ReadCase {
     pattern: String,
     offset: Vec<u64>,
     count: Vec<u64>,
 }
 
-fn parse(asked: &str) -> Result<Vec<Asked>, Failure> {
-    let line = |line: &str| -> Result<Asked, Failure> {
+fn parse(asked: &str) -> Result<Vec<ReadCase>, Failure> {
+    let line = |line: &str| -> Result<ReadCase, Failure> {
         let mut words = line.split(' ');
         let pattern = words.next().unwrap_or_default().to_string();
         let numbers = words.map(str::parse).collect::<Result<Vec<u64>, _>>()?;
-        Ok(Asked { pattern, offset: numbers[..3].to_vec(), count: numbers[3..].to_vec() })
+        Ok(ReadCase { pattern, offset: numbers[..3].to_vec(), count: numbers[3..].to_vec() })
     };
     asked.lines().map(line).collect()
 }

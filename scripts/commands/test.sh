@@ -79,7 +79,11 @@ what_failed() {
 # run_script SCRIPT: its log, and beside it how it ended.
 run_script() {
     local log=$1 script=$2 status=0 began=$SECONDS
+    # Open MPI keeps what belongs to a run below one folder of the user, which the end of one run may take from the beginning of another.
+    local -x OMPI_MCA_orte_tmpdir_base
+    OMPI_MCA_orte_tmpdir_base=$(mktemp -d "${TMPDIR:-/tmp}/ompi.XXXXXX")
     "$script" >"$log" 2>&1 || status=$?
+    rm -rf "$OMPI_MCA_orte_tmpdir_base"
     echo "$status" >"$log.status"
     echo "== $script: $(grep -c '^ok ' "$log") ok, $(grep -c '^not ok ' "$log") not ok, ended with $status after $((SECONDS - began)) s (log: $log)"
 }

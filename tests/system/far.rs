@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_comm::{Communicator, threads};
 use thalweg_conformance::layout::{check, check_names_and_attributes};
-use thalweg_conformance::method::{self, Way, cases};
+use thalweg_conformance::method::{self, MethodCase, cases};
 use thalweg_io::mounts::{layouts, stores};
 use thalweg_io::{Mode, Session};
 use thalweg_layout::{Change, Layout};
@@ -160,7 +160,7 @@ fn main() -> ExitCode {
                 &layout,
                 "run.bp",
                 &cases::named("appends by other numbers of ranks")(3),
-                &Way::new(method, parameters),
+                &MethodCase::new(method, parameters),
             );
         });
     }

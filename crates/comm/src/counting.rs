@@ -13,7 +13,7 @@
 //! Communicators made from a counted one add to the same counts, so one [`Counts`] shows all that a rank did. A call
 //! counts when it is made, whatever comes of it; received messages and bytes count when they come.
 
-use crate::watched::{Call, Collective, Watch, Watched};
+use crate::watched::{Collective, MessageCall, Watch, Watched};
 use crate::{Communicator, Message};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -133,16 +133,16 @@ impl Counting {
 impl Watch for Counts {
     type During = ();
 
-    fn begins(&self, call: Call) {
+    fn begins(&self, call: MessageCall) {
         match call {
-            Call::Send { bytes, .. } => {
+            MessageCall::Send { bytes, .. } => {
                 self.add(|c| &c.sends, 1);
                 self.add(|c| &c.bytes_sent, bytes);
             }
-            Call::Receive { .. } | Call::StartReceive { .. } => self.add(|c| &c.receives, 1),
-            Call::WaitForSend { .. } | Call::WaitForMessage { .. } => {}
-            Call::Probe => self.add(|c| &c.probes, 1),
-            Call::Collective { what, .. } => self.add(
+            MessageCall::Receive { .. } | MessageCall::StartReceive { .. } => self.add(|c| &c.receives, 1),
+            MessageCall::WaitForSend { .. } | MessageCall::WaitForMessage { .. } => {}
+            MessageCall::Probe => self.add(|c| &c.probes, 1),
+            MessageCall::Collective { what, .. } => self.add(
                 |c| match what {
                     Collective::Barrier => &c.barriers,
                     Collective::Broadcast => &c.broadcasts,
@@ -159,8 +159,8 @@ impl Watch for Counts {
                 },
                 1,
             ),
-            Call::Put { bytes } => self.add(|c| &c.bytes_put, bytes),
-            Call::Fence => self.add(|c| &c.fences, 1),
+            MessageCall::Put { bytes } => self.add(|c| &c.bytes_put, bytes),
+            MessageCall::Fence => self.add(|c| &c.fences, 1),
         }
     }
 

@@ -9,7 +9,7 @@ use thalweg_types::{Error, Result};
 
 /// What is about to be asked of the communicator below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
+pub enum MessageCall {
     /// A send, started or blocking.
     Send {
         /// To this rank.
@@ -86,10 +86,10 @@ pub trait Watch: Send + Sync + 'static {
     type During;
 
     /// A call is about to be made.
-    fn begins(&self, call: Call) -> Self::During;
+    fn begins(&self, call: MessageCall) -> Self::During;
 
     /// Why a call that receives fails instead of being made: for tests. Its message waits for another.
-    fn refuses(&self, _call: &Call) -> Option<Error> {
+    fn refuses(&self, _call: &MessageCall) -> Option<Error> {
         None
     }
 
@@ -130,14 +130,14 @@ impl<W: Watch> Watched<W> {
     }
 
     fn all(&self, what: Collective, bytes: usize) -> W::During {
-        self.watch.begins(Call::Collective { what, bytes: bytes as u64 })
+        self.watch.begins(MessageCall::Collective { what, bytes: bytes as u64 })
     }
 }
 
 struct WatchedRequest<'a, W> {
     inner: Box<dyn Request + 'a>,
     watch: &'a W,
-    wait: Call,
+    wait: MessageCall,
 }
 
 impl<W: Watch> Request for WatchedRequest<'_, W> {
@@ -166,7 +166,7 @@ impl<W: Watch> SharedWindow for WatchedWindow<W> {
     }
 
     fn put(&self, rank: u32, offset: u64, bytes: &[u8]) -> Result<()> {
-        let _during = self.watch.begins(Call::Put { bytes: bytes.len() as u64 });
+        let _during = self.watch.begins(MessageCall::Put { bytes: bytes.len() as u64 });
         self.inner.put(rank, offset, bytes)
     }
 
@@ -179,7 +179,7 @@ impl<W: Watch> SharedWindow for WatchedWindow<W> {
     }
 
     fn fence(&self) -> Result<()> {
-        let _during = self.watch.begins(Call::Fence);
+        let _during = self.watch.begins(MessageCall::Fence);
         self.inner.fence()
     }
 }
@@ -206,12 +206,12 @@ impl<W: Watch> Communicator for Watched<W> {
     }
 
     fn send(&self, to: u32, tag: u32, bytes: &[u8]) -> Result<()> {
-        let _during = self.watch.begins(Call::Send { to, tag, bytes: bytes.len() as u64 });
+        let _during = self.watch.begins(MessageCall::Send { to, tag, bytes: bytes.len() as u64 });
         self.inner.send(to, tag, bytes)
     }
 
     fn receive(&self, from: Option<u32>, tag: u32) -> Result<Message> {
-        let call = Call::Receive { from, tag };
+        let call = MessageCall::Receive { from, tag };
         if let Some(e) = self.watch.refuses(&call) {
             return Err(e);
         }
@@ -220,19 +220,19 @@ impl<W: Watch> Communicator for Watched<W> {
     }
 
     fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request + '_>> {
-        let _during = self.watch.begins(Call::Send { to, tag, bytes: bytes.len() as u64 });
+        let _during = self.watch.begins(MessageCall::Send { to, tag, bytes: bytes.len() as u64 });
         let inner = self.inner.start_send(to, tag, bytes)?;
-        Ok(Box::new(WatchedRequest { inner, watch: &self.watch, wait: Call::WaitForSend { to } }))
+        Ok(Box::new(WatchedRequest { inner, watch: &self.watch, wait: MessageCall::WaitForSend { to } }))
     }
 
     fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request + '_>> {
-        let _during = self.watch.begins(Call::StartReceive { from, tag });
+        let _during = self.watch.begins(MessageCall::StartReceive { from, tag });
         let inner = self.inner.start_receive(from, tag)?;
-        Ok(Box::new(WatchedRequest { inner, watch: &self.watch, wait: Call::WaitForMessage { from } }))
+        Ok(Box::new(WatchedRequest { inner, watch: &self.watch, wait: MessageCall::WaitForMessage { from } }))
     }
 
     fn probe(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, u64)>> {
-        let _during = self.watch.begins(Call::Probe);
+        let _during = self.watch.begins(MessageCall::Probe);
         self.inner.probe(from, tag)
     }
 

@@ -10,7 +10,7 @@ use thalweg_comm::agreement::agree;
 use thalweg_comm::tags;
 use thalweg_comm::threads::Machine;
 use thalweg_comm::tree_gather::{self, Gathering, Heard, PIECE};
-use thalweg_comm::watched::{Call, Watch, Watched};
+use thalweg_comm::watched::{MessageCall, Watch, Watched};
 use thalweg_comm::{Communicator, Request};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -107,10 +107,10 @@ struct Short;
 impl Watch for Short {
     type During = ();
 
-    fn begins(&self, _: Call) {}
+    fn begins(&self, _: MessageCall) {}
 
-    fn refuses(&self, call: &Call) -> Option<Error> {
-        let is_short = matches!(call, Call::Receive { tag, .. } if *tag == CALL.tag) && FREED.get() < PIECE;
+    fn refuses(&self, call: &MessageCall) -> Option<Error> {
+        let is_short = matches!(call, MessageCall::Receive { tag, .. } if *tag == CALL.tag) && FREED.get() < PIECE;
         is_short.then(|| Error::new(ErrorKind::NoMemory, "a message"))
     }
 

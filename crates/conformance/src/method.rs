@@ -9,7 +9,7 @@
 //! | the data alone are enough | the index is spoiled, `recover` finds the same again |
 //! | a method that writes no file writes none | the folder stays empty |
 //!
-//! A [`Case`] is what is written, as data; [`cases`] has them by name. A [`Way`] is a method with parameters. The registry
+//! A [`Case`] is what is written, as data; [`cases`] has them by name. A [`MethodCase`] is a method with parameters. The registry
 //! knows the methods, so the tests of `io` hand them in; a new one falls under the suite by being listed there.
 
 pub mod cases;
@@ -54,7 +54,7 @@ pub struct Case {
 
 /// A method and its parameters.
 #[derive(Debug, Clone)]
-pub struct Way {
+pub struct MethodCase {
     /// Name of the method.
     pub method: String,
     /// As in the XML: `key=value;key=value`.
@@ -66,10 +66,15 @@ pub struct Way {
     pub moves_groups: bool,
 }
 
-impl Way {
+impl MethodCase {
     /// A method that writes files, with these parameters.
-    pub fn new(method: &str, parameters: &str) -> Way {
-        Way { method: method.to_string(), parameters: parameters.to_string(), leaves_file: true, moves_groups: false }
+    pub fn new(method: &str, parameters: &str) -> MethodCase {
+        MethodCase {
+            method: method.to_string(),
+            parameters: parameters.to_string(),
+            leaves_file: true,
+            moves_groups: false,
+        }
     }
 
     /// The choice for one group.
@@ -139,7 +144,7 @@ impl Case {
 ///
 /// # Panics
 /// At the first promise that is broken.
-pub fn check(layout: &Arc<dyn Layout>, path: &str, case: &Case, way: &Way) {
+pub fn check(layout: &Arc<dyn Layout>, path: &str, case: &Case, way: &MethodCase) {
     write(layout, path, case, way);
     if !way.leaves_file {
         assert_eq!(layout.list("").unwrap(), [""; 0], "{} leaves no file", way.method);
@@ -157,7 +162,7 @@ pub fn check(layout: &Arc<dyn Layout>, path: &str, case: &Case, way: &Way) {
 ///
 /// # Panics
 /// Where a call fails, or tells ranks different things.
-pub fn write(layout: &Arc<dyn Layout>, path: &str, case: &Case, way: &Way) {
+pub fn write(layout: &Arc<dyn Layout>, path: &str, case: &Case, way: &MethodCase) {
     let mut schema = case.schema.clone();
     schema.methods = schema.groups.iter().map(|group| way.choice(&group.name)).collect();
     for (acts, steps) in case.sessions.iter().zip(case.step_numbers()) {

@@ -66,7 +66,7 @@ impl Write {
 
 /// How a scenario is written.
 #[derive(Debug, Clone, Default)]
-pub struct Way {
+pub struct WriteSetup {
     /// Name of the method.
     pub method: String,
     /// Its parameters.
@@ -79,14 +79,14 @@ pub struct Way {
     pub follow: bool,
 }
 
-impl Way {
+impl WriteSetup {
     /// A method as it comes.
-    pub fn of(method: &str) -> Way {
-        Way { method: method.to_string(), sessions: 1, ..Way::default() }
+    pub fn of(method: &str) -> WriteSetup {
+        WriteSetup { method: method.to_string(), sessions: 1, ..WriteSetup::default() }
     }
 
     /// With a parameter.
-    pub fn with(mut self, key: &str, value: &str) -> Way {
+    pub fn with(mut self, key: &str, value: &str) -> WriteSetup {
         self.parameters.push((key.to_string(), value.to_string()));
         self
     }
@@ -158,7 +158,13 @@ impl Expected<'_> {
 ///
 /// # Panics
 /// Where a call of the programming interface fails.
-pub fn write(layout: &Arc<dyn Layout>, path: &str, scenario: &Scenario, way: &Way, after: &(dyn Fn(usize) + Sync)) {
+pub fn write(
+    layout: &Arc<dyn Layout>,
+    path: &str,
+    scenario: &Scenario,
+    way: &WriteSetup,
+    after: &(dyn Fn(usize) + Sync),
+) {
     let mut schema = scenario.schema.clone();
     let group = schema.groups[0].name.clone();
     let choice = MethodChoice { parameters: way.parameters.clone(), ..MethodChoice::new(&group, &way.method) };
@@ -439,7 +445,7 @@ fn as_double(value: &Value) -> f64 {
 ///
 /// # Panics
 /// At the first difference.
-pub fn write_and_check(layout: &Arc<dyn Layout>, path: &str, scenario: &Scenario, way: &Way) {
+pub fn write_and_check(layout: &Arc<dyn Layout>, path: &str, scenario: &Scenario, way: &WriteSetup) {
     let open = || Reader::open(layout.clone(), path).unwrap_or_else(|e| panic!("cannot open {path}: {e}"));
     write(layout, path, scenario, way, &|step| {
         if way.follow {
@@ -480,11 +486,11 @@ pub fn check_everything(methods: &[&str]) {
                 let scenario = everything::scenario(ranks, 3, language);
                 // Each number of ranks meets each buffer limit on one of the stores, sessions change with them.
                 let tiny = (u64::from(ranks) + u64::from(*store == "posix")) % 3;
-                let way = Way {
+                let way = WriteSetup {
                     buffer: [None, Some(0), Some(9000)][tiny as usize],
                     sessions: 1 + ranks as usize % 3,
                     follow: ranks == 3,
-                    ..Way::of(method)
+                    ..WriteSetup::of(method)
                 };
                 eprintln!("method {method}, {store}, {ranks} ranks, {language:?}, {way:?}");
                 write_and_check(layout, &format!("{method}-{ranks}.bp"), &scenario, &way);

@@ -26,7 +26,7 @@ use thalweg_io::mounts;
 use thalweg_io::{Mode, Session};
 use thalweg_layout::{Change, Direct, Layout, OpenWrite, SetXattr, WriterId, write_all_at};
 use thalweg_schema::xml;
-use thalweg_store::wrap::{Asked, Failing, Fault};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_store::{Posix, Store};
 use thalweg_types::ErrorKind;
 
@@ -151,7 +151,7 @@ impl BpFile<'_> {
                 let mut output = session.open("heat", path, mode, comm.duplicate().unwrap()).unwrap();
                 let lost = *state == "partial" && step == STEPS - 1;
                 if lost && rank == 1 {
-                    store.fail(Fault::of(Asked::Write).times(1).with(ErrorKind::NoSpace).half_way());
+                    store.fail(Fault::of(StoreCall::Write).times(1).with(ErrorKind::NoSpace).half_way());
                 }
                 output.write_values("NX", &[ROW as i32]).unwrap();
                 output.write_values("ranks", &[RANKS as i32]).unwrap();

@@ -12,7 +12,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use std::io::BufRead;
-use thalweg_conformance::round_trip::{self, Scenario, Way, everything, odd as oddities};
+use thalweg_conformance::round_trip::{self, Scenario, WriteSetup, everything, odd as oddities};
 use thalweg_schema::HostLanguage;
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Value};
@@ -58,7 +58,7 @@ fn main() {
     }
     let manifest = serde_json::to_string(&manifest(&name, &scenario)).unwrap_or_else(|e| panic!("{e}"));
     std::fs::write(path.with_extension("json"), manifest).unwrap_or_else(|e| panic!("{e}"));
-    let way = Way { method, parameters, sessions, ..Way::default() };
+    let way = WriteSetup { method, parameters, sessions, ..WriteSetup::default() };
     let layout = round_trip::in_folder(folder);
     round_trip::write(&layout, &name, &scenario, &way, &|step| {
         if follow {

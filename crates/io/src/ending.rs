@@ -14,7 +14,7 @@ use thalweg_movement::{Closed, Method, Pack};
 use thalweg_types::{Error, Result};
 
 /// A method of an output, with its file.
-pub(crate) struct Way {
+pub(crate) struct ActiveMethod {
     pub(crate) method: Box<dyn Method>,
     /// It writes files.
     pub(crate) stores: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Way {
     pub(crate) path: String,
 }
 
-impl Way {
+impl ActiveMethod {
     /// The step, from 0.
     pub(crate) fn step(&self) -> u64 {
         u64::from(self.header.time_index.saturating_sub(self.first_time))
@@ -36,12 +36,12 @@ impl Way {
     }
 }
 
-/// As [`Way::key`].
+/// As [`ActiveMethod::key`].
 pub(crate) fn written_key(method: &dyn Method, path: &str) -> String {
     key_of(method.name(), path)
 }
 
-/// As [`Way::key`], of a method by its first name.
+/// As [`ActiveMethod::key`], of a method by its first name.
 pub(crate) fn key_of(method: &str, path: &str) -> String {
     format!("{method}\0{path}")
 }
@@ -55,7 +55,7 @@ pub(crate) struct Ending {
     pub(crate) shared: Arc<Shared>,
     pub(crate) rank: u32,
     /// Those still to close it.
-    pub(crate) ways: VecDeque<Way>,
+    pub(crate) ways: VecDeque<ActiveMethod>,
     /// On rank 0: the group's attributes.
     pub(crate) attributes: Vec<AttributeSpec>,
     /// This rank's own failure.
@@ -81,7 +81,7 @@ struct About {
 }
 
 impl About {
-    fn of(way: &Way) -> About {
+    fn of(way: &ActiveMethod) -> About {
         About { name: way.method.name(), stores: way.stores, path: way.path.clone(), step: way.step(), key: way.key() }
     }
 }
@@ -104,7 +104,7 @@ impl Ending {
     }
 
     /// What a method finds in front of it when it closes the output. Returns this rank's own failure, for it.
-    fn prepare(&mut self, way: &mut Way, pack: &mut Pack<'_>) -> Option<Error> {
+    fn prepare(&mut self, way: &mut ActiveMethod, pack: &mut Pack<'_>) -> Option<Error> {
         if self.rank == 0 {
             let mut written = lock(&self.shared.written);
             let known = written.entry(way.key()).or_default();

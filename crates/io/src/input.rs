@@ -4,7 +4,7 @@
 //! place whatever blocks it was written in, so any number of ranks can restart. A local or joined array is read from the
 //! block of this rank.
 
-use crate::joined::{Wanted, agree_on_open};
+use crate::joined::{Requirements, agree_on_open};
 use crate::output::OPENING;
 use crate::resolve::{self, Scalars};
 use crate::session::{DeclaredGroup, Shared, lock};
@@ -49,7 +49,7 @@ impl Input {
             Ok(opened) => (Some(opened), Ok(())),
             Err(e) => (None, Err(e.in_group(group_name).at_rank(comm.rank()))),
         };
-        agree_on_open(&*comm, outcome, OPENING, &[], Wanted::default())?;
+        agree_on_open(&*comm, outcome, OPENING, &[], Requirements::default())?;
         let (group, reader) = opened.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no file is open"))?;
         Ok(Input {
             shared,

@@ -21,7 +21,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 /// What a rank wants of an output: all ranks do it where one does.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct Requirements {
     /// A profile.
     pub profile: bool,
     /// Ranks compare what they say of it: [`crate::consistency`].
@@ -38,15 +38,15 @@ pub(crate) fn agree_on_open(
     own: Result<()>,
     doing: &str,
     arrays: &[String],
-    wanted: Wanted,
-) -> Result<Wanted> {
+    wanted: Requirements,
+) -> Result<Requirements> {
     let mut hasher = DefaultHasher::new();
     arrays.hash(&mut hasher);
     let digest = if arrays.is_empty() { 0 } else { hasher.finish() };
     let agreed = agree(comm, own, doing, &[digest, !digest, u64::from(wanted.profile), u64::from(wanted.comparison)])?;
     match agreed.as_slice() {
         [largest, not_smallest, profile, comparison] if *largest == !*not_smallest => {
-            Ok(Wanted { profile: *profile > 0, comparison: *comparison > 0 })
+            Ok(Requirements { profile: *profile > 0, comparison: *comparison > 0 })
         }
         _ => Err(Error::new(ErrorKind::Config, "ranks have declared different joined arrays").at_rank(comm.rank())),
     }

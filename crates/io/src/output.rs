@@ -16,9 +16,9 @@ mod write;
 
 use crate::boxes::Boxes;
 use crate::consistency::{self, Opening};
-use crate::ending::{Ending, Way, key_of, written_key};
+use crate::ending::{ActiveMethod, Ending, key_of, written_key};
 use crate::in_flight::Done;
-use crate::joined::{self, Joins, Wanted};
+use crate::joined::{self, Joins, Requirements};
 use crate::registry;
 use crate::resolve::Scalars;
 use crate::session::{DeclaredGroup, Shared, lock};
@@ -58,7 +58,7 @@ pub struct Output<'a> {
     profile: Option<Profiled>,
     group_name: String,
     group: Arc<Mutex<DeclaredGroup>>,
-    ways: Vec<Way>,
+    ways: Vec<ActiveMethod>,
     pack: Pack<'a>,
     comm: Box<dyn Communicator>,
     scalars: Scalars,
@@ -84,7 +84,7 @@ pub(crate) const OPENING: &str = "open the file";
 /// called with arguments that make no sense: they get the kind of `cause` instead of waiting. Returns `cause`.
 pub fn decline(comm: &dyn Communicator, cause: Error) -> Error {
     let kind = cause.kind();
-    joined::agree_on_open(comm, Err(cause), OPENING, &[], Wanted::default())
+    joined::agree_on_open(comm, Err(cause), OPENING, &[], Requirements::default())
         .err()
         .unwrap_or_else(|| Error::new(kind, "declined"))
 }
@@ -101,7 +101,7 @@ impl<'a> Output<'a> {
     ) -> Result<Output<'a>> {
         let begins = Instant::now();
         let mut line = None;
-        let mut wanted = Wanted { profile: shared.profiled, comparison: shared.compares };
+        let mut wanted = Requirements { profile: shared.profiled, comparison: shared.compares };
         let prepared = declared.and_then(|group| {
             let choices = lock(&group).all_methods();
             if choices.is_empty() {
@@ -203,7 +203,13 @@ impl<'a> Output<'a> {
                 opened_run = opened.run;
             }
             let header = Header { time_index: opened.time_index, ..base.clone() };
-            ways.push(Way { method, stores: registry::stores(kind), header, first_time: opened.first_time, path });
+            ways.push(ActiveMethod {
+                method,
+                stores: registry::stores(kind),
+                header,
+                first_time: opened.first_time,
+                path,
+            });
         }
         drop((opening, here));
         let profile = profile.take().map(|mut taking| {
@@ -252,7 +258,7 @@ impl<'a> Output<'a> {
 
     /// The step that is being written, from 0, in the file of the group's first method.
     pub fn step(&self) -> u64 {
-        self.ways.first().map_or(0, Way::step)
+        self.ways.first().map_or(0, ActiveMethod::step)
     }
 
     /// Writes all variables under this path from now on, whatever path was declared. They are still called by their
@@ -388,7 +394,7 @@ impl<'a> Output<'a> {
         let mut ending = Ending { shared, rank, ways: ways.into(), attributes, failed, finished, outcome };
         ending.close_now(&*comm, &mut pack);
         let bytes = pack.length();
-        let Some(line) = ending.ways.front().map(Way::key) else { return (Some(comm), ending.outcome, bytes) };
+        let Some(line) = ending.ways.front().map(ActiveMethod::key) else { return (Some(comm), ending.outcome, bytes) };
         let later = later && comm.thread_level() == ThreadLevel::Multiple;
         let (in_flight, files, timeout) = (ending.shared.in_flight.clone(), ending.files(), comm.timeout());
         let pack = ending.own(pack);

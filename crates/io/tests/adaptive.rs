@@ -17,7 +17,7 @@ use thalweg_io::Mode;
 use thalweg_reader::space::space;
 use thalweg_reader::{FindingKind, Reader, RecoverOptions, recover, verify};
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Around, Asked, Failing, Fault, Operation, Slow, Verdict, Watch};
+use thalweg_store::wrap::{Around, Failing, Fault, Operation, Slow, StoreCall, Verdict, Watch};
 use thalweg_store::{Store, StoreExt};
 use thalweg_types::{Error, ErrorKind, Selection};
 use uneven::*;
@@ -140,7 +140,7 @@ impl Watch for Gate {
     }
 
     fn before(&self, operation: &Operation<'_>) -> Verdict {
-        if operation.asked == Asked::Write && operation.name == self.file {
+        if operation.asked == StoreCall::Write && operation.name == self.file {
             let (shut, changed) = &*self.shut;
             let mut shut = shut.lock().unwrap();
             while *shut {
@@ -299,7 +299,7 @@ fn a_target_that_fails_costs_nobody_its_data() {
         let session = place.session(&group("ADAPTIVE", "num_files=4"), &comm);
         for step in 0..3 {
             if step == 1 && comm.rank() == 0 {
-                store.fail(Fault::of(Asked::Write).named("x.bp.dir/x.bp.2").with(ErrorKind::NoSpace).half_way());
+                store.fail(Fault::of(StoreCall::Write).named("x.bp.dir/x.bp.2").with(ErrorKind::NoSpace).half_way());
             }
             comm.barrier().unwrap();
             write_step(&session, &comm, mode(step), step, 500);
@@ -327,7 +327,7 @@ fn where_every_target_fails_all_ranks_say_so_and_the_steps_before_stay() {
             let session = place.session(&heat("ADAPTIVE", "num_files=3"), &comm);
             write_heat(&session, "x.bp", Mode::Write, &comm, 0);
             if comm.rank() == 0 {
-                store.fail(Fault::of(Asked::Write).named("x.bp.dir/").with(ErrorKind::NoSpace));
+                store.fail(Fault::of(StoreCall::Write).named("x.bp.dir/").with(ErrorKind::NoSpace));
             }
             comm.barrier().unwrap();
             let outcome = try_heat(&session, "x.bp", Mode::Append, &comm, 1);
@@ -387,7 +387,7 @@ fn a_rank_that_fails_costs_its_own_group_alone() {
 
 #[test]
 fn survivors_close_the_step_when_a_rank_dies_at_any_moment() {
-    let moments = (0..7).map(Moment::Call).chain((0..5).map(Moment::Message)).chain([Moment::Write]);
+    let moments = (0..7).map(Moment::MessageCall).chain((0..5).map(Moment::Message)).chain([Moment::Write]);
     for moment in moments {
         for dying in [0, 2] {
             let memory: Arc<dyn Store> = Arc::new(Memory::new());

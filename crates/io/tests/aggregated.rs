@@ -12,21 +12,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_comm::tags;
 use thalweg_comm::threads::{Machine, ThreadCommunicator};
-use thalweg_comm::watched::{Call, Watch, Watched};
+use thalweg_comm::watched::{MessageCall, Watch, Watched};
 use thalweg_comm::{Communicator, threads};
-use thalweg_conformance::round_trip::{self, Way, everything};
+use thalweg_conformance::round_trip::{self, WriteSetup, everything};
 use thalweg_io::Mode;
 use thalweg_reader::{FindingKind, Partial, Reader, RecoverOptions, recover, verify};
 use thalweg_schema::HostLanguage;
 use thalweg_store::Store;
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Asked, Failing, Fault};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_types::{Error, ErrorKind, Result, Selection};
 
 const PATTERNS: [&str; 2] = ["simple", "brigade"];
 
-fn way(pattern: &str, aggregators: u32, chunk: &str) -> Way {
-    Way::of("MPI_AGGREGATE")
+fn way(pattern: &str, aggregators: u32, chunk: &str) -> WriteSetup {
+    WriteSetup::of("MPI_AGGREGATE")
         .with("pattern", pattern)
         .with("aggregators", &aggregators.to_string())
         .with("chunk", chunk)
@@ -51,7 +51,7 @@ fn everything_reads_back_equal_by_either_pattern_with_any_chunk_and_any_buffer()
         {
             let scenario = everything::scenario(ranks, 2, HostLanguage::C);
             for buffer in [None, Some(0), Some(9000)] {
-                let way = Way { buffer, ..way(pattern, aggregators, chunk) };
+                let way = WriteSetup { buffer, ..way(pattern, aggregators, chunk) };
                 eprintln!("{ranks} ranks, {way:?}");
                 round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &scenario, &way);
             }
@@ -275,7 +275,7 @@ fn a_full_disk_is_told_to_all_of_the_set_and_what_is_written_stays() {
             for (skip, failed) in [(0, vec![3, 4, 5]), (1, vec![4, 5]), (3, vec![4, 5])] {
                 let (place, outcomes) = spoil(pattern, "", |rank| {
                     let fault =
-                        Fault::of(Asked::Write).named("x.bp.1").skipping(skip).times(1).with(ErrorKind::NoSpace);
+                        Fault::of(StoreCall::Write).named("x.bp.1").skipping(skip).times(1).with(ErrorKind::NoSpace);
                     let fault = if half_way { fault.half_way() } else { fault };
                     if rank == 3 { vec![fault] } else { vec![] }
                 });
@@ -301,10 +301,10 @@ struct Lacking(Arc<AtomicU32>);
 impl Watch for Lacking {
     type During = ();
 
-    fn begins(&self, _: Call) {}
+    fn begins(&self, _: MessageCall) {}
 
-    fn refuses(&self, call: &Call) -> Option<Error> {
-        let is_piece = matches!(call, Call::Receive { tag: tags::TRANSFER_PIECE, .. });
+    fn refuses(&self, call: &MessageCall) -> Option<Error> {
+        let is_piece = matches!(call, MessageCall::Receive { tag: tags::TRANSFER_PIECE, .. });
         let lacks = is_piece && self.0.fetch_sub(1, Ordering::Relaxed) == 1;
         lacks.then(|| Error::new(ErrorKind::NoMemory, "no memory for a message (made to fail)"))
     }
@@ -351,7 +351,7 @@ fn a_rank_without_memory_for_a_piece_keeps_nobody_waiting() {
 fn what_cannot_be_made_durable_is_not_in_the_step() {
     for pattern in PATTERNS {
         let (place, outcomes) = spoil(pattern, "sync=yes", |rank| {
-            let fault = Fault::of(Asked::Sync).named("x.bp.1").times(1).with(ErrorKind::Io);
+            let fault = Fault::of(StoreCall::Sync).named("x.bp.1").times(1).with(ErrorKind::Io);
             if rank == 3 { vec![fault] } else { vec![] }
         });
         all_failed_alike(&outcomes[..4], &[3], ErrorKind::Io);
@@ -399,7 +399,7 @@ fn lose(pattern: &str, buffer: Option<u64>, lost: u32, moment: Moment) -> (Place
 
 #[test]
 fn whoever_dies_takes_nobody_elses_group_with_it() {
-    let moments = [Moment::Write, Moment::Call(0), Moment::Call(1)];
+    let moments = [Moment::Write, Moment::MessageCall(0), Moment::MessageCall(1)];
     let moments = moments.into_iter().chain([0, 1, 2, 3, 4, 5, 7, 9].map(Moment::Message));
     for (pattern, moment) in PATTERNS.into_iter().flat_map(|p| moments.clone().map(move |m| (p, m))) {
         for lost in 0..RANKS {

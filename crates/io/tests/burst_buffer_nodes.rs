@@ -20,7 +20,7 @@ use thalweg_schema::xml;
 use thalweg_store::Store;
 use thalweg_store::memory::Memory;
 use thalweg_store::wrap::tiered::{Drain, Pace, Tiered};
-use thalweg_store::wrap::{Around, Asked, Operation, Watch};
+use thalweg_store::wrap::{Around, Operation, StoreCall, Watch};
 use thalweg_types::{Error, Result};
 
 const RANKS: u32 = 4;
@@ -36,7 +36,8 @@ impl Watch for OtherHosts {
 
     fn after(&self, operation: &Operation<'_>, outcome: std::result::Result<u64, &Error>) {
         let of_marks = ["/m/o-", "/m/t-"].iter().any(|marks| operation.name.contains(marks));
-        if let (Asked::Write, true, Ok(1..), Some(object)) = (operation.asked, of_marks, outcome, operation.object) {
+        if let (StoreCall::Write, true, Ok(1..), Some(object)) = (operation.asked, of_marks, outcome, operation.object)
+        {
             object.write_at(0, &[std::io::IoSlice::new(b"host ~")]).unwrap();
         }
     }

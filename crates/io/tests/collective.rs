@@ -13,13 +13,13 @@ use std::time::Duration;
 use thalweg_comm::counting::Counting;
 use thalweg_comm::threads::Machine;
 use thalweg_comm::{Communicator, threads};
-use thalweg_conformance::round_trip::{self, Way, everything};
+use thalweg_conformance::round_trip::{self, WriteSetup, everything};
 use thalweg_io::Mode;
 use thalweg_layout::{OpenWrite, WriterId};
 use thalweg_reader::{Partial, Reader, RecoverOptions, recover, verify};
 use thalweg_schema::HostLanguage;
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Asked, Failing, Fault};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_types::{ErrorKind, Result, Selection};
 
 const METHOD: &str = "MPI_COLLECTIVE";
@@ -115,8 +115,8 @@ fn every_kind_of_variable_reads_back_equal_with_any_stripe_and_buffer() {
         [(5, "2", "100", None), (8, "8", "7", Some(0)), (3, "1", "64k", Some(9000))]
     {
         let scenario = everything::scenario(ranks, 3, HostLanguage::C);
-        let way = Way::of(METHOD).with("aggregators", aggregators).with("stripe", stripe).with("buffer", "8k");
-        let way = Way { buffer, sessions: 2, follow: true, ..way };
+        let way = WriteSetup::of(METHOD).with("aggregators", aggregators).with("stripe", stripe).with("buffer", "8k");
+        let way = WriteSetup { buffer, sessions: 2, follow: true, ..way };
         round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &scenario, &way);
     }
 }
@@ -186,7 +186,7 @@ fn only_aggregators_open_the_file_and_they_write_whole_stripes() {
 
 /// Two steps, of which the aggregator `failing` spoils the second at its write number `skip` + 1. Returns the outcomes and
 /// the files.
-fn spoil(failing: u32, skip: u64, asked: Asked) -> (Place, Vec<Result<()>>) {
+fn spoil(failing: u32, skip: u64, asked: StoreCall) -> (Place, Vec<Result<()>>) {
     let memory: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
     let outcomes = threads::run(9, |comm| {
         let store = Arc::new(Failing::new(memory.clone()));
@@ -208,9 +208,13 @@ fn spoil(failing: u32, skip: u64, asked: Asked) -> (Place, Vec<Result<()>>) {
 
 #[test]
 fn an_aggregator_with_a_full_disk_costs_the_groups_it_wrote_for_alone() {
-    for (failing, skip, asked) in
-        [(0, 0, Asked::Write), (3, 0, Asked::Write), (3, 3, Asked::Write), (6, 1, Asked::Write), (6, 0, Asked::Sync)]
-    {
+    for (failing, skip, asked) in [
+        (0, 0, StoreCall::Write),
+        (3, 0, StoreCall::Write),
+        (3, 3, StoreCall::Write),
+        (6, 1, StoreCall::Write),
+        (6, 0, StoreCall::Sync),
+    ] {
         let (place, outcomes) = spoil(failing, skip, asked);
         let what = format!("aggregator {failing}, {asked:?} {skip}");
         for (rank, outcome) in (0..).zip(&outcomes) {
@@ -253,7 +257,7 @@ fn lose_spill(parameters: &str, skip: u64) {
         let session = place.session(&uneven(parameters), &comm);
         session.set_buffer_limit(Some(0));
         if comm.rank() == 1 {
-            store.fail(Fault::of(Asked::Read).named("spill").skipping(skip).with(ErrorKind::Io));
+            store.fail(Fault::of(StoreCall::Read).named("spill").skipping(skip).with(ErrorKind::Io));
         }
         let outcome = write_uneven(&session, &comm, 0).map(drop);
         session.finalize().unwrap();
@@ -272,7 +276,7 @@ fn lose_spill(parameters: &str, skip: u64) {
 
 #[test]
 fn whenever_a_rank_dies_the_others_close_the_step_among_themselves() {
-    let calls = (0..5).map(Moment::Call);
+    let calls = (0..5).map(Moment::MessageCall);
     let moments: Vec<Moment> = calls.chain((0..10).map(Moment::Message)).chain([Moment::Write]).collect();
     for lost in 0..5 {
         for moment in &moments {

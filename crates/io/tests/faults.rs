@@ -12,7 +12,7 @@ use thalweg_comm::threads::Machine;
 use thalweg_io::{Mode, Session};
 use thalweg_reader::{FindingKind, verify};
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Asked, Failing, Fault};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_store::{Store, StoreExt};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -112,7 +112,7 @@ struct Case {
     /// By rank, of the output and of the session's end.
     outcomes: Vec<(Result<()>, Result<()>)>,
     /// How many operations failed, and the last of them.
-    failed: (u64, Option<(Asked, String)>),
+    failed: (u64, Option<(StoreCall, String)>),
 }
 
 /// - `closed`: the store with the steps closed before.
@@ -198,7 +198,7 @@ impl Case {
 }
 
 /// Fails one operation after the other until none is left; returns how many there were, and how often the output went well.
-fn sweep(way: (&str, &str), ranks: u32, how: How, fault: &Fault, counts: &mut BTreeMap<Asked, u64>) -> (u64, u64) {
+fn sweep(way: (&str, &str), ranks: u32, how: How, fault: &Fault, counts: &mut BTreeMap<StoreCall, u64>) -> (u64, u64) {
     let place = Place::memory();
     place.run(ranks, |comm| {
         let session = place.session(&heat(way.0, way.1), &comm);
@@ -218,7 +218,7 @@ fn sweep(way: (&str, &str), ranks: u32, how: How, fault: &Fault, counts: &mut BT
         let done = case.judge(way, ranks, how, &closed, &what);
         let ended = case.outcomes.iter().all(|o| o.1.is_ok());
         assert!(
-            *asked != Asked::Close || !(done && ended),
+            *asked != StoreCall::Close || !(done && ended),
             "{what}: what was written may be lost, and nobody was told"
         );
         well += u64::from(done);
@@ -242,7 +242,7 @@ fn sweep_all(fault: &Fault) {
             }
         }
     }
-    assert!(counts.contains_key(&Asked::Close), "no file is closed");
+    assert!(counts.contains_key(&StoreCall::Close), "no file is closed");
     println!("{} operations in all: {counts:?}", counts.values().sum::<u64>());
 }
 

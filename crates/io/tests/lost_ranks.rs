@@ -13,7 +13,7 @@ use thalweg_comm::threads::Machine;
 use thalweg_io::Mode;
 use thalweg_reader::{FindingKind, Partial, Reader, verify};
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Asked, Failing, Fault};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_types::{ErrorKind, Result, Selection};
 
 const RANKS: u32 = 5;
@@ -120,7 +120,7 @@ fn whoever_dies_before_its_part_is_told_the_others_close_the_step() {
         for lost in 0..RANKS {
             for call in 0..=before_gather(method) {
                 let what = format!("{method}, rank {lost} dies before call {call}");
-                let (place, outcomes) = lose(method, None, |rank| (rank == lost).then_some(Moment::Call(call)));
+                let (place, outcomes) = lose(method, None, |rank| (rank == lost).then_some(Moment::MessageCall(call)));
                 check(&place, &outcomes, &[lost], &[lost], &what);
             }
         }
@@ -153,7 +153,7 @@ fn a_step_that_was_indexed_before_the_loss_is_not_indexed_twice() {
             check(&place, &outcomes, &[lost], missing, &what);
         }
         // The rank that indexed it is the one that dies: another does it again, without that rank's part.
-        let (place, outcomes) = lose(method, None, |rank| (rank == 0).then_some(Moment::Call(last)));
+        let (place, outcomes) = lose(method, None, |rank| (rank == 0).then_some(Moment::MessageCall(last)));
         check(&place, &outcomes, &[0], &[0], &format!("{method}, rank 0 dies before the last call"));
     }
     assert!(whole > 0);
@@ -193,7 +193,7 @@ fn whoever_dies_inside_the_tree_takes_nobody_along() {
                 let session = place.session(&heat(method, "index_fan_in=3"), &comm);
                 write_heat(&session, "x.bp", Mode::Write, &comm, 0);
                 // Opening takes two calls.
-                life.ends((comm.rank() == lost).then_some(Moment::Call(2 + before_gather(method))));
+                life.ends((comm.rank() == lost).then_some(Moment::MessageCall(2 + before_gather(method))));
                 let outcome = try_heat(&session, "x.bp", Mode::Append, &comm, 1);
                 if comm.rank() == lost { Ok(()) } else { outcome }
             });
@@ -221,8 +221,8 @@ fn those_left_may_be_lost_too() {
             for call in 0..5 {
                 let what = format!("{method}, rank 3 and then rank {second} before call {call}");
                 let (place, outcomes) = lose(method, None, |rank| match rank {
-                    3 => Some(Moment::Call(before_gather(method))),
-                    r if r == second => Some(Moment::Call(before_gather(method) + call)),
+                    3 => Some(Moment::MessageCall(before_gather(method))),
+                    r if r == second => Some(Moment::MessageCall(before_gather(method) + call)),
                     _ => None,
                 });
                 let mut lost = [second, 3];
@@ -241,7 +241,7 @@ fn what_went_to_a_spill_file_or_straight_to_a_subfile_survives_the_others_as_wel
     for method in ["MPI", "POSIX", "MPI_SCHEDULED"] {
         for lost in [0, 2] {
             let what = format!("{method}, rank {lost}, no buffer");
-            let (place, outcomes) = lose(method, Some(0), |rank| (rank == lost).then_some(Moment::Call(0)));
+            let (place, outcomes) = lose(method, Some(0), |rank| (rank == lost).then_some(Moment::MessageCall(0)));
             check(&place, &outcomes, &[lost], &[lost], &what);
         }
     }
@@ -261,9 +261,9 @@ fn a_rank_that_fails_while_another_is_lost_keeps_its_cause_and_is_named() {
                 // Before the gather: opening takes two calls, or three where files have storage targets.
                 1 => {
                     let opening = 2 + u32::from(method == "MPI_SCHEDULED");
-                    life.ends(Some(Moment::Call(opening + before_gather(method))));
+                    life.ends(Some(Moment::MessageCall(opening + before_gather(method))));
                 }
-                3 => store.fail(Fault::of(Asked::Write).times(1).with(ErrorKind::NoSpace)),
+                3 => store.fail(Fault::of(StoreCall::Write).times(1).with(ErrorKind::NoSpace)),
                 _ => {}
             }
             try_heat(&session, "x.bp", Mode::Append, &comm, 1)

@@ -1,7 +1,7 @@
 //! Every method that the registry lists keeps every promise of the suite, with each of its parameters that matter.
 
 use std::time::Instant;
-use thalweg_conformance::method::{self, Way, cases};
+use thalweg_conformance::method::{self, MethodCase, cases};
 use thalweg_conformance::round_trip::{in_folder, in_memory};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_io::registry::{self, METHODS};
@@ -55,7 +55,7 @@ const PARAMETERS: &[(&str, &[&str])] = &[
 ];
 
 /// Every method as it comes, and `further` ones with their parameters.
-fn ways(further: bool) -> Vec<Way> {
+fn ways(further: bool) -> Vec<MethodCase> {
     let mut ways = Vec::new();
     registry::add(&TEMPLATE).unwrap();
     for kind in METHODS.iter().chain([&TEMPLATE]) {
@@ -65,7 +65,7 @@ fn ways(further: bool) -> Vec<Way> {
         let more = if further { more } else { &[] };
         let moves_groups = name == "ADAPTIVE";
         for parameters in [needed.map_or("", |(_, p)| p)].iter().chain(more) {
-            ways.push(Way { leaves_file, moves_groups, ..Way::new(name, parameters) });
+            ways.push(MethodCase { leaves_file, moves_groups, ..MethodCase::new(name, parameters) });
         }
     }
     ways.retain(|way| wanted(&way.method));
@@ -78,7 +78,7 @@ fn wanted(method: &str) -> bool {
 }
 
 /// Runs cases by name for some numbers of ranks, each in a place of its own.
-fn run(names: &[&str], ranks: &[u32], ways: &[Way]) {
+fn run(names: &[&str], ranks: &[u32], ways: &[MethodCase]) {
     for name in names {
         for ranks in ranks {
             let case = cases::named(name)(*ranks);

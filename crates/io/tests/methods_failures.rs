@@ -21,7 +21,7 @@ use thalweg_io::{Mode, Session};
 use thalweg_reader::{FindingKind, Partial, Reader, RecoverOptions, recover, verify};
 use thalweg_store::Store;
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Asked, Failing, Fault};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_types::{Error, ErrorKind, Result, Selection};
 
 const RANKS: u32 = 5;
@@ -203,7 +203,7 @@ fn a_write_that_fails_on_one_rank() {
             // Which write, whether half of it is written, and the buffer limit.
             for (skip, half_way, buffer) in [(0, false, None), (0, true, None), (1, false, None), (2, true, Some(0))] {
                 let what = format!("write {skip} of rank {failing} fails, half way: {half_way}, buffer {buffer:?}");
-                let fault = Fault::of(Asked::Write).skipping(skip).times(1).with(ErrorKind::NoSpace);
+                let fault = Fault::of(StoreCall::Write).skipping(skip).times(1).with(ErrorKind::NoSpace);
                 let fault = if half_way { fault.half_way() } else { fault };
                 let spoil = |rank, store: &Failing| {
                     if rank == failing {
@@ -230,7 +230,7 @@ fn a_file_that_cannot_be_written_to_by_anybody() {
         // A subfile, or the file that has the index, and with a shared file everything.
         for object in ["x.bp.dir/x.bp.1", "x.bp"] {
             let what = format!("no write to {object} succeeds");
-            let fault = Fault::of(Asked::Write).named(object).with(ErrorKind::PermissionDenied);
+            let fault = Fault::of(StoreCall::Write).named(object).with(ErrorKind::PermissionDenied);
             let run = spoil_step_2(way, &what, None, own_store, |_, store| store.fail(fault.clone()));
             let missing = run.judge(ErrorKind::PermissionDenied);
             if object == "x.bp" {
@@ -270,7 +270,7 @@ fn a_disk_that_is_full() {
 fn an_open_that_fails_on_one_rank_changes_nothing_or_costs_its_own_part_alone() {
     for way in ways() {
         for failing in 0..RANKS {
-            for which in [Asked::OpenWrite, Asked::Read, Asked::OpenRead, Asked::Stat] {
+            for which in [StoreCall::OpenWrite, StoreCall::Read, StoreCall::OpenRead, StoreCall::Stat] {
                 let what = format!("rank {failing} fails: {which:?}");
                 let spoil = |rank, store: &Failing| {
                     if rank == failing {
@@ -295,7 +295,7 @@ fn an_open_that_fails_on_one_rank_changes_nothing_or_costs_its_own_part_alone() 
                     if failing > 0 {
                         assert!(missing.is_subset(&may_lose(way.0, way.1, failing)), "{}: {missing:?}", run.what);
                     }
-                    if (way.0, which, failing > 0) == ("POSIX", Asked::OpenWrite, true) {
+                    if (way.0, which, failing > 0) == ("POSIX", StoreCall::OpenWrite, true) {
                         assert_eq!(
                             missing,
                             BTreeSet::from([failing]),
@@ -321,7 +321,7 @@ fn a_restart_that_one_rank_cannot_open_drops_no_steps() {
             }
             comm.barrier().unwrap();
             if comm.rank() == failing {
-                store.fail(Fault::of(Asked::OpenWrite).times(1).with(ErrorKind::PermissionDenied));
+                store.fail(Fault::of(StoreCall::OpenWrite).times(1).with(ErrorKind::PermissionDenied));
             }
             let opened = session.open("heat", "x.bp", Mode::AppendAfter(0), comm.duplicate().unwrap()).map(drop);
             store.heal();
@@ -435,7 +435,7 @@ fn survives(run: &Run, lost: u32) {
 
 #[test]
 fn a_rank_that_dies_takes_nobody_elses_part_along() {
-    let moments = [Moment::Write].into_iter().chain((0..5).map(Moment::Call)).chain((0..6).map(Moment::Message));
+    let moments = [Moment::Write].into_iter().chain((0..5).map(Moment::MessageCall)).chain((0..6).map(Moment::Message));
     for way in ways() {
         let mut died = 0;
         for moment in moments.clone() {

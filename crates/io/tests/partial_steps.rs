@@ -10,7 +10,7 @@ use thalweg_comm::{Communicator, threads};
 use thalweg_io::{Mode, Session};
 use thalweg_reader::{Partial, Reader, RecoverOptions, recover};
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Asked, Failing, Fault};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_types::{ErrorKind, Result, Selection};
 
 const RANKS: u32 = 4;
@@ -92,7 +92,7 @@ fn a_full_disk_on_one_rank_costs_its_blocks_alone() {
     for method in ["MPI", "POSIX"] {
         for failing in 0..RANKS {
             let run = spoil_step_2(method, "", |rank| {
-                let full = Fault::of(Asked::Write).named(data_of(method, rank)).times(1).with(ErrorKind::NoSpace);
+                let full = Fault::of(StoreCall::Write).named(data_of(method, rank)).times(1).with(ErrorKind::NoSpace);
                 if rank == failing { vec![full.half_way()] } else { vec![] }
             });
             all_failed_alike(&run.outcomes, &[failing], ErrorKind::NoSpace);
@@ -113,9 +113,11 @@ fn a_full_disk_on_one_rank_costs_its_blocks_alone() {
 fn several_ranks_may_fail_and_the_lowest_is_named() {
     for method in ["MPI", "POSIX"] {
         let run = spoil_step_2(method, "index=each", |rank| match rank {
-            1 => vec![Fault::of(Asked::Write).named(data_of(method, rank)).times(1).with(ErrorKind::PermissionDenied)],
+            1 => vec![
+                Fault::of(StoreCall::Write).named(data_of(method, rank)).times(1).with(ErrorKind::PermissionDenied),
+            ],
             3 => vec![
-                Fault::of(Asked::Write)
+                Fault::of(StoreCall::Write)
                     .named(data_of(method, rank))
                     .times(1)
                     .with(ErrorKind::PermissionDenied)
@@ -137,7 +139,7 @@ fn a_block_that_cannot_be_written_through_is_told_at_the_write_and_at_close() {
             let session = Place::over(store.clone()).session(&heat(method, ""), &comm);
             session.set_buffer_limit(Some(0));
             if comm.rank() == 2 {
-                store.fail(Fault::of(Asked::Write).named(object).times(1).skipping(1).with(ErrorKind::NoSpace));
+                store.fail(Fault::of(StoreCall::Write).named(object).times(1).skipping(1).with(ErrorKind::NoSpace));
             }
             let mut output = session.open("heat", "x.bp", Mode::Write, comm.duplicate().unwrap()).unwrap();
             output.write_values("NX", &[4i32]).unwrap();
@@ -166,9 +168,10 @@ fn an_index_that_cannot_be_written_loses_the_step_and_nothing_before_it() {
         let skip = u64::from(method == "MPI");
         for half_way in [false, true] {
             let run = spoil_step_2(method, "", |rank| {
-                let mut fault = Fault::of(Asked::Write).named("x.bp").skipping(skip).times(1).with(ErrorKind::NoSpace);
+                let mut fault =
+                    Fault::of(StoreCall::Write).named("x.bp").skipping(skip).times(1).with(ErrorKind::NoSpace);
                 if method == "POSIX" {
-                    fault = Fault::of(Asked::Write).named("x.bp").skipping(1).times(1).with(ErrorKind::NoSpace);
+                    fault = Fault::of(StoreCall::Write).named("x.bp").skipping(1).times(1).with(ErrorKind::NoSpace);
                 }
                 let fault = if half_way { fault.half_way() } else { fault };
                 if rank == 0 { vec![fault] } else { vec![] }
@@ -198,7 +201,7 @@ fn what_a_failed_rank_left_behind_the_index_is_cut_at_once() {
             let session = Place::over(store.clone()).session(&heat(method, ""), &comm);
             write_heat(&session, "x.bp", Mode::Write, &comm, 0);
             if comm.rank() == 3 {
-                store.fail(Fault::of(Asked::Write).times(1).with(ErrorKind::NoSpace).half_way());
+                store.fail(Fault::of(StoreCall::Write).times(1).with(ErrorKind::NoSpace).half_way());
             }
             let mut output = session.open("heat", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
             output.write_values("NX", &[100_000i32]).unwrap();
@@ -219,7 +222,7 @@ fn what_a_failed_rank_left_behind_the_index_is_cut_at_once() {
 fn when_every_rank_fails_the_step_is_not_there() {
     for method in ["MPI", "POSIX"] {
         let run = spoil_step_2(method, "", |rank| {
-            vec![Fault::of(Asked::Write).named(data_of(method, rank)).times(1).with(ErrorKind::NoSpace).half_way()]
+            vec![Fault::of(StoreCall::Write).named(data_of(method, rank)).times(1).with(ErrorKind::NoSpace).half_way()]
         });
         all_failed_alike(&run.outcomes, &[0, 1, 2, 3], ErrorKind::NoSpace);
         assert_eq!(run.reader().status().steps, 3);
@@ -237,7 +240,7 @@ fn a_subfile_whose_end_cannot_be_read_is_told_to_all_and_nothing_is_written() {
             let store = Arc::new(Failing::new(memory.clone()));
             let session = Place::over(store.clone()).session(&heat("POSIX", ""), &comm);
             if spoiled && comm.rank() == 1 {
-                store.fail(Fault::of(Asked::Read).named("x.bp.1").with(ErrorKind::Io));
+                store.fail(Fault::of(StoreCall::Read).named("x.bp.1").with(ErrorKind::Io));
             }
             let mode = if step == 0 { Mode::Write } else { Mode::Append };
             let outcome = try_heat(&session, "x.bp", mode, &comm, step);

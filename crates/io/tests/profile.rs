@@ -16,7 +16,7 @@ use thalweg_profile::waits::{leaves, summary};
 use thalweg_profile::{Document, Phase};
 use thalweg_store::Store;
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Asked, Failing, Fault, Slow};
+use thalweg_store::wrap::{Failing, Fault, Slow, StoreCall};
 use thalweg_types::ErrorKind;
 
 const RANKS: u32 = 5;
@@ -194,7 +194,9 @@ fn a_rank_that_fails_is_in_the_profile_with_its_error() {
 #[test]
 fn the_part_of_a_lost_rank_is_missing_and_no_more() {
     for method in ["POSIX", "MPI", "MPI_AGGREGATE"] {
-        for (lost, moment) in [(1, Moment::Call(0)), (1, Moment::Message(0)), (1, Moment::Write), (0, Moment::Write)] {
+        for (lost, moment) in
+            [(1, Moment::MessageCall(0)), (1, Moment::Message(0)), (1, Moment::Write), (0, Moment::Write)]
+        {
             let memory: Arc<dyn Store> = Arc::new(Memory::new());
             Machine::new(RANKS).timeout(Duration::from_secs(5)).run(|own| {
                 let life = Life::of(own);
@@ -229,7 +231,7 @@ fn the_part_of_a_lost_rank_is_missing_and_no_more() {
 #[test]
 fn an_output_whose_profile_cannot_be_written_is_well() {
     let failing = Arc::new(Failing::new(Arc::new(Memory::new())));
-    failing.fail(Fault::of(Asked::Write).named("step-0.json"));
+    failing.fail(Fault::of(StoreCall::Write).named("step-0.json"));
     let place = Place::over(failing);
     place.run(3, |comm| {
         let session = place.session(&heat("POSIX", "profile=yes"), &comm);

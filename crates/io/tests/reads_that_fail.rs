@@ -14,7 +14,7 @@ use thalweg_reader::{
     Follower, Next, Reader, Reads, RecoverOptions, Recovery, Wait, index_only, live_extents, recover, space, verify,
 };
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Asked, Failing, Fault};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_store::{Store, StoreExt};
 use thalweg_types::{Error, ErrorKind, Result, Selection};
 
@@ -122,8 +122,8 @@ const LOOKS: &[Look] = &[
 ];
 
 /// What is asked before anything is written. The length is asked again behind a written index.
-fn comes_first(asked: Asked) -> bool {
-    matches!(asked, Asked::OpenRead | Asked::Stat | Asked::List | Asked::Read)
+fn comes_first(asked: StoreCall) -> bool {
+    matches!(asked, StoreCall::OpenRead | StoreCall::Stat | StoreCall::List | StoreCall::Read)
 }
 
 fn faults() -> Vec<Fault> {
@@ -131,7 +131,7 @@ fn faults() -> Vec<Fault> {
         Fault::any().times(1),
         Fault::any(),
         Fault::any().times(1).with(ErrorKind::PermissionDenied),
-        Fault::of(Asked::Read).times(1).with(ErrorKind::Corrupt),
+        Fault::of(StoreCall::Read).times(1).with(ErrorKind::Corrupt),
     ]
 }
 
@@ -185,7 +185,7 @@ fn a_read_that_fails_is_told_with_its_place_or_changes_nothing_that_is_seen() {
     }
     println!("{failures:#?}, {harmless} that changed nothing");
     for (what, _) in LOOKS {
-        assert!(failures.contains_key(&(*what, Asked::Read)), "{what}: no failed read was told");
+        assert!(failures.contains_key(&(*what, StoreCall::Read)), "{what}: no failed read was told");
     }
 }
 
@@ -232,5 +232,5 @@ fn recovering_changes_nothing_after_a_read_that_failed() {
         }
     }
     println!("{failures:#?}, {harmless} that changed nothing");
-    assert!(failures.contains_key(&Asked::Read) && failures.contains_key(&Asked::List), "{failures:?}");
+    assert!(failures.contains_key(&StoreCall::Read) && failures.contains_key(&StoreCall::List), "{failures:?}");
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use thalweg_conformance::round_trip::{self, Way, arbitrary, everything, odd};
+use thalweg_conformance::round_trip::{self, WriteSetup, arbitrary, everything, odd};
 use thalweg_io::registry::{self, METHODS};
 use thalweg_schema::HostLanguage;
 
@@ -20,13 +20,13 @@ fn everything_reads_back_equal_by_each_method_on_each_store_from_any_number_of_r
 fn parameters_of_methods_change_no_value() {
     let scenario = everything::scenario(4, 4, HostLanguage::C);
     for method in methods() {
-        let mut ways = vec![Way { follow: true, ..Way::of(method).with("index", "each") }];
+        let mut ways = vec![WriteSetup { follow: true, ..WriteSetup::of(method).with("index", "each") }];
         if method == "POSIX" {
-            ways.push(Way::of(method).with("direct", "1"));
-            ways.push(Way { buffer: Some(0), ..Way::of(method).with("direct", "2000") });
+            ways.push(WriteSetup::of(method).with("direct", "1"));
+            ways.push(WriteSetup { buffer: Some(0), ..WriteSetup::of(method).with("direct", "2000") });
         }
         if method == "MPI" {
-            ways.push(Way { buffer: Some(0), ..Way::of(method).with("spill_copy", "512") });
+            ways.push(WriteSetup { buffer: Some(0), ..WriteSetup::of(method).with("spill_copy", "512") });
         }
         for way in ways {
             eprintln!("{way:?}");
@@ -40,7 +40,7 @@ fn fifty_steps_read_back_equal_after_each_of_them() {
     // Full indexes and step records take turns.
     let scenario = everything::scenario(2, 50, HostLanguage::C);
     for method in methods() {
-        let way = Way { sessions: 3, ..Way::of(method) };
+        let way = WriteSetup { sessions: 3, ..WriteSetup::of(method) };
         round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &scenario, &way);
     }
 }
@@ -48,7 +48,7 @@ fn fifty_steps_read_back_equal_after_each_of_them() {
 #[test]
 fn what_other_programs_stumble_over_reads_back_equal() {
     for method in methods() {
-        round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &odd::scenario(3, 2), &Way::of(method));
+        round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &odd::scenario(3, 2), &WriteSetup::of(method));
     }
 }
 

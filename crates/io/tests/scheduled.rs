@@ -15,7 +15,7 @@ use thalweg_io::Mode;
 use thalweg_layout::{OpenWrite, Stat, WriteObject};
 use thalweg_reader::{Reader, RecoverOptions, recover, verify};
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Asked, Counting, Failing, Fault};
+use thalweg_store::wrap::{Counting, Failing, Fault, StoreCall};
 use thalweg_store::{Capability, ReadObject, Store};
 use thalweg_types::{ErrorKind, Result};
 use uneven::*;
@@ -260,7 +260,7 @@ fn a_rank_that_fails_passes_its_turn_on_and_the_step_is_partial() {
             let file = format!("x.bp.dir/x.bp.{}", comm.rank() % 2);
             if comm.rank() == failing {
                 // Its group, and not the record that then tells how long the hole is.
-                store.fail(Fault::of(Asked::Write).named(file).with(ErrorKind::NoSpace).times(1));
+                store.fail(Fault::of(StoreCall::Write).named(file).with(ErrorKind::NoSpace).times(1));
             }
             let outcome = try_heat(&session, "x.bp", Mode::Append, &comm, 1);
             store.heal();
@@ -293,7 +293,7 @@ fn a_file_that_cannot_be_opened_fails_everywhere_and_leaves_the_steps_before_rea
         let session = Place::over(store.clone()).session(&heat("MPI_SCHEDULED", "num_files=2"), &comm);
         write_heat(&session, "x.bp", Mode::Write, &comm, 0);
         if comm.rank() == 3 {
-            store.fail(Fault::of(Asked::OpenWrite).named("x.bp.dir/x.bp.1").with(ErrorKind::PermissionDenied));
+            store.fail(Fault::of(StoreCall::OpenWrite).named("x.bp.dir/x.bp.1").with(ErrorKind::PermissionDenied));
         }
         let outcome = try_heat(&session, "x.bp", Mode::Append, &comm, 1);
         store.heal();

@@ -10,7 +10,7 @@ use thalweg_comm::threads::ThreadCommunicator;
 use thalweg_io::{Mode, Session};
 use thalweg_reader::{Reader, RecoverOptions, recover, verify};
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Asked, Failing, Fault};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_types::ErrorKind;
 use thalweg_types::Selection;
 
@@ -212,7 +212,7 @@ fn a_rank_that_fails_within_its_place_costs_its_part_alone() {
                 step(&session, &comm, s, LARGE, true);
             }
             if comm.rank() == failing {
-                store.fail(Fault::of(Asked::Write).named("x.bp").times(1).with(ErrorKind::NoSpace).half_way());
+                store.fail(Fault::of(StoreCall::Write).named("x.bp").times(1).with(ErrorKind::NoSpace).half_way());
             }
             let mut output = session.open("g", "x.bp", Mode::Append, comm.duplicate().unwrap()).unwrap();
             output.group_size(8 + 16 * LARGE);

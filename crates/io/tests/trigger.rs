@@ -16,7 +16,7 @@ use thalweg_io::{Mode, Session};
 use thalweg_reader::Reader;
 use thalweg_store::memory::Memory;
 use thalweg_store::posix::Posix;
-use thalweg_store::wrap::{Asked, Failing, Fault};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_types::{ErrorKind, Result};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -226,7 +226,7 @@ fn an_output_that_failed_on_a_rank_triggers_nothing() {
         let session = Place::over(store.clone()).session(&document, &comm);
         write_heat(&session, "x.bp", Mode::Write, &comm, 0);
         if comm.rank() == 1 {
-            store.fail(Fault::of(Asked::Write).times(1).with(ErrorKind::NoSpace));
+            store.fail(Fault::of(StoreCall::Write).times(1).with(ErrorKind::NoSpace));
         }
         let outcome = try_heat(&session, "x.bp", Mode::Append, &comm, 1);
         write_heat(&session, "x.bp", Mode::Append, &comm, 2);

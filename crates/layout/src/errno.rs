@@ -52,7 +52,7 @@ const OF_FILES: &[Errno] = &[
 
 /// A call that a program makes, where the same failure has another number than elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
+pub enum PosixCall {
     /// Any without a rule of its own.
     Other,
     /// `rename`: what cannot be moved within a filesystem can be copied, which programs do on `EXDEV`.
@@ -65,11 +65,11 @@ pub enum Call {
 
 /// The number of a failure.
 pub fn of(error: &Error) -> i32 {
-    of_call(Call::Other, error)
+    of_call(PosixCall::Other, error)
 }
 
 /// The number of a failure of this call.
-pub fn of_call(call: Call, error: &Error) -> i32 {
+pub fn of_call(call: PosixCall, error: &Error) -> i32 {
     let number = from_source(error).unwrap_or(match error.kind() {
         ErrorKind::NotFound => Errno::NOENT,
         ErrorKind::AlreadyExists => Errno::EXIST,
@@ -88,9 +88,9 @@ pub fn of_call(call: Call, error: &Error) -> i32 {
         | ErrorKind::EndOfStream => Errno::IO,
     });
     let number = match (call, number) {
-        (Call::Rename, Errno::OPNOTSUPP) => Errno::XDEV,
-        (Call::Make, Errno::OPNOTSUPP) => Errno::PERM,
-        (Call::ReadLink, Errno::OPNOTSUPP) => Errno::INVAL,
+        (PosixCall::Rename, Errno::OPNOTSUPP) => Errno::XDEV,
+        (PosixCall::Make, Errno::OPNOTSUPP) => Errno::PERM,
+        (PosixCall::ReadLink, Errno::OPNOTSUPP) => Errno::INVAL,
         (_, number) => number,
     };
     number.raw_os_error()
@@ -185,7 +185,7 @@ mod tests {
             assert!(OF_FILES.contains(&number), "{kind:?} has {number:?}");
         }
         let lacks = Error::new(ErrorKind::Unsupported, "x");
-        assert_eq!(of_call(Call::Rename, &lacks), Errno::XDEV.raw_os_error(), "mv copies then");
-        assert_eq!(of_call(Call::Make, &lacks), Errno::PERM.raw_os_error());
+        assert_eq!(of_call(PosixCall::Rename, &lacks), Errno::XDEV.raw_os_error(), "mv copies then");
+        assert_eq!(of_call(PosixCall::Make, &lacks), Errno::PERM.raw_os_error());
     }
 }

@@ -10,7 +10,7 @@ use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::Options;
 use thalweg_layout::small_file::Settings;
 use thalweg_layout::{Change, Container, Direct, Flat, Kind, Layout, OpenWrite, SetXattr, SmallFile, WriterId};
-use thalweg_store::wrap::{Around, Asked, Operation, Verdict, Watch};
+use thalweg_store::wrap::{Around, Operation, StoreCall, Verdict, Watch};
 use thalweg_store::{Memory, Posix, Store};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -38,7 +38,12 @@ impl Watch for Nth {
         // What needs room.
         let grows = matches!(
             operation.asked,
-            Asked::OpenWrite | Asked::Write | Asked::Reserve | Asked::MakeFolder | Asked::Rename | Asked::Attributes
+            StoreCall::OpenWrite
+                | StoreCall::Write
+                | StoreCall::Reserve
+                | StoreCall::MakeFolder
+                | StoreCall::Rename
+                | StoreCall::Attributes
         );
         if !plan.armed.load(Ordering::Relaxed) || (no_space && !grows) {
             return Verdict::Pass;

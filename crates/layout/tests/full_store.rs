@@ -4,7 +4,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use thalweg_layout::small_file::Settings;
 use thalweg_layout::{Change, Layout, OpenWrite, SmallFile, WriterId};
-use thalweg_store::wrap::{Asked, Failing, Fault};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_store::{Memory, Store};
 use thalweg_types::{ErrorKind, Result};
 
@@ -37,7 +37,7 @@ fn others_hear_of_a_file_also_where_the_store_has_no_room_to_ring_for_it() {
     assert_eq!(read(&reader, "first"), b"1");
     missing(&reader, "second");
     // The bell is there, and the store writes elsewhere what it writes again.
-    store.fail(Fault::of(Asked::Write).named("bell").with(ErrorKind::NoSpace));
+    store.fail(Fault::of(StoreCall::Write).named("bell").with(ErrorKind::NoSpace));
     put(&second, "second", b"2").unwrap();
     assert_eq!(read(&reader, "second"), b"2");
 }

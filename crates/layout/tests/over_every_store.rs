@@ -7,7 +7,7 @@ use thalweg_layout::container::{Options, index::Module};
 use thalweg_layout::small_file::Settings;
 use thalweg_layout::{Container, Direct, Flat, SmallFile};
 use thalweg_store::wrap::retry::Patience;
-use thalweg_store::wrap::{Asked, Counting, Failing, Fault, Forgetful, Limited, Retry, Sequential, Slow, Tiered};
+use thalweg_store::wrap::{Counting, Failing, Fault, Forgetful, Limited, Retry, Sequential, Slow, StoreCall, Tiered};
 use thalweg_store::{Memory, Posix, Rename, Store};
 use thalweg_types::ErrorKind;
 
@@ -100,7 +100,9 @@ fn over_a_store_whose_failures_pass() {
     let pause = Duration::from_micros(10);
     check(|| {
         let failing = Failing::new(Arc::new(Memory::new()));
-        for (k, asked) in [Asked::OpenRead, Asked::Stat, Asked::List, Asked::Read, Asked::Write].into_iter().enumerate()
+        for (k, asked) in [StoreCall::OpenRead, StoreCall::Stat, StoreCall::List, StoreCall::Read, StoreCall::Write]
+            .into_iter()
+            .enumerate()
         {
             (0..5).for_each(|n| {
                 failing.fail(Fault::of(asked).skipping(n * 17 + k as u64).times(2).with(ErrorKind::Timeout))

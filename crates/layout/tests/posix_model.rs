@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use thalweg_conformance::layout::model::{Kept, PROCESSES, check};
+use thalweg_conformance::layout::model::{PROCESSES, PosixRules, check};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::{Options, index::Module};
 use thalweg_layout::small_file::Settings;
@@ -74,11 +74,11 @@ fn small(settings: Settings) -> impl Fn(Stores) -> SmallFile {
 }
 
 /// On stores whose failures have no numbers, and whose folders no times.
-const UNNUMBERED: Kept = Kept { numbers: false, folder_times: false, ..Kept::ALL };
+const UNNUMBERED: PosixRules = PosixRules { numbers: false, folder_times: false, ..PosixRules::ALL };
 /// Over several stores a rename copies.
-const SPREAD: Kept = Kept { follows_renames: false, ..Kept::ALL };
+const SPREAD: PosixRules = PosixRules { follows_renames: false, ..PosixRules::ALL };
 /// The last to close wins as a whole.
-const WHOLE: Kept = Kept { shared: false, folder_times: false, ..Kept::ALL };
+const WHOLE: PosixRules = PosixRules { shared: false, folder_times: false, ..PosixRules::ALL };
 
 /// - `seed`: where `MODEL_SEED` says none.
 fn all(operations: usize, seed: u64) {
@@ -86,7 +86,7 @@ fn all(operations: usize, seed: u64) {
     println!("MODEL_SEED={seed}");
     let only = std::env::var("MODEL_ONLY").unwrap_or_default();
     let mut differences = Vec::new();
-    let mut run = |name: &str, kept: Kept, make: &dyn Fn() -> Processes| {
+    let mut run = |name: &str, kept: PosixRules, make: &dyn Fn() -> Processes| {
         if name.contains(&only) {
             let started = std::time::Instant::now();
             if let Err(why) = check(kept, seed, operations, make) {
@@ -95,17 +95,17 @@ fn all(operations: usize, seed: u64) {
             println!("{name}: {operations} operations, {:?}", started.elapsed());
         }
     };
-    run("direct over posix", Kept::ALL, &worlds(|| folders(1), direct));
+    run("direct over posix", PosixRules::ALL, &worlds(|| folders(1), direct));
     run("direct over memory", UNNUMBERED, &worlds(|| memory(1), direct));
-    run("flat over posix", Kept::ALL, &worlds(|| folders(1), flat));
+    run("flat over posix", PosixRules::ALL, &worlds(|| folders(1), flat));
     run("flat over three of posix", SPREAD, &worlds(|| folders(3), flat));
-    run("flat over three of memory", Kept { follows_renames: false, ..UNNUMBERED }, &worlds(|| memory(3), flat));
+    run("flat over three of memory", PosixRules { follows_renames: false, ..UNNUMBERED }, &worlds(|| memory(3), flat));
     for (module, buffer) in [(Module::Flat, 700), (Module::Pattern, 4 << 20), (Module::Distributed, 0)] {
         let name = |over: &str| format!("container ({}) over {over}", module.name());
-        run(&name("posix"), Kept::ALL, &worlds(|| folders(1), container(module, buffer)));
+        run(&name("posix"), PosixRules::ALL, &worlds(|| folders(1), container(module, buffer)));
         run(&name("memory"), UNNUMBERED, &worlds(|| memory(3), container(module, buffer)));
     }
-    run("container over three of posix", Kept::ALL, &worlds(|| folders(3), container(Module::Pattern, 700)));
+    run("container over three of posix", PosixRules::ALL, &worlds(|| folders(3), container(Module::Pattern, 700)));
     run("container over tiered", UNNUMBERED, &worlds(tiered, container(Module::Pattern, 700)));
     run(
         "container over hdfs's manners",
@@ -122,12 +122,12 @@ fn all(operations: usize, seed: u64) {
     run("small_file that grows over posix", WHOLE, &worlds(|| folders(1), small(tight)));
     run(
         "small_file over memory",
-        Kept { shared: false, ..UNNUMBERED },
+        PosixRules { shared: false, ..UNNUMBERED },
         &worlds(|| memory(1), small(Settings::default())),
     );
     run(
         "small_file over s3's manners",
-        Kept { prompt: false, ..UNNUMBERED },
+        PosixRules { prompt: false, ..UNNUMBERED },
         &worlds(|| one(Sequential::like_s3()), small(Settings::default())),
     );
     assert!(differences.is_empty(), "{}", differences.join("\n\n"));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::{Flat, Layout, OpenWrite, WriterId, flat::pick};
-use thalweg_store::wrap::{Around, Asked, Counting, Operation, Verdict, Watch};
+use thalweg_store::wrap::{Around, Counting, Operation, StoreCall, Verdict, Watch};
 use thalweg_store::{Posix, Store, StoreExt};
 
 const LENGTH: u64 = 6 << 20;
@@ -123,11 +123,11 @@ impl Watch for Watching {
     }
 
     fn before(&self, operation: &Operation<'_>) -> Verdict {
-        if operation.asked == Asked::Sync && operation.name == NOTE && self.0.left.load(Ordering::Relaxed) > 0 {
+        if operation.asked == StoreCall::Sync && operation.name == NOTE && self.0.left.load(Ordering::Relaxed) > 0 {
             self.0.left.fetch_sub(1, Ordering::Relaxed);
             self.0.store.remove(NOTE).unwrap();
         }
-        if operation.asked == Asked::Rename && operation.name == "d" {
+        if operation.asked == StoreCall::Rename && operation.name == "d" {
             let noted = self.0.store.exists(NOTE).unwrap();
             self.0.renamed[usize::from(noted)].fetch_add(1, Ordering::Relaxed);
         }

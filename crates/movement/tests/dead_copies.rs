@@ -15,7 +15,7 @@ use thalweg_movement::output_file::cache::Cache;
 use thalweg_movement::{BlockSpec, BufferPool, Mode, OpenRequest, Pack};
 use thalweg_store::StoreExt;
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Asked, Failing, Fault};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_types::{ByteOrder, ElementType, Extent, Result};
 
 const RUN: u64 = 7;
@@ -54,7 +54,7 @@ fn an_append_behind_a_last_copy_that_was_marked_as_dead_since_goes_on() {
     let group = store.read_all(SUBFILE).unwrap();
     let end = group.len() as u64;
     // After an output that failed the ends are looked for.
-    store.fail(Fault::of(Asked::Write).named("x.bp.dir"));
+    store.fail(Fault::of(StoreCall::Write).named("x.bp.dir"));
     output(&layout, &cache, Mode::Append).unwrap_err();
     store.heal();
     // Another rank's copy came to rest behind it: the process knows that the subfile reached to there.

@@ -19,7 +19,7 @@ use thalweg_movement::{BlockSpec, BufferPool, Closed, Mode, OpenRequest, Pack};
 use thalweg_profile::recorder::{Record, Recorder, Span};
 use thalweg_profile::{Phase, storage};
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Around, Asked, Failing, Fault, Forgetful, Operation, Slow, Verdict, Watch};
+use thalweg_store::wrap::{Around, Failing, Fault, Forgetful, Operation, Slow, StoreCall, Verdict, Watch};
 use thalweg_store::{Store, StoreExt};
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
 
@@ -181,8 +181,8 @@ fn a_rank_that_fails_after_its_fragment_went_ahead_costs_its_own_part_alone() {
         for (failing, more) in [(1, ""), (4, "index=each"), (2, "index_fan_in=2"), (4, "index_fan_in=1"), (0, "")] {
             let data = if kind.id == posix::KIND.id { format!("x.bp.dir/x.bp.{failing}") } else { "x.bp".into() };
             let fault = match kind.id == scheduled::KIND.id {
-                true => Fault::of(Asked::Write).times(1),
-                false => Fault::of(Asked::Write).named(data).times(1),
+                true => Fault::of(StoreCall::Write).times(1),
+                false => Fault::of(StoreCall::Write).named(data).times(1),
             };
             let fault = fault.with(ErrorKind::NoSpace);
             let way = |ahead: &str| format!("{text};{more};index_ahead={ahead}");
@@ -220,7 +220,7 @@ struct Noting {
 
 impl Noting {
     fn note(&self, operation: &Operation<'_>, ends: bool) {
-        if operation.asked == Asked::Write {
+        if operation.asked == StoreCall::Write {
             let (name, offset, bytes) = (operation.name.to_string(), operation.offset, operation.bytes);
             self.events.lock().unwrap().push(Event { rank: self.rank, ends, name, offset, bytes });
         }

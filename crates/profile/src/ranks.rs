@@ -7,7 +7,7 @@
 use crate::Phase;
 use crate::recorder::{Recorder, Running, span};
 use std::sync::{Arc, Mutex, PoisonError};
-use thalweg_comm::watched::{Call, Collective, Watch};
+use thalweg_comm::watched::{Collective, MessageCall, Watch};
 use thalweg_comm::{Communicator, Message};
 
 /// See the module's page.
@@ -40,17 +40,19 @@ impl Recorded {
 impl Watch for Recorded {
     type During = Option<Running>;
 
-    fn begins(&self, call: Call) -> Option<Running> {
+    fn begins(&self, call: MessageCall) -> Option<Running> {
         Some(match call {
-            Call::Send { to, bytes, .. } => self.between(Phase::Send, Some(to), bytes),
+            MessageCall::Send { to, bytes, .. } => self.between(Phase::Send, Some(to), bytes),
             // Its bytes were counted when it began.
-            Call::WaitForSend { to } => self.between(Phase::Send, Some(to), 0),
-            Call::Receive { from, .. } | Call::WaitForMessage { from } => self.between(Phase::Wait, from, 0),
-            Call::StartReceive { .. } | Call::Probe => return None,
-            Call::Put { bytes } => span(Phase::Send, bytes),
+            MessageCall::WaitForSend { to } => self.between(Phase::Send, Some(to), 0),
+            MessageCall::Receive { from, .. } | MessageCall::WaitForMessage { from } => {
+                self.between(Phase::Wait, from, 0)
+            }
+            MessageCall::StartReceive { .. } | MessageCall::Probe => return None,
+            MessageCall::Put { bytes } => span(Phase::Send, bytes),
             // Not all ranks come to these.
-            Call::Collective { what: Collective::Survivors, .. } | Call::Fence => span(Phase::Wait, 0),
-            Call::Collective { bytes, .. } => {
+            MessageCall::Collective { what: Collective::Survivors, .. } | MessageCall::Fence => span(Phase::Wait, 0),
+            MessageCall::Collective { bytes, .. } => {
                 let mut running = self.meetings.as_ref().map_or_else(|| span(Phase::Wait, 0), Recorder::meeting);
                 running.bytes(bytes);
                 running

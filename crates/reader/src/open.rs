@@ -41,7 +41,7 @@ mod read;
 
 use groups::{Fortran, Groups};
 pub use origin::Reads;
-use origin::{Held, Wanted};
+use origin::{FirstReads, GroupRead};
 pub use read::Batch;
 
 /// Bytes of entries that are kept.
@@ -661,12 +661,12 @@ impl Reader {
                 .in_object(self.0.path.clone())
                 .at_byte(block.record_offset));
         }
-        let held = self.compare(vec![(0, Wanted::of(block))]).map_err(|(e, _)| e)?;
+        let held = self.compare(vec![(0, GroupRead::of(block))]).map_err(|(e, _)| e)?;
         let object = self.object_with(block.subfile, &held)?.reaching(block.payload.end().unwrap_or(u64::MAX))?;
         let bytes = source::bytes(&object, block.payload.offset, block.payload.length, "value")
             .map_err(|e| e.in_object(&*object.path))?;
         if self.0.reads == Reads::Checked {
-            self.check_sum(&Wanted::of(block), &bytes).map_err(|e| e.in_object(&*object.path))?;
+            self.check_sum(&GroupRead::of(block), &bytes).map_err(|e| e.in_object(&*object.path))?;
         }
         Value::from_bytes(v.how.element, &bytes, self.0.order)
             .ok_or_else(|| Error::new(ErrorKind::Corrupt, "a value of no size"))

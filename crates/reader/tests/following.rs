@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use thalweg_layout::{Direct, Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
 use thalweg_reader::{Follower, Next, Reader, Wait};
 use thalweg_store::wrap::counting::Counting;
-use thalweg_store::wrap::{Asked, Failing, Fault};
+use thalweg_store::wrap::{Failing, Fault, StoreCall};
 use thalweg_store::{Memory, StoreExt};
 use thalweg_types::{ErrorKind, Result, Selection};
 use writer::{Ending, File, Subfiles, check_steps, groups, holding, open};
@@ -362,7 +362,7 @@ fn a_subfile_that_cannot_be_looked_at_is_an_error_and_no_dead_writer() {
     let layout: Arc<dyn Layout> = Arc::new(NoHolds(Arc::new(Direct::new(failing.clone()).unwrap())));
     let mut follower = Follower::open(layout.clone(), "a.bp", &AT_ONCE).unwrap();
     follower.set_patience(Duration::ZERO);
-    for asked in [Asked::OpenRead, Asked::Length] {
+    for asked in [StoreCall::OpenRead, StoreCall::Length] {
         for kind in [ErrorKind::Io, ErrorKind::PermissionDenied] {
             failing.fail(Fault::of(asked).named("a.bp.0").with(kind));
             let e = follower.advance(false, &AT_ONCE).unwrap_err();
@@ -371,6 +371,6 @@ fn a_subfile_that_cannot_be_looked_at_is_an_error_and_no_dead_writer() {
         }
     }
     // One that is not there is none.
-    failing.fail(Fault::of(Asked::OpenRead).named("a.bp.0").with(ErrorKind::NotFound));
+    failing.fail(Fault::of(StoreCall::OpenRead).named("a.bp.0").with(ErrorKind::NotFound));
     assert_eq!(follower.advance(false, &AT_ONCE).unwrap(), Next::WriterDied);
 }

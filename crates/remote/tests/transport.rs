@@ -11,25 +11,25 @@ use thalweg_store::Memory;
 use thalweg_types::ErrorKind;
 
 /// A server and the way to it.
-struct Way {
+struct ServerAndClient {
     client: Arc<dyn Transport>,
     server: Arc<dyn Listener>,
     _folder: Option<tempfile::TempDir>,
 }
 
-fn over_unix() -> Way {
+fn over_unix() -> ServerAndClient {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("own/socket");
     let server = Arc::new(unix::listen(&path).unwrap());
-    Way { client: Arc::new(unix::Socket::at(&path)), server, _folder: Some(folder) }
+    ServerAndClient { client: Arc::new(unix::Socket::at(&path)), server, _folder: Some(folder) }
 }
 
-fn in_process() -> Way {
+fn in_process() -> ServerAndClient {
     let (client, server) = pair::new();
-    Way { client: Arc::new(client), server: Arc::new(server), _folder: None }
+    ServerAndClient { client: Arc::new(client), server: Arc::new(server), _folder: None }
 }
 
-fn both(check: impl Fn(Way)) {
+fn both(check: impl Fn(ServerAndClient)) {
     check(over_unix());
     check(in_process());
 }
@@ -44,7 +44,7 @@ fn whole(connection: &dyn Connection, out: &mut [u8]) {
 }
 
 /// Both ends of one connection.
-fn ends(way: &Way) -> (Box<dyn Connection>, Box<dyn Connection>) {
+fn ends(way: &ServerAndClient) -> (Box<dyn Connection>, Box<dyn Connection>) {
     std::thread::scope(|scope| {
         let accepted = scope.spawn(|| way.server.accept().unwrap().unwrap());
         let one = way.client.connect().unwrap();
@@ -139,7 +139,7 @@ fn a_listener_that_ends_takes_no_connection_and_leaves_those_that_were_made() {
         one.send(&mut [IoSlice::new(b"on")]).unwrap();
         let mut out = [0; 2];
         whole(&*other, &mut out);
-        let Way { client, server, _folder } = way;
+        let ServerAndClient { client, server, _folder } = way;
         drop(server);
         assert_eq!(client.connect().err().expect("nobody listens").kind(), ErrorKind::PeerLost);
     });

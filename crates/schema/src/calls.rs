@@ -56,13 +56,13 @@ pub fn includes(group: &Group, document: &str, language: Language) -> Result<[In
     let ending = if language == Language::C { "ch" } else { "fh" };
     let file = |what: &str, text: String| Include { name: format!("g{what}_{}.{ending}", group.name), text };
     Ok([
-        file("write", Text::new(group, document, language, Way::Write).write()),
-        file("read", Text::new(group, document, language, Way::Read).read()),
+        file("write", Text::new(group, document, language, CallDirection::Write).write()),
+        file("read", Text::new(group, document, language, CallDirection::Read).read()),
     ])
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CallDirection {
     Write,
     Read,
 }
@@ -70,7 +70,7 @@ enum Way {
 struct Text<'g> {
     group: &'g Group,
     language: Language,
-    way: Way,
+    way: CallDirection,
     by_name: HashMap<String, &'g Variable>,
     out: String,
     /// How deep the program's own text is nested.
@@ -78,7 +78,7 @@ struct Text<'g> {
 }
 
 impl<'g> Text<'g> {
-    fn new(group: &'g Group, document: &str, language: Language, way: Way) -> Text<'g> {
+    fn new(group: &'g Group, document: &str, language: Language, way: CallDirection) -> Text<'g> {
         let by_name = group.variables.iter().map(|v| (v.full_name(), v)).collect();
         let mut text = Text { group, language, way, by_name, out: String::new(), depth: 0 };
         let printable = |name: &str| !name.contains("*/") && !name.contains(char::is_control);
@@ -130,8 +130,8 @@ impl<'g> Text<'g> {
     /// What a program calls it.
     fn expression(&self, variable: &Variable) -> String {
         let given = match self.way {
-            Way::Write => variable.gwrite.as_ref(),
-            Way::Read => variable.gread.as_ref().or(variable.gwrite.as_ref()),
+            CallDirection::Write => variable.gwrite.as_ref(),
+            CallDirection::Read => variable.gread.as_ref().or(variable.gwrite.as_ref()),
         };
         let given = given.map(|g| g.trim()).filter(|g| !g.is_empty());
         given.unwrap_or(&variable.name).to_string()
@@ -168,8 +168,8 @@ impl<'g> Text<'g> {
             let expression = self.expression(variable);
             return match (fortran, self.way) {
                 (true, _) => format!("len({expression})"),
-                (false, Way::Write) => format!("strlen({expression})"),
-                (false, Way::Read) => format!("sizeof ({expression})"),
+                (false, CallDirection::Write) => format!("strlen({expression})"),
+                (false, CallDirection::Read) => format!("sizeof ({expression})"),
             };
         }
         let size = variable.element.size();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_conformance::{scratch::Scratch, store};
-use thalweg_store::wrap::{Asked, Counting, Failing, Fault, Forgetful, Limited, Patience, Retry, Sequential, Slow};
+use thalweg_store::wrap::{Counting, Failing, Fault, Forgetful, Limited, Patience, Retry, Sequential, Slow, StoreCall};
 use thalweg_store::{Memory, Posix};
 
 #[test]
@@ -37,7 +37,7 @@ fn slow_keeps_the_promises_of_the_store_inside() {
 #[test]
 fn failing_keeps_the_promises_of_the_store_inside_while_nothing_is_due() {
     let failing = Failing::new(Arc::new(Memory::new()));
-    failing.fail(Fault::of(Asked::Write).named("of another name"));
+    failing.fail(Fault::of(StoreCall::Write).named("of another name"));
     failing.space(Some(1 << 40));
     store::check(&failing);
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg_conformance::{scratch::Scratch, store};
 use thalweg_store::wrap::tiered::{Drain, OURS, Pace, status};
-use thalweg_store::wrap::{Around, Asked, Counting, Failing, Fault, Operation, Sequential, Tiered, Verdict, Watch};
+use thalweg_store::wrap::{Around, Counting, Failing, Fault, Operation, Sequential, StoreCall, Tiered, Verdict, Watch};
 use thalweg_store::{Memory, OpenWrite, Posix, Store, StoreExt};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -164,7 +164,7 @@ impl Watch for Meanwhile {
 
     fn before(&self, operation: &Operation<'_>) -> Verdict {
         // The copy's, not the pointer's; nothing is locked while it acts, which may write there too.
-        let act = match operation.asked == Asked::Write && !operation.name.contains("/at/") {
+        let act = match operation.asked == StoreCall::Write && !operation.name.contains("/at/") {
             true => self.0.lock().unwrap().take(),
             false => None,
         };
@@ -214,7 +214,7 @@ fn a_copy_that_differs_is_not_believed() {
             "damaging"
         }
         fn after(&self, operation: &Operation<'_>, _: std::result::Result<u64, &Error>) {
-            if operation.asked == Asked::Close {
+            if operation.asked == StoreCall::Close {
                 self.0.memory().write_all("a", b"bytez").unwrap();
             }
         }
@@ -237,7 +237,7 @@ fn a_canonical_store_that_is_away_costs_time_and_nothing_else() {
     let tiered = Tiered::new(Arc::new(Memory::new()), failing.clone()).unwrap();
     tiered.write_all("a", b"bytes").unwrap();
     let drain = Drain::new(&tiered, quick()).unwrap();
-    for asked in [Asked::OpenWrite, Asked::Write, Asked::Close, Asked::Rename, Asked::Read] {
+    for asked in [StoreCall::OpenWrite, StoreCall::Write, StoreCall::Close, StoreCall::Rename, StoreCall::Read] {
         failing.fail(Fault::of(asked));
         assert_eq!(drain.pass(&GO).unwrap().failed.len(), 1, "{asked:?}");
         failing.heal();
@@ -256,7 +256,7 @@ fn a_fast_store_that_fails_or_is_full_is_told_and_drained_all_the_same() {
             "full"
         }
         fn before(&self, operation: &Operation<'_>) -> Verdict {
-            match operation.asked == Asked::Write && self.0.load(Ordering::Relaxed) {
+            match operation.asked == StoreCall::Write && self.0.load(Ordering::Relaxed) {
                 true => Verdict::Fail(Error::new(ErrorKind::NoSpace, "no space left on device (made to be)")),
                 false => Verdict::Pass,
             }
@@ -273,7 +273,7 @@ fn a_fast_store_that_fails_or_is_full_is_told_and_drained_all_the_same() {
         tiered.write_all("b", b"more bytes").unwrap();
         {
             let drain = Drain::new(&tiered, quick()).unwrap();
-            failing.fail(Fault::of(Asked::Read));
+            failing.fail(Fault::of(StoreCall::Read));
             assert!(!drain.pass(&GO).unwrap().failed.is_empty());
             failing.heal();
             assert!(shadow.exists("d/a").unwrap() && shadow.exists("b").unwrap(), "what was not read is not forgotten");
@@ -446,7 +446,7 @@ impl Watch for FaultInjected {
         let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         match (left, operation.asked) {
             (Ok(_), _) => Verdict::Pass,
-            (Err(_), Asked::Write) => Verdict::FailAfter(operation.bytes / 2, dead()),
+            (Err(_), StoreCall::Write) => Verdict::FailAfter(operation.bytes / 2, dead()),
             (Err(_), _) => Verdict::Fail(dead()),
         }
     }

@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_store::wrap::{Asked, Counting, Failing, Fault, Limited, Patience, Retry, Sequential, Slow};
+use thalweg_store::wrap::{Counting, Failing, Fault, Limited, Patience, Retry, Sequential, Slow, StoreCall};
 use thalweg_store::{Memory, OpenWrite, Store, StoreExt};
 use thalweg_types::ErrorKind;
 
@@ -52,7 +52,7 @@ fn slow_waits_for_each_operation_and_each_byte() {
 #[test]
 fn a_fault_meets_the_chosen_operations_only() {
     let store = Failing::new(memory());
-    store.fail(Fault::of(Asked::Write).named("bad").skipping(1).times(2).with(ErrorKind::PermissionDenied));
+    store.fail(Fault::of(StoreCall::Write).named("bad").skipping(1).times(2).with(ErrorKind::PermissionDenied));
     let (good, bad) =
         (store.open_write("good", OpenWrite::New).unwrap(), store.open_write("bad", OpenWrite::New).unwrap());
     let four = [IoSlice::new(b"four")];
@@ -61,7 +61,7 @@ fn a_fault_meets_the_chosen_operations_only() {
     assert_eq!(kinds, [Ok(()), denied, denied, Ok(()), Ok(())]);
     assert_eq!(store.read_all("bad").unwrap(), b"four\0\0\0\0\0\0\0\0fourfour");
     good.write_at(0, &four).unwrap();
-    store.fail(Fault::of(Asked::Sync));
+    store.fail(Fault::of(StoreCall::Sync));
     assert_eq!(good.sync().unwrap_err().kind(), ErrorKind::Io);
     store.heal();
     good.sync().unwrap();
@@ -71,8 +71,8 @@ fn a_fault_meets_the_chosen_operations_only() {
 fn a_write_may_stop_half_way_across_pieces() {
     let store = Failing::new(memory());
     let object = store.open_write("a", OpenWrite::New).unwrap();
-    store.fail(Fault::of(Asked::Write).times(1).half_way());
-    store.fail(Fault::of(Asked::Write).skipping(1).times(1).after_bytes(5));
+    store.fail(Fault::of(StoreCall::Write).times(1).half_way());
+    store.fail(Fault::of(StoreCall::Write).skipping(1).times(1).after_bytes(5));
     let pieces = [IoSlice::new(b"abc"), IoSlice::new(b"defg"), IoSlice::new(b"hij")];
     let error = object.write_at(10, &pieces).unwrap_err();
     assert_eq!((error.place().object.as_deref(), error.place().byte), (Some("a"), Some(15)));
@@ -129,7 +129,7 @@ fn what_may_pass_is_tried_again_and_what_is_an_answer_is_not() {
     let (failing, store) = patient(3, 100);
     let object = store.open_write("a", OpenWrite::New).unwrap();
     for kind in [ErrorKind::Io, ErrorKind::Timeout, ErrorKind::PeerLost] {
-        for asked in [Asked::Write, Asked::Stat, Asked::List, Asked::OpenRead, Asked::Truncate] {
+        for asked in [StoreCall::Write, StoreCall::Stat, StoreCall::List, StoreCall::OpenRead, StoreCall::Truncate] {
             failing.fail(Fault::of(asked).times(3).with(kind).half_way());
         }
         object.write_at(0, &[IoSlice::new(b"bytes")]).unwrap();
@@ -140,9 +140,9 @@ fn what_may_pass_is_tried_again_and_what_is_an_answer_is_not() {
         failing.heal();
     }
     assert_eq!(store.tried_again(), 3 * 5 * 3);
-    failing.fail(Fault::of(Asked::Stat).times(4));
+    failing.fail(Fault::of(StoreCall::Stat).times(4));
     assert_eq!(store.stat("a").unwrap_err().kind(), ErrorKind::Io, "the fourth failure is told");
-    failing.fail(Fault::of(Asked::Stat).times(1).with(ErrorKind::PermissionDenied));
+    failing.fail(Fault::of(StoreCall::Stat).times(1).with(ErrorKind::PermissionDenied));
     let before = store.tried_again();
     assert_eq!(store.stat("a").unwrap_err().kind(), ErrorKind::PermissionDenied);
     assert_eq!(store.tried_again(), before);
@@ -152,7 +152,7 @@ fn what_may_pass_is_tried_again_and_what_is_an_answer_is_not() {
 fn what_must_not_be_done_twice_is_not() {
     let (failing, store) = patient(3, 100);
     let object = store.open_write("a", OpenWrite::New).unwrap();
-    for asked in [Asked::OpenWrite, Asked::Rename, Asked::Remove, Asked::Sync, Asked::Close] {
+    for asked in [StoreCall::OpenWrite, StoreCall::Rename, StoreCall::Remove, StoreCall::Sync, StoreCall::Close] {
         failing.fail(Fault::of(asked).times(1));
     }
     assert!(store.open_write("b", OpenWrite::New).is_err(), "the second try would find what the first one made");
@@ -165,7 +165,7 @@ fn what_must_not_be_done_twice_is_not() {
     let failing = Arc::new(Failing::new(Arc::new(Sequential::like_hdfs())));
     let store = Retry::new(failing.clone(), Patience::default());
     let object = store.open_write("a", OpenWrite::Replace).unwrap();
-    failing.fail(Fault::of(Asked::Write).times(1).half_way());
+    failing.fail(Fault::of(StoreCall::Write).times(1).half_way());
     assert!(object.write_at(0, &[IoSlice::new(b"bytes")]).is_err());
     assert_eq!(store.tried_again(), 0);
 }
@@ -173,7 +173,7 @@ fn what_must_not_be_done_twice_is_not() {
 #[test]
 fn a_budget_that_is_used_up_lets_failures_pass_at_once() {
     let (failing, store) = patient(5, 7);
-    failing.fail(Fault::of(Asked::Stat));
+    failing.fail(Fault::of(StoreCall::Stat));
     assert_eq!(store.stat("a").unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(store.stat("a").unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(store.tried_again(), 7, "five of the first, two of the second, none of what follows");
@@ -181,7 +181,7 @@ fn a_budget_that_is_used_up_lets_failures_pass_at_once() {
     assert_eq!(store.tried_again(), 7);
     failing.heal();
     (0..10).for_each(|_| drop(store.list("").unwrap()));
-    failing.fail(Fault::of(Asked::Stat));
+    failing.fail(Fault::of(StoreCall::Stat));
     assert!(store.stat("a").is_err());
     assert_eq!(store.tried_again(), 8, "ten that went well paid for one more");
 }

@@ -76,32 +76,32 @@ impl Level {
 
 /// How much is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum Threshold {
     Nothing,
     UpTo(Level),
 }
 
-impl Wanted {
+impl Threshold {
     /// - `log`, `errors`: what the variables hold.
     ///
     /// What is wrong with the first, if anything: then it is `warn`.
-    fn of(log: Option<&str>, errors: Option<&str>) -> (Wanted, Option<String>) {
+    fn of(log: Option<&str>, errors: Option<&str>) -> (Threshold, Option<String>) {
         match log.map(str::trim).filter(|log| !log.is_empty()) {
-            None if errors == Some("quiet") => (Wanted::Nothing, None),
-            None => (Wanted::UpTo(Level::Warn), None),
-            Some("off") => (Wanted::Nothing, None),
-            Some("warn") => (Wanted::UpTo(Level::Warn), None),
-            Some("info") => (Wanted::UpTo(Level::Info), None),
-            Some("debug") => (Wanted::UpTo(Level::Debug), None),
+            None if errors == Some("quiet") => (Threshold::Nothing, None),
+            None => (Threshold::UpTo(Level::Warn), None),
+            Some("off") => (Threshold::Nothing, None),
+            Some("warn") => (Threshold::UpTo(Level::Warn), None),
+            Some("info") => (Threshold::UpTo(Level::Info), None),
+            Some("debug") => (Threshold::UpTo(Level::Debug), None),
             Some(other) => {
                 let what = format!("{VARIABLE}={}: expected off, warn, info or debug", printable(other));
-                (Wanted::UpTo(Level::Warn), Some(what))
+                (Threshold::UpTo(Level::Warn), Some(what))
             }
         }
     }
 
     fn takes(self, level: Level) -> bool {
-        matches!(self, Wanted::UpTo(most) if level <= most)
+        matches!(self, Threshold::UpTo(most) if level <= most)
     }
 }
 
@@ -111,7 +111,7 @@ pub type Hearer = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
 /// Where messages go.
 struct Heard {
-    wanted: Wanted,
+    wanted: Threshold,
     file_name: Option<PathBuf>,
     state: Mutex<State>,
     /// Held while somebody hears a message: one after the other.
@@ -150,13 +150,13 @@ impl Drop for Telling {
 }
 
 impl Heard {
-    fn new(wanted: Wanted, file_name: Option<PathBuf>) -> Heard {
+    fn new(wanted: Threshold, file_name: Option<PathBuf>) -> Heard {
         Heard { wanted, file_name, state: Mutex::default(), turn: Mutex::default(), rank: AtomicU32::new(NO_RANK) }
     }
 
     fn of_environment() -> (Heard, Option<String>) {
         let variable = |name: &str| std::env::var(name).ok();
-        let (wanted, wrong) = Wanted::of(variable(VARIABLE).as_deref(), variable(ERRORS_VARIABLE).as_deref());
+        let (wanted, wrong) = Threshold::of(variable(VARIABLE).as_deref(), variable(ERRORS_VARIABLE).as_deref());
         let file = std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
         (Heard::new(wanted, file), wrong)
     }
@@ -176,7 +176,7 @@ impl Heard {
             return;
         }
         let mut state = self.state();
-        if self.wanted == Wanted::UpTo(Level::Warn) {
+        if self.wanted == Threshold::UpTo(Level::Warn) {
             let told = state.told.len() >= MOST_KEPT || state.told.insert(kind.to_string());
             if !told {
                 return;
@@ -329,7 +329,7 @@ mod tests {
     type Lines = Arc<Mutex<Vec<(Level, String)>>>;
 
     /// What is heard of `says`, and the file.
-    fn heard(wanted: Wanted, rank: Option<u32>, says: impl FnOnce()) -> (Vec<(Level, String)>, String) {
+    fn heard(wanted: Threshold, rank: Option<u32>, says: impl FnOnce()) -> (Vec<(Level, String)>, String) {
         let folder = tempfile::tempdir().unwrap();
         let heard = Arc::new(Heard::new(wanted, Some(folder.path().join("log"))));
         rank.into_iter().for_each(|rank| heard.rank.store(rank, Ordering::Relaxed));
@@ -346,7 +346,7 @@ mod tests {
         (lines, file)
     }
 
-    const WARNINGS: Wanted = Wanted::UpTo(Level::Warn);
+    const WARNINGS: Threshold = Threshold::UpTo(Level::Warn);
 
     fn from_a_place(step: u32) {
         tracing::warn!(target: "thalweg_tests", step, "the profile is not written");
@@ -362,20 +362,20 @@ mod tests {
 
     #[test]
     fn where_more_is_asked_for_every_event_is_told() {
-        let (lines, _) = heard(Wanted::UpTo(Level::Debug), None, || {
+        let (lines, _) = heard(Threshold::UpTo(Level::Debug), None, || {
             (0..2).for_each(from_a_place);
             tracing::debug!(target: "thalweg_tests", "a detail");
         });
         let told: Vec<&str> = lines.iter().map(|(_, text)| text.as_str()).collect();
         assert_eq!(told, ["the profile is not written (step 0)", "the profile is not written (step 1)", "a detail"]);
         let (lines, _) =
-            heard(Wanted::UpTo(Level::Info), None, || tracing::debug!(target: "thalweg_tests", "a detail"));
+            heard(Threshold::UpTo(Level::Info), None, || tracing::debug!(target: "thalweg_tests", "a detail"));
         assert!(lines.is_empty());
     }
 
     #[test]
     fn nothing_is_told_where_nothing_is_wanted_nor_of_other_libraries() {
-        assert!(heard(Wanted::Nothing, None, || from_a_place(0)).0.is_empty());
+        assert!(heard(Threshold::Nothing, None, || from_a_place(0)).0.is_empty());
         assert!(heard(WARNINGS, None, || tracing::warn!(target: "another", "not ours")).0.is_empty());
     }
 
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn messages_of_several_threads_are_heard_one_at_a_time() {
-        let heard = Heard::new(Wanted::UpTo(Level::Debug), None);
+        let heard = Heard::new(Threshold::UpTo(Level::Debug), None);
         let (inside, told) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let (within, count) = (inside.clone(), told.clone());
         heard.state().hearer = Some(Arc::new(move |_, _: &str| {
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn a_hearer_that_panics_leaves_its_thread_hearing() {
-        let heard = Heard::new(Wanted::UpTo(Level::Debug), None);
+        let heard = Heard::new(Threshold::UpTo(Level::Debug), None);
         heard.state().hearer = Some(Arc::new(|_, _: &str| panic!("made to fail")));
         let tell = std::panic::AssertUnwindSafe(|| heard.tell(Level::Warn, "kind", "text"));
         assert!(std::panic::catch_unwind(tell).is_err());
@@ -428,15 +428,15 @@ mod tests {
     fn the_variables_say_how_much_is_told() {
         for (log, errors, wanted) in [
             (None, None, WARNINGS),
-            (None, Some("quiet"), Wanted::Nothing),
+            (None, Some("quiet"), Threshold::Nothing),
             (Some("warn"), Some("quiet"), WARNINGS),
-            (Some("off"), None, Wanted::Nothing),
-            (Some("debug"), None, Wanted::UpTo(Level::Debug)),
+            (Some("off"), None, Threshold::Nothing),
+            (Some("debug"), None, Threshold::UpTo(Level::Debug)),
             (Some(""), None, WARNINGS),
         ] {
-            assert_eq!(Wanted::of(log, errors), (wanted, None), "{log:?} {errors:?}");
+            assert_eq!(Threshold::of(log, errors), (wanted, None), "{log:?} {errors:?}");
         }
-        let (wanted, wrong) = Wanted::of(Some("loud"), None);
+        let (wanted, wrong) = Threshold::of(Some("loud"), None);
         assert_eq!(wanted, WARNINGS);
         assert!(wrong.unwrap().contains("expected off, warn, info or debug"));
     }

@@ -258,7 +258,7 @@ impl OpenMode {
 }
 
 /// What a program asks of `adios_open`.
-pub struct Asked {
+pub struct OpenArguments {
     /// Name of the group.
     pub group: String,
     /// Name of the file.
@@ -273,9 +273,9 @@ pub struct Asked {
 ///
 /// # Errors
 /// The same number on all ranks, unless only some called with arguments that make no sense.
-pub fn open(asked: Outcome<Asked>, comm: Box<dyn Communicator>) -> Outcome<i64> {
+pub fn open(asked: Outcome<OpenArguments>, comm: Box<dyn Communicator>) -> Outcome<i64> {
     let ready = asked.and_then(|asked| session().map(|session| (asked, session)));
-    let (Asked { group, path, mode }, session) = match ready {
+    let (OpenArguments { group, path, mode }, session) = match ready {
         Ok(ready) => ready,
         Err(failure) => {
             // Only the others need to know the kind; the program gets its own words.

@@ -25,7 +25,7 @@ struct CError {
 }
 
 /// An error as C reads it, and the texts it points to.
-struct Kept {
+struct LastError {
     error: CError,
     _texts: Vec<CString>,
 }
@@ -35,8 +35,8 @@ pub(super) fn c_text(text: impl AsRef<[u8]>) -> CString {
     CString::new(text.as_ref().iter().copied().filter(|b| *b != 0).collect::<Vec<u8>>()).unwrap_or_default()
 }
 
-impl Kept {
-    fn none() -> Box<Kept> {
+impl LastError {
+    fn none() -> Box<LastError> {
         let error = CError {
             status: 0,
             text: c"".as_ptr(),
@@ -50,10 +50,10 @@ impl Kept {
             safe: null(),
             reported_by: -1,
         };
-        Box::new(Kept { error, _texts: Vec::new() })
+        Box::new(LastError { error, _texts: Vec::new() })
     }
 
-    fn of(error: &Error) -> Box<Kept> {
+    fn of(error: &Error) -> Box<LastError> {
         let mut texts = Vec::new();
         let mut keep = |text: &str| {
             texts.push(c_text(text));
@@ -80,12 +80,12 @@ impl Kept {
             safe: optional(error.still_safe()),
             reported_by: number(error.reported_by().map(u64::from)),
         };
-        Box::new(Kept { error: made, _texts: texts })
+        Box::new(LastError { error: made, _texts: texts })
     }
 }
 
 thread_local! {
-    static LAST: RefCell<Box<Kept>> = RefCell::new(Kept::none());
+    static LAST: RefCell<Box<LastError>> = RefCell::new(LastError::none());
 }
 
 thread_local! {
@@ -104,7 +104,7 @@ extern "C" fn thalweg_last_errno() -> c_int {
 
 /// Makes it this thread's last error and returns its number.
 fn keep(error: &Error) -> c_int {
-    let kept = Kept::of(error);
+    let kept = LastError::of(error);
     let number = kept.error.status;
     LAST.with_borrow_mut(|last| *last = kept);
     number

@@ -43,7 +43,7 @@ struct CBlockData {
 }
 
 /// What the program asks of an open.
-struct Asked<'c> {
+struct OutputArguments<'c> {
     out: &'c mut *mut NativeOutput,
     group: &'c str,
     path: &'c str,
@@ -62,8 +62,8 @@ fn mode(number: c_int, after: u64) -> Result<Mode> {
 }
 
 /// Opens over `comm`, or declines where the call makes no sense, so that no other rank waits.
-fn open(asked: Result<Asked<'_>>, session: &NativeSession, comm: Box<dyn Communicator>) -> Result<()> {
-    let Asked { out, group, path, mode } = match asked {
+fn open(asked: Result<OutputArguments<'_>>, session: &NativeSession, comm: Box<dyn Communicator>) -> Result<()> {
+    let OutputArguments { out, group, path, mode } = match asked {
         Ok(asked) => asked,
         Err(e) => return Err(output::decline(&*comm, e)),
     };
@@ -86,11 +86,11 @@ unsafe fn asked<'c>(
     path: *const c_char,
     number: c_int,
     after: u64,
-) -> Result<Asked<'c>> {
+) -> Result<OutputArguments<'c>> {
     // SAFETY: from C.
     unsafe {
         let out = place(out, "the place for the output")?;
-        Ok(Asked {
+        Ok(OutputArguments {
             out,
             group: text(group, "the group's name")?,
             path: text(path, "the file's name")?,

@@ -20,7 +20,7 @@ use thalweg_types::{AttributeValue, Value};
 pub fn run(arguments: &Find, out: &mut Terminal) -> Result<Outcome, Failure> {
     let predicate = parse::parse(&arguments.expression).map_err(|mistake| Failure::Usage(mistake.to_string()))?;
     let reader = file::open(&arguments.file, Some("reading characteristics"))?;
-    let asked = Asked::bind(&predicate, &reader)?;
+    let asked = ResolvedNames::bind(&predicate, &reader)?;
 
     let mut per_variable: Vec<BTreeMap<u64, Summary>> = Vec::new();
     for variable in &asked.variables {
@@ -83,7 +83,7 @@ pub fn run(arguments: &Find, out: &mut Terminal) -> Result<Outcome, Failure> {
 }
 
 /// The predicate's names, found in the file.
-struct Asked {
+struct ResolvedNames {
     variables: Vec<Variable>,
     attributes: Vec<Vec<Value>>,
 }
@@ -99,8 +99,8 @@ struct FoundBlock {
     answer: Answer,
 }
 
-impl Asked {
-    fn bind(predicate: &Predicate, reader: &Reader) -> Result<Asked, Failure> {
+impl ResolvedNames {
+    fn bind(predicate: &Predicate, reader: &Reader) -> Result<ResolvedNames, Failure> {
         let mut variables = Vec::new();
         for name in &predicate.variables {
             let known = file::known(reader.variables(), name)
@@ -117,7 +117,7 @@ impl Asked {
                 AttributeValue::Variable(_) => Vec::new(),
             });
         }
-        let asked = Asked { variables, attributes };
+        let asked = ResolvedNames { variables, attributes };
         for (a, _, b) in predicate.comparisons() {
             let (text_a, text_b) = (asked.is_text(a)?, asked.is_text(b)?);
             if text_a != text_b {
@@ -161,7 +161,7 @@ fn word(answer: Answer) -> &'static str {
 
 fn print(
     arguments: &Find,
-    asked: &Asked,
+    asked: &ResolvedNames,
     seen: u64,
     found: &[(u64, Answer)],
     blocks: &BTreeMap<u64, Vec<FoundBlock>>,
@@ -205,7 +205,7 @@ fn print(
 
 fn print_json(
     arguments: &Find,
-    asked: &Asked,
+    asked: &ResolvedNames,
     seen: u64,
     found: &[(u64, Answer)],
     blocks: &BTreeMap<u64, Vec<FoundBlock>>,

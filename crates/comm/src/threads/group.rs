@@ -99,7 +99,7 @@ pub struct Mailbox {
 
 /// Which collective call, and its root: all ranks must make the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
+pub enum CollectiveCall {
     Barrier,
     Broadcast(u32),
     Gather(u32),
@@ -117,7 +117,7 @@ pub enum Call {
 /// What one rank lays down in a meeting.
 #[derive(Debug)]
 pub struct Deposit {
-    pub call: Call,
+    pub call: CollectiveCall,
     /// Each is taken by one rank or copied by many.
     pub parts: Vec<Mutex<Vec<u8>>>,
     pub numbers: Vec<u64>,
@@ -127,19 +127,19 @@ pub struct Deposit {
 }
 
 impl Deposit {
-    pub fn empty(call: Call) -> Deposit {
+    pub fn empty(call: CollectiveCall) -> Deposit {
         Deposit { call, parts: Vec::new(), numbers: Vec::new(), memory: None, refusal: None }
     }
 
-    pub fn bytes(call: Call, bytes: &[u8]) -> Deposit {
+    pub fn bytes(call: CollectiveCall, bytes: &[u8]) -> Deposit {
         Deposit { parts: vec![Mutex::new(bytes.to_vec())], ..Deposit::empty(call) }
     }
 
-    pub fn parts(call: Call, parts: &[Vec<u8>]) -> Deposit {
+    pub fn parts(call: CollectiveCall, parts: &[Vec<u8>]) -> Deposit {
         Deposit { parts: parts.iter().map(|p| Mutex::new(p.clone())).collect(), ..Deposit::empty(call) }
     }
 
-    pub fn numbers(call: Call, numbers: &[u64]) -> Deposit {
+    pub fn numbers(call: CollectiveCall, numbers: &[u64]) -> Deposit {
         Deposit { numbers: numbers.to_vec(), ..Deposit::empty(call) }
     }
 }

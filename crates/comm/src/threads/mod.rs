@@ -19,7 +19,7 @@ mod group;
 
 use crate::inbox::Ticket;
 use crate::{Communicator, Message, Reduce, Request, SharedWindow, ThreadLevel, check};
-use group::{Call, Complete, Deposit, Group, Seat, World, deadline, lock, pause};
+use group::{CollectiveCall, Complete, Deposit, Group, Seat, World, deadline, lock, pause};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -304,12 +304,12 @@ impl Communicator for ThreadCommunicator {
     }
 
     fn barrier(&self) -> Result<()> {
-        self.meet(Deposit::empty(Call::Barrier)).map(drop)
+        self.meet(Deposit::empty(CollectiveCall::Barrier)).map(drop)
     }
 
     fn broadcast(&self, root: u32, bytes: &mut Vec<u8>) -> Result<()> {
         check::rank(root, self.size())?;
-        let call = Call::Broadcast(root);
+        let call = CollectiveCall::Broadcast(root);
         if self.rank() == root {
             self.meet(Deposit::bytes(call, bytes)).map(drop)
         } else {
@@ -320,19 +320,19 @@ impl Communicator for ThreadCommunicator {
 
     fn gather(&self, root: u32, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
         check::rank(root, self.size())?;
-        let complete = self.meet(Deposit::bytes(Call::Gather(root), bytes))?;
+        let complete = self.meet(Deposit::bytes(CollectiveCall::Gather(root), bytes))?;
         let all = || (0..self.size() as usize).map(|from| complete.take(from, 0)).collect();
         Ok((self.rank() == root).then(all))
     }
 
     fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let complete = self.meet(Deposit::bytes(Call::AllGather, bytes))?;
+        let complete = self.meet(Deposit::bytes(CollectiveCall::AllGather, bytes))?;
         Ok((0..self.size() as usize).map(|from| complete.copy(from)).collect())
     }
 
     fn scatter(&self, root: u32, parts: Option<&[Vec<u8>]>) -> Result<Vec<u8>> {
         check::rank(root, self.size())?;
-        let call = Call::Scatter(root);
+        let call = CollectiveCall::Scatter(root);
         let mut deposit = Deposit::empty(call);
         if self.rank() == root {
             let parts = parts.unwrap_or_default();
@@ -345,7 +345,7 @@ impl Communicator for ThreadCommunicator {
     }
 
     fn all_to_all(&self, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
-        let mut deposit = Deposit::parts(Call::AllToAll, parts);
+        let mut deposit = Deposit::parts(CollectiveCall::AllToAll, parts);
         if let Err(error) = check::parts(parts.len(), self.size()) {
             deposit.refusal = Some((error.kind(), error.what().to_owned()));
         }
@@ -354,13 +354,13 @@ impl Communicator for ThreadCommunicator {
     }
 
     fn exclusive_scan(&self, value: u64) -> Result<u64> {
-        let complete = self.meet(Deposit::numbers(Call::Scan, &[value]))?;
+        let complete = self.meet(Deposit::numbers(CollectiveCall::Scan, &[value]))?;
         let lower = &complete.deposits[..self.rank() as usize];
         Ok(lower.iter().fold(0, |sum, deposit| sum.wrapping_add(deposit.numbers[0])))
     }
 
     fn all_reduce(&self, values: &[u64], how: Reduce) -> Result<Vec<u64>> {
-        let complete = self.meet(Deposit::numbers(Call::AllReduce(how, values.len()), values))?;
+        let complete = self.meet(Deposit::numbers(CollectiveCall::AllReduce(how, values.len()), values))?;
         let mut result = complete.deposits[0].numbers.clone();
         for deposit in &complete.deposits[1..] {
             for (so_far, value) in result.iter_mut().zip(&deposit.numbers) {
@@ -371,27 +371,27 @@ impl Communicator for ThreadCommunicator {
     }
 
     fn duplicate(&self) -> Result<Box<dyn Communicator>> {
-        let seat = self.regroup(Deposit::numbers(Call::Duplicate, &[0, 0]))?;
+        let seat = self.regroup(Deposit::numbers(CollectiveCall::Duplicate, &[0, 0]))?;
         Ok(self.boxed(self.needed(seat)?))
     }
 
     fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
         let deposit = match color {
-            Some(color) => Deposit::numbers(Call::Split, &[u64::from(color), u64::from(key)]),
-            None => Deposit::empty(Call::Split),
+            Some(color) => Deposit::numbers(CollectiveCall::Split, &[u64::from(color), u64::from(key)]),
+            None => Deposit::empty(CollectiveCall::Split),
         };
         Ok(self.regroup(deposit)?.map(|seat| self.boxed(seat)))
     }
 
     fn split_by_node(&self) -> Result<Box<dyn Communicator>> {
         let node = self.group().world.node(self.group().members[self.rank() as usize]);
-        let seat = self.regroup(Deposit::numbers(Call::SplitByNode, &[u64::from(node), 0]))?;
+        let seat = self.regroup(Deposit::numbers(CollectiveCall::SplitByNode, &[u64::from(node), 0]))?;
         Ok(self.boxed(self.needed(seat)?))
     }
 
     fn shared_window(&self, bytes: u64) -> Result<Box<dyn SharedWindow>> {
         let world = &self.group().world;
-        let mut deposit = Deposit::numbers(Call::SharedWindow, &[0, 0]);
+        let mut deposit = Deposit::numbers(CollectiveCall::SharedWindow, &[0, 0]);
         match crate::zeroed(bytes) {
             Ok(part) => deposit.memory = Some(Arc::new(RwLock::new(part))),
             Err(error) => deposit.refusal = Some((error.kind(), error.what().to_owned())),
@@ -402,7 +402,7 @@ impl Communicator for ThreadCommunicator {
         }
         let complete = self.meet(deposit)?;
         let parts = complete.deposits.iter().filter_map(|d| d.memory.clone()).collect();
-        let duplicate = self.regroup(Deposit::numbers(Call::Duplicate, &[0, 0]))?;
+        let duplicate = self.regroup(Deposit::numbers(CollectiveCall::Duplicate, &[0, 0]))?;
         Ok(Box::new(Window { parts, comm: ThreadCommunicator::new(self.needed(duplicate)?, self.timeout) }))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Writers take turns; a turn begins and ends with a sync of the writer's files, so that each write has its place in an order
 //! and there is one right answer to everything. What layouts do not promise (`docs/consistency.md`) is left out or said in
-//! [`Kept`]. A difference is told with as few operations as show it.
+//! [`PosixRules`]. A difference is told with as few operations as show it.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ const EACH: usize = 400;
 
 /// What of POSIX a layout keeps, where layouts differ.
 #[derive(Debug, Clone, Copy)]
-pub struct Kept {
+pub struct PosixRules {
     /// Failures have the numbers of the manual pages.
     pub numbers: bool,
     /// Several processes may have one file open to write at once.
@@ -39,9 +39,10 @@ pub struct Kept {
     pub folder_times: bool,
 }
 
-impl Kept {
+impl PosixRules {
     /// All of it.
-    pub const ALL: Kept = Kept { numbers: true, shared: true, follows_renames: true, prompt: true, folder_times: true };
+    pub const ALL: PosixRules =
+        PosixRules { numbers: true, shared: true, follows_renames: true, prompt: true, folder_times: true };
 }
 
 /// Does so many operations, on fresh stores every few hundred.
@@ -51,7 +52,7 @@ impl Kept {
 /// # Errors
 /// Where layout and model differ, with the operations that show it.
 pub fn check(
-    kept: Kept,
+    kept: PosixRules,
     seed: u64,
     operations: usize,
     make: impl Fn() -> (Vec<Arc<dyn Layout>>, Box<dyn Any>),
@@ -213,7 +214,7 @@ struct Handle {
 }
 
 struct World {
-    kept: Kept,
+    kept: PosixRules,
     processes: Vec<Arc<dyn Layout>>,
     names: BTreeMap<String, Name>,
     inodes: Vec<Inode>,
@@ -233,7 +234,7 @@ fn above(path: &str) -> &str {
 }
 
 impl World {
-    fn new(kept: Kept, processes: Vec<Arc<dyn Layout>>) -> World {
+    fn new(kept: PosixRules, processes: Vec<Arc<dyn Layout>>) -> World {
         assert_eq!(processes.len(), PROCESSES);
         let mut processes = processes;
         if !kept.prompt {

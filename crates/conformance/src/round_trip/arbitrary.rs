@@ -1,7 +1,7 @@
 //! Scenarios made of nothing but chance: any variables, shapes, blocks and attributes, declared from code.
 
 use super::numbers::{Chance, any};
-use super::{Scenario, Way, Write};
+use super::{Scenario, Write, WriteSetup};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -102,9 +102,9 @@ fn dimension(letter: &str, d: usize) -> String {
 
 impl Recipe {
     /// The way it is written, by one of these methods.
-    pub fn way(&self, methods: &[&str]) -> Way {
+    pub fn way(&self, methods: &[&str]) -> WriteSetup {
         let (method, buffer, sessions, follow) = self.way;
-        Way { buffer, sessions, follow, ..Way::of(methods[method % methods.len()]) }
+        WriteSetup { buffer, sessions, follow, ..WriteSetup::of(methods[method % methods.len()]) }
     }
 
     /// The scenario.

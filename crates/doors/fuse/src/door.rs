@@ -3,7 +3,7 @@
 //! A call takes the lock on names for reading while it uses one, and those that take names away for writing: so a call under a
 //! name never meets another file there. Reading and writing of open files takes no lock that all share.
 
-use crate::held::Held;
+use crate::attribute_cache::AttributeCache;
 use crate::helpers::Helpers;
 use crate::nodes::{Nodes, Number, ROOT, Seen};
 use crate::open::Open;
@@ -16,7 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use thalweg_layout::errno::{self, Call};
+use thalweg_layout::errno::{self, PosixCall};
 use thalweg_layout::{Attributes, Change, Kind, Layout, SetXattr, Space, WriterId};
 use thalweg_types::{Error, ErrorKind};
 
@@ -29,7 +29,7 @@ mod rename_ahead;
 
 use files::Shared;
 use list::Listed;
-pub use locks::Asked;
+pub use locks::LockRequest;
 use locks::Locks;
 
 pub type Result<T> = std::result::Result<T, Errno>;
@@ -74,7 +74,7 @@ pub struct Door {
     handles: RwLock<HashMap<u64, Arc<Open>>>,
     folders: Mutex<HashMap<u64, Listed>>,
     helpers: Helpers,
-    held: Mutex<Held>,
+    held: Mutex<AttributeCache>,
     shared: Mutex<HashMap<u64, Shared>>,
     /// Attributes of what has no name any more.
     nameless: Mutex<HashMap<u64, Attributes>>,
@@ -96,7 +96,7 @@ fn number(error: Error) -> Errno {
     Errno::from_i32(errno::of(&error))
 }
 
-fn number_of(call: Call) -> impl Fn(Error) -> Errno {
+fn number_of(call: PosixCall) -> impl Fn(Error) -> Errno {
     move |error| {
         crate::errors::note(&error);
         Errno::from_i32(errno::of_call(call, &error))
@@ -127,7 +127,7 @@ impl Door {
         let plain = layout.plain_file("").is_some();
         let lease = if plain { Duration::ZERO } else { settings.timeout };
         Door {
-            held: Mutex::new(Held::new(lease)),
+            held: Mutex::new(AttributeCache::new(lease)),
             plain,
             writer: thalweg_open_file::writer(),
             passthrough: AtomicBool::new(false),
@@ -255,7 +255,13 @@ impl Door {
     }
 
     /// A name that was looked at, which the kernel now knows once more.
-    fn found(&self, folder: u64, name: &str, asked: crate::held::Asked, about: Attributes) -> Entry {
+    fn found(
+        &self,
+        folder: u64,
+        name: &str,
+        asked: crate::attribute_cache::AttributeRequest,
+        about: Attributes,
+    ) -> Entry {
         let mut entry = self.entry(folder, name, &about);
         if about.kind == Kind::Folder {
             let ino = entry.attributes.ino.0;
@@ -422,7 +428,7 @@ impl Door {
 
     pub fn read_link(&self, ino: u64) -> Result<String> {
         let _names = self.use_names();
-        self.layout.read_link(&self.path(ino)?).map_err(number_of(Call::ReadLink))
+        self.layout.read_link(&self.path(ino)?).map_err(number_of(PosixCall::ReadLink))
     }
 
     /// What may be asked of a file later that loses this name.
@@ -476,7 +482,7 @@ impl Door {
             return Err(Errno::EEXIST);
         }
         let lost = self.before_loss(to_folder, to, &new).filter(|_| from != new);
-        self.layout.rename(&from, &new).map_err(number_of(Call::Rename))?;
+        self.layout.rename(&from, &new).map_err(number_of(PosixCall::Rename))?;
         self.nodes().renamed(folder, name, to_folder, to);
         self.changed(folder);
         self.changed(to_folder);

@@ -46,15 +46,15 @@ impl Errors {
 }
 
 #[derive(Default)]
-struct Kept {
+struct ErrorLog {
     errors: Errors,
     file: Option<File>,
     written: u64,
 }
 
-static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+static KEPT: Mutex<Option<ErrorLog>> = Mutex::new(None);
 
-fn kept() -> MutexGuard<'static, Option<Kept>> {
+fn kept() -> MutexGuard<'static, Option<ErrorLog>> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

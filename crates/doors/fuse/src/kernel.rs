@@ -1,6 +1,6 @@
 //! The kernel's calls, handed to the door; replies in the kernel's terms.
 
-use crate::door::{Asked, Asker, Door, now};
+use crate::door::{Asker, Door, LockRequest, now};
 use crate::readers::Readers;
 use crate::settings::Cache;
 use fuser::{
@@ -329,8 +329,8 @@ impl Filesystem for Kernel {
         reply: ReplyLock,
     ) {
         let _turn = self.1.begin();
-        match Asked::range(fh.0, owner.0, start, end, kind).and_then(|asked| self.0.test_lock(&asked)) {
-            Ok(None) => reply.locked(start, end, Asked::UNLOCKED, pid),
+        match LockRequest::range(fh.0, owner.0, start, end, kind).and_then(|asked| self.0.test_lock(&asked)) {
+            Ok(None) => reply.locked(start, end, LockRequest::UNLOCKED, pid),
             Ok(Some((start, end, kind, pid))) => reply.locked(start, end, kind, pid),
             Err(e) => reply.error(e),
         }
@@ -350,7 +350,7 @@ impl Filesystem for Kernel {
         reply: ReplyEmpty,
     ) {
         let _turn = self.1.begin();
-        let asked = match Asked::range(fh.0, owner.0, start, end, kind) {
+        let asked = match LockRequest::range(fh.0, owner.0, start, end, kind) {
             Ok(asked) => asked.by(request.pid(), sleep),
             Err(e) => return reply.error(e),
         };

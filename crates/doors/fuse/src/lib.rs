@@ -6,7 +6,7 @@
 //! | sizes    | reads and writes of up to 1 MiB each |
 //! | who may  | the kernel decides by modes and owners; of root's mounts all users, else the user alone |
 //! | what the kernel keeps | see [`Cache`]; names and attributes for a second |
-//! | a file made or removed | asks a store that is far for no more than the layout does: see `held` |
+//! | a file made or removed | asks a store that is far for no more than the layout does: see `attribute_cache` |
 //! | who only writes | goes past the kernel's pages, but for files of this machine |
 //! | `close`  | of layouts that publish at closing: returns when others see the file, with the failure if there was one |
 //! | removed and open | goes on, with its last attributes |
@@ -20,7 +20,7 @@
 //! | [`settings`] | what the kernel keeps |
 //! | `open` | handles |
 //! | `readers` | which threads wait for requests, and which rest |
-//! | `held` | attributes of folders that the kernel asks for again and again |
+//! | `attribute_cache` | attributes of folders that the kernel asks for again and again |
 //! | `door` | what each call does |
 //! | `door::files` | open files |
 //! | `door::list` | lists of folders, with attributes |
@@ -38,9 +38,9 @@
 #![forbid(unsafe_code)]
 
 pub mod all;
+mod attribute_cache;
 mod door;
 pub mod errors;
-mod held;
 mod helpers;
 mod kernel;
 pub mod last_words;

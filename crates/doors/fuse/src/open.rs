@@ -127,7 +127,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
     use std::time::Duration;
     use thalweg_layout::{Container, Layout, container::Options};
-    use thalweg_store::wrap::{Around, Asked, Operation, Verdict, Watch};
+    use thalweg_store::wrap::{Around, Operation, StoreCall, Verdict, Watch};
     use thalweg_store::{Memory, Store};
 
     /// Lets each write to an object say that it comes, and wait until it may.
@@ -143,7 +143,7 @@ mod tests {
         }
 
         fn before(&self, operation: &Operation<'_>) -> Verdict {
-            if operation.asked != Asked::Write || !self.shut.load(Ordering::Relaxed) {
+            if operation.asked != StoreCall::Write || !self.shut.load(Ordering::Relaxed) {
                 return Verdict::Pass;
             }
             self.comes.send(()).unwrap();

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use thalweg_layout::errno::{self, Call};
+use thalweg_layout::errno::{self, PosixCall};
 use thalweg_types::{Error, ErrorKind};
 
 thread_local! {
@@ -50,13 +50,13 @@ impl From<Errno> for Fail {
 
 impl From<Error> for Fail {
     fn from(error: Error) -> Fail {
-        Fail::of(Call::Other, error)
+        Fail::of(PosixCall::Other, error)
     }
 }
 
 impl Fail {
     /// Of this call; said where the number says too little.
-    pub fn of(call: Call, error: Error) -> Fail {
+    pub fn of(call: PosixCall, error: Error) -> Fail {
         let number = errno::of_call(call, &error);
         let bare = number == Errno::IO.raw_os_error();
         if bare

@@ -41,14 +41,14 @@ pub fn is_ending() -> bool {
 }
 
 /// What is kept still over a `fork`.
-struct Held {
+struct ForkGuard {
     parent: &'static World,
     table: RwLockWriteGuard<'static, Table>,
     _rest: Box<dyn std::any::Any>,
 }
 
 thread_local! {
-    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<ForkGuard>> = const { RefCell::new(None) };
 }
 
 extern "C" fn prepare() {
@@ -58,7 +58,7 @@ extern "C" fn prepare() {
     share_all(world);
     let rest = Box::new((thalweg_open_file::hold_appends(), crate::hooks::directory::hold(), crate::stdio::hold()));
     let table = world.table.write().unwrap_or_else(PoisonError::into_inner);
-    HELD.with(|held| *held.borrow_mut() = Some(Held { parent: world, table, _rest: rest }));
+    HELD.with(|held| *held.borrow_mut() = Some(ForkGuard { parent: world, table, _rest: rest }));
 }
 
 extern "C" fn in_parent() {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use thalweg_comm::Communicator;
 use thalweg_comm::tags;
 use thalweg_comm::threads::ThreadCommunicator;
-use thalweg_comm::watched::{Call, Collective};
+use thalweg_comm::watched::{Collective, MessageCall};
 use thalweg_store::Store;
-use thalweg_store::wrap::{Around, Asked, Operation, Verdict, Watch};
+use thalweg_store::wrap::{Around, Operation, StoreCall, Verdict, Watch};
 use thalweg_types::{Error, ErrorKind};
 
 /// When a rank dies, from the moment it is told.
@@ -17,7 +17,7 @@ use thalweg_types::{Error, ErrorKind};
 pub enum Moment {
     /// Before it makes so many more collective calls and one. To gather index fragments up the tree counts as one: where a
     /// rank sends its own, and where rank 0 begins to hear.
-    Call(u32),
+    MessageCall(u32),
     /// The same, a moment later: what the others do without it they have done.
     CallLate(u32),
     /// Before it sends or receives so many more messages and one.
@@ -86,14 +86,14 @@ impl Life {
     fn call(&self) {
         let mut state = self.0.lock().unwrap();
         match &mut state.moment {
-            Some(Moment::Call(0)) => {
+            Some(Moment::MessageCall(0)) => {
                 state.die();
             }
             Some(Moment::CallLate(0)) => {
                 std::thread::sleep(Duration::from_millis(50));
                 state.die();
             }
-            Some(Moment::Call(n) | Moment::CallLate(n)) => *n -= 1,
+            Some(Moment::MessageCall(n) | Moment::CallLate(n)) => *n -= 1,
             _ => {}
         }
     }
@@ -112,7 +112,7 @@ impl Watch for Deadly {
         if state.dead {
             return Verdict::Fail(Error::new(ErrorKind::Io, "dead"));
         }
-        if operation.asked != Asked::Write || state.moment != Some(Moment::Write) {
+        if operation.asked != StoreCall::Write || state.moment != Some(Moment::Write) {
             return Verdict::Pass;
         }
         (state.moment, state.dying) = (None, true);
@@ -121,7 +121,7 @@ impl Watch for Deadly {
 
     fn after(&self, operation: &Operation<'_>, _: std::result::Result<u64, &Error>) {
         let mut state = self.0.0.lock().unwrap();
-        if state.dying && operation.asked == Asked::Write {
+        if state.dying && operation.asked == StoreCall::Write {
             state.dying = false;
             state.die();
         }
@@ -140,14 +140,14 @@ pub struct FaultInjectedity {
 impl thalweg_comm::watched::Watch for FaultInjectedity {
     type During = ();
 
-    fn begins(&self, call: Call) {
+    fn begins(&self, call: MessageCall) {
         use Collective::{Duplicate, SharedWindow, Split, SplitByNode};
         match call {
-            Call::Receive { from: Some(1), tag: tags::COMMIT } if self.rank == 0 => self.life.call(),
-            Call::Receive { tag: tags::COMMIT, .. } => {}
-            Call::Collective { what: Duplicate | Split | SplitByNode | SharedWindow, .. } => {}
-            Call::Send { tag: tags::COMMIT, .. } | Call::Collective { .. } => self.life.call(),
-            Call::Send { .. } | Call::Receive { .. } => self.life.message(),
+            MessageCall::Receive { from: Some(1), tag: tags::COMMIT } if self.rank == 0 => self.life.call(),
+            MessageCall::Receive { tag: tags::COMMIT, .. } => {}
+            MessageCall::Collective { what: Duplicate | Split | SplitByNode | SharedWindow, .. } => {}
+            MessageCall::Send { tag: tags::COMMIT, .. } | MessageCall::Collective { .. } => self.life.call(),
+            MessageCall::Send { .. } | MessageCall::Receive { .. } => self.life.message(),
             _ => {}
         }
     }

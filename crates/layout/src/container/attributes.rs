@@ -28,7 +28,7 @@ use thalweg_types::{ErrorKind, Result};
 
 /// What is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredAttributes {
     /// Permissions.
     pub mode: u32,
     /// Owner.
@@ -47,16 +47,16 @@ pub struct Kept {
     pub xattrs: BTreeMap<String, Vec<u8>>,
 }
 
-impl Kept {
+impl StoredAttributes {
     /// Of a file that nobody changed since it was made.
-    pub fn of(stamp: &Stamp) -> Kept {
-        Kept::new(stamp.mode, stamp.uid, stamp.gid, stamp.made)
+    pub fn of(stamp: &Stamp) -> StoredAttributes {
+        StoredAttributes::new(stamp.mode, stamp.uid, stamp.gid, stamp.made)
     }
 
     /// Of something made at `made`.
-    pub fn new(mode: u32, uid: u32, gid: u32, made: u64) -> Kept {
+    pub fn new(mode: u32, uid: u32, gid: u32, made: u64) -> StoredAttributes {
         let atime = i64::try_from(made).unwrap_or(i64::MAX);
-        Kept { mode, uid, gid, atime, mtime: atime, mtime_set: 0, ctime: made, xattrs: BTreeMap::new() }
+        StoredAttributes { mode, uid, gid, atime, mtime: atime, mtime_set: 0, ctime: made, xattrs: BTreeMap::new() }
     }
 
     /// Applies a change made at `now`.
@@ -81,7 +81,7 @@ impl Kept {
 
     /// What a program is told.
     ///
-    /// - `mtime`: last write, see [`Kept::written`].
+    /// - `mtime`: last write, see [`StoredAttributes::written`].
     pub fn told(&self, kind: Kind, length: u64, mtime: i64, links: u64, identity: u64) -> Attributes {
         let ctime = i64::try_from(self.ctime).unwrap_or(i64::MAX).max(if self.mtime == mtime { 0 } else { mtime });
         Attributes {
@@ -115,7 +115,7 @@ impl Kept {
     }
 
     /// What an object says.
-    pub fn decode(bytes: &[u8]) -> Result<Kept> {
+    pub fn decode(bytes: &[u8]) -> Result<StoredAttributes> {
         let mut c = Cursor::new(sealed(bytes, "attributes")?);
         if c.take(8, "attributes")? != b"TWATTRIB" {
             return Err(bad(ErrorKind::Corrupt, "these are no attributes").at_byte(0));
@@ -124,7 +124,7 @@ impl Kept {
         if version != 1 {
             return Err(bad(ErrorKind::Unsupported, format!("attributes of version {version}, known is 1")).at_byte(8));
         }
-        let mut kept = Kept::new(c.u32("mode")?, c.u32("owner")?, c.u32("group")?, 0);
+        let mut kept = StoredAttributes::new(c.u32("mode")?, c.u32("owner")?, c.u32("group")?, 0);
         (kept.atime, kept.mtime) = (c.u64("atime")? as i64, c.u64("mtime")? as i64);
         (kept.mtime_set, kept.ctime) = (c.u64("mtime")?, c.u64("ctime")?);
         for _ in 0..c.varint("extended attributes")? {
@@ -173,15 +173,15 @@ mod tests {
         #[test]
         fn attributes_come_back(mode: u32, uid: u32, gid: u32, atime: i64, mtime: i64, mtime_set: u64, ctime: u64,
                                 xattrs: BTreeMap<String, Vec<u8>>) {
-            let kept = Kept { mode, uid, gid, atime, mtime, mtime_set, ctime, xattrs };
-            prop_assert_eq!(Kept::decode(&kept.encode()).unwrap(), kept);
+            let kept = StoredAttributes { mode, uid, gid, atime, mtime, mtime_set, ctime, xattrs };
+            prop_assert_eq!(StoredAttributes::decode(&kept.encode()).unwrap(), kept);
             prop_assert_eq!(nanoseconds(time(atime)), atime.max(-i64::MAX));
             prop_assert_eq!(parse(&name(uid.into(), ctime)), Some((uid.into(), ctime)));
         }
 
         #[test]
         fn no_bytes_are_attributes_by_chance(bytes: Vec<u8>) {
-            prop_assert!(Kept::decode(&bytes).is_err());
+            prop_assert!(StoredAttributes::decode(&bytes).is_err());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Handles of a file: what a program holds while it has it open.
 
-use super::attributes::{self, Kept};
+use super::attributes::{self, StoredAttributes};
 use super::file::File;
 use super::identity_of;
 use super::place::{Guard, Place, fresh, now};
@@ -66,7 +66,7 @@ pub struct Writer {
 /// What is kept of a file that was made just now.
 struct New {
     since: Instant,
-    kept: Kept,
+    kept: StoredAttributes,
     /// The object that says so, where the stamp does not.
     number: Option<(u64, u64)>,
 }
@@ -82,7 +82,7 @@ impl Writer {
 
     /// Of a file that was made for it, with a session that may have begun.
     pub fn of_new(session: Arc<Session>, file: Arc<File>, path: &str) -> Writer {
-        let new = New { since: Instant::now(), kept: Kept::of(&file.place.stamp), number: None };
+        let new = New { since: Instant::now(), kept: StoredAttributes::of(&file.place.stamp), number: None };
         Writer { file, session: Mutex::new(session), path: path.into(), closed: false, new: Mutex::new(Some(new)) }
     }
 

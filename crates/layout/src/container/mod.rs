@@ -38,7 +38,7 @@ use crate::{
     Attributes, Change, Kind, Layout, Lease, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
     errno, wire,
 };
-use attributes::Kept;
+use attributes::StoredAttributes;
 use drawer::{Drawer, Locked, Opened};
 use file::File;
 use handle::{Reader, Writer};
@@ -406,13 +406,13 @@ impl Container {
         self.file(opened).unlink(&self.going);
     }
 
-    fn kept(&self, file: &File) -> Result<(Kept, Option<(u64, u64)>)> {
+    fn kept(&self, file: &File) -> Result<(StoredAttributes, Option<(u64, u64)>)> {
         let (started, mut pause) = (Instant::now(), Duration::from_millis(1));
         loop {
             let newest = file.beside().iter().filter_map(|name| attributes::parse(name)).max();
-            let Some((version, number)) = newest else { return Ok((Kept::of(&file.place.stamp), None)) };
+            let Some((version, number)) = newest else { return Ok((StoredAttributes::of(&file.place.stamp), None)) };
             let name = attributes::name(version, number);
-            match file.place.read(&name).and_then(|bytes| Kept::decode(&bytes)) {
+            match file.place.read(&name).and_then(|bytes| StoredAttributes::decode(&bytes)) {
                 Ok(kept) => return Ok((kept, newest)),
                 // Replaced since the last look, or being written where the store shows objects before their bytes.
                 Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Torn) && started.elapsed() < PATIENCE => {
@@ -427,7 +427,7 @@ impl Container {
         }
     }
 
-    fn keep(&self, file: &File, kept: &Kept, alone: Alone<'_>) -> Result<()> {
+    fn keep(&self, file: &File, kept: &StoredAttributes, alone: Alone<'_>) -> Result<()> {
         let beside = file.beside();
         let old: Vec<String> = beside.into_iter().filter(|name| attributes::parse(name).is_some()).collect();
         let versions = old.iter().filter_map(|name| attributes::parse(name));
@@ -464,7 +464,7 @@ impl Container {
     }
 
     /// Changes what is kept of a file or folder.
-    fn change(&self, path: &str, what: &str, change: impl Fn(&mut Kept) -> Result<()>) -> Result<()> {
+    fn change(&self, path: &str, what: &str, change: impl Fn(&mut StoredAttributes) -> Result<()>) -> Result<()> {
         let path = self.inside(path, what)?;
         let (about, known) = self.stat_known(&path)?;
         self.change_known(&path, about.is_folder, known, change)
@@ -476,7 +476,7 @@ impl Container {
         path: &str,
         is_folder: bool,
         mut known: Option<names::Object>,
-        change: impl Fn(&mut Kept) -> Result<()>,
+        change: impl Fn(&mut StoredAttributes) -> Result<()>,
     ) -> Result<()> {
         if is_folder {
             let name = of_folder(path);
@@ -514,7 +514,7 @@ impl Container {
         file: &File,
         alone: Alone<'_>,
         path: &str,
-        change: &impl Fn(&mut Kept) -> Result<()>,
+        change: &impl Fn(&mut StoredAttributes) -> Result<()>,
     ) -> Result<()> {
         let mut kept = self.kept(file)?.0;
         let before = (kept.mode, kept.uid, kept.gid);
@@ -527,7 +527,7 @@ impl Container {
         self.keep(file, &kept, alone).map_err(|e| e.in_object(path))
     }
 
-    fn keep_of_folder(&self, name: &str, kept: &Kept) -> Result<()> {
+    fn keep_of_folder(&self, name: &str, kept: &StoredAttributes) -> Result<()> {
         let first = self.first();
         if place::appears_early(&**first) {
             first.make_folder(HIDDEN)?;
@@ -536,19 +536,19 @@ impl Container {
         place::put_whole(&**first, &temporary, name, &kept.encode(), 0o666)
     }
 
-    fn kept_of_folder(&self, path: &str) -> Result<Kept> {
+    fn kept_of_folder(&self, path: &str) -> Result<StoredAttributes> {
         match self.first().read_all(&of_folder(path)) {
-            Ok(bytes) => Kept::decode(&bytes).map_err(|e| e.in_object(of_folder(path))),
+            Ok(bytes) => StoredAttributes::decode(&bytes).map_err(|e| e.in_object(of_folder(path))),
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-                Ok(Kept::new(0o755, uid, gid, 0))
+                Ok(StoredAttributes::new(0o755, uid, gid, 0))
             }
             Err(e) => Err(e),
         }
     }
 
     /// What is kept of a file or folder.
-    fn kept_of(&self, path: &str, what: &str) -> Result<Kept> {
+    fn kept_of(&self, path: &str, what: &str) -> Result<StoredAttributes> {
         let path = self.inside(path, what)?;
         match self.first().stat(&path)?.is_folder {
             true => self.kept_of_folder(&path),
@@ -783,7 +783,7 @@ impl Layout for Container {
 
     fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
         let inside = self.inside(path, "change")?;
-        let with = |kept: &mut Kept| {
+        let with = |kept: &mut StoredAttributes| {
             kept.change(change, now());
             Ok(())
         };

@@ -8,7 +8,7 @@
 //! | replaced meanwhile | whoever finds its container gone asks the name once more |
 //! | a name without bytes | is waited for: another process is making it |
 
-use super::attributes::Kept;
+use super::attributes::StoredAttributes;
 use super::drawer::{self, Opened};
 use super::file::File;
 use super::place::Place;
@@ -40,8 +40,8 @@ pub(super) type Object = (Box<dyn ReadObject>, u64);
 
 /// A name as it is now, but for folders and links that the store keeps itself.
 pub(super) enum Seen {
-    Link { length: u64, kept: Kept },
-    File { file: Arc<File>, length: u64, kept: Kept },
+    Link { length: u64, kept: StoredAttributes },
+    File { file: Arc<File>, length: u64, kept: StoredAttributes },
 }
 
 impl Container {
@@ -207,7 +207,10 @@ impl Container {
         self.steady(path, || match found()? {
             Found::Link(target) => {
                 let stamp = Stamp::decode(&thalweg_store::StoreExt::read_all(&**self.first(), path)?)?;
-                Ok(Seen::Link { length: target.len() as u64, kept: Kept { mode: 0o777, ..Kept::of(&stamp) } })
+                Ok(Seen::Link {
+                    length: target.len() as u64,
+                    kept: StoredAttributes { mode: 0o777, ..StoredAttributes::of(&stamp) },
+                })
             }
             Found::File(opened) => {
                 let file = self.looked_at(*opened)?;

@@ -57,21 +57,21 @@ impl PartBuilder {
     /// [`PartFile::is_long`] is told.
     pub fn finish(self) -> Result<PartFile> {
         let PartBuilder { file, path, marks, part, build, cache } = self;
-        let (own, asked) = (build.finish()?, Mutex::new(Asked::new()?));
+        let (own, asked) = (build.finish()?, Mutex::new(KnownParts::new()?));
         Ok(PartFile { file, path, marks, part, own, asked, cache })
     }
 }
 
 /// What was learned of others.
-struct Asked {
+struct KnownParts {
     index: Merged,
     /// Ranges of which all is known: first byte, end.
     ranges: BTreeMap<u64, u64>,
 }
 
-impl Asked {
-    fn new() -> Result<Asked> {
-        Ok(Asked { index: Build::new(Box::new(Gather::default())).finish()?, ranges: BTreeMap::new() })
+impl KnownParts {
+    fn new() -> Result<KnownParts> {
+        Ok(KnownParts { index: Build::new(Box::new(Gather::default())).finish()?, ranges: BTreeMap::new() })
     }
 
     fn knows(&self, from: u64, to: u64) -> bool {
@@ -107,12 +107,12 @@ pub struct PartFile {
     marks: Vec<Mark>,
     part: Part,
     own: Merged,
-    asked: Mutex<Asked>,
+    asked: Mutex<KnownParts>,
     cache: usize,
 }
 
 impl PartFile {
-    fn asked(&self) -> MutexGuard<'_, Asked> {
+    fn asked(&self) -> MutexGuard<'_, KnownParts> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -208,7 +208,7 @@ impl PartFile {
     pub fn trim(&self) -> Result<()> {
         let mut asked = self.asked();
         if asked.index.memory() > self.cache {
-            *asked = Asked::new()?;
+            *asked = KnownParts::new()?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@
 //! | stamp of version 3 | first | the logical file's name; of the container's marks, attributes and logs it may hold some itself ([`drawer`](super::drawer)), and then the container's folder may not be there |
 //! | logs | the one that host, writer, container and session spread to | `.thalweg/d/XX/NUMBER/FF/SESSION-SEGMENT.data` and `.index`, FF the folder they hash to |
 
-use super::attributes::{self, Kept};
+use super::attributes::{self, StoredAttributes};
 use super::drawer::{Drawer, Locked, Opened};
 use super::index::Source;
 use super::marks::Home;
@@ -576,10 +576,10 @@ impl Place {
     }
 
     /// What is kept of the file by what lies behind its stamp, or the stamp.
-    fn kept_inside(&self, drawer: &Drawer) -> Result<Kept> {
+    fn kept_inside(&self, drawer: &Drawer) -> Result<StoredAttributes> {
         let newest = drawer.names().iter().filter_map(|name| attributes::parse(name)).max();
         let newest = newest.and_then(|(version, number)| drawer.get(&attributes::name(version, number)));
-        newest.map_or_else(|| Ok(Kept::of(&self.stamp)), |bytes| Kept::decode(&bytes))
+        newest.map_or_else(|| Ok(StoredAttributes::of(&self.stamp)), |bytes| StoredAttributes::decode(&bytes))
     }
 
     /// Makes the container's folder durable: the names in it, and those that lead to it.
@@ -717,7 +717,7 @@ impl Place {
     pub fn keep(
         &self,
         number: (u64, u64),
-        kept: &Kept,
+        kept: &StoredAttributes,
         old: &[String],
         locked: Option<&Locked<'_>>,
         most: u64,
@@ -746,7 +746,7 @@ impl Place {
         outside.try_for_each(|old| remove_if_there(&**first, &format!("{folder}/{old}")))
     }
 
-    fn keep_in_folder(&self, name: &str, kept: &Kept) -> Result<()> {
+    fn keep_in_folder(&self, name: &str, kept: &StoredAttributes) -> Result<()> {
         let name = format!("{}/{name}", self.marks());
         let mode = Guard::of(kept.mode, 0, 0).object();
         put_whole(&**self.first(), &self.temporary(), &name, &kept.encode(), mode)

@@ -4,7 +4,7 @@ use super::folder::{Folder, Inner, hidden};
 use super::fresh;
 use super::log;
 use super::merge::{Base, Changes};
-use super::record::{self, Change, Content, Kept};
+use super::record::{self, Change, Content, RecordedAttributes};
 use crate::errno;
 use rustix::io::Errno;
 use std::io::IoSlice;
@@ -364,7 +364,13 @@ impl Node {
     /// Gives a file an object of its own, or goes on with the one that another process gave it.
     ///
     /// - `kept`: what is kept of it from now on, where that is not what follows from a write now.
-    fn keep_own(&self, folder: &Folder, inner: &mut Inner, state: &mut State, kept: Option<Kept>) -> Result<()> {
+    fn keep_own(
+        &self,
+        folder: &Folder,
+        inner: &mut Inner,
+        state: &mut State,
+        kept: Option<RecordedAttributes>,
+    ) -> Result<()> {
         let mut found = Ok(());
         for _ in 0..TIMES {
             if self.is_linked() {
@@ -416,7 +422,7 @@ impl Node {
     /// Takes the bytes of a file out of a log that more users can read than the file, and records what is kept of it.
     ///
     /// - `others`: somebody has the file open besides.
-    pub fn protect(&self, kept: Kept, others: bool) -> Result<()> {
+    pub fn protect(&self, kept: RecordedAttributes, others: bool) -> Result<()> {
         let mut state = self.state();
         self.load(&mut state, false)?;
         let folder = self.folder();
@@ -605,8 +611,8 @@ impl Node {
 }
 
 /// What is kept of a file that is made now.
-pub fn first_kept(now: SystemTime) -> Kept {
-    Kept {
+pub fn first_kept(now: SystemTime) -> RecordedAttributes {
+    RecordedAttributes {
         mode: 0o644,
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),

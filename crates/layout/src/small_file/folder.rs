@@ -1,7 +1,7 @@
 //! What is known of one folder: its names, put together from all logs, and the log this process writes.
 
 use super::log::{self, Ended, Position, Writer};
-use super::record::{self, Change, Content, Head, Kept, More, Stamp};
+use super::record::{self, Change, Content, Head, More, RecordedAttributes, Stamp};
 use super::spare::Spare;
 use super::{HIDDEN, Node, Settings, fresh};
 use crate::{Change as AttributeChange, errno};
@@ -24,7 +24,7 @@ pub struct Entry {
     pub content: Content,
     /// When `content` was recorded.
     pub stamp: Stamp,
-    pub kept: Option<Kept>,
+    pub kept: Option<RecordedAttributes>,
     kept_stamp: Stamp,
     pub more: Option<Arc<More>>,
     more_stamp: Stamp,
@@ -378,7 +378,7 @@ impl Folder {
     pub fn own_object(
         &self,
         inner: &mut Inner,
-        kept: &Kept,
+        kept: &RecordedAttributes,
         fill: &dyn Fn(&dyn WriteObject) -> Result<()>,
     ) -> Result<(u64, Box<dyn WriteObject>)> {
         // The hidden folder is made with the log.
@@ -397,7 +397,7 @@ impl Folder {
     }
 
     /// Gives the object of a file its permission bits, and its owner where this process may; whoever owns an object reads and writes it.
-    pub fn protect(&self, object: &str, kept: &Kept) -> Result<()> {
+    pub fn protect(&self, object: &str, kept: &RecordedAttributes) -> Result<()> {
         if !self.store.capability().modes {
             return Ok(());
         }
@@ -864,7 +864,7 @@ impl Inner {
     }
 
     /// A file that is made but not recorded yet: known to this process alone.
-    pub fn pretend(&mut self, name: &str, kept: Kept) {
+    pub fn pretend(&mut self, name: &str, kept: RecordedAttributes) {
         let entry = self.names.entry(name.to_string()).or_insert(Entry::NONE);
         entry.content = Content::Here { length: 0, crc: 0 };
         (entry.kept, entry.more) = (Some(kept), None);

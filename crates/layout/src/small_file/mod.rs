@@ -50,7 +50,7 @@ mod upkeep;
 use file::{Node, OpenToRead, OpenToWrite, first_kept};
 use folder::{Folder, Inner, below, hidden};
 use names::Led;
-use record::{Change, Content, Kept, LONGEST_XATTR, MOST_XATTRS, More};
+use record::{Change, Content, LONGEST_XATTR, MOST_XATTRS, More, RecordedAttributes};
 use spare::Spare;
 pub use upkeep::{Compacted, Report};
 
@@ -165,7 +165,7 @@ impl SmallFile {
                 return Err(errno::failure(Errno::NOSPC, "keep more than 256 KiB of extended attributes", path));
             }
             let now = SystemTime::now();
-            let kept = Kept { ctime: now, ..entry.kept.unwrap_or_else(|| first_kept(now)) };
+            let kept = RecordedAttributes { ctime: now, ..entry.kept.unwrap_or_else(|| first_kept(now)) };
             let change = Change { kept: Some(kept), more: Some(more), ..Change::of(last) };
             folder.record(&mut inner, vec![change], &[])?;
             drop(inner);
@@ -549,7 +549,11 @@ impl Layout for SmallFile {
                 let node = inner.open.get(last).and_then(|node| node.upgrade());
                 drop(inner);
                 let written = node.and_then(|node| node.written());
-                let kept = Kept { mtime: written.unwrap_or(kept.mtime), ctime: written.unwrap_or(kept.ctime), ..kept };
+                let kept = RecordedAttributes {
+                    mtime: written.unwrap_or(kept.mtime),
+                    ctime: written.unwrap_or(kept.ctime),
+                    ..kept
+                };
                 Ok(Some(kept.attributes(about.length)))
             })?;
             if let Some(kept) = kept {
@@ -670,7 +674,7 @@ impl Layout for SmallFile {
             if inner.file(last).is_some() {
                 return Err(errno::failure(Errno::EXIST, "make a link", path));
             }
-            let kept = Kept { mode: 0o777, ..first_kept(SystemTime::now()) };
+            let kept = RecordedAttributes { mode: 0o777, ..first_kept(SystemTime::now()) };
             let more = More { target: Some(target.to_string()), ..More::default() };
             let content = Some(Content::Link);
             let change = Change { content, kept: Some(kept), more: Some(more), ..Change::of(last) };

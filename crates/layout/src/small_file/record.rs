@@ -71,7 +71,7 @@ pub enum Content {
 
 /// What is kept of a file beside its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept {
+pub struct RecordedAttributes {
     /// Permission bits.
     pub mode: u32,
     /// Owner.
@@ -88,7 +88,7 @@ pub struct Kept {
     pub identity: u64,
 }
 
-impl Kept {
+impl RecordedAttributes {
     /// As a program asks for them.
     pub fn attributes(&self, length: u64) -> Attributes {
         Attributes {
@@ -151,7 +151,7 @@ pub struct Change {
     /// Where its bytes are from now on; `None` where they stay.
     pub content: Option<Content>,
     /// What is kept of it from now on; `None` where that stays.
-    pub kept: Option<Kept>,
+    pub kept: Option<RecordedAttributes>,
     /// Where it leads and its extended attributes from now on; `None` where they stay.
     pub more: Option<More>,
 }
@@ -366,7 +366,7 @@ fn change(cursor: &mut Cursor<'_>) -> Result<Change> {
                 u32::try_from(cursor.varint(what)?).map_err(|_| corrupt("a number of more than 32 bits"))
             };
             let (mode, uid, gid) = (number("mode")?, number("user")?, number("group")?);
-            Some(Kept {
+            Some(RecordedAttributes {
                 mode,
                 uid,
                 gid,
@@ -495,9 +495,17 @@ mod tests {
         })
     }
 
-    fn any_kept() -> impl Strategy<Value = Kept> {
+    fn any_kept() -> impl Strategy<Value = RecordedAttributes> {
         (0u32..0o10000, any::<u32>(), any::<u32>(), any_time(), any_time(), any_time(), any::<u64>()).prop_map(
-            |(mode, uid, gid, atime, mtime, ctime, identity)| Kept { mode, uid, gid, atime, mtime, ctime, identity },
+            |(mode, uid, gid, atime, mtime, ctime, identity)| RecordedAttributes {
+                mode,
+                uid,
+                gid,
+                atime,
+                mtime,
+                ctime,
+                identity,
+            },
         )
     }
 

@@ -9,7 +9,7 @@
 
 use super::file::{Node, first_kept};
 use super::folder::{Folder, Inner, below, hidden};
-use super::record::{Change, Content, Kept};
+use super::record::{Change, Content, RecordedAttributes};
 use super::{HIDDEN, SmallFile, fresh, log};
 use crate::errno;
 use rustix::io::Errno;
@@ -31,7 +31,7 @@ impl SmallFile {
                 return Err(errno::failure(Errno::NOENT, "rename", from));
             };
             let kept = kept.unwrap_or_else(|| first_kept(SystemTime::now()));
-            let kept = Kept { ctime: SystemTime::now(), ..kept };
+            let kept = RecordedAttributes { ctime: SystemTime::now(), ..kept };
             let more = more.map(|more| (*more).clone());
             let change =
                 |name: &str, content, kept, more| Change { content: Some(content), kept, more, ..Change::of(name) };

@@ -10,7 +10,7 @@ use thalweg_layout::container::stamp::Stamp;
 use thalweg_layout::container::tail::Tail;
 use thalweg_layout::container::tools::{Accept, Trouble};
 use thalweg_layout::{Change, Container, Layout, OpenWrite, SetXattr};
-use thalweg_store::wrap::{Around, Asked, Failing, Fault, Operation, Watch};
+use thalweg_store::wrap::{Around, Failing, Fault, Operation, StoreCall, Watch};
 use thalweg_store::{Posix, Store, StoreExt};
 use thalweg_types::ErrorKind;
 
@@ -220,7 +220,10 @@ impl Watch for Kills {
     }
 
     fn before(&self, operation: &Operation<'_>) -> thalweg_store::wrap::Verdict {
-        if !matches!(operation.asked, Asked::Stat | Asked::List | Asked::OpenRead | Asked::Read | Asked::Length) {
+        if !matches!(
+            operation.asked,
+            StoreCall::Stat | StoreCall::List | StoreCall::OpenRead | StoreCall::Read | StoreCall::Length
+        ) {
             let number = self.taken.fetch_add(1, Ordering::Relaxed);
             copy(&self.folder, &self.to.join(number.to_string()));
             self.said.lock().unwrap().push(format!("{number}: before {:?} {}", operation.asked, operation.name));
@@ -590,9 +593,15 @@ fn session(layout: &Container) -> thalweg_types::Result<()> {
 fn whichever_call_fails_what_was_closed_is_read_and_the_error_is_told() {
     let mut swept = 0;
     for (kind, before) in [(ErrorKind::NoSpace, 0), (ErrorKind::Io, 0), (ErrorKind::NoSpace, 1), (ErrorKind::Io, 1)] {
-        for asked in
-            [Asked::OpenWrite, Asked::Write, Asked::Rename, Asked::Sync, Asked::Truncate, Asked::Length, Asked::Read]
-        {
+        for asked in [
+            StoreCall::OpenWrite,
+            StoreCall::Write,
+            StoreCall::Rename,
+            StoreCall::Sync,
+            StoreCall::Truncate,
+            StoreCall::Length,
+            StoreCall::Read,
+        ] {
             for half in [false, true] {
                 for k in 0.. {
                     let scratch = Scratch::new();
@@ -703,7 +712,7 @@ fn a_file_that_outgrows_its_place_without_a_name_leaves_no_folder_though_a_look_
         file.publish().unwrap();
         // By another process.
         over(&posix(scratch.path())).remove("file").unwrap();
-        store.fail(Fault::of(Asked::Attributes).skipping(skipped).times(1));
+        store.fail(Fault::of(StoreCall::Attributes).skipping(skipped).times(1));
         let _ = thalweg_layout::write_all_at(&*file, 0, &pattern(2, 3_000_000)).and_then(|()| file.sync());
         let failed = store.failed().0;
         store.heal();

@@ -12,7 +12,7 @@ use thalweg_layout::container::{
     tools::{Accept, Trouble},
 };
 use thalweg_layout::{Change, Container, Layout, OpenWrite};
-use thalweg_store::wrap::{Asked, Counting, Failing, Fault, Forgetful};
+use thalweg_store::wrap::{Counting, Failing, Fault, Forgetful, StoreCall};
 use thalweg_store::{Memory, Posix, Store, StoreExt};
 use thalweg_types::ErrorKind;
 
@@ -456,7 +456,7 @@ fn a_session_is_removed_with_all_its_logs_or_the_removal_fails_whichever_look_fa
             let failing = Arc::new(Failing::new(inner.clone()));
             let layout = in_folders(&[failing.clone() as Arc<dyn Store>]);
             layout.stat("file").unwrap();
-            failing.fail(Fault::of(Asked::Stat).skipping(skipped).times(1));
+            failing.fail(Fault::of(StoreCall::Stat).skipping(skipped).times(1));
             let outcome = layout.compact("file");
             let words = format!("killed after {n} ({}), look {skipped} failed", store.operation(n));
             let now = failing.failed().0;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::tools::{Accept, Trouble};
 use thalweg_layout::{Change, Container, Layout, OpenWrite, SetXattr, WriteObject, WriterId};
-use thalweg_store::wrap::{Around, Asked, Operation, Verdict, Watch};
+use thalweg_store::wrap::{Around, Operation, StoreCall, Verdict, Watch};
 use thalweg_store::{Memory, Posix, Store, StoreExt};
 use thalweg_types::ErrorKind;
 
@@ -528,7 +528,7 @@ impl Watch for Meeting {
 
     fn before(&self, operation: &Operation<'_>) -> Verdict {
         let mine = std::thread::current().name() == Some("writer");
-        let removes = operation.asked == Asked::Remove && operation.name.ends_with("/stamp");
+        let removes = operation.asked == StoreCall::Remove && operation.name.ends_with("/stamp");
         if mine && removes && !self.met[1].swap(true, Ordering::SeqCst) {
             self.removing.wait();
             self.remove.wait();
@@ -538,7 +538,10 @@ impl Watch for Meeting {
 
     fn after(&self, operation: &Operation<'_>, _: std::result::Result<u64, &thalweg_types::Error>) {
         let mine = std::thread::current().name() == Some("reader");
-        if mine && operation.asked == Asked::Read && operation.name == "f" && !self.met[0].swap(true, Ordering::SeqCst)
+        if mine
+            && operation.asked == StoreCall::Read
+            && operation.name == "f"
+            && !self.met[0].swap(true, Ordering::SeqCst)
         {
             self.read.wait();
             self.go_on.wait();

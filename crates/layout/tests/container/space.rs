@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::{Change, Container, Layout, OpenWrite, WriterId};
-use thalweg_store::wrap::{Asked, Failing, Fault, Sequential};
+use thalweg_store::wrap::{Failing, Fault, Sequential, StoreCall};
 use thalweg_store::{Memory, Posix, Store};
 use thalweg_types::{ErrorKind, Result};
 
@@ -36,9 +36,15 @@ fn expected(rounds: u64) -> Vec<u8> {
 
 fn sweep(inner: impl Fn() -> Arc<dyn Store>, buffer: usize, append: bool, kind: ErrorKind) -> usize {
     let mut swept = 0;
-    for asked in
-        [Asked::OpenWrite, Asked::Write, Asked::Rename, Asked::Sync, Asked::Close, Asked::MakeFolder, Asked::SyncFolder]
-    {
+    for asked in [
+        StoreCall::OpenWrite,
+        StoreCall::Write,
+        StoreCall::Rename,
+        StoreCall::Sync,
+        StoreCall::Close,
+        StoreCall::MakeFolder,
+        StoreCall::SyncFolder,
+    ] {
         for half in [false, true] {
             for k in 0.. {
                 let store = Arc::new(Failing::new(inner()));

@@ -26,7 +26,7 @@ pub type Nodes = HashMap<(u32, u32), Arc<Vec<u32>>>;
 impl Memory for Nodes {}
 
 /// Given a number for the node of each rank, bytes that others may put into this rank's part of the memory.
-pub type Wanted<'w> = &'w dyn Fn(&[u32]) -> u64;
+pub type SharedBytes<'w> = &'w dyn Fn(&[u32]) -> u64;
 
 /// What the buffer's limit leaves an output of these ranks for carrying process groups, the memory included that is kept.
 pub fn room(request: &OpenRequest<'_>) -> Room {
@@ -52,7 +52,7 @@ pub fn on_and_off(nodes: &[u32], ranks: impl IntoIterator<Item = u32>, rank: u32
 ///
 /// # Errors
 /// A lost rank.
-pub fn of(request: &OpenRequest<'_>, wanted: Option<Wanted<'_>>) -> Result<(Arc<Vec<u32>>, Option<NodeMemory>)> {
+pub fn of(request: &OpenRequest<'_>, wanted: Option<SharedBytes<'_>>) -> Result<(Arc<Vec<u32>>, Option<NodeMemory>)> {
     let (comm, cache) = (request.comm, &**request.cache);
     let key = (comm.rank(), comm.size());
     if comm.size() == 1 {
@@ -132,7 +132,7 @@ mod tests {
         let (path, group, mode, buffer) = ("x.bp", "g", Mode::Write, &Arc::new(BufferPool::new(None)));
         let request = OpenRequest { comm, layout: &layout, path, group, mode, run: 7, cache, buffer, arrays: &[] };
         let wanted = own.map(|own| move |_: &[u32]| own);
-        of(&request, wanted.as_ref().map(|w| w as Wanted<'_>)).unwrap()
+        of(&request, wanted.as_ref().map(|w| w as SharedBytes<'_>)).unwrap()
     }
 
     #[test]

@@ -109,7 +109,7 @@ mod tests {
     use std::sync::Arc;
     use thalweg_layout::OpenWrite;
     use thalweg_store::memory::Memory;
-    use thalweg_store::wrap::{Asked, Failing, Fault};
+    use thalweg_store::wrap::{Failing, Fault, StoreCall};
     use thalweg_store::{Store, StoreExt};
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
         let handle = Handle::from(failing.open_write("x", OpenWrite::New).unwrap());
         handle.write_at(0, &[IoSlice::new(b"values")]).unwrap();
         assert!(handle.is_open());
-        failing.fail(Fault::of(Asked::Close));
+        failing.fail(Fault::of(StoreCall::Close));
         assert_eq!(handle.end(true).unwrap_err().kind(), ErrorKind::Io);
         assert!(handle.end(true).is_ok() && !handle.is_open());
         assert_eq!(handle.write_at(6, &[IoSlice::new(b"more")]).unwrap_err().kind(), ErrorKind::InvalidArgument);

@@ -60,7 +60,7 @@ impl std::str::FromStr for Reads {
 
 /// Bytes that are to be read out of one process group.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct GroupRead {
     file: Option<u32>,
     start: u64,
     end: u64,
@@ -71,11 +71,11 @@ pub(super) struct Wanted {
     likely: Option<(u64, u32)>,
 }
 
-impl Wanted {
-    pub fn of(block: &Block) -> Wanted {
+impl GroupRead {
+    pub fn of(block: &Block) -> GroupRead {
         let Extent { offset, length } = block.payload;
         let end = offset.saturating_add(length);
-        Wanted { file: block.subfile, start: offset, end, useful: length, step: block.step, likely: None }
+        GroupRead { file: block.subfile, start: offset, end, useful: length, step: block.step, likely: None }
     }
 
     /// The group of the rank that has the file's number: mostly the one.
@@ -100,7 +100,7 @@ const FEW: usize = 256;
 
 /// What reading for the first time left: bytes around process groups, by file.
 #[derive(Default)]
-pub(super) struct Held(BTreeMap<Option<u32>, Windows>);
+pub(super) struct FirstReads(BTreeMap<Option<u32>, Windows>);
 
 impl Reader {
     /// The same file, with other comparisons before values are handed over. Clones stay as they are.
@@ -152,12 +152,12 @@ impl Reader {
         step: u64,
         plan: &Plan,
         coded: &[(Option<u32>, Extent)],
-    ) -> Result<Vec<Wanted>> {
+    ) -> Result<Vec<GroupRead>> {
         if !self.compares_any() {
             return Ok(Vec::new());
         }
         let groups = self.0.groups.get();
-        let mut wanted: Vec<Wanted> = Vec::new();
+        let mut wanted: Vec<GroupRead> = Vec::new();
         {
             let known = groups.map(|g| g.told());
             let mut last = (SINGLE_FILE, 0, 0);
@@ -171,7 +171,7 @@ impl Reader {
                 let told = groups.zip(known.as_ref()).and_then(|(g, known)| known.good(g, key, start, step));
                 match told {
                     Some((at, told)) if end <= told.end => last = (key, at, told.end),
-                    _ => wanted.push(Wanted { file, start, end, useful, step, likely: None }),
+                    _ => wanted.push(GroupRead { file, start, end, useful, step, likely: None }),
                 }
             }
         }
@@ -190,8 +190,11 @@ impl Reader {
     ///
     /// # Errors
     /// `Corrupt` names file, step and rank, with the number that stands beside what was wanted.
-    pub(super) fn compare(&self, mut wanted: Vec<(usize, Wanted)>) -> std::result::Result<Held, (Error, usize)> {
-        let Some(first) = wanted.first() else { return Ok(Held::default()) };
+    pub(super) fn compare(
+        &self,
+        mut wanted: Vec<(usize, GroupRead)>,
+    ) -> std::result::Result<FirstReads, (Error, usize)> {
+        let Some(first) = wanted.first() else { return Ok(FirstReads::default()) };
         let groups = self.groups().map_err(|e| (e, first.0))?;
         wanted.sort_unstable_by_key(|(_, w)| (w.key(), w.start));
         let (room, held) = (Room::default(), Mutex::new(BTreeMap::<_, Vec<Window>>::new()));
@@ -208,14 +211,14 @@ impl Reader {
             },
         )?;
         let held = held.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Held(held.into_iter().map(|(file, all)| (file, Windows::new(all))).collect()))
+        Ok(FirstReads(held.into_iter().map(|(file, all)| (file, Windows::new(all))).collect()))
     }
 
     /// Compares groups of one file, which come in the order of what is wanted.
     fn compare_some(
         &self,
         groups: &Groups,
-        wanted: &[(usize, Wanted)],
+        wanted: &[(usize, GroupRead)],
         room: &Room,
     ) -> std::result::Result<Vec<Window>, (Error, usize)> {
         let Some((number, first)) = wanted.first() else { return Ok(Vec::new()) };
@@ -237,7 +240,7 @@ impl Reader {
     }
 
     /// The object that holds payloads, with what [`Reader::compare`] left of it.
-    pub(super) fn object_with(&self, file: Option<u32>, held: &Held) -> Result<Object> {
+    pub(super) fn object_with(&self, file: Option<u32>, held: &FirstReads) -> Result<Object> {
         let object = self.object(file)?;
         Ok(match held.0.get(&file) {
             Some(windows) => object.with_windows(windows.clone()),
@@ -245,7 +248,7 @@ impl Reader {
         })
     }
 
-    fn compare_one(&self, groups: &Groups, source: &impl Source, w: &Wanted) -> Result<()> {
+    fn compare_one(&self, groups: &Groups, source: &impl Source, w: &GroupRead) -> Result<()> {
         let (key, time) = (w.key(), groups.time_of(w.step));
         let own = w.own(groups);
         if !groups.extended || groups.told().is_without(key, w.step) {
@@ -283,7 +286,13 @@ impl Reader {
     }
 
     /// Compares the head of a group without trailer, where its place is known.
-    fn compare_head(&self, groups: &Groups, source: &impl Source, w: &Wanted, own: Option<(u64, u32)>) -> Result<()> {
+    fn compare_head(
+        &self,
+        groups: &Groups,
+        source: &impl Source,
+        w: &GroupRead,
+        own: Option<(u64, u32)>,
+    ) -> Result<()> {
         const HEAD: u64 = 512;
         let (Some((at, rank)), true) = (own, groups.subfile_each && !groups.by_adios2) else { return Ok(()) };
         let length = HEAD.min(source.length().saturating_sub(at));
@@ -314,7 +323,7 @@ impl Reader {
     }
 
     /// Says that a file does not hold what the index lists.
-    fn wrong(&self, groups: &Groups, w: &Wanted, what: &str) -> Error {
+    fn wrong(&self, groups: &Groups, w: &GroupRead, what: &str) -> Error {
         let rank = match (w.likely, w.file) {
             (Some((_, rank)), _) => format!("rank {rank}"),
             (_, Some(k)) if groups.subfile_each => format!("rank {k}"),
@@ -332,7 +341,7 @@ impl Reader {
     }
 
     /// Compares stored bytes of a block with their checksum; counts blocks that have none.
-    pub(super) fn check_sum(&self, w: &Wanted, bytes: &[u8]) -> Result<()> {
+    pub(super) fn check_sum(&self, w: &GroupRead, bytes: &[u8]) -> Result<()> {
         let groups = self.groups()?;
         let at = |e: Error| e.at_byte(w.start).at_step(w.step);
         let block = {

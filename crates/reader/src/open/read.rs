@@ -22,7 +22,7 @@ struct Job {
     /// Blocks that are not stored as they are, or whose checksums are compared: [`Stored::coded`] numbers them.
     coded: Vec<Coded>,
     /// What is read out of process groups that were not compared with the index yet.
-    wanted: Vec<Wanted>,
+    wanted: Vec<GroupRead>,
 }
 
 /// A block that is read as a whole.
@@ -30,7 +30,7 @@ struct Coded {
     file: Option<u32>,
     payload: Extent,
     /// Where its checksum is found.
-    place: Wanted,
+    place: GroupRead,
     /// What it went through.
     transform: Option<Transform>,
 }
@@ -420,7 +420,7 @@ impl Reader {
     }
 
     /// The values of a block that went through a transform, or whose checksum is compared, in the file's byte order.
-    fn decoded(&self, coded: &Coded, held: &Held) -> Result<Vec<u8>> {
+    fn decoded(&self, coded: &Coded, held: &FirstReads) -> Result<Vec<u8>> {
         let Extent { offset, length } = coded.payload;
         let object = self.object_with(coded.file, held)?.reaching(coded.payload.end().unwrap_or(u64::MAX))?;
         let place = |e: Error| e.in_object(&*object.path).at_byte(offset);
@@ -444,7 +444,7 @@ impl Reader {
         }
         if transform.is_some() || self.0.reads == Reads::Checked {
             (stored.offset, stored.coded) = (0, Some(job.coded.len() as u32));
-            job.coded.push(Coded { file, payload: block.payload, place: Wanted::of(&block), transform });
+            job.coded.push(Coded { file, payload: block.payload, place: GroupRead::of(&block), transform });
         }
         stored.bounds = BoundingBox { offset: block.offset, count: block.count };
         Ok(stored)

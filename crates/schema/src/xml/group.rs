@@ -1,8 +1,8 @@
 //! `adios-group` and what is in it, in two passes: first what there is, then what refers to something.
 
 use super::Reader;
+use super::element_attributes::{ElementAttributes, Found};
 use super::elements::{ATTRIBUTE, BOUNDS, COPY_ON_WRITE, GROUP, READ, VARIABLE, WRITE};
-use super::given::{Found, Given};
 use super::mesh::time_marks;
 use crate::attribute::parse_type;
 use crate::declare::{attribute_from, check_centering, check_variable_type};
@@ -21,12 +21,12 @@ pub(super) struct PendingVariable<'a> {
     pub(super) at: usize,
     pub(super) local: Option<Found<'a>>,
     pub(super) bounds: Option<usize>,
-    pub(super) given: Given<'a>,
+    pub(super) given: ElementAttributes<'a>,
 }
 
 /// A `global-bounds` element.
 pub(super) struct Bounds<'a> {
-    given: Given<'a>,
+    given: ElementAttributes<'a>,
     /// Whether its dimensions or offsets were reported already.
     reported: bool,
 }

@@ -1,7 +1,7 @@
 //! `mesh` and what is in it.
 
 use super::Reader;
-use super::given::{Found, Given, Spellings};
+use super::element_attributes::{ElementAttributes, Found, Spellings};
 use super::group::PendingVariable;
 use crate::dimension::Scope;
 use crate::mesh;
@@ -42,7 +42,7 @@ const MESH_ELEMENTS: &[&str] = &[
 /// The values in a mesh that name variables.
 pub(super) type MeshPlaces<'a> = Vec<Found<'a>>;
 
-pub(super) fn time_marks(given: &Given<'_>) -> TimeMarks {
+pub(super) fn time_marks(given: &ElementAttributes<'_>) -> TimeMarks {
     TimeMarks {
         steps: given.text("time-steps"),
         scale: given.text("time-scale"),
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
 
     pub(super) fn mesh_kind(
         &mut self,
-        given: &Given<'a>,
+        given: &ElementAttributes<'a>,
         values: &HashMap<&'static str, Found<'a>>,
         cells: Vec<Cells>,
         in_file: bool,

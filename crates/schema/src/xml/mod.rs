@@ -19,8 +19,8 @@
 //! is no XML ends at the first one. Variables may be used before they are defined.
 
 mod bounds;
+mod element_attributes;
 mod elements;
-mod given;
 mod group;
 mod mesh;
 mod unquoted;
@@ -30,8 +30,8 @@ use crate::method;
 use crate::model::*;
 use crate::name::check_name;
 use crate::report::{Problem, Report, SourceSpan, few};
+use element_attributes::{ElementAttributes, Found, Spellings};
 use elements::{ALLOCATE, BUFFER, CONFIG, FREE_MEMORY, MAX_SIZE, METHOD};
-use given::{Found, Given, Spellings};
 use roxmltree::{Document, Node};
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -202,18 +202,18 @@ impl<'a> Reader<'a> {
             self.report.error(self.element_span(root), problem);
             return;
         }
-        let given = self.attributes(root, CONFIG);
-        match given.get("host-language") {
+        let attributes = self.attributes(root, CONFIG);
+        match attributes.get("host-language") {
             Some(found) => self.schema.host_language = self.host_language(found).unwrap_or_default(),
             None => {
                 self.schema.host_language = HostLanguage::Fortran;
                 let problem =
                     Problem::new("no host-language: dimensions are taken in Fortran's order, as in ADIOS 1.x");
                 self.report
-                    .warning(given.element, problem.expected("host-language=\"C\" or host-language=\"Fortran\""));
+                    .warning(attributes.element, problem.expected("host-language=\"C\" or host-language=\"Fortran\""));
             }
         }
-        let mut version = self.version(&given, "schema-version");
+        let mut version = self.version(&attributes, "schema-version");
         let children = self.children(root);
         for (name, node) in &children {
             if name == "schema" {
@@ -244,22 +244,23 @@ impl<'a> Reader<'a> {
                 "analysis" => {
                     let known: &[Spellings] =
                         &[&["adios-group"], &["var"], &["break-points"], &["min"], &["max"], &["count"]];
-                    let given = self.given(*node, known);
-                    self.group_name(&given, "adios-group", "analysis");
-                    self.report.warning(given.element, Problem::new("<analysis>: histograms are not recorded yet"));
+                    let attributes = self.given(*node, known);
+                    self.group_name(&attributes, "adios-group", "analysis");
+                    self.report
+                        .warning(attributes.element, Problem::new("<analysis>: histograms are not recorded yet"));
                 }
                 "time-aggregation" => {
-                    let given = self.given(*node, &[&["group"], &["buffer-size"], &["sync-with-group"]]);
-                    self.group_name(&given, "group", "time-aggregation");
+                    let attributes = self.given(*node, &[&["group"], &["buffer-size"], &["sync-with-group"]]);
+                    self.group_name(&attributes, "group", "time-aggregation");
                     let problem = Problem::new("<time-aggregation>: every step is written when it is closed");
-                    self.report.warning(given.element, problem);
+                    self.report.warning(attributes.element, problem);
                 }
                 _ => self.unknown_element(*node, "adios-config", CONFIG_ELEMENTS),
             }
         }
         if !children.iter().any(|(name, _)| name == "adios-group") {
             let problem = Problem::new("no group in this document").expected("<adios-group name=\"...\">");
-            self.report.error(given.element, problem);
+            self.report.error(attributes.element, problem);
         }
         let with_method: HashSet<String> = self.schema.methods.iter().map(|m| m.group.clone()).collect();
         for (name, node) in &children {
@@ -272,20 +273,20 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn version(&mut self, given: &Given<'a>, name: &str) -> Option<String> {
-        let found = given.get(name).filter(|f| !f.value.trim().is_empty())?;
+    fn version(&mut self, attributes: &ElementAttributes<'a>, name: &str) -> Option<String> {
+        let found = attributes.get(name).filter(|f| !f.value.trim().is_empty())?;
         self.check(found.span, check_version(found.value))
     }
 
     fn schema_element(&mut self, node: Node<'a, 'a>) -> Option<String> {
-        let given = self.given(node, &[&["version"]]);
-        self.need(&given, "version", "schema")?;
-        self.version(&given, "version")
+        let attributes = self.given(node, &[&["version"]]);
+        self.need(&attributes, "version", "schema")?;
+        self.version(&attributes, "version")
     }
 
     /// The name of a group that must exist.
-    fn group_name(&mut self, given: &Given<'a>, attribute: &str, element: &str) -> Option<String> {
-        let found = self.need(given, attribute, element)?;
+    fn group_name(&mut self, attributes: &ElementAttributes<'a>, attribute: &str, element: &str) -> Option<String> {
+        let found = self.need(attributes, attribute, element)?;
         let name = found.value.trim();
         if !self.groups.contains(name) {
             let known = few(&self.look_ups, self.schema.groups.iter().map(|g| g.name.as_str()));
@@ -298,14 +299,14 @@ impl<'a> Reader<'a> {
 
     fn method(&mut self, node: Node<'a, 'a>) {
         let element = node.tag_name().name();
-        let given = self.attributes(node, METHOD);
-        let group = self.group_name(&given, "group", element);
-        let name = self.need(&given, "method", element);
+        let attributes = self.attributes(node, METHOD);
+        let group = self.group_name(&attributes, "group", element);
+        let name = self.need(&attributes, "method", element);
         if let Some(name) = name {
             self.check(name.span, check_name("method", name.value));
         }
-        let priority = self.whole(&given, "priority", "a whole number").unwrap_or(1);
-        let iterations = self.whole(&given, "iterations", "a whole number, not negative").unwrap_or(1);
+        let priority = self.whole(&attributes, "priority", "a whole number").unwrap_or(1);
+        let iterations = self.whole(&attributes, "iterations", "a whole number, not negative").unwrap_or(1);
         let mut parameters = Vec::new();
         let mut spans = Vec::new();
         let mut seen = HashSet::new();
@@ -336,17 +337,22 @@ impl<'a> Reader<'a> {
         }
         let (Some(group), Some(name)) = (group, name) else { return };
         self.schema.methods.push(MethodChoice {
-            base_path: given.get("base-path").map_or_else(String::new, |f| method::base_path(f.value)),
+            base_path: attributes.get("base-path").map_or_else(String::new, |f| method::base_path(f.value)),
             priority,
             iterations,
             parameters,
-            source: Some(MethodSource { method: name.span, group: given.span("group"), parameters: spans }),
+            source: Some(MethodSource { method: name.span, group: attributes.span("group"), parameters: spans }),
             ..MethodChoice::new(group, name.value.trim())
         });
     }
 
-    fn whole<T: std::str::FromStr>(&mut self, given: &Given<'a>, name: &str, expected: &str) -> Option<T> {
-        let found = given.get(name)?;
+    fn whole<T: std::str::FromStr>(
+        &mut self,
+        attributes: &ElementAttributes<'a>,
+        name: &str,
+        expected: &str,
+    ) -> Option<T> {
+        let found = attributes.get(name)?;
         let value = found
             .value
             .trim()
@@ -358,27 +364,28 @@ impl<'a> Reader<'a> {
     fn buffer(&mut self, node: Node<'a, 'a>) {
         const MEGABYTE: f64 = 1_048_576.0;
         self.children(node).into_iter().for_each(|(_, child)| self.unknown_element(child, "buffer", &[]));
-        let given = self.attributes(node, BUFFER);
+        let attributes = self.attributes(node, BUFFER);
         let mut buffer = Buffer::default();
-        let (size, share) = (given.get(MAX_SIZE.key), given.get(FREE_MEMORY.key));
+        let (size, share) = (attributes.get(MAX_SIZE.key), attributes.get(FREE_MEMORY.key));
         match (size, share) {
             (Some(_), None) => {
-                let size: f64 = self.value(&given, &MAX_SIZE).unwrap_or(0.0);
+                let size: f64 = self.value(&attributes, &MAX_SIZE).unwrap_or(0.0);
                 // More than 2^64 bytes are as good as no limit.
                 buffer.limit = BufferLimit::Bytes((size * MEGABYTE).round() as u64);
             }
             (None, Some(_)) => {
-                buffer.limit = BufferLimit::FreeMemoryPercentage(self.value(&given, &FREE_MEMORY).unwrap_or(100.0));
+                buffer.limit =
+                    BufferLimit::FreeMemoryPercentage(self.value(&attributes, &FREE_MEMORY).unwrap_or(100.0));
             }
             (size, _) => {
                 let what =
                     if size.is_some() { "both a size and a percentage" } else { "neither a size nor a percentage" };
                 let problem =
                     Problem::new(format!("a buffer with {what}")).expected("max-size-MB or free-memory-percentage");
-                self.report.error(given.element, problem);
+                self.report.error(attributes.element, problem);
             }
         }
-        if let Some(when) = self.value::<String>(&given, &ALLOCATE) {
+        if let Some(when) = self.value::<String>(&attributes, &ALLOCATE) {
             buffer.allocate = if when == "now" { AllocateTime::Now } else { AllocateTime::Later };
         }
         self.schema.buffer = buffer;

@@ -105,7 +105,7 @@ impl Shared {
 
 /// The last bytes written.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct ReplayBuffer {
     runs: VecDeque<Bytes>,
     /// Short runs, behind the others.
     gathered: Vec<u8>,
@@ -115,7 +115,7 @@ pub(super) struct Kept {
     from: u64,
 }
 
-impl Kept {
+impl ReplayBuffer {
     pub(super) fn keep(&mut self, run: Bytes) {
         self.length += run.len() as u64;
         if run.len() < SHORT {
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn the_last_bytes_are_kept_in_order_whatever_the_runs() {
-        let mut kept = Kept::default();
+        let mut kept = ReplayBuffer::default();
         let mut all = Vec::new();
         for (n, length) in
             [1, 7, SHORT - 1, 3, SHORT, 4 << 20, 1, 4 << 20, 4 << 20, 9, 4 << 20, 5, 2 << 20].iter().enumerate()

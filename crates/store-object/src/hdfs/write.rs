@@ -1,6 +1,6 @@
 //! An object being written: one pipeline of data nodes, from front to back. Where a data node fails, see [`super::anew`].
 
-use super::anew::Kept;
+use super::anew::ReplayBuffer;
 use super::{Shared, error};
 use crate::runtime::run;
 use bytes::Bytes;
@@ -29,7 +29,7 @@ pub(super) struct State {
     /// Bytes handed to the pipeline.
     pub(super) length: u64,
     /// The last of them.
-    pub(super) kept: Kept,
+    pub(super) kept: ReplayBuffer,
     /// Whether a sync told that bytes of this object are safe.
     pub(super) synced: bool,
     /// How many data nodes are to hold it, where it is being written to fewer.
@@ -88,8 +88,15 @@ impl Shared {
 
 impl Writing {
     pub fn new(shared: Arc<Shared>, path: String, options: WriteOptions, writer: FileWriter) -> Writing {
-        let state =
-            State { writer, options, length: 0, kept: Kept::default(), synced: false, replication: None, lost: None };
+        let state = State {
+            writer,
+            options,
+            length: 0,
+            kept: ReplayBuffer::default(),
+            synced: false,
+            replication: None,
+            lost: None,
+        };
         Writing { shared, path, state: Mutex::new(state) }
     }
 

@@ -9,7 +9,7 @@
 //! assert_eq!((counted.object("a").writes, counted.total().bytes_written), (1, 7));
 //! ```
 
-use super::{Around, Asked, Operation, Watch};
+use super::{Around, Operation, StoreCall, Watch};
 use crate::Store;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -165,26 +165,26 @@ impl Watch for Count {
             return;
         };
         *match operation.asked {
-            Asked::OpenWrite => &mut counts.opens_for_writing,
-            Asked::OpenRead => &mut counts.opens_for_reading,
-            Asked::Stat => &mut counts.stats,
-            Asked::List => &mut counts.lists,
-            Asked::Rename => &mut counts.renames,
-            Asked::Remove => &mut counts.removes,
-            Asked::MakeFolder => &mut counts.folders_made,
-            Asked::SyncFolder => &mut counts.folder_syncs,
-            Asked::Reserve => &mut counts.reserves,
-            Asked::Length => &mut counts.lengths,
-            Asked::Truncate => &mut counts.truncates,
-            Asked::Punch => &mut counts.punches,
-            Asked::Sync => &mut counts.syncs,
-            Asked::Close => &mut counts.closes,
-            Asked::Attributes => &mut counts.attributes,
-            Asked::Read => {
+            StoreCall::OpenWrite => &mut counts.opens_for_writing,
+            StoreCall::OpenRead => &mut counts.opens_for_reading,
+            StoreCall::Stat => &mut counts.stats,
+            StoreCall::List => &mut counts.lists,
+            StoreCall::Rename => &mut counts.renames,
+            StoreCall::Remove => &mut counts.removes,
+            StoreCall::MakeFolder => &mut counts.folders_made,
+            StoreCall::SyncFolder => &mut counts.folder_syncs,
+            StoreCall::Reserve => &mut counts.reserves,
+            StoreCall::Length => &mut counts.lengths,
+            StoreCall::Truncate => &mut counts.truncates,
+            StoreCall::Punch => &mut counts.punches,
+            StoreCall::Sync => &mut counts.syncs,
+            StoreCall::Close => &mut counts.closes,
+            StoreCall::Attributes => &mut counts.attributes,
+            StoreCall::Read => {
                 counts.bytes_read += bytes;
                 &mut counts.reads
             }
-            Asked::Write => {
+            StoreCall::Write => {
                 counts.bytes_written += bytes;
                 counts.pieces += operation.pieces as u64;
                 &mut counts.writes

@@ -16,7 +16,7 @@
 //! assert_eq!(store.read_all("restart.bp.1").unwrap(), b"ha");
 //! ```
 
-use super::{Around, Asked, Operation, Verdict, Watch};
+use super::{Around, Operation, StoreCall, Verdict, Watch};
 use crate::{Store, WriteObject};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_types::{Error, ErrorKind};
@@ -27,7 +27,7 @@ pub type Failing = Around<Fail>;
 /// Which operations fail, and how.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    asked: Option<Asked>,
+    asked: Option<StoreCall>,
     name: String,
     skip: u64,
     times: u64,
@@ -45,7 +45,7 @@ enum Written {
 
 impl Fault {
     /// All operations of this sort fail, with `Io`, nothing of a write being written.
-    pub fn of(asked: Asked) -> Fault {
+    pub fn of(asked: StoreCall) -> Fault {
         Fault { asked: Some(asked), ..Fault::any() }
     }
 
@@ -106,7 +106,7 @@ pub struct Fail(Mutex<State>);
 struct State {
     faults: Vec<Fault>,
     /// Operations that faults have failed, and the last of them.
-    failed: (u64, Option<(Asked, String)>),
+    failed: (u64, Option<(StoreCall, String)>),
     /// Bytes by which objects may still grow; no limit where `None`.
     space: Option<u64>,
     /// Writes let through but not done: object, first byte, end. What they will grow is spoken for.
@@ -137,7 +137,7 @@ impl Around<Fail> {
 
     /// How many operations faults have failed since the last [`Failing::heal`], and the last one: what was asked, and of which
     /// object.
-    pub fn failed(&self) -> (u64, Option<(Asked, String)>) {
+    pub fn failed(&self) -> (u64, Option<(StoreCall, String)>) {
         self.watch.lock().failed.clone()
     }
 
@@ -180,7 +180,7 @@ impl Watch for Fail {
             };
             let what = format!("cannot {:?} (made to fail)", operation.asked);
             let error = Error::new(fault.kind, what).in_object(operation.name);
-            let error = if operation.asked == Asked::Write {
+            let error = if operation.asked == StoreCall::Write {
                 error.at_byte(operation.offset.saturating_add(written))
             } else {
                 error
@@ -194,7 +194,7 @@ impl Watch for Fail {
     }
 
     fn after(&self, operation: &Operation<'_>, _outcome: Result<u64, &Error>) {
-        if operation.asked == Asked::Write {
+        if operation.asked == StoreCall::Write {
             let under_way = &mut self.lock().under_way;
             let done = under_way.iter().position(|(name, at, _)| name == operation.name && *at == operation.offset);
             if let Some(done) = done {
@@ -210,11 +210,11 @@ impl State {
         let (name, offset) = (operation.name, operation.offset);
         let end = match operation.asked {
             // What leaves the range of offsets is the store's to refuse.
-            Asked::Write | Asked::Reserve if operation.bytes > 0 => match offset.checked_add(operation.bytes) {
+            StoreCall::Write | StoreCall::Reserve if operation.bytes > 0 => match offset.checked_add(operation.bytes) {
                 Some(end) => end,
                 None => return Verdict::Pass,
             },
-            Asked::Truncate => offset,
+            StoreCall::Truncate => offset,
             _ => return Verdict::Pass,
         };
         let length = match object.length() {
@@ -224,15 +224,15 @@ impl State {
         let spoken_for = self.under_way.iter().filter(|(other, ..)| other == name).map(|(.., end)| *end).max();
         let length = length.max(spoken_for.unwrap_or(0));
         if end.saturating_sub(length) > space {
-            let fits = if operation.asked == Asked::Write { (length + space).saturating_sub(offset) } else { 0 };
+            let fits = if operation.asked == StoreCall::Write { (length + space).saturating_sub(offset) } else { 0 };
             // A write that begins behind the space that is left uses none of it.
             self.space = Some(if fits > 0 { 0 } else { space });
             let error = Error::new(ErrorKind::NoSpace, "cannot write: the store is full (made to be)");
             return Verdict::FailAfter(fits, error.in_object(name).at_byte(offset.saturating_add(fits)));
         }
-        if operation.asked == Asked::Reserve {
+        if operation.asked == StoreCall::Reserve {
             // Only asked for: the write that follows uses it.
-        } else if operation.asked == Asked::Write {
+        } else if operation.asked == StoreCall::Write {
             self.under_way.push((name.to_string(), offset, end));
             self.space = Some(space - end.saturating_sub(length));
         } else {

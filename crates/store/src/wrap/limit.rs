@@ -3,7 +3,7 @@
 //! Bytes and operations have a limit each, shared by all callers. What was not used is saved up for one second, so that
 //! a caller who pauses is not punished for it. Waiting comes before the operation itself.
 
-use super::{Around, Asked, Operation, Verdict, Watch};
+use super::{Around, Operation, StoreCall, Verdict, Watch};
 use crate::Store;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -62,10 +62,10 @@ impl Watch for Limit {
     fn before(&self, operation: &Operation<'_>) -> Verdict {
         let now = Instant::now();
         let mut wait = match operation.asked {
-            Asked::Length => Duration::ZERO,
+            StoreCall::Length => Duration::ZERO,
             _ => self.operations.take(1.0, now),
         };
-        if matches!(operation.asked, Asked::Read | Asked::Write) {
+        if matches!(operation.asked, StoreCall::Read | StoreCall::Write) {
             wait = wait.max(self.bytes.take(operation.bytes as f64, now));
         }
         if !wait.is_zero() {

@@ -10,7 +10,7 @@
 //!
 //! For measurements and tests.
 
-use super::{Around, Asked, Operation, Verdict, Watch};
+use super::{Around, Operation, StoreCall, Verdict, Watch};
 use crate::Store;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::HashMap;
@@ -82,7 +82,7 @@ impl Watch for Locks {
     }
 
     fn before(&self, operation: &Operation<'_>) -> Verdict {
-        if !matches!(operation.asked, Asked::Write | Asked::Truncate) {
+        if !matches!(operation.asked, StoreCall::Write | StoreCall::Truncate) {
             return Verdict::Pass;
         }
         match self.take(operation.name) {

@@ -48,7 +48,7 @@ pub use tiered::Tiered;
 /// What a store is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
-pub enum Asked {
+pub enum StoreCall {
     OpenWrite,
     OpenRead,
     Stat,
@@ -72,7 +72,7 @@ pub enum Asked {
 #[derive(Clone, Copy)]
 pub struct Operation<'a> {
     /// What is asked.
-    pub asked: Asked,
+    pub asked: StoreCall,
     /// The object or folder; for renames the old name. An open object keeps the name it was opened by.
     pub name: &'a str,
     /// First byte, for operations on bytes; the new length for a truncation.
@@ -131,7 +131,7 @@ impl<W: Watch> Around<W> {
         &self.watch
     }
 
-    fn ask<T>(&self, asked: Asked, name: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+    fn ask<T>(&self, asked: StoreCall, name: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let operation = Operation { asked, name, offset: 0, bytes: 0, pieces: 0, object: None };
         through(&*self.watch, &operation, |_| run(), |_| 0)
     }
@@ -146,7 +146,7 @@ fn through<W: Watch, T>(
 ) -> Result<T> {
     let result = match watch.before(operation) {
         Verdict::Pass => run(None),
-        Verdict::FailAfter(bytes, error) if operation.asked == Asked::Write => run(Some(bytes)).and(Err(error)),
+        Verdict::FailAfter(bytes, error) if operation.asked == StoreCall::Write => run(Some(bytes)).and(Err(error)),
         Verdict::Fail(error) | Verdict::FailAfter(_, error) => Err(error),
     };
     watch.after(operation, result.as_ref().map(moved));
@@ -163,17 +163,17 @@ impl<W: Watch + 'static> Store for Around<W> {
     }
 
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
-        let inner = self.ask(Asked::OpenWrite, name, || self.inner.open_write(name, how))?;
+        let inner = self.ask(StoreCall::OpenWrite, name, || self.inner.open_write(name, how))?;
         Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: name.into() }))
     }
 
     fn open_write_as(&self, name: &str, how: OpenWrite, mode: u32) -> Result<Box<dyn WriteObject>> {
-        let inner = self.ask(Asked::OpenWrite, name, || self.inner.open_write_as(name, how, mode))?;
+        let inner = self.ask(StoreCall::OpenWrite, name, || self.inner.open_write_as(name, how, mode))?;
         Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: name.into() }))
     }
 
     fn make_for_all(&self, name: &str, mode: u32) -> Result<Box<dyn WriteObject>> {
-        let inner = self.ask(Asked::OpenWrite, name, || self.inner.make_for_all(name, mode))?;
+        let inner = self.ask(StoreCall::OpenWrite, name, || self.inner.make_for_all(name, mode))?;
         Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: name.into() }))
     }
 
@@ -181,8 +181,8 @@ impl<W: Watch + 'static> Store for Around<W> {
         if !self.inner.capability().append {
             return self.inner.sync_closed(name);
         }
-        self.ask(Asked::OpenWrite, name, || Ok(()))?;
-        self.ask(Asked::Sync, name, || self.inner.sync_closed(name))
+        self.ask(StoreCall::OpenWrite, name, || Ok(()))?;
+        self.ask(StoreCall::Sync, name, || self.inner.sync_closed(name))
     }
 
     fn tells_holders(&self) -> bool {
@@ -194,12 +194,12 @@ impl<W: Watch + 'static> Store for Around<W> {
     }
 
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
-        let inner = self.ask(Asked::OpenRead, name, || self.inner.open_read(name))?;
+        let inner = self.ask(StoreCall::OpenRead, name, || self.inner.open_read(name))?;
         Ok(Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() }))
     }
 
     fn open_known(&self, name: &str) -> Result<(Attributes, Option<Box<dyn ReadObject>>)> {
-        let (about, inner) = self.ask(Asked::OpenRead, name, || self.inner.open_known(name))?;
+        let (about, inner) = self.ask(StoreCall::OpenRead, name, || self.inner.open_known(name))?;
         let object = inner.map(|inner| -> Box<dyn ReadObject> {
             Box::new(OpenForReading { inner, watch: self.watch.clone(), name: name.into() })
         });
@@ -207,35 +207,35 @@ impl<W: Watch + 'static> Store for Around<W> {
     }
 
     fn stat(&self, name: &str) -> Result<Stat> {
-        self.ask(Asked::Stat, name, || self.inner.stat(name))
+        self.ask(StoreCall::Stat, name, || self.inner.stat(name))
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
-        self.ask(Asked::List, folder, || self.inner.list(folder))
+        self.ask(StoreCall::List, folder, || self.inner.list(folder))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.ask(Asked::Rename, from, || self.inner.rename(from, to))
+        self.ask(StoreCall::Rename, from, || self.inner.rename(from, to))
     }
 
     fn rename_new(&self, from: &str, to: &str) -> Result<()> {
-        self.ask(Asked::Rename, from, || self.inner.rename_new(from, to))
+        self.ask(StoreCall::Rename, from, || self.inner.rename_new(from, to))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        self.ask(Asked::Remove, name, || self.inner.remove(name))
+        self.ask(StoreCall::Remove, name, || self.inner.remove(name))
     }
 
     fn make_folder(&self, name: &str) -> Result<()> {
-        self.ask(Asked::MakeFolder, name, || self.inner.make_folder(name))
+        self.ask(StoreCall::MakeFolder, name, || self.inner.make_folder(name))
     }
 
     fn make_new_folder(&self, name: &str) -> Result<bool> {
-        self.ask(Asked::MakeFolder, name, || self.inner.make_new_folder(name))
+        self.ask(StoreCall::MakeFolder, name, || self.inner.make_new_folder(name))
     }
 
     fn sync_folder(&self, folder: &str) -> Result<()> {
-        self.ask(Asked::SyncFolder, folder, || self.inner.sync_folder(folder))
+        self.ask(StoreCall::SyncFolder, folder, || self.inner.sync_folder(folder))
     }
 
     fn targets(&self, folder: &str) -> Result<Option<u32>> {
@@ -247,7 +247,7 @@ impl<W: Watch + 'static> Store for Around<W> {
     }
 
     fn make_one_folder(&self, name: &str, mode: u32) -> Result<()> {
-        self.ask(Asked::MakeFolder, name, || self.inner.make_one_folder(name, mode))
+        self.ask(StoreCall::MakeFolder, name, || self.inner.make_one_folder(name, mode))
     }
 
     /// Not watched, and nobody would see what is done to it: none.
@@ -260,11 +260,11 @@ impl<W: Watch + 'static> Store for Around<W> {
     }
 
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
-        self.ask(Asked::Attributes, from, || self.inner.make_hard_link(from, to))
+        self.ask(StoreCall::Attributes, from, || self.inner.make_hard_link(from, to))
     }
 
     fn settle(&self, name: &str) -> Result<()> {
-        self.ask(Asked::Close, name, || self.inner.settle(name))
+        self.ask(StoreCall::Close, name, || self.inner.settle(name))
     }
 
     /// Not watched, as [`WriteObject::lease`].
@@ -273,39 +273,39 @@ impl<W: Watch + 'static> Store for Around<W> {
     }
 
     fn attributes(&self, name: &str) -> Result<Attributes> {
-        self.ask(Asked::Attributes, name, || self.inner.attributes(name))
+        self.ask(StoreCall::Attributes, name, || self.inner.attributes(name))
     }
 
     fn set_attributes(&self, name: &str, change: &Change) -> Result<()> {
-        self.ask(Asked::Attributes, name, || self.inner.set_attributes(name, change))
+        self.ask(StoreCall::Attributes, name, || self.inner.set_attributes(name, change))
     }
 
     fn make_link(&self, target: &str, name: &str) -> Result<()> {
-        self.ask(Asked::Attributes, name, || self.inner.make_link(target, name))
+        self.ask(StoreCall::Attributes, name, || self.inner.make_link(target, name))
     }
 
     fn read_link(&self, name: &str) -> Result<String> {
-        self.ask(Asked::Attributes, name, || self.inner.read_link(name))
+        self.ask(StoreCall::Attributes, name, || self.inner.read_link(name))
     }
 
     fn xattr(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>> {
-        self.ask(Asked::Attributes, name, || self.inner.xattr(name, key))
+        self.ask(StoreCall::Attributes, name, || self.inner.xattr(name, key))
     }
 
     fn set_xattr(&self, name: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
-        self.ask(Asked::Attributes, name, || self.inner.set_xattr(name, key, value, how))
+        self.ask(StoreCall::Attributes, name, || self.inner.set_xattr(name, key, value, how))
     }
 
     fn list_xattrs(&self, name: &str) -> Result<Vec<String>> {
-        self.ask(Asked::Attributes, name, || self.inner.list_xattrs(name))
+        self.ask(StoreCall::Attributes, name, || self.inner.list_xattrs(name))
     }
 
     fn remove_xattr(&self, name: &str, key: &str) -> Result<()> {
-        self.ask(Asked::Attributes, name, || self.inner.remove_xattr(name, key))
+        self.ask(StoreCall::Attributes, name, || self.inner.remove_xattr(name, key))
     }
 
     fn space(&self, folder: &str) -> Result<Space> {
-        self.ask(Asked::Attributes, folder, || self.inner.space(folder))
+        self.ask(StoreCall::Attributes, folder, || self.inner.space(folder))
     }
 }
 
@@ -316,24 +316,24 @@ struct OpenForReading<W> {
 }
 
 impl<W> OpenForReading<W> {
-    fn operation(&self, asked: Asked, offset: u64, bytes: u64) -> Operation<'_> {
+    fn operation(&self, asked: StoreCall, offset: u64, bytes: u64) -> Operation<'_> {
         Operation { asked, name: &self.name, offset, bytes, pieces: 0, object: None }
     }
 }
 
 impl<W: Watch + 'static> ReadObject for OpenForReading<W> {
     fn length(&self) -> Result<u64> {
-        through(&*self.watch, &self.operation(Asked::Length, 0, 0), |_| self.inner.length(), |_| 0)
+        through(&*self.watch, &self.operation(StoreCall::Length, 0, 0), |_| self.inner.length(), |_| 0)
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
-        let operation = self.operation(Asked::Read, offset, out.len() as u64);
+        let operation = self.operation(StoreCall::Read, offset, out.len() as u64);
         through(&*self.watch, &operation, |_| self.inner.read_at(offset, out), |got| *got as u64)
     }
 
     fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
         let bytes = pieces.iter().map(|p| p.len() as u64).sum();
-        let operation = Operation { pieces: pieces.len(), ..self.operation(Asked::Read, offset, bytes) };
+        let operation = Operation { pieces: pieces.len(), ..self.operation(StoreCall::Read, offset, bytes) };
         through(&*self.watch, &operation, |_| self.inner.read_vectored_at(offset, pieces), |got| *got as u64)
     }
 
@@ -343,13 +343,13 @@ impl<W: Watch + 'static> ReadObject for OpenForReading<W> {
     }
 
     fn reopen(&self) -> Result<Box<dyn WriteObject>> {
-        let operation = self.operation(Asked::OpenWrite, 0, 0);
+        let operation = self.operation(StoreCall::OpenWrite, 0, 0);
         let inner = through(&*self.watch, &operation, |_| self.inner.reopen(), |_| 0)?;
         Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: self.name.clone() }))
     }
 
     fn attributes(&self) -> Result<Attributes> {
-        through(&*self.watch, &self.operation(Asked::Attributes, 0, 0), |_| self.inner.attributes(), |_| 0)
+        through(&*self.watch, &self.operation(StoreCall::Attributes, 0, 0), |_| self.inner.attributes(), |_| 0)
     }
 }
 
@@ -360,7 +360,7 @@ struct OpenForWriting<W> {
 }
 
 impl<W> OpenForWriting<W> {
-    fn operation(&self, asked: Asked, offset: u64, bytes: u64) -> Operation<'_> {
+    fn operation(&self, asked: StoreCall, offset: u64, bytes: u64) -> Operation<'_> {
         Operation { asked, name: &self.name, offset, bytes, pieces: 0, object: Some(&*self.inner) }
     }
 }
@@ -368,7 +368,7 @@ impl<W> OpenForWriting<W> {
 impl<W: Watch + 'static> WriteObject for OpenForWriting<W> {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         let bytes = pieces::total(pieces);
-        let operation = Operation { pieces: pieces.len(), ..self.operation(Asked::Write, offset, bytes) };
+        let operation = Operation { pieces: pieces.len(), ..self.operation(StoreCall::Write, offset, bytes) };
         let run = |stop_after: Option<u64>| match stop_after {
             None => self.inner.write_at(offset, pieces),
             Some(bytes) => self.inner.write_at(offset, &Rest::new(pieces).next(usize::MAX, bytes)),
@@ -377,50 +377,56 @@ impl<W: Watch + 'static> WriteObject for OpenForWriting<W> {
     }
 
     fn reserve(&self, offset: u64, length: u64) -> Result<()> {
-        let operation = self.operation(Asked::Reserve, offset, length);
+        let operation = self.operation(StoreCall::Reserve, offset, length);
         through(&*self.watch, &operation, |_| self.inner.reserve(offset, length), |()| 0)
     }
 
     fn length(&self) -> Result<u64> {
-        through(&*self.watch, &self.operation(Asked::Length, 0, 0), |_| self.inner.length(), |_| 0)
+        through(&*self.watch, &self.operation(StoreCall::Length, 0, 0), |_| self.inner.length(), |_| 0)
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
-        let operation = self.operation(Asked::Read, offset, out.len() as u64);
+        let operation = self.operation(StoreCall::Read, offset, out.len() as u64);
         through(&*self.watch, &operation, |_| self.inner.read_at(offset, out), |got| *got as u64)
     }
 
     fn truncate(&self, length: u64) -> Result<()> {
-        let operation = self.operation(Asked::Truncate, length, 0);
+        let operation = self.operation(StoreCall::Truncate, length, 0);
         through(&*self.watch, &operation, |_| self.inner.truncate(length), |()| 0)
     }
 
     fn punch(&self, offset: u64, length: u64) -> Result<()> {
-        let operation = self.operation(Asked::Punch, offset, length);
+        let operation = self.operation(StoreCall::Punch, offset, length);
         through(&*self.watch, &operation, |_| self.inner.punch(offset, length), |()| 0)
     }
 
     fn sync(&self) -> Result<()> {
-        through(&*self.watch, &self.operation(Asked::Sync, 0, 0), |_| self.inner.sync(), |()| 0)
+        through(&*self.watch, &self.operation(StoreCall::Sync, 0, 0), |_| self.inner.sync(), |()| 0)
     }
 
     /// Watched as a sync, which it is on many stores.
     fn publish(&self) -> Result<()> {
-        through(&*self.watch, &self.operation(Asked::Sync, 0, 0), |_| self.inner.publish(), |()| 0)
+        through(&*self.watch, &self.operation(StoreCall::Sync, 0, 0), |_| self.inner.publish(), |()| 0)
     }
 
     fn close(self: Box<Self>) -> Result<()> {
         let OpenForWriting { inner, watch, name } = *self;
-        let operation = Operation { asked: Asked::Close, name: &name, offset: 0, bytes: 0, pieces: 0, object: None };
+        let operation =
+            Operation { asked: StoreCall::Close, name: &name, offset: 0, bytes: 0, pieces: 0, object: None };
         through(&*watch, &operation, |_| inner.close(), |()| 0)
     }
 
     fn attributes(&self) -> Result<Attributes> {
-        through(&*self.watch, &self.operation(Asked::Attributes, 0, 0), |_| self.inner.attributes(), |_| 0)
+        through(&*self.watch, &self.operation(StoreCall::Attributes, 0, 0), |_| self.inner.attributes(), |_| 0)
     }
 
     fn set_attributes(&self, change: &Change) -> Result<()> {
-        through(&*self.watch, &self.operation(Asked::Attributes, 0, 0), |_| self.inner.set_attributes(change), |()| 0)
+        through(
+            &*self.watch,
+            &self.operation(StoreCall::Attributes, 0, 0),
+            |_| self.inner.set_attributes(change),
+            |()| 0,
+        )
     }
 
     /// Not watched, as [`ReadObject::life`].
@@ -434,7 +440,7 @@ impl<W: Watch + 'static> WriteObject for OpenForWriting<W> {
     }
 
     fn reopen(&self) -> Result<Box<dyn WriteObject>> {
-        let operation = self.operation(Asked::OpenWrite, 0, 0);
+        let operation = self.operation(StoreCall::OpenWrite, 0, 0);
         let inner = through(&*self.watch, &operation, |_| self.inner.reopen(), |_| 0)?;
         Ok(Box::new(OpenForWriting { inner, watch: self.watch.clone(), name: self.name.clone() }))
     }

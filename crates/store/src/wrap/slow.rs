@@ -6,7 +6,7 @@
 //! [`Slow::with_devices`] has many devices: bytes of objects on the same one pass one behind the other, each device at its own
 //! rate, which may change at any time ([`Slow::set_rate`]).
 
-use super::{Around, Asked, Operation, Verdict, Watch};
+use super::{Around, Operation, StoreCall, Verdict, Watch};
 use crate::Store;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -73,23 +73,23 @@ impl Watch for Delay {
     fn before(&self, operation: &Operation<'_>) -> Verdict {
         let of_bytes = !matches!(
             operation.asked,
-            Asked::OpenWrite
-                | Asked::OpenRead
-                | Asked::Stat
-                | Asked::List
-                | Asked::Rename
-                | Asked::Remove
-                | Asked::MakeFolder
-                | Asked::SyncFolder
-                | Asked::Attributes
+            StoreCall::OpenWrite
+                | StoreCall::OpenRead
+                | StoreCall::Stat
+                | StoreCall::List
+                | StoreCall::Rename
+                | StoreCall::Remove
+                | StoreCall::MakeFolder
+                | StoreCall::SyncFolder
+                | StoreCall::Attributes
         );
-        if operation.asked == Asked::Length || (self.names_alone && of_bytes) {
+        if operation.asked == StoreCall::Length || (self.names_alone && of_bytes) {
             return Verdict::Pass;
         }
         let now = Instant::now();
         let mut until = now + self.latency;
         if operation.bytes > 0
-            && matches!(operation.asked, Asked::Read | Asked::Write)
+            && matches!(operation.asked, StoreCall::Read | StoreCall::Write)
             && let Some(device) = self.devices.get((self.device_of)(operation.name))
         {
             let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);

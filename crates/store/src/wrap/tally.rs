@@ -9,9 +9,9 @@
 //! Failed 00000000000000000000
 //! ```
 //!
-//! A line for each [`Asked`], then bytes read, bytes written, and operations that failed (which are in `Failed` alone).
+//! A line for each [`StoreCall`], then bytes read, bytes written, and operations that failed (which are in `Failed` alone).
 
-use super::{Around, Asked, Operation, Watch};
+use super::{Around, Operation, StoreCall, Watch};
 use crate::Store;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -23,24 +23,24 @@ use thalweg_types::{Error, Result};
 /// A store that counts in a file.
 pub type Tallied = Around<Tally>;
 
-const OPERATIONS: [Asked; 17] = [
-    Asked::OpenWrite,
-    Asked::OpenRead,
-    Asked::Stat,
-    Asked::List,
-    Asked::Rename,
-    Asked::Remove,
-    Asked::MakeFolder,
-    Asked::SyncFolder,
-    Asked::Length,
-    Asked::Read,
-    Asked::Write,
-    Asked::Reserve,
-    Asked::Truncate,
-    Asked::Punch,
-    Asked::Sync,
-    Asked::Close,
-    Asked::Attributes,
+const OPERATIONS: [StoreCall; 17] = [
+    StoreCall::OpenWrite,
+    StoreCall::OpenRead,
+    StoreCall::Stat,
+    StoreCall::List,
+    StoreCall::Rename,
+    StoreCall::Remove,
+    StoreCall::MakeFolder,
+    StoreCall::SyncFolder,
+    StoreCall::Length,
+    StoreCall::Read,
+    StoreCall::Write,
+    StoreCall::Reserve,
+    StoreCall::Truncate,
+    StoreCall::Punch,
+    StoreCall::Sync,
+    StoreCall::Close,
+    StoreCall::Attributes,
 ];
 const BYTES_READ: usize = OPERATIONS.len();
 const BYTES_WRITTEN: usize = BYTES_READ + 1;
@@ -98,8 +98,8 @@ impl Watch for Tally {
             add(what, 1);
         }
         match operation.asked {
-            Asked::Read => add(BYTES_READ, bytes),
-            Asked::Write => add(BYTES_WRITTEN, bytes),
+            StoreCall::Read => add(BYTES_READ, bytes),
+            StoreCall::Write => add(BYTES_WRITTEN, bytes),
             _ => {}
         }
     }

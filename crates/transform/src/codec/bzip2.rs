@@ -3,7 +3,7 @@
 //! Metadata: u64 bytes of the block, u8 1 compressed or 0 stored as it was. ADIOS counts with 32 bits, so blocks of 4 GiB
 //! and more are stored as they are.
 
-use super::stream::{self, Call};
+use super::stream::{self, StreamProgress};
 use super::{Codec, Done, Encode};
 use crate::{Block, Stored, corrupt, fields};
 use bzip2::{Action, Compress, Compression, Decompress, Status};
@@ -46,7 +46,11 @@ impl Codec for Bzip2 {
         stream::decode("bzip2", stored.payload, out, |from, to| {
             let status =
                 stream.decompress(from, to).map_err(|e| corrupt("bzip2 cannot decode the block").caused_by(e))?;
-            Ok(Call { read: stream.total_in(), written: stream.total_out(), ended: status == Status::StreamEnd })
+            Ok(StreamProgress {
+                read: stream.total_in(),
+                written: stream.total_out(),
+                ended: status == Status::StreamEnd,
+            })
         })
     }
 }
@@ -70,7 +74,11 @@ impl Encode for Sort {
             let status = stream
                 .compress(from, to, Action::Finish)
                 .map_err(|e| Error::new(ErrorKind::Io, "bzip2 failed").caused_by(e))?;
-            Ok(Call { read: stream.total_in(), written: stream.total_out(), ended: status == Status::StreamEnd })
+            Ok(StreamProgress {
+                read: stream.total_in(),
+                written: stream.total_out(),
+                ended: status == Status::StreamEnd,
+            })
         })
     }
 

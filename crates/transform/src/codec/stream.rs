@@ -5,7 +5,7 @@ use crate::{corrupt, fields};
 use thalweg_types::Result;
 
 /// What a call of the library did.
-pub struct Call {
+pub struct StreamProgress {
     /// Bytes it took in all calls so far.
     pub read: u64,
     /// Bytes it gave in all calls so far.
@@ -19,7 +19,7 @@ fn run(
     from: &[u8],
     to: &mut [u8],
     room: bool,
-    mut call: impl FnMut(&[u8], &mut [u8]) -> Result<Call>,
+    mut call: impl FnMut(&[u8], &mut [u8]) -> Result<StreamProgress>,
 ) -> Result<(usize, bool)> {
     let (mut read, mut written) = (0, 0);
     loop {
@@ -44,7 +44,7 @@ pub fn decode(
     name: &str,
     payload: &[u8],
     out: &mut [u8],
-    call: impl FnMut(&[u8], &mut [u8]) -> Result<Call>,
+    call: impl FnMut(&[u8], &mut [u8]) -> Result<StreamProgress>,
 ) -> Result<()> {
     let (written, ended) = run(payload, out, false, call)?;
     if ended && written == out.len() {
@@ -57,7 +57,7 @@ pub fn decode(
 pub fn encode(
     bytes: &[u8],
     out: &mut [u8],
-    call: impl FnMut(&[u8], &mut [u8]) -> Result<Call>,
+    call: impl FnMut(&[u8], &mut [u8]) -> Result<StreamProgress>,
 ) -> Result<Option<Done>> {
     let (length, ended) = run(bytes, out, true, call)?;
     let metadata = fields::size_and_flag(bytes.len() as u64, true);

@@ -2,7 +2,7 @@
 //!
 //! Metadata: u64 bytes of the block, u8 1 compressed or 0 stored as it was. Files of old ADIOS have none.
 
-use super::stream::{self, Call};
+use super::stream::{self, StreamProgress};
 use super::{Codec, Done, Encode};
 use crate::{Block, Stored, corrupt, fields};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
@@ -46,7 +46,11 @@ impl Codec for Zlib {
             let status = stream
                 .decompress(from, to, FlushDecompress::Finish)
                 .map_err(|e| corrupt("zlib cannot decode the block").caused_by(e))?;
-            Ok(Call { read: stream.total_in(), written: stream.total_out(), ended: status == Status::StreamEnd })
+            Ok(StreamProgress {
+                read: stream.total_in(),
+                written: stream.total_out(),
+                ended: status == Status::StreamEnd,
+            })
         })
     }
 }
@@ -68,7 +72,11 @@ impl Encode for Deflate {
             let status = stream
                 .compress(from, to, FlushCompress::Finish)
                 .map_err(|e| Error::new(ErrorKind::Io, "zlib failed").caused_by(e))?;
-            Ok(Call { read: stream.total_in(), written: stream.total_out(), ended: status == Status::StreamEnd })
+            Ok(StreamProgress {
+                read: stream.total_in(),
+                written: stream.total_out(),
+                ended: status == Status::StreamEnd,
+            })
         })
     }
 

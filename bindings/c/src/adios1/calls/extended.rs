@@ -10,7 +10,7 @@ use super::structures::{
 use super::{pointer, status, value};
 use crate::adios1::error::{Failure, number};
 use crate::adios1::read::info::Info;
-use crate::adios1::read::wanted::Part;
+use crate::adios1::read::scheduled_read::Part;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 use thalweg_transform::CODECS;

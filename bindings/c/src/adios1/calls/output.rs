@@ -4,7 +4,7 @@ use super::{life, pointer, status};
 use crate::adios1::error::{Doing, Failure, Outcome, number};
 use crate::adios1::file::{File, Length};
 use crate::adios1::handle;
-use crate::adios1::process::{self, Asked, OpenMode};
+use crate::adios1::process::{self, OpenArguments, OpenMode};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 use thalweg_comm_mpi::ThalwegMpiTable;
@@ -30,11 +30,11 @@ pub unsafe extern "C" fn thalweg_core_open(
         if let Ok(fd) = &mut place {
             **fd = 0;
         }
-        let asked = || -> Outcome<Asked> {
+        let asked = || -> Outcome<OpenArguments> {
             place.as_ref().map_err(Clone::clone)?;
             // SAFETY: from C.
             unsafe {
-                Ok(Asked {
+                Ok(OpenArguments {
                     group: pointer::text(group, "the group's name")?.to_string(),
                     path: pointer::text(name, "the file's name")?.to_string(),
                     mode: OpenMode::parse(pointer::text(mode, "the mode")?)?,

@@ -11,7 +11,7 @@ use super::structures::{
 use super::{inquire, pointer, selection, status, value};
 use crate::adios1::error::{Doing, Failure, Outcome, number};
 use crate::adios1::read::info::Info;
-use crate::adios1::read::wanted::{Part, Read, Wanted, Way};
+use crate::adios1::read::scheduled_read::{Delivery, Part, Read, ScheduledRead};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use thalweg_query::{NonFinite, Number, Operator, Query, ResultKind, Results, copy_values};
@@ -79,7 +79,7 @@ impl Handed for AvailableQueryMethods {
 
 /// One comparison, as a program gave it.
 #[derive(Clone)]
-struct Asked {
+struct QueryTerm {
     name: String,
     part: Part,
     operator: Operator,
@@ -88,20 +88,20 @@ struct Asked {
 
 #[derive(Clone)]
 enum Tree {
-    Leaf(Asked),
+    Leaf(QueryTerm),
     All(Box<[Tree; 2]>),
     Any(Box<[Tree; 2]>),
 }
 
 impl Tree {
-    fn first(&self) -> &Asked {
+    fn first(&self) -> &QueryTerm {
         match self {
             Tree::Leaf(asked) => asked,
             Tree::All(both) | Tree::Any(both) => both[0].first(),
         }
     }
 
-    fn leaves(&self) -> Vec<&Asked> {
+    fn leaves(&self) -> Vec<&QueryTerm> {
         match self {
             Tree::Leaf(asked) => vec![asked],
             Tree::All(both) | Tree::Any(both) => both.iter().flat_map(Tree::leaves).collect(),
@@ -186,10 +186,16 @@ fn selection_at(state: &State, info: &Info, step: u64, part: &Part) -> Outcome<(
         Part::Auto => Err(unsupported("queries have no automatic selections")),
         Part::Block { range: Some(_), .. } => Err(unsupported("queries take blocks as a whole")),
         _ => {
-            let wanted =
-                Wanted { place: 0, info: info.clone(), from: 0, steps: vec![step], part: part.clone(), memory: None };
+            let wanted = ScheduledRead {
+                place: 0,
+                info: info.clone(),
+                from: 0,
+                steps: vec![step],
+                part: part.clone(),
+                memory: None,
+            };
             match state.file.resolve_all(&wanted)?.pop() {
-                Some(Read { step, selection, way: Way::Straight, .. }) => Ok((selection, step)),
+                Some(Read { step, selection, way: Delivery::Straight, .. }) => Ok((selection, step)),
                 _ => Err(unsupported("of this variable, queries take whole blocks, by their number")),
             }
         }
@@ -375,7 +381,7 @@ pub unsafe extern "C" fn adios_query_create(
             delete_selection_when_freed: 0,
             estimate: 0,
         };
-        let tree = Tree::Leaf(Asked { name: name.to_string(), part, operator, number });
+        let tree = Tree::Leaf(QueryTerm { name: name.to_string(), part, operator, number });
         Ok(Owned { shown, arena, more: Behind { tree, running: None, containers: Containers::default() } }.hand_out())
     })
 }

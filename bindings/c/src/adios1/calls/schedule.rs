@@ -6,7 +6,7 @@ use super::read::{State, chunk_memory, type_number, with_file};
 use super::structures::{AdiosFile, AdiosSelection, AdiosVarChunk};
 use super::{pointer, selection, status};
 use crate::adios1::error::{Doing, Failure, Outcome, number};
-use crate::adios1::read::wanted::{Read, Wanted, Way};
+use crate::adios1::read::scheduled_read::{Delivery, Read, ScheduledRead};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 use thalweg_types::Selection;
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn adios_schedule_read_byid_param(
 ///
 /// # Safety
 /// `memory` has as many bytes as `reads` say, used by nobody else during the call.
-unsafe fn fetch(state: &State, wanted: &Wanted, reads: &[Read], memory: *mut c_void) -> Outcome<()> {
+unsafe fn fetch(state: &State, wanted: &ScheduledRead, reads: &[Read], memory: *mut c_void) -> Outcome<()> {
     let mut at = 0usize;
     for read in reads {
         // SAFETY: within the memory, as the caller promises; one slice at a time.
@@ -142,7 +142,7 @@ fn apart(reads: &[Straight]) -> bool {
 ///
 /// # Safety
 /// As [`adios_perform_reads`].
-unsafe fn perform(state: &State, all: &[Wanted]) -> Outcome<()> {
+unsafe fn perform(state: &State, all: &[ScheduledRead]) -> Outcome<()> {
     let mut first = Ok(());
     let mut straight: Vec<Straight> = Vec::new();
     for (number, wanted) in all.iter().enumerate() {
@@ -158,7 +158,7 @@ unsafe fn perform(state: &State, all: &[Wanted]) -> Outcome<()> {
                 continue;
             }
         };
-        if !reads.iter().all(|r| matches!(r.way, Way::Straight)) {
+        if !reads.iter().all(|r| matches!(r.way, Delivery::Straight)) {
             // SAFETY: as the caller promises.
             first = first.and(unsafe { fetch(state, wanted, &reads, memory as *mut c_void) });
             continue;

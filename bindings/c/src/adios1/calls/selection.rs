@@ -6,7 +6,7 @@ use super::structures::{
 };
 use super::value;
 use crate::adios1::error::{Failure, Outcome, number};
-use crate::adios1::read::wanted::Part;
+use crate::adios1::read::scheduled_read::Part;
 use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
 use thalweg_types::BoundingBox;

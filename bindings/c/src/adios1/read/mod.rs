@@ -5,7 +5,7 @@
 //! | [`ReadFile`] | an open file or stream: where it is, which names it shows |
 //! | [`options`] | what `adios_read_init_method` settles for files opened later |
 //! | [`info`] | a variable, its steps, blocks and statistics |
-//! | [`wanted`] | what a program asked to read, and how it is read |
+//! | [`scheduled_read`] | what a program asked to read, and how it is read |
 //! | [`mesh`] | meshes and links, gathered from attributes |
 //!
 //! A variable's steps are its own: number 0 is the first step in which it was written. A stream shows its current step
@@ -14,11 +14,12 @@
 pub mod info;
 pub mod mesh;
 pub mod options;
+pub mod scheduled_read;
 mod stream;
-pub mod wanted;
 
 use crate::adios1::error::{Doing, Failure, Outcome, number};
 use options::Options;
+use scheduled_read::{Piece, ScheduledRead};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,6 @@ use thalweg_comm::agreement::agree;
 use thalweg_layout::Layout;
 use thalweg_reader::Reader;
 use thalweg_types::{Error, ErrorKind};
-use wanted::{Piece, Wanted};
 
 const OPENING: &str = "open the file";
 
@@ -48,7 +48,7 @@ pub struct ReadFile {
     places: HashMap<String, usize>,
     attributes: Vec<usize>,
     /// Noted down by `adios_schedule_read`.
-    scheduled: Vec<Wanted>,
+    scheduled: Vec<ScheduledRead>,
     /// For `adios_check_reads`.
     pieces: VecDeque<Piece>,
 }

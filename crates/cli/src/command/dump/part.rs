@@ -10,7 +10,7 @@ use thalweg_report::text::{self, count};
 use thalweg_types::BoundingBox;
 
 /// A slice and its text: the text may be a name with brackets in it.
-pub struct Wanted {
+pub struct NamedSlice {
     text: String,
     slice: Option<Slice>,
     mistake: String,
@@ -20,13 +20,13 @@ pub struct Wanted {
 ///
 /// # Errors
 /// `Usage` for what is no slice and, lacking a closing bracket alone, can't be a name either.
-pub fn parse_all(texts: &[String]) -> Result<Vec<Wanted>, Failure> {
+pub fn parse_all(texts: &[String]) -> Result<Vec<NamedSlice>, Failure> {
     texts
         .iter()
         .map(|text| match Slice::parse(text) {
-            Ok(slice) => Ok(Wanted { text: text.clone(), slice: Some(slice), mistake: String::new() }),
+            Ok(slice) => Ok(NamedSlice { text: text.clone(), slice: Some(slice), mistake: String::new() }),
             // A name may end in brackets that are no slice; the file decides.
-            Err(mistake) if text.ends_with(']') => Ok(Wanted { text: text.clone(), slice: None, mistake }),
+            Err(mistake) if text.ends_with(']') => Ok(NamedSlice { text: text.clone(), slice: None, mistake }),
             Err(mistake) => Err(Failure::Usage(mistake)),
         })
         .collect()
@@ -77,7 +77,7 @@ impl Part {
     ///
     /// # Errors
     /// `Absent` says what is not there, `Usage` what can't be a slice of this variable.
-    pub fn find(reader: &Reader, wanted: &Wanted, fill: bool) -> Result<Part, Failure> {
+    pub fn find(reader: &Reader, wanted: &NamedSlice, fill: bool) -> Result<Part, Failure> {
         let heads = reader.variables();
         let whole = Slice { name: wanted.text.clone(), picks: Vec::new() };
         let (name, slice) = match (heads.iter().find(|h| h.name == wanted.text), &wanted.slice) {

@@ -28,7 +28,7 @@ const F_UNLCK: i32 = 2;
 
 /// What a program is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Call {
+enum LockCall {
     Flock,
     Range,
     Unknown,
@@ -36,7 +36,7 @@ enum Call {
 
 /// What a program asks for.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct LockRequest {
     fh: u64,
     owner: u64,
     kind: Kind,
@@ -45,12 +45,12 @@ pub struct Asked {
     wait: bool,
 }
 
-impl Asked {
+impl LockRequest {
     /// Nothing stands in the way.
     pub const UNLOCKED: i32 = F_UNLCK;
 
     /// - `end`: the last byte.
-    pub fn range(fh: u64, owner: u64, start: u64, end: u64, kind: i32) -> Result<Asked> {
+    pub fn range(fh: u64, owner: u64, start: u64, end: u64, kind: i32) -> Result<LockRequest> {
         let kind = match kind {
             F_RDLCK => Kind::Shared,
             F_WRLCK => Kind::Exclusive,
@@ -61,12 +61,12 @@ impl Asked {
             TO_THE_END.. => 0,
             end => end.checked_sub(start).ok_or(Errno::EINVAL)? + 1,
         };
-        Ok(Asked { fh, owner, kind, range: Range { start, length }, thread: 0, wait: false })
+        Ok(LockRequest { fh, owner, kind, range: Range { start, length }, thread: 0, wait: false })
     }
 
     /// - `thread`: whose call it is.
-    pub fn by(self, thread: u32, wait: bool) -> Asked {
-        Asked { thread, wait, ..self }
+    pub fn by(self, thread: u32, wait: bool) -> LockRequest {
+        LockRequest { thread, wait, ..self }
     }
 
     /// Whether it waits for nothing.
@@ -79,21 +79,21 @@ impl Asked {
     }
 
     /// Which call it is.
-    fn call(&self) -> Call {
+    fn call(&self) -> LockCall {
         if !self.is_whole() {
-            return Call::Range;
+            return LockCall::Range;
         }
         let told = std::fs::read_to_string(format!("/proc/{}/syscall", self.thread)).unwrap_or_default();
         match told.split(' ').next().and_then(|number| number.parse::<i64>().ok()) {
-            Some(number) if number == nix::libc::SYS_flock => Call::Flock,
-            Some(number) if number == nix::libc::SYS_fcntl => Call::Range,
-            _ => Call::Unknown,
+            Some(number) if number == nix::libc::SYS_flock => LockCall::Flock,
+            Some(number) if number == nix::libc::SYS_fcntl => LockCall::Range,
+            _ => LockCall::Unknown,
         }
     }
 }
 
 /// Locks of a file that one owner has.
-struct Held {
+struct OwnerLocks {
     file: Arc<LockFile>,
     /// The handle that the owner used last.
     fh: u64,
@@ -102,7 +102,7 @@ struct Held {
 /// All locks. See the module's page.
 #[derive(Default)]
 pub(super) struct Locks {
-    held: Mutex<HashMap<(u64, u64), Held>>,
+    held: Mutex<HashMap<(u64, u64), OwnerLocks>>,
     kernel: OnceLock<Notifier>,
 }
 
@@ -131,7 +131,7 @@ impl Locks {
             return;
         }
         let gone: Vec<(u64, u64)> = held.iter().filter(|(_, held)| held.fh == fh).map(|(key, _)| *key).collect();
-        let ended: Vec<Held> = gone.iter().filter_map(|key| held.remove(key)).collect();
+        let ended: Vec<OwnerLocks> = gone.iter().filter_map(|key| held.remove(key)).collect();
         drop(held);
         drop(ended);
     }
@@ -204,7 +204,7 @@ impl Door {
     }
 
     /// Takes or gives up a lock.
-    pub fn lock(&self, asked: &Asked) -> Result<()> {
+    pub fn lock(&self, asked: &LockRequest) -> Result<()> {
         let ino = self.handle(asked.fh)?.ino;
         let key = (ino, asked.owner);
         self.publish_file(ino)?;
@@ -215,27 +215,27 @@ impl Door {
             (None, _) => {
                 let new = Arc::new(self.lock_file(ino)?);
                 let mut held = locked(&self.locks.held);
-                let held = held.entry(key).or_insert_with(|| Held { file: new, fh: asked.fh });
+                let held = held.entry(key).or_insert_with(|| OwnerLocks { file: new, fh: asked.fh });
                 held.file.clone()
             }
         };
         let call = asked.call();
         if asked.kind == Kind::None {
-            if call != Call::Range {
+            if call != LockCall::Range {
                 file.whole(Kind::None, false).map_err(system)?;
             }
-            if call != Call::Flock {
+            if call != LockCall::Flock {
                 file.range(Owner::Description, Kind::None, asked.range, false).map_err(system)?;
             }
             return Ok(());
         }
         self.wait_for(asked, || {
-            if call != Call::Range {
+            if call != LockCall::Range {
                 file.whole(asked.kind, false)?;
             }
-            if call != Call::Flock {
+            if call != LockCall::Flock {
                 let ranged = file.range(Owner::Description, asked.kind, asked.range, false);
-                if ranged.is_err() && call == Call::Unknown {
+                if ranged.is_err() && call == LockCall::Unknown {
                     file.whole(Kind::None, false)?;
                 }
                 ranged?;
@@ -249,7 +249,7 @@ impl Door {
         self.see_others(ino)
     }
 
-    fn wait_for(&self, asked: &Asked, take: impl Fn() -> std::io::Result<()>) -> Result<()> {
+    fn wait_for(&self, asked: &LockRequest, take: impl Fn() -> std::io::Result<()>) -> Result<()> {
         let mut pause = Duration::from_micros(100);
         loop {
             match take() {
@@ -269,7 +269,7 @@ impl Door {
     }
 
     /// What stands in the way of a lock: its first and last byte, kind, process.
-    pub fn test_lock(&self, asked: &Asked) -> Result<Option<(u64, u64, i32, u32)>> {
+    pub fn test_lock(&self, asked: &LockRequest) -> Result<Option<(u64, u64, i32, u32)>> {
         let ino = self.handle(asked.fh)?.ino;
         let known = locked(&self.locks.held).get(&(ino, asked.owner)).map(|held| held.file.clone());
         let file = match known {
@@ -330,10 +330,10 @@ mod tests {
 
     #[test]
     fn ranges_of_the_kernel_are_ranges_of_ours() {
-        let asked = |start, end| Asked::range(1, 2, start, end, F_WRLCK).map(|asked| asked.range);
+        let asked = |start, end| LockRequest::range(1, 2, start, end, F_WRLCK).map(|asked| asked.range);
         assert_eq!(asked(5, 5).unwrap(), Range { start: 5, length: 1 });
         assert_eq!(asked(5, TO_THE_END).unwrap(), Range { start: 5, length: 0 });
         assert!(asked(5, 3).is_err());
-        assert!(Asked::range(1, 2, 0, 1, 7).is_err());
+        assert!(LockRequest::range(1, 2, 0, 1, 7).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! What is made: names, and the owner and mode that go with them.
 
-use super::{Asker, Call, Door, Entry, Result, SGID, locked, number, number_of, text};
+use super::{Asker, Door, Entry, PosixCall, Result, SGID, locked, number, number_of, text};
 use fuser::Errno;
 use std::ffi::OsStr;
 use thalweg_layout::{Attributes, Change, Kind, OpenWrite};
@@ -126,7 +126,7 @@ impl Door {
         let (name, target) = (text(name)?, target.to_str().ok_or(Errno::EILSEQ)?);
         let _names = self.use_names();
         let path = self.below(folder, name)?;
-        self.layout.make_link(target, &path).map_err(number_of(Call::Make))?;
+        self.layout.make_link(target, &path).map_err(number_of(PosixCall::Make))?;
         let about = self.dress(folder, &path, None, None, asker)?;
         Ok(self.entry(folder, name, &about))
     }
@@ -135,7 +135,7 @@ impl Door {
         let name = text(name)?;
         let _names = self.change_names();
         let (from, to) = (self.path(ino)?, self.below(folder, name)?);
-        self.layout.make_hard_link(&from, &to).map_err(number_of(Call::Make))?;
+        self.layout.make_hard_link(&from, &to).map_err(number_of(PosixCall::Make))?;
         self.nodes().linked(ino, folder, name);
         self.changed(folder);
         let about = self.about(&to).map_err(number)?;

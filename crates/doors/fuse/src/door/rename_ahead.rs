@@ -3,7 +3,7 @@
 use super::*;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use thalweg_layout::{Flat, flat::pick};
-use thalweg_store::wrap::{Around, Asked, Operation, Verdict, Watch};
+use thalweg_store::wrap::{Around, Operation, StoreCall, Verdict, Watch};
 use thalweg_store::{Posix, Store};
 
 const ASKER: Asker = Asker { uid: 0, gid: 0 };
@@ -24,7 +24,7 @@ impl Watch for Gate {
     }
 
     fn before(&self, operation: &Operation<'_>) -> Verdict {
-        let set = if operation.asked == Asked::Write { locked(&self.0).take() } else { None };
+        let set = if operation.asked == StoreCall::Write { locked(&self.0).take() } else { None };
         if let Some((come, go)) = set {
             come.send(()).unwrap();
             let _ = go.recv();

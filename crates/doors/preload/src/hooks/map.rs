@@ -31,7 +31,7 @@ hooks! {
                 return Err(Errno::NODEV.into());
             }
             let kept = flags & !(libc::MAP_TYPE | libc::MAP_SHARED_VALIDATE);
-            let wanted = Wanted { at, length, protection, kept, offset, real };
+            let wanted = MapRequest { at, length, protection, kept, offset, real };
             if shared { wanted.shared(&open) } else { wanted.private(&open) }
         })
     }
@@ -44,7 +44,7 @@ fn failed() -> Fail {
 }
 
 /// The map that a program asks for.
-struct Wanted {
+struct MapRequest {
     at: *mut c_void,
     length: size_t,
     protection: c_int,
@@ -55,7 +55,7 @@ struct Wanted {
     real: Mmap,
 }
 
-impl Wanted {
+impl MapRequest {
     /// Private: memory of the process, filled.
     fn private(&self, open: &Open) -> Outcome<*mut c_void> {
         let flags = self.kept | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;

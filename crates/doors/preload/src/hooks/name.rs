@@ -9,7 +9,7 @@ use crate::world::{Located, Place, World, world};
 use libc::{c_char, c_int, c_uint, dev_t, gid_t, mode_t, size_t, ssize_t, timespec, timeval, uid_t};
 use rustix::io::Errno;
 use std::time::{Duration, SystemTime};
-use thalweg_layout::errno::Call;
+use thalweg_layout::errno::PosixCall;
 use thalweg_layout::{Change, Kind};
 use thalweg_open_file::about;
 
@@ -300,7 +300,7 @@ fn moved(world: &World, from: &Place, to: &Place, flags: c_uint) -> Outcome<()> 
             _ => {}
         }
     }
-    layout.rename(&from.name, &to.name).map_err(|e| Fail::of(Call::Rename, e))?;
+    layout.rename(&from.name, &to.name).map_err(|e| Fail::of(PosixCall::Rename, e))?;
     if crate::table::any() {
         world.open_below(from).iter().for_each(|open| open.renamed(from, to));
     }
@@ -312,14 +312,14 @@ fn second_name(world: &World, from: &Place, to: &Place) -> Outcome<()> {
     if kind(world, from)? == Kind::Folder {
         return Err(Errno::PERM.into());
     }
-    layout.make_hard_link(&from.name, &to.name).map_err(|e| Fail::of(Call::Make, e))
+    layout.make_hard_link(&from.name, &to.name).map_err(|e| Fail::of(PosixCall::Make, e))
 }
 
 fn leads_to(world: &World, place: &Place, target: &str) -> Outcome<c_int> {
     if target.is_empty() {
         return Err(Errno::NOENT.into());
     }
-    place.layout(world)?.make_link(target, &place.name).map_err(|e| Fail::of(Call::Make, e))?;
+    place.layout(world)?.make_link(target, &place.name).map_err(|e| Fail::of(PosixCall::Make, e))?;
     Ok(0)
 }
 
@@ -327,7 +327,7 @@ unsafe fn target(world: &World, place: &Place, out: *mut c_char, space: size_t) 
     if kind(world, place)? != Kind::Link {
         return Err(Errno::INVAL.into());
     }
-    let target = place.layout(world)?.read_link(&place.name).map_err(|e| Fail::of(Call::ReadLink, e))?;
+    let target = place.layout(world)?.read_link(&place.name).map_err(|e| Fail::of(PosixCall::ReadLink, e))?;
     // SAFETY: what the call takes.
     let out = unsafe { crate::border::memory_mut(out.cast(), space)? };
     let count = target.len().min(out.len());

@@ -29,12 +29,12 @@ impl<'a> Found<'a> {
 }
 
 /// The known attributes of one element, by first spelling.
-pub(super) struct Given<'a> {
+pub(super) struct ElementAttributes<'a> {
     pub(super) values: HashMap<&'static str, Found<'a>>,
     pub(super) element: SourceSpan,
 }
 
-impl<'a> Given<'a> {
+impl<'a> ElementAttributes<'a> {
     pub(super) fn get(&self, name: &str) -> Option<Found<'a>> {
         self.values.get(name).copied()
     }
@@ -80,18 +80,18 @@ impl<'a> Reader<'a> {
         self.report.error(span, problem);
     }
 
-    pub(super) fn given(&mut self, node: Node<'a, 'a>, known: &'static [Spellings]) -> Given<'a> {
+    pub(super) fn given(&mut self, node: Node<'a, 'a>, known: &'static [Spellings]) -> ElementAttributes<'a> {
         self.spelled(node, known.iter().map(|spellings| spellings.iter().copied()))
     }
 
     /// The attributes of an element that declares them as parameters.
-    pub(super) fn attributes(&mut self, node: Node<'a, 'a>, known: &'static [Parameter]) -> Given<'a> {
+    pub(super) fn attributes(&mut self, node: Node<'a, 'a>, known: &'static [Parameter]) -> ElementAttributes<'a> {
         self.spelled(node, known.iter().map(Parameter::names))
     }
 
     /// The value of an attribute; `None` where it is missing, or wrong, which is reported.
-    pub(super) fn value<T: Take>(&mut self, given: &Given<'a>, attribute: &Parameter) -> Option<T> {
-        let found = given.get(attribute.key)?;
+    pub(super) fn value<T: Take>(&mut self, attributes: &ElementAttributes<'a>, attribute: &Parameter) -> Option<T> {
+        let found = attributes.get(attribute.key)?;
         let value = attribute.read(found.value).map_err(|expected| match attribute.kind {
             Kind::Choice(words) => Problem::unknown(attribute.key, found.value, words.iter().copied()),
             _ => Problem::new(format!("{}={:?}", attribute.key, found.value)).expected(expected),
@@ -103,8 +103,8 @@ impl<'a> Reader<'a> {
         &mut self,
         node: Node<'a, 'a>,
         known: impl Iterator<Item = S> + Clone,
-    ) -> Given<'a> {
-        let mut given = Given { values: HashMap::new(), element: self.element_span(node) };
+    ) -> ElementAttributes<'a> {
+        let mut attributes = ElementAttributes { values: HashMap::new(), element: self.element_span(node) };
         let mut chosen: HashMap<&'static str, usize> = HashMap::new();
         for attribute in node.attributes().filter(|a| a.namespace().is_none()) {
             let name = attribute.name();
@@ -135,17 +135,17 @@ impl<'a> Reader<'a> {
                 }
             }
             chosen.insert(first, rank);
-            given.values.insert(first, found);
+            attributes.values.insert(first, found);
         }
-        given
+        attributes
     }
 
     /// The value of an attribute that must be there.
-    pub(super) fn need(&mut self, given: &Given<'a>, name: &str, element: &str) -> Option<Found<'a>> {
-        let found = given.get(name);
+    pub(super) fn need(&mut self, attributes: &ElementAttributes<'a>, name: &str, element: &str) -> Option<Found<'a>> {
+        let found = attributes.get(name);
         if found.is_none() {
             let problem = Problem::new(format!("<{element}> without {name:?}")).expected(format!("{name}=\"...\""));
-            self.report.error(given.element, problem);
+            self.report.error(attributes.element, problem);
         }
         found
     }
@@ -156,17 +156,17 @@ impl<'a> Reader<'a> {
     }
 
     /// The value of a switch; its default where it is missing, blank, or wrong, which is reported.
-    pub(super) fn yes_or_no(&mut self, given: &Given<'a>, attribute: &Parameter) -> bool {
+    pub(super) fn yes_or_no(&mut self, attributes: &ElementAttributes<'a>, attribute: &Parameter) -> bool {
         let default = attribute.default == Default::Fixed(Value::Switch(true));
-        let Some(found) = given.get(attribute.key) else { return default };
+        let Some(found) = attributes.get(attribute.key) else { return default };
         if found.value.trim().is_empty() {
             return default;
         }
-        self.value(given, attribute).unwrap_or(default)
+        self.value(attributes, attribute).unwrap_or(default)
     }
 
-    pub(super) fn statistics(&mut self, given: &Given<'a>) -> Option<Statistics> {
-        Some(match self.value::<String>(given, &STATISTICS)?.as_str() {
+    pub(super) fn statistics(&mut self, attributes: &ElementAttributes<'a>) -> Option<Statistics> {
+        Some(match self.value::<String>(attributes, &STATISTICS)?.as_str() {
             "off" | "no" => Statistics::Off,
             "minmax" => Statistics::MinMax,
             "default" => Statistics::Default,

@@ -20,7 +20,7 @@ use thalweg_layout::Attributes;
 const TICK: Duration = Duration::from_millis(20);
 
 /// The attributes that are held. See the module's page.
-pub struct Held {
+pub struct AttributeCache {
     timeout: Duration,
     known: HashMap<u64, Known>,
     /// Counts what was asked and done, so that each can be told to be before or after another.
@@ -39,15 +39,15 @@ struct Known {
 
 /// A question to the layout that is on its way.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct AttributeRequest {
     turn: u64,
     at: Instant,
 }
 
-impl Held {
+impl AttributeCache {
     /// - `timeout`: how long attributes are held; zero holds none.
-    pub fn new(timeout: Duration) -> Held {
-        Held { timeout, known: HashMap::new(), turn: 0 }
+    pub fn new(timeout: Duration) -> AttributeCache {
+        AttributeCache { timeout, known: HashMap::new(), turn: 0 }
     }
 
     fn next(&mut self) -> u64 {
@@ -63,12 +63,12 @@ impl Held {
     }
 
     /// Before the layout is asked for a folder's attributes.
-    pub fn ask(&mut self, now: Instant) -> Asked {
-        Asked { turn: self.next(), at: now }
+    pub fn ask(&mut self, now: Instant) -> AttributeRequest {
+        AttributeRequest { turn: self.next(), at: now }
     }
 
     /// What the layout answered; returns what is to be told.
-    pub fn answer(&mut self, ino: u64, asked: Asked, mut about: Attributes) -> Attributes {
+    pub fn answer(&mut self, ino: u64, asked: AttributeRequest, mut about: Attributes) -> Attributes {
         let known = self.known.entry(ino).or_default();
         if let Some((turn, time)) = known.touched {
             let missing = time.duration_since(about.mtime).unwrap_or_default();
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_was_told_holds_from_the_asking_for_the_timeout() {
-        let mut held = Held::new(SECOND);
+        let mut held = AttributeCache::new(SECOND);
         let began = Instant::now();
         let asked = held.ask(began);
         held.answer(5, asked, folder(0o755, at(0)));
@@ -144,7 +144,7 @@ mod tests {
         assert!(held.get(5, began + SECOND).is_none() && held.get(6, began).is_none());
         held.forget(5);
         assert!(held.get(5, began).is_none());
-        let mut never = Held::new(Duration::ZERO);
+        let mut never = AttributeCache::new(Duration::ZERO);
         let asked = never.ask(began);
         never.answer(5, asked, folder(0o755, at(0)));
         assert!(never.get(5, began).is_none(), "a timeout of zero holds nothing");
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn files_that_are_made_move_times_and_nothing_else() {
-        let mut held = Held::new(SECOND);
+        let mut held = AttributeCache::new(SECOND);
         let began = Instant::now();
         let asked = held.ask(began);
         held.answer(5, asked, folder(0o2770, at(1000)));
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_was_overtaken_is_not_held() {
-        let mut held = Held::new(SECOND);
+        let mut held = AttributeCache::new(SECOND);
         let now = Instant::now();
         let asked = held.ask(now);
         held.changed(5);

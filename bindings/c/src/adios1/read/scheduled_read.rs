@@ -49,7 +49,7 @@ pub enum Part {
 
 /// A read that was scheduled.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct ScheduledRead {
     /// The variable's place in the list.
     pub place: i32,
     /// The variable.
@@ -68,7 +68,7 @@ pub struct Wanted {
 #[derive(Debug, Clone)]
 pub struct Piece {
     /// What it is part of, cut down to it.
-    pub wanted: Wanted,
+    pub wanted: ScheduledRead,
 }
 
 /// One step of a read, as the reader does it.
@@ -81,12 +81,12 @@ pub struct Read {
     /// Bytes that it takes in the program's memory.
     pub length: u64,
     /// How it gets there.
-    pub way: Way,
+    pub way: Delivery,
 }
 
 /// How what was fetched becomes what was asked for.
 #[derive(Debug, Clone)]
-pub enum Way {
+pub enum Delivery {
     /// As it is.
     Straight,
     /// The part of the box `from` that is in the box `to`; nothing else of the memory changes.
@@ -178,12 +178,12 @@ impl ReadFile {
             }
             _ => {}
         }
-        self.scheduled.push(Wanted { place, info, from, steps, part, memory });
+        self.scheduled.push(ScheduledRead { place, info, from, steps, part, memory });
         Ok(())
     }
 
     /// What was scheduled, which then is no more. For reading at once.
-    pub fn take_scheduled(&mut self) -> Vec<Wanted> {
+    pub fn take_scheduled(&mut self) -> Vec<ScheduledRead> {
         std::mem::take(&mut self.scheduled)
     }
 
@@ -205,7 +205,7 @@ impl ReadFile {
     }
 
     /// Pieces of at most the size that was settled, where it can be cut: by steps, then along the slowest dimension.
-    fn cut(&self, wanted: Wanted) -> Outcome<Vec<Piece>> {
+    fn cut(&self, wanted: ScheduledRead) -> Outcome<Vec<Piece>> {
         let most = self.options.max_chunk;
         if wanted.memory.is_some() {
             return Ok(vec![Piece { wanted }]);
@@ -217,7 +217,7 @@ impl ReadFile {
                 for index in self.share(&wanted.info, *step)? {
                     let part = Part::Block { index, absolute: false, range: None };
                     let from = wanted.from + i as i32;
-                    pieces.push(Piece { wanted: Wanted { part, from, steps: vec![*step], ..wanted.clone() } });
+                    pieces.push(Piece { wanted: ScheduledRead { part, from, steps: vec![*step], ..wanted.clone() } });
                 }
             }
             return Ok(pieces);
@@ -228,7 +228,7 @@ impl ReadFile {
         }
         let mut pieces = Vec::new();
         for (i, step) in wanted.steps.iter().enumerate() {
-            let one = Wanted { from: wanted.from + i as i32, steps: vec![*step], ..wanted.clone() };
+            let one = ScheduledRead { from: wanted.from + i as i32, steps: vec![*step], ..wanted.clone() };
             let asked = match &one.part {
                 Part::Box(b) => b.clone(),
                 Part::All if one.info.is_global() => BoundingBox::whole(&one.info.shape),
@@ -247,7 +247,7 @@ impl ReadFile {
                     *offset += row;
                     *count = rows_each.min(rows - row);
                 }
-                pieces.push(Piece { wanted: Wanted { part: Part::Box(part), ..one.clone() } });
+                pieces.push(Piece { wanted: ScheduledRead { part: Part::Box(part), ..one.clone() } });
                 row += rows_each;
             }
         }
@@ -258,7 +258,7 @@ impl ReadFile {
     ///
     /// # Errors
     /// `err_out_of_bound` where the part leaves the variable there.
-    pub fn resolve_all(&self, wanted: &Wanted) -> Outcome<Vec<Read>> {
+    pub fn resolve_all(&self, wanted: &ScheduledRead) -> Outcome<Vec<Read>> {
         let mut reads = Vec::new();
         for step in &wanted.steps {
             reads.extend(self.resolve(&wanted.info, *step, &wanted.part)?);
@@ -314,7 +314,7 @@ impl ReadFile {
                     return Err(bounds(info, step, text));
                 }
                 let length = bytes_of(info, elements(info, &info.shape)?)?;
-                Ok(vec![Read { step, selection: Selection::Block(0), length, way: Way::Straight }])
+                Ok(vec![Read { step, selection: Selection::Block(0), length, way: Delivery::Straight }])
             }
             Part::All => {
                 let to = BoundingBox::whole(&info.shape);
@@ -324,12 +324,12 @@ impl ReadFile {
                 }
                 let length = bytes_of(info, elements(info, &to.count)?)?;
                 if to.fits(&shape) {
-                    return Ok(vec![Read { step, selection: Selection::Box(to), length, way: Way::Straight }]);
+                    return Ok(vec![Read { step, selection: Selection::Box(to), length, way: Delivery::Straight }]);
                 }
                 // Smaller than in the first step.
                 let from = BoundingBox::whole(&shape).intersect(&to);
                 let from = from.unwrap_or_else(|| BoundingBox::whole(&vec![0; shape.len()]));
-                let way = Way::Cut { from: from.clone(), to };
+                let way = Delivery::Cut { from: from.clone(), to };
                 Ok(vec![Read { step, selection: Selection::Box(from), length, way }])
             }
             Part::Box(wanted) if local => {
@@ -342,12 +342,12 @@ impl ReadFile {
                     );
                     return Err(bounds(info, step, text));
                 }
-                let way = Way::Cut { from: BoundingBox::whole(&first.count), to: wanted.clone() };
+                let way = Delivery::Cut { from: BoundingBox::whole(&first.count), to: wanted.clone() };
                 Ok(vec![Read { step, selection: Selection::Block(0), length, way }])
             }
             Part::Box(wanted) => {
                 let length = bytes_of(info, elements(info, &wanted.count)?)?;
-                Ok(vec![Read { step, selection: Selection::Box(wanted.clone()), length, way: Way::Straight }])
+                Ok(vec![Read { step, selection: Selection::Box(wanted.clone()), length, way: Delivery::Straight }])
             }
             Part::Block { index, absolute, range } => {
                 let (step, n) = self.block_number(info, step, *index, *absolute)?;
@@ -355,7 +355,7 @@ impl ReadFile {
                 let whole = self.reader().length(&info.name, step, &selection);
                 let whole = whole.map_err(|e| Doing::Read.failed(self.place(e)))?;
                 let Some((first, count)) = range else {
-                    return Ok(vec![Read { step, selection, length: whole, way: Way::Straight }]);
+                    return Ok(vec![Read { step, selection, length: whole, way: Delivery::Straight }]);
                 };
                 let (first, length) = (bytes_of(info, *first)?, bytes_of(info, *count)?);
                 if first.checked_add(length).is_none_or(|end| end > whole) {
@@ -365,7 +365,7 @@ impl ReadFile {
                         format!("block {n} has {} elements", whole / info.element.size().max(1)),
                     ));
                 }
-                Ok(vec![Read { step, selection, length, way: Way::Range(first, length) }])
+                Ok(vec![Read { step, selection, length, way: Delivery::Range(first, length) }])
             }
             Part::Points { rank, coordinates, container } => {
                 self.resolve_points(info, step, *rank, coordinates, container.as_deref())
@@ -391,7 +391,7 @@ impl ReadFile {
             Part::Block { .. } | Part::Points { .. } => return Err(argument(info, "a single value has no parts")),
         };
         if !info.element.is_text() {
-            return Ok(Read { step, selection, length: info.element.size(), way: Way::Straight });
+            return Ok(Read { step, selection, length: info.element.size(), way: Delivery::Straight });
         }
         let length = self.reader().length(&info.name, step, &selection);
         let length = length.map_err(|e| Doing::Read.failed(self.place(e)))?;
@@ -405,7 +405,7 @@ impl ReadFile {
             );
             return Err(bounds(info, step, text));
         }
-        Ok(Read { step, selection, length: length + 1, way: Way::Text })
+        Ok(Read { step, selection, length: length + 1, way: Delivery::Text })
     }
 
     fn resolve_points(
@@ -456,7 +456,7 @@ impl ReadFile {
         }
         if let Some(number) = block {
             let at = points.iter().map(|p| row_major(&within.count, p)).collect();
-            return Ok(vec![Read { step, selection: Selection::Block(number), length, way: Way::Pick(at) }]);
+            return Ok(vec![Read { step, selection: Selection::Block(number), length, way: Delivery::Pick(at) }]);
         }
         if local {
             let first = self.first_block(info, step)?;
@@ -465,12 +465,12 @@ impl ReadFile {
                 let p: Vec<u64> = p.iter().zip(&within.offset).map(|(p, o)| p.saturating_add(*o)).collect();
                 at.push(Some(row_major(&first.count, &p).ok_or_else(|| leaves(&p))?));
             }
-            return Ok(vec![Read { step, selection: Selection::Block(0), length, way: Way::Pick(at) }]);
+            return Ok(vec![Read { step, selection: Selection::Block(0), length, way: Delivery::Pick(at) }]);
         }
         for point in &mut points {
             point.iter_mut().zip(&within.offset).for_each(|(p, o)| *p = p.saturating_add(*o));
         }
-        Ok(vec![Read { step, selection: Selection::Points(points), length, way: Way::Straight }])
+        Ok(vec![Read { step, selection: Selection::Points(points), length, way: Delivery::Straight }])
     }
 
     /// Says once that blocks have no checksum, where these were to be checked.
@@ -502,7 +502,7 @@ impl ReadFile {
     /// What reading says.
     pub fn read_one(&self, info: &Info, read: &Read, out: &mut [u8]) -> Outcome<()> {
         match read.way {
-            Way::Straight => {
+            Delivery::Straight => {
                 let done = self.reader().read(&info.name, read.step, &read.selection, out);
                 self.say_unchecked();
                 done.map(drop).map_err(|e: Error| Doing::Read.failed(self.place(e)))
@@ -512,7 +512,7 @@ impl ReadFile {
     }
 
     /// The box of the global array that a piece holds, where it holds one.
-    pub fn box_of(&self, wanted: &Wanted) -> Part {
+    pub fn box_of(&self, wanted: &ScheduledRead) -> Part {
         match &wanted.part {
             Part::All if wanted.info.is_global() => Part::Box(BoundingBox::whole(&wanted.info.shape)),
             part => part.clone(),
@@ -520,15 +520,15 @@ impl ReadFile {
     }
 }
 
-fn place(way: &Way, fetched: &[u8], element: ElementType, out: &mut [u8]) {
+fn place(way: &Delivery, fetched: &[u8], element: ElementType, out: &mut [u8]) {
     let size = element.size() as usize;
     match way {
-        Way::Straight => {
+        Delivery::Straight => {
             let n = out.len().min(fetched.len());
             out[..n].copy_from_slice(&fetched[..n]);
         }
-        Way::Cut { from, to } => copy_shared(from, fetched, to, out, size),
-        Way::Pick(at) => {
+        Delivery::Cut { from, to } => copy_shared(from, fetched, to, out, size),
+        Delivery::Pick(at) => {
             for (to, at) in out.chunks_exact_mut(size.max(1)).zip(at) {
                 let found = at.and_then(|at| fetched.get(at as usize * size..(at as usize + 1) * size));
                 if let Some(value) = found {
@@ -536,12 +536,12 @@ fn place(way: &Way, fetched: &[u8], element: ElementType, out: &mut [u8]) {
                 }
             }
         }
-        Way::Range(first, length) => {
+        Delivery::Range(first, length) => {
             if let Some(part) = fetched.get(*first as usize..(first + length) as usize) {
                 out[..part.len()].copy_from_slice(part);
             }
         }
-        Way::Text => {
+        Delivery::Text => {
             let n = fetched.len().min(out.len().saturating_sub(1));
             out[..n].copy_from_slice(&fetched[..n]);
             if let Some(end) = out.get_mut(n) {
