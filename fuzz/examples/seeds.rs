@@ -176,7 +176,7 @@ fn journal() -> Vec<u8> {
 /// Objects of containers, as their target takes them: a byte that says what, the object without the checksum that the target
 /// puts there.
 fn container(seeds: &mut Seeds) {
-    use thalweg_layout::container::attributes::Kept;
+    use thalweg_layout::container::attributes::StoredAttributes;
     use thalweg_layout::container::index::{Module, Source, block, block::Entry, run::Level, run::Run};
     use thalweg_layout::container::parallel::Fragment;
     use thalweg_layout::container::record::{Kind, Record};
@@ -197,7 +197,7 @@ fn container(seeds: &mut Seeds) {
     add(6, "records", &records);
     records.extend_from_slice(b"TWTL\x01\0");
     add(6, "records-torn", &records);
-    let mut kept = Kept::new(mode, uid, gid, made);
+    let mut kept = StoredAttributes::new(mode, uid, gid, made);
     kept.xattrs.insert("user.k".into(), b"v".to_vec());
     add(1, "attributes", &without_crc(kept.encode()));
     add(2, "mark-open", b"o-0000000000000007-3-1-f");

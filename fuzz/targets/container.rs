@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::Arc;
-use thalweg_layout::container::attributes::Kept;
+use thalweg_layout::container::attributes::StoredAttributes;
 use thalweg_layout::container::index::{Module, block};
 use thalweg_layout::container::parallel::{Fragment, Opening};
 use thalweg_layout::container::record::{Log, Record, Segment};
@@ -47,8 +47,8 @@ fn decoders(kind: u8, bytes: &[u8]) {
             let _ = stamp::decode_identity(&sealed(bytes));
         }
         1 => {
-            if let Ok(kept) = Kept::decode(&sealed(bytes)) {
-                assert_eq!(Kept::decode(&kept.encode()).unwrap(), kept);
+            if let Ok(kept) = StoredAttributes::decode(&sealed(bytes)) {
+                assert_eq!(StoredAttributes::decode(&kept.encode()).unwrap(), kept);
             }
         }
         2 => {
