@@ -7,10 +7,10 @@
 //!
 //! ```
 //! # use std::sync::Arc;
-//! # use thalweg_store::{Memory, StoreExt, wrap::{Asked, Failing, Fault}};
+//! # use thalweg_store::{Memory, StoreExt, wrap::{StoreCall, Failing, Fault}};
 //! # use thalweg_types::ErrorKind;
 //! let store = Failing::new(Arc::new(Memory::new()));
-//! store.fail(Fault::of(Asked::Write).named("restart").skipping(1).times(1).half_way());
+//! store.fail(Fault::of(StoreCall::Write).named("restart").skipping(1).times(1).half_way());
 //! store.write_all("restart.bp.0", b"whole").unwrap();
 //! assert_eq!(store.write_all("restart.bp.1", b"half").unwrap_err().kind(), ErrorKind::Io);
 //! assert_eq!(store.read_all("restart.bp.1").unwrap(), b"ha");
