@@ -7,9 +7,10 @@
 //! A process that dies by a signal or `_exit` does not come here: its files are readable by Thalweg, and by others after
 //! `thalweg recover`. A child made by `fork` leaves the files of its parent alone.
 
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::sync::{Arc, Once, Weak};
 use thalweg_exit_status::record_loss;
 use thalweg_io::Session;
+use thalweg_types::mutex::Mutex;
 
 struct Watched {
     process: u32,
@@ -26,7 +27,7 @@ static AT_EXIT: Once = Once::new();
 pub fn watch(session: &Arc<Session>, drop_outputs: impl FnOnce() + Send + 'static) {
     let watched =
         Watched { process: std::process::id(), session: Arc::downgrade(session), drop_outputs: Box::new(drop_outputs) };
-    let mut all = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = WATCHED.lock();
     all.retain(|w| w.session.strong_count() > 0);
     all.push(watched);
     drop(all);
@@ -51,7 +52,7 @@ extern "C" fn at_exit() {
 }
 
 fn leave_all() {
-    let Ok(mut all) = WATCHED.try_lock() else { return };
+    let Some(mut all) = WATCHED.try_lock() else { return };
     let own = std::process::id();
     for Watched { session, drop_outputs, .. } in all.drain(..).filter(|w| w.process == own) {
         // Taken first: where an output was the last to use it, it is ended all the same.

@@ -3,9 +3,9 @@
 use crate::failure::Outcome;
 use crate::read::{Reader, layout};
 use pyo3::prelude::*;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use thalweg_reader::follow::{self, Next, Wait};
+use thalweg_types::mutex::Mutex;
 
 /// A file being followed. Waits are short here: Python looks for signals between them.
 #[pyclass(frozen, module = "thalweg._core")]
@@ -22,7 +22,7 @@ impl Follower {
         py: Python<'_>,
         f: impl FnOnce(&mut follow::Follower) -> thalweg_types::Result<T> + Send,
     ) -> Outcome<T> {
-        Ok(py.detach(|| f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))?)
+        Ok(py.detach(|| f(&mut self.0.lock()))?)
     }
 }
 

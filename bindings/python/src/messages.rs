@@ -8,9 +8,10 @@
 //! | fork | a child begins a thread of its own |
 
 use pyo3::prelude::*;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use thalweg_types::mutex::Mutex;
 use thalweg_warnings::Level;
 
 /// How long the end of the interpreter waits for what is on its way.
@@ -26,7 +27,7 @@ enum Said {
 static WAY: Mutex<Option<(u32, Sender<Said>)>> = Mutex::new(None);
 
 fn send(handler: &Arc<Py<PyAny>>, said: Said) {
-    let mut way = WAY.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut way = WAY.lock();
     let own = std::process::id();
     if way.as_ref().is_none_or(|(process, _)| *process != own) {
         let (sender, receiver) = channel::<Said>();
@@ -78,7 +79,7 @@ pub fn hear_messages(handler: Py<PyAny>) {
 pub fn flush_messages(py: Python<'_>) {
     thalweg_warnings::hear(None);
     py.detach(|| {
-        let way = WAY.lock().unwrap_or_else(PoisonError::into_inner);
+        let way = WAY.lock();
         let Some((process, sender)) = &*way else { return };
         let (done, told) = channel();
         if *process == std::process::id() && sender.send(Said::Flush(done)).is_ok() {

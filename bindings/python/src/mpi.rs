@@ -7,9 +7,9 @@ use crate::failure::{Failure, Outcome};
 use pyo3::prelude::*;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
-use std::sync::{Mutex, PoisonError};
 use thalweg_comm::Communicator;
 use thalweg_comm_mpi::{MpiCommunicator, ThalwegMpiTable};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
 
 type TableFunction = unsafe extern "C" fn() -> *const ThalwegMpiTable;
@@ -71,7 +71,7 @@ impl Ranks {
     /// # Errors
     /// What the MPI says.
     pub fn duplicate(&self) -> Outcome<Box<dyn Communicator>> {
-        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).duplicate()?)
+        Ok(self.0.lock().duplicate()?)
     }
 }
 
@@ -85,11 +85,11 @@ impl Ranks {
 
     #[getter]
     fn rank(&self) -> u32 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).rank()
+        self.0.lock().rank()
     }
 
     #[getter]
     fn size(&self) -> u32 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).size()
+        self.0.lock().size()
     }
 }

@@ -6,16 +6,13 @@ use crate::mpi::Ranks;
 use crate::value;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use thalweg_exit_status::record_loss;
 use thalweg_io::session::DeclaredGroup;
 use thalweg_io::{BlockBox, Closed, Mode, Values, WriteRequest};
 use thalweg_schema::{GroupBuilder, HostLanguage, MethodChoice, Statistics};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{ElementType, Error, ErrorKind, MemorySelection, Value};
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What a process writes with: groups, methods, buffer.
 #[pyclass(frozen, module = "thalweg._core")]
@@ -102,7 +99,7 @@ impl Session {
         transform: Option<&str>,
     ) -> Outcome<usize> {
         let group = self.group(group)?;
-        let builder = &mut lock(&group).builder;
+        let builder = &mut group.lock().builder;
         let statistics = statistics_of_it.map(statistics).transpose()?;
         let at = builder.define_variable(name, "", value::element(element)?, local, bounds, offset)?;
         if let Some(variable) = builder.variable_mut(at) {
@@ -124,7 +121,7 @@ impl Session {
     ) -> Outcome<()> {
         let element = value::element(element)?;
         let values = value::many(element, values.as_slice().map_err(PyErr::from)?)?;
-        lock(&*self.group(group)?).builder.define_attribute_values(name, "", element, values)?;
+        self.group(group)?.lock().builder.define_attribute_values(name, "", element, values)?;
         Ok(())
     }
 
@@ -132,18 +129,18 @@ impl Session {
     fn define_text_attribute(&self, group: &str, name: &str, texts: Vec<Vec<u8>>, several: bool) -> Outcome<()> {
         let element = if several { ElementType::StringArray } else { ElementType::String };
         let texts = texts.into_iter().map(Value::String).collect();
-        lock(&*self.group(group)?).builder.define_attribute_values(name, "", element, texts)?;
+        self.group(group)?.lock().builder.define_attribute_values(name, "", element, texts)?;
         Ok(())
     }
 
     /// An attribute with the value of a scalar variable.
     fn define_attribute_from(&self, group: &str, name: &str, variable: &str) -> Outcome<()> {
-        lock(&*self.group(group)?).builder.define_attribute_from(name, "", variable)?;
+        self.group(group)?.lock().builder.define_attribute_from(name, "", variable)?;
         Ok(())
     }
 
     fn select_method(&self, group: &str, method: &str, parameters: &str, folder: &str) -> Outcome<()> {
-        lock(&*self.group(group)?).builder.select_method(method, parameters, folder)?;
+        self.group(group)?.lock().builder.select_method(method, parameters, folder)?;
         Ok(())
     }
 
@@ -151,14 +148,14 @@ impl Session {
     fn describe(&self, group: &str) -> Outcome<Vec<DeclaredFacts>> {
         let fortran = self.0.host_language() == HostLanguage::Fortran;
         let group = self.group(group)?;
-        let group = lock(&group);
+        let group = group.lock();
         let variables = &group.builder.group().variables;
         Ok(variables.iter().map(|v| DeclaredFacts::new(v, fortran)).collect())
     }
 
     /// Names of the methods of a group.
     fn methods(&self, group: &str) -> Outcome<Vec<String>> {
-        Ok(lock(&*self.group(group)?).all_methods().into_iter().map(|m: MethodChoice| m.method).collect())
+        Ok(self.group(group)?.lock().all_methods().into_iter().map(|m: MethodChoice| m.method).collect())
     }
 
     /// Collective: opens a step. `mode`: `w`, `a` or `u`; `a` behind step `after`, where that is given.
@@ -230,7 +227,7 @@ impl Output {
         f: impl FnOnce(&mut thalweg_io::Output<'static>) -> thalweg_types::Result<T> + Send,
     ) -> Outcome<T> {
         // The lock is never waited for, nor kept, by a thread that keeps others from running.
-        Ok(py.detach(|| match &mut lock(&self.0).output {
+        Ok(py.detach(|| match &mut self.0.lock().output {
             Some(output) => f(output),
             None => Err(Error::new(ErrorKind::InvalidArgument, "the step is closed")),
         })?)
@@ -242,7 +239,7 @@ impl Output {
         f: impl FnOnce(thalweg_io::Output<'static>) -> thalweg_types::Result<Closed> + Send,
     ) -> Outcome<u64> {
         let (closed, kept) = py.detach(|| {
-            let mut writing = lock(&self.0);
+            let mut writing = self.0.lock();
             let closed = match writing.output.take() {
                 Some(output) => f(output),
                 None => Err(Error::new(ErrorKind::InvalidArgument, "the step is closed already")),
@@ -297,7 +294,7 @@ impl Output {
         let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
         let values = if deferred { Values::Deferred(bytes) } else { Values::Copied(bytes) };
         Ok(py.detach(|| {
-            let mut writing = lock(&self.0);
+            let mut writing = self.0.lock();
             writing.deferred.extend(kept);
             let Some(output) = &mut writing.output else {
                 return Err(Error::new(ErrorKind::InvalidArgument, "the step is closed"));

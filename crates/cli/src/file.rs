@@ -6,10 +6,11 @@ use crate::terminal::{complain, plain};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use thalweg_layout::{Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
 use thalweg_reader::{Block, Head, Reader};
 use thalweg_report::text;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The layout through which paths of this process go, and the name of a file there.
@@ -213,7 +214,8 @@ impl Layout for Watched {
 
     fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>> {
         let below = self.below.open_read(path)?;
-        if let (Ok(mut watch), Ok(length)) = (self.watch.lock(), below.length()) {
+        if let Ok(length) = below.length() {
+            let mut watch = self.watch.lock();
             watch.total = watch.total.saturating_add(length);
         }
         Ok(Box::new(WatchedObject { below, watch: Arc::clone(&self.watch) }))
@@ -246,12 +248,11 @@ impl Layout for Watched {
 
 impl WatchedObject {
     fn moved(&self, bytes: usize) {
-        if let Ok(mut watch) = self.watch.lock() {
-            // Some bytes are read twice; the bar then stays full.
-            watch.done = watch.done.saturating_add(bytes as u64).min(watch.total);
-            let (done, total) = (watch.done, watch.total);
-            watch.bar.at(done, total);
-        }
+        let mut watch = self.watch.lock();
+        // Some bytes are read twice; the bar then stays full.
+        watch.done = watch.done.saturating_add(bytes as u64).min(watch.total);
+        let (done, total) = (watch.done, watch.total);
+        watch.bar.at(done, total);
     }
 }
 

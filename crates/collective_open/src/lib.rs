@@ -29,13 +29,14 @@
 use ask::ask;
 use deal::dealt;
 use outcome::{agreed, apart};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use thalweg_comm::tree_gather::{self, Gathering, Heard};
 use thalweg_comm::{Communicator, Request, tags};
 use thalweg_layout::container::index::Module;
 use thalweg_layout::container::parallel::{Fragment, Opening};
 use thalweg_layout::container::part::{PartFile, Section};
 use thalweg_layout::{Container, Layout, ReadObject};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 mod ask;
@@ -76,7 +77,7 @@ impl CollectiveFile {
 
     fn comm(&self) -> MutexGuard<'_, Box<dyn Communicator>> {
         // A call that panicked has lost its own work only.
-        self.comm.lock().unwrap_or_else(PoisonError::into_inner)
+        self.comm.lock()
     }
 
     /// Whether this rank holds a part of the index only.

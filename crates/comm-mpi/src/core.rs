@@ -7,9 +7,10 @@
 use crate::error;
 use crate::ffi::{Buffers, Matched, Operation, RawComm};
 use crate::patience::Patience;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use thalweg_comm::inbox::{Inbox, Ticket};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// A message on its way in.
@@ -64,19 +65,15 @@ pub struct Core {
     broken: Mutex<Option<ErrorKind>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Communicators with started receives, once per receive.
 static RECEIVING: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
 
 /// Lets started receives of all communicators come in.
 fn progress() {
-    let cores: Vec<Arc<Core>> = lock(&RECEIVING).iter().filter_map(Weak::upgrade).collect();
+    let cores: Vec<Arc<Core>> = RECEIVING.lock().iter().filter_map(Weak::upgrade).collect();
     for core in cores {
         // Another thread that is at it needs no help, and a failure is for those who wait for the message.
-        if let Ok(mut inbox) = core.inbox.try_lock() {
+        if let Some(mut inbox) = core.inbox.try_lock() {
             let _ = core.advance(&mut inbox);
         }
     }
@@ -95,12 +92,12 @@ impl Core {
     /// Fails unless a collective call may be made now.
     pub fn ready_for_all(&self) -> Result<()> {
         self.ready()?;
-        lock(&self.broken).map_or(Ok(()), |kind| Err(error::broken(kind).at_rank(self.raw.rank())))
+        self.broken.lock().map_or(Ok(()), |kind| Err(error::broken(kind).at_rank(self.raw.rank())))
     }
 
     /// No collective call can be made any more.
     pub fn break_off(&self, error: Error) -> Error {
-        *lock(&self.broken) = Some(error.kind());
+        *self.broken.lock() = Some(error.kind());
         self.raw.abandon();
         error.at_rank(self.raw.rank())
     }
@@ -145,7 +142,7 @@ impl Core {
 
     /// A message from this rank to itself.
     pub fn deliver_to_self(&self, tag: u32, bytes: Vec<u8>) {
-        lock(&self.inbox).arrive(self.raw.rank(), tag, Incoming::Here(bytes));
+        self.inbox.lock().arrive(self.raw.rank(), tag, Incoming::Here(bytes));
     }
 
     /// Finds messages for the receives that wait, and brings in what was found.
@@ -163,12 +160,12 @@ impl Core {
 
     /// Starts a receive that only its own wait looks after.
     pub fn post(&self, from: Option<u32>, tag: u32) -> Ticket {
-        lock(&self.inbox).post(from, tag)
+        self.inbox.lock().post(from, tag)
     }
 
     /// Whether a receive has its message; brings it on.
     pub fn poll(&self, ticket: Ticket) -> Result<bool> {
-        let mut inbox = lock(&self.inbox);
+        let mut inbox = self.inbox.lock();
         self.advance(&mut inbox)?;
         match inbox.matched(ticket) {
             None => Ok(false),
@@ -180,7 +177,7 @@ impl Core {
 
     /// Ends a receive that has its message.
     pub fn take(&self, ticket: Ticket) -> Result<(u32, Vec<u8>)> {
-        match lock(&self.inbox).take(ticket) {
+        match self.inbox.lock().take(ticket) {
             Some((from, Incoming::Here(bytes))) => Ok((from, bytes)),
             _ => Err(Error::new(ErrorKind::InvalidArgument, "a receive that is not done")),
         }
@@ -188,12 +185,12 @@ impl Core {
 
     /// Gives up a receive; its message, if it has one, waits for another.
     pub fn withdraw(&self, ticket: Ticket) {
-        lock(&self.inbox).withdraw(ticket);
+        self.inbox.lock().withdraw(ticket);
     }
 
     /// Sender and length of the message that a receive would get.
     pub fn peek(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, u64)>> {
-        let mut inbox = lock(&self.inbox);
+        let mut inbox = self.inbox.lock();
         self.advance(&mut inbox)?;
         loop {
             if let Some((sender, incoming)) = inbox.peek(from, tag) {
@@ -213,14 +210,14 @@ pub struct Started<'a> {
 
 impl<'a> Started<'a> {
     pub fn new(core: &'a Arc<Core>, from: Option<u32>, tag: u32) -> Started<'a> {
-        lock(&RECEIVING).push(Arc::downgrade(core));
+        RECEIVING.lock().push(Arc::downgrade(core));
         Started { core, ticket: core.post(from, tag) }
     }
 }
 
 impl Drop for Started<'_> {
     fn drop(&mut self) {
-        let mut receiving = lock(&RECEIVING);
+        let mut receiving = RECEIVING.lock();
         if let Some(at) = receiving.iter().position(|core| std::ptr::eq(core.as_ptr(), Arc::as_ptr(self.core))) {
             receiving.swap_remove(at);
         }

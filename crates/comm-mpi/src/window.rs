@@ -7,9 +7,10 @@
 
 use crate::core::Core;
 use crate::ffi::RawWindow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use thalweg_comm::{Reduce, SharedWindow, check};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Bytes that are to be free besides those of a window.
@@ -29,7 +30,7 @@ pub struct Windows {
 /// On all ranks: `InvalidArgument` for ranks of different nodes; `NoMemory` where one rank cannot map the parts of all; those of
 /// MPI.
 pub fn make(core: &Core, windows: &Windows, bytes: u64, timeout: Duration) -> Result<Window> {
-    let mut made = windows.made.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut made = windows.made.lock();
     // Which of the windows made so far every rank has dropped. It also sees all ranks arrive for what follows.
     let mut dropped: Vec<u64> = made.iter().map(|window| u64::from(Arc::strong_count(window) == 1)).collect();
     dropped.push(1);
@@ -38,7 +39,7 @@ pub fn make(core: &Core, windows: &Windows, bytes: u64, timeout: Duration) -> Re
         let (old, kept): (Vec<_>, Vec<_>) = made.drain(..).zip(agreed).partition(|(_, dropped)| *dropped == 1);
         made.extend(kept.into_iter().map(|(window, _)| window));
         old.into_iter().filter_map(|(window, _)| Arc::into_inner(window)).try_for_each(RawWindow::free)?;
-        let mut one_node = windows.one_node.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut one_node = windows.one_node.lock();
         if one_node.is_none() {
             *one_node = Some(core.raw.split_by_node()?.size() == core.raw.size());
         }

@@ -856,24 +856,24 @@ fn locks(room: &Room<'_>) {
     };
     assert!(room.store.lock(&name, false).unwrap().is_none(), "it is taken");
     assert!(room.store.lock(&room.name("another"), true).unwrap().is_some(), "another is not");
-    let counter = std::sync::Mutex::new(0);
+    let counter = thalweg_types::mutex::Mutex::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..25 {
                     let _lock = room.store.lock(&name, true).unwrap().unwrap();
                     // Only the lock keeps these apart.
-                    let before = *counter.lock().unwrap();
+                    let before = *counter.lock();
                     std::thread::yield_now();
-                    *counter.lock().unwrap() = before + 1;
+                    *counter.lock() = before + 1;
                 }
             });
         }
         std::thread::sleep(Duration::from_millis(10));
-        assert_eq!(*counter.lock().unwrap(), 0, "nobody passes while it is taken");
+        assert_eq!(*counter.lock(), 0, "nobody passes while it is taken");
         drop(first);
     });
-    assert_eq!(*counter.lock().unwrap(), 100);
+    assert_eq!(*counter.lock(), 100);
     assert!(room.store.lock(&name, false).unwrap().is_some());
 }
 

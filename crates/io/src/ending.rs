@@ -2,7 +2,7 @@
 //! outputs later, behind it.
 
 use crate::in_flight::{Done, Work};
-use crate::session::{Shared, lock};
+use crate::session::Shared;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use thalweg_bp::process_group::Header;
@@ -106,7 +106,7 @@ impl Ending {
     /// What a method finds in front of it when it closes the output. Returns this rank's own failure, for it.
     fn prepare(&mut self, way: &mut ActiveMethod, pack: &mut Pack<'_>) -> Option<Error> {
         if self.rank == 0 {
-            let mut written = lock(&self.shared.written);
+            let mut written = self.shared.written.lock();
             let known = written.entry(way.key()).or_default();
             let changed = |a: &&AttributeSpec| known.get(&key(a)) != Some(&a.value);
             let new: Vec<AttributeSpec> = self.attributes.iter().filter(changed).cloned().collect();
@@ -125,7 +125,7 @@ impl Ending {
 
     fn closed(&mut self, about: About, closed: Result<Closed>) {
         if closed.is_err() {
-            lock(&self.shared.written).remove(&about.key);
+            self.shared.written.lock().remove(&about.key);
         }
         self.finished.push(Finished {
             method: about.name,

@@ -9,14 +9,14 @@
 //! | memory | what waits in an output stays counted in the buffer until the output has ended; beyond the limit blocks are spilled |
 //! | how long a wait lasts | as long as outputs go on ending, each within the communicator's timeout |
 
-use crate::session::lock;
 use std::collections::HashSet;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_comm::agreement::agree;
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_movement::Closed;
 use thalweg_movement::guarded::caught;
+use thalweg_types::mutex::{Condvar, Mutex};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// How an output ended.
@@ -73,7 +73,7 @@ pub(crate) struct InFlight {
 impl InFlight {
     /// Adds an output behind those of its line.
     pub(crate) fn add(self: &Arc<InFlight>, line: &str, files: Vec<String>, work: Work) {
-        let mut outputs = lock(&self.outputs);
+        let mut outputs = self.outputs.lock();
         let number = outputs.next;
         outputs.next += 1;
         outputs.all.push(Flying { number, line: line.to_string(), files, state: State::Waits(work) });
@@ -92,7 +92,7 @@ impl InFlight {
     /// Ends the outputs of a line, until none waits.
     fn run(&self, line: &str) {
         loop {
-            let mut outputs = lock(&self.outputs);
+            let mut outputs = self.outputs.lock();
             let first = outputs.all.iter_mut().find(|o| o.line == line && matches!(o.state, State::Waits(_)));
             let Some(first) = first else {
                 outputs.busy.remove(line);
@@ -104,7 +104,7 @@ impl InFlight {
             drop(outputs);
             let done = caught("end the output", || Ok(work()));
             let done = done.unwrap_or_else(|e| Done { outcome: Err(e), comm: None });
-            let mut outputs = lock(&self.outputs);
+            let mut outputs = self.outputs.lock();
             if let Some(output) = outputs.all.iter_mut().find(|o| o.number == number) {
                 output.state = State::Ended(done);
             }
@@ -114,7 +114,7 @@ impl InFlight {
 
     /// Waits until none of these outputs waits or runs.
     fn wait(&self, which: impl Fn(&Flying) -> bool, timeout: Duration) -> Result<()> {
-        let mut outputs = lock(&self.outputs);
+        let mut outputs = self.outputs.lock();
         let mut left = usize::MAX;
         let mut since = Instant::now();
         loop {
@@ -129,14 +129,14 @@ impl InFlight {
                 let what = format!("{under_way} outputs that were closed before do not end");
                 return Err(Error::new(ErrorKind::Timeout, what));
             };
-            outputs = self.changed.wait_timeout(outputs, rest).unwrap_or_else(PoisonError::into_inner).0;
+            outputs = self.changed.wait_timeout(outputs, rest).0;
         }
     }
 
     /// Takes out the first `most` of these outputs that have all ended. The first failure is returned, warnings tell of others.
     fn hear(&self, which: impl Fn(&Flying) -> bool, most: usize) -> Result<()> {
         let mut heard = Vec::new();
-        let mut outputs = lock(&self.outputs);
+        let mut outputs = self.outputs.lock();
         while heard.len() < most
             && let Some(at) = outputs.all.iter().position(&which)
             && outputs.all[at].has_ended()
@@ -179,7 +179,7 @@ impl InFlight {
     pub(crate) fn meet(&self, comm: &dyn Communicator, line: &str) -> Result<()> {
         let which = |o: &Flying| o.line == line;
         let ended = {
-            let outputs = lock(&self.outputs);
+            let outputs = self.outputs.lock();
             let mut of_line = outputs.all.iter().filter(|o| which(o)).peekable();
             match of_line.peek() {
                 // This rank does not say how many.

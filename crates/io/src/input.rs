@@ -7,13 +7,14 @@
 use crate::joined::{Requirements, agree_on_open};
 use crate::output::OPENING;
 use crate::resolve::{self, Scalars};
-use crate::session::{DeclaredGroup, Shared, lock};
-use std::sync::{Arc, Mutex};
+use crate::session::{DeclaredGroup, Shared};
+use std::sync::Arc;
 use thalweg_bp::shape::JOINED;
 use thalweg_comm::Communicator;
 use thalweg_reader::Reader;
 use thalweg_schema::dimension::NameRef;
 use thalweg_schema::{HostLanguage, Variable};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{BoundingBox, ByteOrder, Error, ErrorKind, MemorySelection, Result, Selection, Value};
 
 /// A file open for reading a group back.
@@ -35,7 +36,7 @@ impl Input {
         comm: Box<dyn Communicator>,
     ) -> Result<Input> {
         let opened = declared.and_then(|group| {
-            let base = lock(&group).all_methods().first().map_or(String::new(), |m| m.base_path.clone());
+            let base = group.lock().all_methods().first().map_or(String::new(), |m| m.base_path.clone());
             let path = if base.is_empty() || path.starts_with('/') {
                 path.to_string()
             } else {
@@ -67,7 +68,7 @@ impl Input {
     }
 
     fn variable(&self, name: &str) -> Result<Variable> {
-        let group = lock(&self.group);
+        let group = self.group.lock();
         let variables = &group.builder.group().variables;
         let full = variables.iter().find(|v| v.full_name() == name || v.full_name() == format!("/{name}"));
         full.or_else(|| variables.iter().find(|v| v.name == name)).cloned().ok_or_else(|| {
@@ -117,7 +118,7 @@ impl Input {
         if variable.local.is_empty() {
             return Ok((step, Selection::All));
         }
-        let group = lock(&self.group);
+        let group = self.group.lock();
         let group = group.builder.group();
         let known: Scalars = {
             // What dimensions name and the program did not set is looked up in the file.
@@ -146,7 +147,7 @@ impl Input {
                 Some(shape) if shape.global.contains(&JOINED) => Selection::Block(u64::from(self.rank)),
                 Some(shape) if shape.is_global() => {
                     let shape =
-                        if *lock(&self.shared.language) == HostLanguage::Fortran { shape.reversed() } else { shape };
+                        if *self.shared.language.lock() == HostLanguage::Fortran { shape.reversed() } else { shape };
                     Selection::Box(BoundingBox::new(shape.offset, shape.local))
                 }
                 Some(_) => Selection::Block(u64::from(self.rank)),
@@ -185,7 +186,7 @@ impl Input {
     /// # Errors
     /// As [`Input::read`]; `OutOfBounds` too where the box leaves the memory.
     pub fn read_into(&mut self, name: &str, out: &mut [u8], memory: &MemorySelection) -> Result<u64> {
-        let fortran = *lock(&self.shared.language) == HostLanguage::Fortran;
+        let fortran = *self.shared.language.lock() == HostLanguage::Fortran;
         let memory = if fortran { memory.reversed() } else { memory.clone() };
         self.fill(name, out, Some(&memory))
     }

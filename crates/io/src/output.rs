@@ -21,13 +21,13 @@ use crate::in_flight::Done;
 use crate::joined::{self, Joins, Requirements};
 use crate::registry;
 use crate::resolve::Scalars;
-use crate::session::{DeclaredGroup, Shared, lock};
+use crate::session::{DeclaredGroup, Shared};
 use crate::transform;
 use names::Names;
 pub use request::{BlockBox, Values, VariableKey, WriteRequest};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 use thalweg_bp::process_group::Header;
 use thalweg_bp::statistics::Level;
@@ -41,6 +41,7 @@ use thalweg_movement::{Closed, Mode, OpenRequest, Pack};
 use thalweg_profile::{About, Phase, Taking, Working};
 use thalweg_schema::{Group, HostLanguage, MethodChoice, Statistics, Variable};
 use thalweg_transform::Spec;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 pub use write::Resolved;
 
@@ -103,7 +104,7 @@ impl<'a> Output<'a> {
         let mut line = None;
         let mut wanted = Requirements { profile: shared.profiled, comparison: shared.compares };
         let prepared = declared.and_then(|group| {
-            let choices = lock(&group).all_methods();
+            let choices = group.lock().all_methods();
             if choices.is_empty() {
                 return Err(Error::new(
                     ErrorKind::Config,
@@ -133,7 +134,7 @@ impl<'a> Output<'a> {
             shared.in_flight.settle(&files, line.as_deref(), comm.timeout())?;
             Ok((group, made))
         });
-        let joined = prepared.as_ref().map_or(Vec::new(), |(group, _)| joined::arrays(lock(group).builder.group()));
+        let joined = prepared.as_ref().map_or(Vec::new(), |(group, _)| joined::arrays(group.lock().builder.group()));
         // A mistake that only some ranks make must not leave the others waiting.
         let (prepared, outcome) = match prepared {
             Ok(prepared) => (Some(prepared), Ok(())),
@@ -164,7 +165,7 @@ impl<'a> Output<'a> {
         let methods = named.map(|(choice, kind, _)| (kind.id, parameter_text(choice))).collect();
         let base = Header {
             group: group_name.to_string(),
-            fortran: *lock(&shared.language) == HostLanguage::Fortran,
+            fortran: *shared.language.lock() == HostLanguage::Fortran,
             time_name: String::new(),
             time_index: 0,
             methods,
@@ -189,7 +190,7 @@ impl<'a> Output<'a> {
             let opened = method.open(&request).map_err(|e| e.in_group(group_name).at_rank(comm.rank()))?;
             if matches!(mode, Mode::Write | Mode::AppendAfter(_)) || opened.time_index == opened.first_time {
                 // Nothing is in the file yet, or what was written last is no more.
-                lock(&shared.written).remove(&written_key(&*method, &path));
+                shared.written.lock().remove(&written_key(&*method, &path));
             }
             for array in opened.levels {
                 let other = levels.insert((array.path, array.name.clone()), array.level);
@@ -246,11 +247,11 @@ impl<'a> Output<'a> {
     ///
     /// Returns these and what names, shapes and statistics add, in bytes.
     pub fn group_size(&mut self, bytes: u64) -> u64 {
-        let variables = lock(&self.group).builder.group().variables.len() as u64;
+        let variables = self.group.lock().builder.group().variables.len() as u64;
         // A record's head has about 200 bytes for a 3-D array with statistics.
         let total = bytes.saturating_add(200 * variables + 256);
         // How small transformed blocks become is known when they are.
-        if !lock(&self.group).builder.group().variables.iter().any(|v| !transform::name(v).is_empty()) {
+        if !self.group.lock().builder.group().variables.iter().any(|v| !transform::name(v).is_empty()) {
             self.pack.expect(total);
         }
         total
@@ -284,7 +285,7 @@ impl<'a> Output<'a> {
     /// # Errors
     /// `NotFound` with the nearest name, `InvalidArgument` where several variables are called so.
     pub fn position(&mut self, name: &str) -> Result<usize> {
-        let group = lock(&self.group);
+        let group = self.group.lock();
         let found = self.names.position(&group.builder.group().variables, name);
         found.map_err(|e| e.in_group(self.group_name.clone()))
     }
@@ -425,7 +426,7 @@ fn level_of(variable: &Variable, group: &Group) -> Level {
 }
 
 fn arrays_of(group: &Mutex<DeclaredGroup>) -> Vec<ArrayLevel> {
-    let group = lock(group);
+    let group = group.lock();
     let group = group.builder.group();
     let arrays = group.variables.iter().filter(|v| !v.local.is_empty());
     arrays

@@ -6,12 +6,12 @@
 //! statically.
 
 use crate::consistency;
-use std::sync::{PoisonError, RwLock};
 use thalweg_movement::Method;
 use thalweg_movement::method::{self, MethodKind, Parameter, Parameters, STRICT};
 use thalweg_profile as profile;
 use thalweg_schema::report::Problem;
 use thalweg_schema::{MethodChoice, Report, Schema};
+use thalweg_types::mutex::RwLock;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Every method.
@@ -33,7 +33,7 @@ pub const COMMON: &[Parameter] = &[profile::PARAMETER, STRICT, consistency::PARA
 static ADDED: RwLock<Vec<&'static MethodKind>> = RwLock::new(Vec::new());
 
 fn added() -> Vec<&'static MethodKind> {
-    ADDED.read().unwrap_or_else(PoisonError::into_inner).clone()
+    ADDED.read().clone()
 }
 
 /// Adds a method of the program's own, for all sessions of the process; XML and code then choose it by name. On every rank.
@@ -42,7 +42,7 @@ fn added() -> Vec<&'static MethodKind> {
 /// `Config` where one of its names is that of another method, or where it has none. Adding the same method again changes
 /// nothing.
 pub fn add(kind: &'static MethodKind) -> Result<()> {
-    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    let mut added = ADDED.write();
     if added.iter().any(|known| std::ptr::eq(*known, kind)) {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use crate::mounts;
 use crate::output::Output;
 use crate::registry;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_comm::Communicator;
 use thalweg_comm::agreement::agree;
@@ -16,6 +16,7 @@ use thalweg_movement::guarded::Guarded;
 use thalweg_movement::output_file::cache::Cache;
 use thalweg_movement::{BufferPool, Mode, buffer};
 use thalweg_schema::{AllocateTime, Buffer, BufferLimit, GroupBuilder, HostLanguage, MethodChoice, Schema};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{AttributeValue, Error, ErrorKind, Result};
 
 /// A group as a session knows it: changed by declarations, also between outputs.
@@ -60,11 +61,6 @@ pub struct Session {
     rank: u32,
     /// One thread at a time; calls that are collective over it are rare.
     comm: Mutex<Box<dyn Communicator>>,
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What the mutexes of a session hold stays consistent between statements; a panicking thread loses its own call.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Session {
@@ -185,7 +181,7 @@ impl Session {
 
     /// Settles the buffer limit, once.
     fn settle_buffer(&self) -> Result<()> {
-        let Some(buffer) = lock(&self.buffer).take() else { return Ok(()) };
+        let Some(buffer) = self.buffer.lock().take() else { return Ok(()) };
         let limit = match buffer.limit {
             BufferLimit::Unlimited => None,
             BufferLimit::Bytes(bytes) => Some(bytes),
@@ -197,7 +193,7 @@ impl Session {
 
     /// Sets the buffer limit in bytes, for all groups together; `None` for no limit.
     pub fn set_buffer_limit(&self, bytes: Option<u64>) {
-        lock(&self.buffer).take();
+        self.buffer.lock().take();
         self.shared.pool.set_limit(bytes);
     }
 
@@ -208,17 +204,17 @@ impl Session {
 
     /// Sets the language whose order of dimensions outputs follow.
     pub fn set_host_language(&self, language: HostLanguage) {
-        *lock(&self.shared.language) = language;
+        *self.shared.language.lock() = language;
     }
 
     /// The language whose order of dimensions outputs follow.
     pub fn host_language(&self) -> HostLanguage {
-        *lock(&self.shared.language)
+        *self.shared.language.lock()
     }
 
     /// Names of the groups, in the order declared.
     pub fn groups(&self) -> Vec<String> {
-        lock(&self.groups).iter().map(|(name, _)| name.clone()).collect()
+        self.groups.lock().iter().map(|(name, _)| name.clone()).collect()
     }
 
     /// Declares a group.
@@ -227,7 +223,7 @@ impl Session {
     /// `Config` where one of that name is declared already.
     pub fn declare(&self, builder: GroupBuilder) -> Result<Arc<Mutex<DeclaredGroup>>> {
         let name = builder.group().name.clone();
-        let mut groups = lock(&self.groups);
+        let mut groups = self.groups.lock();
         if groups.iter().any(|(n, _)| *n == name) {
             return Err(Error::new(ErrorKind::Config, format!("group \"{name}\" is declared already")));
         }
@@ -240,7 +236,7 @@ impl Session {
     /// when that is [forgotten](Session::forget_one). Returns whether there was one.
     pub fn declare_beside(&self, builder: GroupBuilder) -> (Arc<Mutex<DeclaredGroup>>, bool) {
         let name = builder.group().name.clone();
-        let mut groups = lock(&self.groups);
+        let mut groups = self.groups.lock();
         let is_second = groups.iter().any(|(n, _)| *n == name);
         let group = Arc::new(Mutex::new(DeclaredGroup { builder, methods: Vec::new() }));
         groups.push((name, group.clone()));
@@ -249,7 +245,7 @@ impl Session {
 
     /// Forgets this group, and no other of its name.
     pub fn forget_one(&self, group: &Arc<Mutex<DeclaredGroup>>) {
-        lock(&self.groups).retain(|(_, g)| !Arc::ptr_eq(g, group));
+        self.groups.lock().retain(|(_, g)| !Arc::ptr_eq(g, group));
     }
 
     /// Tells once, on rank 0, what was left out of account of a description.
@@ -261,7 +257,7 @@ impl Session {
 
     /// Forgets a group.
     pub fn forget(&self, name: &str) {
-        lock(&self.groups).retain(|(n, _)| n != name);
+        self.groups.lock().retain(|(n, _)| n != name);
     }
 
     /// A group by its name.
@@ -269,7 +265,7 @@ impl Session {
     /// # Errors
     /// `NotFound` naming the nearest group.
     pub fn group(&self, name: &str) -> Result<Arc<Mutex<DeclaredGroup>>> {
-        let groups = lock(&self.groups);
+        let groups = self.groups.lock();
         if let Some((_, group)) = groups.iter().find(|(n, _)| n == name) {
             return Ok(group.clone());
         }
@@ -324,7 +320,7 @@ impl Session {
 
     /// The communicator of the session.
     pub fn comm(&self) -> MutexGuard<'_, Box<dyn Communicator>> {
-        lock(&self.comm)
+        self.comm.lock()
     }
 
     /// Closes the files of this rank for good, without hearing of the others' outcome: for a way out that can't wait.

@@ -230,7 +230,7 @@ fn another_number_of_dimensions_is_refused() {
         let session = place.session(&document("MPI", "", "", ""), &comm);
         let at = {
             let group = session.group("g").unwrap();
-            let mut group = group.lock().unwrap();
+            let mut group = group.lock();
             group.builder.define_variable("x", "", ElementType::F64, "3", "", "").unwrap()
         };
         let mut output = session.open("g", "x.bp", Mode::Write, comm.duplicate().unwrap()).unwrap();
@@ -253,7 +253,7 @@ fn an_array_that_only_a_box_describes_needs_the_box() {
         let session = place.session(&text, &comm);
         for name in ["a", "local"] {
             let group = session.group("g").unwrap();
-            let mut group = group.lock().unwrap();
+            let mut group = group.lock();
             let at = group.builder.group().variables.iter().position(|v| v.name == name).unwrap();
             group.builder.variable_mut(at).unwrap().needs_box = true;
         }

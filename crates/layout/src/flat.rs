@@ -31,9 +31,9 @@ use std::io::IoSlice;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use thalweg_store::{Rename, Store, StoreExt, fresh, name};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Folder of each store that holds what is not the user's.
@@ -451,7 +451,7 @@ impl Layout for Flat {
         let between = Self::between(folder);
         match self.copy(old, from, new, &between) {
             Ok(_lease) => {
-                let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut copies = self.copies.lock();
                 let before = copies.insert((from.to_string(), to.to_string()), Copied { between, of, _lease });
                 drop(copies);
                 // Of two threads that rename the same file at once.

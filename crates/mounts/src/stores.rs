@@ -2,11 +2,12 @@
 
 use crate::draining;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use thalweg_params::Parameter;
 use thalweg_schema::report::Problem;
 use thalweg_store::wrap::{Sequential, Tiered};
 use thalweg_store::{Memory, Posix, Store};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// A kind of store.
@@ -168,7 +169,7 @@ fn posix(url: &str) -> Result<Arc<dyn Store>> {
 
 fn memory(url: &str) -> Result<Arc<dyn Store>> {
     static NAMED: OnceLock<Mutex<HashMap<String, Memory>>> = OnceLock::new();
-    let mut named = NAMED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    let mut named = NAMED.get_or_init(Mutex::default).lock();
     Ok(Arc::new(named.entry(rest(url).to_string()).or_default().clone()))
 }
 

@@ -20,12 +20,13 @@ use crate::wrappers::{self, Wrappers};
 use crate::{layouts, stores};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use thalweg_layout::{Direct, Layout, Mount, Mounts, mount};
 use thalweg_params::{Parameter, Parameters};
 use thalweg_schema::Report;
 use thalweg_schema::report::{Problem, SourceSpan};
 use thalweg_store::{Posix, Store};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -285,7 +286,7 @@ pub fn check(text: &str, file: &str) -> Checked {
         };
         let (again, first) = (entry.clone(), Mutex::new(first));
         let mount = Mount::new(&entry.path, move || {
-            if let Some(made) = first.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(made) = first.lock().take() {
                 return Ok(made);
             }
             make_now(&again)
@@ -396,7 +397,7 @@ static READ: Mutex<Option<Arc<Mounts>>> = Mutex::new(None);
 /// # Errors
 /// As [`files`] and [`of_files`].
 pub fn of_process() -> Result<Arc<Mounts>> {
-    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut read = READ.lock();
     if let Some(mounts) = &*read {
         return Ok(mounts.clone());
     }
@@ -410,7 +411,7 @@ pub fn of_process() -> Result<Arc<Mounts>> {
 /// # Errors
 /// As [`Layout::finish`].
 pub fn finish() -> Result<()> {
-    let read = READ.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let read = READ.lock().clone();
     read.map_or(Ok(()), |mounts| mounts.finish())
 }
 

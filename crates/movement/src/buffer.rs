@@ -9,7 +9,8 @@
 //! ([`crate::method::MethodKind::least`]) even where the limit is lower. So all outputs that are open together hold the limit
 //! at most, or the least of each where that is more.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Smallest chunk, in bytes.
@@ -44,7 +45,7 @@ impl BufferPool {
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         // A panic while the lock is held leaves plain numbers behind, which stay usable.
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Changes the limit; memory that is in use stays.

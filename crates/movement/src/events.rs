@@ -8,8 +8,9 @@
 //! The last events are also kept, with their times, for the profile of the next output that closes.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
+use thalweg_types::mutex::Mutex;
 
 /// Events that are kept until an output closes; of more the oldest are forgotten.
 const MOST: usize = 1024;
@@ -38,26 +39,22 @@ pub struct Events {
     said: Mutex<VecDeque<(Event, Instant)>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Events {
     /// Tells `listener` of all events from now on, as long as somebody else keeps it.
     pub fn listen(&self, listener: &Arc<dyn Listener>) {
-        lock(&self.listeners).push(Arc::downgrade(listener));
+        self.listeners.lock().push(Arc::downgrade(listener));
     }
 
     /// The program says something.
     pub fn tell(&self, event: Event) {
-        let mut said = lock(&self.said);
+        let mut said = self.said.lock();
         if said.len() == MOST {
             said.pop_front();
         }
         said.push_back((event, Instant::now()));
         drop(said);
         let mut present = Vec::new();
-        lock(&self.listeners).retain(|listener| {
+        self.listeners.lock().retain(|listener| {
             let listener = listener.upgrade();
             let is_there = listener.is_some();
             present.extend(listener);
@@ -68,7 +65,7 @@ impl Events {
 
     /// What was said since this was last asked, and when. A calculation that goes on stays.
     pub fn take(&self) -> Vec<(Event, Instant)> {
-        let mut said = lock(&self.said);
+        let mut said = self.said.lock();
         let going_on = said.iter().rev().find(|(event, _)| *event != Event::IterationEnds).copied();
         let going_on = going_on.filter(|(event, _)| *event == Event::CalculationBegins);
         let taken = said.drain(..).collect();
@@ -86,7 +83,7 @@ mod tests {
 
     impl Listener for Heard {
         fn hear(&self, event: Event) {
-            lock(&self.0).push(event);
+            self.0.lock().push(event);
         }
     }
 
@@ -99,11 +96,11 @@ mod tests {
         events.listen(&listener);
         events.tell(Event::CalculationBegins);
         events.tell(Event::CalculationEnds);
-        assert_eq!(*lock(&heard.0), [Event::CalculationBegins, Event::CalculationEnds]);
+        assert_eq!(*heard.0.lock(), [Event::CalculationBegins, Event::CalculationEnds]);
         drop(listener);
         drop(heard);
         events.tell(Event::IterationEnds);
-        assert!(lock(&events.listeners).is_empty());
+        assert!(events.listeners.lock().is_empty());
     }
 
     #[test]

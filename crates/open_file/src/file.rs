@@ -6,8 +6,9 @@ use rustix::io::Errno;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher};
 use std::io::IoSlice;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use thalweg_layout::{Attributes, Change, Kind, Layout, OpenWrite, ReadObject, WriteObject, WriterId, errno};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The mode that layouts give a file which nobody chose one for.
@@ -95,7 +96,7 @@ impl OpenFile {
     }
 
     fn named(&self) -> MutexGuard<'_, Name> {
-        self.name.lock().unwrap_or_else(PoisonError::into_inner)
+        self.name.lock()
     }
 
     /// Reads at `offset` as much as there is, up to `out.len()`; returns how much.
@@ -363,7 +364,7 @@ static TURNS: [Mutex<()>; 16] = [const { Mutex::new(()) }; 16];
 fn turn(key: &impl Hash) -> MutexGuard<'static, ()> {
     let mut hash = DefaultHasher::new();
     key.hash(&mut hash);
-    TURNS[hash.finish() as usize % TURNS.len()].lock().unwrap_or_else(PoisonError::into_inner)
+    TURNS[hash.finish() as usize % TURNS.len()].lock()
 }
 
 /// All turns of those who append: see [`hold_appends`].
@@ -372,5 +373,5 @@ pub struct Appends(#[allow(dead_code)] Vec<MutexGuard<'static, ()>>);
 /// Waits for the appends of this process and keeps others from beginning: for a door that forks, so that the child finds
 /// no turn taken by a thread it does not have.
 pub fn hold_appends() -> Appends {
-    Appends(TURNS.iter().map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner)).collect())
+    Appends(TURNS.iter().map(|turn| turn.lock()).collect())
 }

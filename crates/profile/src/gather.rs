@@ -14,7 +14,7 @@ use crate::recorder::{MOST_SPANS, Recorder, Running, shorten};
 use crate::{Phase, storage};
 use serde::{Deserialize, Serialize};
 use std::io::IoSlice;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_comm::watched::Watched;
 use thalweg_comm::{Communicator, Reduce, tags};
@@ -162,7 +162,7 @@ impl Taking {
         part.buffer_bytes = about.buffer_bytes;
         part.error = about.outcome.err().map(|e| format!("{:?}: {}", e.kind(), e.what()));
         let Taking { token, ranks, left, clocks, unix_us, .. } = self;
-        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut left = left.lock().take();
         let comm = left.as_deref_mut().unwrap_or(comm);
         let sent = Sent { token, clocks, unix_us, part };
         let before = comm.timeout();

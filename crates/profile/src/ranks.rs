@@ -6,9 +6,10 @@
 
 use crate::Phase;
 use crate::recorder::{Recorder, Running, span};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use thalweg_comm::watched::{Collective, MessageCall, Watch};
 use thalweg_comm::{Communicator, Message};
+use thalweg_types::mutex::Mutex;
 
 /// See the module's page.
 pub struct Recorded {
@@ -74,7 +75,7 @@ impl Watch for Recorded {
 
     fn of_survivors(&self, survivors: &dyn Communicator) -> Recorded {
         // For the profile, at the end of close; all that are left come by here.
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = survivors.duplicate().ok();
+        *self.left.lock() = survivors.duplicate().ok();
         self.of_a_part()
     }
 }

@@ -10,9 +10,10 @@ use crate::waits::runs;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread::ThreadId;
 use std::time::Instant;
+use thalweg_types::mutex::Mutex;
 
 /// Spans that a rank keeps at most.
 pub const MOST_SPANS: usize = 512;
@@ -129,7 +130,7 @@ impl Recorder {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // What a panicking thread leaves is a record that lacks its last span.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Until the return value is dropped, [`span`] on this thread means this recorder. A thread of an asynchronous method

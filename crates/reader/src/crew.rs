@@ -3,8 +3,9 @@
 //! Cost: nothing where the list is short or done soon. A helper starts after 0.3 ms, each further one after four times
 //! as long; where one task took longer than that, as it does on a far store, all that are due start at once.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+use thalweg_types::mutex::Mutex;
 
 /// After this time a thread helps; each further one after four times as long.
 const HELP_AFTER: Duration = Duration::from_micros(300);
@@ -29,7 +30,7 @@ pub fn work_off<T: Send, S, E: Send>(
     }
     let most = most_threads().min(tasks.len());
     let queue = Mutex::new((tasks.into_iter(), None));
-    let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || queue.lock();
     // Whether it is time for more threads is asked between tasks.
     let work = |mut between: Option<&mut dyn FnMut()>| {
         let mut state = state();

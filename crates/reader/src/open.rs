@@ -22,7 +22,7 @@ use crate::{Attribute, Block, Element, Head, Kind, Partial, Status, Summary, Var
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_bp::extension::{Records, Tag};
 use thalweg_bp::index::{self, ProcessGroupEntry, Table};
@@ -32,6 +32,7 @@ use thalweg_bp::source::{self, Source};
 use thalweg_bp::statistics::{Level, Part, Statistics};
 use thalweg_bp::wire::Cursor;
 use thalweg_layout::Layout;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Result, Selection, Value};
 
 mod groups;
@@ -536,7 +537,7 @@ impl Reader {
         let inner = &*self.0;
         let key = (attributes, number);
         {
-            let kept = inner.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = inner.kept.lock();
             if let Some(sets) = kept.sets.get(&key) {
                 return Ok(sets.clone());
             }
@@ -551,7 +552,7 @@ impl Reader {
             Sets::load(&inner.file, base, inner.order, step.map(|i| &table.entries()[i]), inner.live.first_time())
                 .map_err(|e| self.name_it(e, &names.heads[number].name))?;
         let sets = Arc::new(sets);
-        let mut kept = inner.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = inner.kept.lock();
         // Another thread may have read them meanwhile.
         if kept.sets.insert(key, sets.clone()).is_none() {
             kept.order.push_back(key);
@@ -679,10 +680,10 @@ impl Reader {
             return Ok(inner.file.clone());
         }
         let slot = {
-            let mut objects = inner.objects.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut objects = inner.objects.lock();
             objects.entry(subfile).or_default().clone()
         };
-        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = slot.lock();
         if let Some(object) = &*slot {
             return Ok(object.clone());
         }

@@ -8,14 +8,11 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use thalweg_layout::{Change, Layout, Mounts, ReadObject, WriteObject, WriterId, errno, mount};
+use thalweg_types::mutex::{Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What one process has: its handles, which end with its last connection.
 struct Session {
@@ -33,7 +30,7 @@ enum Handle {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        for (_, handle) in self.handles.get_mut().unwrap_or_else(PoisonError::into_inner).drain() {
+        for (_, handle) in self.handles.get_mut().drain() {
             // Nobody is there to be told; as at the end of any process.
             let _ = handle.close();
         }
@@ -47,7 +44,7 @@ fn closed() -> Error {
 impl Handle {
     fn writing<T>(&self, call: impl FnOnce(&dyn WriteObject) -> Result<T>) -> Result<T> {
         let Handle::Write(object) = self else { return Err(closed()) };
-        let object = object.read().unwrap_or_else(PoisonError::into_inner);
+        let object = object.read();
         call(&**object.as_ref().ok_or_else(closed)?)
     }
 
@@ -68,7 +65,7 @@ impl Handle {
     fn take(&self) -> Option<Box<dyn WriteObject>> {
         match self {
             Handle::Read(_) => None,
-            Handle::Write(object) => object.write().unwrap_or_else(PoisonError::into_inner).take(),
+            Handle::Write(object) => object.write().take(),
         }
     }
 
@@ -80,16 +77,16 @@ impl Handle {
 impl Session {
     fn keep(&self, handle: Handle) -> Reply {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.handles.write().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::new(handle));
+        self.handles.write().insert(number, Arc::new(handle));
         Reply::Number(number)
     }
 
     fn handle(&self, number: u64) -> Result<Arc<Handle>> {
-        self.handles.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned().ok_or_else(closed)
+        self.handles.read().get(&number).cloned().ok_or_else(closed)
     }
 
     fn take(&self, number: u64) -> Result<Arc<Handle>> {
-        self.handles.write().unwrap_or_else(PoisonError::into_inner).remove(&number).ok_or_else(closed)
+        self.handles.write().remove(&number).ok_or_else(closed)
     }
 
     /// What is answered, and the body that goes with it.
@@ -229,18 +226,18 @@ impl Shared {
             threads.retain(|thread| !thread.is_finished());
             let channel = Arc::new(Channel(connection));
             let shared = self.clone();
-            locked(&self.connections).insert(number, channel.clone());
+            self.connections.lock().insert(number, channel.clone());
             let thread = std::thread::Builder::new().name("connection".into()).spawn(move || {
                 // What breaks a connection was told to its other end, if that is still there.
                 let _ = shared.talk(&channel);
-                locked(&shared.connections).remove(&number);
+                shared.connections.lock().remove(&number);
             });
             match thread {
                 Ok(thread) => threads.push(thread),
-                Err(_) => drop(locked(&self.connections).remove(&number)),
+                Err(_) => drop(self.connections.lock().remove(&number)),
             }
         }
-        for channel in locked(&self.connections).values() {
+        for channel in self.connections.lock().values() {
             channel.0.end();
         }
         for thread in threads {
@@ -283,7 +280,7 @@ impl Shared {
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         if let Some(number) = session {
-            let known = locked(&self.sessions).get(&number).and_then(Weak::upgrade);
+            let known = self.sessions.lock().get(&number).and_then(Weak::upgrade);
             let gone = || Error::new(ErrorKind::PeerLost, "the daemon does not know this process's files any more");
             return known.ok_or_else(gone);
         }
@@ -299,7 +296,7 @@ impl Shared {
         let number = draw() << 64 | u128::from(RandomState::new().hash_one(draw()));
         let (handles, next) = (RwLock::default(), AtomicU64::new(1));
         let session = Arc::new(Session { number, layout, handles, next });
-        let mut sessions = locked(&self.sessions);
+        let mut sessions = self.sessions.lock();
         sessions.retain(|_, session| session.strong_count() > 0);
         sessions.insert(number, Arc::downgrade(&session));
         Ok(session)

@@ -16,8 +16,9 @@ use crate::{
 };
 use std::collections::BTreeMap;
 use std::io::IoSlice;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use thalweg_types::mutex::{Condvar, Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
 
 const PAGE: usize = 16 << 10;
@@ -76,7 +77,7 @@ impl Memory {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// The object of this name, and whether it was made by this call.
@@ -253,12 +254,12 @@ impl Store for Memory {
 
     fn lock(&self, name: &str, wait: bool) -> Result<Option<Lease>> {
         let (object, _) = self.open(name, OpenWrite::Any)?;
-        let mut locked = object.lock.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut locked = object.lock.taken.lock();
         while *locked {
             if !wait {
                 return Ok(None);
             }
-            locked = object.lock.free.wait(locked).unwrap_or_else(PoisonError::into_inner);
+            locked = object.lock.free.wait(locked);
         }
         *locked = true;
         drop(locked);
@@ -277,7 +278,7 @@ struct Locked(Arc<Lock>);
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        *self.0.taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        *self.0.taken.lock() = false;
         self.0.free.notify_one();
     }
 }
@@ -384,11 +385,11 @@ impl Object {
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Content> {
-        self.content.read().unwrap_or_else(PoisonError::into_inner)
+        self.content.read()
     }
 
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, Content> {
-        self.content.write().unwrap_or_else(PoisonError::into_inner)
+        self.content.write()
     }
 
     pub(crate) fn length(&self) -> u64 {

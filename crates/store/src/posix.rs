@@ -17,7 +17,6 @@
 //! | `close`  | tells what the system says, as filesystems over a network and with quotas may refuse bytes only then |
 //! | on network filesystems | a failed write may be told by `close` or `sync` only |
 
-#[cfg(target_os = "linux")]
 use crate::lustre;
 use crate::pieces::{self, Rest};
 use crate::{
@@ -31,7 +30,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+#[cfg(target_os = "linux")]
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 mod attributes;
@@ -660,7 +661,7 @@ impl WriteObject for Open {
         let file = self.file.try_clone().ok()?;
         self.unshared.get_or_init(|| Unshared::note(&self.file));
         let unshared = Unshared::note(&file);
-        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holds = self.holds.lock();
         if !lock::hold(&file) {
             return None;
         }
@@ -698,7 +699,7 @@ struct Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holds = self.holds.lock();
         *holds -= 1;
         // In a child that was forked there may be no lock, or its parent's.
         if *holds == 0 && self.process == std::process::id() {

@@ -8,6 +8,7 @@
 //! | [`extent`] | runs of bytes in a file |
 //! | [`bounding_box`] | boxes of elements: intersection, linear order |
 //! | [`memory_selection`] | a block inside a larger array in memory |
+//! | [`mutex`] | locks that a panic does not poison |
 //! | [`selection`] | what a reader asks for |
 //! | [`transform_names`] | names of transforms in configurations and files |
 //! | [`error`] | one error type: kind, place, what is still safe, cause |
@@ -19,6 +20,7 @@ pub mod element;
 pub mod error;
 pub mod extent;
 pub mod memory_selection;
+pub mod mutex;
 pub mod printable;
 pub mod selection;
 pub mod transform_names;

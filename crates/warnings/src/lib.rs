@@ -24,8 +24,9 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, MutexGuard, Once};
 use std::time::SystemTime;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::printable::printable;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -163,7 +164,7 @@ impl Heard {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Statements leave it consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn rank(&self) -> Option<u32> {
@@ -187,7 +188,7 @@ impl Heard {
         let hearer = state.hearer.clone();
         drop(state);
         // Not within the state: who hears may ask for another hearer.
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock();
         match hearer {
             Some(hearer) => hearer(level, text),
             None => {
@@ -337,12 +338,12 @@ mod tests {
         let into = lines.clone();
         heard.state().hearer = Some(Arc::new(move |level, text: &str| {
             tracing::warn!(target: "thalweg_tests", "said while something is told");
-            into.lock().unwrap().push((level, text.to_string()));
+            into.lock().push((level, text.to_string()));
         }));
         with_default(Listener(heard), says);
         let file = rank.map_or("log".to_string(), |rank| format!("log.{rank}"));
         let file = std::fs::read_to_string(folder.path().join(file)).unwrap_or_default();
-        let lines = lines.lock().unwrap().clone();
+        let lines = lines.lock().clone();
         (lines, file)
     }
 

@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io::Write;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
 
 /// Numbers of `adios_error.h` that we use.
@@ -156,7 +157,7 @@ impl Failure {
         if self.number != number::INVALID_FILE_POINTER {
             return true;
         }
-        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = TOLD.lock();
         told.len() >= KEPT || told.insert(self.text.clone())
     }
 

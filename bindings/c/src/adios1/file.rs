@@ -1,7 +1,6 @@
 //! An open file: an output, or a group being read back.
 
 use crate::adios1::error::{Doing, Failure, Outcome, number};
-use crate::adios1::process::lock;
 use std::sync::Arc;
 use thalweg_io::session::SharedGroup;
 use thalweg_io::{Input, Output, Resolved, Session, Values, VariableKey, WriteRequest};
@@ -142,7 +141,7 @@ impl Length {
 impl Reading {
     /// The name of the variable at a position in the group.
     fn name_at(&self, position: usize) -> Outcome<String> {
-        let group = lock(&self.group);
+        let group = self.group.lock();
         let variable = group.builder.group().variables.get(position);
         variable.map(Variable::full_name).ok_or_else(|| Failure::new(number::INVALID_VARID, "no such variable"))
     }
@@ -161,7 +160,7 @@ impl Reading {
     /// # Errors
     /// `err_invalid_varname`.
     pub fn element(&self, name: &str) -> Outcome<ElementType> {
-        let group = lock(&self.group);
+        let group = self.group.lock();
         let variables = &group.builder.group().variables;
         let full = variables.iter().find(|v| v.full_name() == name || v.full_name() == format!("/{name}"));
         let found = full.or_else(|| variables.iter().find(|v| v.name == name));

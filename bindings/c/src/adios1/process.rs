@@ -5,11 +5,12 @@ use crate::adios1::file::File;
 use crate::adios1::handle::{self, VariableHandle};
 use crate::leaving;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use thalweg_comm::Communicator;
 use thalweg_io::session::SharedGroup;
 use thalweg_io::{Mode, Session, output};
 use thalweg_schema::{GroupBuilder, Mesh, Statistics};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
 
 /// A file as the threads of a program share it; `None` once it is closed.
@@ -38,14 +39,9 @@ struct Process {
 
 static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
 
-/// Locks; what a panicking call leaves behind stays consistent between statements.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Looks at the process. Never held while another rank is waited for.
 fn with<T>(f: impl FnOnce(&mut Process) -> T) -> T {
-    f(lock(&PROCESS).get_or_insert_default())
+    f(PROCESS.lock().get_or_insert_default())
 }
 
 fn not_started() -> Failure {
@@ -101,7 +97,7 @@ pub fn finish() -> Outcome<()> {
     let session = process.session.ok_or_else(not_started)?;
     let open = process.files.len();
     for file in process.files.into_values() {
-        lock(&file).take();
+        file.lock().take();
     }
     session.finalize().map_err(|e| Doing::Close.failed(e))?;
     match open {
@@ -199,7 +195,7 @@ pub fn forget(handle: i64) -> Outcome<()> {
 /// `err_invalid_group`.
 pub fn delete_variables(handle: i64) -> Outcome<()> {
     let group = group(handle)?;
-    lock(&group).builder.delete_variables();
+    group.lock().builder.delete_variables();
     declared(handle, |g| {
         if let Some(g) = g {
             g.generation = g.generation.wrapping_add(1) & 0xfff;
@@ -313,7 +309,7 @@ pub fn open(asked: Outcome<OpenArguments>, comm: Box<dyn Communicator>) -> Outco
 pub fn with_file<T>(handle: i64, f: impl FnOnce(&mut File) -> Outcome<T>) -> Outcome<T> {
     let number = handle::file_number(handle)?;
     let file = with(|p| p.files.get(&number).cloned()).ok_or_else(|| handle::no_file(handle))?;
-    let mut file = lock(&file);
+    let mut file = file.lock();
     f(file.as_mut().ok_or_else(|| handle::no_file(handle))?)
 }
 
@@ -324,13 +320,13 @@ pub fn with_file<T>(handle: i64, f: impl FnOnce(&mut File) -> Outcome<T>) -> Out
 pub fn take_file(handle: i64) -> Outcome<File> {
     let number = handle::file_number(handle)?;
     let file = with(|p| p.files.remove(&number)).ok_or_else(|| handle::no_file(handle))?;
-    lock(&file).take().ok_or_else(|| handle::no_file(handle))
+    file.lock().take().ok_or_else(|| handle::no_file(handle))
 }
 
 /// Asks the outputs of a group that are open, the newest first, until one answers.
 pub fn ask_outputs_of<T>(group: &SharedGroup, mut f: impl FnMut(&mut File) -> Option<T>) -> Option<T> {
     let files: Vec<SharedFile> = with(|p| p.files.values().rev().cloned().collect());
-    files.iter().find_map(|file| match lock(file).as_mut() {
+    files.iter().find_map(|file| match file.lock().as_mut() {
         Some(file) if Arc::ptr_eq(file.group(), group) => f(file),
         _ => None,
     })

@@ -24,16 +24,10 @@ mod session;
 use crate::pointer;
 use failure::status;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use thalweg_comm::Communicator;
 use thalweg_comm::alone::Alone;
 use thalweg_comm_mpi::{MpiCommunicator, ThalwegMpiTable};
 use thalweg_types::{ElementType, Error, ErrorKind, MemorySelection, Result};
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A call that panicked has lost its own work only.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn wrong(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, what)

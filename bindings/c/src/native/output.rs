@@ -3,14 +3,15 @@
 use super::failure::of_program;
 use super::session::NativeSession;
 use super::{
-    CMemory, check_type, communicator_to_agree, failure, handle, lock, memory_selection, numbers, place, pointer,
-    status, take_back, text, text_or_empty, wrong,
+    CMemory, check_type, communicator_to_agree, failure, handle, memory_selection, numbers, place, pointer, status,
+    take_back, text, text_or_empty, wrong,
 };
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use thalweg_comm::Communicator;
 use thalweg_comm_mpi::ThalwegMpiTable;
 use thalweg_io::{BlockBox, Mode, Output, Session, Values, output};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, Result};
 
 /// `thalweg_output`.
@@ -216,12 +217,12 @@ fn ended() -> Error {
 impl NativeOutput {
     /// Calls on one output take turns.
     fn with<T>(&self, f: impl FnOnce(&mut Output<'static>) -> Result<T>) -> Result<T> {
-        f(lock(&self.output).as_mut().ok_or_else(ended)?)
+        f(self.output.lock().as_mut().ok_or_else(ended)?)
     }
 
     /// The output, for its end.
     fn take(&self) -> Result<Output<'static>> {
-        lock(&self.output).take().ok_or_else(ended)
+        self.output.lock().take().ok_or_else(ended)
     }
 
     /// Writes one block.
@@ -231,7 +232,7 @@ impl NativeOutput {
     unsafe fn put(&self, name: &str, block: &CBlockData) -> Result<()> {
         // SAFETY: from C.
         let (place, memory) = unsafe { (block_box(block.place)?, memory_selection(block.memory)?) };
-        let output = &mut lock(&self.output);
+        let output = &mut self.output.lock();
         let resolved = output.as_mut().ok_or_else(ended)?.resolve(name, place, memory.as_ref())?;
         check_type(block.check_type, block.number, resolved.element(), name)?;
         let data: &'static [u8] = match resolved.bytes()? {

@@ -3,13 +3,13 @@
 use super::describe::{CAttribute, CBlocks, CSummary, CVariable, KeptAttribute, KeptVariable};
 use super::failure::{self, c_text};
 use super::{
-    CMemory, check_type, communicator, handle, lock, memory_selection, numbers, place, pointer, status, take_back,
-    text, wrong,
+    CMemory, check_type, communicator, handle, memory_selection, numbers, place, pointer, status, take_back, text,
+    wrong,
 };
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::null;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use thalweg_comm::Communicator;
 use thalweg_comm::agreement::agree;
@@ -17,6 +17,7 @@ use thalweg_comm_mpi::ThalwegMpiTable;
 use thalweg_layout::Layout;
 use thalweg_reader::follow::{Follower, Next, Wait};
 use thalweg_reader::{Batch, Reader, Reads};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{BoundingBox, Error, ErrorKind, Result, Selection};
 
 /// `thalweg_reader`.
@@ -454,7 +455,7 @@ unsafe extern "C" fn thalweg_reader_close(reader: *mut NativeReader) {
 unsafe fn with<T>(reader: *const NativeReader, f: impl FnOnce(&mut Open) -> Result<T>) -> Result<T> {
     // SAFETY: from C.
     let reader = unsafe { handle(reader, "reader") }?;
-    f(&mut lock(&reader.0))
+    f(&mut reader.0.lock())
 }
 
 /// # Safety

@@ -1,15 +1,14 @@
 //! Sessions, and groups declared from code.
 
-use super::{
-    communicator, element, handle, lock, numbers, place, pointer, status, take_back, text, text_or_empty, wrong,
-};
+use super::{communicator, element, handle, numbers, place, pointer, status, take_back, text, text_or_empty, wrong};
 use crate::leaving;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use thalweg_comm_mpi::ThalwegMpiTable;
 use thalweg_io::session::SharedGroup;
 use thalweg_io::{Output, Session, registry};
 use thalweg_schema::{GroupBuilder, Statistics};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{ByteOrder, ElementType, Result, Value};
 
 /// `thalweg_session`.
@@ -29,16 +28,16 @@ pub(super) struct OpenOutputs(Mutex<Vec<Weak<Mutex<Option<Output<'static>>>>>>);
 impl OpenOutputs {
     /// Notes one.
     pub(super) fn add(&self, output: &Arc<Mutex<Option<Output<'static>>>>) {
-        let mut all = lock(&self.0);
+        let mut all = self.0.lock();
         all.retain(|o| o.strong_count() > 0);
         all.push(Arc::downgrade(output));
     }
 
     /// Drops all of them: nothing of them is written.
     fn drop_all(&self) {
-        for output in lock(&self.0).drain(..).filter_map(|o| o.upgrade()) {
+        for output in self.0.lock().drain(..).filter_map(|o| o.upgrade()) {
             // One that another thread is writing to stays as it is.
-            if let Ok(mut output) = output.try_lock() {
+            if let Some(mut output) = output.try_lock() {
                 drop(output.take());
             }
         }
@@ -54,7 +53,7 @@ pub(super) struct NativeGroup {
 unsafe fn change<T>(group: *const NativeGroup, f: impl FnOnce(&mut GroupBuilder) -> Result<T>) -> Result<T> {
     // SAFETY: from C.
     let group = unsafe { handle(group, "group") }?;
-    let builder = &mut lock(&group.group).builder;
+    let builder = &mut group.group.lock().builder;
     let name = builder.group().name.clone();
     f(builder).map_err(|e| e.in_group(name))
 }
@@ -240,7 +239,7 @@ unsafe fn hand_out(
         };
         let mut made = Box::new(NativeGroup { group: get(&session.session, name).map_err(|e| e.in_group(name))? });
         *group = &raw mut *made;
-        lock(&session.groups).push(made);
+        session.groups.lock().push(made);
         Ok(())
     })
 }

@@ -11,12 +11,13 @@ use crate::tune::variants;
 use serde_json::{Value as Json, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use thalweg_io::registry;
 use thalweg_schema::{Group, MethodChoice, Schema, xml};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
 
 pub fn run(arguments: &Tune, out: &mut Terminal) -> Result<Outcome, Failure> {
@@ -155,10 +156,6 @@ struct Scratch {
     interrupted: Arc<AtomicBool>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// How long an interrupted run may take to come to its end before its folder is removed under it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -178,7 +175,7 @@ impl Scratch {
             interrupted.store(true, Ordering::SeqCst);
             let until = Instant::now() + PATIENCE;
             while path.exists() && Instant::now() < until {
-                if let Ok(mut folder) = folder.try_lock() {
+                if let Some(mut folder) = folder.try_lock() {
                     drop(folder.take());
                 }
                 std::thread::sleep(Duration::from_millis(5));
@@ -202,7 +199,7 @@ impl Scratch {
 
     /// Runs in an empty folder, which is emptied again.
     fn run<T>(&self, run: impl FnOnce(&Path) -> thalweg_types::Result<T>) -> thalweg_types::Result<T> {
-        let folder = lock(&self.folder);
+        let folder = self.folder.lock();
         let gone = || Error::new(ErrorKind::Io, "interrupted");
         let path = folder.as_ref().ok_or_else(gone)?.path().join("run");
         std::fs::create_dir(&path).map_err(|e| Error::io("cannot make a folder", e))?;
@@ -212,7 +209,7 @@ impl Scratch {
     }
 
     fn remove(&self) -> Result<(), Failure> {
-        let folder = lock(&self.folder).take();
+        let folder = self.folder.lock().take();
         folder.map_or(Ok(()), |folder| folder.close().map_err(|e| Error::io("cannot remove what was written", e)))?;
         if self.is_interrupted() {
             // The other thread ends the program.

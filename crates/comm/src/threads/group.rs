@@ -6,14 +6,10 @@
 use crate::inbox::Inbox;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
+use thalweg_types::mutex::{Condvar, Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind, Result};
-
-/// A lock that a panicking rank cannot spoil: everything below is consistent at every step.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The end of a wait; `None` where it lies beyond what the clock can say.
 pub fn deadline(timeout: Duration) -> Option<Instant> {
@@ -27,13 +23,13 @@ pub fn pause<'a, T>(
     deadline: Option<Instant>,
 ) -> (MutexGuard<'a, T>, bool) {
     let Some(deadline) = deadline else {
-        return (changed.wait(guard).unwrap_or_else(PoisonError::into_inner), true);
+        return (changed.wait(guard), true);
     };
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return (guard, false);
     }
-    (changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0, true)
+    (changed.wait_timeout(guard, left).0, true)
 }
 
 /// Whether a rank can still take part.
@@ -76,8 +72,8 @@ impl World {
 
     /// The rank is gone from every communicator.
     pub fn leave(&self, world_rank: u32) {
-        lock(&self.died)[world_rank as usize] = true;
-        let groups: Vec<_> = lock(&self.groups).iter().filter_map(Weak::upgrade).collect();
+        self.died.lock()[world_rank as usize] = true;
+        let groups: Vec<_> = self.groups.lock().iter().filter_map(Weak::upgrade).collect();
         for group in groups {
             if let Some(rank) = group.members.iter().position(|m| *m == world_rank) {
                 group.depart(rank as u32, Presence::Died);
@@ -154,17 +150,17 @@ pub struct Complete {
 impl Complete {
     /// Takes what `from` laid down for one rank alone.
     pub fn take(&self, from: usize, part: usize) -> Vec<u8> {
-        std::mem::take(&mut lock(&self.deposits[from].parts[part]))
+        std::mem::take(&mut self.deposits[from].parts[part].lock())
     }
 
     /// Copies what `from` laid down for everybody.
     pub fn copy(&self, from: usize) -> Vec<u8> {
-        lock(&self.deposits[from].parts[0]).clone()
+        self.deposits[from].parts[0].lock().clone()
     }
 
     /// This rank's place in the communicators that came out of the meeting; the first to ask makes them for all.
     pub fn seat(&self, rank: u32, make: impl FnOnce(&[Deposit]) -> Vec<Option<Seat>>) -> Option<Seat> {
-        lock(self.seats.get_or_init(|| Mutex::new(make(&self.deposits))))[rank as usize].take()
+        self.seats.get_or_init(|| Mutex::new(make(&self.deposits))).lock()[rank as usize].take()
     }
 }
 
@@ -264,13 +260,13 @@ impl Group {
             changed: Condvar::new(),
         });
         {
-            let mut groups = lock(&world.groups);
+            let mut groups = world.groups.lock();
             if groups.len().is_power_of_two() {
                 groups.retain(|g| g.strong_count() > 0);
             }
             groups.push(Arc::downgrade(&group));
         }
-        let died = lock(&world.died).clone();
+        let died = world.died.lock().clone();
         for (rank, member) in group.members.iter().enumerate() {
             if died[*member as usize] {
                 group.depart(rank as u32, Presence::Died);
@@ -300,7 +296,7 @@ impl Group {
         if self.presence[rank as usize].fetch_max(how as u8, Ordering::SeqCst) >= how as u8 {
             return;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         for meeting in state.meetings.values_mut() {
             if meeting.outcome.is_none() && meeting.deposits[rank as usize].is_none() {
                 meeting.fail(self.lost(rank));
@@ -315,7 +311,7 @@ impl Group {
     fn wake_receivers(&self) {
         for mailbox in &self.mailboxes {
             // Taking the lock keeps a receiver from falling asleep between its look and its wait.
-            drop(lock(&mailbox.inbox));
+            drop(mailbox.inbox.lock());
             mailbox.came.notify_all();
         }
     }
@@ -353,7 +349,7 @@ impl Group {
             return Err(self.lost(to).error(from));
         }
         let mailbox = &self.mailboxes[to as usize];
-        lock(&mailbox.inbox).arrive(from, tag, bytes);
+        mailbox.inbox.lock().arrive(from, tag, bytes);
         mailbox.came.notify_all();
         Ok(())
     }
@@ -372,7 +368,7 @@ impl Group {
         let deadline = deadline(timeout);
         let size = self.members.len();
         let call = deposit.call;
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let meeting = state.meetings.entry(number).or_insert_with(|| Meeting::new(size));
         if meeting.outcome.is_none() {
             meeting.deposits[rank as usize] = Some(deposit);
@@ -414,7 +410,7 @@ impl Group {
     pub fn rally(&self, rank: u32, timeout: Duration) -> Result<Seat> {
         self.here(rank)?;
         let deadline = deadline(timeout);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(lost) = self.gone()
             && self.revoked.swap(1, Ordering::SeqCst) == 0
         {
@@ -424,7 +420,7 @@ impl Group {
             self.changed.notify_all();
             drop(state);
             self.wake_receivers();
-            state = lock(&self.state);
+            state = self.state.lock();
         }
         let number = state.rally_number;
         state.rally.resize(self.members.len(), false);

@@ -19,12 +19,13 @@ mod group;
 
 use crate::inbox::Ticket;
 use crate::{Communicator, Message, Reduce, Request, SharedWindow, ThreadLevel, check};
-use group::{CollectiveCall, Complete, Deposit, Group, Seat, World, deadline, lock, pause};
+use group::{CollectiveCall, Complete, Deposit, Group, Seat, World, deadline, pause};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
+use thalweg_types::mutex::RwLock;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Runs `body` on `ranks` threads, all on one node; what each returned, by rank.
@@ -187,7 +188,7 @@ impl ThreadCommunicator {
     fn finish(&self, ticket: Ticket, from: Option<u32>, tag: u32) -> Result<Message> {
         let (me, deadline) = (self.rank(), deadline(self.timeout));
         let mailbox = &self.group().mailboxes[me as usize];
-        let mut inbox = lock(&mailbox.inbox);
+        let mut inbox = mailbox.inbox.lock();
         loop {
             if let Some((from, bytes)) = inbox.take(ticket) {
                 return Ok(Message { from, tag, bytes });
@@ -208,7 +209,7 @@ impl ThreadCommunicator {
     fn post(&self, from: Option<u32>, tag: u32) -> Result<Ticket> {
         check::peer(from, self.size(), tag)?;
         self.group().here(self.rank())?;
-        Ok(lock(&self.group().mailboxes[self.rank() as usize].inbox).post(from, tag))
+        Ok(self.group().mailboxes[self.rank() as usize].inbox.lock().post(from, tag))
     }
 }
 
@@ -234,7 +235,7 @@ struct Receiving<'a> {
 impl Request for Receiving<'_> {
     fn test(&mut self) -> Result<bool> {
         let me = self.comm.rank();
-        let mut inbox = lock(&self.comm.group().mailboxes[me as usize].inbox);
+        let mut inbox = self.comm.group().mailboxes[me as usize].inbox.lock();
         if inbox.matched(self.ticket).is_some() {
             return Ok(true);
         }
@@ -248,7 +249,7 @@ impl Request for Receiving<'_> {
 
 impl Drop for Receiving<'_> {
     fn drop(&mut self) {
-        lock(&self.comm.group().mailboxes[self.comm.rank() as usize].inbox).withdraw(self.ticket);
+        self.comm.group().mailboxes[self.comm.rank() as usize].inbox.lock().withdraw(self.ticket);
     }
 }
 
@@ -296,7 +297,7 @@ impl Communicator for ThreadCommunicator {
     fn probe(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, u64)>> {
         check::peer(from, self.size(), tag)?;
         self.group().here(self.rank())?;
-        let inbox = lock(&self.group().mailboxes[self.rank() as usize].inbox);
+        let inbox = self.group().mailboxes[self.rank() as usize].inbox.lock();
         match inbox.peek(from, tag) {
             Some((from, bytes)) => Ok(Some((from, bytes.len() as u64))),
             None => self.group().hopeless(self.rank(), from).map(|()| None),
@@ -420,12 +421,12 @@ struct Window {
 impl SharedWindow for Window {
     fn length(&self, rank: u32) -> u64 {
         let part = self.parts.get(rank as usize);
-        part.map_or(0, |part| part.read().unwrap_or_else(PoisonError::into_inner).len() as u64)
+        part.map_or(0, |part| part.read().len() as u64)
     }
 
     fn put(&self, rank: u32, offset: u64, bytes: &[u8]) -> Result<()> {
         check::rank(rank, self.comm.size())?;
-        let mut part = self.parts[rank as usize].write().unwrap_or_else(PoisonError::into_inner);
+        let mut part = self.parts[rank as usize].write();
         let range = check::window(rank, part.len() as u64, offset, bytes.len())?;
         part[range].copy_from_slice(bytes);
         Ok(())
@@ -433,7 +434,7 @@ impl SharedWindow for Window {
 
     fn get(&self, rank: u32, offset: u64, out: &mut [u8]) -> Result<()> {
         check::rank(rank, self.comm.size())?;
-        let part = self.parts[rank as usize].read().unwrap_or_else(PoisonError::into_inner);
+        let part = self.parts[rank as usize].read();
         let range = check::window(rank, part.len() as u64, offset, out.len())?;
         out.copy_from_slice(&part[range]);
         Ok(())
@@ -441,7 +442,7 @@ impl SharedWindow for Window {
 
     fn show(&self, offset: u64, length: u64, with: &mut dyn FnMut(&[u8])) -> Result<()> {
         let own = self.comm.rank();
-        let part = self.parts[own as usize].read().unwrap_or_else(PoisonError::into_inner);
+        let part = self.parts[own as usize].read();
         let range = check::window(own, part.len() as u64, offset, check::count(length)?)?;
         with(&part[range]);
         Ok(())

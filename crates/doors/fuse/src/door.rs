@@ -14,10 +14,11 @@ use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_layout::errno::{self, PosixCall};
 use thalweg_layout::{Attributes, Change, Kind, Layout, SetXattr, Space, WriterId};
+use thalweg_types::mutex::{Mutex, RwLock};
 use thalweg_types::{Error, ErrorKind};
 
 mod files;
@@ -118,10 +119,6 @@ fn sought(name: &OsStr) -> Result<&str> {
     text(name).map_err(|e| if e == Errno::EILSEQ { Errno::ENOENT } else { e })
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Door {
     pub fn new(layout: Arc<dyn Layout>, settings: Settings) -> Door {
         let plain = layout.plain_file("").is_some();
@@ -156,15 +153,15 @@ impl Door {
     }
 
     fn use_names(&self) -> RwLockReadGuard<'_, ()> {
-        self.names.read().unwrap_or_else(PoisonError::into_inner)
+        self.names.read()
     }
 
     fn change_names(&self) -> RwLockWriteGuard<'_, ()> {
-        self.names.write().unwrap_or_else(PoisonError::into_inner)
+        self.names.write()
     }
 
     fn nodes(&self) -> MutexGuard<'_, Nodes> {
-        locked(&self.nodes)
+        self.nodes.lock()
     }
 
     fn path(&self, ino: u64) -> Result<String> {
@@ -202,20 +199,20 @@ impl Door {
             return Ok((self.about(path)?, self.settings.timeout));
         }
         let now = Instant::now();
-        let mut held = locked(&self.held);
+        let mut held = self.held.lock();
         if let Some(known) = held.get(ino, now) {
             return Ok(known);
         }
         let asked = held.ask(now);
         drop(held);
         let about = self.about(path)?;
-        Ok((locked(&self.held).answer(ino, asked, about), self.settings.timeout))
+        Ok((self.held.lock().answer(ino, asked, about), self.settings.timeout))
     }
 
     /// Something was done to what has this number, or in it, that may change its attributes as a folder.
     fn changed(&self, ino: u64) {
         if self.nodes().is_folder(ino) {
-            locked(&self.held).changed(ino);
+            self.held.lock().changed(ino);
         }
     }
 
@@ -226,7 +223,7 @@ impl Door {
     }
 
     fn shown(&self, ino: u64, about: &Attributes) -> FileAttr {
-        let kept = locked(&self.times).get(&ino).copied().unwrap_or_default();
+        let kept = self.times.lock().get(&ino).copied().unwrap_or_default();
         FileAttr {
             ino: INodeNo(ino),
             size: about.length,
@@ -249,7 +246,7 @@ impl Door {
     pub fn lookup(&self, folder: u64, name: &OsStr) -> Result<Entry> {
         let name = sought(name)?;
         let _names = self.use_names();
-        let asked = locked(&self.held).ask(Instant::now());
+        let asked = self.held.lock().ask(Instant::now());
         let about = self.about(&self.below(folder, name)?).map_err(number)?;
         Ok(self.found(folder, name, asked, about))
     }
@@ -265,7 +262,7 @@ impl Door {
         let mut entry = self.entry(folder, name, &about);
         if about.kind == Kind::Folder {
             let ino = entry.attributes.ino.0;
-            let about = locked(&self.held).answer(ino, asked, about);
+            let about = self.held.lock().answer(ino, asked, about);
             entry.attributes = self.shown(ino, &about);
         }
         entry
@@ -277,9 +274,9 @@ impl Door {
         let gone = !nodes.knows(ino);
         drop(nodes);
         if gone {
-            locked(&self.nameless).remove(&ino);
-            locked(&self.times).remove(&ino);
-            locked(&self.held).forget(ino);
+            self.nameless.lock().remove(&ino);
+            self.times.lock().remove(&ino);
+            self.held.lock().forget(ino);
         }
     }
 
@@ -302,11 +299,11 @@ impl Door {
     }
 
     fn about_nameless(&self, ino: u64) -> Result<Attributes> {
-        let shared = locked(&self.shared);
+        let shared = self.shared.lock();
         let (file, handles) =
             shared.get(&ino).map(|shared| (shared.file.clone(), shared.handles.clone())).unwrap_or_default();
         drop(shared);
-        let mut about = locked(&self.nameless).get(&ino).cloned().ok_or(Errno::ENOENT)?;
+        let mut about = self.nameless.lock().get(&ino).cloned().ok_or(Errno::ENOENT)?;
         if let Some(now) = file.and_then(|file| file.metadata().ok()) {
             about.length = now.len();
             (about.mode, about.uid, about.gid) = (now.mode() & 0o7777, now.uid(), now.gid());
@@ -360,14 +357,14 @@ impl Door {
     }
 
     fn keep_times(&self, ino: u64, change: &Change) {
-        let mut all = locked(&self.times);
+        let mut all = self.times.lock();
         let kept = all.entry(ino).or_default();
         kept.atime = change.atime.or(kept.atime);
         kept.mtime = change.mtime.or(kept.mtime);
     }
 
     fn change_nameless(&self, ino: u64, change: &Change) -> Result<()> {
-        let file = locked(&self.shared).get(&ino).and_then(|shared| shared.file.clone());
+        let file = self.shared.lock().get(&ino).and_then(|shared| shared.file.clone());
         if let Some(file) = file {
             // Its name in the system that leads to the file, not to a link.
             let name = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -391,7 +388,7 @@ impl Door {
             }
             return Ok(());
         }
-        let mut nameless = locked(&self.nameless);
+        let mut nameless = self.nameless.lock();
         let about = nameless.get_mut(&ino).ok_or(Errno::ENOENT)?;
         about.mode = change.mode.unwrap_or(about.mode);
         about.uid = change.uid.unwrap_or(about.uid);
@@ -409,7 +406,7 @@ impl Door {
         if let Some(path) = path {
             return self.layout.truncate(path, length).map_err(number);
         }
-        let handles = locked(&self.shared).get(&ino).map(|shared| shared.handles.clone()).unwrap_or_default();
+        let handles = self.shared.lock().get(&ino).map(|shared| shared.handles.clone()).unwrap_or_default();
         let writes = handles.iter().filter_map(|fh| self.handle(*fh).ok()).find(|handle| handle.writes());
         writes.ok_or(Errno::ESTALE)?.truncate(length).map_err(number)
     }
@@ -435,7 +432,7 @@ impl Door {
     fn before_loss(&self, folder: u64, name: &str, path: &str) -> Option<(u64, Attributes)> {
         let ino = self.nodes().child(folder, name)?;
         // Of a file that nobody has open, nothing will be asked: nor is the store.
-        let asked_later = self.nodes().is_folder(ino) || locked(&self.shared).contains_key(&ino);
+        let asked_later = self.nodes().is_folder(ino) || self.shared.lock().contains_key(&ino);
         let about = asked_later.then(|| self.about(path).ok()).flatten()?;
         Some((ino, Attributes { links: about.links.saturating_sub(1), ctime: now(), ..about }))
     }
@@ -447,7 +444,7 @@ impl Door {
             if about.kind == Kind::Folder {
                 about.links = 0;
             }
-            locked(&self.nameless).insert(ino, about);
+            self.nameless.lock().insert(ino, about);
         }
     }
 
@@ -463,7 +460,7 @@ impl Door {
         nodes.removed(folder, name);
         drop(nodes);
         match was_file {
-            true => locked(&self.held).touched(folder, now()),
+            true => self.held.lock().touched(folder, now()),
             false => self.changed(folder),
         }
         self.keep(lost);

@@ -8,8 +8,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
 
 /// Bytes of the longest log; errors behind it are counted and not written.
@@ -55,7 +56,7 @@ struct ErrorLog {
 static KEPT: Mutex<Option<ErrorLog>> = Mutex::new(None);
 
 fn kept() -> MutexGuard<'static, Option<ErrorLog>> {
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+    KEPT.lock()
 }
 
 /// Writes errors from now on to this file, which its user alone may read.

@@ -9,7 +9,8 @@
 //! | the end | they leave when the last that may ask them is gone |
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use thalweg_types::mutex::{Condvar, Mutex};
 
 /// What helpers take part in.
 trait Work: Send + Sync {
@@ -30,23 +31,19 @@ struct Room {
     bell: Condvar,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Room {
     fn help(&self) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         loop {
             if let Some(work) = state.calls.pop_front() {
                 drop(state);
                 work.take_part();
                 drop(work);
-                state = locked(&self.state);
+                state = self.state.lock();
             } else if state.ended {
                 return;
             } else {
-                state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.bell.wait(state);
             }
         }
     }
@@ -78,7 +75,7 @@ struct Share<'p, F, T>(&'p Parts<F, T>);
 
 impl<F, T> Drop for Share<'_, F, T> {
     fn drop(&mut self) {
-        let mut taken = locked(&self.0.state);
+        let mut taken = self.0.state.lock();
         taken.under_way -= 1;
         if taken.under_way == 0 {
             self.0.done.notify_all();
@@ -89,7 +86,7 @@ impl<F, T> Drop for Share<'_, F, T> {
 impl<F: Fn(usize) -> T + Send + Sync, T: Send> Work for Parts<F, T> {
     fn take_part(&self) {
         loop {
-            let mut taken = locked(&self.state);
+            let mut taken = self.state.lock();
             let from = taken.next;
             let to = (from + self.share).min(self.count);
             if from >= to {
@@ -100,7 +97,7 @@ impl<F: Fn(usize) -> T + Send + Sync, T: Send> Work for Parts<F, T> {
             drop(taken);
             let share = Share(self);
             let some: Vec<T> = (from..to).map(&self.each).collect();
-            let mut taken = locked(&self.state);
+            let mut taken = self.state.lock();
             for (place, one) in taken.done[from..to].iter_mut().zip(some) {
                 *place = Some(one);
             }
@@ -133,13 +130,13 @@ impl Helpers {
         });
         self.call(helpers, &parts);
         parts.take_part();
-        let taken = parts.done.wait_while(locked(&parts.state), |taken| taken.under_way > 0);
-        let done = std::mem::take(&mut taken.unwrap_or_else(PoisonError::into_inner).done);
+        let mut taken = parts.done.wait_while(parts.state.lock(), |taken| taken.under_way > 0);
+        let done = std::mem::take(&mut taken.done);
         done.into_iter().enumerate().map(|(part, done)| done.unwrap_or_else(|| (parts.each)(part))).collect()
     }
 
     fn call<W: Work + 'static>(&self, helpers: usize, work: &Arc<W>) {
-        let mut state = locked(&self.0.state);
+        let mut state = self.0.state.lock();
         while state.threads < helpers {
             let room = self.0.clone();
             let started = std::thread::Builder::new().name("fuse-helper".into()).spawn(move || {
@@ -163,7 +160,7 @@ impl Helpers {
 
 impl Drop for Helpers {
     fn drop(&mut self) {
-        locked(&self.0.state).ended = true;
+        self.0.state.lock().ended = true;
         self.0.bell.notify_all();
     }
 }
@@ -197,13 +194,13 @@ mod tests {
         // Ends when eight threads are in it at once.
         helpers.share(7, 8, move |_| {
             let (threads, more) = &*together;
-            let mut threads = locked(threads);
+            let mut threads = threads.lock();
             threads.insert(std::thread::current().id());
             more.notify_all();
             let began = Instant::now();
             while threads.len() < 8 {
                 assert!(began.elapsed() < Duration::from_secs(60), "{} threads", threads.len());
-                threads = more.wait_timeout(threads, Duration::from_secs(1)).unwrap().0;
+                threads = more.wait_timeout(threads, Duration::from_secs(1)).0;
             }
         });
     }

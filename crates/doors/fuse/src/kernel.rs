@@ -360,15 +360,15 @@ impl Filesystem for Kernel {
         // Whoever waits keeps no thread from other calls; nor does the kernel, which is told to read anew and may ask for pages.
         let door = self.0.clone();
         let thread = std::thread::Builder::new().name("lock".into());
-        let reply = Arc::new(std::sync::Mutex::new(Some(reply)));
+        let reply = Arc::new(thalweg_types::mutex::Mutex::new(Some(reply)));
         let given = reply.clone();
-        let take = move || given.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let take = move || given.lock().take();
         let spawned = thread.spawn(move || {
             let outcome = door.lock(&asked);
             take().into_iter().for_each(|reply| done(reply, outcome));
         });
         if spawned.is_err() {
-            let left = reply.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+            let left = reply.lock().take();
             left.into_iter().for_each(|reply| reply.error(Errno::ENOLCK));
         }
     }

@@ -5,11 +5,12 @@
 
 use std::fs::File;
 use std::io::IoSlice;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use thalweg_layout::errno::{self, Errno};
 use thalweg_open_file::{Access, OpenFile};
 use thalweg_types::Result;
+use thalweg_types::mutex::{Mutex, RwLock};
 
 /// A handle.
 pub struct Open {
@@ -28,7 +29,7 @@ impl Open {
     }
 
     fn with<T>(&self, call: impl FnOnce(&OpenFile) -> Result<T>) -> Result<T> {
-        match &*self.file.read().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.file.read() {
             Some(file) => call(file),
             None => Err(errno::failure(Errno::BADF, "use a file that was closed", "")),
         }
@@ -36,7 +37,7 @@ impl Open {
 
     /// Of one that is closed meanwhile there is nothing to do: its close has done it.
     fn while_open(&self, call: impl FnOnce(&OpenFile) -> Result<()>) -> Result<()> {
-        match &*self.file.read().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.file.read() {
             Some(file) => call(file),
             None => Ok(()),
         }
@@ -81,7 +82,7 @@ impl Open {
 
     /// Lets others see what was written. They do when it returns, whoever published it.
     pub fn publish(&self) -> Result<()> {
-        let _one = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.publishing.lock();
         if !self.dirty.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
@@ -101,8 +102,7 @@ impl Open {
     /// Closes all these handles and opens them again: of a file that shows what others wrote in no other way.
     pub fn renew(handles: &[Arc<Open>], open: impl Fn(Access) -> Result<OpenFile>) -> Result<()> {
         // Whoever uses one waits.
-        let mut all: Vec<_> =
-            handles.iter().map(|handle| handle.file.write().unwrap_or_else(PoisonError::into_inner)).collect();
+        let mut all: Vec<_> = handles.iter().map(|handle| handle.file.write()).collect();
         let accesses: Vec<_> = all.iter().map(|file| file.as_ref().map(|file| file.access().again())).collect();
         for file in all.iter_mut() {
             file.take().map_or(Ok(()), OpenFile::close)?;
@@ -116,7 +116,7 @@ impl Open {
     /// Ends it.
     pub fn close(&self) -> Result<()> {
         // Who publishes meanwhile waits: others see it all when that returns.
-        let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.write();
         file.take().map_or(Ok(()), OpenFile::close)
     }
 }
@@ -147,7 +147,7 @@ mod tests {
                 return Verdict::Pass;
             }
             self.comes.send(()).unwrap();
-            match self.may.lock().unwrap().recv().unwrap() {
+            match self.may.lock().recv().unwrap() {
                 true => Verdict::Pass,
                 false => Verdict::Fail(thalweg_types::Error::new(thalweg_types::ErrorKind::Io, "refused")),
             }

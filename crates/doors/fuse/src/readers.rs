@@ -16,8 +16,9 @@
 //! Knows nothing of requests: [`Readers::begin`] when a thread has one, and the [`Turn`] that it returns is dropped when it is answered.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
+use thalweg_types::mutex::{Condvar, Mutex};
 
 /// How long nobody may wait for the kernel before a thread that rests is called.
 pub const TICK: Duration = Duration::from_millis(1);
@@ -102,7 +103,7 @@ impl Readers {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// This thread has a request.
@@ -144,10 +145,7 @@ impl Readers {
             let at_work = state.seen - state.resting;
             if at_work > state.crew && !state.ended && !std::thread::panicking() {
                 state.resting += 1;
-                state = self
-                    .bell
-                    .wait_while(state, |state| state.called == 0 && !state.ended)
-                    .unwrap_or_else(PoisonError::into_inner);
+                state = self.bell.wait_while(state, |state| state.called == 0 && !state.ended);
                 ANSWERED.set(None);
                 // Whoever called has counted it among those that wait.
                 state.called = state.called.saturating_sub(1);
@@ -165,11 +163,11 @@ impl Readers {
         let (mut begun, mut quiet) = (0, 0);
         while !state.ended {
             if !state.watched {
-                state = self.watch.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.watch.wait(state);
                 (begun, quiet) = (state.begun, 0);
                 continue;
             }
-            let waited = self.watch.wait_timeout(state, self.tick).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.watch.wait_timeout(state, self.tick);
             state = waited.0;
             if state.begun != begun {
                 (begun, quiet) = (state.begun, 0);
@@ -243,7 +241,7 @@ mod tests {
         let serve = |kernel: Arc<Kernel>, readers: Arc<Readers>| {
             move || loop {
                 let (give, given) = channel();
-                match &mut *kernel.waiting.lock().unwrap() {
+                match &mut *kernel.waiting.lock() {
                     Some(waiting) => waiting.push_back(give),
                     None => return,
                 }
@@ -255,7 +253,7 @@ mod tests {
             }
         };
         let threads = (0..count).map(|_| std::thread::spawn(serve(kernel.clone(), readers.clone()))).collect();
-        until(|| kernel.waiting.lock().unwrap().as_ref().unwrap().len() == count);
+        until(|| kernel.waiting.lock().as_ref().unwrap().len() == count);
         Served { kernel, threads, readers }
     }
 
@@ -276,9 +274,9 @@ mod tests {
         fn send(&self) -> (Receiver<ThreadId>, Sender<()>) {
             let ((began, who), (end, may_end)) = (channel(), channel());
             let none = |waiting: &mut Option<VecDeque<_>>| waiting.as_ref().is_some_and(VecDeque::is_empty);
-            let waiting = self.kernel.waiting.lock().unwrap();
-            let (mut waiting, late) = self.kernel.more.wait_timeout_while(waiting, LONG, none).unwrap();
-            assert!(!late.timed_out(), "nobody takes the request");
+            let waiting = self.kernel.waiting.lock();
+            let (mut waiting, late) = self.kernel.more.wait_timeout_while(waiting, LONG, none);
+            assert!(!late, "nobody takes the request");
             let longest = waiting.as_mut().unwrap().pop_front().unwrap();
             longest.send(Request { began, may_end }).unwrap();
             (who, end)
@@ -299,7 +297,7 @@ mod tests {
 
         /// All threads leave.
         fn end(mut self) {
-            drop(self.kernel.waiting.lock().unwrap().take());
+            drop(self.kernel.waiting.lock().take());
             for thread in self.threads.drain(..) {
                 // Or it rests for ever.
                 until(|| thread.is_finished());

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use thalweg_layout::errno::{self, PosixCall};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
 
 thread_local! {
@@ -132,7 +132,7 @@ fn get_errno() -> c_int {
 pub fn tell(what: &str) {
     static TOLD: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
     // Who is saying something in another thread comes first; nobody waits.
-    let Ok(mut told) = TOLD.try_lock() else { return };
+    let Some(mut told) = TOLD.try_lock() else { return };
     let told = told.get_or_insert_default();
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hash = DefaultHasher::new();

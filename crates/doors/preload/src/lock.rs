@@ -21,8 +21,8 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use thalweg_open_file::lock::{Kind, LockFile, Owner, Range};
 
 /// Whether this process ever locked a range for itself.
@@ -64,13 +64,13 @@ impl Companion {
 
 /// The companion; opened where there is none.
 fn companion(open: &Open, fd: RawFd) -> Outcome<Arc<Companion>> {
-    if let Some(known) = &*open.lock.lock().unwrap_or_else(PoisonError::into_inner) {
+    if let Some(known) = &*open.lock.lock() {
         return Ok(known.clone());
     }
     let about = open.attributes()?;
     let world = crate::world::current_world().ok_or(Fail(libc::EBADF))?;
     let place = open.place();
-    let mut kept = open.lock.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = open.lock.lock();
     if let Some(known) = &*kept {
         return Ok(known.clone());
     }
@@ -217,7 +217,7 @@ pub fn before_close(world: &World, open: &Open) {
         return;
     }
     for same in world.open_below(&open.place()) {
-        let known = same.lock.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = same.lock.lock().clone();
         if let Some(companion) = known.filter(|known| known.ranges.swap(false, Ordering::Relaxed)) {
             // Who waits for the lock may read at once; and finds no handle that is being closed meanwhile.
             if let Err(Fail(number)) = same.settle() {

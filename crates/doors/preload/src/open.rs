@@ -11,10 +11,11 @@ use std::io::IoSlice;
 use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use thalweg_layout::{Attributes, Kind as LayoutKind, errno};
 use thalweg_open_file::{Access, OpenFile, about};
 use thalweg_types::ErrorKind;
+use thalweg_types::mutex::Mutex;
 
 /// A file or folder that is open in this process, whatever the number of its descriptors.
 pub struct Open {
@@ -73,12 +74,12 @@ impl Open {
         open.shared.store(true, Ordering::Relaxed);
         open.gone.store(self.gone.load(Ordering::Relaxed), Ordering::Relaxed);
         let companion = self.companion_in_child().map(|c| c.in_child());
-        *open.lock.lock().unwrap_or_else(PoisonError::into_inner) = companion.map(Arc::new);
+        *open.lock.lock() = companion.map(Arc::new);
         open
     }
 
     fn names(&self) -> MutexGuard<'_, (String, String)> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock()
     }
 
     pub fn is_folder(&self) -> bool {
@@ -110,7 +111,7 @@ impl Open {
     fn handle(&self) -> Outcome<MutexGuard<'_, Option<Arc<OpenFile>>>> {
         match &self.what {
             What::Folder => Err(Errno::ISDIR.into()),
-            What::File(handle) => Ok(handle.lock().unwrap_or_else(PoisonError::into_inner)),
+            What::File(handle) => Ok(handle.lock()),
         }
     }
 
@@ -139,15 +140,15 @@ impl Open {
 
     /// In a child of `fork`, of what the parent had open: a thread that the child does not have may be making it.
     pub fn companion_in_child(&self) -> Option<Arc<Companion>> {
-        self.lock.try_lock().ok().and_then(|known| known.clone())
+        self.lock.try_lock().and_then(|known| known.clone())
     }
 
     pub fn companion(&self) -> Option<Arc<Companion>> {
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock.lock().clone()
     }
 
     fn take_turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+        self.turn.lock()
     }
 
     fn is_shared(&self) -> bool {
@@ -602,7 +603,7 @@ pub fn publish_all(world: &World) {
 /// Gives up all locks, at the end: the last who leaves a lock object removes it.
 pub fn unlock_all(world: &World) {
     let _ = each(world, |open| {
-        drop(open.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(open.lock.lock().take());
         Ok(())
     });
 }
@@ -636,7 +637,7 @@ fn each(world: &World, what: impl Fn(&Open) -> Outcome<()>) -> Outcome<()> {
         return outcome;
     }
     let all: Vec<Arc<Open>> = {
-        let table = world.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table = world.table.read();
         table.all().cloned().collect()
     };
     for open in all {

@@ -19,7 +19,7 @@ use rustix::io::FdFlags;
 use std::cell::RefCell;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError, RwLockWriteGuard};
+use std::sync::{Arc, RwLockWriteGuard};
 use thalweg_exit_status::{forget_loss, has_loss, record_loss, status_of, watch};
 
 static UMASK: AtomicU32 = AtomicU32::new(0o022);
@@ -57,7 +57,7 @@ extern "C" fn prepare() {
     publish_all(world);
     share_all(world);
     let rest = Box::new((thalweg_open_file::hold_appends(), crate::hooks::directory::hold(), crate::stdio::hold()));
-    let table = world.table.write().unwrap_or_else(PoisonError::into_inner);
+    let table = world.table.write();
     HELD.with(|held| *held.borrow_mut() = Some(ForkGuard { parent: world, table, _rest: rest }));
 }
 
@@ -102,7 +102,7 @@ fn end(world: &World) {
 
 /// What is open, with its descriptors.
 fn opened(world: &World) -> Vec<(RawFd, Arc<Open>)> {
-    let table = world.table.read().unwrap_or_else(PoisonError::into_inner);
+    let table = world.table.read();
     table.each().map(|(fd, open)| (fd, open.clone())).collect()
 }
 
@@ -162,7 +162,7 @@ pub fn before_spawn() {
     }
     share_all(world);
     hand_on(world);
-    let table = world.table.read().unwrap_or_else(PoisonError::into_inner);
+    let table = world.table.read();
     table.all().for_each(|open| open.shared.store(true, Ordering::Relaxed));
 }
 

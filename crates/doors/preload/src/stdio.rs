@@ -11,8 +11,9 @@ use std::collections::HashMap;
 use std::io::IoSlice;
 use std::os::fd::RawFd;
 use std::ptr::null_mut;
+use std::sync::RwLockWriteGuard;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
+use thalweg_types::mutex::RwLock;
 
 /// `cookie_io_functions_t`.
 #[repr(C)]
@@ -46,7 +47,7 @@ static COOKIES: [AtomicPtr<Cookie>; 3] = [const { AtomicPtr::new(null_mut()) }; 
 
 /// Keeps the list still over a `fork`.
 pub fn hold() -> RwLockWriteGuard<'static, Option<HashMap<usize, RawFd>>> {
-    STREAMS.write().unwrap_or_else(PoisonError::into_inner)
+    STREAMS.write()
 }
 
 /// The descriptor of a stream of ours.
@@ -54,7 +55,7 @@ pub fn descriptor(stream: *mut FILE) -> Option<RawFd> {
     if COUNT.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    STREAMS.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.get(&(stream as usize)).copied()
+    STREAMS.read().as_ref()?.get(&(stream as usize)).copied()
 }
 
 unsafe extern "C" fn read(cookie: *mut c_void, out: *mut c_char, count: size_t) -> ssize_t {

@@ -8,8 +8,8 @@ use crate::placeholder::{self, Kind};
 use crate::world::{World, current_world};
 use std::collections::HashMap;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
 
 /// Descriptors beyond this are never ours.
 const MOST: usize = 1 << 20;
@@ -63,7 +63,7 @@ pub fn get(fd: RawFd) -> Option<Arc<Open>> {
     if !is_ours(fd) {
         return None;
     }
-    current_world()?.table.read().unwrap_or_else(PoisonError::into_inner).open.get(&fd).cloned()
+    current_world()?.table.read().open.get(&fd).cloned()
 }
 
 /// As [`get`]; `EBADF` where another thread has closed it.
@@ -76,7 +76,7 @@ pub fn insert(world: &World, fd: RawFd, open: Arc<Open>) -> Outcome<Option<Arc<O
     if fd < 0 || fd as usize >= MOST {
         return Err(Fail(libc::EMFILE));
     }
-    let before = world.table.write().unwrap_or_else(PoisonError::into_inner).open.insert(fd, open);
+    let before = world.table.write().open.insert(fd, open);
     mark(fd, true);
     crate::stdio::follow(fd);
     Ok(before)
@@ -92,7 +92,7 @@ pub fn remove(world: &World, fd: RawFd) -> Option<Arc<Open>> {
     if let Some(open) = get(fd) {
         crate::lock::before_close(world, &open);
     }
-    let mut table = world.table.write().unwrap_or_else(PoisonError::into_inner);
+    let mut table = world.table.write();
     let before = table.open.remove(&fd);
     mark(fd, false);
     drop(table);
@@ -118,7 +118,7 @@ pub fn find_inherited(world: &World) {
         }
         match Open::inherited(world, &told) {
             Some(open) => {
-                *open.lock.lock().unwrap_or_else(PoisonError::into_inner) = companions.remove(&number).map(Arc::new);
+                *open.lock.lock() = companions.remove(&number).map(Arc::new);
                 let open = Arc::new(open);
                 known.insert(number, open.clone());
                 drop(insert(world, fd, open));
@@ -131,7 +131,7 @@ pub fn find_inherited(world: &World) {
 /// Gives a child of `fork` what the parent has open.
 pub fn carry_over(parent: &Table, child: &World) {
     let mut seen: HashMap<*const Open, Arc<Open>> = HashMap::new();
-    let mut table = child.table.write().unwrap_or_else(PoisonError::into_inner);
+    let mut table = child.table.write();
     for (fd, open) in &parent.open {
         let own = seen.entry(Arc::as_ptr(open)).or_insert_with(|| Arc::new(open.for_child()));
         table.open.insert(*fd, own.clone());

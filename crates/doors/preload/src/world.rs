@@ -15,10 +15,11 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use thalweg_layout::{Layout, Mount, WriterId, mount};
 use thalweg_mounts::table::{self as mounts, Entry};
+use thalweg_types::mutex::RwLock;
 
 /// A mount of this process.
 pub struct Mounted {
@@ -182,10 +183,9 @@ impl World {
     /// The world of a child: the same mounts, made anew when they are used; open files are added by the caller.
     pub fn of_child(&self) -> &'static World {
         let child = World::new(self.entries.clone());
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         if let Current::Ours { path, fd } = &*current {
-            *child.current.write().unwrap_or_else(PoisonError::into_inner) =
-                Current::Ours { path: path.clone(), fd: *fd };
+            *child.current.write() = Current::Ours { path: path.clone(), fd: *fd };
         }
         child.near.store(self.near.load(Ordering::Relaxed), Ordering::Relaxed);
         install(child)
@@ -300,7 +300,7 @@ impl World {
 
     /// The current folder, where that is one of a mount.
     pub fn current_folder(&self) -> Option<String> {
-        match &*self.current.read().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.current.read() {
             Current::Real => None,
             Current::Ours { path, .. } => Some(path.clone()),
         }
@@ -308,7 +308,7 @@ impl World {
 
     /// The descriptor that tells the next program of the current folder.
     pub fn current_fd(&self) -> Option<RawFd> {
-        match &*self.current.read().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.current.read() {
             Current::Real => None,
             Current::Ours { fd, .. } => Some(*fd),
         }
@@ -316,7 +316,7 @@ impl World {
 
     /// Takes a folder of a mount as the current one, or the system's again; returns the descriptor that told of the last.
     pub fn set_current(&self, to: Option<(String, RawFd)>) -> Option<RawFd> {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         let now = to.map_or(Current::Real, |(path, fd)| Current::Ours { path, fd });
         self.near.store(if matches!(now, Current::Real) { UNKNOWN } else { NEAR }, Ordering::Relaxed);
         match std::mem::replace(&mut *current, now) {
@@ -358,7 +358,7 @@ impl World {
 
     /// Open files by this name, or below it.
     pub fn open_below(&self, place: &Place) -> Vec<Arc<Open>> {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.table.read();
         table.all().filter(|open| open.mount == place.mount && open.lies_below(&place.name)).cloned().collect()
     }
 }

@@ -1,7 +1,6 @@
 //! The attributes of a group as rank 0 writes them.
 
 use super::{Output, stored};
-use crate::session::lock;
 use thalweg_movement::pack::AttributeSpec;
 use thalweg_schema::AttributeSource;
 use thalweg_types::AttributeValue;
@@ -9,7 +8,7 @@ use thalweg_types::AttributeValue;
 impl Output<'_> {
     /// The group's attributes whose values this rank knows, as rank 0 writes them.
     pub(super) fn attributes(&self) -> Vec<AttributeSpec> {
-        let group = lock(&self.group);
+        let group = self.group.lock();
         let group = group.builder.group();
         let meshes = thalweg_schema::mesh_attributes(group);
         let mut specs: Vec<AttributeSpec> = Vec::new();

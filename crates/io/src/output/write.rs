@@ -7,7 +7,6 @@ use super::request::{self, BlockBox, Values, VariableKey, WriteRequest};
 use super::{Output, level_of, no_variable, stored};
 use crate::boxes::Place;
 use crate::resolve;
-use crate::session::lock;
 use crate::transform;
 use std::sync::Arc;
 use thalweg_bp::rows::Rows;
@@ -87,7 +86,7 @@ impl<'a> Output<'a> {
         memory: Option<&'r MemorySelection>,
     ) -> Result<Resolved<'o, 'r, 'a>> {
         let declared = Arc::clone(&self.group);
-        let mut declared = lock(&declared);
+        let mut declared = declared.lock();
         let variables = &declared.builder.group().variables;
         let at = match variable.into() {
             VariableKey::Position(at) => at,
@@ -149,7 +148,7 @@ impl<'a> Output<'a> {
         if let Some(known) = self.transforms.get(&at) {
             return Ok(known.clone());
         }
-        let parsed = match lock(&self.group).builder.group().variables.get(at) {
+        let parsed = match self.group.lock().builder.group().variables.get(at) {
             Some(variable) => transform::chosen(variable).map_err(|e| e.in_group(self.group_name.clone()))?.spec,
             None => None,
         };
@@ -374,7 +373,7 @@ impl<'a> Resolved<'_, '_, 'a> {
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         };
         let size = self.spec.element.size();
-        match *lock(&self.output.shared.language) {
+        match *self.output.shared.language.lock() {
             HostLanguage::Fortran => {
                 let slowest_first: Vec<u64> = shape.local.iter().rev().copied().collect();
                 Rows::in_memory(data, &memory.reversed(), &slowest_first, size)

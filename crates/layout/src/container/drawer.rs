@@ -15,9 +15,10 @@ use super::stamp::Stamp;
 use super::tail::{MOST, Record, Tail};
 use std::cell::Cell;
 use std::io::IoSlice;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 use thalweg_store::{Attributes, Change, Lease, Life, OpenWrite, ReadObject, Store, WriteObject};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// How often what does not check is read again: who writes may be at it.
@@ -108,7 +109,7 @@ impl Drawer {
     }
 
     fn tail(&self) -> MutexGuard<'_, Tail> {
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tail.lock()
     }
 
     /// The object; opened by its name where only its bytes are known, which another rank read.

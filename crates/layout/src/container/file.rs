@@ -23,9 +23,10 @@ use super::{Options, clock};
 use std::collections::{BTreeMap, HashMap};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_store::{ReadObject, pieces};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Data logs held open for reading.
@@ -222,7 +223,7 @@ impl File {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Looks at what others have published. What this process has open is kept.
@@ -377,7 +378,7 @@ impl File {
 
     /// Loads the index, unless it is there.
     fn load(&self) -> Result<()> {
-        let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _loading = self.loading.lock();
         loop {
             let (others, beside, sessions) = {
                 let mut state = self.state();
@@ -568,7 +569,7 @@ impl File {
     }
 
     fn reader(&self, source: &Source, fresh: bool) -> Result<Arc<dyn ReadObject>> {
-        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut readers = self.readers.lock();
         readers.asked += 1;
         let now = readers.asked;
         if let Some((asked, object)) = readers.open.get_mut(source).filter(|_| !fresh) {
@@ -578,7 +579,7 @@ impl File {
         drop(readers);
         let object = load::open(&self.place, source, Which::Data)?;
         let object: Arc<dyn ReadObject> = object.ok_or_else(|| load::lost(&self.place, source, Which::Data))?.into();
-        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut readers = self.readers.lock();
         if readers.open.len() >= MOST_OPEN {
             let oldest = readers.open.iter().min_by_key(|(_, (asked, _))| *asked).map(|(source, _)| source.clone());
             oldest.and_then(|oldest| readers.open.remove(&oldest));
@@ -695,7 +696,7 @@ impl File {
     pub fn append(&self, session: &Arc<Session>, pieces: &[IoSlice<'_>]) -> Result<u64> {
         let total = pieces::total(pieces);
         self.known()?;
-        let _turn = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.appending.lock();
         if total == 0 {
             return self.whole_length();
         }

@@ -6,9 +6,10 @@ use super::identity_of;
 use super::place::{Guard, Place, fresh, now};
 use super::session::Session;
 use std::io::IoSlice;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_store::{Attributes, Change, Kind, Lease, Life, OpenWrite, ReadObject, WriteObject};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// A file, open for reading.
@@ -88,7 +89,7 @@ impl Writer {
 
     /// Calls with what is kept of the file, if it was made by this handle just now.
     fn with_new<T>(&self, call: impl FnOnce(&mut New) -> Result<T>) -> Result<T> {
-        let mut new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut new = self.new.lock();
         match new.as_mut().filter(|new| new.since.elapsed() < JUST_NOW && self.file.is_untouched()) {
             Some(new) => self.named(call(new)),
             None => Err(Error::new(ErrorKind::Unsupported, "a container is asked for attributes by its name")),
@@ -98,7 +99,7 @@ impl Writer {
     /// The handle's session; a child that was forked begins one of its own.
     fn session(&self) -> Arc<Session> {
         self.file.belong();
-        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut session = self.session.lock();
         if session.is_left() {
             *session = self.file.session(session.home.writer);
         }

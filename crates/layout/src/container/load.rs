@@ -14,8 +14,8 @@ use super::session::View;
 use super::snapshot::{self, Snapshot};
 use super::{Options, scan};
 use std::collections::HashMap;
-use std::sync::Mutex;
 use thalweg_store::ReadObject;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// A session of which something may be missing.
@@ -155,7 +155,7 @@ const COMPACTING: &str = "compacting";
 pub fn about(writer: &str) -> String {
     let number = std::process::id();
     // A process asks the system once, and again after a fork.
-    if let Ok(known) = KNOWN.try_lock()
+    if let Some(known) = KNOWN.try_lock()
         && let Some((of, before, behind)) = &*known
         && *of == number
     {
@@ -165,7 +165,7 @@ pub fn about(writer: &str) -> String {
     let before = format!("host {}, process {number} since {}, ", host(), since(number).unwrap_or(0));
     let said = format!("{before}{writer}{behind}");
     // Never waited for: a fork may have copied it locked.
-    if let Ok(mut known) = KNOWN.try_lock() {
+    if let Some(mut known) = KNOWN.try_lock() {
         *known = Some((number, before, behind));
     }
     said

@@ -52,9 +52,10 @@ use stamp::Stamp;
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use thalweg_store::{ListConsistency, Rename, Store, StoreExt, name};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 pub mod attributes;

@@ -17,7 +17,7 @@ use super::{Container, LONGEST_PAUSE, MOST_LINKS, PATIENCE, beside};
 use crate::{Attributes, Kind, ReadObject, Stat, errno};
 use rustix::io::Errno;
 use std::cell::Cell;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -147,7 +147,7 @@ impl Container {
 
     /// As [`Container::file`]; whether it was open here before.
     fn open_here(&self, opened: Opened) -> (Arc<File>, bool) {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock();
         let number = opened.stamp.container;
         if let Some(file) = files.get(&number).and_then(std::sync::Weak::upgrade) {
             return (file, true);

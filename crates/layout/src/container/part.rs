@@ -18,8 +18,9 @@ use super::index::{Build, Merged, Module, Piece, Source};
 use super::marks::Mark;
 use super::parallel::Fragment;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use thalweg_store::ReadObject;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Bytes of the file that are looked through at first for an answer; more where they hold little.
@@ -113,7 +114,7 @@ pub struct PartFile {
 
 impl PartFile {
     fn asked(&self) -> MutexGuard<'_, KnownParts> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+        self.asked.lock()
     }
 
     /// How long the file is.

@@ -19,10 +19,11 @@ use super::tail::Record;
 use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 pub use thalweg_store::fresh;
 use thalweg_store::{Attributes, Change, Kind, Life, OpenWrite, ReadObject, Rename, Store, StoreExt, name};
 use thalweg_types::checksum::crc32c;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// The folder that holds what users don't see.
@@ -69,7 +70,7 @@ impl Stores {
     }
 
     fn durable(&self) -> MutexGuard<'_, BTreeSet<(usize, String)>> {
-        self.durable.lock().unwrap_or_else(PoisonError::into_inner)
+        self.durable.lock()
     }
 
     /// The store that holds names.

@@ -10,8 +10,9 @@ use super::marks::{self, Mark};
 use super::place::{Place, data_name, remove_if_there};
 use super::tail::Record;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use thalweg_store::{Store, StoreExt};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{ErrorKind, Result};
 
 /// Containers that lost their last name by a call of this process and are removed with its last handle of them, or just now: who
@@ -21,7 +22,7 @@ pub struct Going(Mutex<BTreeMap<u128, usize>>);
 
 impl Going {
     fn numbers(&self) -> MutexGuard<'_, BTreeMap<u128, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// One that lost its name. Ends with [`Going::end`].

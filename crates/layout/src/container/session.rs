@@ -21,10 +21,11 @@ use super::place::{Guard, MOST_TRIES, Place, appears_early, data_name, moved, pu
 use super::record::{Kind, Log as Which, RECORD_HEADER, Record, SEGMENT_HEADER, Segment};
 use super::tail;
 use std::io::IoSlice;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use thalweg_store::pieces::{self, Rest};
 use thalweg_store::{Lease, OpenWrite, Store, Visible, WriteObject};
 use thalweg_types::checksum::Crc32c;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Entries in a block of the index log, and held before one is written.
@@ -189,7 +190,7 @@ impl Session {
 
     /// The session, for one thing after the other.
     pub fn lock(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock()
     }
 
     /// Whether this process was forked from the session's.
@@ -199,7 +200,7 @@ impl Session {
 
     /// Gives up a child's copy: the logs are the parent's to write and to end.
     pub fn leave(&self) {
-        let Ok(mut log) = self.log.try_lock() else { return };
+        let Some(mut log) = self.log.try_lock() else { return };
         let shown = self.store().map(|store| store.capability().visible);
         if !matches!(shown, Ok(Visible::AtWrite)) {
             // Other stores end or abort an object when its handle is dropped.

@@ -195,7 +195,7 @@ impl Flat {
     }
 
     pub(super) fn copy_made(&self, from: &str, to: &str) -> Option<Copied> {
-        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut copies = self.copies.lock();
         copies.remove(&(from.to_string(), to.to_string()))
     }
 

@@ -9,10 +9,11 @@ use crate::errno;
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::SystemTime;
 use thalweg_store::{OpenWrite, ReadObject, WriteObject, pieces};
 use thalweg_types::checksum::crc32c;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// How often a record is tried that others come before.
@@ -92,12 +93,12 @@ impl Node {
 
     /// What its bytes began with.
     pub(super) fn base(&self) -> Base {
-        *self.base.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.base.lock()
     }
 
     /// Its bytes begin with this from now on.
     pub(super) fn based(&self, base: Base) {
-        *self.base.lock().unwrap_or_else(PoisonError::into_inner) = base;
+        *self.base.lock() = base;
     }
 
     /// Its bytes begin with what is recorded under this name. Under the folder's lock.
@@ -120,7 +121,7 @@ impl Node {
 
     /// Its new name. Under the folder's lock.
     pub fn rename(&self, folder: &Arc<Folder>, name: &str) {
-        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.place.lock();
         if !Arc::ptr_eq(&place.0, folder) {
             // What is written from now on is promised by the other folder.
             place.0.kept_promise(self.promised.swap(0, Ordering::Relaxed));
@@ -129,11 +130,11 @@ impl Node {
     }
 
     pub fn name(&self) -> String {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+        self.place.lock().1.clone()
     }
 
     pub fn folder(&self) -> Arc<Folder> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+        self.place.lock().0.clone()
     }
 
     /// Sees to it that the file can be recorded with so many bytes: what a program is told is written can be published later.
@@ -195,7 +196,7 @@ impl Node {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Empties it, as an open with `Replace` does.

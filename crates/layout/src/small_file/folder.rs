@@ -9,10 +9,11 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant, SystemTime};
 use thalweg_store::{OpenWrite, ReadObject, Store, StoreExt, WriteObject};
 use thalweg_types::checksum::crc32c;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// What the bell holds where the folder is being removed.
@@ -116,7 +117,7 @@ impl Folder {
 
     pub fn lock(&self) -> MutexGuard<'_, Inner> {
         // Entries change after the record is written; a panicking thread loses its own call.
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         if inner.writer.as_ref().is_some_and(|writer| !writer.is_own()) {
             // Forked: the log is the parent's, who goes on writing there. It is read from now on, as any other's; without a bell
             // the logs are listed anew. What the parent has not recorded, it records itself.

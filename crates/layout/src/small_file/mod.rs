@@ -32,9 +32,10 @@ use crate::{
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_store::{Store, fresh, name};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 mod file;
@@ -116,7 +117,7 @@ impl SmallFile {
     }
 
     fn map(&self) -> MutexGuard<'_, HashMap<String, Arc<Folder>>> {
-        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+        self.folders.lock()
     }
 
     /// The folder of this name, known or read now.

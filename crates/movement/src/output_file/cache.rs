@@ -10,8 +10,9 @@ use crate::events::Events;
 use crate::guarded::caught;
 use crate::output_file::live_index::LiveIndex;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use thalweg_layout::{Layout, Lease, OpenWrite, Stat, WriteObject, WriterId};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Most live indexes that are kept: a code that writes one file per output would otherwise hold them all.
@@ -92,17 +93,12 @@ pub struct InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        lock(&self.of).remove(&self.name);
+        self.of.lock().remove(&self.name);
     }
 }
 
 pub(crate) fn name_of(layout: &Arc<dyn Layout>, path: &str) -> String {
     format!("{}\0{path}", layout.describe())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What the mutexes hold stays consistent between statements.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Cache {
@@ -117,7 +113,7 @@ impl Cache {
     /// `InvalidArgument` where it is open already.
     pub fn begin(&self, layout: &Arc<dyn Layout>, path: &str) -> Result<InUse> {
         let name = name_of(layout, path);
-        if lock(&self.in_use).insert(name.clone()) {
+        if self.in_use.lock().insert(name.clone()) {
             return Ok(InUse { name, of: self.in_use.clone() });
         }
         Err(Error::new(ErrorKind::InvalidArgument, "this file is open for another output; close that one first"))
@@ -126,14 +122,14 @@ impl Cache {
     /// Takes the state of a file out, if it is there and the file is still what it was.
     pub fn take(&self, layout: &Arc<dyn Layout>, path: &str) -> Option<Known> {
         let kept = {
-            let mut files = lock(&self.files);
+            let mut files = self.files.lock();
             let place = files.iter().position(|f| f.is(layout, path))?;
             files.remove(place)
         };
         let same = kept.stat.is_some() && layout.stat(path).ok() == kept.stat;
         if !same {
             // Somebody else's file by now, or none.
-            lock(&self.holds).remove(&name_of(layout, path));
+            self.holds.lock().remove(&name_of(layout, path));
         }
         let run = kept.run;
         kept.index.filter(|_| same).map(|index| Known { index, run })
@@ -141,7 +137,7 @@ impl Cache {
 
     /// Holds a file that this process extends, until it is closed for good; once, where the store can.
     pub fn hold(&self, layout: &Arc<dyn Layout>, path: &str, object: &dyn WriteObject) {
-        let mut holds = lock(&self.holds);
+        let mut holds = self.holds.lock();
         let name = name_of(layout, path);
         if !holds.contains_key(&name)
             && let Some(lease) = object.lease()
@@ -154,48 +150,48 @@ impl Cache {
     /// to it; that one is closed for good now. A file of a single output is not held, as this would keep the space of one
     /// that the program removes.
     pub fn begins(&self, group: &str, layout: &Arc<dyn Layout>, path: &str) -> bool {
-        let before = lock(&self.begun).insert(group.to_string(), path.to_string());
+        let before = self.begun.lock().insert(group.to_string(), path.to_string());
         let Some(before) = before else { return false };
         if before == path {
             // Replaced by another of the same name.
             return true;
         }
-        if lock(&self.in_use).contains(&name_of(layout, &before)) {
+        if self.in_use.lock().contains(&name_of(layout, &before)) {
             // Two methods of one output.
             return false;
         }
         let kept = {
-            let mut files = lock(&self.files);
+            let mut files = self.files.lock();
             files.iter().position(|f| f.is(layout, &before)).map(|place| files.remove(place))
         };
         if let Some(Err(e)) = kept.map(|file| finish(file, true)) {
-            lock(&self.failed).get_or_insert(e);
+            self.failed.lock().get_or_insert(e);
         }
-        lock(&self.holds).remove(&name_of(layout, &before));
-        lock(&self.closed).remove(&name_of(layout, &before));
+        self.holds.lock().remove(&name_of(layout, &before));
+        self.closed.lock().remove(&name_of(layout, &before));
         true
     }
 
     /// A group adds to a file.
     pub fn goes_on(&self, group: &str) {
-        lock(&self.begun).remove(group);
+        self.begun.lock().remove(group);
     }
 
     /// Forgets a file: it was replaced.
     pub fn forget(&self, layout: &Arc<dyn Layout>, path: &str) {
-        lock(&self.files).retain(|f| !f.is(layout, path));
-        lock(&self.holds).remove(&name_of(layout, path));
-        lock(&self.closed).remove(&name_of(layout, path));
+        self.files.lock().retain(|f| !f.is(layout, path));
+        self.holds.lock().remove(&name_of(layout, path));
+        self.closed.lock().remove(&name_of(layout, path));
     }
 
     /// How many steps of a file outputs of this process have closed at least.
     pub fn closed_steps(&self, layout: &Arc<dyn Layout>, path: &str) -> u32 {
-        lock(&self.closed).get(&name_of(layout, path)).copied().unwrap_or(0)
+        self.closed.lock().get(&name_of(layout, path)).copied().unwrap_or(0)
     }
 
     /// Remembers it.
     pub fn set_closed_steps(&self, layout: &Arc<dyn Layout>, path: &str, steps: u32) {
-        lock(&self.closed).insert(name_of(layout, path), steps);
+        self.closed.lock().insert(name_of(layout, path), steps);
     }
 
     /// Keeps the state of a file; without an index where it is in doubt after a failure, to be loaded again. Where too
@@ -205,7 +201,7 @@ impl Cache {
         // What the file is now is not known: it is read again.
         let index = index.filter(|_| stat.is_some());
         let oldest = {
-            let mut files = lock(&self.files);
+            let mut files = self.files.lock();
             files.retain(|f| !f.is(file.layout, file.path));
             files.push(CachedFile {
                 layout: file.layout.clone(),
@@ -221,9 +217,9 @@ impl Cache {
         if let Some(oldest) = oldest {
             let name = name_of(&oldest.layout, &oldest.path);
             if let Err(e) = finish(oldest, true) {
-                lock(&self.failed).get_or_insert(e);
+                self.failed.lock().get_or_insert(e);
             }
-            lock(&self.holds).remove(&name);
+            self.holds.lock().remove(&name);
         }
     }
 
@@ -249,14 +245,14 @@ impl Cache {
     }
 
     fn end(&self, marked: bool) -> Result<()> {
-        let files = std::mem::take(&mut *lock(&self.files));
-        lock(&self.ends).clear();
-        lock(&self.closed).clear();
-        let before = lock(&self.failed).take().map_or(Ok(()), Err);
+        let files = std::mem::take(&mut *self.files.lock());
+        self.ends.lock().clear();
+        self.closed.lock().clear();
+        let before = self.failed.lock().take().map_or(Ok(()), Err);
         let finish = |kept| caught("close a file for good", || finish(kept, marked));
         let outcome = files.into_iter().map(finish).fold(before, Result::and);
         // Only now: a follower that sees no hold must find the mark.
-        lock(&self.holds).clear();
+        self.holds.lock().clear();
         outcome.and(self.memories.end())
     }
 
@@ -275,12 +271,12 @@ impl Cache {
 
     /// The end of a subfile this process wrote last.
     pub fn end_of(&self, path: &str) -> Option<u64> {
-        lock(&self.ends).get(path)?.exact
+        self.ends.lock().get(path)?.exact
     }
 
     /// Remembers it; `None` where the next output is to look.
     pub fn set_end(&self, path: &str, end: Option<u64>) {
-        let mut ends = lock(&self.ends);
+        let mut ends = self.ends.lock();
         let known = ends.entry(path.to_string()).or_default();
         known.exact = end;
         known.least = end.unwrap_or(known.least);
@@ -288,7 +284,7 @@ impl Cache {
 
     /// Remembers that closed steps of a subfile end at byte `end` or behind it.
     pub fn set_least(&self, path: &str, end: u64) {
-        lock(&self.ends).entry(path.to_string()).or_default().least = end;
+        self.ends.lock().entry(path.to_string()).or_default().least = end;
     }
 
     /// Whether a subfile that ends at `end` holds all that this process knows to be closed.
@@ -296,7 +292,7 @@ impl Cache {
     /// # Errors
     /// `Torn` where somebody has cut it.
     pub fn is_longer(&self, path: &str, end: u64) -> Result<()> {
-        let least = lock(&self.ends).get(path).map_or(0, |known| known.least);
+        let least = self.ends.lock().get(path).map_or(0, |known| known.least);
         if end >= least {
             return Ok(());
         }

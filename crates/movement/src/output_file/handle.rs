@@ -9,8 +9,8 @@
 //! | when nobody hears of it | an output that was dropped or has failed before; a write of [`crate::method::adaptive::in_flight`] that was left to itself |
 
 use std::io::IoSlice;
-use std::sync::{PoisonError, RwLock};
 use thalweg_layout::{Lease, WriteObject};
+use thalweg_types::mutex::RwLock;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// See the room's page.
@@ -33,7 +33,7 @@ impl Handle {
     /// Those of [`WriteObject::sync`] and [`WriteObject::close`]: what was written through this handle may be lost. The
     /// file is closed all the same.
     pub fn end(&self, sync: bool) -> Result<()> {
-        let object = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
+        let object = self.0.write().take();
         let Some(object) = object else { return Ok(()) };
         if sync {
             object.sync()?;
@@ -43,16 +43,16 @@ impl Handle {
 
     /// The file, if it is open.
     pub fn into_object(self) -> Option<Box<dyn WriteObject>> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.0.into_inner()
     }
 
     /// It was not closed.
     pub fn is_open(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.0.read().is_some()
     }
 
     fn ask<T>(&self, what: impl FnOnce(&dyn WriteObject) -> Result<T>) -> Result<T> {
-        let object = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let object = self.0.read();
         what(&**object.as_ref().ok_or_else(closed)?)
     }
 }

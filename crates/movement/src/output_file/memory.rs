@@ -8,8 +8,9 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use thalweg_types::Result;
+use thalweg_types::mutex::Mutex;
 
 /// What a method, or what methods share, remembers between outputs; empty in a new session.
 pub trait Memory: Default + Send + 'static {
@@ -39,7 +40,7 @@ impl<M> Remembered<M> {
     /// The memory, for one output at a time.
     pub fn lock(&self) -> MutexGuard<'_, M> {
         // A panic in one output must not cost the others theirs; memories stay consistent between statements.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -71,7 +72,7 @@ pub struct Memories(Mutex<HashMap<TypeId, Arc<dyn Ends>>>);
 impl Memories {
     /// The memory of this type; empty where nobody has asked for it before.
     pub fn of<M: Memory>(&self) -> Remembered<M> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let memory = all.entry(TypeId::of::<M>()).or_insert_with(|| Arc::new(Remembered::<M>(Arc::default())));
         match memory.any().downcast_ref::<Remembered<M>>() {
             Some(memory) => Remembered(memory.0.clone()),
@@ -96,7 +97,7 @@ impl Memories {
     }
 
     fn all(&self) -> Vec<Arc<dyn Ends>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.0.lock().values().cloned().collect()
     }
 }
 

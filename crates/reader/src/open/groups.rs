@@ -203,7 +203,7 @@ impl Groups {
     }
 
     pub fn told(&self) -> MutexGuard<'_, AllTold> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.told.lock()
     }
 
     /// Where the blocks of a variable in a step lie; nothing where they are not as many as groups, or some times as many.
@@ -211,7 +211,7 @@ impl Groups {
         if self.subfile_each {
             return Ok(Places::default());
         }
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if let Some((number, of, places)) = &*last
             && (*number, *of) == (v.number, step)
             && places.blocks.len() == sets.len()

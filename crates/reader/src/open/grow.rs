@@ -22,8 +22,8 @@ impl Clone for Inner {
             status: self.status.clone(),
             variables: self.variables.clone(),
             attributes: self.attributes.clone(),
-            objects: Mutex::new(self.objects.lock().unwrap_or_else(PoisonError::into_inner).clone()),
-            kept: Mutex::new(self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            objects: Mutex::new(self.objects.lock().clone()),
+            kept: Mutex::new(self.kept.lock().clone()),
             fortran: self.fortran.clone(),
             groups: self.groups.clone(),
             extra: self.extra.clone(),
@@ -186,7 +186,7 @@ impl Inner {
         if no_files {
             self.status.subfiles = has_subfiles(&self.live);
         }
-        let kept = self.kept.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.get_mut();
         let mut new_names = false;
         for (attributes, added, all, names) in [
             (false, &step.variables, &self.live.steps.variables, &mut self.variables),

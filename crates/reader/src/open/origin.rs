@@ -205,12 +205,12 @@ impl Reader {
             |(), task| {
                 let kept = self.compare_some(&groups, task, &room)?;
                 if !kept.is_empty() {
-                    held.lock().unwrap_or_else(PoisonError::into_inner).entry(task[0].1.file).or_default().extend(kept);
+                    held.lock().entry(task[0].1.file).or_default().extend(kept);
                 }
                 Ok(())
             },
         )?;
-        let held = held.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let held = held.into_inner();
         Ok(FirstReads(held.into_iter().map(|(file, all)| (file, Windows::new(all))).collect()))
     }
 

@@ -1,6 +1,5 @@
 //! The session and its connections; which open files have unsent bytes.
 
-use super::locked;
 use super::open::File;
 use crate::channel::Channel;
 use crate::message::{Reply, Request, Unsent, VERSION};
@@ -8,7 +7,8 @@ use crate::transport::Transport;
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// A mount of a daemon, as the process that made this sees it. A child that shares its memory, or has a copy of it that no handler
@@ -68,7 +68,7 @@ impl Link {
     }
 
     pub fn describe(&self) -> String {
-        format!("{} through {}", locked(&self.about), self.transport.describe())
+        format!("{} through {}", self.about.lock(), self.transport.describe())
     }
 
     fn gone(&self, cause: Error) -> Error {
@@ -84,7 +84,7 @@ impl Link {
         match reply.or_failure()? {
             Reply::Welcome { session, about } => {
                 if self.is_ours() {
-                    *locked(&self.about) = about;
+                    *self.about.lock() = about;
                 }
                 Ok((channel, session))
             }
@@ -106,7 +106,7 @@ impl Link {
         if !self.is_ours() {
             return begin();
         }
-        let mut known = locked(&self.session);
+        let mut known = self.session.lock();
         match &*known {
             Some(session) if !session.is_lost() => Ok(session.clone()),
             _ => Ok(known.insert(begin()?).clone()),
@@ -138,7 +138,7 @@ impl Link {
         if session.is_lost() {
             return Err(self.gone(Error::new(ErrorKind::PeerLost, "this file was open there")));
         }
-        let idle = locked(&session.idle).pop();
+        let idle = session.idle.lock().pop();
         let channel = match idle {
             Some(channel) => Ok(channel),
             None => self.greet(Some(session.number)).map(|(channel, _)| channel),
@@ -152,12 +152,12 @@ impl Link {
         });
         match talked {
             Ok((channel, reply, body)) => {
-                locked(&session.idle).push(channel);
+                session.idle.lock().push(channel);
                 Ok((reply.or_failure()?, body))
             }
             Err(e) if e.kind() == ErrorKind::PeerLost => {
                 session.lost.store(true, Ordering::Release);
-                locked(&session.idle).clear();
+                session.idle.lock().clear();
                 Err(self.gone(e))
             }
             Err(e) => Err(e),
@@ -198,19 +198,19 @@ impl Link {
     }
 
     fn gathering(&self, but: Option<u64>) -> Vec<Arc<File>> {
-        let gathering = locked(&self.gathering);
+        let gathering = self.gathering.lock();
         gathering.iter().filter(|(number, _)| Some(**number) != but).filter_map(|(_, file)| file.upgrade()).collect()
     }
 
     /// A file's next write may be gathered.
     pub fn begins(&self, number: u64, file: Weak<File>) {
-        locked(&self.gathering).insert(number, file);
+        self.gathering.lock().insert(number, file);
         self.begun.fetch_add(1, Ordering::AcqRel);
     }
 
     /// A file's next write is sent by itself.
     pub fn ends(&self, number: u64) {
-        locked(&self.gathering).remove(&number);
+        self.gathering.lock().remove(&number);
     }
 
     /// Takes memory for one file, if there is any left.

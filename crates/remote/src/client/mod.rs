@@ -16,17 +16,13 @@ use link::Link;
 use open::Open;
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use thalweg_layout::{Attributes, Change, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId};
 use thalweg_types::Result;
 
 pub mod buffer;
 mod link;
 mod open;
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A layout that a daemon serves. See the module's page.
 pub struct Remote {

@@ -2,14 +2,14 @@
 
 use super::buffer::{Place, Run, Step};
 use super::link::{Link, Session, nothing};
-use super::locked;
 use crate::channel::Channel;
 use crate::message::{LONGEST_PIECE, Reply, Request};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use thalweg_layout::{OpenWrite, ReadObject, WriteObject};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, Result};
 
 /// A file that is open there, as layouts hand it out.
@@ -188,7 +188,7 @@ impl File {
         if !self.link.is_ours() {
             return;
         }
-        let mut tail = locked(&self.tail);
+        let mut tail = self.tail.lock();
         let _ = self.flush(&mut tail);
         if all {
             self.stop(&mut tail);
@@ -203,7 +203,7 @@ impl File {
             return Ok(());
         }
         self.link.before_use(self, &self.looked);
-        let mut tail = locked(&self.tail);
+        let mut tail = self.tail.lock();
         let flushed = self.flush(&mut tail);
         if all {
             self.stop(&mut tail);
@@ -228,7 +228,7 @@ impl File {
             return self.send(place, pieces);
         }
         self.link.before_use(self, &self.looked);
-        let mut tail = locked(&self.tail);
+        let mut tail = self.tail.lock();
         tail.usable()?;
         match tail.run.take(place, pieces, Instant::now(), || self.link.take_buffer()) {
             Step::Gathered => Ok(tail.run.end()),
@@ -252,7 +252,7 @@ impl File {
                 // Threads that write to different places of a file do not wait for each other.
                 drop(tail);
                 let end = self.send(place, pieces)?;
-                let mut tail = locked(&self.tail);
+                let mut tail = self.tail.lock();
                 // Where offsets end, none goes on; nor where another thread has begun.
                 if !tail.run.is_open() && end < i64::MAX as u64 {
                     tail.run.sent(place, Some(end));

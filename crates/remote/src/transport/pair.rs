@@ -3,7 +3,8 @@
 use super::{Connection, Listener, Transport, broken};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use thalweg_types::mutex::{Condvar, Mutex};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Bytes under way in one direction before a sender waits.
@@ -47,13 +48,9 @@ struct State {
     ended: bool,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Pipe {
     fn end(&self) {
-        locked(&self.state).ended = true;
+        self.state.lock().ended = true;
         self.changed.notify_all();
     }
 }
@@ -74,8 +71,8 @@ impl Connection for End {
         for mut rest in pieces.iter().map(|piece| &**piece) {
             while !rest.is_empty() {
                 let full = |state: &mut State| !state.ended && state.bytes.len() >= UNDER_WAY;
-                let state = locked(&self.to.state);
-                let mut state = self.to.changed.wait_while(state, full).unwrap_or_else(PoisonError::into_inner);
+                let state = self.to.state.lock();
+                let mut state = self.to.changed.wait_while(state, full);
                 if state.ended {
                     return Err(broken(io::ErrorKind::BrokenPipe));
                 }
@@ -90,8 +87,8 @@ impl Connection for End {
 
     fn receive(&self, out: &mut [u8]) -> Result<usize> {
         let empty = |state: &mut State| !state.ended && state.bytes.is_empty();
-        let state = locked(&self.from.state);
-        let mut state = self.from.changed.wait_while(state, empty).unwrap_or_else(PoisonError::into_inner);
+        let state = self.from.state.lock();
+        let mut state = self.from.changed.wait_while(state, empty);
         let count = out.len().min(state.bytes.len());
         for (to, byte) in out.iter_mut().zip(state.bytes.drain(..count)) {
             *to = byte;
@@ -108,7 +105,7 @@ impl Connection for End {
 
 impl Transport for Client {
     fn connect(&self) -> Result<Box<dyn Connection>> {
-        let mut arrived = locked(&self.0.arrived);
+        let mut arrived = self.0.arrived.lock();
         if arrived.ended {
             return Err(Error::new(ErrorKind::PeerLost, "nobody serves this process"));
         }
@@ -126,8 +123,8 @@ impl Transport for Client {
 impl Listener for Server {
     fn accept(&self) -> Result<Option<Box<dyn Connection>>> {
         let none = |arrived: &mut Arrived| !arrived.ended && arrived.ends.is_empty();
-        let arrived = locked(&self.0.arrived);
-        let mut arrived = self.0.changed.wait_while(arrived, none).unwrap_or_else(PoisonError::into_inner);
+        let arrived = self.0.arrived.lock();
+        let mut arrived = self.0.changed.wait_while(arrived, none);
         if arrived.ended {
             arrived.ends.clear();
             return Ok(None);
@@ -136,14 +133,14 @@ impl Listener for Server {
     }
 
     fn end(&self) {
-        locked(&self.0.arrived).ended = true;
+        self.0.arrived.lock().ended = true;
         self.0.changed.notify_all();
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let mut arrived = locked(&self.0.arrived);
+        let mut arrived = self.0.arrived.lock();
         arrived.ended = true;
         arrived.ends.clear();
     }

@@ -31,9 +31,10 @@ use hdfs_native::client::FileStatus;
 use hdfs_native::file::FileWriter;
 use hdfs_native::{HdfsError, WriteOptions};
 use std::collections::VecDeque;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Bytes kept of what was written last: more than the packets that the library holds unconfirmed (200 of 64 KiB).
@@ -76,7 +77,7 @@ pub(super) struct Trouble {
 
 impl Trouble {
     fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.met.lock().unwrap_or_else(PoisonError::into_inner)
+        self.met.lock()
     }
 
     fn is_recent(&self) -> bool {

@@ -7,10 +7,11 @@ use bytes::Bytes;
 use hdfs_native::file::FileWriter;
 use hdfs_native::{HdfsError, WriteOptions};
 use std::io::IoSlice;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_store::pieces::{self, Rest};
 use thalweg_store::{WriteObject, unsupported};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Bytes copied at a time on their way into packets, and bytes that one request's time must suffice for.
@@ -136,7 +137,7 @@ impl Writing {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Waits until the last block counts as complete. Where the cluster lets files be closed before that

@@ -4,9 +4,10 @@ use super::Shared;
 use crate::runtime::run;
 use opendal::{Buffer, Writer};
 use std::io::IoSlice;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use thalweg_store::pieces::{self, Rest};
 use thalweg_store::{WriteObject, unsupported};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 pub struct Writing {
@@ -41,7 +42,7 @@ impl Writing {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn cannot(&self, what: &str) -> Error {

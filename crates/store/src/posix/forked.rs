@@ -13,8 +13,9 @@ use rustix::fs::{Mode, OFlags};
 use std::ffi::CStr;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Once;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
-use std::sync::{Mutex, Once, TryLockError};
+use thalweg_types::mutex::Mutex;
 
 /// One place of the list. Places are never freed, so that a child can walk the list whatever the parent's threads did.
 struct Place {
@@ -42,12 +43,8 @@ impl Unshared {
                 nix::libc::pthread_atfork(None, None, Some(in_child));
             }
         });
-        let free = match FREE.try_lock() {
-            Ok(mut free) => free.pop(),
-            // Another thread's, or one's that a fork has left behind.
-            Err(TryLockError::WouldBlock) => None,
-            Err(TryLockError::Poisoned(e)) => e.into_inner().pop(),
-        };
+        // Not waited for: another thread may hold the lock, or have held it when this process was forked.
+        let free = FREE.try_lock().and_then(|mut free| free.pop());
         let place = free.unwrap_or_else(new_place);
         place.fd.store(fd.as_raw_fd(), Ordering::SeqCst);
         Unshared(place)
@@ -57,11 +54,9 @@ impl Unshared {
 impl Drop for Unshared {
     fn drop(&mut self) {
         self.0.fd.store(NONE, Ordering::SeqCst);
-        match FREE.try_lock() {
-            Ok(mut free) => free.push(self.0),
-            Err(TryLockError::Poisoned(e)) => e.into_inner().push(self.0),
-            // A place of 16 bytes is never used again.
-            Err(TryLockError::WouldBlock) => {}
+        // Otherwise a place of 16 bytes is never used again.
+        if let Some(mut free) = FREE.try_lock() {
+            free.push(self.0);
         }
     }
 }

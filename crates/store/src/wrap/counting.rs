@@ -12,8 +12,9 @@
 use super::{Around, Operation, StoreCall, Watch};
 use crate::Store;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use thalweg_types::Error;
+use thalweg_types::mutex::Mutex;
 
 /// A store that counts what is asked of the one inside.
 pub type Counting = Around<Count>;
@@ -128,7 +129,7 @@ pub struct Count(Mutex<Counted>);
 
 impl Count {
     fn lock(&self) -> MutexGuard<'_, Counted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -18,7 +18,8 @@
 
 use super::{Around, Operation, StoreCall, Verdict, Watch};
 use crate::{Store, WriteObject};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
 
 /// A store that fails when told to.
@@ -115,7 +116,7 @@ struct State {
 
 impl Fail {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

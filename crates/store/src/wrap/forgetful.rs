@@ -19,7 +19,8 @@ use crate::memory::{Entry, Memory, Object};
 use crate::{Capability, Durability, OpenWrite, ReadObject, Stat, Store, WriteObject, name, pieces};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 const SECTOR: u64 = 512;
@@ -115,7 +116,7 @@ impl Forgetful {
     pub fn crash_after_bytes(&self, n: usize, bytes: u64) -> Memory {
         let log = self.lock();
         let n = n.min(log.len());
-        let mut replayed = self.replayed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut replayed = self.replayed.lock();
         if replayed.0 > n {
             *replayed = (0, Replay::from(&self.before));
         }
@@ -177,12 +178,8 @@ impl Forgetful {
     }
 
     fn lock(&self) -> MutexGuard<'_, Log> {
-        lock(&self.log)
+        self.log.lock()
     }
-}
-
-fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
-    log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// For each change, whether a later one makes it durable.
@@ -462,7 +459,7 @@ struct Open {
 
 impl WriteObject for Open {
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         self.object.write_at(offset, pieces).map_err(|e| e.in_object(format!("memory:{}", self.opened_as)))?;
         if pieces::total(pieces) > 0 {
             let (object, opened_as, bytes) = (self.object.identity, self.opened_as.clone(), joined(pieces)?);
@@ -480,21 +477,21 @@ impl WriteObject for Open {
     }
 
     fn truncate(&self, length: u64) -> Result<()> {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         self.object.truncate(length);
         log.push(Change::Truncate { object: self.object.identity, opened_as: self.opened_as.clone(), length });
         Ok(())
     }
 
     fn punch(&self, offset: u64, length: u64) -> Result<()> {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         self.object.punch(offset, length);
         log.push(Change::Punch { object: self.object.identity, opened_as: self.opened_as.clone(), offset, length });
         Ok(())
     }
 
     fn sync(&self) -> Result<()> {
-        lock(&self.log).push(Change::Sync { object: self.object.identity, opened_as: self.opened_as.clone() });
+        self.log.lock().push(Change::Sync { object: self.object.identity, opened_as: self.opened_as.clone() });
         Ok(())
     }
 }

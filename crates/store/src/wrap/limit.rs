@@ -5,8 +5,9 @@
 
 use super::{Around, Operation, StoreCall, Verdict, Watch};
 use crate::Store;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thalweg_types::mutex::Mutex;
 
 /// A store with a rate limit.
 pub type Limited = Around<Limit>;
@@ -37,7 +38,7 @@ impl Bucket {
         const SAVED: Duration = Duration::from_secs(1);
         let takes =
             Duration::try_from_secs_f64(amount / self.per_second).unwrap_or(Duration::from_secs(u32::MAX.into()));
-        let mut paid_at = self.paid_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paid_at = self.paid_at.lock();
         let earliest = now.checked_sub(SAVED).unwrap_or(now);
         *paid_at = (*paid_at).max(earliest) + takes;
         paid_at.saturating_duration_since(now)

@@ -17,8 +17,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, Result};
 
 /// A store with locks that cost.
@@ -48,7 +49,7 @@ impl Around<Locks> {
 
 impl Locks {
     fn file(&self, name: &str) -> std::io::Result<Arc<File>> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock();
         if let Some(file) = files.get(name) {
             return Ok(file.clone());
         }

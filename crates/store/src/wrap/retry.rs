@@ -12,9 +12,10 @@ use crate::{
     Attributes, Capability, Change, Lease, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, Store, WriteObject,
 };
 use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// How long to go on trying.
@@ -71,7 +72,7 @@ impl Again {
                 Ok(done) => {
                     if attempt == 0 {
                         let most = u64::from(self.patience.budget) * 10;
-                        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+                        let mut budget = self.budget.lock();
                         *budget = (*budget + 1).min(most);
                     }
                     return Ok(done);
@@ -89,7 +90,7 @@ impl Again {
     }
 
     fn pay(&self) -> bool {
-        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut budget = self.budget.lock();
         let paid = *budget >= 10;
         *budget = budget.saturating_sub(10);
         paid

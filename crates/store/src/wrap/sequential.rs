@@ -16,7 +16,8 @@ use crate::{
     unsupported,
 };
 use std::io::IoSlice;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Objects in memory, written from front to back and then never changed. See the module's page.
@@ -150,7 +151,7 @@ struct State {
 
 impl Open {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn cannot(&self, what: &str) -> Error {

@@ -8,8 +8,9 @@
 
 use super::{Around, Operation, StoreCall, Verdict, Watch};
 use crate::Store;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thalweg_types::mutex::Mutex;
 
 /// A store slower than the one inside.
 pub type Slow = Around<Delay>;
@@ -60,7 +61,7 @@ impl Around<Delay> {
     /// Changes the rate of a device, for bytes that come from now on.
     pub fn set_rate(&self, device: usize, bytes_per_second: f64) {
         if let Some(device) = self.watch.devices.get(device) {
-            device.lock().unwrap_or_else(PoisonError::into_inner).bytes_per_second = bytes_per_second.max(1.0);
+            device.lock().bytes_per_second = bytes_per_second.max(1.0);
         }
     }
 }
@@ -92,7 +93,7 @@ impl Watch for Delay {
             && matches!(operation.asked, StoreCall::Read | StoreCall::Write)
             && let Some(device) = self.devices.get((self.device_of)(operation.name))
         {
-            let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut device = device.lock();
             let takes = operation.bytes as f64 / device.bytes_per_second;
             let takes = Duration::try_from_secs_f64(takes).unwrap_or(Duration::from_secs(u32::MAX.into()));
             device.idle_from = device.idle_from.max(now) + takes;

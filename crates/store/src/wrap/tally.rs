@@ -16,8 +16,9 @@ use crate::Store;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, Result};
 
 /// A store that counts in a file.
@@ -87,7 +88,7 @@ impl Watch for Tally {
     }
 
     fn after(&self, operation: &Operation<'_>, outcome: std::result::Result<u64, &Error>) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         let mut add = |what: usize, count: u64| {
             counts[what] += count;
             // A disk that is full is no reason to stop what is counted.

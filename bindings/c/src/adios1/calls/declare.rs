@@ -2,7 +2,7 @@
 
 use super::{pointer, status, value};
 use crate::adios1::error::{Doing, Failure, Outcome, number};
-use crate::adios1::process::{self, lock};
+use crate::adios1::process;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use thalweg_io::{registry, resolve};
 use thalweg_schema::{GroupBuilder, Statistics};
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn adios_select_method(
                 pointer::text_or_empty(base_path, "the base path")?,
             )
         };
-        let builder = &mut lock(&group).builder;
+        let builder = &mut group.lock().builder;
         let choose = |builder: &mut GroupBuilder| builder.select_method(method, parameters, base_path);
         // Tried first, so that a choice that cannot work is not kept.
         let tried = || {
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn adios_define_var(
                 pointer::text_or_empty(local_offsets, "local offsets")?,
             )
         };
-        let builder = &mut lock(&group).builder;
+        let builder = &mut group.lock().builder;
         let position = builder.define_variable(name, path, element, local, global, offset).map_err(|e| {
             let in_group = builder.group().name.clone();
             Doing::Variable.failed(e.in_variable(name).in_group(in_group))
@@ -148,7 +148,7 @@ pub extern "C" fn adios_expected_var_size(variable: i64) -> u64 {
         let bytes = match open {
             Some(bytes) => bytes,
             None => {
-                let group = lock(&group);
+                let group = group.lock();
                 let group = group.builder.group();
                 let variable =
                     group.variables.get(position).ok_or_else(|| crate::adios1::handle::no_variable(variable))?;
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn adios_set_transform(variable: i64, transform: *const c_
         let (group, position) = process::variable(variable)?;
         // SAFETY: from C.
         let transform = unsafe { pointer::text_or_empty(transform, "the transform") }?;
-        let builder = &mut lock(&group).builder;
+        let builder = &mut group.lock().builder;
         let before = builder.group().variables.get(position).and_then(|v| v.transform.clone()).unwrap_or_default();
         builder.set_transform(position, transform).map_err(|e| Doing::Transform.failed(e))?;
         let Some(variable) = builder.group().variables.get(position) else { return Ok(()) };
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn adios_define_attribute(
                 pointer::some_text(var, "the variable's name")?,
             )
         };
-        let builder = &mut lock(&group).builder;
+        let builder = &mut group.lock().builder;
         match var {
             Some(var) => builder.define_attribute_from(name, path, var),
             None => {
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn adios_define_attribute_byvalue(
                 bytes.chunks_exact(number.size() as usize).filter_map(one).collect()
             }
         };
-        let builder = &mut lock(&group).builder;
+        let builder = &mut group.lock().builder;
         let defined = builder.define_attribute_values(name, path, element, values);
         defined.map_err(|e| Doing::Attribute.failed(e.in_variable(name)))
     })
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn adios_define_attribute_byvalue(
 pub extern "C" fn adios_delete_attrdefs(group: i64) -> c_int {
     status(|| {
         let group = process::group(group)?;
-        lock(&group).builder.delete_attributes();
+        group.lock().builder.delete_attributes();
         Ok(())
     })
 }

@@ -4,11 +4,10 @@
 //! an [`Arena`] beside its structure, and goes with it.
 
 use crate::adios1::error::{Failure, Outcome, number};
-use crate::adios1::process::lock;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::Mutex;
+use thalweg_types::mutex::Mutex;
 
 /// Arrays and texts behind one structure. What was put in stays where it is.
 #[derive(Default)]
@@ -103,14 +102,14 @@ impl<T: Handed, More> Owned<T, More> {
     /// Hands it to the program, until [`take_back`].
     pub fn hand_out(self) -> *mut T {
         let pointer = Box::into_raw(Box::new(self));
-        lock(&OUT).insert(pointer as usize, T::KIND);
+        OUT.lock().insert(pointer as usize, T::KIND);
         pointer.cast()
     }
 }
 
 /// Whether a pointer is one that was handed out and not taken back.
 pub fn is_out<T: Handed>(pointer: *const T) -> bool {
-    lock(&OUT).get(&(pointer as usize)) == Some(&T::KIND)
+    OUT.lock().get(&(pointer as usize)) == Some(&T::KIND)
 }
 
 fn not_ours<T: Handed>() -> Failure {
@@ -143,7 +142,7 @@ pub unsafe fn take_back<T: Handed, More>(pointer: *mut T) -> Outcome<()> {
     if pointer.is_null() {
         return Ok(());
     }
-    let known = is_out(pointer) && lock(&OUT).remove(&(pointer as usize)).is_some();
+    let known = is_out(pointer) && OUT.lock().remove(&(pointer as usize)).is_some();
     if !known {
         return Err(not_ours::<T>());
     }

@@ -2,7 +2,7 @@
 
 use super::{pointer, status};
 use crate::adios1::error::{Doing, Outcome};
-use crate::adios1::process::{self, lock};
+use crate::adios1::process;
 use std::ffi::{c_char, c_int};
 use thalweg_params::switch;
 use thalweg_schema::{GroupBuilder, Mesh};
@@ -11,7 +11,7 @@ use thalweg_types::{ElementType, Error, ErrorKind, Result};
 /// Changes a group's meshes.
 fn change(group: i64, f: impl FnOnce(&mut GroupBuilder) -> Result<()>) -> Outcome<()> {
     let group = process::group(group)?;
-    let builder = &mut lock(&group).builder;
+    let builder = &mut group.lock().builder;
     f(builder).map_err(|e| Doing::Mesh.failed(e.in_group(builder.group().name.clone())))
 }
 
@@ -40,7 +40,7 @@ unsafe fn about_mesh(
         // SAFETY: from C.
         let (name, text) = unsafe { (pointer::text(name, "a name")?, pointer::text(text, "a value")?.to_string()) };
         let shared = process::group(group)?;
-        if let Ok(mesh) = lock(&shared).builder.mesh_mut(name) {
+        if let Ok(mesh) = shared.lock().builder.mesh_mut(name) {
             say(mesh, text);
             return Ok(());
         }
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn adios_define_mesh_file(group: i64, name: *const c_char,
         // SAFETY: from C.
         let (name, file) = unsafe { (pointer::text(name, "a name")?, pointer::text(file, "a value")?.to_string()) };
         let shared = process::group(group)?;
-        if let Ok(mesh) = lock(&shared).builder.mesh_mut(name) {
+        if let Ok(mesh) = shared.lock().builder.mesh_mut(name) {
             mesh.file = Some(file);
             return Ok(());
         }

@@ -4,13 +4,13 @@ use super::memory::{Arena, Owned, allocated, copied, copied_text, count, take_ba
 use super::structures::{AdiosFile, AvailableReadMethods};
 use super::{life, pointer, status, value};
 use crate::adios1::error::{Failure, Outcome, number};
-use crate::adios1::process::lock;
 use crate::adios1::read::{Advance, ReadFile, mesh, options};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_float, c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use thalweg_comm_mpi::ThalwegMpiTable;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Value};
 
 /// A file that a program has open.
@@ -57,15 +57,15 @@ fn no_file() -> Failure {
 /// # Errors
 /// `err_invalid_file_pointer` for all but a pointer of an open file; what `f` says.
 pub fn with_file<T>(fp: *const AdiosFile, f: impl FnOnce(&mut State) -> Outcome<T>) -> Outcome<T> {
-    let open = lock(&FILES).get(&(fp as usize)).cloned().ok_or_else(no_file)?;
-    let mut state = lock(&open.state);
+    let open = FILES.lock().get(&(fp as usize)).cloned().ok_or_else(no_file)?;
+    let mut state = open.state.lock();
     f(state.as_mut().ok_or_else(no_file)?)
 }
 
 /// As [`with_file`]; afterwards the program's structure shows what the file now is.
 fn changing<T>(fp: *const AdiosFile, f: impl FnOnce(&mut State) -> Outcome<T>) -> Outcome<T> {
-    let open = lock(&FILES).get(&(fp as usize)).cloned().ok_or_else(no_file)?;
-    let mut state = lock(&open.state);
+    let open = FILES.lock().get(&(fp as usize)).cloned().ok_or_else(no_file)?;
+    let mut state = open.state.lock();
     let state = state.as_mut().ok_or_else(no_file)?;
     let outcome = f(state);
     show(state, open.shown);
@@ -135,7 +135,7 @@ fn opened(file: ReadFile) -> *mut AdiosFile {
     };
     show(&mut state, shown);
     let open = Arc::new(Open { shown, state: Mutex::new(Some(state)) });
-    lock(&FILES).insert(shown as usize, open);
+    FILES.lock().insert(shown as usize, open);
     shown
 }
 
@@ -222,9 +222,9 @@ pub unsafe extern "C" fn thalweg_core_read_open(
 #[unsafe(no_mangle)]
 pub extern "C" fn adios_read_close(fp: *mut AdiosFile) -> c_int {
     status(|| {
-        let open = lock(&FILES).remove(&(fp as usize)).ok_or_else(no_file)?;
+        let open = FILES.lock().remove(&(fp as usize)).ok_or_else(no_file)?;
         // A call of another thread that is under way ends first; the next one finds no file.
-        lock(&open.state).take();
+        open.state.lock().take();
         Ok(())
     })
 }

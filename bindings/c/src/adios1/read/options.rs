@@ -11,10 +11,10 @@
 //! Others are for methods of ADIOS 1.13 that this library does not need, and change nothing.
 
 use crate::adios1::error;
-use std::sync::Mutex;
 use std::time::Duration;
 use thalweg_params::{Parameter, Parameters, Unit};
 use thalweg_reader::Reads;
+use thalweg_types::mutex::Mutex;
 
 /// See the module's page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,12 +52,12 @@ static NOW: Mutex<Options> = Mutex::new(DEFAULT);
 
 /// Those of files opened now.
 pub fn now() -> Options {
-    *crate::adios1::process::lock(&NOW)
+    *NOW.lock()
 }
 
 /// Back to what holds without `adios_read_init_method`.
 pub fn reset() {
-    *crate::adios1::process::lock(&NOW) = DEFAULT;
+    *NOW.lock() = DEFAULT;
     error::be_quiet(false);
 }
 
@@ -85,7 +85,7 @@ pub fn set(text: &str) {
             quiet = Some(value == "0");
         }
     }
-    *crate::adios1::process::lock(&NOW) = options;
+    *NOW.lock() = options;
     if let Some(quiet) = quiet {
         error::be_quiet(quiet);
     }

@@ -2,7 +2,7 @@
 //!
 //! The kernel may read and write a file of this machine by itself; it is told the same of all handles of a file, as it wants.
 
-use super::{Asker, Door, Entry, O_EXCL, O_SYNC, O_TRUNC, Result, SGID, SUID, locked, number, text};
+use super::{Asker, Door, Entry, O_EXCL, O_SYNC, O_TRUNC, Result, SGID, SUID, number, text};
 use crate::open::Open;
 use fuser::{BackingId, Errno};
 use rustix::fs::{FallocateFlags, SeekFrom};
@@ -10,8 +10,8 @@ use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use thalweg_layout::ReadObject;
 use thalweg_open_file::{Access, OpenFile};
 use thalweg_types::{Error, ErrorKind};
@@ -66,7 +66,7 @@ impl ReadObject for Plain {
 
 impl Door {
     pub(super) fn handle(&self, fh: u64) -> Result<Arc<Open>> {
-        let handles = self.handles.read().unwrap_or_else(PoisonError::into_inner);
+        let handles = self.handles.read();
         handles.get(&fh).cloned().ok_or(Errno::EBADF)
     }
 
@@ -85,8 +85,8 @@ impl Door {
     fn keep_open(&self, open: Open, path: &str, below: Option<Below>) -> u64 {
         let (fh, ino) = (self.next.fetch_add(1, Ordering::Relaxed), open.ino);
         let own = if self.plain && below.is_none() { open.file() } else { None };
-        self.handles.write().unwrap_or_else(PoisonError::into_inner).insert(fh, Arc::new(open));
-        let mut all = locked(&self.shared);
+        self.handles.write().insert(fh, Arc::new(open));
+        let mut all = self.shared.lock();
         let shared = all.entry(ino).or_default();
         shared.handles.push(fh);
         if shared.file.is_none() && self.plain {
@@ -104,7 +104,7 @@ impl Door {
         ino: u64,
         register: impl FnOnce(&File) -> std::io::Result<BackingId>,
     ) -> Option<Arc<BackingId>> {
-        let mut all = locked(&self.shared);
+        let mut all = self.shared.lock();
         let shared = all.get_mut(&ino)?;
         if let Some(known) = &shared.backing {
             return known.clone();
@@ -212,9 +212,9 @@ impl Door {
     }
 
     pub fn release(&self, fh: u64) -> Result<()> {
-        let handle = self.handles.write().unwrap_or_else(PoisonError::into_inner).remove(&fh);
+        let handle = self.handles.write().remove(&fh);
         let handle = handle.ok_or(Errno::EBADF)?;
-        let mut all = locked(&self.shared);
+        let mut all = self.shared.lock();
         let last = all.get_mut(&handle.ino).map(|shared| {
             shared.handles.retain(|known| *known != fh);
             shared.handles.is_empty()
@@ -233,7 +233,7 @@ impl Door {
         let path = self.nodes().path(ino).unwrap_or_else(|| "a removed file".into());
         crate::errors::write(&format!("{path}: what was written is not published: {error}"));
         let number = Errno::from_i32(thalweg_layout::errno::of(&error));
-        locked(&self.unpublished).get_or_insert_with(|| {
+        self.unpublished.lock().get_or_insert_with(|| {
             Error::new(error.kind(), "what programs wrote is not published").in_object(path).caused_by(error)
         });
         number
@@ -241,27 +241,26 @@ impl Door {
 
     /// Closes every handle; the first failure, also of those that were closed before and no program was told of.
     pub fn close_all(&self) -> thalweg_types::Result<()> {
-        let handles: Vec<Arc<Open>> =
-            self.handles.write().unwrap_or_else(PoisonError::into_inner).drain().map(|(_, handle)| handle).collect();
+        let handles: Vec<Arc<Open>> = self.handles.write().drain().map(|(_, handle)| handle).collect();
         for handle in handles {
             // All are closed, whatever the first one says.
             if let Err(e) = handle.close() {
                 self.lose(handle.ino, e);
             }
         }
-        locked(&self.unpublished).take().map_or(Ok(()), Err)
+        self.unpublished.lock().take().map_or(Ok(()), Err)
     }
 
     /// As [`Door::close_all`], where nobody is there to be told: who asks next is.
     pub fn close_all_at_end(&self) {
         if let Err(e) = self.close_all() {
-            *locked(&self.unpublished) = Some(e);
+            *self.unpublished.lock() = Some(e);
         }
     }
 
     pub fn allocate(&self, fh: u64, offset: u64, length: u64, mode: i32) -> Result<()> {
         let handle = self.handle(fh)?;
-        let file = locked(&self.shared).get(&handle.ino).and_then(|shared| shared.file.clone());
+        let file = self.shared.lock().get(&handle.ino).and_then(|shared| shared.file.clone());
         // Elsewhere nothing could be promised.
         let file = file.ok_or(Errno::EOPNOTSUPP)?;
         let again = OpenOptions::new().write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -273,7 +272,7 @@ impl Door {
     /// The next data or hole.
     pub fn seek(&self, fh: u64, offset: u64, hole: bool) -> Result<u64> {
         let handle = self.handle(fh)?;
-        let file = locked(&self.shared).get(&handle.ino).and_then(|shared| shared.file.clone());
+        let file = self.shared.lock().get(&handle.ino).and_then(|shared| shared.file.clone());
         let Some(file) = file else {
             // All of it is data.
             let length = handle.length().map_err(number)?;

@@ -7,7 +7,7 @@
 //! | how fast | the looks at the names of one answer are shared by several threads: as many as there are processors where each takes microseconds, more where each waits for a store that is far |
 //! | other calls | names that are looked at together stay what they are; a rename waits for as many looks as take [`MOST`] |
 
-use super::{Door, Entry, Errno, Result, kind, locked, number};
+use super::{Door, Entry, Errno, Result, kind, number};
 use crate::nodes::ROOT;
 use fuser::FileType;
 use std::sync::atomic::Ordering;
@@ -82,7 +82,7 @@ impl Door {
     pub fn open_folder(&self, ino: u64) -> Result<u64> {
         let fh = self.next.fetch_add(1, Ordering::Relaxed);
         let names = self.list(ino)?;
-        locked(&self.folders).insert(fh, Listed::new(names, true));
+        self.folders.lock().insert(fh, Listed::new(names, true));
         Ok(fh)
     }
 
@@ -93,7 +93,7 @@ impl Door {
 
     /// The names of an open folder; read again where the program begins again.
     pub fn names(&self, ino: u64, fh: u64, begins: bool) -> Result<Arc<Vec<String>>> {
-        let known = locked(&self.folders).get_mut(&fh).map(|known| {
+        let known = self.folders.lock().get_mut(&fh).map(|known| {
             let told = !std::mem::take(&mut known.fresh);
             (known.names.clone(), told)
         });
@@ -102,14 +102,14 @@ impl Door {
             None => Err(Errno::EBADF),
             Some(_) => {
                 let names = self.list(ino)?;
-                locked(&self.folders).insert(fh, Listed::new(names.clone(), false));
+                self.folders.lock().insert(fh, Listed::new(names.clone(), false));
                 Ok(names)
             }
         }
     }
 
     pub fn release_folder(&self, fh: u64) {
-        locked(&self.folders).remove(&fh);
+        self.folders.lock().remove(&fh);
     }
 
     /// A name of a folder that is listed, with its number if it has one; `None` for one that is gone.
@@ -131,11 +131,11 @@ impl Door {
         from: usize,
         tell: &mut dyn FnMut(usize, &Entry) -> bool,
     ) {
-        let Went { fits, mut each } = locked(&self.folders).get(&fh).map(|listed| listed.went).unwrap_or_default();
+        let Went { fits, mut each } = self.folders.lock().get(&fh).map(|listed| listed.went).unwrap_or_default();
         let (mut at, mut full) = (from, false);
         while at < names.len() && !full {
             let _names = self.use_names();
-            let asked = locked(&self.held).ask(Instant::now());
+            let asked = self.held.lock().ask(Instant::now());
             let looks = Looks::plan(each, (from + fits).saturating_sub(at), names.len() - at);
             let (first, above) = (at, self.path(ino));
             let (door, all) = (self.clone(), names.clone());
@@ -164,7 +164,7 @@ impl Door {
                 at += 1;
             }
         }
-        if let Some(listed) = locked(&self.folders).get_mut(&fh) {
+        if let Some(listed) = self.folders.lock().get_mut(&fh) {
             listed.went = Went { fits: at - from, each };
         }
     }

@@ -9,14 +9,15 @@
 //! | given up, closed | after what was written is published |
 //! | no circle is seen | of processes that wait for each other (`EDEADLK`) |
 
-use super::{Door, Result, locked, number};
+use super::{Door, Result, number};
 use crate::open::Open;
 use fuser::{Errno, INodeNo, Notifier};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use thalweg_layout::errno;
 use thalweg_open_file::lock::{Kind, LockFile, Owner, Range};
+use thalweg_types::mutex::Mutex;
 
 /// The longest pause between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -109,24 +110,24 @@ pub(super) struct Locks {
 impl Locks {
     /// Whether anybody may have locked a file.
     pub(super) fn any(&self, ino: u64) -> bool {
-        let held = locked(&self.held);
+        let held = self.held.lock();
         !held.is_empty() && held.keys().any(|(of, _)| *of == ino)
     }
 
     /// Whether an owner may have locked a file.
     pub(super) fn has(&self, ino: u64, owner: u64) -> bool {
-        locked(&self.held).contains_key(&(ino, owner))
+        self.held.lock().contains_key(&(ino, owner))
     }
 
     /// A process closed a descriptor of a file: its ranges end.
     pub(super) fn process_closed(&self, ino: u64, owner: u64) {
-        let ended = locked(&self.held).remove(&(ino, owner));
+        let ended = self.held.lock().remove(&(ino, owner));
         drop(ended);
     }
 
     /// The last descriptor of a handle is closed.
     pub(super) fn released(&self, fh: u64) {
-        let mut held = locked(&self.held);
+        let mut held = self.held.lock();
         if held.is_empty() {
             return;
         }
@@ -149,7 +150,7 @@ impl Door {
 
     /// A description of its own of what is locked in place of a file.
     fn lock_file(&self, ino: u64) -> Result<LockFile> {
-        let plain = locked(&self.shared).get(&ino).and_then(|shared| shared.file.clone());
+        let plain = self.shared.lock().get(&ino).and_then(|shared| shared.file.clone());
         if let Some(plain) = plain {
             return LockFile::of_plain(&plain).map_err(system);
         }
@@ -169,7 +170,7 @@ impl Door {
 
     /// Handles of a file.
     fn handles_of(&self, ino: u64) -> Vec<Arc<Open>> {
-        let handles = locked(&self.shared).get(&ino).map(|shared| shared.handles.clone()).unwrap_or_default();
+        let handles = self.shared.lock().get(&ino).map(|shared| shared.handles.clone()).unwrap_or_default();
         handles.iter().filter_map(|fh| self.handle(*fh).ok()).collect()
     }
 
@@ -208,13 +209,13 @@ impl Door {
         let ino = self.handle(asked.fh)?.ino;
         let key = (ino, asked.owner);
         self.publish_file(ino)?;
-        let known = locked(&self.locks.held).get(&key).map(|held| held.file.clone());
+        let known = self.locks.held.lock().get(&key).map(|held| held.file.clone());
         let file = match (known, asked.kind) {
             (Some(file), _) => file,
             (None, Kind::None) => return Ok(()),
             (None, _) => {
                 let new = Arc::new(self.lock_file(ino)?);
-                let mut held = locked(&self.locks.held);
+                let mut held = self.locks.held.lock();
                 let held = held.entry(key).or_insert_with(|| OwnerLocks { file: new, fh: asked.fh });
                 held.file.clone()
             }
@@ -243,7 +244,7 @@ impl Door {
             Ok(())
         })?;
         // Whoever waited may have closed the file meanwhile: what was taken ends with `file`.
-        if let Some(held) = locked(&self.locks.held).get_mut(&key) {
+        if let Some(held) = self.locks.held.lock().get_mut(&key) {
             held.fh = asked.fh;
         }
         self.see_others(ino)
@@ -271,7 +272,7 @@ impl Door {
     /// What stands in the way of a lock: its first and last byte, kind, process.
     pub fn test_lock(&self, asked: &LockRequest) -> Result<Option<(u64, u64, i32, u32)>> {
         let ino = self.handle(asked.fh)?.ino;
-        let known = locked(&self.locks.held).get(&(ino, asked.owner)).map(|held| held.file.clone());
+        let known = self.locks.held.lock().get(&(ino, asked.owner)).map(|held| held.file.clone());
         let file = match known {
             Some(file) => file,
             None => Arc::new(self.lock_file(ino)?),

@@ -1,6 +1,6 @@
 //! What is made: names, and the owner and mode that go with them.
 
-use super::{Asker, Door, Entry, PosixCall, Result, SGID, locked, number, number_of, text};
+use super::{Asker, Door, Entry, PosixCall, Result, SGID, number, number_of, text};
 use fuser::Errno;
 use std::ffi::OsStr;
 use thalweg_layout::{Attributes, Change, Kind, OpenWrite};
@@ -24,7 +24,7 @@ impl Door {
     ) -> Result<Attributes> {
         let dressed = self.try_dress(folder, path, open, mode, asker);
         match &dressed {
-            Ok(about) if about.kind == Kind::File => locked(&self.held).touched(folder, about.ctime),
+            Ok(about) if about.kind == Kind::File => self.held.lock().touched(folder, about.ctime),
             Ok(_) => self.changed(folder),
             Err(_) => {
                 let _ = self.layout.remove(path);

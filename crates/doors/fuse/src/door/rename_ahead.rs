@@ -24,7 +24,7 @@ impl Watch for Gate {
     }
 
     fn before(&self, operation: &Operation<'_>) -> Verdict {
-        let set = if operation.asked == StoreCall::Write { locked(&self.0).take() } else { None };
+        let set = if operation.asked == StoreCall::Write { self.0.lock().take() } else { None };
         if let Some((come, go)) = set {
             come.send(()).unwrap();
             let _ = go.recv();
@@ -56,7 +56,7 @@ fn while_bytes_are_copied_for_a_rename_across_stores_other_names_are_found_and_r
     make(&door, "other", b"other");
     let (come, comes) = channel();
     let (go, goes) = channel();
-    *locked(&gate.0) = Some((come, goes));
+    *gate.0.lock() = Some((come, goes));
     let (told, tells) = channel();
     std::thread::scope(|scope| {
         let renaming = scope.spawn(|| door.rename(ROOT, "large".as_ref(), ROOT, to.as_ref(), true));

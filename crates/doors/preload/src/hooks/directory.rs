@@ -11,7 +11,8 @@ use libc::{DIR, c_char, c_int, c_long, c_void, dirent, size_t, ssize_t};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{RwLockReadGuard, RwLockWriteGuard};
+use thalweg_types::mutex::RwLock;
 
 /// A folder that is being listed; what a program holds as `DIR`.
 struct Listing {
@@ -25,12 +26,12 @@ static LISTINGS: RwLock<Option<HashSet<usize>>> = RwLock::new(None);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn listings() -> RwLockReadGuard<'static, Option<HashSet<usize>>> {
-    LISTINGS.read().unwrap_or_else(PoisonError::into_inner)
+    LISTINGS.read()
 }
 
 /// Keeps the set still over a `fork`.
 pub fn hold() -> RwLockWriteGuard<'static, Option<HashSet<usize>>> {
-    LISTINGS.write().unwrap_or_else(PoisonError::into_inner)
+    LISTINGS.write()
 }
 
 /// Ours behind a program's pointer.

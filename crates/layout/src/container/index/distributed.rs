@@ -16,7 +16,7 @@ use super::tables::Gather;
 use super::{Body, Cuts, Loader, Piece, Strand};
 use redb::{Database, ReadableTableMetadata, TableDefinition};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Bytes of the file that belong to one part together.
@@ -222,7 +222,7 @@ impl Ranges {
         to: u64,
         mut tell: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let database = self.database.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let database = self.database.lock();
         let transaction = database.begin_read().map_err(|e| failed("read", e))?;
         let table = transaction.open_table(table).map_err(|e| failed("read", e))?;
         if table.is_empty().map_err(|e| failed("read", e))? {

@@ -61,7 +61,6 @@ impl Drop for Turn<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
     use std::time::Duration;
     use thalweg_comm::threads::{self, Machine};
 

@@ -19,10 +19,11 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use thalweg_types::Result;
+use thalweg_types::mutex::{Condvar, Mutex};
 use thalweg_types::printable::printable;
 
 /// How much of what a command complains of is kept: the end.
@@ -139,10 +140,6 @@ pub struct Jobs {
     lines: Vec<Arc<Line>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Jobs {
     /// Hands over a job; returns at once.
     ///
@@ -175,14 +172,14 @@ impl Jobs {
         for line in lines {
             // Killing takes a moment.
             let until = now + line.rules.at_end + 2 * GONE;
-            let mut state = lock(&line.state);
+            let mut state = line.state.lock();
             while !state.done {
                 let left = until.saturating_duration_since(Instant::now());
                 if left.is_zero() {
                     tracing::warn!("{} does not end; going on without it", line.rules.action);
                     break;
                 }
-                state = line.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+                state = line.changed.wait_timeout(state, left).0;
             }
         }
     }
@@ -228,13 +225,13 @@ impl Line {
         if let Err(e) = begun {
             tracing::warn!("{} is never run: no thread: {e}", line.rules.action);
             // Nobody waits for it.
-            lock(&line.state).done = true;
+            line.state.lock().done = true;
         }
         line
     }
 
     fn push(&self, job: Queued) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.done {
             // There is no thread for it, which was told before.
             return;
@@ -252,14 +249,14 @@ impl Line {
     }
 
     fn close(&self, end: Option<Instant>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.closed = true;
         state.end = end;
         self.changed.notify_all();
     }
 
     fn next(&self) -> Option<Queued> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         loop {
             if let Some(job) = state.queue.pop_front() {
                 state.waiting -= usize::from(matches!(job, Queued::Run(_)));
@@ -270,7 +267,7 @@ impl Line {
                 self.changed.notify_all();
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state);
         }
     }
 
@@ -320,7 +317,7 @@ impl Line {
     }
 
     fn is_over(&self) -> bool {
-        lock(&self.state).end.is_some_and(|end| Instant::now() >= end)
+        self.state.lock().end.is_some_and(|end| Instant::now() >= end)
     }
 
     /// Why a job that began then has to stop, if it has.

@@ -21,10 +21,11 @@ use crate::wrap::Limited;
 use crate::{Lease, OpenWrite, Store, StoreExt, WriteObject, name};
 use std::collections::{BTreeSet, VecDeque};
 use std::io::IoSlice;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use thalweg_types::checksum::Crc32c;
+use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Records that a journal may hold before it is begun anew.
@@ -106,10 +107,6 @@ fn copies_of(tiered: &Tiered) -> String {
 
 fn journal_object() -> String {
     format!("{OURS}/journal")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drain {
@@ -203,17 +200,17 @@ impl Drain {
             for _ in 0..self.pace.streams.max(1) {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
-                        let Some(name) = lock(&names).pop_front() else { break };
+                        let Some(name) = names.lock().pop_front() else { break };
                         let group = group_of(&name);
-                        if !lock(&self.groups).insert(group) {
+                        if !self.groups.lock().insert(group) {
                             // Another stream has this group's claim; the name's turn comes again.
-                            lock(&names).push_back(name);
+                            names.lock().push_back(name);
                             std::thread::sleep(Duration::from_millis(1));
                             continue;
                         }
                         let moved = self.one(&name);
-                        lock(&self.groups).remove(&group);
-                        let mut passed = lock(&passed);
+                        self.groups.lock().remove(&group);
+                        let mut passed = passed.lock();
                         match moved {
                             Ok(Moved::Yes(bytes)) => {
                                 passed.objects += 1;
@@ -227,11 +224,11 @@ impl Drain {
             }
         });
         self.anew()?;
-        if lock(&self.cleared).elapsed() > CLEARED {
+        if self.cleared.lock().elapsed() > CLEARED {
             let _ = self.clear_pointers();
-            *lock(&self.cleared) = Instant::now();
+            *self.cleared.lock() = Instant::now();
         }
-        Ok(passed.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Ok(passed.into_inner())
     }
 
     /// Round after round until `stop` is set; `told` hears of each round that did something or failed.
@@ -299,7 +296,7 @@ impl Drain {
     fn one(&self, name: &str) -> Result<Moved> {
         let (shared, shadow) = (&self.tiered.shared, self.tiered.shadow());
         // 1
-        let id = lock(&self.log).id();
+        let id = self.log.lock().id();
         let mut claim = id.to_le_bytes().to_vec();
         claim.extend_from_slice(name.as_bytes());
         let (object, locked) = {
@@ -327,7 +324,7 @@ impl Drain {
         match &outcome {
             Ok(Some(checksum)) => {
                 self.note(&Record::Done { id, checksum: *checksum })?;
-                let log = &mut *lock(&self.log);
+                let log = &mut *self.log.lock();
                 log.objects += 1;
                 log.bytes += length;
             }
@@ -486,12 +483,12 @@ impl Drain {
     }
 
     fn note(&self, record: &Record) -> Result<()> {
-        lock(&self.log).note(record)
+        self.log.lock().note(record)
     }
 
     /// Begins the journal anew once it is long.
     fn anew(&self) -> Result<()> {
-        let log = &mut *lock(&self.log);
+        let log = &mut *self.log.lock();
         if log.records > MANY || log.object.is_none() {
             *log = Log::begin(&**self.tiered.shadow(), (log.objects, log.bytes, log.next))?;
         }
