@@ -63,6 +63,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
     use thalweg_comm::threads::{self, Machine};
+    use thalweg_types::mutex::Mutex;
 
     #[test]
     fn no_more_than_so_many_write_to_a_target_at_a_time() {
@@ -74,18 +75,18 @@ mod tests {
                 let turn = Turn::wait(&comm, &striped, 2, 7, step);
                 let target = striped.target(striped.file(comm.rank())) as usize;
                 {
-                    let mut w = writing.lock().unwrap();
+                    let mut w = writing.lock();
                     w[target].0 += 1;
                     w[target].1 = w[target].1.max(w[target].0);
                 }
                 std::thread::sleep(Duration::from_millis(1));
-                writing.lock().unwrap()[target].0 -= 1;
+                writing.lock()[target].0 -= 1;
                 drop(turn);
                 // As close has it, where outcomes reach all.
                 comm.barrier().unwrap();
             }
         });
-        assert_eq!(writing.into_inner().unwrap(), [(0, 2); 3]);
+        assert_eq!(writing.into_inner(), [(0, 2); 3]);
     }
 
     #[test]
@@ -110,13 +111,13 @@ mod tests {
                 drop(Turn::wait(&comm, &striped, 1, 7, 1));
                 std::thread::sleep(Duration::from_millis(50));
                 let turn = Turn::wait(&comm, &striped, 1, 7, 2);
-                order.lock().unwrap().push(0);
+                order.lock().push(0);
                 drop(turn);
             } else {
                 let _turn = Turn::wait(&comm, &striped, 1, 7, 2);
-                order.lock().unwrap().push(1);
+                order.lock().push(1);
             }
         });
-        assert_eq!(order.into_inner().unwrap(), [0, 1]);
+        assert_eq!(order.into_inner(), [0, 1]);
     }
 }
