@@ -162,7 +162,7 @@ mod tests {
         let lock = RwLock::new(1);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             *lock.write() = 2;
-            let _held = lock.write();
+            let _value = lock.write();
             panic!("while the lock is held");
         }));
         assert!(panicked.is_err());
@@ -189,7 +189,7 @@ mod tests {
             });
             assert_eq!(*changed.wait_while(state.lock(), |n| *n == 0), 1);
         });
-        let (_, late) = changed.wait_timeout_while(state.lock(), Duration::from_millis(1), |n| *n == 1);
-        assert!(late);
+        let (value, late) = changed.wait_timeout_while(state.lock(), Duration::from_millis(1), |n| *n == 1);
+        assert_eq!((*value, late), (1, true));
     }
 }
