@@ -208,6 +208,10 @@ impl Layout for Watched {
         self.below.describe()
     }
 
+    fn request_cost(&self, path: &str) -> u64 {
+        self.below.request_cost(path)
+    }
+
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
         self.below.open_write(path, how, writer)
     }

@@ -40,6 +40,10 @@ impl Layout for Direct {
         format!("direct over {}", self.store.describe())
     }
 
+    fn request_cost(&self, _path: &str) -> u64 {
+        self.store.request_cost()
+    }
+
     fn open_write(&self, path: &str, how: OpenWrite, _writer: WriterId) -> Result<Box<dyn WriteObject>> {
         self.store.open_write(path, how)
     }

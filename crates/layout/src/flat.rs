@@ -372,6 +372,10 @@ impl Layout for Flat {
         format!("flat over {}", stores.join(", "))
     }
 
+    fn request_cost(&self, _path: &str) -> u64 {
+        self.stores.iter().map(|store| store.request_cost()).max().unwrap_or(0)
+    }
+
     fn open_write(&self, path: &str, how: OpenWrite, _writer: WriterId) -> Result<Box<dyn WriteObject>> {
         self.settle()?;
         let open = |path: &str| match how {

@@ -50,6 +50,12 @@ pub trait Layout: Send + Sync {
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>>;
     /// Opens a logical file for reading.
     fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>>;
+    /// What one more request for bytes below `path` costs, in bytes that could be read in the same time
+    /// ([`thalweg_store::Store::request_cost`]): the greatest of the stores below. 0 where requests are system calls.
+    fn request_cost(&self, path: &str) -> u64 {
+        let _ = path;
+        0
+    }
     /// What is known about a logical file or folder.
     fn stat(&self, path: &str) -> Result<Stat>;
     /// Names directly inside a folder, sorted.

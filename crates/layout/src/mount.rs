@@ -206,6 +206,10 @@ impl Layout for Mounts {
         }
     }
 
+    fn request_cost(&self, path: &str) -> u64 {
+        self.place(path).map_or(0, |place| place.layout.request_cost(&place.name))
+    }
+
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
         let place = self.place(path)?;
         place.layout.open_write(&place.name, how, writer)

@@ -54,6 +54,10 @@ impl Layout for Guarded {
         self.0.describe()
     }
 
+    fn request_cost(&self, path: &str) -> u64 {
+        self.0.request_cost(path)
+    }
+
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
         let inner = caught("open for writing", || self.0.open_write(path, how, writer))?;
         Ok(Box::new(GuardedWrite(inner)))

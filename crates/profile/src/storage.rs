@@ -28,6 +28,10 @@ impl Layout for Recorded {
         self.inner.describe()
     }
 
+    fn request_cost(&self, path: &str) -> u64 {
+        self.inner.request_cost(path)
+    }
+
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
         let _running = self.recorder.span(Phase::Open);
         let inner = self.inner.open_write(path, how, writer)?;

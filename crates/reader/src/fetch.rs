@@ -12,6 +12,8 @@ use thalweg_bp::source::Source;
 use thalweg_types::element::swap_bytes;
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
 
+mod far;
+
 /// Numbers in memory whose bytes are those of an element type.
 pub trait Element: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Copy {
     /// Whether values of this type in a file are of this Rust type.
@@ -76,7 +78,8 @@ struct Task<'a> {
 /// bytes put where they belong.
 ///
 /// Memory is cut into parts that threads fill, each its own; helpers start only where it takes long. Memory beside the
-/// caller's: [`Limits::window`] per thread. Blocks that have to be decoded are decoded by threads and placed by the
+/// caller's: [`Limits::window`] per thread. From stores whose requests take long ([`Limits::is_far`]) whole windows are read
+/// at the same time, up to 16 of them, and placed by the caller's thread. Blocks that have to be decoded are decoded by threads and placed by the
 /// caller's, at most one more than threads in memory.
 ///
 /// # Errors
@@ -93,14 +96,41 @@ pub fn execute(
         later.push((number, order.plan));
     }
     let mut orders = orders;
+    if limits.is_far() {
+        for mut task in far::joined(&mut orders, alone) {
+            far::run(&mut task, limits, open).map_err(|e| (e, task.order))?;
+        }
+        return place_later(later, &mut orders, limits, decode);
+    }
     let large = orders.iter().flat_map(|o| &o.plan.pieces).map(Piece::bytes).sum::<u64>() >= LARGE;
     let tasks = cut(&mut orders, alone);
     run_all(tasks, large, limits, open)?;
+    place_later(later, &mut orders, limits, decode)
+}
+
+/// What has to be decoded first.
+fn place_later(
+    later: Vec<(usize, &Plan)>,
+    orders: &mut [Order<'_>],
+    limits: &Limits,
+    decode: Decoding<'_>,
+) -> std::result::Result<(), (Error, Option<usize>)> {
     for (number, plan) in later {
         let (word, out) = (orders[number].word, &mut *orders[number].out);
-        place_decoded(plan, word, out, &|block| decode(number, block)).map_err(|e| (e, Some(number)))?;
+        place_decoded(plan, word, out, limits.is_far(), &|block| decode(number, block))
+            .map_err(|e| (e, Some(number)))?;
     }
     Ok(())
+}
+
+/// The object of a file that reaches to byte `end`; `from` is told where it does not.
+fn opened(file: Option<u32>, (end, from): (u64, u64), open: Opening<'_>) -> Result<Object> {
+    let object = open(file)?.reaching(end)?;
+    if end > object.length() {
+        let what = format!("a block ends at byte {end}, the file at byte {}", object.length());
+        return Err(Error::new(ErrorKind::Torn, what).in_object(&*object.path).at_byte(from));
+    }
+    Ok(object)
 }
 
 /// Parts that threads can fill without meeting. Orders whose blocks share elements keep the order of their pieces.
@@ -182,12 +212,7 @@ fn run(task: &mut Task<'_>, large: bool, limits: &Limits, open: Opening<'_>, win
             Some((file, object)) if *file == read.file => object,
             _ => {
                 let (end, from) = ends.get(&read.file).copied().unwrap_or_default();
-                let object = open(read.file)?.reaching(end)?;
-                if end > object.length() {
-                    let what = format!("a block ends at byte {end}, the file at byte {}", object.length());
-                    return Err(Error::new(ErrorKind::Torn, what).in_object(&*object.path).at_byte(from));
-                }
-                &current.insert((read.file, object)).1
+                &current.insert((read.file, opened(read.file, (end, from), open)?)).1
             }
         };
         let extent = read.extent;
@@ -280,6 +305,7 @@ fn place_decoded(
     plan: &Plan,
     word: u64,
     out: &mut [u8],
+    far: bool,
     decode: &(dyn Fn(u32) -> Result<Vec<u8>> + Sync),
 ) -> Result<()> {
     let groups: Vec<&[(u32, Piece)]> = plan.coded.chunk_by(|a, b| a.0 == b.0).collect();
@@ -297,7 +323,7 @@ fn place_decoded(
     };
     let threads = most_threads().min(groups.len());
     let large = plan.coded.iter().map(|(_, p)| p.bytes()).sum::<u64>() >= 1 << 20;
-    if threads < 2 || !large || plan.overlapping {
+    if threads < 2 || !(large || far) || plan.overlapping {
         return groups.iter().try_for_each(|group| put(group, &decode(group[0].0)?, out));
     }
     let next = AtomicUsize::new(0);

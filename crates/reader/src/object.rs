@@ -1,6 +1,6 @@
 //! Objects of a layout as bytes of the format, and the names of subfiles.
 
-use crate::window::Windows;
+use crate::window::{Window, Windows};
 use std::io::IoSliceMut;
 use std::sync::Arc;
 use thalweg_bp::source::Source;
@@ -16,14 +16,55 @@ pub struct Object {
     length: u64,
     /// Bytes that were read already.
     windows: Windows,
+    /// Bytes at its end, read when it was opened.
+    tail: Windows,
 }
+
+/// Most bytes that are read from the end of a file when it is opened, where a request costs as much.
+const TAIL: u64 = 1 << 20;
 
 impl Object {
     /// Opens it.
+    ///
+    /// # Cost
+    /// Where requests cost much, an object that is shorter than what a request costs is read whole, so that no other request
+    /// is made for it.
     pub fn open(layout: &dyn Layout, path: &str) -> Result<Object> {
         let read = layout.open_read(path).map_err(|e| e.in_object(path))?;
         let length = read.length().map_err(|e| e.in_object(path))?;
-        Ok(Object { path: path.into(), read: read.into(), length, windows: Windows::default() })
+        let (windows, tail) = Default::default();
+        let object = Object { path: path.into(), read: read.into(), length, windows, tail };
+        match length <= layout.request_cost(path).min(TAIL) {
+            true => object.with_tail(length),
+            false => Ok(object),
+        }
+    }
+
+    /// As [`Object::open`], of a file that begins to be read at its end: where requests cost much, as many bytes from there
+    /// as a request costs are read at once.
+    pub fn open_at_end(layout: &dyn Layout, path: &str) -> Result<Object> {
+        let object = Object::open(layout, path)?;
+        let tail = layout.request_cost(path).min(TAIL);
+        match object.tail.is_empty() {
+            true => object.with_tail(tail),
+            false => Ok(object),
+        }
+    }
+
+    fn with_tail(self, bytes: u64) -> Result<Object> {
+        let bytes = bytes.min(self.length);
+        if bytes == 0 {
+            return Ok(self);
+        }
+        let start = self.length - bytes;
+        let mut tail = vec![0; bytes as usize];
+        self.read.read_exact_at(start, &mut tail).map_err(|e| e.in_object(&*self.path))?;
+        Ok(Object { tail: Windows::new(vec![Window { start, bytes: tail }]), ..self })
+    }
+
+    /// Bytes that were read already.
+    fn known(&self, offset: u64, length: usize) -> Option<&[u8]> {
+        self.windows.get(offset, length).or_else(|| self.tail.get(offset, length))
     }
 
     /// The same object, of which these bytes were read already.
@@ -34,7 +75,8 @@ impl Object {
     /// The same object, as long as it is now.
     pub fn now(&self) -> Result<Object> {
         let length = self.read.length().map_err(|e| e.in_object(&*self.path))?;
-        Ok(Object { length, ..self.clone() })
+        let tail = if length == self.length { self.tail.clone() } else { Windows::default() };
+        Ok(Object { length, tail, ..self.clone() })
     }
 
     /// Whether it is shorter by now: what could not be read was not there any more.
@@ -50,7 +92,7 @@ impl Object {
     /// Fills pieces of memory, one after the other, from `offset`; `Torn` where the bytes end before.
     pub fn read_pieces(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<()> {
         let wanted: usize = pieces.iter().map(|p| p.len()).sum();
-        if let Some(mut bytes) = self.windows.get(offset, wanted) {
+        if let Some(mut bytes) = self.known(offset, wanted) {
             for piece in pieces {
                 let (its, rest) = bytes.split_at(piece.len());
                 piece.copy_from_slice(its);
@@ -78,7 +120,7 @@ impl Source for Object {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        if let Some(bytes) = self.windows.get(offset, out.len()) {
+        if let Some(bytes) = self.known(offset, out.len()) {
             out.copy_from_slice(bytes);
             return Ok(());
         }

@@ -172,7 +172,7 @@ impl Reader {
     /// # Cost
     /// For files of ours that were closed for good, two reads and as much memory as there are names.
     pub fn open(layout: Arc<dyn Layout>, path: &str) -> Result<Reader> {
-        let mut file = Object::open(&*layout, path)?;
+        let mut file = Object::open_at_end(&*layout, path)?;
         loop {
             match Reader::open_up_to(layout.clone(), path, file.clone(), file.length()) {
                 // A writer has cut off an interrupted output just now: what it was going to be read for lies in front. Every

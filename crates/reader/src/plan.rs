@@ -12,8 +12,10 @@ use thalweg_types::{BoundingBox, Extent, MemorySelection};
 /// What a read may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Gaps up to this many bytes are read through rather than skipped.
+    /// Gaps up to this many bytes are read through rather than skipped, where they are not more than what is wanted.
     pub merge_gap: u64,
+    /// Of these, gaps up to this many bytes are read through however little is wanted: another request costs more.
+    pub skip: u64,
     /// Bytes of memory for one read that is not placed directly.
     pub window: u64,
     /// Contiguous pieces from this size on are read straight to their place, alone.
@@ -23,20 +25,37 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 64 KiB; 1 MiB, which a processor's cache holds until it is placed; 256 KiB; a page where copies go past the cache
+    /// 64 KiB; a page; 1 MiB, which a processor's cache holds until it is placed; 256 KiB; a page where copies go past the cache
     /// (shorter runs cost more as pieces of memory than as bytes copied once more), else 512 bytes.
     fn default() -> Limits {
         let scatter = if crate::stream::HERE { 4096 } else { 512 };
-        Limits { merge_gap: 64 << 10, window: 1 << 20, direct: 256 << 10, scatter }
+        Limits { merge_gap: 64 << 10, skip: 4096, window: 1 << 20, direct: 256 << 10, scatter }
     }
 }
 
 impl Limits {
-    /// Whether a gap in front of `useful` bytes is read through: up to a page it costs less than another read, and on
-    /// slow stores more is worth it, but not more than what is wanted.
+    /// For a store that says what a request costs ([`thalweg_layout::Layout::request_cost`]).
+    ///
+    /// Where requests cost much, gaps up to that cost are read through, a window takes four times as long to come as a request
+    /// waits, and every byte is read into a window: no run is read alone.
+    pub fn of(request_cost: u64) -> Limits {
+        match request_cost {
+            0 => Limits::default(),
+            cost => {
+                let window = cost.saturating_mul(4).clamp(4 << 20, 16 << 20);
+                Limits { merge_gap: cost, skip: cost, window, direct: window, scatter: u64::MAX }
+            }
+        }
+    }
+
+    /// Whether requests take so long that several are made at the same time.
+    pub fn is_far(&self) -> bool {
+        self.scatter == u64::MAX
+    }
+
+    /// Whether a gap in front of `useful` bytes is read through.
     pub(crate) fn joins(&self, gap: u64, useful: u64) -> bool {
-        const PAGE: u64 = 4096;
-        gap <= self.merge_gap && (gap <= PAGE || gap <= useful)
+        gap <= self.merge_gap && (gap <= self.skip || gap <= useful)
     }
 }
 
@@ -574,7 +593,7 @@ mod tests {
                 (0..n).map(|i| world.at(&coordinates(i, &wanted)).unwrap_or(0)).collect();
             let plan = of_box(&wanted, &world.blocks, 2, &all(&wanted));
             // One element's window always fits a run of the tests' largest array.
-            let limits = Limits { merge_gap, window, direct, scatter: window / 3 };
+            let limits = Limits { merge_gap, window, direct, skip: merge_gap.min(9), scatter: window / 3 };
             prop_assert_eq!(&world.follow(&plan, &limits, n as usize), &naive);
             if !shape.is_empty() {
                 prop_assert_eq!(plan.filled(2, n), naive.iter().filter(|v| **v > 0).count() as u64);
@@ -640,7 +659,7 @@ mod tests {
         let blocks = [block(200, 10), block(100, 0), block(1180, 20)];
         let wanted = BoundingBox::new([0], [30]);
         let plan = of_box(&wanted, &blocks, 8, &all(&wanted));
-        let limits = Limits { merge_gap: 64, window: 1000, direct: 1000, scatter: 1000 };
+        let limits = Limits { merge_gap: 64, skip: 64, window: 1000, direct: 1000, scatter: 1000 };
         assert_eq!(reads(&plan, &limits), [Extent::new(100, 180), Extent::new(1180, 80)]);
         assert_eq!(reads(&plan, &Limits { merge_gap: 10, ..limits }).len(), 3);
     }

@@ -29,6 +29,11 @@ impl Windows {
         Windows(all.into())
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The bytes there, where one window has all of them.
     pub fn get(&self, offset: u64, length: usize) -> Option<&[u8]> {
         find(&self.0, offset, length)

@@ -4,6 +4,7 @@
 //! |------|--------------|---------|
 //! | [`hdfs`] | HDFS, spoken natively; WebHDFS for the tails of objects that are being written | `hdfs` |
 //! | [`object`] | S3 and what speaks it, other services, through OpenDAL | `s3`, `services` |
+//! | [`pace`] | how long requests wait and how fast bytes come | |
 //! | [`parameters`] | the parameters of each store, declared and checked | |
 //!
 //! The traits are synchronous; the asynchronous clients run on a runtime of two threads that the stores share and nobody
@@ -23,6 +24,8 @@ use thalweg_types::{Error, ErrorKind, Result};
 pub mod hdfs;
 #[cfg(feature = "object")]
 pub mod object;
+#[cfg(any(feature = "hdfs", feature = "object"))]
+pub mod pace;
 pub mod parameters;
 #[cfg(any(feature = "hdfs", feature = "object"))]
 mod runtime;

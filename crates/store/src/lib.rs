@@ -99,6 +99,11 @@ pub trait Store: Send + Sync {
             false => Ok(()),
         }
     }
+    /// What one more request costs, in bytes that could be read in the same time: readers read through gaps that are shorter,
+    /// join what lies near, and keep several requests under way. 0 for stores whose requests are system calls.
+    fn request_cost(&self) -> u64 {
+        0
+    }
     /// Whether [`WriteObject::lease`] may work on objects of this store.
     fn tells_holders(&self) -> bool {
         true
@@ -268,18 +273,12 @@ pub trait ReadObject: Send + Sync {
         Err(Error::new(ErrorKind::Torn, format!("cannot read {wanted} bytes from byte {offset}: the object ends"))
             .at_byte(end))
     }
-    /// Reads bytes that lie behind each other into pieces of memory, one after the other; returns how many were there. One
-    /// operation where the store can.
+    /// Reads bytes that lie behind each other into pieces of memory, one after the other; returns how many were there.
+    ///
+    /// # Cost
+    /// One operation where the store reads into several pieces; else one for each 4 MiB, which are copied once more.
     fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
-        let mut done = 0;
-        for piece in pieces {
-            let got = self.read_at(offset.saturating_add(done as u64), piece)?;
-            done += got;
-            if got < piece.len() {
-                break;
-            }
-        }
-        Ok(done)
+        pieces::read_joined(pieces, |done, out| self.read_at(offset.saturating_add(done), out))
     }
     /// What can be told about whether somebody still extends the object: see [`WriteObject::lease`].
     fn life(&self) -> Result<Life> {

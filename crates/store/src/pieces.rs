@@ -1,10 +1,58 @@
 //! Pieces: the runs of memory that one write puts behind each other.
 
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
+use thalweg_types::Result;
 
 /// Bytes in all pieces together.
 pub fn total(pieces: &[IoSlice<'_>]) -> u64 {
     pieces.iter().map(|piece| piece.len() as u64).sum()
+}
+
+/// Bytes that are read at once for several pieces.
+const JOINED: usize = 4 << 20;
+
+/// Fills pieces one after the other from bytes that lie behind each other, for stores that read into one piece of memory:
+/// neighbours are read at once and copied to their places; a piece as long as what is read at once is filled directly.
+/// Returns how many bytes were there.
+///
+/// - `read`: as [`crate::ReadObject::read_at`], `offset` counted from the first byte of the first piece.
+///
+/// # Errors
+/// As `read`.
+pub fn read_joined(
+    pieces: &mut [IoSliceMut<'_>],
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<usize>,
+) -> Result<usize> {
+    let (mut done, mut joined) = (0, Vec::new());
+    let mut rest = pieces;
+    while !rest.is_empty() {
+        let (mut count, mut bytes) = (1, rest[0].len());
+        while count < rest.len() && bytes + rest[count].len() <= JOINED {
+            bytes += rest[count].len();
+            count += 1;
+        }
+        let (now, behind) = rest.split_at_mut(count);
+        rest = behind;
+        let got = match now {
+            [piece] => read(done as u64, piece)?,
+            _ => {
+                joined.resize(bytes, 0);
+                let got = read(done as u64, &mut joined)?;
+                let mut there = &joined[..got];
+                for piece in now {
+                    let (own, behind) = there.split_at(there.len().min(piece.len()));
+                    piece[..own.len()].copy_from_slice(own);
+                    there = behind;
+                }
+                got
+            }
+        };
+        done += got;
+        if got < bytes {
+            break;
+        }
+    }
+    Ok(done)
 }
 
 /// What of some pieces is still to be written.

@@ -604,6 +604,10 @@ impl Layout for Container {
         format!("container over {}", stores.join(", "))
     }
 
+    fn request_cost(&self, _path: &str) -> u64 {
+        self.stores.all().map(|store| store.request_cost()).max().unwrap_or(0)
+    }
+
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>> {
         let path = self.inside(path, "open")?;
         let (file, made) = self.open_or_make(&path, how, writer.0)?;

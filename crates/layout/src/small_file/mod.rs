@@ -288,6 +288,10 @@ impl Layout for SmallFile {
         format!("small_file over {}", self.store.describe())
     }
 
+    fn request_cost(&self, _path: &str) -> u64 {
+        self.store.request_cost()
+    }
+
     fn open_write(&self, path: &str, how: OpenWrite, _writer: WriterId) -> Result<Box<dyn WriteObject>> {
         if name::relative(path)?.is_empty() {
             return Err(errno::failure(Errno::ISDIR, "open a folder for writing", path));

@@ -23,7 +23,7 @@
 use super::groups::{Groups, Told};
 use super::*;
 use crate::crew;
-use crate::plan::{Limits, Plan};
+use crate::plan::Plan;
 use crate::window::{self, Ahead, Near, Room, Window, Windows};
 use std::collections::BTreeMap;
 use thalweg_bp::process_group::Header;
@@ -225,7 +225,7 @@ impl Reader {
         let end = wanted.iter().map(|(_, w)| w.end).max().unwrap_or(0);
         let object = self.object(first.file).and_then(|o| o.reaching(end)).map_err(|e| (e, *number))?;
         let near: Vec<Near> = wanted.iter().map(|(_, w)| w.near(groups, object.length())).collect();
-        let ahead = Ahead::new(&object, window::stretches(&near, &Limits::default(), &mut |bytes| room.take(bytes)));
+        let ahead = Ahead::new(&object, window::stretches(&near, &self.limits(), &mut |bytes| room.take(bytes)));
         for (number, w) in wanted {
             // Where the file ends before, reading says so.
             if w.end > object.length() {

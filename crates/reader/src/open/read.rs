@@ -405,7 +405,7 @@ impl Reader {
         let wanted = jobs.iter().enumerate().flat_map(|(n, job)| job.wanted.iter().map(move |w| (n, *w))).collect();
         let held = self.compare(wanted).map_err(|(e, n)| self.name_it(e, &jobs[n].name))?;
         let open = |file| self.object_with(file, &held);
-        let done = fetch::execute(orders, &Limits::default(), &open, &|order, block| {
+        let done = fetch::execute(orders, &self.limits(), &open, &|order, block| {
             self.decoded(&jobs[order].coded[block as usize], &held)
         });
         done.map_err(|(e, order)| match order {
@@ -417,6 +417,11 @@ impl Reader {
             job.plan.filled(size, job.bytes / size)
         };
         Ok(jobs.iter().map(filled).collect())
+    }
+
+    /// What reads of this file may cost.
+    pub(super) fn limits(&self) -> Limits {
+        Limits::of(self.0.layout.request_cost(&self.0.data_path))
     }
 
     /// The values of a block that went through a transform, or whose checksum is compared, in the file's byte order.

@@ -37,6 +37,7 @@ mod site;
 mod web;
 mod write;
 
+use crate::pace::Pace;
 use crate::parameters::{BLOCK, REPLICATION, SETTLE, TIMEOUT, USER, WEB};
 use crate::runtime::{run, runtime};
 use error::Failure;
@@ -75,6 +76,7 @@ struct Shared {
     timeout: Duration,
     settle: Duration,
     trouble: Arc<anew::Trouble>,
+    pace: Arc<Pace>,
 }
 
 impl Hdfs {
@@ -112,8 +114,8 @@ impl Hdfs {
         })?;
         let folder = if folder.is_empty() { folder } else { format!("/{folder}") };
         let web = (!web.is_empty()).then(|| Web::new(web, user, timeout));
-        let (address, trouble) = (address.into(), Arc::default());
-        let shared = Shared { client, address, folder, replication, block, web, timeout, settle, trouble };
+        let (address, trouble, pace) = (address.into(), Arc::default(), Arc::default());
+        let shared = Shared { client, address, folder, replication, block, web, timeout, settle, trouble, pace };
         let store = Hdfs { shared: Arc::new(shared) };
         store.make_folder("")?;
         Ok(store)
@@ -121,7 +123,7 @@ impl Hdfs {
 
     /// The same store, its new objects held by this many data nodes: what a mount chooses.
     pub fn with_replication(&self, replication: u32) -> Hdfs {
-        let Shared { client, address, folder, block, web, timeout, settle, trouble, .. } = &*self.shared;
+        let Shared { client, address, folder, block, web, timeout, settle, trouble, pace, .. } = &*self.shared;
         let shared = Shared {
             client: client.clone(),
             address: address.clone(),
@@ -132,6 +134,7 @@ impl Hdfs {
             timeout: *timeout,
             settle: *settle,
             trouble: trouble.clone(),
+            pace: pace.clone(),
         };
         Hdfs { shared: Arc::new(shared) }
     }
@@ -230,6 +233,10 @@ impl Store for Hdfs {
             largest_object: LARGEST,
             ..Capability::NONE
         }
+    }
+
+    fn request_cost(&self) -> u64 {
+        self.shared.pace.request_cost()
     }
 
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {

@@ -56,8 +56,8 @@ impl Reading {
     fn read_closed(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let mut at = offset;
         for run in out.chunks_mut(RUN) {
-            let got = self.shared.ask("read", &self.path, self.reader.read_range(at as usize, run.len()));
-            let got = got.map_err(|e| e.at_byte(at))?;
+            let read = || self.shared.ask("read", &self.path, self.reader.read_range(at as usize, run.len()));
+            let got = self.shared.pace.of(run.len(), read).map_err(|e| e.at_byte(at))?;
             // The stream just ends where the data nodes had less than the name node told.
             if got.len() != run.len() {
                 let what = format!("cannot read {} bytes: the blocks hold {}", run.len(), got.len());

@@ -31,6 +31,7 @@ mod error;
 mod read;
 mod write;
 
+use crate::pace::Pace;
 use crate::parameters::{CONCURRENT, PART, RETRIES, TIMEOUT};
 use crate::runtime::run;
 use error::Scrub;
@@ -64,6 +65,7 @@ struct Shared {
     scrub: Scrub,
     part: usize,
     concurrent: usize,
+    pace: Pace,
 }
 
 impl Object {
@@ -80,7 +82,7 @@ impl Object {
         let again = RetryLayer::new().with_max_times(retries).with_min_delay(Duration::from_millis(100)).with_jitter();
         // The timeout is inside: a request that takes too long is tried again.
         let operator = operator.layer(TimeoutLayer::new().with_timeout(timeout).with_io_timeout(timeout)).layer(again);
-        let shared = Shared { operator, address: address.into(), scrub, part, concurrent };
+        let shared = Shared { operator, address: address.into(), scrub, part, concurrent, pace: Pace::default() };
         let store = Object { shared: Arc::new(shared) };
         store.shared.ask("list", "", store.shared.operator.list_options("/", first()))?;
         Ok(store)
@@ -93,7 +95,8 @@ impl Object {
             operator.map_err(|cause| Error::new(ErrorKind::Config, "no store in memory").caused_by(cause))?;
         let scrub = Scrub::from_environment();
         let operator = operator.finish();
-        let shared = Shared { operator, address: "memory://".into(), scrub, part: 5 << 20, concurrent: 2 };
+        let (address, part, concurrent, pace) = ("memory://".into(), 5 << 20, 2, Pace::default());
+        let shared = Shared { operator, address, scrub, part, concurrent, pace };
         Ok(Object { shared: Arc::new(shared) })
     }
 }
@@ -216,6 +219,10 @@ impl Store for Object {
             largest_object: if service.write_can_multi { parts.min(most) } else { most.min(self.shared.part as u64) },
             ..Capability::NONE
         }
+    }
+
+    fn request_cost(&self) -> u64 {
+        self.shared.pace.request_cost()
     }
 
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {

@@ -49,7 +49,8 @@ impl ReadObject for Reading {
         let mut at = offset;
         for run in out[..there].chunks_mut(RUN) {
             let range = at..at + run.len() as u64;
-            let read = self.shared.ask("read", &self.name, self.reader.read(range));
+            let read = || self.shared.ask("read", &self.name, self.reader.read(range));
+            let read = self.shared.pace.of(run.len(), read);
             let bytes = read.map_err(|error| {
                 let replaced = error.kind() == ErrorKind::AlreadyExists;
                 let error = error.at_byte(at);

@@ -108,6 +108,10 @@ pub trait Watch: Send + Sync {
         let _ = operation;
         Verdict::Pass
     }
+    /// What a request costs where this is between ([`Store::request_cost`]), given what it costs without.
+    fn request_cost(&self, inner: u64) -> u64 {
+        inner
+    }
     /// Told after each operation: how many bytes moved, or how it failed.
     fn after(&self, operation: &Operation<'_>, outcome: std::result::Result<u64, &Error>) {
         let _ = (operation, outcome);
@@ -183,6 +187,10 @@ impl<W: Watch + 'static> Store for Around<W> {
         }
         self.ask(StoreCall::OpenWrite, name, || Ok(()))?;
         self.ask(StoreCall::Sync, name, || self.inner.sync_closed(name))
+    }
+
+    fn request_cost(&self) -> u64 {
+        self.watch.request_cost(self.inner.request_cost())
     }
 
     fn tells_holders(&self) -> bool {

@@ -143,6 +143,10 @@ impl Store for Retry {
         self.inner.sync_closed(name)
     }
 
+    fn request_cost(&self) -> u64 {
+        self.inner.request_cost()
+    }
+
     fn tells_holders(&self) -> bool {
         self.inner.tells_holders()
     }

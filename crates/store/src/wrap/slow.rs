@@ -71,6 +71,16 @@ impl Watch for Delay {
         "slow"
     }
 
+    /// The bytes that pass during the latency, of the slowest device.
+    fn request_cost(&self, inner: u64) -> u64 {
+        if self.names_alone || self.latency.is_zero() {
+            return inner;
+        }
+        let rates = self.devices.iter().map(|device| device.lock().bytes_per_second);
+        let bytes = self.latency.as_secs_f64() * rates.fold(f64::INFINITY, f64::min).min(1e9);
+        inner.saturating_add(bytes as u64).min(8 << 20)
+    }
+
     fn before(&self, operation: &Operation<'_>) -> Verdict {
         let of_bytes = !matches!(
             operation.asked,

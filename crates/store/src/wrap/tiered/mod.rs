@@ -415,6 +415,11 @@ impl Store for Tiered {
         Ok(Box::new(Writing { inner, told: None }))
     }
 
+    /// That of the canonical store, where all objects lie in the end.
+    fn request_cost(&self) -> u64 {
+        self.shared.canonical.request_cost()
+    }
+
     fn tells_holders(&self) -> bool {
         false
     }
