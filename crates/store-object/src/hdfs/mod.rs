@@ -11,6 +11,7 @@
 //! | `sync`   | hsync: every data node of the pipeline has the bytes on its device |
 //! | dropped without `close` | what was synced stays; the name node gives the name free when the lease ends (minutes), [`Store::settle`] at once |
 //! | a data node that dies | is passed over: within a block by the client library, where a block begins by making the object anew (`anew`) |
+//! | a read that no data node answers | the name node is asked again where the blocks lie, three times within 4.3 s: data nodes report a block some time after its writer closed it |
 //! | memory   | an object being written keeps its last 16 MiB, for being made anew |
 //! | append   | never behind a block that is not full: reopening it just after a close can corrupt a replica (HDFS-17850) |
 //! | rename   | atomic, folders too, never into a folder that is there |

@@ -6,15 +6,21 @@ use hdfs_native::file::FileReader;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use thalweg_store::{Life, ReadObject};
+use thalweg_types::mutex::RwLock;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Bytes read at a time, which one request's time must suffice for.
 const RUN: usize = 16 << 20;
 
+/// Pauses between tries of a read that no data node answered. The name node may know one data node of a block only, as the
+/// others report it some time after the writer has closed it: asked again, it knows more.
+const AGAIN: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(3)];
+
 pub struct Reading {
     shared: Arc<Shared>,
     path: String,
-    reader: FileReader,
+    /// With the data nodes that the name node knew of when it was asked.
+    reader: RwLock<Arc<FileReader>>,
     /// When it was last changed, in milliseconds: another number is another object, or this one closed.
     changed: u64,
 }
@@ -27,6 +33,7 @@ impl Reading {
             let reader = shared.ask("open", &path, shared.client.read(&path))?;
             let again = stat(&shared, &path)?;
             if again.modification_time == about.modification_time && again.length >= reader.file_length() {
+                let reader = RwLock::new(Arc::new(reader));
                 return Ok(Reading { changed: about.modification_time, shared, path, reader });
             }
             about = again;
@@ -36,7 +43,17 @@ impl Reading {
 
     /// Bytes of closed blocks: what the client's own reader knows. It panics when it is asked for more.
     fn closed(&self) -> u64 {
-        self.reader.file_length() as u64
+        self.reader.read().file_length() as u64
+    }
+
+    /// Asks the name node again where the blocks lie. Nothing changes where the object is another by now.
+    fn look_again(&self) -> Result<()> {
+        let about = stat(&self.shared, &self.path)?;
+        let reader = self.shared.ask("open", &self.path, self.shared.client.read(&self.path))?;
+        if about.modification_time == self.changed && reader.file_length() as u64 >= self.closed() {
+            *self.reader.write() = Arc::new(reader);
+        }
+        Ok(())
     }
 
     /// Bytes that a reader may see now.
@@ -56,8 +73,19 @@ impl Reading {
     fn read_closed(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let mut at = offset;
         for run in out.chunks_mut(RUN) {
-            let read = || self.shared.ask("read", &self.path, self.reader.read_range(at as usize, run.len()));
-            let got = self.shared.pace.of(run.len(), read).map_err(|e| e.at_byte(at))?;
+            let mut pauses = AGAIN.iter();
+            let got = loop {
+                let reader = self.reader.read().clone();
+                let read = || self.shared.ask("read", &self.path, reader.read_range(at as usize, run.len()));
+                match (self.shared.pace.of(run.len(), read), pauses.next()) {
+                    (Ok(got), _) => break got,
+                    (Err(e), Some(pause)) if matches!(e.kind(), ErrorKind::Io | ErrorKind::Timeout) => {
+                        std::thread::sleep(*pause);
+                        self.look_again().map_err(|_| e.at_byte(at))?;
+                    }
+                    (Err(e), _) => return Err(e.at_byte(at)),
+                }
+            };
             // The stream just ends where the data nodes had less than the name node told.
             if got.len() != run.len() {
                 let what = format!("cannot read {} bytes: the blocks hold {}", run.len(), got.len());
