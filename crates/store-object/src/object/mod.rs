@@ -35,6 +35,7 @@ use crate::pace::Pace;
 use crate::parameters::{CONCURRENT, PART, RETRIES, TIMEOUT};
 use crate::runtime::run;
 use error::Scrub;
+use futures_util::TryStreamExt;
 use opendal::layers::{RetryLayer, TimeoutLayer};
 use opendal::options::{ListOptions, WriteOptions};
 use opendal::{Metadata, Operator};
@@ -84,7 +85,7 @@ impl Object {
         let operator = operator.layer(TimeoutLayer::new().with_timeout(timeout).with_io_timeout(timeout)).layer(again);
         let shared = Shared { operator, address: address.into(), scrub, part, concurrent, pace: Pace::default() };
         let store = Object { shared: Arc::new(shared) };
-        store.shared.ask("list", "", store.shared.operator.list_options("/", first()))?;
+        store.shared.has_names("list", "", "/")?;
         Ok(store)
     }
 
@@ -99,11 +100,6 @@ impl Object {
         let shared = Shared { operator, address, scrub, part, concurrent, pace };
         Ok(Object { shared: Arc::new(shared) })
     }
-}
-
-/// Options of a list that only asks whether there is anything.
-fn first() -> ListOptions {
-    ListOptions { limit: Some(1), ..ListOptions::default() }
 }
 
 /// What a name stands for.
@@ -163,12 +159,19 @@ impl Shared {
             Err(e) => return Err(e),
         }
         // A service may not know it by this name, but by what is in it.
-        let inside = self.ask(what, name, self.operator.list_options(&folder, first()));
-        match inside {
-            Ok(entries) => Ok(!entries.is_empty()),
+        match self.has_names(what, name, &folder) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(e),
+            outcome => outcome,
         }
+    }
+
+    /// Whether there is any name below a folder. One request: a list that ends with its first name.
+    fn has_names(&self, what: &str, name: &str, folder: &str) -> Result<bool> {
+        let options = ListOptions { limit: Some(1), ..ListOptions::default() };
+        self.ask(what, name, async {
+            let mut names = self.operator.lister_options(folder, options).await?;
+            names.try_next().await.map(|first| first.is_some())
+        })
     }
 
     fn need_folder(&self, what: &str, name: &str) -> Result<()> {
@@ -179,10 +182,16 @@ impl Shared {
         }
     }
 
-    /// Names directly in a folder.
-    fn inside(&self, what: &str, name: &str) -> Result<Vec<String>> {
+    /// Names directly in a folder; `None` where the service tells neither names in it nor itself.
+    fn inside(&self, what: &str, name: &str) -> Result<Option<Vec<String>>> {
         let folder = if name.is_empty() { "/".to_string() } else { format!("{name}/") };
-        let entries = self.ask(what, name, self.operator.list(&folder))?;
+        let entries = match self.ask(what, name, self.operator.list(&folder)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            entries => entries?,
+        };
+        if entries.is_empty() {
+            return Ok(None);
+        }
         let mut names = Vec::with_capacity(entries.len());
         for entry in entries {
             // The list of a folder may begin with the folder itself.
@@ -191,7 +200,7 @@ impl Shared {
             }
         }
         names.sort_unstable();
-        Ok(names)
+        Ok(Some(names))
     }
 }
 
@@ -284,8 +293,11 @@ impl Store for Object {
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
         let folder = &*self.shared.name(folder, "list")?;
+        if let Some(names) = self.shared.inside("list", folder)? {
+            return Ok(names);
+        }
         match self.shared.there("list", folder)? {
-            There::Folder => self.shared.inside("list", folder),
+            There::Folder => Ok(Vec::new()),
             _ => Err(self.shared.wrong(ErrorKind::NotFound, "list", folder)),
         }
     }
@@ -326,7 +338,7 @@ impl Store for Object {
         match shared.there("remove", name)? {
             There::Object(_) => shared.ask("remove", name, shared.operator.delete(name)),
             There::Nothing => Err(shared.wrong(ErrorKind::NotFound, "remove", name)),
-            There::Folder if !shared.inside("remove", name)?.is_empty() => {
+            There::Folder if shared.inside("remove", name)?.is_some_and(|names| !names.is_empty()) => {
                 Err(shared.wrong(ErrorKind::InvalidArgument, "remove a folder that is not empty", name))
             }
             There::Folder => shared.ask("remove", name, shared.operator.delete(&format!("{name}/"))),
