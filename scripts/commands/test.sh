@@ -19,7 +19,8 @@ while [[ $# -gt 0 ]]; do
     shift
 done
 
-needs "${build_tools[@]}"
+# Scripts try both MPIs, whichever is chosen.
+needs "${build_tools[@]}" "${openmpi_packages[@]}" "${mpich_packages[@]}" "${cpp_packages[@]}"
 wants "${memory_packages[@]}" "${fault_packages[@]}"
 wants "${foreign_packages[@]}"
 use_mpi "$mpi"
@@ -141,7 +142,6 @@ python_tests() {
 package_tests() {
     local log=$PWD/$logs/pytest.log status=0 yes no
     echo "== pytest in bindings/python (log: $log)"
-    needs "${openmpi_packages[@]}" "${mpich_packages[@]}"
     MATURIN_PEP517_ARGS="--profile $BUILD" needs_thalweg_in_python
     # What the other tests have installed, and the command: the examples in C are compiled against it.
     local prefix=$PWD/build/c-api/prefix
