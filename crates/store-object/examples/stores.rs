@@ -1,12 +1,12 @@
-//! Checks a real store: every promise it states, and every trap that was once met in the libraries below it.
+//! Checks a real store: the promises of its capability, and known defects of the client libraries.
 //!
 //!   stores ADDRESS... [key=value...]    e.g. stores hdfs://127.0.0.1:8020/test s3://bucket/test part=5242880
-//!   stores write ADDRESS NAME           writes and syncs until it is killed (the writer that dies in a trap)
-//!   stores dead ADDRESS PID [long]      an HDFS of three data nodes: kills the one of this process id and goes on, reading and writing;
-//!                                       long: an object of more than 1 GiB, too
+//!   stores write ADDRESS NAME           writes and syncs until it is killed (the writer of a check)
+//!   stores dead ADDRESS PID [long]      an HDFS of three data nodes: kills the data node of this PID, then reads and writes;
+//!                                       long: also an object of more than 1 GiB
 //!
-//! One line `ok NAME` or `not ok NAME` per check; exit code 1 where one failed. Uses folders below the address and
-//! removes them. Parameters go to all addresses.
+//! Prints one line `ok NAME` or `not ok NAME` for each check; exit code 1 if a check failed. Makes folders below the address and
+//! removes them. Parameters apply to all addresses.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, IoSlice, Write};
@@ -24,7 +24,7 @@ use thalweg_types::{ErrorKind, Result};
 type Parameters = BTreeMap<String, String>;
 type Check = (&'static str, fn(&Place));
 
-/// Where a check runs.
+/// Store and folder of a check.
 struct Place {
     address: String,
     parameters: Parameters,
@@ -377,7 +377,7 @@ const OF_S3: &[Check] = &[
     }),
 ];
 
-/// Bytes of memory that this process ever had at once.
+/// Peak memory of this process, in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -407,7 +407,7 @@ fn write_until_killed(address: &str, name: &str) {
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
-/// What a check may take: some dozen tries of some milliseconds each, and a machine that does other things as well.
+/// Longest time of a check: some dozen attempts of some milliseconds each, on a busy machine.
 const SECONDS: Duration = Duration::from_secs(20);
 
 fn in_time<T>(name: &str, check: impl FnOnce() -> T) -> T {
@@ -420,8 +420,8 @@ fn in_time<T>(name: &str, check: impl FnOnce() -> T) -> T {
     passed
 }
 
-/// Kills one of three data nodes, which the name node goes on counting as alive, and reads and writes on: nothing fails,
-/// nothing that was written is missed, and nothing takes long.
+/// Kills one of three data nodes, which the name node still counts as alive, then reads and writes: no operation fails,
+/// no written byte is missing, and no operation takes long.
 fn with_a_dead_node(address: &str, process: &str, long: bool) {
     let parameters = Parameters::from([("block".into(), "1048576".into()), ("replication".into(), "2".into())]);
     let store = thalweg_store_object::open(address, &parameters).unwrap();

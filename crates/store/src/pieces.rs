@@ -1,22 +1,22 @@
-//! Pieces: the runs of memory that one write puts behind each other.
+//! Pieces: the buffers of one vectored write.
 
 use std::io::IoSlice;
 
-/// Bytes in all pieces together.
+/// Bytes of all pieces.
 pub fn total(pieces: &[IoSlice<'_>]) -> u64 {
     pieces.iter().map(|piece| piece.len() as u64).sum()
 }
 
-/// What of some pieces is still to be written.
+/// The part of a vectored write that is not yet done.
 #[derive(Debug, Clone)]
 pub struct Rest<'a> {
     pieces: &'a [IoSlice<'a>],
-    /// Bytes of the first piece that are done.
+    /// Bytes done of the first piece.
     skip: usize,
 }
 
 impl<'a> Rest<'a> {
-    /// All of it.
+    /// All pieces.
     pub fn new(pieces: &'a [IoSlice<'a>]) -> Rest<'a> {
         Rest { pieces, skip: 0 }.without_empty()
     }
@@ -44,7 +44,7 @@ impl<'a> Rest<'a> {
         next
     }
 
-    /// What is left once `bytes` more bytes are done.
+    /// The rest after `bytes` more bytes.
     pub fn after(&self, bytes: u64) -> Rest<'a> {
         let (mut rest, mut bytes) = (self.clone(), bytes);
         while let Some(first) = rest.pieces.first() {

@@ -1,4 +1,4 @@
-//! An object being read: closed blocks from the data nodes, the block still being written through WebHDFS.
+//! An object being read: complete blocks from the data nodes, the block being written through WebHDFS.
 
 use super::Shared;
 use hdfs_native::client::FileStatus;
@@ -8,20 +8,20 @@ use std::time::{Duration, UNIX_EPOCH};
 use thalweg_store::{Life, ReadObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Bytes read at a time, which one request's time must suffice for.
+/// Bytes of one request, which must arrive within its timeout.
 const RUN: usize = 16 << 20;
 
 pub struct Reading {
     shared: Arc<Shared>,
     path: String,
     reader: FileReader,
-    /// When it was last changed, in milliseconds: another number is another object, or this one closed.
+    /// Time of the last change, in milliseconds: a different time means another object, or that this one was closed.
     changed: u64,
 }
 
 impl Reading {
     pub fn open(shared: Arc<Shared>, path: String) -> Result<Reading> {
-        // Asked twice around the blocks, so that length, time and blocks are of one object.
+        // Attributes are read before and after the blocks, so that length, time and blocks belong to one object.
         let mut about = stat(&shared, &path)?;
         for _ in 0..10 {
             let reader = shared.ask("open", &path, shared.client.read(&path))?;
@@ -31,15 +31,15 @@ impl Reading {
             }
             about = again;
         }
-        Err(shared.wrong(ErrorKind::NotReady, "open: it is replaced again and again", &path))
+        Err(shared.wrong(ErrorKind::NotReady, "open: the object is replaced repeatedly", &path))
     }
 
-    /// Bytes of closed blocks: what the client's own reader knows. It panics when it is asked for more.
+    /// Bytes of complete blocks, which the client's reader knows. It panics on reads beyond them.
     fn closed(&self) -> u64 {
         self.reader.file_length() as u64
     }
 
-    /// Bytes that a reader may see now.
+    /// Bytes that are visible now.
     fn now(&self) -> Result<u64> {
         if self.shared.web.is_none() {
             return Ok(self.closed());
@@ -47,7 +47,7 @@ impl Reading {
         match stat(&self.shared, &self.path) {
             Ok(about) if about.modification_time == self.changed => Ok(self.closed().max(about.length as u64)),
             Ok(_) => Ok(self.closed()),
-            // Removed while open: the blocks may last a while.
+            // Removed while open: its blocks may remain for a while.
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => Ok(self.closed()),
             Err(e) => Err(e),
         }
@@ -58,7 +58,7 @@ impl Reading {
         for run in out.chunks_mut(RUN) {
             let got = self.shared.ask("read", &self.path, self.reader.read_range(at as usize, run.len()));
             let got = got.map_err(|e| e.at_byte(at))?;
-            // The stream just ends where the data nodes had less than the name node told.
+            // The stream ends early if the data nodes have fewer bytes than the name node reports.
             if got.len() != run.len() {
                 let what = format!("cannot read {} bytes: the blocks hold {}", run.len(), got.len());
                 let short = Error::new(ErrorKind::Torn, what).in_object(self.shared.shown(&self.path));
