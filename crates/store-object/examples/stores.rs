@@ -14,11 +14,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+use thalweg_conformance::scratch::Scratch;
 use thalweg_conformance::store::{check_but, check_in};
 use thalweg_store::wrap::Tiered;
 use thalweg_store::wrap::tiered::{Drain, OURS, Pace};
-use thalweg_store::{Change, Durability, Memory, OpenWrite, Rename, Store, StoreExt, Visible, WriteObject};
+use thalweg_store::{Change, Durability, OpenWrite, Posix, Rename, Store, StoreExt, Visible, WriteObject};
 use thalweg_types::{ErrorKind, Result};
 
 type Parameters = BTreeMap<String, String>;
@@ -68,17 +69,19 @@ fn kind<T>(result: Result<T>) -> ErrorKind {
     result.map(|_| ()).unwrap_err().kind()
 }
 
-/// A burst buffer whose fast store is in memory.
-fn burst_buffer(place: &Place) -> (Tiered, Arc<dyn Store>) {
+/// A burst buffer, its canonical store, and the folder of its fast store.
+fn burst_buffer(place: &Place) -> (Tiered, Arc<dyn Store>, Scratch) {
     let mut parameters = place.parameters.clone();
     parameters.remove("settle");
     let below = thalweg_store_object::open(&format!("{}/{}", place.address, place.folder), &parameters).unwrap();
-    (Tiered::new(Arc::new(Memory::new()), below.clone()).unwrap(), below)
+    let fast = Scratch::new();
+    let tiered = Tiered::new(Arc::new(Posix::at(fast.path()).unwrap()), below.clone()).unwrap();
+    (tiered, below, fast)
 }
 
 const ALL: &[Check] = &[
     ("a burst buffer before it keeps its promises while all is drained at once", |place| {
-        let (tiered, below) = burst_buffer(place);
+        let (tiered, below, _fast) = burst_buffer(place);
         let background =
             tiered.drain_in_background(Pace { pause: Duration::from_millis(1), ..Pace::default() }).unwrap();
         check_but(&tiered, "conformance", &["identity", "offsets beyond 32 bits"]);
@@ -86,7 +89,7 @@ const ALL: &[Check] = &[
         assert!(below.list("").unwrap().iter().all(|name| name == OURS), "what was removed is removed behind too");
     }),
     ("what a burst buffer drains is whole, and reads the same before and after", |place| {
-        let (tiered, below) = burst_buffer(place);
+        let (tiered, below, _fast) = burst_buffer(place);
         let bytes = pattern(11_000_000);
         tiered.make_folder("run").unwrap();
         for n in 0..8 {
@@ -106,6 +109,18 @@ const ALL: &[Check] = &[
         object.close().unwrap();
         assert_eq!(drain.pass(&AtomicBool::new(false)).unwrap().objects, 1);
         assert!(below.read_all("run/0").unwrap()[11_000_000..] == *b"more");
+        if tiered.capability().modes {
+            let change =
+                Change { mode: Some(0o600), mtime: Some(UNIX_EPOCH + Duration::from_secs(7)), ..Change::default() };
+            tiered.write_all("run/private", b"bytes").unwrap();
+            tiered.set_attributes("run/private", &change).unwrap();
+            assert_eq!(drain.pass(&AtomicBool::new(false)).unwrap().objects, 1);
+            let about = below.attributes("run/private").unwrap();
+            assert_eq!((about.mode, Some(about.mtime)), (0o600, change.mtime));
+            tiered.open_write("run/private", OpenWrite::Existing).unwrap().close().unwrap();
+            let about = tiered.shadow().attributes("run/private").unwrap();
+            assert_eq!((about.mode, Some(about.mtime)), (0o600, change.mtime));
+        }
     }),
     ("every promise it states is kept", |place| {
         place.store.remove(&place.folder).unwrap();

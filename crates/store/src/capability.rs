@@ -14,7 +14,7 @@ pub enum Rename {
     None,
 }
 
-/// What `sync` promises.
+/// Durability of bytes once `sync` has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// Bytes survive a power cut.
@@ -64,7 +64,7 @@ pub struct Capability {
     pub rename: Rename,
     /// Folders can be renamed with their contents, as safely as objects; an empty folder at the new name is replaced.
     pub rename_folder: bool,
-    /// What `sync` promises.
+    /// Durability of bytes once `sync` has returned.
     pub durability: Durability,
     /// When written bytes become visible.
     pub visible: Visible,

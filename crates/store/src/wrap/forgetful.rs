@@ -500,7 +500,7 @@ impl WriteObject for Open {
 fn joined(pieces: &[IoSlice<'_>]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let total = usize::try_from(pieces::total(pieces)).unwrap_or(usize::MAX);
-    bytes.try_reserve_exact(total).map_err(|_| Error::new(ErrorKind::NoMemory, "cannot remember a write"))?;
+    bytes.try_reserve_exact(total).map_err(|_| Error::new(ErrorKind::NoMemory, "cannot record a write"))?;
     pieces.iter().for_each(|piece| bytes.extend_from_slice(piece));
     Ok(bytes)
 }
