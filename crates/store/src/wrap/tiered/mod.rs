@@ -610,19 +610,19 @@ impl Store for Tiered {
     }
 
     fn make_one_folder(&self, name: &str, mode: u32) -> Result<()> {
-        self.shared.make_one_folder(&*self.shared.name(name, "make folder")?, mode)
+        self.shared.make_one_folder(&self.shared.name(name, "make folder")?, mode)
     }
 
     fn attributes(&self, name: &str) -> Result<Attributes> {
         match self.shared.modes {
-            true => self.shared.attributes(&*self.shared.name(name, "tell attributes")?),
+            true => self.shared.attributes(&self.shared.name(name, "tell attributes")?),
             false => Err(unsupported(&self.describe(), "tell attributes", name)),
         }
     }
 
     fn set_attributes(&self, name: &str, change: &Change) -> Result<()> {
         match self.shared.modes {
-            true => self.shared.set_attributes(&*self.shared.name(name, "change attributes")?, change),
+            true => self.shared.set_attributes(&self.shared.name(name, "change attributes")?, change),
             false => Err(unsupported(&self.describe(), "change attributes", name)),
         }
     }
