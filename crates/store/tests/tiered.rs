@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg_conformance::{scratch::Scratch, store};
 use thalweg_store::wrap::tiered::{Drain, OURS, Pace, run_until_idle, status};
-use thalweg_store::wrap::{Around, Counting, Failing, Fault, Operation, Sequential, StoreCall, Tiered, Verdict, Watch};
+use thalweg_store::wrap::{
+    Counting, Failing, Fault, Operation, Sequential, StoreCall, Tiered, Verdict, Watch, Wrapped,
+};
 use thalweg_store::{Memory, OpenWrite, Posix, Store, StoreExt};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -189,7 +191,7 @@ fn what_is_changed_while_it_is_copied_is_copied_again() {
         for (how, act, left) in acts {
             let inner: Arc<dyn Store> =
                 if whole { Arc::new(Sequential::like_s3()) } else { Arc::new(Sequential::like_hdfs()) };
-            let canonical = Arc::new(Around::with(inner.clone(), Meanwhile(Default::default())));
+            let canonical = Arc::new(Wrapped::with(inner.clone(), Meanwhile(Default::default())));
             let tiered = Tiered::new(Arc::new(Memory::new()), canonical.clone()).unwrap();
             tiered.write_all("a", b"bytes").unwrap();
             let acting = tiered.clone();
@@ -220,7 +222,7 @@ fn a_copy_that_differs_is_not_believed() {
         }
     }
     let inner = Sequential::like_s3();
-    let canonical = Arc::new(Around::with(Arc::new(inner.clone()), Damaging(inner.clone())));
+    let canonical = Arc::new(Wrapped::with(Arc::new(inner.clone()), Damaging(inner.clone())));
     let shadow = Arc::new(Memory::new());
     let tiered = Tiered::new(shadow.clone(), canonical).unwrap();
     tiered.write_all("a", b"bytes").unwrap();
@@ -265,7 +267,7 @@ fn a_fast_store_that_fails_or_is_full_is_told_and_drained_all_the_same() {
     let canonicals: [Arc<dyn Store>; 3] =
         [Arc::new(Memory::new()), Arc::new(Sequential::like_hdfs()), Arc::new(Sequential::like_s3())];
     for canonical in canonicals {
-        let shadow = Arc::new(Around::with(Arc::new(Memory::new()), Full(AtomicBool::new(false))));
+        let shadow = Arc::new(Wrapped::with(Arc::new(Memory::new()), Full(AtomicBool::new(false))));
         let failing = Arc::new(Failing::new(shadow.clone()));
         let tiered = Tiered::new(failing.clone(), canonical.clone()).unwrap();
         tiered.make_folder("d").unwrap();
@@ -335,7 +337,7 @@ fn a_store_that_cannot_be_a_shadow_or_a_canonical_one_is_refused_with_the_reason
             thalweg_store::Capability { rename: thalweg_store::Rename::None, ..inner }
         }
     }
-    let text = refused(memory(), Arc::new(Around::with(memory(), Plain)));
+    let text = refused(memory(), Arc::new(Wrapped::with(memory(), Plain)));
     assert!(text.contains("plain around memory:") && text.contains("renames"), "{text}");
 }
 
@@ -364,7 +366,7 @@ fn fast_stores_of_several_nodes_need_a_canonical_store_that_makes_names_exclusiv
             thalweg_store::Capability { exclusive: false, ..inner }
         }
     }
-    let canonical: Arc<dyn Store> = Arc::new(Around::with(Arc::new(Memory::new()), Careless));
+    let canonical: Arc<dyn Store> = Arc::new(Wrapped::with(Arc::new(Memory::new()), Careless));
     let fast = Arc::new(Memory::new());
     let one = Tiered::new(fast.clone(), canonical.clone()).unwrap();
     one.write_all("a", b"bytes").unwrap();
@@ -498,7 +500,7 @@ fn a_crash_at_any_operation_loses_nothing_and_doubles_nothing() {
         for life in 0.. {
             let (shadow, canonical) = pair();
             let left = Arc::new(AtomicU64::new(u64::MAX));
-            let injected = |store: Arc<dyn Store>| Arc::new(Around::with(store, FaultInjected(left.clone())));
+            let injected = |store: Arc<dyn Store>| Arc::new(Wrapped::with(store, FaultInjected(left.clone())));
             let dying = Tiered::new(injected(shadow.clone()), injected(canonical.clone())).unwrap();
             let drain = Drain::new(&dying, Pace { streams: 1, ..quick() }).unwrap();
             left.store(life, Ordering::Relaxed);

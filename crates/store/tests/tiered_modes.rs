@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_store::wrap::tiered::{Drain, OURS, Pace};
-use thalweg_store::wrap::{Around, Operation, Sequential, StoreCall, Tiered, Verdict, Watch};
+use thalweg_store::wrap::{Operation, Sequential, StoreCall, Tiered, Verdict, Watch, Wrapped};
 use thalweg_store::{Change, Kind, Memory, OpenWrite, Posix, Store, StoreExt};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -303,7 +303,7 @@ fn a_crash_at_any_operation_shows_no_byte_of_a_private_object_and_loses_no_mode(
     for life in 0.. {
         let scratch = folders();
         let left = Arc::new(AtomicU64::new(u64::MAX));
-        let injected = |folder| Arc::new(Around::with(posix(&scratch, folder), FaultInjected(left.clone())));
+        let injected = |folder| Arc::new(Wrapped::with(posix(&scratch, folder), FaultInjected(left.clone())));
         let dying = Tiered::new(injected("fast"), injected("slow")).unwrap();
         let drain_dying = Drain::new(&dying, Pace { streams: 1, ..Pace::default() }).unwrap();
         left.store(life, Ordering::Relaxed);

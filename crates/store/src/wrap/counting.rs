@@ -9,7 +9,7 @@
 //! assert_eq!((counted.object("a").writes, counted.total().bytes_written), (1, 7));
 //! ```
 
-use super::{Around, Operation, StoreCall, Watch};
+use super::{Operation, StoreCall, Watch, Wrapped};
 use crate::Store;
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
@@ -17,7 +17,7 @@ use thalweg_types::Error;
 use thalweg_types::mutex::Mutex;
 
 /// A store that counts the operations on the store inside.
-pub type Counting = Around<Count>;
+pub type Counting = Wrapped<Count>;
 
 /// Number of operations by kind. Failed operations are counted in `failed` only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -133,10 +133,10 @@ impl Count {
     }
 }
 
-impl Around<Count> {
+impl Wrapped<Count> {
     /// A store around `inner`, with all counts zero.
     pub fn new(inner: Arc<dyn Store>) -> Counting {
-        Around::with(inner, Count::default())
+        Wrapped::with(inner, Count::default())
     }
 
     /// The current counts.

@@ -16,14 +16,14 @@
 //! assert_eq!(store.read_all("restart.bp.1").unwrap(), b"ha");
 //! ```
 
-use super::{Around, Operation, StoreCall, Verdict, Watch};
+use super::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use crate::{Store, WriteObject};
 use std::sync::{Arc, MutexGuard};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
 
 /// A store whose operations fail as chosen.
-pub type Failing = Around<Fail>;
+pub type Failing = Wrapped<Fail>;
 
 /// A choice of operations, and how they fail.
 #[derive(Debug, Clone)]
@@ -120,10 +120,10 @@ impl Fail {
     }
 }
 
-impl Around<Fail> {
+impl Wrapped<Fail> {
     /// A store around `inner`, without faults.
     pub fn new(inner: Arc<dyn Store>) -> Failing {
-        Around::with(inner, Fail::default())
+        Wrapped::with(inner, Fail::default())
     }
 
     /// Adds a fault, for operations from now on. If several faults choose an operation, each counts it, and the oldest fault that is due

@@ -3,14 +3,14 @@
 //! Bytes and operations have a limit each, shared by all callers. Up to one second's worth of unused rate is saved, so that
 //! a caller may pause without losing its share. Operations wait before they start.
 
-use super::{Around, Operation, StoreCall, Verdict, Watch};
+use super::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use crate::Store;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_types::mutex::Mutex;
 
 /// A store with a rate limit.
-pub type Limited = Around<Limit>;
+pub type Limited = Wrapped<Limit>;
 
 /// Delays operations to keep to the limits.
 #[derive(Debug)]
@@ -45,11 +45,11 @@ impl Bucket {
     }
 }
 
-impl Around<Limit> {
+impl Wrapped<Limit> {
     /// - `bytes_per_second`: read and written, together.
     /// - `operations_per_second`: all but asking the length of an open object.
     pub fn new(inner: Arc<dyn Store>, bytes_per_second: f64, operations_per_second: f64) -> Limited {
-        Around::with(
+        Wrapped::with(
             inner,
             Limit { bytes: Bucket::new(bytes_per_second), operations: Bucket::new(operations_per_second) },
         )

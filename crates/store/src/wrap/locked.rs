@@ -10,7 +10,7 @@
 //!
 //! For measurements and tests.
 
-use super::{Around, Operation, StoreCall, Verdict, Watch};
+use super::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use crate::Store;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, Result};
 
 /// A store with locks that take time to move.
-pub type Locked = Around<Locks>;
+pub type Locked = Wrapped<Locks>;
 
 /// The locks and their owners.
 pub struct Locks {
@@ -34,7 +34,7 @@ pub struct Locks {
     files: Mutex<HashMap<String, Arc<File>>>,
 }
 
-impl Around<Locks> {
+impl Wrapped<Locks> {
     /// - `folder`: where owners of locks are kept; the same for all processes that share locks. Made if missing.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Around<Locks> {
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::io("cannot make the folder of locks", e).in_object(folder.display().to_string()))?;
         let me = crate::fresh();
-        Ok(Around::with(inner, Locks { folder: folder.into(), cost, me, files: Mutex::default() }))
+        Ok(Wrapped::with(inner, Locks { folder: folder.into(), cost, me, files: Mutex::default() }))
     }
 }
 

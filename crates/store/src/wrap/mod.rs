@@ -13,7 +13,7 @@
 //! | [`tiered`] | the burst buffer: a fast store before a slow one |
 //! | [`sequential`] | the limits of HDFS or S3; a store in memory |
 //!
-//! Counting, slow, failing and limited stores are one wrapper, [`Around`], with a [`Watch`] that is called before and after each operation.
+//! Counting, slow, failing and limited stores are one wrapper, [`Wrapped`], with a [`Watch`] that is called before and after each operation.
 
 use crate::pieces::{self, Rest};
 use crate::{
@@ -115,15 +115,15 @@ pub trait Watch: Send + Sync {
 }
 
 /// A store with a [`Watch`] around it.
-pub struct Around<W> {
+pub struct Wrapped<W> {
     inner: Arc<dyn Store>,
     watch: Arc<W>,
 }
 
-impl<W: Watch> Around<W> {
+impl<W: Watch> Wrapped<W> {
     /// Puts a watch around a store; for tests with a watch of their own.
-    pub fn with(inner: Arc<dyn Store>, watch: W) -> Around<W> {
-        Around { inner, watch: Arc::new(watch) }
+    pub fn with(inner: Arc<dyn Store>, watch: W) -> Wrapped<W> {
+        Wrapped { inner, watch: Arc::new(watch) }
     }
 
     /// The watch.
@@ -153,7 +153,7 @@ fn through<W: Watch, T>(
     result
 }
 
-impl<W: Watch + 'static> Store for Around<W> {
+impl<W: Watch + 'static> Store for Wrapped<W> {
     fn describe(&self) -> String {
         format!("{} around {}", self.watch.describe(), self.inner.describe())
     }

@@ -6,14 +6,14 @@
 //! [`Slow::with_devices`] has several devices, each with a rate that its objects share and that may change at any time
 //! ([`Slow::set_rate`]).
 
-use super::{Around, Operation, StoreCall, Verdict, Watch};
+use super::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use crate::Store;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_types::mutex::Mutex;
 
 /// A store slower than the one inside.
-pub type Slow = Around<Delay>;
+pub type Slow = Wrapped<Delay>;
 
 /// Delays operations.
 pub struct Delay {
@@ -31,7 +31,7 @@ struct Device {
     idle_from: Instant,
 }
 
-impl Around<Delay> {
+impl Wrapped<Delay> {
     /// Adds `latency` to each operation except the length of an open object, and moves bytes no faster than
     /// `bytes_per_second` (`f64::INFINITY` for no limit; smaller values count as 1).
     pub fn new(inner: Arc<dyn Store>, latency: Duration, bytes_per_second: f64) -> Slow {
@@ -51,14 +51,14 @@ impl Around<Delay> {
     ) -> Slow {
         let device = |rate: &f64| Mutex::new(Device { bytes_per_second: rate.max(1.0), idle_from: Instant::now() });
         let devices = bytes_per_second.iter().map(device).collect();
-        Around::with(inner, Delay { latency, names_alone: false, device_of: Box::new(device_of), devices })
+        Wrapped::with(inner, Delay { latency, names_alone: false, device_of: Box::new(device_of), devices })
     }
 
     /// Adds `latency` only to operations on names and folders (opens, stat, lists, renames, removals, attributes): a filesystem with
     /// a busy metadata server.
     pub fn names(inner: Arc<dyn Store>, latency: Duration) -> Slow {
         let delay = Delay { latency, names_alone: true, device_of: Box::new(|_| 0), devices: Vec::new() };
-        Around::with(inner, delay)
+        Wrapped::with(inner, delay)
     }
 
     /// Changes the rate of a device, for bytes from now on.

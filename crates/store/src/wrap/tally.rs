@@ -11,7 +11,7 @@
 //!
 //! A line for each [`StoreCall`], then bytes read, bytes written, and failed operations (which are counted in `Failed` only).
 
-use super::{Around, Operation, StoreCall, Watch};
+use super::{Operation, StoreCall, Watch, Wrapped};
 use crate::Store;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -22,7 +22,7 @@ use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, Result};
 
 /// A store that counts in a file.
-pub type Tallied = Around<Tally>;
+pub type Tallied = Wrapped<Tally>;
 
 const OPERATIONS: [StoreCall; 17] = [
     StoreCall::OpenWrite,
@@ -56,7 +56,7 @@ pub struct Tally {
     counts: Mutex<[u64; FAILED + 1]>,
 }
 
-impl Around<Tally> {
+impl Wrapped<Tally> {
     /// A store around `inner`, with all counts zero in a new file `PID.NUMBER` of `folder`. Makes the folder if it is missing.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl Around<Tally> {
             text.push_str(&format!("{:0DIGITS$}\n", 0));
         }
         file.write_all_at(text.as_bytes(), 0).map_err(failed)?;
-        Ok(Around::with(inner, Tally { file, places, counts: Mutex::new([0; FAILED + 1]) }))
+        Ok(Wrapped::with(inner, Tally { file, places, counts: Mutex::new([0; FAILED + 1]) }))
     }
 }
 
