@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # A real HDFS on loopback, for tests.
 #
-#   hdfs.sh fetch               puts what it runs from into build/servers (65 MB, once)
-#   hdfs.sh start FOLDER [N]    a name node and N data nodes (2); FOLDER/env then says where they are
-#   hdfs.sh stop FOLDER         ends the processes that start began, and no others
+#   hdfs.sh fetch               downloads Hadoop's jars to build/servers (65 MB, once)
+#   hdfs.sh start FOLDER [N]    starts a name node and N data nodes (2); writes their addresses to FOLDER/env
+#   hdfs.sh stop FOLDER         ends the processes of FOLDER
 #
 # FOLDER/env sets TEST_HDFS (hdfs://host:port), TEST_WEBHDFS (http://host:port) and HADOOP_CONF_DIR.
-# RECHECK says after how many milliseconds, doubled, the name node counts a silent data node as dead (2000).
-# Needs Java, and Maven to fetch. Nothing here is fit for keeping data.
+# RECHECK: half the time in milliseconds after which the name node counts a silent data node as dead (2000).
+# Needs Java, and Maven to fetch. For tests only.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 version=3.4.3
@@ -18,7 +18,7 @@ source scripts/servers/ports.sh
 fetch() {
     [[ -f $jars/complete ]] && return
     mkdir -p "$jars"
-    # The client is named too: of the server it is only a "provided" dependency.
+    # The client is only a "provided" dependency of the server.
     local artifact dependencies=
     for artifact in hadoop-common hadoop-hdfs hadoop-hdfs-client; do
         dependencies+="<dependency><groupId>org.apache.hadoop</groupId><artifactId>$artifact</artifactId><version>$version</version></dependency>"
@@ -45,7 +45,7 @@ properties() {
     echo '</configuration>'
 }
 
-# run NAME CONFIGURATION CLASS: starts a server and keeps its process id.
+# run NAME CONFIGURATION CLASS: starts a server and records its PID.
 run() {
     setsid java --add-opens java.base/java.lang=ALL-UNNAMED -Xms32m -Xmx256m -XX:+UseSerialGC \
         -Djava.net.preferIPv4Stack=true -cp "$2:$state/name:$jars/lib/*" "$3" \
@@ -53,7 +53,7 @@ run() {
     echo $! >"$state/processes/$1"
 }
 
-# start FOLDER N: tries once more, with other ports, where somebody else took one before its server did.
+# start FOLDER N: tries up to three times, with other ports if one was taken before its server listened.
 start() {
     fetch
     local tries
@@ -68,7 +68,7 @@ start() {
     return 1
 }
 
-# alive: all that run began still runs.
+# alive: all servers are running.
 alive() {
     local file
     for file in "$state"/processes/*; do
@@ -80,9 +80,9 @@ attempt() {
     state=$1
     local nodes=$2 node ports common
     rm -rf "$state"
-    # Where a data node died, the others ask it ten times, a second apart, for the length of a block that is being written, unless
-    # they have that block and are on another machine: here all are on one.
-    # The web faces want folders of their pages; empty ones do.
+    # Data nodes ask a dead data node ten times, a second apart, for the length of a block that is being written, unless
+    # they have that block and are on another machine; here all are on one machine.
+    # The web servers require folders for their pages, which may be empty.
     mkdir -p "$state"/{logs,processes,name/webapps/{hdfs,datanode,static}}
     state=$(cd "$state" && pwd)
     mapfile -t ports < <(free_ports $((2 + 3 * nodes)))
@@ -132,7 +132,7 @@ END
     cat >"$state/env" <<END
 export TEST_HDFS=hdfs://$address TEST_WEBHDFS=http://$web HADOOP_CONF_DIR=$state/name
 END
-    # Ready once the name node counts all data nodes and is out of its safe mode.
+    # Ready once the name node counts all data nodes and has left safe mode.
     local tries answer
     for ((tries = 0; tries < 600; tries++)); do
         answer=$(curl --silent --max-time 2 "http://$web/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState") || true
@@ -164,7 +164,7 @@ stop() {
 
 case ${1:-} in
     fetch) fetch ;;
-    start) start "${2:?start wants a folder}" "${3:-2}" ;;
-    stop) stop "${2:?stop wants a folder}" ;;
+    start) start "${2:?start needs a folder}" "${3:-2}" ;;
+    stop) stop "${2:?stop needs a folder}" ;;
     *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
 esac

@@ -1,9 +1,8 @@
 # shellcheck shell=bash
-# Ports for servers that are told theirs: nobody listens on them now, and nobody is given one by chance before the server
-# listens. The system picks the ports of clients, and those asked for as "any", from a range of its own; a server's port
-# from there can be taken by an unrelated connection between choice and start, so these lie outside of it.
+# Free ports for servers with a configured port. The system chooses ports of clients, and "any" ports, from its own range;
+# a port of that range could be taken by an unrelated connection before the server listens, so these lie outside of it.
 
-# free_ports N: N ports of the loopback, one per line.
+# free_ports N: prints N free ports of the loopback interface, one per line.
 free_ports() {
     python3 - "$1" <<'END'
 import random, socket, sys

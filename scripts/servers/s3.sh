@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # A real S3 server on loopback, for tests: versitygw over a folder.
 #
-#   s3.sh fetch           builds it into build/servers (a minute and a half, once)
-#   s3.sh start FOLDER    a server with an empty bucket "bucket"; FOLDER/env then says where it is
-#   s3.sh stop FOLDER     ends the process that start began, and no other
+#   s3.sh fetch           builds it in build/servers (a minute and a half, once)
+#   s3.sh start FOLDER    starts a server with an empty bucket "bucket"; writes its address to FOLDER/env
+#   s3.sh stop FOLDER     ends the process of FOLDER
 #
 # FOLDER/env sets TEST_S3 (s3://bucket) and AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY.
-# Needs Go to build. Nothing here is fit for keeping data.
+# Needs Go to build. For tests only.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 version=v1.8.0
@@ -16,7 +16,7 @@ source scripts/servers/ports.sh
 
 fetch() {
     [[ -x $server ]] && return
-    # What Go keeps on the way stays in its own place; a build elsewhere on the machine is not disturbed.
+    # Go's caches stay in their usual places.
     GOBIN=$(dirname "$server") GOFLAGS=-buildvcs=false \
         go install "github.com/versity/versitygw/cmd/versitygw@$version" >&2
 }
@@ -28,7 +28,7 @@ start() {
     mkdir -p "$state/objects/bucket"
     state=$(cd "$state" && pwd)
     port=$(free_ports 1)
-    # Made for this run, so that a test which finds them in a message knows where they came from.
+    # Unique to this run, so that tests recognize them in messages.
     local key=thalweg-test-key secret
     secret=secret-$RANDOM$RANDOM$RANDOM
     ROOT_ACCESS_KEY=$key ROOT_SECRET_KEY=$secret setsid "$server" --port "127.0.0.1:$port" --quiet \
@@ -64,7 +64,7 @@ stop() {
 
 case ${1:-} in
     fetch) fetch ;;
-    start) start "${2:?start wants a folder}" ;;
-    stop) stop "${2:?stop wants a folder}" ;;
+    start) start "${2:?start needs a folder}" ;;
+    stop) stop "${2:?stop needs a folder}" ;;
     *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
 esac

@@ -473,6 +473,9 @@ fn modes(room: &Room<'_>) {
         store.rename(&name, &moved).unwrap();
         assert_eq!(store.attributes(&moved).unwrap().mode, 0o640, "a rename takes them along");
     }
+    let private = room.name("private");
+    store.open_write_as(&private, OpenWrite::New, 0o600).unwrap().close().unwrap();
+    assert_eq!(store.attributes(&private).unwrap().mode, 0o600, "private from the first moment");
     fails(store.attributes(&room.name("nothing")), ErrorKind::NotFound, "nothing");
     fails(store.set_attributes(&room.name("nothing"), &change), ErrorKind::NotFound, "nothing");
 }

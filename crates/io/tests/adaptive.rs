@@ -17,7 +17,7 @@ use thalweg_io::Mode;
 use thalweg_reader::space::space;
 use thalweg_reader::{FindingKind, Reader, RecoverOptions, recover, verify};
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Around, Failing, Fault, Operation, Slow, StoreCall, Verdict, Watch};
+use thalweg_store::wrap::{Failing, Fault, Operation, Slow, StoreCall, Verdict, Watch, Wrapped};
 use thalweg_store::{Store, StoreExt};
 use thalweg_types::{Error, ErrorKind, Selection};
 use uneven::*;
@@ -160,7 +160,7 @@ fn close_does_not_wait_for_a_write_that_hangs_and_finalize_does() {
         shut.1.notify_all();
     };
     let gate = Gate { shut: shut.clone(), file: "x.bp.dir/x.bp.1" };
-    let (place, bare) = (Place::over(Arc::new(Around::with(memory.clone(), gate))), Place::over(memory));
+    let (place, bare) = (Place::over(Arc::new(Wrapped::with(memory.clone(), gate))), Place::over(memory));
     let crashed: Arc<dyn Store> = Arc::new(Memory::new());
     let crashed = Place::over(crashed);
     place.run(12, |comm| {

@@ -20,7 +20,7 @@ use thalweg_schema::xml;
 use thalweg_store::Store;
 use thalweg_store::memory::Memory;
 use thalweg_store::wrap::tiered::{Drain, Pace, Tiered};
-use thalweg_store::wrap::{Around, Operation, StoreCall, Watch};
+use thalweg_store::wrap::{Operation, StoreCall, Watch, Wrapped};
 use thalweg_types::{Error, Result};
 
 const RANKS: u32 = 4;
@@ -55,7 +55,7 @@ fn nodes(layout: &str, strangers: bool) -> Nodes {
     let over = |(n, store): (usize, &Tiered)| -> Arc<dyn Layout> {
         let options = container::Options { host: format!("node{n}"), ..container::Options::default() };
         let store: Arc<dyn Store> = match strangers {
-            true => Arc::new(Around::with(Arc::new(store.clone()), OtherHosts)),
+            true => Arc::new(Wrapped::with(Arc::new(store.clone()), OtherHosts)),
             false => Arc::new(store.clone()),
         };
         match layout {

@@ -10,7 +10,7 @@ use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::Options;
 use thalweg_layout::small_file::Settings;
 use thalweg_layout::{Change, Container, Direct, Flat, Kind, Layout, OpenWrite, SetXattr, SmallFile, WriterId};
-use thalweg_store::wrap::{Around, Operation, StoreCall, Verdict, Watch};
+use thalweg_store::wrap::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use thalweg_store::{Memory, Posix, Store};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -84,7 +84,7 @@ impl World {
                 true => std::fs::create_dir(&folder).map(|()| Arc::new(Posix::at(folder).unwrap())).unwrap(),
                 false => Arc::new(Memory::new()),
             };
-            Arc::new(Around::with(inner, Nth(plan.clone()))) as Arc<dyn Store>
+            Arc::new(Wrapped::with(inner, Nth(plan.clone()))) as Arc<dyn Store>
         };
         World { stores: (0..stores).map(one).collect(), plan, make, _scratch: scratch }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use thalweg_layout::{Direct, Layout};
-use thalweg_store::wrap::{Around, Watch};
+use thalweg_store::wrap::{Watch, Wrapped};
 use thalweg_store::{Capability, Memory};
 use thalweg_types::ErrorKind;
 
@@ -21,7 +21,7 @@ impl Watch for AppendOnly {
 
 #[test]
 fn direct_needs_write_at_and_names_the_store_that_lacks_it() {
-    let refused = Direct::new(Arc::new(Around::with(Arc::new(Memory::new()), AppendOnly)));
+    let refused = Direct::new(Arc::new(Wrapped::with(Arc::new(Memory::new()), AppendOnly)));
     let error = refused.err().expect("direct over a store without write_at");
     assert_eq!(error.kind(), ErrorKind::Config);
     let text = error.to_string();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::{Flat, Layout, OpenWrite, WriterId, flat::pick};
-use thalweg_store::wrap::{Around, Counting, Operation, StoreCall, Verdict, Watch};
+use thalweg_store::wrap::{Counting, Operation, StoreCall, Verdict, Watch, Wrapped};
 use thalweg_store::{Posix, Store, StoreExt};
 
 const LENGTH: u64 = 6 << 20;
@@ -148,7 +148,7 @@ fn no_folder_moves_without_a_note_though_another_process_took_it_for_a_dead_ones
         left: AtomicU64::new(0),
         renamed: [AtomicU64::new(0), AtomicU64::new(0)],
     });
-    let watched: Arc<dyn Store> = Arc::new(Around::with(first, Watching(removes.clone())));
+    let watched: Arc<dyn Store> = Arc::new(Wrapped::with(first, Watching(removes.clone())));
     let layout = Flat::new(vec![watched, second]).unwrap();
     layout.make_one_folder("d", 0o755).unwrap();
     put(&layout, "d/a", 0, b"there");

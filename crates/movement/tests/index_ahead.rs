@@ -19,7 +19,7 @@ use thalweg_movement::{BlockSpec, BufferPool, Closed, Mode, OpenRequest, Pack};
 use thalweg_profile::recorder::{Record, Recorder, Span};
 use thalweg_profile::{Phase, storage};
 use thalweg_store::memory::Memory;
-use thalweg_store::wrap::{Around, Failing, Fault, Forgetful, Operation, Slow, StoreCall, Verdict, Watch};
+use thalweg_store::wrap::{Failing, Fault, Forgetful, Operation, Slow, StoreCall, Verdict, Watch, Wrapped};
 use thalweg_store::{Store, StoreExt};
 use thalweg_types::{ElementType, Error, ErrorKind, Result};
 
@@ -251,7 +251,7 @@ fn drain_slowly(kind: &MethodKind, text: &str, much: u32, large: usize) -> (Vec<
         // 300 ms for a third of it, or more.
         let rate = if rank == 2 { large as f64 / 0.9 } else { f64::INFINITY };
         let store = Slow::new(memory.clone(), Duration::ZERO, rate);
-        let store = Around::with(Arc::new(store), Noting { rank, events: events.clone() });
+        let store = Wrapped::with(Arc::new(store), Noting { rank, events: events.clone() });
         let recorder = Recorder::new(zero);
         let _working = recorder.work();
         let mut program = Program::new(&comm, Arc::new(store), kind, text);

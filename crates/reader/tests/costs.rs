@@ -10,7 +10,7 @@ use thalweg_bp::shape::Shape;
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::{Reader, Reads};
 use thalweg_store::Memory;
-use thalweg_store::wrap::{Around, Counting, Operation, Verdict, Watch};
+use thalweg_store::wrap::{Counting, Operation, Verdict, Watch, Wrapped};
 use thalweg_types::{BoundingBox, ElementType, Error, Selection, Value};
 use writer::{Ending, File, Group, Subfiles, Variable, header, holding};
 
@@ -183,7 +183,7 @@ fn subfiles_on_a_far_store_are_opened_and_looked_at_several_at_a_time() {
     let mut files = Subfiles::default();
     files.step(&writer::groups(0, 60), Ending::Finished);
     let (memory, _) = files.hold("a.bp");
-    let far = Arc::new(Around::with(Arc::new(memory), Together::default()));
+    let far = Arc::new(Wrapped::with(Arc::new(memory), Together::default()));
     let reader = Reader::open(Arc::new(Direct::new(far.clone()).unwrap()), "a.bp").unwrap();
     let all: Vec<f64> = reader.read_as("field", 0, &Selection::All).unwrap();
     assert_eq!(all[10 * 41 + 7], writer::field(0, 83, 2));

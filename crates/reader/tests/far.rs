@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use thalweg_bp::shape::Shape;
 use thalweg_layout::{Direct, Layout};
 use thalweg_reader::Reader;
-use thalweg_store::wrap::{Around, Operation, StoreCall, Verdict, Watch};
+use thalweg_store::wrap::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use thalweg_store::{Memory, Store};
 use thalweg_types::{BoundingBox, ElementType, Error, ErrorKind, Selection};
 use writer::{Ending, File, Group, Subfiles, Variable, header, holding};
@@ -69,8 +69,8 @@ impl Far {
     }
 }
 
-fn far(memory: Memory, watch: Far) -> (Arc<Around<Far>>, Arc<dyn Layout>) {
-    let store = Arc::new(Around::with(Arc::new(memory), watch));
+fn far(memory: Memory, watch: Far) -> (Arc<Wrapped<Far>>, Arc<dyn Layout>) {
+    let store = Arc::new(Wrapped::with(Arc::new(memory), watch));
     (store.clone(), Arc::new(Direct::new(store as Arc<dyn Store>).unwrap()))
 }
 

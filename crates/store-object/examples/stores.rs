@@ -1,12 +1,12 @@
-//! Checks a real store: every promise it states, and every trap that was once met in the libraries below it.
+//! Checks a real store: the promises of its capability, and known defects of the client libraries.
 //!
 //!   stores ADDRESS... [key=value...]    e.g. stores hdfs://127.0.0.1:8020/test s3://bucket/test part=5242880
-//!   stores write ADDRESS NAME           writes and syncs until it is killed (the writer that dies in a trap)
-//!   stores dead ADDRESS PID [long]      an HDFS of three data nodes: kills the one of this process id and goes on, reading and writing;
-//!                                       long: an object of more than 1 GiB, too
+//!   stores write ADDRESS NAME           writes and syncs until it is killed (the writer of a check)
+//!   stores dead ADDRESS PID [long]      an HDFS of three data nodes: kills the data node of this PID, then reads and writes;
+//!                                       long: also an object of more than 1 GiB
 //!
-//! One line `ok NAME` or `not ok NAME` per check; exit code 1 where one failed. Uses folders below the address and
-//! removes them. Parameters go to all addresses.
+//! Prints one line `ok NAME` or `not ok NAME` for each check; exit code 1 if a check failed. Makes folders below the address and
+//! removes them. Parameters apply to all addresses.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, IoSlice, Write};
@@ -14,17 +14,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+use thalweg_conformance::scratch::Scratch;
 use thalweg_conformance::store::{check_but, check_in};
 use thalweg_store::wrap::Tiered;
 use thalweg_store::wrap::tiered::{Drain, OURS, Pace};
-use thalweg_store::{Change, Durability, Memory, OpenWrite, Rename, Store, StoreExt, Visible, WriteObject};
+use thalweg_store::{Change, Durability, OpenWrite, Posix, Rename, Store, StoreExt, Visible, WriteObject};
 use thalweg_types::{ErrorKind, Result};
 
 type Parameters = BTreeMap<String, String>;
 type Check = (&'static str, fn(&Place));
 
-/// Where a check runs.
+/// Store and folder of a check.
 struct Place {
     address: String,
     parameters: Parameters,
@@ -68,17 +69,19 @@ fn kind<T>(result: Result<T>) -> ErrorKind {
     result.map(|_| ()).unwrap_err().kind()
 }
 
-/// A burst buffer whose fast store is in memory.
-fn burst_buffer(place: &Place) -> (Tiered, Arc<dyn Store>) {
+/// A burst buffer, its canonical store, and the folder of its fast store.
+fn burst_buffer(place: &Place) -> (Tiered, Arc<dyn Store>, Scratch) {
     let mut parameters = place.parameters.clone();
     parameters.remove("settle");
     let below = thalweg_store_object::open(&format!("{}/{}", place.address, place.folder), &parameters).unwrap();
-    (Tiered::new(Arc::new(Memory::new()), below.clone()).unwrap(), below)
+    let fast = Scratch::new();
+    let tiered = Tiered::new(Arc::new(Posix::at(fast.path()).unwrap()), below.clone()).unwrap();
+    (tiered, below, fast)
 }
 
 const ALL: &[Check] = &[
     ("a burst buffer before it keeps its promises while all is drained at once", |place| {
-        let (tiered, below) = burst_buffer(place);
+        let (tiered, below, _fast) = burst_buffer(place);
         let background =
             tiered.drain_in_background(Pace { pause: Duration::from_millis(1), ..Pace::default() }).unwrap();
         check_but(&tiered, "conformance", &["identity", "offsets beyond 32 bits"]);
@@ -86,7 +89,7 @@ const ALL: &[Check] = &[
         assert!(below.list("").unwrap().iter().all(|name| name == OURS), "what was removed is removed behind too");
     }),
     ("what a burst buffer drains is whole, and reads the same before and after", |place| {
-        let (tiered, below) = burst_buffer(place);
+        let (tiered, below, _fast) = burst_buffer(place);
         let bytes = pattern(11_000_000);
         tiered.make_folder("run").unwrap();
         for n in 0..8 {
@@ -106,6 +109,18 @@ const ALL: &[Check] = &[
         object.close().unwrap();
         assert_eq!(drain.pass(&AtomicBool::new(false)).unwrap().objects, 1);
         assert!(below.read_all("run/0").unwrap()[11_000_000..] == *b"more");
+        if tiered.capability().modes {
+            let change =
+                Change { mode: Some(0o600), mtime: Some(UNIX_EPOCH + Duration::from_secs(7)), ..Change::default() };
+            tiered.write_all("run/private", b"bytes").unwrap();
+            tiered.set_attributes("run/private", &change).unwrap();
+            assert_eq!(drain.pass(&AtomicBool::new(false)).unwrap().objects, 1);
+            let about = below.attributes("run/private").unwrap();
+            assert_eq!((about.mode, Some(about.mtime)), (0o600, change.mtime));
+            tiered.open_write("run/private", OpenWrite::Existing).unwrap().close().unwrap();
+            let about = tiered.shadow().attributes("run/private").unwrap();
+            assert_eq!((about.mode, Some(about.mtime)), (0o600, change.mtime));
+        }
     }),
     ("every promise it states is kept", |place| {
         place.store.remove(&place.folder).unwrap();
@@ -377,7 +392,7 @@ const OF_S3: &[Check] = &[
     }),
 ];
 
-/// Bytes of memory that this process ever had at once.
+/// Peak memory of this process, in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -407,7 +422,7 @@ fn write_until_killed(address: &str, name: &str) {
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
-/// What a check may take: some dozen tries of some milliseconds each, and a machine that does other things as well.
+/// Longest time of a check: some dozen attempts of some milliseconds each, on a busy machine.
 const SECONDS: Duration = Duration::from_secs(20);
 
 fn in_time<T>(name: &str, check: impl FnOnce() -> T) -> T {
@@ -420,8 +435,8 @@ fn in_time<T>(name: &str, check: impl FnOnce() -> T) -> T {
     passed
 }
 
-/// Kills one of three data nodes, which the name node goes on counting as alive, and reads and writes on: nothing fails,
-/// nothing that was written is missed, and nothing takes long.
+/// Kills one of three data nodes, which the name node still counts as alive, then reads and writes: no operation fails,
+/// no written byte is missing, and no operation takes long.
 fn with_a_dead_node(address: &str, process: &str, long: bool) {
     let parameters = Parameters::from([("block".into(), "1048576".into()), ("replication".into(), "2".into())]);
     let store = thalweg_store_object::open(address, &parameters).unwrap();

@@ -1,17 +1,17 @@
-//! Stores far away: HDFS, S3, and other services.
+//! Far stores: HDFS, S3 and other services.
 //!
-//! | room | what it owns | feature |
+//! | room | owns | feature |
 //! |------|--------------|---------|
-//! | [`hdfs`] | HDFS, spoken natively; WebHDFS for the tails of objects that are being written | `hdfs` |
-//! | [`object`] | S3 and what speaks it, other services, through OpenDAL | `s3`, `services` |
-//! | [`pace`] | how long requests wait and how fast bytes come | |
+//! | [`hdfs`] | HDFS through a native client; WebHDFS for the ends of objects that are being written | `hdfs` |
+//! | [`object`] | S3 and compatible services, other services, through OpenDAL | `s3`, `services` |
+//! | [`pace`] | latency and bandwidth of a store, measured with the programs' own reads | |
 //! | [`parameters`] | the parameters of each store, declared and checked | |
 //!
-//! The traits are synchronous; the asynchronous clients run on a runtime of two threads that the stores share and nobody
-//! sees. Threads do not survive `fork`: a child that forked without `exec` gets an error from these stores, never silence.
+//! The traits are synchronous; the asynchronous clients run on a private runtime of two threads that all stores share. Threads do not
+//! survive `fork`: in a forked child without `exec` these stores return errors.
 //!
-//! Credentials come from the places where the services' own programs look: environment, profile files, Hadoop's XML
-//! configuration, the Kerberos cache. There is no parameter for them, and no message holds them.
+//! Credentials are read where the services' own programs read them: environment, profile files, Hadoop's XML
+//! configuration, the Kerberos cache. Parameters and messages never contain them.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -35,15 +35,15 @@ pub use hdfs::Hdfs;
 #[cfg(feature = "object")]
 pub use object::Object;
 
-/// A store that a build may have.
+/// A kind of far store.
 pub struct Scheme {
-    /// What its addresses begin with.
+    /// First part of its addresses.
     pub scheme: &'static str,
-    /// The Cargo feature that builds it.
+    /// The Cargo feature that adds it to a build.
     pub feature: &'static str,
     /// Whether this build has it.
     pub built: bool,
-    /// What it can be told.
+    /// Its parameters.
     pub parameters: &'static [Parameter],
 }
 
@@ -55,7 +55,7 @@ const fn service(scheme: &'static str) -> Scheme {
     Scheme { scheme, feature: "services", built: cfg!(feature = "services"), parameters: parameters::SERVICES }
 }
 
-/// The stores that a build may have.
+/// All kinds of far stores.
 pub const SCHEMES: &[Scheme] = &[
     hdfs("hdfs"),
     hdfs("viewfs"),
@@ -67,14 +67,17 @@ pub const SCHEMES: &[Scheme] = &[
     service("webdav"),
 ];
 
-/// The store at an address, such as `hdfs://namenode:8020/runs` or `s3://bucket/runs`.
+/// Opens the store at an address, such as `hdfs://namenode:8020/runs` or `s3://bucket/runs`. Makes the folder of the address if it is
+/// missing.
 ///
 /// - `address`: may end in parameters, `?replication=2&web=none`.
-/// - `parameters`: more of them, as the store's page lists them.
+/// - `parameters`: further parameters, as listed on the store's page.
 ///
 /// # Errors
-/// `Unsupported` names the feature where this build lacks the store; `Config` for anything wrong in address or parameters;
-/// what the store says when it is not there. The folder that the address names is made where it is missing.
+/// `Unsupported` naming the feature that this build lacks; `Config` for a wrong address or parameter; errors of the store, if it cannot
+/// be reached.
+/// # Cost
+/// One or two requests.
 pub fn open(address: &str, parameters: &BTreeMap<String, String>) -> Result<Arc<dyn Store>> {
     let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
     let Some(kind) = SCHEMES.iter().find(|kind| kind.scheme == scheme) else {
@@ -86,7 +89,7 @@ pub fn open(address: &str, parameters: &BTreeMap<String, String>) -> Result<Arc<
         let what = format!("store \"{}\" needs a build with the feature \"{}\"", shown(address), kind.feature);
         return Err(Error::new(ErrorKind::Unsupported, what));
     }
-    // Only the part that names a host may hold one; parameters refuse them by their own names.
+    // Parameters that may be credentials are refused by their names.
     if address.contains('@') {
         let what =
             format!("store \"{}\": credentials are never part of an address; see docs/guide/stores.md", shown(address));
@@ -109,7 +112,7 @@ pub fn open(address: &str, parameters: &BTreeMap<String, String>) -> Result<Arc<
     }
 }
 
-/// An address without what may be a password in it.
+/// An address without a possible password.
 fn shown(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else { return address.into() };
     match rest.rsplit_once('@') {

@@ -1,4 +1,4 @@
-//! Parameters of stores on other machines, as declared for mounts, help and guide; credentials are none of them.
+//! Parameters of far stores, declared for mounts, help and guide; credentials are not parameters.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -58,20 +58,19 @@ pub const RETRIES: Parameter = Parameter::count("retries", 5, "how often a faile
 pub const VIRTUAL_HOST: Parameter =
     Parameter::switch("virtual_host", false, "puts the bucket into the host name of requests");
 
-/// Those of HDFS.
+/// Parameters of HDFS.
 pub const HDFS: &[Parameter] = &[REPLICATION, BLOCK, WEB, USER, TIMEOUT, SETTLE];
-/// Those of S3 and what speaks it.
+/// Parameters of S3 and compatible services.
 pub const S3: &[Parameter] = &[ENDPOINT, REGION, PART, CONCURRENT, RETRIES, TIMEOUT, VIRTUAL_HOST];
-/// Those of other services.
+/// Parameters of other services.
 pub const SERVICES: &[Parameter] = &[ENDPOINT, PART, CONCURRENT, RETRIES, TIMEOUT];
 
-/// The parameters of a store, every key known and every value checked.
+/// Checks the parameters of a store.
 ///
 /// - `store`: its address, for messages.
 ///
 /// # Errors
-/// `Config` for a key that the store does not know, naming the nearest one, or a value that makes no sense; the value of
-/// what may be a credential is not repeated.
+/// `Config` for an unknown key, naming the nearest known one, or an invalid value. Values of possible credentials are not repeated.
 pub fn checked(store: &str, given: &BTreeMap<String, String>, known: &[Parameter]) -> Result<Parameters> {
     let parameters: Parameters = given.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let parameters = parameters.of(format!("store \"{store}\""));

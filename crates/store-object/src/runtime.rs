@@ -1,4 +1,4 @@
-//! The runtime under the synchronous face: two threads, shared by all stores of the process, never ended.
+//! The runtime of the asynchronous clients: two threads, shared by all stores of the process until it ends.
 
 use std::future::Future;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ static OURS: OnceLock<std::result::Result<Ours, std::io::ErrorKind>> = OnceLock:
 /// The runtime, for clients that start tasks of their own.
 ///
 /// # Errors
-/// `Unsupported` in a process that was forked from one with a runtime: its threads are not there.
+/// `Unsupported` in a process that was forked from one with a runtime, as it lacks the threads; `Io` if threads cannot be started.
 pub fn runtime() -> Result<&'static Runtime> {
     let ours = OURS.get_or_init(|| {
         let built = Builder::new_multi_thread().worker_threads(2).thread_name("thalweg-store").enable_all().build();
@@ -25,13 +25,16 @@ pub fn runtime() -> Result<&'static Runtime> {
         Ok(ours) if ours.process == std::process::id() => Ok(&ours.runtime),
         Ok(_) => Err(Error::new(
             ErrorKind::Unsupported,
-            "a store far away was opened before this process forked; open it again after exec, or in the parent",
+            "a far store was opened before this process forked; open it again after exec, or in the parent",
         )),
-        Err(kind) => Err(Error::io("cannot start the threads of a store far away", (*kind).into())),
+        Err(kind) => Err(Error::io("cannot start the threads of a far store", (*kind).into())),
     }
 }
 
-/// Waits for a future, in any thread, also one that belongs to another runtime.
+/// Waits for a future, in any thread, also in a thread of another runtime.
+///
+/// # Errors
+/// As [`runtime`].
 pub fn run<F: Future>(future: F) -> Result<F::Output> {
     let _within = runtime()?.enter();
     Ok(pollster::block_on(future))

@@ -1,10 +1,11 @@
-//! What a filesystem knows about an object beside its bytes: mode, owner, times, links.
+//! Metadata of objects and folders: mode, owner, times, links.
 //!
-//! Stores whose [`Capability::attributes`](crate::Capability::attributes) is set keep them; for the others a layout may.
+//! Kept by stores with [`Capability::attributes`](crate::Capability::attributes); modes, owners and times also by stores with
+//! [`Capability::modes`](crate::Capability::modes). Over other stores a layout may keep them.
 
 use std::time::SystemTime;
 
-/// What a name stands for.
+/// Kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// An object.
@@ -15,12 +16,12 @@ pub enum Kind {
     Link,
 }
 
-/// What is known about an object, folder or symbolic link (itself, not what it leads to).
+/// Metadata of an object, folder or symbolic link (the link itself, not its target).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attributes {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Bytes; for a link, of its target's name; 0 for folders.
+    /// Bytes; of a symbolic link, those of its target's name; 0 for folders.
     pub length: u64,
     /// Permissions and the bits above them, without the kind: `0o7777`.
     pub mode: u32,
@@ -32,15 +33,15 @@ pub struct Attributes {
     pub atime: SystemTime,
     /// Last write.
     pub mtime: SystemTime,
-    /// Last change of anything.
+    /// Last change of bytes or metadata.
     pub ctime: SystemTime,
-    /// Names of it.
+    /// Number of hard links.
     pub links: u64,
     /// As [`Stat::identity`](crate::Stat::identity).
     pub identity: u64,
 }
 
-/// What to change; `None` leaves it.
+/// Attributes to change; `None` leaves the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Change {
     /// Permissions: `0o7777`.
@@ -64,19 +65,19 @@ pub struct Space {
     pub free: u64,
     /// Bytes free for this user.
     pub available: u64,
-    /// Objects in all; 0 where they are not counted.
+    /// Objects in all; 0 where the filesystem does not count them.
     pub objects: u64,
     /// Objects that can still be made.
     pub objects_free: u64,
 }
 
-/// How an extended attribute is set.
+/// How to set an extended attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetXattr {
-    /// Make it or replace it.
+    /// Make or replace the attribute.
     Any,
-    /// `AlreadyExists` where there is one.
+    /// Make the attribute; `AlreadyExists` if the key is taken.
     New,
-    /// `NotFound` where there is none.
+    /// Replace the attribute; `NotFound` if the key is missing.
     Existing,
 }

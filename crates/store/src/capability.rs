@@ -1,91 +1,91 @@
-//! What a store can do, as data that layouts read when they are configured.
+//! The abilities of a store, as data that layouts read when they are configured.
 
-/// How safely a rename replaces what was there.
+/// How safely a rename replaces the object at the new name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rename {
     /// Readers see the old object or the new one, never neither.
     Atomic,
-    /// Readers see the old object or the new one, never neither, but the old name lasts a while longer (for good, where the
-    /// process dies meanwhile). Costs a copy.
+    /// Readers see the old object or the new one, never neither. The object is copied and then removed at the old name; a crash in
+    /// between leaves both names.
     Copy,
-    /// There may be a moment with neither.
+    /// Readers may find neither for a moment.
     Gap,
-    /// No rename at all.
+    /// No rename.
     None,
 }
 
-/// What `sync` promises.
+/// Durability of bytes once `sync` has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// Bytes survive a power cut.
     Device,
-    /// Bytes are held by several machines.
+    /// Several machines have the bytes.
     Pipeline,
-    /// `sync` promises nothing; what is closed is held by the service.
+    /// `sync` promises nothing; the service has the bytes of closed objects.
     AtClose,
-    /// Bytes are gone with the process.
+    /// Bytes end with the process.
     None,
 }
 
-/// When readers see what was written: those that open the object afterwards; one that is open already may go on seeing
-/// what was there when it was opened, unless it is `AtWrite`. Each promise includes the ones before it.
+/// When written bytes become visible to readers that open the object afterwards. A reader that has the object open may continue
+/// to see the bytes from its open, unless bytes are visible `AtWrite`. Each promise includes the earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Visible {
     /// Once `close` has returned.
     AtClose,
     /// Once `sync` has returned.
     AtSync,
-    /// At once.
+    /// Once the write has returned.
     AtWrite,
 }
 
-/// Whether a list tells what just happened.
+/// Whether a list includes the latest changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListConsistency {
-    /// What was closed, renamed or removed before is told.
+    /// A list includes all earlier closes, renames and removals.
     Strong,
-    /// It may be told later.
+    /// A list may lack recent changes.
     Eventual,
 }
 
 /// The abilities of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capability {
-    /// Bytes can be written at any offset of an open object, and read back from it. Without: only at its end, one
-    /// write behind the other, and an object is replaced by another rather than emptied.
+    /// Bytes can be written at any offset of an open object, and read back from it. Otherwise writes append, one after the other,
+    /// and `Replace` makes another object instead of truncating.
     pub write_at: bool,
-    /// A closed object can be opened again and extended.
+    /// A closed object can be reopened and extended.
     pub append: bool,
-    /// Objects can be cut.
+    /// Objects can be truncated.
     pub truncate: bool,
-    /// Space inside an object can be given back.
+    /// Space inside an object can be freed.
     pub punch: bool,
     /// How renames of objects behave.
     pub rename: Rename,
-    /// Folders can be renamed with all that is in them, as safely as objects; an empty one at the new name is replaced.
+    /// Folders can be renamed with their contents, as safely as objects; an empty folder at the new name is replaced.
     pub rename_folder: bool,
-    /// What `sync` promises.
+    /// Durability of bytes once `sync` has returned.
     pub durability: Durability,
-    /// When readers see what was written.
+    /// When written bytes become visible.
     pub visible: Visible,
-    /// A name is there only once its object was closed; one dropped without leaves nothing, and what it was to replace
-    /// stays.
+    /// A name appears when its object is closed. An object dropped without a close leaves nothing, and the object that it was to
+    /// replace stays.
     pub whole: bool,
-    /// Of several writers that open one name with [`OpenWrite::New`](crate::OpenWrite::New) at once, one succeeds; the
-    /// others get `AlreadyExists` when they open, or at the latest when they close.
+    /// Of several writers that open one name with [`OpenWrite::New`](crate::OpenWrite::New) at the same time, one succeeds; the
+    /// others get `AlreadyExists` from open, at the latest from close.
     pub exclusive: bool,
-    /// Whether lists tell what just happened.
+    /// Whether lists include the latest changes.
     pub list: ListConsistency,
     /// Modes, owners, times, symbolic links and extended attributes are kept: see [`attributes`](crate::attributes).
     pub attributes: bool,
-    /// Modes, owners and times (to the millisecond) are kept, where [`attributes`](Capability::attributes) is set or not.
+    /// Modes, owners and times (to the millisecond) are kept, with or without [`attributes`](Capability::attributes).
     pub modes: bool,
     /// Largest object, in bytes.
     pub largest_object: u64,
 }
 
 impl Capability {
-    /// Nothing: where a store's description starts.
+    /// No abilities: the base of a store's description.
     pub const NONE: Capability = Capability {
         write_at: false,
         append: false,

@@ -1,16 +1,16 @@
-//! Numbers that nobody else draws: names of logs and temporary objects, identities of files.
+//! Random numbers that are distinct in all processes: names of logs and temporary objects, identities of files.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | from     | the keys of the standard library's hash maps, which the system draws at random for each thread |
-//! | after a `fork` | the child has its parent's keys and counter; the number of the process and the time are hashed with them at every draw, so that parent, child and siblings go apart. No state of a generator is kept from which two processes could go on |
-//! | chance of two equal numbers | 2^-64 for each pair: 10^6 numbers of one folder meet with a chance of 3 in 10^8 |
+//! | source   | the keys of the standard library's hash maps, which the system draws at random for each thread |
+//! | after a `fork` | the child has its parent's keys and counter. PID and time are hashed with them at every draw, so that parent, child and siblings draw different numbers. No generator state is kept that two processes could share |
+//! | collisions | probability 2^-64 for each pair; 3 in 10^8 among the 10^6 numbers of one folder |
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A number, never 0, that no other thread or process draws, children that were forked included.
+/// A random number, never 0; different from those that other threads and processes draw, forked children included.
 pub fn fresh() -> u64 {
     static DRAWN: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,20 +1,20 @@
 //! Stores: where bytes rest.
 //!
-//! A store keeps named objects. It knows neither BP nor ranks. The trait asks for little, and each store states as
-//! data ([`Capability`]) what else it can do, so that layouts are refused when they are configured, not when they run.
+//! A store keeps named objects. It knows neither BP nor ranks. The trait requires few functions, and each store states its other
+//! abilities as data ([`Capability`]), so that a layout that needs more is refused when it is configured.
 //!
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`attributes`] | modes, owners, times, links, for stores that keep them |
 //! | [`capability`] | what a store can do, as data |
-//! | [`mod@fresh`] | numbers that nobody else draws, also after a `fork` |
-//! | [`life`] | whether somebody still extends an object |
+//! | [`mod@fresh`] | random numbers, distinct in all processes, after a `fork` too |
+//! | [`life`] | leases: whether a process still extends an object |
 //! | [`posix`] | files below a folder of a POSIX filesystem |
 //! | [`lustre`] | storage targets of a Lustre filesystem: how many, and files on a chosen one |
-//! | [`memory`] | objects in memory, shared by all handles |
-//! | [`wrap`] | counting, slow and failing stores around any other; the forgetful store |
+//! | [`memory`] | objects in memory |
+//! | [`wrap`] | wrappers: stores that count, delay, fail, retry, limit; the forgetful store; the burst buffer |
 //! | [`name`] | names of objects and folders, and their parts |
-//! | [`pieces`] | the runs of memory that one write puts behind each other |
+//! | [`pieces`] | the buffers of one vectored write |
 #![deny(unsafe_code)]
 
 use std::io::{IoSlice, IoSliceMut};
@@ -46,53 +46,84 @@ pub struct Stat {
     pub length: u64,
     /// A folder rather than an object.
     pub is_folder: bool,
-    /// Changes whenever the object is replaced by another of the same name and other bytes (inode number, version, ...); one
-    /// that is only emptied keeps it where the store writes at any offset. Means something within one process only.
+    /// Changes whenever the object is replaced by another one of the same name and other bytes (inode number, version, ...); an object
+    /// that is only truncated keeps it where the store writes at any offset. Comparable within one process only.
     pub identity: u64,
 }
 
 /// How to open an object for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenWrite {
-    /// Make it, or empty the one that is there.
+    /// Make the object, or truncate the existing one.
     Replace,
-    /// Make it; `AlreadyExists` where one is there.
+    /// Make the object; `AlreadyExists` if the name is taken.
     New,
-    /// Open the one that is there, its bytes kept; `NotFound` where there is none. `Unsupported` where the store lacks
+    /// Open the existing object, its bytes kept; `NotFound` if there is none. `Unsupported` where the store lacks
     /// [`Capability::append`].
     Existing,
-    /// Open the one that is there, its bytes kept (as `Existing`), or make it.
+    /// Open the existing object, its bytes kept (as `Existing`), or make it.
     Any,
 }
 
 /// Named objects and folders. Names are relative, parts separated by `/`; the empty name is the store's own folder.
 ///
-/// Errors name the object. `NotFound` also where a part of the name that should be a folder is an object;
-/// `InvalidArgument` where an object is asked for and a folder is there, and for names that would leave the store.
+/// # Errors
+/// All functions: errors name the object and keep the cause.
+///
+/// | kind | when |
+/// |------|------|
+/// | `NotFound` | no object or folder of this name, or a part of the name that should be a folder is an object |
+/// | `InvalidArgument` | an object is expected and the name is a folder's; a name that would leave the store's folder |
+/// | `PermissionDenied` | the system or the service refuses this user |
+/// | `NoSpace` | the store or a quota is full |
+/// | `Timeout`, `PeerLost` | a service does not answer in time, or closes the connection |
+/// | `Unsupported` | [`Store::capability`] does not promise the operation; nothing was done |
+/// | `Io` | everything else |
+///
+/// A function that fails may have done its work if the answer was lost (network filesystems, services); other objects are unaffected.
+///
+/// # Cost
+/// One request to the store, unless a function says otherwise.
 pub trait Store: Send + Sync {
     /// For messages: `posix:/scratch/run7`, `memory:`.
     fn describe(&self) -> String;
-    /// What it can do.
+    /// The store's abilities.
     fn capability(&self) -> Capability;
-    /// Opens an object for writing. Folders above it must exist (`NotFound` otherwise).
-    fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>>;
-    /// As [`Store::open_write`]. An object that this makes has these permission bits at most from its first moment on, where
-    /// the store keeps modes ([`Capability::modes`]); one that is there keeps its own. Other stores open it as ever.
+    /// Opens an object for writing. The folders above must exist.
     ///
-    /// - `mode`: permission bits; what the process withholds (umask) is taken off.
+    /// # Errors
+    /// Those of the trait; `NotFound` without the folder above, or with `Existing` without the object; `AlreadyExists` with `New`. The
+    /// object is unchanged then, unless `Replace` has truncated it.
+    fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>>;
+    /// Like [`Store::open_write`]. An object that this call makes has at most these permission bits from its first moment on, where
+    /// the store keeps modes ([`Capability::modes`]); an existing one keeps its mode. Other stores ignore `mode`.
+    ///
+    /// - `mode`: permission bits; the process' umask is subtracted.
+    ///
+    /// # Errors
+    /// As [`Store::open_write`].
     fn open_write_as(&self, name: &str, how: OpenWrite, mode: u32) -> Result<Box<dyn WriteObject>> {
         let _ = mode;
         self.open_write(name, how)
     }
-    /// Makes a small object that the processes of all nodes look for (a stamp, a mark); `AlreadyExists` where one is there.
-    /// As `open_write` with [`OpenWrite::New`], but for a burst buffer, which makes it in the store that all nodes share. Nobody
-    /// may make an object of the same name with `open_write` at the same moment.
+    /// Makes a small object that processes of all nodes look for (a stamp, a mark). Like [`Store::open_write_as`] with
+    /// [`OpenWrite::New`], except that a burst buffer makes the object in the store that all nodes share. No other process may make
+    /// an object of the same name with `open_write` at the same time.
     ///
     /// - `mode`: as for [`Store::open_write_as`].
+    ///
+    /// # Errors
+    /// As [`Store::open_write`]; `AlreadyExists` if the name is taken, where the store makes names at close also from
+    /// [`WriteObject::close`].
     fn make_for_all(&self, name: &str, mode: u32) -> Result<Box<dyn WriteObject>> {
         self.open_write_as(name, OpenWrite::New, mode)
     }
-    /// Makes an object durable that was closed; one that cannot be opened again is durable since.
+    /// Makes a closed object durable. Objects of stores without [`Capability::append`] are durable since their close.
+    ///
+    /// # Errors
+    /// Those of the trait. The object is readable; it may be lost in a power cut.
+    /// # Cost
+    /// An open and a sync, or no request.
     fn sync_closed(&self, name: &str) -> Result<()> {
         match self.capability().append {
             true => self.open_write(name, OpenWrite::Existing)?.sync(),
@@ -108,14 +139,22 @@ pub trait Store: Send + Sync {
     fn tells_holders(&self) -> bool {
         true
     }
-    /// Whether open objects of this store may be opened anew and locked: [`WriteObject::reopen`], [`WriteObject::lock`].
+    /// Whether open objects of this store may be reopened and locked: [`WriteObject::reopen`], [`WriteObject::lock`].
     fn reopens(&self) -> bool {
         false
     }
     /// Opens an object for reading.
+    ///
+    /// # Errors
+    /// Those of the trait.
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>>;
-    /// Attributes of an object, folder or symbolic link itself, as [`Store::attributes`], and where it is an object, that object opened
-    /// for reading. Where the store can, both are of one object whatever is renamed meanwhile, and cost one operation on the name.
+    /// Attributes of an object, folder or symbolic link itself, as [`Store::attributes`]; for an object also the object, opened for
+    /// reading. Where the store can, both belong to the same object even if names change meanwhile.
+    ///
+    /// # Errors
+    /// As [`Store::attributes`] and [`Store::open_read`].
+    /// # Cost
+    /// One operation on the name where the store can, else two.
     fn open_known(&self, name: &str) -> Result<(Attributes, Option<Box<dyn ReadObject>>)> {
         let about = self.attributes(name)?;
         let object = match about.kind {
@@ -124,48 +163,83 @@ pub trait Store: Send + Sync {
         };
         Ok((about, object))
     }
-    /// What is known about an object or folder.
+    /// Length, kind and identity of an object or folder.
+    ///
+    /// # Errors
+    /// Those of the trait.
     fn stat(&self, name: &str) -> Result<Stat>;
     /// Names directly inside a folder, sorted.
+    ///
+    /// # Errors
+    /// Those of the trait; `NotFound` also for an object.
+    /// # Cost
+    /// One request, or one for each page of names of a service.
     fn list(&self, folder: &str) -> Result<Vec<String>>;
-    /// Moves an object, replacing one at `to`; [`Capability::rename`] says how safely. A folder too, with all that is in
-    /// it, where [`Capability::rename_folder`] says so; `to` may be an empty folder then (`InvalidArgument` for one that
-    /// is not empty, and for a folder moved into itself).
+    /// Renames an object, replacing an existing one at `to`; [`Capability::rename`] tells how safely. A folder is renamed with its
+    /// contents where [`Capability::rename_folder`] is set; `to` may be an empty folder then.
+    ///
+    /// # Errors
+    /// Those of the trait, `NotFound` also without the folder above `to`; `InvalidArgument` for a folder at `to` that is not empty,
+    /// and for a folder moved into itself. At least one of the two names has the object.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
-    /// As [`Store::rename`] of an object, in one operation, to a name that is free: `AlreadyExists` where it is taken.
-    /// `Unsupported` where the store cannot.
+    /// Like [`Store::rename`] of an object, but only to a free name, in one operation.
+    ///
+    /// # Errors
+    /// As [`Store::rename`]; `AlreadyExists` if `to` is taken, `Unsupported` where the store or its filesystem cannot.
     fn rename_new(&self, from: &str, to: &str) -> Result<()> {
         let _ = to;
         Err(unsupported(&self.describe(), "rename to a free name only", from))
     }
-    /// Removes an object or an empty folder (`InvalidArgument` for one that is not).
+    /// Removes an object or an empty folder.
+    ///
+    /// # Errors
+    /// Those of the trait; `InvalidArgument` for a folder that is not empty.
     fn remove(&self, name: &str) -> Result<()>;
-    /// Makes a folder and those above it; one that is there already is no error, an object is (`AlreadyExists`).
+    /// Makes a folder and those above it. An existing folder is no error.
+    ///
+    /// # Errors
+    /// Those of the trait; `AlreadyExists` if an object has the name. Folders above may be made.
     fn make_folder(&self, name: &str) -> Result<()>;
-    /// As [`Store::make_folder`]. Returns whether this has made it, so that nothing older lies in it; `false` also where that
-    /// is not known.
+    /// Like [`Store::make_folder`]. Returns whether this call made the folder, so that it is empty; `false` also where the store
+    /// cannot tell.
+    ///
+    /// # Errors
+    /// As [`Store::make_folder`].
     fn make_new_folder(&self, name: &str) -> Result<bool> {
         self.make_folder(name).map(|()| false)
     }
     /// Makes the names inside a folder durable (creations, renames, removals).
+    ///
+    /// # Errors
+    /// Those of the trait. Names are visible; changes of them may be lost in a power cut.
     fn sync_folder(&self, folder: &str) -> Result<()>;
-    /// How many storage targets the bytes of objects in a folder are spread over; `None` where that is not known.
+    /// The number of storage targets that objects in a folder are spread over; `None` where the store does not know.
+    ///
+    /// # Errors
+    /// Those of the trait.
     fn targets(&self, folder: &str) -> Result<Option<u32>> {
         let _ = folder;
         Ok(None)
     }
-    /// Makes an empty object, in place of one that is there, whose bytes will all lie on one storage target (from 0).
+    /// Makes an empty object, in place of an existing one, with all its bytes on one storage target (from 0).
     /// `false`, and nothing done, where the store knows of no targets.
     ///
-    /// - `stripe`: bytes of a stripe, as the filesystem wants to know it; rounded up to what it takes.
+    /// - `stripe`: bytes of a stripe, as the filesystem requires them; rounded up to a size that the filesystem accepts.
+    ///
+    /// # Errors
+    /// Those of the trait; the name may be free then.
     fn make_on_target(&self, name: &str, target: u32, stripe: u64) -> Result<bool> {
         let _ = (name, target, stripe);
         Ok(false)
     }
-    /// Makes one folder: `AlreadyExists` where the name is taken, `NotFound` where the folder above is not there. One
-    /// operation only where the store keeps attributes.
+    /// Makes one folder.
     ///
-    /// - `mode`: permission bits, where the store keeps them; what the process withholds is taken off.
+    /// - `mode`: permission bits, where the store keeps modes; the process' umask is subtracted.
+    ///
+    /// # Errors
+    /// Those of the trait; `AlreadyExists` if the name is taken, `NotFound` without the folder above.
+    /// # Cost
+    /// One request where the store keeps attributes, else up to three; of two processes both may succeed then.
     fn make_one_folder(&self, name: &str, mode: u32) -> Result<()> {
         let _ = mode;
         match self.stat(name) {
@@ -179,90 +253,144 @@ pub trait Store: Send + Sync {
             false => Err(Error::new(ErrorKind::NotFound, "cannot make folder: an object is above it").in_object(name)),
         }
     }
-    /// The file of this machine that holds exactly the object's bytes, where there is one.
+    /// The file of this machine that holds exactly the object's bytes, if there is one.
     fn plain_file(&self, name: &str) -> Option<std::path::PathBuf> {
         let _ = name;
         None
     }
     /// A path of this machine for this name, at which all machines that use the store find the same file: for files that are
-    /// locked. `None` where there is no such path.
+    /// locked. `None` if there is no such path.
     fn lock_place(&self, name: &str) -> Option<std::path::PathBuf> {
         self.plain_file(name)
     }
-    /// Ends the writing of an object whose writer is known to have died: afterwards what it had synced is there and
-    /// never changes again, and the name is free to be removed, renamed or replaced. A writer that lives after all fails.
-    /// Nothing happens to an object that nobody writes.
+    /// Ends the writing of an object whose writer is known to have died. Afterwards the bytes that the writer synced are there and
+    /// never change again, and the name can be removed, renamed or replaced. Writes of a writer that is still alive fail.
+    /// An object without a writer is left as it is.
+    ///
+    /// # Errors
+    /// Those of the trait; `Timeout` where the store needs longer than it may take. A repeated call goes on.
     fn settle(&self, name: &str) -> Result<()> {
         self.stat(name).map(|_| ())
     }
-    /// Keeps others from locking an object, made where it is not there, until the lock is dropped or the process ends,
-    /// however it ends. Excludes other threads and processes, and nothing but their locks; the name must not be removed.
-    /// `None` where another has it and `wait` is not set. `Unsupported` where the store cannot.
+    /// Locks an object, made if missing, until the lease is dropped or the process ends, however it ends. Excludes locks of other
+    /// threads and processes and nothing else; the name must not be removed. `None` if the object is locked and `wait` is not set.
+    ///
+    /// # Errors
+    /// Those of the trait; `Unsupported` where the store or its filesystem has no locks.
     fn lock(&self, name: &str, wait: bool) -> Result<Option<Lease>> {
         let _ = wait;
         Err(unsupported(&self.describe(), "lock an object", name))
     }
-    /// Attributes of an object, folder or symbolic link itself. This and all below: `Unsupported` unless
-    /// [`Capability::attributes`].
+    /// Attributes of an object, folder or symbolic link itself.
+    ///
+    /// # Errors
+    /// Those of the trait. `Unsupported` unless [`Capability::attributes`] or [`Capability::modes`] is set. `NotReady` for an object
+    /// that another node's fast store holds.
     fn attributes(&self, name: &str) -> Result<Attributes> {
         Err(unsupported(&self.describe(), "tell attributes", name))
     }
-    /// Changes attributes of an object, folder or symbolic link itself.
+    /// Changes attributes of an object, folder or symbolic link itself: owner, then mode, then times.
+    ///
+    /// # Errors
+    /// As [`Store::attributes`]; `InvalidArgument` for an owner that the store does not know. Changes before the failed one are made.
+    /// # Cost
+    /// Up to one request for each of owner, mode and times.
     fn set_attributes(&self, name: &str, change: &Change) -> Result<()> {
         let _ = change;
         Err(unsupported(&self.describe(), "change attributes", name))
     }
-    /// Makes a symbolic link; `target` is kept as it is. `AlreadyExists` where the name is taken.
+    /// Makes a symbolic link; `target` is stored unchanged.
+    ///
+    /// # Errors
+    /// Those of the trait; `AlreadyExists` if the name is taken. `Unsupported` unless [`Capability::attributes`], as for all functions
+    /// below.
     fn make_link(&self, target: &str, name: &str) -> Result<()> {
         let _ = target;
         Err(unsupported(&self.describe(), "make a symbolic link", name))
     }
-    /// What a symbolic link leads to; `InvalidArgument` for anything else.
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// Those of the trait; `InvalidArgument` for anything but a symbolic link, `Unsupported` for a target that is not UTF-8.
     fn read_link(&self, name: &str) -> Result<String> {
         Err(unsupported(&self.describe(), "read a symbolic link", name))
     }
-    /// Gives an object a second name.
+    /// Makes a hard link to an object.
+    ///
+    /// # Errors
+    /// Those of the trait; `AlreadyExists` if `to` is taken.
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
         let _ = to;
-        Err(unsupported(&self.describe(), "give an object a second name", from))
+        Err(unsupported(&self.describe(), "make a hard link", from))
     }
-    /// An extended attribute; `None` where there is none of this key.
+    /// An extended attribute; `None` if the key is missing.
+    ///
+    /// # Errors
+    /// Those of the trait; `Unsupported` also for a filesystem without extended attributes.
     fn xattr(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>> {
         let _ = key;
         Err(unsupported(&self.describe(), "read an extended attribute", name))
     }
     /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// As [`Store::xattr`]; `AlreadyExists` and `NotFound` as [`SetXattr`] says.
     fn set_xattr(&self, name: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
         let _ = (key, value, how);
         Err(unsupported(&self.describe(), "set an extended attribute", name))
     }
     /// Keys of all extended attributes, sorted.
+    ///
+    /// # Errors
+    /// As [`Store::xattr`].
     fn list_xattrs(&self, name: &str) -> Result<Vec<String>> {
         Err(unsupported(&self.describe(), "list extended attributes", name))
     }
-    /// Removes an extended attribute; `NotFound` where there is none of this key.
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// As [`Store::xattr`]; `NotFound` if the key is missing.
     fn remove_xattr(&self, name: &str, key: &str) -> Result<()> {
         let _ = key;
         Err(unsupported(&self.describe(), "remove an extended attribute", name))
     }
-    /// Space below a folder.
+    /// Size and free space of the filesystem that a folder lies on.
+    ///
+    /// # Errors
+    /// Those of the trait.
     fn space(&self, folder: &str) -> Result<Space> {
         Err(unsupported(&self.describe(), "tell its space", folder))
     }
 }
 
-/// What a store answers that is asked for more than its [`Capability`] says; `what` completes "cannot ...".
+/// The error of an operation that the store's [`Capability`] does not promise; `what` completes "cannot ...".
 pub fn unsupported(store: &str, what: &str, name: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("store {store} cannot {what}")).in_object(name)
 }
 
 /// An object open for reading; any thread may call it.
+///
+/// # Errors
+/// Kinds are those of [`Store`]; reads name the byte. `NotReady` where a service has replaced the object since it was opened.
 pub trait ReadObject: Send + Sync {
-    /// Bytes now.
+    /// The current length in bytes.
+    ///
+    /// # Errors
+    /// Those of the trait.
+    /// # Cost
+    /// A system call, or no request where objects never change once closed.
     fn length(&self) -> Result<u64>;
-    /// Reads at `offset` as much as there is, up to `out.len()`; returns how much. Never more than the object holds.
+    /// Reads at `offset` as many bytes as the object has, up to `out.len()`; returns how many.
+    ///
+    /// # Errors
+    /// Those of the trait; `out` may be filled in part then.
+    /// # Cost
+    /// One request, or one for each part that the system returns.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize>;
-    /// Fills `out` from `offset`, or fails with `Torn` naming the byte where the object ends.
+    /// Fills `out` from `offset`.
+    ///
+    /// # Errors
+    /// As [`ReadObject::read_at`]; `Torn` naming the byte where the object ends.
     fn read_exact_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let got = self.read_at(offset, out)?;
         if got == out.len() {
@@ -273,40 +401,55 @@ pub trait ReadObject: Send + Sync {
         Err(Error::new(ErrorKind::Torn, format!("cannot read {wanted} bytes from byte {offset}: the object ends"))
             .at_byte(end))
     }
-    /// Reads bytes that lie behind each other into pieces of memory, one after the other; returns how many were there.
+    /// Reads consecutive bytes into several buffers, one after the other; returns how many bytes.
     ///
+    /// # Errors
+    /// As [`ReadObject::read_at`].
     /// # Cost
-    /// One operation where the store reads into several pieces; else one for each 4 MiB, which are copied once more.
+    /// One request where the store can read into several buffers, else one for each 4 MiB, and a copy.
     fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
         pieces::read_joined(pieces, |done, out| self.read_at(offset.saturating_add(done), out))
     }
-    /// What can be told about whether somebody still extends the object: see [`WriteObject::lease`].
+    /// Whether a process still extends the object, as far as the store can tell: see [`WriteObject::lease`].
+    ///
+    /// # Errors
+    /// Those of the trait.
     fn life(&self) -> Result<Life> {
         Ok(Life::default())
     }
-    /// Opens the same object for writing, whatever its name leads to now. `Unsupported` where the store cannot
-    /// ([`Store::reopens`]).
+    /// Opens the same object for writing, even if its name was changed or removed.
+    ///
+    /// # Errors
+    /// Those of the trait; `Unsupported` where the store cannot ([`Store::reopens`]).
     fn reopen(&self) -> Result<Box<dyn WriteObject>> {
         Err(Error::new(ErrorKind::Unsupported, "cannot open an open object anew"))
     }
-    /// Attributes of the open object, whatever its name leads to now. `Unsupported` where it must be asked by its name.
+    /// Attributes of the open object, even if its name was changed or removed.
+    ///
+    /// # Errors
+    /// Those of the trait; `Unsupported` where the store knows attributes by name only ([`Store::attributes`]).
     fn attributes(&self) -> Result<Attributes> {
         Err(Error::new(ErrorKind::Unsupported, "cannot tell attributes of an open object"))
     }
 }
 
 /// An object open for writing; any thread may call it.
+///
+/// # Errors
+/// Kinds are those of [`Store`]; functions on bytes name the byte.
 pub trait WriteObject: Send + Sync {
     /// Writes all pieces, one behind the other, from `offset`: one operation however many pieces.
-    /// Bytes between the old end and `offset` read as zeros. Zero bytes in all do nothing, the length stays.
+    /// Bytes between the old end and `offset` read as zeros. Without bytes nothing is done and the length stays.
     ///
     /// # Errors
-    /// Place and byte say where it stopped: bytes before it are written, bytes from it on may be or not. `Unsupported`,
-    /// nothing written, for any `offset` but the present end where the store lacks [`Capability::write_at`]. After any
-    /// other failure such a store's object is lost, and `close` says so.
+    /// Object and first byte not known to be written; bytes before it are written, later ones perhaps. `Unsupported`,
+    /// nothing written, for any `offset` but the current end where the store lacks [`Capability::write_at`]. After any
+    /// other failure such a store's object is lost, and `close` reports it. `OutOfBounds` beyond the largest offset.
+    /// # Cost
+    /// No copy where the store writes at any offset; else a copy into the part or packet that is sent.
     fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()>;
-    /// Writes all pieces behind the end; returns the new end. Two calls on one object may meet: whoever has several threads
-    /// append keeps them apart, but on a layout whose page says otherwise.
+    /// Writes all pieces at the end; returns the new end. Two calls on one object at the same time may get the same offset: callers with
+    /// several threads exclude each other, except on layouts whose page says otherwise.
     ///
     /// # Errors
     /// As [`WriteObject::write_at`].
@@ -315,75 +458,118 @@ pub trait WriteObject: Send + Sync {
         self.write_at(end, pieces)?;
         Ok(end + pieces::total(pieces))
     }
-    /// Finds space for a run of bytes about to be written, which makes large writes faster and a full store known
-    /// before they begin. The length and what is read stay as they are. Where the store cannot, nothing happens.
+    /// Allocates space for bytes that are about to be written: large writes become faster, and a full store is known
+    /// before they begin. Length and content stay as they are. Does nothing where the store cannot.
     ///
     /// # Errors
-    /// `NoSpace`; some of the space may be taken then, until the object is truncated or removed.
+    /// `NoSpace`; part of the space may be taken then, until the object is truncated or removed.
     fn reserve(&self, offset: u64, length: u64) -> Result<()> {
         let _ = (offset, length);
         Ok(())
     }
-    /// Bytes now.
+    /// The current length in bytes.
+    ///
+    /// # Errors
+    /// Those of the trait.
     fn length(&self) -> Result<u64>;
-    /// Reads back what is there, as [`ReadObject::read_at`]. `Unsupported` where the store lacks [`Capability::write_at`].
+    /// Reads written bytes back, as [`ReadObject::read_at`].
+    ///
+    /// # Errors
+    /// As [`ReadObject::read_at`]; `Unsupported` where the store lacks [`Capability::write_at`].
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize>;
-    /// Cuts or extends (with zeros) to `length` bytes.
+    /// Truncates or extends (with zeros) the object to `length` bytes.
+    ///
+    /// # Errors
+    /// Those of the trait; `Unsupported` where the store lacks [`Capability::truncate`], `OutOfBounds` beyond the largest length.
     fn truncate(&self, length: u64) -> Result<()>;
-    /// Gives the space of a run of bytes back; they read as zeros afterwards, the length stays. Where the store (see
-    /// [`Capability::punch`]) or the filesystem below it cannot, nothing happens.
+    /// Gives the space of a run of bytes back; they read as zeros afterwards, and the length stays. Does nothing where the store (see
+    /// [`Capability::punch`]) or its filesystem cannot.
+    ///
+    /// # Errors
+    /// Those of the trait; each byte keeps its value or reads as zero.
     fn punch(&self, offset: u64, length: u64) -> Result<()>;
     /// Makes all bytes written so far durable, as far as [`Capability::durability`] promises.
+    ///
+    /// # Errors
+    /// Those of the trait. Any byte written since the last successful sync may be lost; a second sync that succeeds does not change
+    /// that.
     fn sync(&self) -> Result<()>;
-    /// Lets others see all bytes written so far, durable or not.
+    /// Makes all bytes written so far visible to other processes, durable or not.
+    ///
+    /// # Errors
+    /// As [`WriteObject::sync`].
+    /// # Cost
+    /// None where bytes are visible at once ([`Visible::AtWrite`]); else a sync.
     fn publish(&self) -> Result<()> {
         self.sync()
     }
-    /// Ends writing. After it the object is whole and seen by readers; where [`Capability::append`] is not set, it never
-    /// changes again. An object dropped without is what the store's page says: for those that make it visible when
-    /// it is closed, nothing.
+    /// Ends writing. Afterwards readers see the whole object; where [`Capability::append`] is not set, it never
+    /// changes again. The store's page says what an object is that is dropped without a close: nothing, where names appear at close.
+    ///
+    /// # Errors
+    /// Those of the trait, also errors of earlier writes that the system reports late; `AlreadyExists` for a name opened with `New`
+    /// that another writer has made. The handle is gone; bytes of the last successful sync are safe.
+    /// # Cost
+    /// A system call; on services the last part, and a request that completes the object.
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }
-    /// Attributes of the open object, whatever its name leads to now. This and [`WriteObject::set_attributes`]: `Unsupported` where the
-    /// object must be asked by its name; then nothing was done.
+    /// Attributes of the open object, even if its name was changed or removed.
+    ///
+    /// # Errors
+    /// Those of the trait; `Unsupported` where the store knows attributes by name only ([`Store::attributes`]).
     fn attributes(&self) -> Result<Attributes> {
         Err(Error::new(ErrorKind::Unsupported, "cannot tell attributes of an open object"))
     }
     /// Changes attributes of the open object.
+    ///
+    /// # Errors
+    /// As [`Store::set_attributes`]; `Unsupported`, nothing changed, where the store knows attributes by name only.
     fn set_attributes(&self, change: &Change) -> Result<()> {
         let _ = change;
         Err(Error::new(ErrorKind::Unsupported, "cannot change attributes of an open object"))
     }
-    /// The open file of this machine that holds exactly the object's bytes, where there is one: a door may hand it out.
+    /// The open file of this machine that holds exactly the object's bytes, if there is one: a door may pass its descriptor on.
     fn file(&self) -> Option<&std::fs::File> {
         None
     }
-    /// Lets [`ReadObject::life`] tell others that this process still extends the object, until the lease is dropped or the
-    /// process ends, however it ends. Any number may hold an object; nobody is kept from anything. `None` where the
+    /// Takes a lease: [`ReadObject::life`] tells others that this process still extends the object, until the lease is dropped or the
+    /// process ends, however it ends. An object may have any number of leases; they exclude nobody. `None` where the
     /// store cannot.
     fn lease(&self) -> Option<Lease> {
         None
     }
-    /// As [`ReadObject::life`]. What this very handle holds does not count: ask one that was opened anew.
+    /// As [`ReadObject::life`]. Leases of this handle do not count: ask a handle that was opened anew.
+    ///
+    /// # Errors
+    /// Those of the trait.
     fn life(&self) -> Result<Life> {
         Ok(Life::default())
     }
-    /// As [`ReadObject::reopen`]. The new handle holds and locks nothing, and is no other process' after a `fork`.
+    /// As [`ReadObject::reopen`]. The new handle has no leases and locks, and is not shared with other processes after a `fork`.
+    ///
+    /// # Errors
+    /// As [`ReadObject::reopen`].
     fn reopen(&self) -> Result<Box<dyn WriteObject>> {
         Err(Error::new(ErrorKind::Unsupported, "cannot open an open object anew"))
     }
-    /// As [`Store::lock`] of the object that is open here, whatever its name leads to now. Excludes locks of other handles, in this
-    /// process too, and those by name; a second lock of one handle excludes nobody. `Unsupported` where the store cannot.
+    /// As [`Store::lock`], for the open object, even if its name was changed or removed. Excludes locks of other handles, in this
+    /// process too, and those by name; a second lock of one handle excludes nobody.
+    ///
+    /// # Errors
+    /// Those of the trait; `Unsupported` where the store has no locks.
     fn lock(&self, wait: bool) -> Result<Option<Lease>> {
         let _ = wait;
         Err(Error::new(ErrorKind::Unsupported, "cannot lock an open object"))
     }
 }
 
-/// What callers often want of any store.
+/// Shorthands for any store.
 pub trait StoreExt: Store {
     /// All bytes of an object.
+    ///
+    /// # Errors
+    /// As [`Store::open_read`] and [`ReadObject::read_exact_at`]; `NoMemory` for an object that does not fit in memory.
     fn read_all(&self, name: &str) -> Result<Vec<u8>> {
         let object = self.open_read(name)?;
         let length = object.length()?;
@@ -396,7 +582,11 @@ pub trait StoreExt: Store {
         Ok(bytes)
     }
 
-    /// Makes an object of these bytes, in place of one that is there.
+    /// Makes an object of these bytes, in place of an existing one.
+    ///
+    /// # Errors
+    /// As [`Store::open_write`], [`WriteObject::write_at`] and [`WriteObject::close`]. Where objects do not appear whole
+    /// ([`Capability::whole`]), the first bytes may be written and the earlier object is gone.
     fn write_all(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let object = self.open_write(name, OpenWrite::Replace)?;
         object.write_at(0, &[IoSlice::new(bytes)])?;
@@ -404,6 +594,9 @@ pub trait StoreExt: Store {
     }
 
     /// Whether there is an object or folder of this name.
+    ///
+    /// # Errors
+    /// Those of [`Store::stat`] except `NotFound`.
     fn exists(&self, name: &str) -> Result<bool> {
         match self.stat(name) {
             Ok(_) => Ok(true),

@@ -1,23 +1,23 @@
-//! Whether somebody still extends an object: what tells a writer that died from one that is slow.
+//! Leases: they tell a writer that died from a writer that is slow.
 
 use std::any::Any;
 use std::time::SystemTime;
 
-/// A mark on an object, there until this is dropped or the process ends, however it ends.
+/// A lease or a lock of an object; ends when it is dropped or its process ends, however the process ends.
 pub struct Lease(#[allow(dead_code)] Box<dyn Any + Send + Sync>);
 
 impl Lease {
-    /// - `mark`: what removes the mark when it is dropped.
-    pub fn new(mark: impl Any + Send + Sync) -> Lease {
-        Lease(Box::new(mark))
+    /// - `guard`: ends the lease when dropped.
+    pub fn new(guard: impl Any + Send + Sync) -> Lease {
+        Lease(Box::new(guard))
     }
 }
 
-/// What is known about who extends an object.
+/// Signs of a writer that extends an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Life {
-    /// Whether somebody holds it; `None` where that cannot be told.
+    /// Whether any handle but this one has a lease; `None` where the store cannot tell.
     pub held: Option<bool>,
-    /// When it was last changed, by the clock of the store; `None` where the store keeps no times.
+    /// Time of the last change, by the store's clock; `None` where the store keeps no times.
     pub modified: Option<SystemTime>,
 }

@@ -2,13 +2,13 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | names    | as below a folder: relative, never leaving it; folders must be made |
-//! | a write  | one at a time per object; no reader sees half of one |
+//! | names    | relative to the store's folder; folders must be made before their objects |
+//! | a write  | excludes other writes and reads of the object: no reader sees half of a write |
 //! | atomic   | every operation |
-//! | `sync`   | promises nothing: objects are gone with the process |
-//! | `hold`   | counted per object, within the process |
-//! | memory   | 16 KiB at a time where something was written; holes cost nothing |
-//! | removed while open | the bytes stay until the last handle is dropped, as in POSIX |
+//! | `sync`   | promises nothing: objects end with the process |
+//! | `lease`  | counted per object, within the process |
+//! | memory   | pages of 16 KiB, allocated when first written; holes take none |
+//! | removed while open | bytes stay until the last handle is dropped, as in POSIX |
 
 use crate::{
     Capability, Durability, Lease, Life, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible,
@@ -40,14 +40,14 @@ pub(crate) enum Entry {
 pub(crate) struct Object {
     pub(crate) identity: u64,
     content: RwLock<Content>,
-    /// Shared with everybody who holds the object.
-    holds: Arc<()>,
+    /// Shared with each lease.
+    leases: Arc<()>,
     lock: Arc<Lock>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Content {
-    /// Pages by number; one that is not there holds zeros. Shared with snapshots until written.
+    /// Pages by number; a missing page holds zeros. Shared with snapshots until written.
     pages: BTreeMap<u64, Arc<[u8; PAGE]>>,
     length: u64,
 }
@@ -58,7 +58,7 @@ impl Memory {
         Memory::default()
     }
 
-    /// Another store that holds what this one holds now. Costs no copy of bytes until one of the two is written.
+    /// A copy of the store as it is now. Pages are shared until either store writes them.
     pub fn snapshot(&self) -> Memory {
         let copy = |entry: &Entry| match entry {
             Entry::Folder => Entry::Folder,
@@ -267,7 +267,7 @@ impl Store for Memory {
     }
 }
 
-/// Whether somebody locked an object.
+/// The lock of an object.
 #[derive(Debug, Default)]
 struct Lock {
     taken: Mutex<bool>,
@@ -371,7 +371,7 @@ impl Object {
     }
 
     pub(crate) fn with_identity(identity: u64) -> Object {
-        Object { identity, content: RwLock::default(), holds: Arc::default(), lock: Arc::default() }
+        Object { identity, content: RwLock::default(), leases: Arc::default(), lock: Arc::default() }
     }
 
     /// Another object with the same identity and bytes.
@@ -379,7 +379,7 @@ impl Object {
         Object {
             identity: self.identity,
             content: RwLock::new(self.read().clone()),
-            holds: Arc::default(),
+            leases: Arc::default(),
             lock: Arc::default(),
         }
     }
@@ -501,7 +501,7 @@ impl ReadObject for Open {
     }
 
     fn life(&self) -> Result<Life> {
-        Ok(Life { held: Some(Arc::strong_count(&self.object.holds) > 1), modified: None })
+        Ok(Life { held: Some(Arc::strong_count(&self.object.leases) > 1), modified: None })
     }
 }
 
@@ -533,6 +533,6 @@ impl WriteObject for Open {
     }
 
     fn lease(&self) -> Option<Lease> {
-        Some(Lease::new(self.object.holds.clone()))
+        Some(Lease::new(self.object.leases.clone()))
     }
 }

@@ -6,7 +6,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// The name without empty and `.` parts.
 ///
 /// # Errors
-/// `InvalidArgument` for what could leave the store's folder (an absolute name, a `..` part) or holds a zero byte.
+/// `InvalidArgument` for a name that could leave the store's folder (absolute, or with a `..` part) or has a zero byte.
 pub fn relative(name: &str) -> Result<Cow<'_, str>> {
     let refuse = |why: &str| Err(Error::new(ErrorKind::InvalidArgument, format!("name \"{name}\" {why}")));
     if name.starts_with('/') {
@@ -30,8 +30,8 @@ pub fn relative(name: &str) -> Result<Cow<'_, str>> {
     Ok(Cow::Owned(parts.join("/")))
 }
 
-/// The folder an object or folder lies in: what to give to [`Store::sync_folder`](crate::Store::sync_folder) after
-/// making it. The empty name for one directly in the store's folder, `/` for one directly in the root of a filesystem.
+/// The folder of an object or folder, for [`Store::sync_folder`](crate::Store::sync_folder) after making it. Empty
+/// for names directly in the store's folder, `/` for those in the root of a filesystem.
 pub fn folder_of(name: &str) -> &str {
     let name = name.trim_end_matches('/');
     match name.rfind('/') {

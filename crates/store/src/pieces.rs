@@ -1,19 +1,18 @@
-//! Pieces: the runs of memory that one write puts behind each other.
+//! Pieces: the buffers of one vectored write.
 
 use std::io::{IoSlice, IoSliceMut};
 use thalweg_types::Result;
 
-/// Bytes in all pieces together.
+/// Bytes of all pieces.
 pub fn total(pieces: &[IoSlice<'_>]) -> u64 {
     pieces.iter().map(|piece| piece.len() as u64).sum()
 }
 
-/// Bytes that are read at once for several pieces.
+/// Most bytes of one request for several buffers.
 const JOINED: usize = 4 << 20;
 
-/// Fills pieces one after the other from bytes that lie behind each other, for stores that read into one piece of memory:
-/// neighbours are read at once and copied to their places; a piece as long as what is read at once is filled directly.
-/// Returns how many bytes were there.
+/// Fills buffers one after the other with consecutive bytes, for stores that read into one buffer only: several small buffers
+/// share one request and are filled by a copy; a buffer of 4 MiB or more is filled directly. Returns how many bytes were read.
 ///
 /// - `read`: as [`crate::ReadObject::read_at`], `offset` counted from the first byte of the first piece.
 ///
@@ -55,16 +54,16 @@ pub fn read_joined(
     Ok(done)
 }
 
-/// What of some pieces is still to be written.
+/// The part of a vectored write that is not yet done.
 #[derive(Debug, Clone)]
 pub struct Rest<'a> {
     pieces: &'a [IoSlice<'a>],
-    /// Bytes of the first piece that are done.
+    /// Bytes done of the first piece.
     skip: usize,
 }
 
 impl<'a> Rest<'a> {
-    /// All of it.
+    /// All pieces.
     pub fn new(pieces: &'a [IoSlice<'a>]) -> Rest<'a> {
         Rest { pieces, skip: 0 }.without_empty()
     }
@@ -92,7 +91,7 @@ impl<'a> Rest<'a> {
         next
     }
 
-    /// What is left once `bytes` more bytes are done.
+    /// The rest after `bytes` more bytes.
     pub fn after(&self, bytes: u64) -> Rest<'a> {
         let (mut rest, mut bytes) = (self.clone(), bytes);
         while let Some(first) = rest.pieces.first() {

@@ -3,19 +3,19 @@
 //! | question | answer |
 //! |----------|--------|
 //! | names    | [`Posix::at`]: relative to its folder, which they cannot leave (symbolic links aside); [`Posix::plain`]: paths as the system reads them |
-//! | long paths | any: the system's limit of 4095 bytes is no limit of names in the store, on Linux |
-//! | a write  | `pwritev` of the caller's own memory, up to 1024 pieces and 1 GiB a call, until all is written |
+//! | long paths | any length on Linux: the system's limit of 4095 bytes does not apply to names in the store |
+//! | a write  | `pwritev` from the caller's memory, up to 1024 pieces and 1 GiB a call, repeated until all is written |
 //! | atomic   | `rename` replaces; nothing else: a killed process leaves any prefix of its last write |
 //! | `sync`   | `fdatasync`: bytes and length survive a power cut; the name only after `sync_folder` (`fsync` of the folder) |
-//! | `reserve` | `fallocate`, on Linux: fresh files of hundreds of MiB took 20 to 40 % more bytes a second (ext4, page cache) |
+//! | `reserve` | `fallocate`, on Linux: writing new files of hundreds of MiB became 20 to 40 % faster (ext4, page cache) |
 //! | `punch`  | `fallocate` with `PUNCH_HOLE`, on Linux; a filesystem without it keeps the bytes |
-//! | attributes | the filesystem's own; symbolic links are never followed by them |
-//! | identity | device, inode and birth time in one number; compare within one process |
-//! | `hold`   | a shared lock of the open file on one byte far behind its end ([`HELD`]), on Linux; it goes with the process, whatever children of it are left. On filesystems of this machine no lock means that nobody holds; on others that it cannot be told |
-//! | `reopen` | through the process' own folder of descriptors (`/proc/self/fd`), on Linux: the same file, whatever its name leads to now |
-//! | full     | `NoSpace` with object and first byte not written; what was written before stays |
-//! | `close`  | tells what the system says, as filesystems over a network and with quotas may refuse bytes only then |
-//! | on network filesystems | a failed write may be told by `close` or `sync` only |
+//! | attributes | the filesystem's own; functions on attributes do not follow symbolic links |
+//! | identity | device, inode and birth time in one number; comparable within one process |
+//! | `lease`, `lock` | locks of the open file far behind its end, on Linux (`lock`). A lease ends with its process, even if children of the process live on. On filesystems of one machine a file without such a lock has no lease; on others the store cannot tell |
+//! | `reopen` | through the process' own folder of descriptors (`/proc/self/fd`), on Linux: the same file, even if its name was changed or removed |
+//! | full     | `NoSpace` with object and first byte not written; earlier bytes stay |
+//! | `close`  | reports the system's error: network filesystems and quotas may refuse bytes as late as that |
+//! | network filesystems | may report a failed write only at `close` or `sync` |
 
 use crate::lustre;
 use crate::pieces::{self, Rest};
@@ -23,42 +23,25 @@ use crate::{
     Attributes, Capability, Change, Durability, Kind, Lease, Life, ListConsistency, OpenWrite, ReadObject, Rename,
     SetXattr, Space, Stat, Store, Visible, WriteObject, name,
 };
-use forked::Unshared;
+use lock::Leases;
 use reach::Reach;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
-#[cfg(target_os = "linux")]
-use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
 mod attributes;
 #[cfg(target_os = "linux")]
 mod forked;
+mod lock;
 mod reach;
-
-/// Nothing to note: no lock is taken here.
-#[cfg(not(target_os = "linux"))]
-mod forked {
-    pub struct Unshared;
-
-    impl Unshared {
-        pub fn note(_fd: &std::fs::File) -> Unshared {
-            Unshared
-        }
-    }
-}
 
 /// Most pieces that one system call takes on Linux and elsewhere.
 const MOST_PIECES: usize = 1024;
 /// Most bytes handed to one system call: below every system's limit, so that large writes need no special case.
 const MOST_BYTES: u64 = 1 << 30;
-
-/// The byte that processes extending a file lock: no file has it, so the lock meets no other program's.
-pub const HELD: i64 = i64::MAX - 1;
 
 /// Files of a POSIX filesystem. See the module's page.
 #[derive(Debug, Clone)]
@@ -145,7 +128,7 @@ impl Store for Posix {
 
     fn open_read(&self, name: &str) -> Result<Box<dyn ReadObject>> {
         let path = self.path(name)?;
-        // A pipe would otherwise wait for somebody who writes to it; of files the flag means nothing.
+        // Without the flag, opening a pipe waits for a writer; for files the flag has no effect.
         let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(&path);
         let file = file.map_err(|e| failed("open", &path, e))?;
@@ -189,7 +172,7 @@ impl Store for Posix {
         Ok(Stat { length, is_folder, identity: identity(&about) })
     }
 
-    /// Names that are no UTF-8 are left out: this trait could not open them.
+    /// Names that are not UTF-8 are left out: this trait cannot open them.
     fn list(&self, folder: &str) -> Result<Vec<String>> {
         let path = self.path(folder)?;
         let mut names = names_in(&path).map_err(|e| failed("list", &path, e))?;
@@ -218,7 +201,7 @@ impl Store for Posix {
         let (from_path, to_path) = (self.path(from)?, self.path(to)?);
         match renameat_with(CWD, &*from_path, CWD, &*to_path, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(()),
-            // The filesystem, or the system, does not know the flag.
+            // The filesystem or the system lacks the flag.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 Err(crate::unsupported(&self.describe(), "rename to a free name only", from))
             }
@@ -232,7 +215,7 @@ impl Store for Posix {
         }
         let path = self.path(name)?;
         let removed = match fs::remove_file(&path) {
-            // What systems say of a folder, among others.
+            // The error of a folder, among others.
             Err(e) if matches!(e.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::PermissionDenied) => {
                 match fs::symlink_metadata(&path).is_ok_and(|about| about.is_dir()) {
                     true => fs::remove_dir(&path),
@@ -252,7 +235,7 @@ impl Store for Posix {
     fn make_new_folder(&self, name: &str) -> Result<bool> {
         match fs::create_dir(self.path(name)?) {
             Ok(()) => Ok(true),
-            // Where folders above are missing somebody else may make this one meanwhile.
+            // If folders above are missing, another process may make this one meanwhile.
             Err(_) => self.make_folder(name).map(|()| false),
         }
     }
@@ -265,7 +248,7 @@ impl Store for Posix {
             rustix::fs::Mode::empty(),
         );
         let opened = match (opened, &self.root) {
-            // One that only others may list: the filesystem as a whole is made durable.
+            // This process may not read the folder: the whole filesystem is made durable.
             (Err(rustix::io::Errno::ACCESS), Some(root)) => {
                 let root = File::open(root).map_err(|e| failed("sync folder", &path, e))?;
                 return sync_all(&root).map_err(|e| failed("sync folder", &path, e));
@@ -273,7 +256,7 @@ impl Store for Posix {
             (opened, _) => opened.map_err(|e| failed("sync folder", &path, e.into()))?,
         };
         match rustix::fs::fsync(&opened) {
-            // Some filesystems make names durable by themselves and know no sync of folders.
+            // Filesystems that cannot sync folders make names durable by themselves.
             Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
             Err(e) => Err(failed("sync folder", &path, e.into())),
         }
@@ -304,7 +287,7 @@ impl Store for Posix {
 
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
         let (from, to) = (self.path(from)?, self.path(to)?);
-        fs::hard_link(&from, &to).map_err(|e| failed(&format!("make a second name {}", shown(&to)), &from, e))
+        fs::hard_link(&from, &to).map_err(|e| failed(&format!("make a hard link {}", shown(&to)), &from, e))
     }
 
     fn lock(&self, name: &str, wait: bool) -> Result<Option<Lease>> {
@@ -312,7 +295,7 @@ impl Store for Posix {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(|e| failed("open for locking", &path, e))?;
-        match lock::alone(&file, wait) {
+        match lock::exclusive(&file, wait) {
             Ok(true) => Ok(Some(Lease::new(file))),
             Ok(false) => Ok(None),
             Err(e) => Err(failed("lock", &path, e)),
@@ -356,106 +339,15 @@ impl Store for Posix {
     }
 }
 
-/// Locks of an open file description: they last until its last descriptor is closed, which the system does for a
-/// process that is killed, and a lock that one thread drops does not drop another's.
-#[cfg(target_os = "linux")]
-mod lock {
-    use super::HELD;
-    use nix::errno::Errno;
-    use nix::fcntl::{FcntlArg, fcntl};
-    use nix::libc::{F_RDLCK, F_UNLCK, F_WRLCK, SEEK_SET, flock};
-    use nix::sys::statfs::{self, FsType};
-    use std::fs::File;
-    use std::io;
-
-    /// Filesystems of one machine: every lock on them is seen here.
-    const LOCAL: &[FsType] = &[
-        statfs::EXT4_SUPER_MAGIC,
-        statfs::XFS_SUPER_MAGIC,
-        statfs::BTRFS_SUPER_MAGIC,
-        statfs::TMPFS_MAGIC,
-        statfs::OVERLAYFS_SUPER_MAGIC,
-    ];
-
-    fn range(kind: i32) -> flock {
-        flock { l_type: kind as _, l_whence: SEEK_SET as _, l_start: HELD, l_len: 1, l_pid: 0 }
-    }
-
-    /// Takes the byte before the one that holders share, for one alone. `false` where another has it.
-    pub fn alone(file: &File, wait: bool) -> io::Result<bool> {
-        let range = flock { l_start: HELD - 1, ..range(F_WRLCK) };
-        loop {
-            let how = if wait { FcntlArg::F_OFD_SETLKW(&range) } else { FcntlArg::F_OFD_SETLK(&range) };
-            match fcntl(file, how) {
-                Ok(_) => return Ok(true),
-                Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN | Errno::EACCES) if !wait => return Ok(false),
-                Err(e) => return Err(e.into()),
-            }
-        }
-    }
-
-    /// Gives up what [`hold`] took.
-    pub fn let_go(file: &File) {
-        // It goes with the description at the latest.
-        let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&range(F_UNLCK)));
-    }
-
-    /// Gives up what [`alone`] took.
-    pub fn leave(file: &File) {
-        // It goes with the description at the latest.
-        let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&flock { l_start: HELD - 1, ..range(F_UNLCK) }));
-    }
-
-    /// Whether the filesystem took the lock.
-    pub fn hold(file: &File) -> bool {
-        fcntl(file, FcntlArg::F_OFD_SETLK(&range(F_RDLCK))).is_ok()
-    }
-
-    pub fn is_held(file: &File) -> Option<bool> {
-        // What a lock that excludes the holders' would meet; none is taken.
-        let mut met = range(F_WRLCK);
-        fcntl(file, FcntlArg::F_OFD_GETLK(&mut met)).ok()?;
-        if i32::from(met.l_type) != F_UNLCK {
-            return Some(true);
-        }
-        let kind = statfs::fstatfs(file).ok()?.filesystem_type();
-        LOCAL.contains(&kind).then_some(false)
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod lock {
-    use std::fs::File;
-
-    pub fn hold(_file: &File) -> bool {
-        false
-    }
-
-    pub fn leave(_file: &File) {}
-
-    pub fn let_go(_file: &File) {}
-
-    pub fn alone(_file: &File, _wait: bool) -> std::io::Result<bool> {
-        Err(std::io::ErrorKind::Unsupported.into())
-    }
-
-    pub fn is_held(_file: &File) -> Option<bool> {
-        None
-    }
-}
-
 /// A file, open.
 struct Open {
-    /// Once it is held; dropped before the file.
-    unshared: OnceLock<Unshared>,
+    /// Dropped before the file.
+    leases: Leases,
     file: File,
     path: PathBuf,
-    /// How many holds there are of it: with the last one the lock goes, whether the file stays open or not.
-    holds: Arc<Mutex<u32>>,
 }
 
-/// What to do with the space of a run of bytes; the file's length stays.
+/// Allocation or release of the space of a run of bytes; the file's length stays.
 enum Blocks {
     Take,
     GiveBack,
@@ -463,7 +355,7 @@ enum Blocks {
 
 impl Open {
     fn new(file: File, path: PathBuf) -> Open {
-        Open { unshared: OnceLock::new(), file, path, holds: Arc::default() }
+        Open { leases: Leases::default(), file, path }
     }
 
     #[cfg(target_os = "linux")]
@@ -491,8 +383,8 @@ impl Open {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The same file by a description of its own: one that was opened before a `fork` is shared with the other process, and so are
-    /// its locks.
+    /// Opens the same file again, by a description of its own: a description from before a `fork` is shared with the other process,
+    /// with its locks.
     #[cfg(target_os = "linux")]
     fn anew(&self) -> Result<Open> {
         use std::os::fd::AsRawFd;
@@ -513,7 +405,7 @@ impl Open {
 
     fn alive(&self) -> Result<Life> {
         let about = self.file.metadata().map_err(|e| failed("stat", &self.path, e))?;
-        Ok(Life { held: lock::is_held(&self.file), modified: about.modified().ok() })
+        Ok(Life { held: lock::is_leased(&self.file), modified: about.modified().ok() })
     }
 
     fn bytes(&self) -> Result<u64> {
@@ -521,7 +413,7 @@ impl Open {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
-        // No file has bytes beyond this, and the system refuses to look there.
+        // No file has bytes beyond this offset, and the system refuses to read there.
         let there = (i64::MAX as u64).saturating_sub(offset);
         let most = usize::try_from(there).unwrap_or(usize::MAX).min(out.len());
         let mut done = 0;
@@ -615,7 +507,7 @@ impl WriteObject for Open {
             {
                 Err(failed("find space", &self.path, cause).at_byte(offset))
             }
-            // The write will tell whatever else is wrong.
+            // The write that follows reports other errors.
             _ => Ok(()),
         }
     }
@@ -638,9 +530,9 @@ impl WriteObject for Open {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Open { file, path, unshared, .. } = *self;
-        drop(unshared);
-        // The descriptor is gone whatever the system says: nothing is tried again, an interrupted close neither.
+        let Open { leases, file, path } = *self;
+        drop(leases);
+        // The descriptor is closed even if the system reports an error: no retry, not even after an interrupt.
         nix::unistd::close(file).map_err(|e| failed("close", &path, e.into()))
     }
 
@@ -657,17 +549,7 @@ impl WriteObject for Open {
     }
 
     fn lease(&self) -> Option<Lease> {
-        // Another descriptor of the same open file: no name is looked up again.
-        let file = self.file.try_clone().ok()?;
-        self.unshared.get_or_init(|| Unshared::note(&self.file));
-        let unshared = Unshared::note(&file);
-        let mut holds = self.holds.lock();
-        if !lock::hold(&file) {
-            return None;
-        }
-        *holds += 1;
-        let process = std::process::id();
-        Some(Lease::new(Holding { _unshared: unshared, file, holds: self.holds.clone(), process }))
+        self.leases.take(&self.file)
     }
 
     fn life(&self) -> Result<Life> {
@@ -679,41 +561,7 @@ impl WriteObject for Open {
     }
 
     fn lock(&self, wait: bool) -> Result<Option<Lease>> {
-        // The lock ends with the description: this handle and the one that is returned.
-        match lock::alone(&self.file, wait) {
-            Ok(true) => Ok(Some(Lease::new(Unlock(self.file.try_clone().map_err(|e| failed("lock", &self.path, e))?)))),
-            Ok(false) => Ok(None),
-            Err(e) => Err(failed("lock", &self.path, e)),
-        }
-    }
-}
-
-/// A lease of an open file.
-struct Holding {
-    /// Dropped before the file.
-    _unshared: Unshared,
-    file: File,
-    holds: Arc<Mutex<u32>>,
-    process: u32,
-}
-
-impl Drop for Holding {
-    fn drop(&mut self) {
-        let mut holds = self.holds.lock();
-        *holds -= 1;
-        // In a child that was forked there may be no lock, or its parent's.
-        if *holds == 0 && self.process == std::process::id() {
-            lock::let_go(&self.file);
-        }
-    }
-}
-
-/// Gives a lock of an open file up when it is dropped; other handles of the same open file go on.
-struct Unlock(File);
-
-impl Drop for Unlock {
-    fn drop(&mut self) {
-        lock::leave(&self.0);
+        lock::handle(&self.file, wait).map_err(|e| failed("lock", &self.path, e))
     }
 }
 
@@ -728,16 +576,16 @@ fn sync_all(_within: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Names that the system is asked for at once, in bytes; then eight times as many, up to [`MOST_NAMES`].
+/// First size of the buffer for names, in bytes; then eight times as large, up to [`MOST_NAMES`].
 #[cfg(target_os = "linux")]
 const FEW_NAMES: usize = 32 << 10;
-/// Most bytes of names that the system is asked for at once: some 40,000 names.
+/// Largest buffer for names, in bytes: some 40,000 names.
 #[cfg(target_os = "linux")]
 const MOST_NAMES: usize = 4 << 20;
 
-/// Names in a folder. They are those of one moment where one call of the system tells them all, as the filesystem keeps others
-/// from changing the folder meanwhile: what is renamed while a folder is listed in several calls may be in none of them. So a
-/// folder with more names is asked again, for more at once.
+/// Names in a folder. One system call returns the names of one moment, as the filesystem locks the folder during the call. A list made
+/// by several calls may lack a name that is renamed between them; so a folder with more names is listed again, with a larger
+/// buffer.
 #[cfg(target_os = "linux")]
 fn names_in(path: &Path) -> io::Result<Vec<String>> {
     use rustix::fs::{Mode, OFlags, RawDir};
@@ -752,7 +600,7 @@ fn names_in(path: &Path) -> io::Result<Vec<String>> {
                 Err(rustix::io::Errno::INTR) => continue,
                 entry => entry?,
             };
-            // A second call; the first one gave as much as there was room for, so that more room helps.
+            // A second call was needed: the first one filled the buffer.
             if ended && room < MOST_NAMES && bytes * 2 > room {
                 room *= 8;
                 continue 'again;
@@ -777,7 +625,7 @@ fn names_in(path: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Hands pieces to `call` until all are written, however little it takes at a time. On failure: the first byte not
+/// Passes pieces to `call` until all bytes are written, however few it accepts at a time. On failure: the first byte not
 /// written, and the cause.
 fn write_out(
     pieces: &[IoSlice<'_>],
@@ -798,7 +646,7 @@ fn write_out(
     Ok(())
 }
 
-/// Filesystems give the inode of a removed file to the next one; the birth time tells them apart.
+/// Filesystems reuse the inode number of a removed file; the birth time tells the files apart.
 fn identity(about: &fs::Metadata) -> u64 {
     let mut identity = DefaultHasher::new();
     (about.dev(), about.ino(), about.created().ok()).hash(&mut identity);
@@ -822,11 +670,11 @@ fn beyond_range(path: &Path, byte: u64) -> Error {
     Error::new(ErrorKind::OutOfBounds, "file offsets end at 2^63 - 1").in_object(shown(path)).at_byte(byte)
 }
 
-/// The one place that turns the system's failures into ours.
+/// Translates the system's errors: the only place.
 fn failed(what: &str, path: &Path, cause: io::Error) -> Error {
     let what = format!("cannot {what}");
     let error = match cause.kind() {
-        // A file where a folder should be: there is no such object.
+        // A part of the name that should be a folder is a file.
         io::ErrorKind::NotADirectory => Error::new(ErrorKind::NotFound, what).caused_by(cause),
         io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty => {
             Error::new(ErrorKind::InvalidArgument, what).caused_by(cause)

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg_conformance::{scratch::Scratch, store};
-use thalweg_store::wrap::tiered::{Drain, OURS, Pace, status};
-use thalweg_store::wrap::{Around, Counting, Failing, Fault, Operation, Sequential, StoreCall, Tiered, Verdict, Watch};
+use thalweg_store::wrap::tiered::{Drain, OURS, Pace, run_until_idle, status};
+use thalweg_store::wrap::{
+    Counting, Failing, Fault, Operation, Sequential, StoreCall, Tiered, Verdict, Watch, Wrapped,
+};
 use thalweg_store::{Memory, OpenWrite, Posix, Store, StoreExt};
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -189,7 +191,7 @@ fn what_is_changed_while_it_is_copied_is_copied_again() {
         for (how, act, left) in acts {
             let inner: Arc<dyn Store> =
                 if whole { Arc::new(Sequential::like_s3()) } else { Arc::new(Sequential::like_hdfs()) };
-            let canonical = Arc::new(Around::with(inner.clone(), Meanwhile(Default::default())));
+            let canonical = Arc::new(Wrapped::with(inner.clone(), Meanwhile(Default::default())));
             let tiered = Tiered::new(Arc::new(Memory::new()), canonical.clone()).unwrap();
             tiered.write_all("a", b"bytes").unwrap();
             let acting = tiered.clone();
@@ -220,7 +222,7 @@ fn a_copy_that_differs_is_not_believed() {
         }
     }
     let inner = Sequential::like_s3();
-    let canonical = Arc::new(Around::with(Arc::new(inner.clone()), Damaging(inner.clone())));
+    let canonical = Arc::new(Wrapped::with(Arc::new(inner.clone()), Damaging(inner.clone())));
     let shadow = Arc::new(Memory::new());
     let tiered = Tiered::new(shadow.clone(), canonical).unwrap();
     tiered.write_all("a", b"bytes").unwrap();
@@ -265,7 +267,7 @@ fn a_fast_store_that_fails_or_is_full_is_told_and_drained_all_the_same() {
     let canonicals: [Arc<dyn Store>; 3] =
         [Arc::new(Memory::new()), Arc::new(Sequential::like_hdfs()), Arc::new(Sequential::like_s3())];
     for canonical in canonicals {
-        let shadow = Arc::new(Around::with(Arc::new(Memory::new()), Full(AtomicBool::new(false))));
+        let shadow = Arc::new(Wrapped::with(Arc::new(Memory::new()), Full(AtomicBool::new(false))));
         let failing = Arc::new(Failing::new(shadow.clone()));
         let tiered = Tiered::new(failing.clone(), canonical.clone()).unwrap();
         tiered.make_folder("d").unwrap();
@@ -335,7 +337,7 @@ fn a_store_that_cannot_be_a_shadow_or_a_canonical_one_is_refused_with_the_reason
             thalweg_store::Capability { rename: thalweg_store::Rename::None, ..inner }
         }
     }
-    let text = refused(memory(), Arc::new(Around::with(memory(), Plain)));
+    let text = refused(memory(), Arc::new(Wrapped::with(memory(), Plain)));
     assert!(text.contains("plain around memory:") && text.contains("renames"), "{text}");
 }
 
@@ -364,7 +366,7 @@ fn fast_stores_of_several_nodes_need_a_canonical_store_that_makes_names_exclusiv
             thalweg_store::Capability { exclusive: false, ..inner }
         }
     }
-    let canonical: Arc<dyn Store> = Arc::new(Around::with(Arc::new(Memory::new()), Careless));
+    let canonical: Arc<dyn Store> = Arc::new(Wrapped::with(Arc::new(Memory::new()), Careless));
     let fast = Arc::new(Memory::new());
     let one = Tiered::new(fast.clone(), canonical.clone()).unwrap();
     one.write_all("a", b"bytes").unwrap();
@@ -498,7 +500,7 @@ fn a_crash_at_any_operation_loses_nothing_and_doubles_nothing() {
         for life in 0.. {
             let (shadow, canonical) = pair();
             let left = Arc::new(AtomicU64::new(u64::MAX));
-            let injected = |store: Arc<dyn Store>| Arc::new(Around::with(store, FaultInjected(left.clone())));
+            let injected = |store: Arc<dyn Store>| Arc::new(Wrapped::with(store, FaultInjected(left.clone())));
             let dying = Tiered::new(injected(shadow.clone()), injected(canonical.clone())).unwrap();
             let drain = Drain::new(&dying, Pace { streams: 1, ..quick() }).unwrap();
             left.store(life, Ordering::Relaxed);
@@ -554,6 +556,124 @@ fn a_crash_at_any_operation_loses_nothing_and_doubles_nothing() {
             assert_eq!(own, ["drain", "identity", "journal"], "crash {life} in {died_in}");
         }
         assert!(crashes > 150, "{crashes} crashes were tried");
+    }
+}
+
+/// A pair of stores, and the folder that they lie in.
+type Placed = (Arc<dyn Store>, Arc<dyn Store>, Option<Scratch>);
+
+fn placed_pairs() -> [fn() -> Placed; 4] {
+    fn folders() -> Placed {
+        let scratch = Scratch::new();
+        let store = |folder: &str| -> Arc<dyn Store> {
+            std::fs::create_dir(scratch.join(folder)).unwrap();
+            Arc::new(Posix::at(scratch.join(folder)).unwrap())
+        };
+        (store("fast"), store("slow"), Some(scratch))
+    }
+    [
+        || (Arc::new(Memory::new()), Arc::new(Memory::new()), None),
+        || (Arc::new(Memory::new()), Arc::new(Sequential::like_hdfs()), None),
+        || (Arc::new(Memory::new()), Arc::new(Sequential::like_s3()), None),
+        folders,
+    ]
+}
+
+/// How a drain meets the failing call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Drained {
+    /// It is at work already, and its next round follows.
+    ByRounds,
+    /// From its start until nothing waits.
+    UntilIdle,
+}
+
+#[test]
+fn a_call_that_fails_once_loses_nothing_and_doubles_nothing() {
+    let expected: BTreeMap<String, Vec<u8>> =
+        [("a", "a one"), ("d/b", "b one"), ("c", "c one two"), ("busy", "half"), ("d/e/f", "")]
+            .into_iter()
+            .map(|(name, bytes)| (name.to_string(), bytes.as_bytes().to_vec()))
+            .collect();
+    for pair in placed_pairs() {
+        for (how, fast_fails) in
+            [Drained::ByRounds, Drained::UntilIdle].into_iter().flat_map(|how| [(how, true), (how, false)])
+        {
+            // On files, which are slow: of the fast store every third call.
+            let on_files = pair().2.is_some();
+            if on_files && how == Drained::UntilIdle {
+                continue;
+            }
+            let mut failures = 0;
+            for call in (0..).step_by(if on_files && fast_fails { 3 } else { 1 }) {
+                let (shadow, canonical, _scratch) = pair();
+                let (fast, slow) = (Arc::new(Failing::new(shadow.clone())), Arc::new(Failing::new(canonical.clone())));
+                let tiered = Tiered::new(fast.clone(), slow.clone()).unwrap();
+                tiered.write_all("c", b"c one").unwrap();
+                assert_eq!(Drain::new(&tiered, quick()).unwrap().pass(&GO).unwrap().objects, 1);
+                append(&tiered, "c", b" two").unwrap();
+                tiered.write_all("a", b"a one").unwrap();
+                tiered.make_folder("d/e").unwrap();
+                tiered.write_all("d/b", b"b one").unwrap();
+                tiered.write_all("d/e/f", b"").unwrap();
+                let busy = tiered.open_write("busy", OpenWrite::New).unwrap();
+                busy.write_at(0, &[std::io::IoSlice::new(b"half")]).unwrap();
+                let drain = (how == Drained::ByRounds).then(|| Drain::new(&tiered, quick()).unwrap());
+                let failing = if fast_fails { &fast } else { &slow };
+                failing.fail(Fault::any().skipping(call).times(1).half_way());
+                // Errors of objects; an error that ends the round or the drain.
+                let (told, ended) = match &drain {
+                    Some(drain) => match drain.pass(&GO) {
+                        Ok(passed) => (passed.failed.len(), None),
+                        Err(e) => (0, Some(e)),
+                    },
+                    None => {
+                        let (mut told, patience) = (0, (Duration::ZERO, Duration::from_secs(600)));
+                        let ended = run_until_idle(&tiered, quick(), patience, &GO, |round| {
+                            told += round.map_or(1, |passed| passed.failed.len());
+                        });
+                        (told, ended.err())
+                    }
+                };
+                let (failed, last) = failing.failed();
+                failing.heal();
+                let about = format!("{how:?} over {}, call {call}: {last:?}", tiered.describe());
+                assert!(told <= 1 && (told == 0 || ended.is_none()), "{about}: {told} errors, then {ended:?}");
+                assert_eq!(content(&tiered), expected, "{about}: at once");
+                if how == Drained::UntilIdle && ended.is_none() {
+                    let waiting = status(&tiered).unwrap().waiting;
+                    assert!(waiting.iter().all(|object| object.written), "{about}: left {waiting:?}");
+                }
+                // The same drain goes on, or another one begins.
+                let drain = drain.unwrap_or_else(|| Drain::new(&tiered, quick()).unwrap());
+                loop {
+                    let passed = drain.pass(&GO).unwrap();
+                    assert!(passed.failed.is_empty(), "{about}: then {:?}", passed.failed);
+                    if passed.objects == 0 {
+                        break;
+                    }
+                }
+                assert_eq!(content(&tiered), expected, "{about}: drained");
+                let behind: BTreeMap<_, _> = expected.clone().into_iter().filter(|(name, _)| name != "busy").collect();
+                assert_eq!(content(&*canonical), behind, "{about}: behind");
+                busy.close().unwrap();
+                drop(drain);
+                assert_eq!(Drain::new(&tiered, quick()).unwrap().pass(&GO).unwrap().objects, 1, "{about}");
+                assert_eq!(content(&*canonical), expected, "{about}: all is behind, once");
+                assert!(content(&*shadow).is_empty(), "{about}: the shadow store forgot all");
+                // What a failed removal has left is removed by the next drain.
+                drop(Drain::new(&tiered, quick()).unwrap());
+                assert_eq!(left_over(&*canonical), [""; 0], "{about}");
+                let mut own = shadow.list(OURS).unwrap();
+                own.retain(|name| !name.starts_with("group-"));
+                assert_eq!(own, ["drain", "identity", "journal"], "{about}");
+                if failed == 0 {
+                    break;
+                }
+                failures += 1;
+            }
+            assert!(failures > 20, "{how:?}: {failures} calls failed");
+        }
     }
 }
 

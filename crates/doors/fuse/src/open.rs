@@ -127,7 +127,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
     use std::time::Duration;
     use thalweg_layout::{Container, Layout, container::Options};
-    use thalweg_store::wrap::{Around, Operation, StoreCall, Verdict, Watch};
+    use thalweg_store::wrap::{Operation, StoreCall, Verdict, Watch, Wrapped};
     use thalweg_store::{Memory, Store};
 
     /// Lets each write to an object say that it comes, and wait until it may.
@@ -163,7 +163,7 @@ mod tests {
         let (comes, came) = sync_channel(100);
         let (let_go, may) = sync_channel(100);
         let gated =
-            Arc::new(Around::with(memory.clone(), Gate { shut: AtomicBool::new(false), comes, may: Mutex::new(may) }));
+            Arc::new(Wrapped::with(memory.clone(), Gate { shut: AtomicBool::new(false), comes, may: Mutex::new(may) }));
         let (ours, others) = (layout(gated.clone()), layout(memory));
         let access = Access { write: true, create: true, ..Access::READ };
         let open = Open::new(2, OpenFile::open(&ours, "f", access, None, thalweg_open_file::writer()).unwrap());

@@ -9,7 +9,7 @@ use thalweg_comm::tags;
 use thalweg_comm::threads::ThreadCommunicator;
 use thalweg_comm::watched::{Collective, MessageCall};
 use thalweg_store::Store;
-use thalweg_store::wrap::{Around, Operation, StoreCall, Verdict, Watch};
+use thalweg_store::wrap::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use thalweg_types::{Error, ErrorKind};
 
 /// When a rank dies, from the moment it is told.
@@ -68,8 +68,8 @@ impl Life {
         FaultInjected::with(inner, FaultInjectedity { life: self.clone(), rank })
     }
 
-    pub fn store(&self, inner: Arc<dyn Store>) -> Around<Deadly> {
-        Around::with(inner, Deadly(self.clone()))
+    pub fn store(&self, inner: Arc<dyn Store>) -> Wrapped<Deadly> {
+        Wrapped::with(inner, Deadly(self.clone()))
     }
 
     fn message(&self) {

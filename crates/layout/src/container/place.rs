@@ -355,6 +355,8 @@ impl Guard {
                 Err(e) => Err(e),
             };
             match given {
+                // Of a burst buffer, an object that another node holds: until that node drains it, its folder protects it.
+                Err(e) if e.kind() == ErrorKind::NotReady => {}
                 Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => return Err(e),
                 _ => {}
             }

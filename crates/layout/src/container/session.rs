@@ -510,6 +510,8 @@ impl Session {
             log.data = Some(match there {
                 Some(data) => data,
                 None => {
+                    // The file's mode may have changed since the session began; an existing folder has changed with it.
+                    log.guard = self.place.guard()?;
                     self.place.make_log_folder(&**store, self.home.folder, log.guard)?;
                     self.make_object(&**store, &name, log.guard, make)?
                 }

@@ -10,7 +10,7 @@ use thalweg_layout::container::stamp::Stamp;
 use thalweg_layout::container::tail::Tail;
 use thalweg_layout::container::tools::{Accept, Trouble};
 use thalweg_layout::{Change, Container, Layout, OpenWrite, SetXattr};
-use thalweg_store::wrap::{Around, Failing, Fault, Operation, StoreCall, Watch};
+use thalweg_store::wrap::{Failing, Fault, Operation, StoreCall, Watch, Wrapped};
 use thalweg_store::{Posix, Store, StoreExt};
 use thalweg_types::ErrorKind;
 
@@ -242,7 +242,7 @@ fn a_kill_at_any_moment_leaves_a_file_that_tells_what_it_has() {
             taken: AtomicUsize::new(0),
             said: Mutex::default(),
         };
-        let around = Arc::new(Around::with(posix(scratch.path()), watch));
+        let around = Arc::new(Wrapped::with(posix(scratch.path()), watch));
         let layout = over(&(around.clone() as Arc<dyn Store>));
         let bytes = pattern(4, length);
         let moment = || around.watch().taken.load(Ordering::Relaxed);

@@ -136,15 +136,15 @@ fn remove(layout: &Container, name: &str) {
 /// What is done to each file, one step after the other, and the most calls of a store that it takes: of a file with a folder, and of one
 /// that lies behind its stamp.
 const STEPS: &[Step] = &[
-    ("make, write, close", [28, 10], make),
+    ("make, write, close", [29, 10], make),
     ("attributes", [4, 2], look_at),
     ("stat", [4, 2], measure),
     ("open and read", [8, 2], read_all),
     ("append", [17, 12], append),
-    ("replace", [38, 23], replace),
+    ("replace", [39, 23], replace),
     ("rename there and back", [6, 6], rename),
     ("remove", [16, 4], remove),
-    ("make, attributes, write, publish, close", [33, 15], make_and_publish),
+    ("make, attributes, write, publish, close", [34, 15], make_and_publish),
     ("chmod", [38, 13], make_stricter),
     ("open and read what has attributes", [8, 2], read_all),
     ("remove what has attributes", [13, 4], remove),

@@ -149,7 +149,7 @@ fn a_list_that_may_be_late_and_no_stores_are_refused() {
             thalweg_store::Capability { list: thalweg_store::ListConsistency::Eventual, ..inner }
         }
     }
-    let late: Arc<dyn Store> = Arc::new(thalweg_store::wrap::Around::with(Arc::new(Memory::new()), Late));
+    let late: Arc<dyn Store> = Arc::new(thalweg_store::wrap::Wrapped::with(Arc::new(Memory::new()), Late));
     let refused = |stores: Vec<Arc<dyn Store>>| Container::new(stores, Options::default()).err().unwrap();
     let error = refused(vec![Arc::new(Memory::new()), late]);
     assert_eq!(error.kind(), ErrorKind::Config);

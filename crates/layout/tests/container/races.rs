@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use thalweg_conformance::scratch::Scratch;
 use thalweg_layout::container::tools::{Accept, Trouble};
 use thalweg_layout::{Change, Container, Layout, OpenWrite, SetXattr, WriteObject, WriterId};
-use thalweg_store::wrap::{Around, Operation, StoreCall, Verdict, Watch};
+use thalweg_store::wrap::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use thalweg_store::{Memory, Posix, Store, StoreExt};
 use thalweg_types::ErrorKind;
 
@@ -554,7 +554,7 @@ fn who_read_a_name_just_before_its_file_was_replaced_gets_the_new_one_while_the_
     let barrier = || Barrier::new(2);
     let met = [AtomicBool::new(false), AtomicBool::new(false)];
     let meeting = Meeting { read: barrier(), go_on: barrier(), removing: barrier(), remove: barrier(), met };
-    let around = Arc::new(Around::with(Arc::new(Memory::new()), meeting));
+    let around = Arc::new(Wrapped::with(Arc::new(Memory::new()), meeting));
     let layout = in_folders(&[around.clone() as Arc<dyn Store>]);
     put(&layout, "f", b"old");
     put(&layout, "new", b"new");

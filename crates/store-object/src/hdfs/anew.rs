@@ -1,28 +1,28 @@
-//! Making an object anew where a data node fails that the name node still counts as alive.
+//! Makes an object anew after the failure of a data node that the name node still counts as alive.
 //!
-//! For ten minutes by default the name node goes on choosing a data node that died. Hadoop's own client then abandons the block
-//! and excludes the node; `hdfs-native` has neither call. Within a block it goes on with the data nodes that are left; where a block
-//! begins, its writer is broken for good. The object then gets another choice of data nodes, and only a new file has one:
+//! By default the name node continues to choose a dead data node for ten minutes. Hadoop's own client then abandons the block
+//! and excludes the node; `hdfs-native` has neither call. Within a block it continues with the remaining data nodes; at the start of a
+//! block its writer fails permanently. The object needs a new choice of data nodes, which only a new file gets:
 //!
 //! | the object has | what is done | cost |
 //! |---|---|---|
-//! | nothing but what is kept, and never was synced | made anew under its name, the kept bytes written again | one creation: some ms |
-//! | at most [`MOST_COPIED`] bytes | made anew under another name, its bytes copied, synced, renamed over the old one | a copy |
-//! | more | its lease is recovered, which drops the block that failed, and a block is appended | seconds |
+//! | only buffered bytes, and was never synced | made anew under its name, the buffered bytes written again | one creation: some ms |
+//! | at most [`MOST_COPIED`] bytes | made anew under another name, its bytes copied and synced, renamed over the old object | a copy |
+//! | more bytes | its lease is recovered, which drops the failed block, and a block is appended | seconds |
 //!
-//! - The choice is the name node's and may fall on the dead node again: with one dead of three and two copies in two of three
-//!   cases. After [`TRIES_AT_ONE_LEVEL`] tries the object is made with a copy less, at least one; the name node is told the full
-//!   number when the object is closed.
-//! - A copy has blocks of at least twice its length, so an object is copied a number of times that grows with the logarithm of
-//!   its length, and not once for each of its blocks: n blocks in a row without the dead node become unlikely quickly.
-//! - Whoever settled the object meanwhile took its writer for dead: then the failure stands, and nothing is made anew. The name
-//!   node is asked just before; between question and answer lies the time of one request.
-//! - A process that dies while it copies leaves the old object, with all that was synced, and a file `NAME.anew-PROCESS-NUMBER`.
+//! - The name node may choose the dead node again: with one dead of three nodes and two replicas in two of three
+//!   cases. After [`TRIES_AT_ONE_LEVEL`] attempts the object is made with one replica less, at least one; the full number is set when
+//!   the object is closed.
+//! - A copy has blocks of at least twice its length, so the number of copies grows with the logarithm of the object's length rather
+//!   than with its number of blocks: it is unlikely that many blocks in a row avoid the dead node.
+//! - If another process has settled the object, it took the writer for dead: the failure stands, and nothing is made anew. The name
+//!   node is asked just before; the remaining window is one request.
+//! - A process that dies during a copy leaves the old object, with all synced bytes, and a file `NAME.anew-PID-NUMBER`.
 //!
-//! A failed choice is noticed in milliseconds where the data node's process died; a data node whose machine is gone costs each
-//! try the client's `dfs.client.socket-timeout`. And `hsync` of the library may wait for ever: where the confirmation fails after
-//! the last packet was sent, it waits for the task that sends, which waits for another packet. So a sync gets a limit of its own
-//! ([`Trouble`]), and while a data node is known to have failed, it comes late enough to find a broken pipeline broken.
+//! A dead process of a data node is noticed in milliseconds; a dead machine costs each attempt the client's
+//! `dfs.client.socket-timeout`. `hsync` of the library may wait forever: if the acknowledgement fails after
+//! the last packet was sent, it waits for the sending task, which waits for another packet. So a sync has a limit of its own
+//! ([`Trouble`]), and for a while after a data node has failed it is delayed until a broken pipeline is detected.
 
 use super::Shared;
 use super::write::{Act, Cause, RUN, State, Writing};
@@ -37,41 +37,41 @@ use std::time::{Duration, Instant};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Bytes kept of what was written last: more than the packets that the library holds unconfirmed (200 of 64 KiB).
+/// Number of the last bytes that are buffered: more than the library's unacknowledged packets (200 of 64 KiB).
 const KEPT: u64 = 16 << 20;
 
-/// Runs shorter than this are gathered before they are kept.
+/// Shorter runs are merged in the buffer.
 const SHORT: usize = 256 << 10;
 
-/// Bytes up to which an object is copied rather than settled and appended to.
+/// Largest object that is copied; larger ones are settled and appended to.
 const MOST_COPIED: u64 = 1 << 30;
 
-/// The size of blocks where nobody says another: what a cluster has by default.
+/// Block size of a cluster by default.
 const LEAST_BLOCK: u64 = 128 << 20;
 
-/// How often an object is made anew, in a row.
+/// Most attempts in a row to make an object anew.
 const TRIES: u32 = 60;
 
-/// How many of them before the object gets a copy less.
+/// Attempts with one number of replicas.
 const TRIES_AT_ONE_LEVEL: u32 = 6;
 
-/// How long it may take to ask whether the object is still this writer's.
+/// Longest time of asking whether the object is still this writer's.
 const OURS: Duration = Duration::from_secs(5);
 
-/// How long a sync may take at least before its pipeline counts as broken.
+/// Least time of a sync after which its pipeline counts as broken.
 const SHORTEST_LIMIT: Duration = Duration::from_secs(3);
 
-/// How long a failed data node is reckoned with after it was last met.
+/// Time for which a failed data node is expected after the last failure.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// How long after its first packet a pipeline that could not be set up is seen to be broken.
+/// Time after the first packet in which a pipeline that could not be set up is detected.
 const SEEN_BROKEN: Duration = Duration::from_millis(10);
 
-/// What a store's objects know together of data nodes that failed.
+/// Failures of data nodes, shared by a store's objects.
 #[derive(Default)]
 pub(super) struct Trouble {
     met: Mutex<Option<Instant>>,
-    /// What the longest of its syncs took, in milliseconds.
+    /// Duration of the longest sync, in milliseconds.
     longest_sync: AtomicU64,
 }
 
@@ -84,7 +84,7 @@ impl Trouble {
         self.lock().is_some_and(|met| met.elapsed() < MEMORY)
     }
 
-    /// How long a sync may take: some times what the longest took, so that where syncs are slow few are given up in vain.
+    /// Longest time of a sync: a multiple of the longest so far, so that few syncs of a slow cluster are aborted needlessly.
     fn limit(&self) -> Duration {
         let least = if self.is_recent() { SHORTEST_LIMIT / 3 } else { SHORTEST_LIMIT };
         least.max(8 * Duration::from_millis(self.longest_sync.load(Ordering::Relaxed)))
@@ -92,7 +92,7 @@ impl Trouble {
 }
 
 impl Shared {
-    /// Asks the data nodes of the pipeline to have all bytes on their devices.
+    /// Syncs all bytes to the devices of the pipeline's data nodes.
     pub(super) fn sync(&self, writer: &mut FileWriter) -> std::result::Result<(), Cause> {
         if self.trouble.is_recent() {
             std::thread::sleep(SEEN_BROKEN);
@@ -104,11 +104,11 @@ impl Shared {
     }
 }
 
-/// The last bytes written.
+/// Buffer of the last bytes written.
 #[derive(Default)]
 pub(super) struct ReplayBuffer {
     runs: VecDeque<Bytes>,
-    /// Short runs, behind the others.
+    /// Short runs, after the others.
     gathered: Vec<u8>,
     /// Bytes of both.
     length: u64,
@@ -138,7 +138,7 @@ impl ReplayBuffer {
         }
     }
 
-    /// The kept bytes from a place in the object on; none before it are.
+    /// The buffered bytes from byte `at` of the object.
     fn after(&self, at: u64) -> Vec<Bytes> {
         let mut skipped = at.saturating_sub(self.from);
         let gathered = Bytes::copy_from_slice(&self.gathered);
@@ -153,11 +153,11 @@ impl ReplayBuffer {
 }
 
 impl Cause {
-    /// Whether a data node may be at fault, and others might do.
+    /// Whether a data node may be the cause, so that other data nodes may work.
     fn may_be_a_data_nodes(&self) -> bool {
         match self {
             Cause::Silence(_) | Cause::Hdfs(HdfsError::IOError(_) | HdfsError::DataTransferError(_)) => true,
-            // The last block was not reported by as many data nodes as it needs.
+            // Too few data nodes have reported the last block.
             Cause::Hdfs(HdfsError::OperationFailed(text)) => text.contains("complete file"),
             Cause::Hdfs(HdfsError::RPCError(class, _)) => class.ends_with("NotReplicatedYetException"),
             _ => false,
@@ -173,41 +173,41 @@ impl Cause {
     }
 }
 
-/// What tries in a row have in common.
+/// State of attempts in a row.
 struct Round {
     tried: u32,
     claim: Claim,
-    /// How many data nodes the object was being written to at the first of them.
+    /// Number of replicas being written at the first attempt.
     copies: Option<u32>,
-    /// The size of blocks of what is made anew, and the largest that data nodes may have room for.
+    /// Block size of the new object, and the largest that data nodes may have room for.
     block: u64,
     most: u64,
 }
 
 impl Round {
-    /// Whether another try makes sense after this failure.
+    /// Whether another attempt may succeed after this failure.
     fn goes_on(&mut self, cause: &Cause, least: u64) -> bool {
         if !cause.is_no_room() {
             return cause.may_be_a_data_nodes();
         }
-        // The name node wants room for a whole block, and as much again for each block that failed lately.
+        // The name node requires room for a whole block, and for each block that failed recently.
         let larger = self.block > least;
         self.most = (self.block / 2).max(least);
         larger
     }
 }
 
-/// Why the old object is known to be the one that this writer wrote.
+/// Evidence that the old object is this writer's.
 enum Claim {
-    /// The lease is its writer's.
+    /// The writer has its lease.
     Lease,
-    /// It was settled here, and not changed since, in milliseconds.
+    /// This process has settled it; time of its last change, in milliseconds.
     Settled(u64),
 }
 
 impl Writing {
-    /// Makes the object anew until what failed succeeds. After success of an [`Act::Write`] `act` holds the bytes that are still
-    /// to be counted.
+    /// Makes the object anew until the failed operation succeeds. After a successful [`Act::Write`], `act` holds the bytes that the caller
+    /// has to count.
     pub(super) fn over_failed_nodes(
         &self,
         state: &mut State,
@@ -235,7 +235,7 @@ impl Writing {
         Err(last)
     }
 
-    /// Whether the object under the name is the one that this writer wrote.
+    /// Whether the object of the name is the one that this writer wrote.
     fn is_ours(&self, state: &mut State, claim: &Claim) -> bool {
         let writer = &mut state.writer;
         if let Claim::Settled(changed) = claim {
@@ -245,7 +245,7 @@ impl Writing {
         match self.shared.answer_within(OURS.min(self.shared.trouble.limit()), writer.hsync()) {
             Ok(()) => true,
             Err(Cause::Hdfs(HdfsError::RPCError(..))) => false,
-            // Closing gives up the block that failed, so that the name node alone is asked.
+            // Closing drops the failed block, so that the second sync asks only the name node.
             Err(_) => {
                 let _ = self.shared.answer_within(OURS, writer.close());
                 self.shared.answer_within(OURS, writer.hsync()).is_ok()
@@ -253,7 +253,7 @@ impl Writing {
         }
     }
 
-    /// Gives the object another choice of data nodes, with all that was written to it.
+    /// Makes the object anew on other data nodes, with all bytes written to it.
     fn anew(&self, state: &mut State, act: &mut Act, round: &mut Round) -> std::result::Result<(), Cause> {
         let client = &self.shared.client;
         let claim = &mut round.claim;
@@ -298,7 +298,7 @@ impl Writing {
             }
             state.writer = self.shared.answer(client.append(&self.path))?;
             *claim = Claim::Lease;
-            // Of the bytes now being written the object may hold some already.
+            // The object may have some of the bytes being written.
             if let Act::Write(bytes) = act {
                 let held = bytes.split_to(there.saturating_sub(state.length) as usize);
                 state.take(held);
@@ -309,7 +309,7 @@ impl Writing {
         self.copied(state, claim, &options, &about)
     }
 
-    /// Makes the object anew under another name, and renames that.
+    /// Makes the object anew under another name, and renames it.
     fn copied(
         &self,
         state: &mut State,
@@ -336,7 +336,7 @@ impl Writing {
             if !self.is_ours(state, claim) {
                 return Err(Cause::other("a data node failed, and another process has settled the object".into()));
             }
-            // The name node knows the writer by the file's number, whatever its name.
+            // The name node identifies the writer by the file's number, so the rename keeps the lease.
             shared.answer(shared.client.rename(&temporary, &self.path, true))?;
             Ok(writer)
         };
@@ -353,7 +353,7 @@ impl Writing {
         }
     }
 
-    /// Makes a file, its owner that of the old one.
+    /// Makes a file with the old file's owner.
     fn create(&self, path: &str, options: &WriteOptions, old: &FileStatus) -> std::result::Result<FileWriter, Cause> {
         let client = &self.shared.client;
         let writer = self.shared.answer(client.create(path, options))?;
@@ -370,24 +370,24 @@ impl Writing {
         runs.into_iter().try_for_each(|run| self.shared.answer(writer.write_bytes(run)).map(|_| ()))
     }
 
-    /// How many bytes of the old object can be read: those of the blocks before the one that failed.
+    /// Readable bytes of the old object: those of the blocks before the failed one.
     fn readable(&self) -> std::result::Result<u64, Cause> {
         Ok(self.shared.answer(self.shared.client.read(&self.path))?.file_length() as u64)
     }
 
-    /// Tells the name node how many data nodes are to hold a closed object that was written to fewer.
+    /// Sets the number of replicas of a closed object that was written with fewer.
     pub(super) fn replicate(&self, replication: u32) -> Result<()> {
         match self.shared.ask("close", &self.path, self.shared.client.set_replication(&self.path, replication)) {
-            // Replaced or removed by others meanwhile: it was closed.
+            // Replaced or removed by another process meanwhile: the close succeeded.
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => Ok(()),
             outcome => outcome.map(|_| ()),
         }
     }
 }
 
-/// The size of blocks for an object that is made anew and has this many bytes already: twice those, where they fill a block.
+/// Block size for an object of `length` bytes that is made anew: at least twice its length, if it has more than a block.
 ///
-/// - `most`: no larger than this, but as large as the blocks were.
+/// - `most`: largest block size, unless `block` is larger.
 fn larger(block: u64, length: u64, most: u64) -> u64 {
     let mut larger = block;
     while length > block && larger < 2 * length && larger <= most / 2 {

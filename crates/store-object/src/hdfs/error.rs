@@ -1,10 +1,10 @@
-//! Failures of HDFS in our words: the only place that knows its codes.
+//! Translation of HDFS errors: the only place that knows its codes.
 
 use hdfs_native::HdfsError;
 use std::fmt;
 use thalweg_types::{Error, ErrorKind};
 
-/// What HDFS said, on one line: the exceptions of its servers come with stack traces.
+/// An error of HDFS in one line: exceptions of its servers come with stack traces.
 #[derive(Debug)]
 pub struct Failure(pub HdfsError);
 
@@ -17,7 +17,9 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// - `what` completes "cannot ...".
+/// Translates an error.
+///
+/// - `what`: completes "cannot ...".
 pub fn failed(what: &str, cause: HdfsError) -> Error {
     let kind = match &cause {
         HdfsError::FileNotFound(_) => ErrorKind::NotFound,
@@ -25,7 +27,7 @@ pub fn failed(what: &str, cause: HdfsError) -> Error {
         HdfsError::IsADirectoryError(_) | HdfsError::InvalidPath(_) | HdfsError::InvalidArgument(_) => {
             ErrorKind::InvalidArgument
         }
-        // Bytes that are there but not as they were written.
+        // The bytes differ from those written.
         HdfsError::ChecksumError | HdfsError::ErasureCodingError(_) => ErrorKind::Corrupt,
         HdfsError::UnsupportedErasureCodingPolicy(_) | HdfsError::UnsupportedFeature(_) => ErrorKind::Unsupported,
         HdfsError::SASLError(_) | HdfsError::GSSAPIError(..) | HdfsError::NoSASLMechanism => {
@@ -45,16 +47,16 @@ pub fn failed(what: &str, cause: HdfsError) -> Error {
 /// The kind of an exception of a server.
 fn of_exception(class: &str, text: &str) -> ErrorKind {
     match class.rsplit('.').next().unwrap_or(class) {
-        // Also where a part of the name that should be a folder is an object.
+        // Also if a part of the name that should be a folder is an object.
         "FileNotFoundException" | "ParentNotDirectoryException" => ErrorKind::NotFound,
-        // Somebody is just writing an object of this name.
+        // Also if another process is writing an object of this name.
         "FileAlreadyExistsException" | "AlreadyBeingCreatedException" => ErrorKind::AlreadyExists,
         "PathIsNotEmptyDirectoryException" | "InvalidPathException" | "PathIsDirectoryException" => {
             ErrorKind::InvalidArgument
         }
         // Names with a part too long, folders with too many entries.
         "PathComponentTooLongException" => ErrorKind::InvalidArgument,
-        // Files that are not executable on the way to the object are told by this too.
+        // Also an object that is not executable as a part of the name.
         "AccessControlException" if text.contains("is not a directory") => ErrorKind::NotFound,
         "AccessControlException" | "AuthorizationException" => ErrorKind::PermissionDenied,
         "DSQuotaExceededException"

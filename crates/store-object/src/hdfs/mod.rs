@@ -1,32 +1,32 @@
-//! HDFS, spoken natively: no Java in the client.
+//! HDFS through a native client, without Java.
 //!
 //! | question | answer |
 //! |----------|--------|
 //! | address  | `hdfs://host:port/folder`, `hdfs://nameservice/folder`, `viewfs://table/folder`; `hdfs:///folder` for the default of Hadoop's XML configuration |
 //! | configuration | `core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR`, else in `HADOOP_HOME/etc/hadoop`: name services, security, WebHDFS |
-//! | credentials | `HADOOP_USER_NAME`, else the user of the process; Kerberos from the cache of `kinit`, where the cluster asks for it |
-//! | a write  | at the end only; the client sends packets down a pipeline of data nodes |
-//! | a name   | is there once opened; `New` is atomic (the name node decides) |
-//! | seen     | after `sync` or `close`, by readers that open later; the block being written through WebHDFS, without which (`web=none`) only after `close` |
-//! | `sync`   | hsync: every data node of the pipeline has the bytes on its device |
-//! | dropped without `close` | what was synced stays; the name node gives the name free when the lease ends (minutes), [`Store::settle`] at once |
-//! | a data node that dies | is passed over: within a block by the client library, where a block begins by making the object anew (`anew`) |
-//! | a read that no data node answers | the name node is asked again where the blocks lie, three times within 4.3 s: data nodes report a block some time after its writer closed it |
-//! | memory   | an object being written keeps its last 16 MiB, for being made anew |
-//! | append   | never behind a block that is not full: reopening it just after a close can corrupt a replica (HDFS-17850) |
-//! | rename   | atomic, folders too, never into a folder that is there |
-//! | identity | the time of the last change and the length: enough for objects that are replaced, none for those just renamed |
-//! | a close  | waits until enough data nodes report the last block: 35 ms with two or more, 420 ms with one; without WebHDFS until readers see it |
-//! | modes, owners, times | kept by the name node, times to the millisecond; owners are names there and numbers here, as this machine's user table translates: names it lacks are `nobody`, numbers it lacks are refused. New objects and folders get what the process does not withhold (umask) |
-//! | one folder | is asked for and then made: of two processes that make the same at once, both succeed |
-//! | wrong names | those with `:` or empty parts are refused by the name node |
+//! | credentials | `HADOOP_USER_NAME`, else the user of the process; Kerberos tickets of `kinit`, where the cluster requires them |
+//! | a write  | appends only; the client sends packets through a pipeline of data nodes |
+//! | a name   | appears at open; `New` is atomic (the name node decides) |
+//! | bytes are visible | after `sync` or `close`, to readers that open later. Bytes of the block being written are read through WebHDFS; without it (`web=none`) they are visible after `close` |
+//! | `sync`   | `hsync`: every data node of the pipeline has the bytes on its device |
+//! | dropped without `close` | synced bytes stay; the name node releases the name when the lease ends (minutes), [`Store::settle`] at once |
+//! | a data node that dies | is left out: within a block by the client library, at the start of a block by making the object anew (`anew`) |
+//! | a read that no data node answers | the name node is asked again where the blocks are, three times within 4.3 s: data nodes report a block some time after its writer closed it |
+//! | memory   | each object being written buffers its last 16 MiB, so that it can be made anew |
+//! | append   | only after a full block: reopening a partial block just after a close can corrupt a replica (HDFS-17850) |
+//! | rename   | atomic, folders too; never into an existing folder |
+//! | identity | time of the last change and length: they tell a replaced object, not a renamed one |
+//! | a close  | waits until enough data nodes report the last block: 35 ms with two or more, 420 ms with one; without WebHDFS until the block is readable |
+//! | modes, owners, times | kept by the name node, times to the millisecond. HDFS has user names; this machine's user table translates them to IDs: unknown names become `nobody`, unknown IDs are refused. The process' umask applies to new objects and folders. An object opened with `Replace` gets a new mode |
+//! | one folder | is looked up and then made: two processes that make one folder at the same time both succeed |
+//! | refused names | with `:` or empty parts, by the name node |
 //!
 //! | parameter | meaning | default |
 //! |-----------|---------|---------|
 //! | `replication` | how many data nodes hold each block, 1 to 512 | the cluster's |
 //! | `block` | bytes of a block, a multiple of 512, at least 1 MiB | the cluster's |
 //! | `web` | `http://host:port` of WebHDFS, or `none` | `dfs.namenode.http-address` of the configuration, else none |
-//! | `user` | who asks, where the cluster is without Kerberos | as above |
+//! | `user` | user name, for clusters without Kerberos | as above |
 //! | `timeout` | seconds that one request may take | 60 |
 //! | `settle` | seconds that [`Store::settle`] may take | 60 |
 
@@ -56,7 +56,7 @@ use thalweg_store::{
 use thalweg_types::{Error, ErrorKind, Result};
 use web::Web;
 
-/// Most bytes of an object: blocks of the usual size, as many as a file may have.
+/// Largest object, in bytes: the most blocks of a file, of the default size.
 const LARGEST: u64 = 1 << 47;
 
 /// Objects below a folder of an HDFS. See the module's page.
@@ -65,7 +65,7 @@ pub struct Hdfs {
     shared: Arc<Shared>,
 }
 
-/// What the store shares with its open objects.
+/// Shared with open objects.
 struct Shared {
     client: Client,
     address: String,
@@ -81,10 +81,14 @@ struct Shared {
 }
 
 impl Hdfs {
+    /// Opens the store at an address; makes its folder if it is missing.
+    ///
     /// - `address`: as on the module's page.
     ///
     /// # Errors
-    /// `Config` for a wrong address or parameter; what the name node says when it is asked for the folder.
+    /// `Config` for a wrong address or parameter; errors of the name node.
+    /// # Cost
+    /// One request.
     pub fn open(address: &str, parameters: &Parameters) -> Result<Hdfs> {
         let (scheme, rest) = address.split_once("://").unwrap_or(("hdfs", address));
         let (authority, folder) = rest.split_once('/').unwrap_or((rest, ""));
@@ -122,7 +126,7 @@ impl Hdfs {
         Ok(store)
     }
 
-    /// The same store, its new objects held by this many data nodes: what a mount chooses.
+    /// The same store, with this many replicas of new objects: a parameter of mounts.
     pub fn with_replication(&self, replication: u32) -> Hdfs {
         let Shared { client, address, folder, block, web, timeout, settle, trouble, pace, .. } = &*self.shared;
         let shared = Shared {
@@ -140,7 +144,10 @@ impl Hdfs {
         Hdfs { shared: Arc::new(shared) }
     }
 
-    /// How many data nodes are to hold the blocks of an object.
+    /// The number of replicas that an object's blocks are to have.
+    ///
+    /// # Errors
+    /// Those of [`Store::stat`].
     pub fn replication_of(&self, name: &str) -> Result<Option<u32>> {
         let path = self.shared.path(name, "stat")?;
         let about = self.shared.ask("stat", &path, self.shared.client.get_file_info(&path))?;
@@ -160,7 +167,7 @@ impl Shared {
         })
     }
 
-    /// Waits for an answer, no longer than a request may take.
+    /// Waits for an answer, up to the timeout of a request.
     fn ask<T>(&self, what: &str, path: &str, question: impl Future<Output = hdfs_native::Result<T>>) -> Result<T> {
         let timeout = self.timeout;
         match run(async move { tokio::time::timeout(timeout, question).await })? {
@@ -173,7 +180,7 @@ impl Shared {
         }
     }
 
-    /// Ends the writing of an object, whoever writes it.
+    /// Ends the writing of an object, by whichever process.
     fn settle_path(&self, path: &str) -> Result<()> {
         let until = Instant::now() + self.settle;
         let mut pause = Duration::from_millis(50);
@@ -200,7 +207,7 @@ impl Shared {
         format!("{}{}", self.address.trim_end_matches('/').trim_end_matches(self.folder.as_str()), path)
     }
 
-    /// Whether a folder is there, an object, or neither.
+    /// Whether the path is a folder's or an object's; `None` if it is free.
     fn is_folder(&self, path: &str) -> Result<Option<bool>> {
         match self.ask("stat", path, self.client.get_file_info(path)) {
             Ok(about) => Ok(Some(about.isdir)),
@@ -210,7 +217,7 @@ impl Shared {
     }
 }
 
-/// Changes with the bytes, as no writer extends what is closed.
+/// Changes with the bytes, as closed objects are never extended.
 fn identity(about: &FileStatus) -> u64 {
     let mut identity = DefaultHasher::new();
     (about.modification_time, about.length, about.blocksize).hash(&mut identity);
@@ -241,6 +248,10 @@ impl Store for Hdfs {
     }
 
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
+        self.open_write_as(name, how, 0o666)
+    }
+
+    fn open_write_as(&self, name: &str, how: OpenWrite, mode: u32) -> Result<Box<dyn WriteObject>> {
         let shared = &self.shared;
         let path = shared.path(name, "open for writing")?;
         if how == OpenWrite::Existing {
@@ -250,7 +261,7 @@ impl Store for Hdfs {
             return Err(shared.wrong(ErrorKind::InvalidArgument, "open for writing: it is a folder", &path));
         }
         let mut options = WriteOptions::default().overwrite(how == OpenWrite::Replace).create_parent(false);
-        options.permission = 0o666 & !owners::withheld();
+        options.permission = mode & 0o7777 & !owners::withheld();
         options.replication = shared.replication;
         options.block_size = shared.block;
         match shared.ask("make", &path, shared.client.create(&path, &options)) {
@@ -292,7 +303,7 @@ impl Store for Hdfs {
             gid: owners::group(&about.group),
             atime,
             mtime,
-            // The name node does not tell it.
+            // The name node has no such time.
             ctime: mtime,
             links: 1,
             identity: identity(&about),
@@ -307,7 +318,7 @@ impl Store for Hdfs {
         let user = change.uid.map(owners::name_of_user).transpose().map_err(refused)?;
         let group = change.gid.map(owners::name_of_group).transpose().map_err(refused)?;
         let about = shared.ask(WHAT, &path, client.get_file_info(&path))?;
-        // Who owns it already is not told so again: only the cluster's own user may give objects away.
+        // The present owner is not set again: only the cluster's superuser may change owners.
         let user = user.filter(|user| *user != about.owner);
         let group = group.filter(|group| *group != about.group);
         if user.is_some() || group.is_some() {
@@ -317,7 +328,7 @@ impl Store for Hdfs {
             shared.ask(WHAT, &path, client.set_permission(&path, mode & 0o7777))?;
         }
         if change.atime.is_some() || change.mtime.is_some() {
-            // All ones leave a time as it is.
+            // All ones: the time stays.
             let since = |time: Option<SystemTime>| {
                 let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
                 time.map_or(u64::MAX, |time| since(time) as u64)
@@ -327,7 +338,7 @@ impl Store for Hdfs {
         Ok(())
     }
 
-    /// What is there is looked for first, as the name node answers that it has made a folder which was there.
+    /// Looks the name up first: the name node reports success for an existing folder.
     fn make_one_folder(&self, name: &str, mode: u32) -> Result<()> {
         const WHAT: &str = "make folder";
         let shared = &self.shared;
@@ -342,7 +353,7 @@ impl Store for Hdfs {
     fn list(&self, folder: &str) -> Result<Vec<String>> {
         let path = self.shared.path(folder, "list")?;
         let entries = self.shared.ask("list", &path, self.shared.client.list_status(&path, false))?;
-        // The list of an object is the object itself.
+        // The name node lists an object as itself.
         if let [only] = &entries[..]
             && !only.isdir
             && only.path == path
@@ -365,7 +376,7 @@ impl Store for Hdfs {
             return Err(shared.wrong(ErrorKind::InvalidArgument, &format!("{what}, inside itself"), &from));
         }
         let Err(error) = shared.ask(&what, &from, shared.client.rename(&from, &to, true)) else { return Ok(()) };
-        // The name node tells kinds that don't match, and folders that are not empty, by the same exceptions as others.
+        // The name node's exceptions do not tell mismatched kinds and folders that are not empty from other errors.
         let folders = (shared.is_folder(&from)?, shared.is_folder(&to)?);
         Err(match folders {
             (None, _) => shared.wrong(ErrorKind::NotFound, &what, &from).caused_by(error),
@@ -403,7 +414,7 @@ impl Store for Hdfs {
         }
     }
 
-    /// Names are durable when the name node has answered.
+    /// Names are durable once the name node has answered.
     fn sync_folder(&self, folder: &str) -> Result<()> {
         let path = self.shared.path(folder, "sync folder")?;
         match self.shared.is_folder(&path)? {
@@ -412,7 +423,7 @@ impl Store for Hdfs {
         }
     }
 
-    /// Recovers the lease of the writer: the name node agrees with the data nodes on the length of the last block.
+    /// Recovers the writer's lease: name node and data nodes agree on the length of the last block.
     fn settle(&self, name: &str) -> Result<()> {
         let path = self.shared.path(name, "settle")?;
         if self.shared.ask("settle", &path, self.shared.client.get_file_info(&path))?.isdir {

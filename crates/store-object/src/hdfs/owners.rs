@@ -1,34 +1,34 @@
-//! Owners: names on HDFS, numbers here. And what the process withholds from others.
+//! Translation of owners, which are names on HDFS and numeric IDs here; the process' umask.
 
 use nix::unistd::{Gid, Group, Uid, User};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// The number of whom this machine does not know.
+/// The ID of users and groups that this machine lacks.
 const NOBODY: u32 = 65534;
 
-/// The number of a user's name.
+/// The UID of a user name.
 pub fn user(name: &str) -> u32 {
     User::from_name(name).ok().flatten().map_or(NOBODY, |user| user.uid.as_raw())
 }
 
-/// The number of a group's name.
+/// The GID of a group name.
 pub fn group(name: &str) -> u32 {
     Group::from_name(name).ok().flatten().map_or(NOBODY, |group| group.gid.as_raw())
 }
 
-/// The name of a user's number.
+/// The user name of a UID.
 ///
 /// # Errors
-/// `InvalidArgument` where this machine has no such user.
+/// `InvalidArgument` if this machine has no such user.
 pub fn name_of_user(number: u32) -> Result<String> {
     let user = User::from_uid(Uid::from_raw(number)).ok().flatten().map(|user| user.name);
     user.ok_or_else(|| unknown("user", number))
 }
 
-/// The name of a group's number.
+/// The group name of a GID.
 ///
 /// # Errors
-/// `InvalidArgument` where this machine has no such group.
+/// `InvalidArgument` if this machine has no such group.
 pub fn name_of_group(number: u32) -> Result<String> {
     let group = Group::from_gid(Gid::from_raw(number)).ok().flatten().map(|group| group.name);
     group.ok_or_else(|| unknown("group", number))
@@ -39,9 +39,9 @@ fn unknown(what: &str, number: u32) -> Error {
     Error::new(ErrorKind::InvalidArgument, what)
 }
 
-/// Bits of a mode that this process withholds from what it makes (umask); 022 where the system does not tell.
+/// The process' umask; 022 if the system does not tell it.
 pub fn withheld() -> u32 {
-    // Asked of the system by its own call, it would be changed for a moment.
+    // `umask(2)` would change it for a moment.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let told = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     told.and_then(|bits| u32::from_str_radix(bits.trim(), 8).ok()).unwrap_or(0o022)

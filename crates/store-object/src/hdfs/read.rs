@@ -1,4 +1,4 @@
-//! An object being read: closed blocks from the data nodes, the block still being written through WebHDFS.
+//! An object being read: complete blocks from the data nodes, the block being written through WebHDFS.
 
 use super::Shared;
 use hdfs_native::client::FileStatus;
@@ -9,25 +9,25 @@ use thalweg_store::{Life, ReadObject};
 use thalweg_types::mutex::RwLock;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Bytes read at a time, which one request's time must suffice for.
+/// Bytes of one request, which must arrive within its timeout.
 const RUN: usize = 16 << 20;
 
-/// Pauses between tries of a read that no data node answered. The name node may know one data node of a block only, as the
-/// others report it some time after the writer has closed it: asked again, it knows more.
+/// Pauses between attempts of a read that no data node answered. Some time after a close, the name node may list one data node
+/// of a block only, because the others have not reported the block yet.
 const AGAIN: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(3)];
 
 pub struct Reading {
     shared: Arc<Shared>,
     path: String,
-    /// With the data nodes that the name node knew of when it was asked.
+    /// With the data nodes that the name node listed.
     reader: RwLock<Arc<FileReader>>,
-    /// When it was last changed, in milliseconds: another number is another object, or this one closed.
+    /// Time of the last change, in milliseconds: a different time means another object, or that this one was closed.
     changed: u64,
 }
 
 impl Reading {
     pub fn open(shared: Arc<Shared>, path: String) -> Result<Reading> {
-        // Asked twice around the blocks, so that length, time and blocks are of one object.
+        // Attributes are read before and after the blocks, so that length, time and blocks belong to one object.
         let mut about = stat(&shared, &path)?;
         for _ in 0..10 {
             let reader = shared.ask("open", &path, shared.client.read(&path))?;
@@ -38,15 +38,15 @@ impl Reading {
             }
             about = again;
         }
-        Err(shared.wrong(ErrorKind::NotReady, "open: it is replaced again and again", &path))
+        Err(shared.wrong(ErrorKind::NotReady, "open: the object is replaced repeatedly", &path))
     }
 
-    /// Bytes of closed blocks: what the client's own reader knows. It panics when it is asked for more.
+    /// Bytes of complete blocks, which the client's reader knows. It panics on reads beyond them.
     fn closed(&self) -> u64 {
         self.reader.read().file_length() as u64
     }
 
-    /// Asks the name node again where the blocks lie. Nothing changes where the object is another by now.
+    /// Asks the name node again where the blocks are. Nothing changes if the object was replaced.
     fn look_again(&self) -> Result<()> {
         let about = stat(&self.shared, &self.path)?;
         let reader = self.shared.ask("open", &self.path, self.shared.client.read(&self.path))?;
@@ -56,7 +56,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Bytes that a reader may see now.
+    /// Bytes that are visible now.
     fn now(&self) -> Result<u64> {
         if self.shared.web.is_none() {
             return Ok(self.closed());
@@ -64,7 +64,7 @@ impl Reading {
         match stat(&self.shared, &self.path) {
             Ok(about) if about.modification_time == self.changed => Ok(self.closed().max(about.length as u64)),
             Ok(_) => Ok(self.closed()),
-            // Removed while open: the blocks may last a while.
+            // Removed while open: its blocks may remain for a while.
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => Ok(self.closed()),
             Err(e) => Err(e),
         }
@@ -86,7 +86,7 @@ impl Reading {
                     (Err(e), _) => return Err(e.at_byte(at)),
                 }
             };
-            // The stream just ends where the data nodes had less than the name node told.
+            // The stream ends early if the data nodes have fewer bytes than the name node reports.
             if got.len() != run.len() {
                 let what = format!("cannot read {} bytes: the blocks hold {}", run.len(), got.len());
                 let short = Error::new(ErrorKind::Torn, what).in_object(self.shared.shown(&self.path));

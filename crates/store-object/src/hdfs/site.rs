@@ -1,8 +1,8 @@
-//! What Hadoop's XML configuration says about WebHDFS; the native client reads the rest of it for itself.
+//! Addresses of WebHDFS in Hadoop's XML configuration; the native client reads the rest of the configuration.
 
 use std::path::PathBuf;
 
-/// Addresses of the name nodes' web faces, `http://host:port`; none where the configuration names none.
+/// Addresses of the name nodes' WebHDFS, `http://host:port`; empty if the configuration has none.
 ///
 /// - `authority`: `host:port` or name service of the store's address; its host stands for `0.0.0.0`.
 pub fn web_addresses(authority: &str) -> Vec<String> {
@@ -11,7 +11,7 @@ pub fn web_addresses(authority: &str) -> Vec<String> {
         (None, Some(home)) => PathBuf::from(home).join("etc/hadoop"),
         (None, None) => return Vec::new(),
     };
-    // A configuration that is not there or no XML is the native client's to complain about.
+    // The native client reports a missing or broken configuration.
     let Ok(text) = std::fs::read_to_string(folder.join("hdfs-site.xml")) else { return Vec::new() };
     in_site(&text, authority)
 }

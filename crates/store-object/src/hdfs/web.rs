@@ -1,4 +1,4 @@
-//! WebHDFS, as much of it as reads a range: `GET /webhdfs/v1/PATH?op=OPEN`.
+//! Reads of ranges through WebHDFS: `GET /webhdfs/v1/PATH?op=OPEN`.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use thalweg_types::{Error, ErrorKind, Result};
 use ureq::Agent;
 
-/// The web faces of the name nodes, of which one is active.
+/// The WebHDFS addresses of the name nodes, one of which is active.
 #[derive(Clone)]
 pub struct Web {
     shared: Arc<Shared>,
@@ -19,11 +19,11 @@ struct Shared {
     agent: Agent,
     /// The address that answered last.
     active: AtomicUsize,
-    /// How long one request may take.
+    /// Longest time of one request.
     timeout: Duration,
 }
 
-/// How often a range is asked for again, where a data node did not answer.
+/// Most requests for a range whose data nodes do not answer.
 const TRIES: u32 = 10;
 
 impl Web {
@@ -34,10 +34,13 @@ impl Web {
         Web { shared: Arc::new(Shared { addresses, user, agent, active: AtomicUsize::new(0), timeout }) }
     }
 
-    /// Reads at most `out.len()` bytes; the range must begin within the object. Returns how many there were.
+    /// Reads at most `out.len()` bytes; the range must begin within the object. Returns how many bytes were read.
     ///
-    /// The name node sends the request to any data node that has the block, also to one that died a moment ago: it is then asked
-    /// again, and chooses by lot.
+    /// The name node redirects the request to a random data node that has the block, perhaps to one that has just died; so failed
+    /// requests are repeated.
+    ///
+    /// # Errors
+    /// `NotFound`, `PermissionDenied`, `Timeout` or `Io`, of the last request.
     pub fn open(&self, path: &str, offset: u64, out: &mut [u8]) -> Result<usize> {
         let until = Instant::now() + self.shared.timeout;
         let mut pause = Duration::from_millis(1);
@@ -98,7 +101,7 @@ impl Web {
     }
 }
 
-/// What stands in an address as it is; the rest as `%41`.
+/// A path as part of an address, with escapes such as `%41`.
 fn encoded(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

@@ -1,4 +1,4 @@
-//! An object being written: one pipeline of data nodes, from front to back. Where a data node fails, see [`super::anew`].
+//! An object being written through a pipeline of data nodes. Failures of data nodes: see [`super::anew`].
 
 use super::anew::ReplayBuffer;
 use super::{Shared, error};
@@ -14,7 +14,7 @@ use thalweg_store::{WriteObject, unsupported};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Bytes copied at a time on their way into packets, and bytes that one request's time must suffice for.
+/// Bytes copied at a time into packets, which must be sent within the timeout of a request.
 pub(super) const RUN: usize = 4 << 20;
 
 pub struct Writing {
@@ -25,28 +25,28 @@ pub struct Writing {
 
 pub(super) struct State {
     pub(super) writer: FileWriter,
-    /// How the object was made, and would be made anew.
+    /// The options that the object was made with; for making it anew.
     pub(super) options: WriteOptions,
-    /// Bytes handed to the pipeline.
+    /// Bytes passed to the pipeline.
     pub(super) length: u64,
-    /// The last of them.
+    /// The last of these bytes.
     pub(super) kept: ReplayBuffer,
-    /// Whether a sync told that bytes of this object are safe.
+    /// Whether a sync has reported bytes of this object as durable.
     pub(super) synced: bool,
-    /// How many data nodes are to hold it, where it is being written to fewer.
+    /// The number of replicas to reach at close, if fewer are being written.
     pub(super) replication: Option<u32>,
-    /// Why nothing can be written any more.
+    /// The error that ended writing.
     lost: Option<String>,
 }
 
-/// What is asked of the writer.
+/// An operation of the client's writer.
 pub(super) enum Act {
     Write(Bytes),
     Sync,
     Close,
 }
 
-/// Why the writer failed.
+/// Cause of a writer's failure.
 pub(super) enum Cause {
     Hdfs(HdfsError),
     /// No answer within this time.
@@ -67,7 +67,7 @@ impl Cause {
 }
 
 impl Shared {
-    /// Waits for an answer, no longer than a request may take.
+    /// Waits for an answer, up to the timeout of a request.
     pub(super) fn answer<T>(
         &self,
         question: impl Future<Output = hdfs_native::Result<T>>,
@@ -101,7 +101,7 @@ impl Writing {
         Writing { shared, path, state: Mutex::new(state) }
     }
 
-    /// Asks the writer, over data nodes that fail; a failure loses the object.
+    /// Does an operation, working around failed data nodes. An error loses the object.
     fn carry(&self, what: &str, state: &mut State, mut act: Act) -> Result<()> {
         if let Some(why) = &state.lost {
             let what = format!("cannot {what}: an earlier write failed ({why})");
@@ -140,8 +140,8 @@ impl Writing {
         self.state.lock()
     }
 
-    /// Waits until the last block counts as complete. Where the cluster lets files be closed before that
-    /// (`dfs.namenode.file.close.num-committed-allowed`), readers would miss it for a moment.
+    /// Waits until the last block is complete. A cluster that closes files earlier
+    /// (`dfs.namenode.file.close.num-committed-allowed`) hides the block from readers for a moment.
     fn until_reported(&self, length: u64) -> Result<()> {
         let Shared { client, timeout, .. } = &*self.shared;
         let until = Instant::now() + *timeout;
@@ -159,7 +159,7 @@ impl Writing {
                     let what = format!("close: data nodes have reported {seen} of {length} bytes");
                     return Err(self.shared.wrong(ErrorKind::Timeout, &what, &self.path));
                 }
-                // Replaced or removed by others meanwhile: it was closed.
+                // Replaced or removed by another process meanwhile: the close succeeded.
                 Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => return Ok(()),
                 Err(e) => return Err(e),
             }
@@ -174,7 +174,7 @@ impl Writing {
 }
 
 impl State {
-    /// Counts bytes that the pipeline has taken.
+    /// Counts bytes that the pipeline has accepted.
     pub(super) fn take(&mut self, bytes: Bytes) {
         self.length += bytes.len() as u64;
         self.kept.keep(bytes);
@@ -207,11 +207,11 @@ impl WriteObject for Writing {
     }
 
     fn read_at(&self, offset: u64, _out: &mut [u8]) -> Result<usize> {
-        Err(self.cannot("read what it writes").at_byte(offset))
+        Err(self.cannot("read an object that is being written").at_byte(offset))
     }
 
     fn truncate(&self, length: u64) -> Result<()> {
-        Err(self.cannot("cut an object").at_byte(length))
+        Err(self.cannot("truncate an object").at_byte(length))
     }
 
     fn punch(&self, _offset: u64, _length: u64) -> Result<()> {
@@ -229,7 +229,7 @@ impl WriteObject for Writing {
         if let Some(replication) = state.replication {
             self.replicate(replication)?;
         }
-        // WebHDFS shows the last block whatever its state; the client's own reader only once data nodes reported it.
+        // WebHDFS reads the last block in any state; the client's reader only once data nodes have reported it.
         match self.shared.web {
             Some(_) => Ok(()),
             None => self.until_reported(state.length),

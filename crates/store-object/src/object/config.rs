@@ -1,4 +1,4 @@
-//! From an address to a client: which service, which bucket, where its credentials are.
+//! Makes a client from an address: service, bucket, credentials.
 
 use super::error::{self, Scrub};
 use crate::parameters::{ENDPOINT, REGION, VIRTUAL_HOST};
@@ -7,7 +7,10 @@ use thalweg_params::Parameters;
 use thalweg_store::name;
 use thalweg_types::{Error, Result};
 
-/// A client for the service of an address. Credentials are looked for where the service's own programs look.
+/// A client for the service of an address. Credentials are read where the service's own programs read them.
+///
+/// # Errors
+/// `Config` for a wrong address or parameter, or missing credentials; `Unsupported` for a service that this build lacks.
 pub fn operator(address: &str, parameters: &Parameters, scrub: &Scrub) -> Result<Operator> {
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
     let (bucket, folder) = rest.split_once('/').unwrap_or((rest, ""));
@@ -55,7 +58,7 @@ pub fn operator(address: &str, parameters: &Parameters, scrub: &Scrub) -> Result
             if let Some(endpoint) = &endpoint {
                 builder = builder.endpoint(endpoint);
             }
-            // The library looks into the environment for the rest, not for these two.
+            // The library does not read these two from the environment.
             if let Ok(account) = std::env::var("AZBLOB_ACCOUNT_NAME") {
                 builder = builder.account_name(&account);
             }
@@ -66,7 +69,7 @@ pub fn operator(address: &str, parameters: &Parameters, scrub: &Scrub) -> Result
         }
         #[cfg(feature = "services")]
         "sftp" => {
-            // User, key and known hosts are those of the machine's ssh, by its own configuration.
+            // User, key and known hosts come from the configuration of the machine's ssh.
             let endpoint = endpoint.unwrap_or_else(|| format!("ssh://{bucket}"));
             let builder = opendal::services::Sftp::default().endpoint(&endpoint).root(&format!("/{folder}"));
             Ok(Operator::new(builder).map_err(failed)?.finish())

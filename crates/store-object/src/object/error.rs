@@ -1,9 +1,9 @@
-//! Failures of OpenDAL in our words, without what nobody may see: the only place that knows its codes.
+//! Translation of OpenDAL's errors, without credentials: the only place that knows its codes.
 
 use std::fmt;
 use thalweg_types::{Error, ErrorKind};
 
-/// Environment variables whose values are secrets, or part of what proves who somebody is.
+/// Environment variables that hold credentials.
 const SECRETS: &[&str] = &[
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
@@ -18,17 +18,17 @@ const SECRETS: &[&str] = &[
     "WEBDAV_PASSWORD",
 ];
 
-/// Takes secrets out of texts, should a service repeat what it was sent.
+/// Removes credentials from texts, in case a service repeats its request.
 #[derive(Clone, Default)]
 pub struct Scrub(Vec<String>);
 
 impl Scrub {
-    /// Knows what the environment holds now.
+    /// With the credentials of the environment.
     pub fn from_environment() -> Scrub {
         Scrub::of(SECRETS.iter().filter_map(|key| std::env::var(key).ok()))
     }
 
-    /// Short values would take parts out of ordinary words.
+    /// Values of fewer than eight bytes are left out: they may be parts of ordinary words.
     fn of(secrets: impl Iterator<Item = String>) -> Scrub {
         Scrub(secrets.filter(|secret| secret.len() >= 8).collect())
     }
@@ -38,7 +38,7 @@ impl Scrub {
         for secret in &self.0 {
             text = text.replace(secret.as_str(), "***");
         }
-        // Values of what signs a request, wherever a service quotes it.
+        // Signatures of requests that a service quotes.
         for mark in ["Signature=", "Credential=", "X-Amz-Security-Token=", "sig=", "<AWSAccessKeyId>", "<StringToSign>"]
         {
             let mut from = 0;
@@ -53,7 +53,7 @@ impl Scrub {
     }
 }
 
-/// What the service said, cleaned.
+/// The service's text, without credentials.
 #[derive(Debug)]
 struct Failure(String);
 
@@ -65,13 +65,15 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// - `what` completes "cannot ...".
+/// Translates an error.
+///
+/// - `what`: completes "cannot ...".
 pub fn failed(scrub: &Scrub, what: &str, cause: &opendal::Error) -> Error {
     use opendal::ErrorKind as K;
     let kind = match cause.kind() {
         K::NotFound => ErrorKind::NotFound,
         K::PermissionDenied => ErrorKind::PermissionDenied,
-        // A condition of ours is always "not there yet".
+        // The only condition used is that the name is free.
         K::AlreadyExists | K::ConditionNotMatch => ErrorKind::AlreadyExists,
         // The service takes the name for a folder, or a part of it for an object.
         K::IsADirectory | K::IsSameFile => ErrorKind::InvalidArgument,
@@ -82,7 +84,7 @@ pub fn failed(scrub: &Scrub, what: &str, cause: &opendal::Error) -> Error {
         _ if cause.message().contains("timeout") => ErrorKind::Timeout,
         _ => ErrorKind::Io,
     };
-    // The library's own text would repeat addresses, headers and what was sent.
+    // The library's own text repeats addresses, headers and requests.
     let mut text = scrub.clean(cause.message());
     let mut below = std::error::Error::source(cause);
     while let Some(source) = below {

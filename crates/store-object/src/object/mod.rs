@@ -1,28 +1,28 @@
-//! Object stores: S3 and what speaks it, and other services, through OpenDAL.
+//! Object stores: S3 and compatible services, and other services, through OpenDAL.
 //!
 //! | question | answer |
 //! |----------|--------|
 //! | address  | `s3://bucket/folder`; `gcs://bucket/folder`, `azblob://container/folder`, `sftp://host/folder`, `swift://container/folder`, `webdav://host/folder` |
-//! | credentials | where the service's own programs look: environment (`AWS_ACCESS_KEY_ID`, ...), profile files, the machine's role; never in the address or a parameter, never in a message |
-//! | a write  | at the end only; collected to parts of `part` bytes, `concurrent` of them on their way at once, the last one or two kept until `close` |
+//! | credentials | read where the service's own programs read them: environment (`AWS_ACCESS_KEY_ID`, ...), profile files, the machine's role; never from the address or a parameter, never in a message |
+//! | a write  | appends only; collected into parts of `part` bytes, `concurrent` of them sent at the same time; `close` sends the last one or two |
 //! | memory   | of an object being written: at most (`concurrent` + 3) × `part` bytes |
-//! | a name   | is there once closed, whole; `New` is atomic where the service has conditional writes (S3 has) |
-//! | `sync`   | promises nothing: a part that was sent is nothing yet |
-//! | dropped without `close` | nothing; the parts that were sent are given up |
-//! | append   | never used: on S3 the library's append returned success and lost bytes |
-//! | read     | ranges, cut at the end of the object: a range over the end is an error to the library |
-//! | replaced while open | reads fail with `NotReady` rather than mix two objects, where the service has entity tags |
-//! | folders  | an empty object `folder/` marks one; keys `a` and `a/b` beside each other are refused |
-//! | rename   | a copy inside the service, then a removal; folders are not renamed |
-//! | failures | those that may pass are tried again, up to `retries` times; a request takes at most `timeout` |
+//! | a name   | appears at close, with all bytes; `New` is atomic where the service has conditional writes (S3 has) |
+//! | `sync`   | promises nothing: parts are not visible before the close |
+//! | dropped without `close` | leaves nothing; the upload is aborted |
+//! | append   | not used: on S3 the library's append returned success and lost bytes |
+//! | read     | ranges, shortened to the object's end: the library refuses ranges beyond it |
+//! | replaced while open | reads fail with `NotReady`, where the service has entity tags; bytes of two objects are never mixed |
+//! | folders  | marked by an empty object `folder/`; keys `a` and `a/b` beside each other are refused |
+//! | rename   | a copy inside the service, then a removal; folders cannot be renamed |
+//! | failures | temporary ones are repeated up to `retries` times; a request takes at most `timeout` |
 //!
 //! | parameter | meaning | default |
 //! |-----------|---------|---------|
 //! | `endpoint` | `http://host:port` or `https://...` of the service | environment (`AWS_ENDPOINT_URL`), else the service's own |
-//! | `region` | S3: where the bucket is | environment (`AWS_REGION`) |
+//! | `region` | S3: region of the bucket | environment (`AWS_REGION`) |
 //! | `part` | bytes of a part, 5 MiB to 1 GiB; an object holds at most 10,000 | 16 MiB |
-//! | `concurrent` | parts on their way at once, 1 to 64 | 2 |
-//! | `retries` | how often a request is tried again | 5 |
+//! | `concurrent` | parts sent at the same time, 1 to 64 | 2 |
+//! | `retries` | most repetitions of a request | 5 |
 //! | `timeout` | seconds that one request may take | 60 |
 //! | `virtual_host` | S3: `true` puts the bucket into the host name | `false` |
 
@@ -50,7 +50,7 @@ use thalweg_store::{
 };
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Parts that an object may have, on S3 and most others.
+/// Most parts of an object, on S3 and most other services.
 const MOST_PARTS: u64 = 10_000;
 
 /// Objects below a folder of a service. See the module's page.
@@ -59,7 +59,7 @@ pub struct Object {
     shared: Arc<Shared>,
 }
 
-/// What the store shares with its open objects.
+/// Shared with open objects.
 struct Shared {
     operator: Operator,
     address: String,
@@ -73,7 +73,9 @@ impl Object {
     /// - `address`: as on the module's page.
     ///
     /// # Errors
-    /// `Config` for a wrong address or parameter, or where credentials are missing; what the service says when it is asked.
+    /// `Config` for a wrong address or parameter, or missing credentials; errors of the service.
+    /// # Cost
+    /// One request.
     pub fn open(address: &str, parameters: &Parameters) -> Result<Object> {
         let (part, concurrent, retries) =
             (parameters.get(&PART)?, parameters.get(&CONCURRENT)?, parameters.get(&RETRIES)?);
@@ -81,7 +83,7 @@ impl Object {
         let scrub = Scrub::from_environment();
         let operator = run(async { config::operator(address, parameters, &scrub) })??;
         let again = RetryLayer::new().with_max_times(retries).with_min_delay(Duration::from_millis(100)).with_jitter();
-        // The timeout is inside: a request that takes too long is tried again.
+        // The timeout is inside: a request that takes too long is repeated.
         let operator = operator.layer(TimeoutLayer::new().with_timeout(timeout).with_io_timeout(timeout)).layer(again);
         let shared = Shared { operator, address: address.into(), scrub, part, concurrent, pace: Pace::default() };
         let store = Object { shared: Arc::new(shared) };
@@ -89,7 +91,10 @@ impl Object {
         Ok(store)
     }
 
-    /// A store that OpenDAL keeps in memory: for tests of what is ours in here.
+    /// A store in OpenDAL's memory, for tests of this module.
+    ///
+    /// # Errors
+    /// `Config` if OpenDAL lacks it.
     pub fn memory() -> Result<Object> {
         let operator = Operator::new(opendal::services::Memory::default());
         let operator =
@@ -102,7 +107,7 @@ impl Object {
     }
 }
 
-/// What a name stands for.
+/// Kind of the object at a name.
 enum There {
     Nothing,
     Object(Box<Metadata>),
@@ -147,7 +152,7 @@ impl Shared {
         Ok(if self.is_folder(what, name)? { There::Folder } else { There::Nothing })
     }
 
-    /// A folder is there where it was made, or where something is in it.
+    /// Whether there is a folder: one that was made, or one that holds objects.
     fn is_folder(&self, what: &str, name: &str) -> Result<bool> {
         if name.is_empty() {
             return Ok(true);
@@ -158,7 +163,7 @@ impl Shared {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
-        // A service may not know it by this name, but by what is in it.
+        // A service may know a folder only by its objects.
         match self.has_names(what, name, &folder) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
             outcome => outcome,
@@ -182,7 +187,7 @@ impl Shared {
         }
     }
 
-    /// Names directly in a folder; `None` where the service tells neither names in it nor itself.
+    /// Names directly in a folder; `None` if the service lists neither objects in the folder nor the folder.
     fn inside(&self, what: &str, name: &str) -> Result<Option<Vec<String>>> {
         let folder = if name.is_empty() { "/".to_string() } else { format!("{name}/") };
         let entries = match self.ask(what, name, self.operator.list(&folder)) {
@@ -194,7 +199,7 @@ impl Shared {
         }
         let mut names = Vec::with_capacity(entries.len());
         for entry in entries {
-            // The list of a folder may begin with the folder itself.
+            // A list may begin with the folder itself.
             if entry.path() != folder && entry.path() != "/" {
                 names.push(name::last_part(entry.path()).to_string());
             }
@@ -256,7 +261,7 @@ impl Store for Object {
             (_, false) => shared.need_folder(WHAT, name)?,
             _ => {}
         }
-        // Another writer may be quicker; the service decides where it can, when the object is closed.
+        // If another writer is faster, a service with conditional writes refuses the close.
         let exclusive = how != OpenWrite::Replace && self.capability().exclusive;
         let options = WriteOptions {
             if_not_exists: exclusive,
@@ -364,7 +369,7 @@ impl Store for Object {
         Ok(())
     }
 
-    /// Names are durable when the service has answered.
+    /// Names are durable once the service has answered.
     fn sync_folder(&self, folder: &str) -> Result<()> {
         let folder = &*self.shared.name(folder, "sync folder")?;
         match self.shared.there("sync folder", folder)? {

@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use thalweg_store::{Life, ReadObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Bytes asked for at a time, which one request's time must suffice for.
+/// Bytes of one request, which must arrive within its timeout.
 const RUN: usize = 16 << 20;
 
 pub struct Reading {
@@ -23,7 +23,7 @@ impl Reading {
     pub fn new(shared: Arc<Shared>, name: &str, about: &Metadata) -> Result<Reading> {
         let service = shared.operator.info().full_capability();
         let options = ReaderOptions {
-            // Another object of this name has another tag, and the service refuses to mix the two.
+            // The service refuses to read an object that has replaced this one: its tag differs.
             if_match: about.etag().filter(|_| service.read_with_if_match).map(str::to_string),
             content_length_hint: Some(about.content_length()),
             ..ReaderOptions::default()
@@ -33,7 +33,7 @@ impl Reading {
             let milliseconds = u64::try_from(time.into_inner().as_millisecond()).ok()?;
             UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds))
         });
-        // What is seen at all was closed.
+        // Only closed objects are visible.
         let life = Life { held: Some(false), modified };
         Ok(Reading { shared, name: name.into(), reader, length: about.content_length(), life })
     }
@@ -64,7 +64,7 @@ impl ReadObject for Reading {
                 }
             })?;
             if bytes.len() != run.len() {
-                let what = format!("read: {} of {} bytes came", bytes.len(), run.len());
+                let what = format!("read: the service sent {} of {} bytes", bytes.len(), run.len());
                 let at = at + bytes.len() as u64;
                 return Err(self.shared.wrong(ErrorKind::Torn, &what, &self.name).at_byte(at));
             }

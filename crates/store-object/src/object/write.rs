@@ -1,4 +1,4 @@
-//! An object being written: parts of one length, whole only once closed.
+//! An object being written: parts of one length; the object appears at close.
 
 use super::Shared;
 use crate::runtime::run;
@@ -17,15 +17,15 @@ pub struct Writing {
 }
 
 struct State {
-    /// Taken when the object is closed or given up.
+    /// `None` once the object is closed or aborted.
     writer: Option<Writer>,
     /// The part being collected.
     part: Vec<u8>,
-    /// Bytes of the parts before it.
+    /// Bytes of earlier parts.
     sent: u64,
-    /// Whether one of them was given to the service.
+    /// Whether a part was passed to the service.
     begun: bool,
-    /// Why nothing can be written any more.
+    /// The error that ended writing.
     lost: Option<String>,
 }
 
@@ -55,7 +55,7 @@ impl Writing {
         Err(self.shared.wrong(ErrorKind::Io, &what, &self.name))
     }
 
-    /// Sends the part that was collected.
+    /// Sends the collected part.
     fn send(&self, what: &str, state: &mut State) -> Result<()> {
         let part = std::mem::take(&mut state.part);
         if part.is_empty() {
@@ -94,7 +94,7 @@ impl WriteObject for Writing {
         }
         let mut rest = Rest::new(pieces);
         while !rest.is_empty() {
-            // No larger than it needs to be for a small object, nor moved again and again for a large one.
+            // Grows as needed for a small object; allocated once for a large one.
             if state.part.capacity() == 0 && (total >= most as u64 || state.begun) {
                 state.part.reserve_exact(most);
             }
@@ -114,11 +114,11 @@ impl WriteObject for Writing {
     }
 
     fn read_at(&self, offset: u64, _out: &mut [u8]) -> Result<usize> {
-        Err(self.cannot("read what it writes").at_byte(offset))
+        Err(self.cannot("read an object that is being written").at_byte(offset))
     }
 
     fn truncate(&self, length: u64) -> Result<()> {
-        Err(self.cannot("cut an object").at_byte(length))
+        Err(self.cannot("truncate an object").at_byte(length))
     }
 
     fn punch(&self, _offset: u64, _length: u64) -> Result<()> {
@@ -141,7 +141,7 @@ impl WriteObject for Writing {
 }
 
 impl Drop for Writing {
-    /// Gives up the parts that were sent, which a service would keep, and charge for, until somebody looks.
+    /// Aborts the upload: a service keeps, and charges for, parts of unfinished uploads.
     fn drop(&mut self) {
         let state = &mut *self.lock();
         if let (Some(mut writer), true) = (state.writer.take(), state.begun) {

@@ -1,11 +1,11 @@
-//! Lustre: how many storage targets a filesystem has, and files whose bytes all lie on a chosen one.
+//! Lustre: the number of storage targets of a filesystem, and files with all bytes on a chosen target.
 //!
 //! | step | call |
 //! |---|---|
 //! | is it Lustre | `statfs` of the folder: type 0x0BD00BD0 |
-//! | how many targets | `ioctl` 0x800866A8 (`LL_IOC_GETOBDCOUNT`) on the folder; the argument goes in as 0, which asks for targets of data |
-//! | make the file | `open` with `O_LOV_DELAY_CREATE`: it has no layout until its first byte or the next call |
-//! | lay it out | `ioctl` 0x4008669A (`LL_IOC_LOV_SETSTRIPE`) on it, with the bytes below |
+//! | number of targets | `ioctl` 0x800866A8 (`LL_IOC_GETOBDCOUNT`) on the folder, with the argument 0: targets of data |
+//! | make the file | `open` with `O_LOV_DELAY_CREATE`: the file has no layout until its first byte or the next call |
+//! | set the layout | `ioctl` 0x4008669A (`LL_IOC_LOV_SETSTRIPE`) on the file, with the bytes below |
 //!
 //! | byte | size | field |
 //! |---|---|---|
@@ -16,8 +16,8 @@
 //! | 28 | 2 | stripes, 1 |
 //! | 30 | 2 | first target |
 //!
-//! `O_LOV_DELAY_CREATE` is `O_NOCTTY | O_ASYNC`, which mean nothing for files, since Lustre 2.4. Which calls are made, and in
-//! which order, is checked against expectations; no machine with Lustre has run them.
+//! Since Lustre 2.4 `O_LOV_DELAY_CREATE` is `O_NOCTTY | O_ASYNC`, which have no effect on files elsewhere. Tests compare the calls and
+//! their order with the manual; they have not run on Lustre.
 //!
 //! Source: Lustre Operations Manual, setting stripes; the constants are those of its public header `lustre_user.h`.
 
@@ -29,26 +29,43 @@ mod system;
 
 pub use system::System;
 
-/// Type of the filesystem, as `statfs` says it.
+/// Type of the filesystem in `statfs`.
 const LUSTRE: u64 = 0x0BD0_0BD0;
 const GET_COUNT: u64 = 0x8008_66A8;
 const SET_STRIPE: u64 = 0x4008_669A;
-/// What stripe sizes are multiples of.
+/// Stripe sizes are multiples of this.
 const STEP: u64 = 64 << 10;
 
-/// The calls that are made, so that a test can look at them.
+/// The system calls, so that a test can observe them.
 pub trait Calls {
-    /// Type of the filesystem that holds a path.
+    /// Type of the filesystem of a path.
+    ///
+    /// # Errors
+    /// The system's.
     fn filesystem(&self, path: &Path) -> io::Result<u64>;
     /// Opens a folder.
+    ///
+    /// # Errors
+    /// The system's.
     fn open_folder(&self, path: &Path) -> io::Result<File>;
-    /// Makes a file that must not be there yet, without a layout.
+    /// Makes a new file without a layout.
+    ///
+    /// # Errors
+    /// The system's; `AlreadyExists` if the name is taken.
     fn make_delayed(&self, path: &Path) -> io::Result<File>;
-    /// A control call with an argument that the filesystem reads and may change.
+    /// A control call; the filesystem reads the argument and may change it.
+    ///
+    /// # Errors
+    /// The system's; a filesystem without this call refuses it.
     fn control(&self, file: &File, request: u64, argument: &mut [u8]) -> io::Result<()>;
 }
 
-/// The storage targets of the filesystem that holds a folder; `None` where it is not Lustre.
+/// The number of storage targets of a folder's filesystem; `None` if it is not Lustre.
+///
+/// # Errors
+/// The system's.
+/// # Cost
+/// A `statfs`; on Lustre also an open and a control call.
 pub fn targets(calls: &impl Calls, folder: &Path) -> io::Result<Option<u32>> {
     if calls.filesystem(folder)? != LUSTRE {
         return Ok(None);
@@ -58,10 +75,14 @@ pub fn targets(calls: &impl Calls, folder: &Path) -> io::Result<Option<u32>> {
     Ok(u32::try_from(i32::from_ne_bytes([count[0], count[1], count[2], count[3]])).ok().filter(|n| *n > 0))
 }
 
-/// Makes a file, in place of one that is there, with one stripe on `target`. `false`, and nothing done, where the filesystem
+/// Makes a file, in place of an existing one, with one stripe on `target`. `false`, and nothing done, if the filesystem
 /// is not Lustre.
 ///
-/// - `stripe`: bytes, rounded up to 64 KiB.
+/// - `stripe`: stripe size in bytes, rounded up to a multiple of 64 KiB.
+///
+/// # Errors
+/// `InvalidInput`, nothing done, for a target above 65534 or a stripe of 4 GiB or more; the system's errors, after which the name may be
+/// free or lead to an empty file of another layout.
 pub fn make_on(calls: &impl Calls, path: &Path, target: u32, stripe: u64) -> io::Result<bool> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if calls.filesystem(folder)? != LUSTRE {

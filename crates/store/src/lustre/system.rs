@@ -1,4 +1,4 @@
-//! The calls of [`super::Calls`] as this system makes them. The one unsafe call of this crate is here.
+//! The system calls of [`super::Calls`], with one `unsafe` call.
 #![allow(unsafe_code)]
 
 use super::Calls;
@@ -16,7 +16,7 @@ pub struct System;
 impl Calls for System {
     fn filesystem(&self, path: &Path) -> io::Result<u64> {
         let about = nix::sys::statfs::statfs(path)?;
-        // 32 bits, whatever the sign of the field is here.
+        // 32 bits; the field's sign depends on the system.
         Ok(about.filesystem_type().0 as u64 & 0xFFFF_FFFF)
     }
 

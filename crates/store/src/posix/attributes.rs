@@ -1,4 +1,4 @@
-//! Attributes of files: those of the filesystem itself, symbolic links never followed.
+//! Attributes of files: the filesystem's own. Symbolic links are not followed.
 
 use super::{Posix, failed, identity, shown};
 use crate::{Attributes, Change, Kind, SetXattr, Space};
@@ -19,7 +19,7 @@ impl Posix {
         Ok(of(&about))
     }
 
-    /// Owner first: changing it clears bits of the mode.
+    /// Changes the owner first, as that clears bits of the mode.
     pub(super) fn change(&self, path: &Path, change: &Change) -> Result<()> {
         if change.uid.is_some() || change.gid.is_some() {
             let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
@@ -49,7 +49,7 @@ impl Posix {
     pub(super) fn target(&self, path: &Path) -> Result<String> {
         let target = fs::read_link(path).map_err(|e| failed("read a symbolic link", path, e))?;
         target.into_os_string().into_string().map_err(|_| {
-            Error::new(ErrorKind::Unsupported, "the target of a symbolic link is no UTF-8").in_object(shown(path))
+            Error::new(ErrorKind::Unsupported, "the target of a symbolic link is not UTF-8").in_object(shown(path))
         })
     }
 
@@ -96,7 +96,7 @@ impl Posix {
     }
 }
 
-/// What the system says of a file, in our terms.
+/// Translates the system's attributes of a file.
 pub(super) fn of(about: &fs::Metadata) -> Attributes {
     let kind = match about.file_type() {
         t if t.is_dir() => Kind::Folder,
@@ -117,7 +117,7 @@ pub(super) fn of(about: &fs::Metadata) -> Attributes {
     }
 }
 
-/// As [`Posix::change`], of a file that is open.
+/// Like [`Posix::change`], for an open file.
 ///
 /// - `path`: for messages.
 pub(super) fn change_open(file: &File, path: &Path, change: &Change) -> Result<()> {
@@ -137,7 +137,7 @@ fn stamps(change: &Change) -> Timestamps {
     Timestamps { last_access: stamp(change.atime), last_modification: stamp(change.mtime) }
 }
 
-/// Asks until the answer fits: it may grow between two calls.
+/// Repeats a call with a larger buffer until the answer fits.
 fn growing(mut ask: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
     let mut out = vec![0; 256];
     loop {
@@ -146,7 +146,7 @@ fn growing(mut ask: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>) -> rusti
                 out.truncate(length);
                 return Ok(out);
             }
-            // No attribute is larger than this on any filesystem of Linux.
+            // Largest attribute of all filesystems of Linux.
             Err(Errno::RANGE) if out.len() < 16 << 20 => out.resize(out.len() * 8, 0),
             Err(e) => return Err(e),
         }

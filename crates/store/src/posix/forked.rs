@@ -1,13 +1,13 @@
-//! Descriptors whose locks belong to one process: a child that is forked gives its copies up.
+//! Leases across `fork`: a forked child replaces its copies of the descriptors, so that they end with the parent.
 //!
 //! | question | answer |
 //! |---|---|
-//! | why | the system keeps the lock of an open file until the last descriptor of it is closed, in whatever process. A child that outlives its parent would keep the parent's holds, and nobody could tell that the parent died |
-//! | what | in the child, each noted descriptor becomes one of an open file of the child's own: the same file, the same number, no lock. Handles go on |
-//! | when | as the first thing in a child of `fork` (`pthread_atfork`). `vfork` and `posix_spawn` run no handler; what they start closes the descriptors with `exec` |
-//! | what if the file cannot be opened again | the copy stays as it is, and the lock with it: a file whose mode has been taken away, a system without `/proc` |
-//! | calls | the child calls the system alone: no memory, no lock of ours, which another thread of the parent may have had |
-//! | cost | nothing where no file is held; else four system calls per noted descriptor and child |
+//! | why | the system keeps the lock of an open file until its last descriptor is closed, in any process. A child that outlives its parent would keep the parent's leases, and hide the parent's death |
+//! | what | in the child, each noted descriptor is replaced by one of a new open file description: the same file, the same number, no lock. Handles remain valid |
+//! | when | first in a child of `fork` (`pthread_atfork`). `vfork` and `posix_spawn` run no handler; their children close the descriptors with `exec` |
+//! | if the file cannot be reopened | the copy and its lock stay: a file that may no longer be opened, a system without `/proc` |
+//! | calls | only system calls in the child: no allocation and no mutex, which another thread of the parent may have locked |
+//! | cost | none without leases; else four system calls per noted descriptor and child |
 
 use rustix::fs::{Mode, OFlags};
 use std::ffi::CStr;
@@ -17,7 +17,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 use thalweg_types::mutex::Mutex;
 
-/// One place of the list. Places are never freed, so that a child can walk the list whatever the parent's threads did.
+/// An entry of the list. Entries are never freed, so that a child can walk the list at any moment.
 struct Place {
     fd: AtomicI32,
     next: Option<&'static Place>,
@@ -26,24 +26,24 @@ struct Place {
 const NONE: RawFd = -1;
 
 static FIRST: AtomicPtr<Place> = AtomicPtr::new(std::ptr::null_mut());
-/// Places whose descriptors are gone.
+/// Entries without descriptors.
 static FREE: Mutex<Vec<&'static Place>> = Mutex::new(Vec::new());
 static LISTENING: Once = Once::new();
 
-/// A noted descriptor; forgotten when this is dropped, which has to come before the descriptor is closed.
+/// A noted descriptor, until this value is dropped. Drop it before the descriptor is closed.
 pub struct Unshared(&'static Place);
 
 impl Unshared {
-    /// Notes a descriptor before a lock is taken through it, or any other of the same open file.
+    /// Notes a descriptor. Call before a lock is taken through it or another descriptor of the same open file.
     pub fn note(fd: &impl AsRawFd) -> Unshared {
         LISTENING.call_once(|| {
-            // SAFETY: a function that lives as long as this library, which takes its handlers with it when it is unloaded.
+            // SAFETY: the function lives as long as this library, whose handlers are removed when it is unloaded.
             #[allow(unsafe_code)]
             unsafe {
                 nix::libc::pthread_atfork(None, None, Some(in_child));
             }
         });
-        // Not waited for: another thread may hold the lock, or have held it when this process was forked.
+        // No waiting: another thread may have the mutex, or have had it when this process was forked.
         let free = FREE.try_lock().and_then(|mut free| free.pop());
         let place = free.unwrap_or_else(new_place);
         place.fd.store(fd.as_raw_fd(), Ordering::SeqCst);
@@ -54,7 +54,7 @@ impl Unshared {
 impl Drop for Unshared {
     fn drop(&mut self) {
         self.0.fd.store(NONE, Ordering::SeqCst);
-        // Otherwise a place of 16 bytes is never used again.
+        // Otherwise an entry of 16 bytes is never reused.
         if let Some(mut free) = FREE.try_lock() {
             free.push(self.0);
         }
@@ -85,16 +85,16 @@ extern "C" fn in_child() {
     while let Some(place) = at {
         let fd = place.fd.load(Ordering::SeqCst);
         if fd != NONE {
-            // What cannot be opened again stays as it is.
+            // A descriptor that cannot be reopened stays.
             let _ = unshare(fd);
         }
         at = place.next;
     }
 }
 
-/// Makes a descriptor one of an open file of this process' own.
+/// Gives a descriptor an open file description of this process' own.
 fn unshare(fd: RawFd) -> rustix::io::Result<()> {
-    // SAFETY: noted descriptors are open; this one is neither closed nor kept here.
+    // SAFETY: noted descriptors are open; this function neither closes nor keeps this one.
     #[allow(unsafe_code)]
     let (old, mut target) = unsafe { (BorrowedFd::borrow_raw(fd), ManuallyDrop::new(OwnedFd::from_raw_fd(fd))) };
     let flags = rustix::fs::fcntl_getfl(old)?;
@@ -104,7 +104,7 @@ fn unshare(fd: RawFd) -> rustix::io::Result<()> {
     rustix::io::dup3(&new, &mut target, rustix::io::DupFlags::CLOEXEC)
 }
 
-/// The name by which the system opens the file of a descriptor.
+/// The path that reopens the file of a descriptor.
 fn through(fd: RawFd, path: &mut [u8; 32]) -> &CStr {
     const FOLDER: &[u8] = b"/proc/self/fd/";
     path[..FOLDER.len()].copy_from_slice(FOLDER);

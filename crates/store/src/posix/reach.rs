@@ -1,10 +1,10 @@
-//! Paths of any length: the system takes 4095 bytes at once, of which the store's folder takes a part that no program knows of.
+//! Paths of any length: the system's limit of 4095 bytes includes the store's folder, which programs do not know.
 //!
 //! | question | answer |
 //! |---|---|
-//! | how | the folders above are opened piece by piece; the rest is reached through the process' own folder of descriptors (`/proc/self/fd`), on Linux |
-//! | cost | nothing for paths that the system takes; else an open and a close per 4000 bytes |
-//! | single names | as long as the filesystem takes them (255 bytes) |
+//! | how | the folders above are opened piece by piece; the rest of the path is relative to the last one, through the process' folder of descriptors (`/proc/self/fd`), on Linux |
+//! | cost | none for paths up to the limit; else an open and a close per 4000 bytes |
+//! | single names | up to the filesystem's limit (255 bytes) |
 //! | in messages | the whole path |
 
 use std::ops::Deref;
@@ -14,22 +14,22 @@ use thalweg_types::Result;
 
 /// Shortest path that the system refuses.
 const TOO_LONG: usize = 4096;
-/// Most bytes of a path that are opened at once.
+/// Most bytes of a path in one open.
 #[cfg(target_os = "linux")]
 const PIECE: usize = 4000;
 
-/// A path that the system takes, as long as this is kept.
+/// A path within the system's limit, valid while this value lives.
 pub struct Reach {
     path: PathBuf,
-    /// Where the path is too long: the whole, and the folder above that `path` goes through.
+    /// For a long path: the whole path, and the open folder that `path` begins with.
     long: Option<(PathBuf, OwnedFd)>,
 }
 
 impl Reach {
-    /// Where `path` leads.
+    /// Makes a path of any length usable.
     ///
     /// # Errors
-    /// Those of opening a folder: one of those above is not there, or its name is too long.
+    /// Those of opening the folders above: missing, or a name too long.
     pub fn of(path: PathBuf) -> Result<Reach> {
         if path.as_os_str().len() < TOO_LONG {
             return Ok(Reach { path, long: None });
@@ -37,7 +37,7 @@ impl Reach {
         through_descriptors(path)
     }
 
-    /// The path, where the system takes it.
+    /// The path, if it is within the limit.
     pub fn plain(self) -> Option<PathBuf> {
         self.long.is_none().then_some(self.path)
     }
@@ -79,7 +79,7 @@ fn through_descriptors(whole: PathBuf) -> Result<Reach> {
     };
     let (mut above, mut rest) = (None, whole.as_os_str().as_bytes());
     while rest.len() > PIECE {
-        // A part that is longer than this is longer than any filesystem takes, and the system says so.
+        // The system refuses a longer part.
         let end = rest[..PIECE].iter().rposition(|byte| *byte == b'/').filter(|end| *end > 0).unwrap_or(PIECE);
         above = Some(open(above.as_ref(), &rest[..end])?);
         rest = &rest[end..];
@@ -93,6 +93,6 @@ fn through_descriptors(whole: PathBuf) -> Result<Reach> {
 
 #[cfg(not(target_os = "linux"))]
 fn through_descriptors(path: PathBuf) -> Result<Reach> {
-    // The system refuses it.
+    // The system refuses the path.
     Ok(Reach { path, long: None })
 }

@@ -1,4 +1,4 @@
-//! A store that counts what is asked of it, per object and in total.
+//! A store that counts operations, per object and in total.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -9,17 +9,17 @@
 //! assert_eq!((counted.object("a").writes, counted.total().bytes_written), (1, 7));
 //! ```
 
-use super::{Around, Operation, StoreCall, Watch};
+use super::{Operation, StoreCall, Watch, Wrapped};
 use crate::Store;
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 use thalweg_types::Error;
 use thalweg_types::mutex::Mutex;
 
-/// A store that counts what is asked of the one inside.
-pub type Counting = Around<Count>;
+/// A store that counts the operations on the store inside.
+pub type Counting = Wrapped<Count>;
 
-/// How often what was asked. Operations that failed are in `failed` alone.
+/// Number of operations by kind. Failed operations are counted in `failed` only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
 pub struct Counts {
@@ -44,13 +44,13 @@ pub struct Counts {
     pub folders_made: u64,
     pub folder_syncs: u64,
     pub closes: u64,
-    /// Attributes, links and extended attributes asked or changed; space asked.
+    /// Attributes, links and extended attributes read or changed; space read.
     pub attributes: u64,
     /// Operations of any kind that ended in an error.
     pub failed: u64,
 }
 
-/// What was counted up to some moment, by the name things were opened or asked by.
+/// Counts up to some moment, by the name that each operation used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counted {
     /// Per object or folder.
@@ -58,12 +58,12 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// What was asked of one object or folder.
+    /// Counts of one object or folder.
     pub fn object(&self, name: &str) -> Counts {
         self.objects.get(name).copied().unwrap_or_default()
     }
 
-    /// What was asked of all together.
+    /// Counts of all objects and folders.
     pub fn total(&self) -> Counts {
         let mut total = Counts::default();
         for counts in self.objects.values() {
@@ -75,7 +75,7 @@ impl Counted {
 
 impl Counts {
     fn add(&mut self, more: &Counts) {
-        // Taken apart, so that a new field cannot be forgotten.
+        // Destructured, so that a new field cannot be forgotten.
         let Counts {
             opens_for_writing,
             opens_for_reading,
@@ -133,18 +133,18 @@ impl Count {
     }
 }
 
-impl Around<Count> {
-    /// Counts from zero what is asked of `inner`.
+impl Wrapped<Count> {
+    /// A store around `inner`, with all counts zero.
     pub fn new(inner: Arc<dyn Store>) -> Counting {
-        Around::with(inner, Count::default())
+        Wrapped::with(inner, Count::default())
     }
 
-    /// What was counted so far.
+    /// The current counts.
     pub fn counted(&self) -> Counted {
         self.watch.lock().clone()
     }
 
-    /// What was counted so far; counts from zero again.
+    /// The current counts, which are set to zero.
     pub fn take(&self) -> Counted {
         std::mem::take(&mut self.watch.lock())
     }

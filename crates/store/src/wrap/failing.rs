@@ -1,9 +1,9 @@
-//! A store that fails when a test wants it to.
+//! A store whose operations fail as a test chooses.
 //!
-//! - [`Fault`]: fails the chosen operations, by what is asked, name and number; a write may stop half way, and an operation may
-//!   panic. [`Failing::failed`] counts them: a sweep fails the first operation, then the second, until none is left.
-//! - [`Failing::space`]: a disk that fills. Growth of objects uses space up; what fits of a write is written, the
-//!   rest fails with `NoSpace`. Cutting an open object gives space back; removals and holes do not.
+//! - [`Fault`]: fails operations, chosen by kind, name and number; a write may stop half way, and an operation may
+//!   panic. [`Failing::failed`] counts the failures: a sweep fails the first operation, then the second, until no fault is met.
+//! - [`Failing::space`]: a disk that fills. Growth of objects uses space; the part of a write that fits is written, the
+//!   rest fails with `NoSpace`. Truncating an open object frees space; removals and holes do not.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -16,16 +16,16 @@
 //! assert_eq!(store.read_all("restart.bp.1").unwrap(), b"ha");
 //! ```
 
-use super::{Around, Operation, StoreCall, Verdict, Watch};
+use super::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use crate::{Store, WriteObject};
 use std::sync::{Arc, MutexGuard};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind};
 
-/// A store that fails when told to.
-pub type Failing = Around<Fail>;
+/// A store whose operations fail as chosen.
+pub type Failing = Wrapped<Fail>;
 
-/// Which operations fail, and how.
+/// A choice of operations, and how they fail.
 #[derive(Debug, Clone)]
 pub struct Fault {
     asked: Option<StoreCall>,
@@ -45,12 +45,12 @@ enum Written {
 }
 
 impl Fault {
-    /// All operations of this sort fail, with `Io`, nothing of a write being written.
+    /// All operations of this kind fail with `Io`; failed writes write nothing.
     pub fn of(asked: StoreCall) -> Fault {
         Fault { asked: Some(asked), ..Fault::any() }
     }
 
-    /// As [`Fault::of`], operations of every sort.
+    /// Like [`Fault::of`], for operations of every kind.
     pub fn any() -> Fault {
         Fault {
             asked: None,
@@ -63,37 +63,37 @@ impl Fault {
         }
     }
 
-    /// Only for objects whose name contains this.
+    /// Only operations on names that contain `part`.
     pub fn named(self, part: impl Into<String>) -> Fault {
         Fault { name: part.into(), ..self }
     }
 
-    /// The first `count` of them go through.
+    /// The first `count` operations succeed.
     pub fn skipping(self, count: u64) -> Fault {
         Fault { skip: count, ..self }
     }
 
-    /// Only `count` of them fail.
+    /// Only `count` operations fail.
     pub fn times(self, count: u64) -> Fault {
         Fault { times: count, ..self }
     }
 
-    /// They fail with this kind.
+    /// The operations fail with this kind of error.
     pub fn with(self, kind: ErrorKind) -> Fault {
         Fault { kind, ..self }
     }
 
-    /// They panic instead, before anything is done.
+    /// The operations panic, before anything is done.
     pub fn panics(self) -> Fault {
         Fault { panics: true, ..self }
     }
 
-    /// The first half of a write is written.
+    /// Failed writes write the first half.
     pub fn half_way(self) -> Fault {
         Fault { written: Written::Half, ..self }
     }
 
-    /// The first `bytes` of a write are written.
+    /// Failed writes write the first `bytes` bytes.
     pub fn after_bytes(self, bytes: u64) -> Fault {
         Fault { written: Written::Bytes(bytes), ..self }
     }
@@ -106,11 +106,11 @@ pub struct Fail(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     faults: Vec<Fault>,
-    /// Operations that faults have failed, and the last of them.
+    /// Number of failed operations, and the last one.
     failed: (u64, Option<(StoreCall, String)>),
-    /// Bytes by which objects may still grow; no limit where `None`.
+    /// Bytes by which objects may still grow; `None` for no limit.
     space: Option<u64>,
-    /// Writes let through but not done: object, first byte, end. What they will grow is spoken for.
+    /// Writes in flight: object, first byte, end. Their growth is reserved.
     under_way: Vec<(String, u64, u64)>,
 }
 
@@ -120,29 +120,29 @@ impl Fail {
     }
 }
 
-impl Around<Fail> {
-    /// Fails nothing until told to.
+impl Wrapped<Fail> {
+    /// A store around `inner`, without faults.
     pub fn new(inner: Arc<dyn Store>) -> Failing {
-        Around::with(inner, Fail::default())
+        Wrapped::with(inner, Fail::default())
     }
 
-    /// Adds a fault, from now on. Where several meet an operation, each counts it and the oldest that is due decides.
+    /// Adds a fault, for operations from now on. If several faults choose an operation, each counts it, and the oldest fault that is due
+    /// decides.
     pub fn fail(&self, fault: Fault) {
         self.watch.lock().faults.push(fault);
     }
 
-    /// Objects may grow by `bytes` more in all; `None` for no limit.
+    /// Limits the further growth of all objects to `bytes`; `None` for no limit.
     pub fn space(&self, bytes: Option<u64>) {
         self.watch.lock().space = bytes;
     }
 
-    /// How many operations faults have failed since the last [`Failing::heal`], and the last one: what was asked, and of which
-    /// object.
+    /// Number of operations that faults have failed since the last [`Failing::heal`]; kind and object of the last one.
     pub fn failed(&self) -> (u64, Option<(StoreCall, String)>) {
         self.watch.lock().failed.clone()
     }
 
-    /// Forgets all faults and limits.
+    /// Removes all faults and limits.
     pub fn heal(&self) {
         *self.watch.lock() = State::default();
     }
@@ -206,11 +206,11 @@ impl Watch for Fail {
 }
 
 impl State {
-    /// Lets through of an operation what fits into `space`.
+    /// The verdict on an operation that may grow an object by `space` bytes at most.
     fn within(&mut self, space: u64, operation: &Operation<'_>, object: &dyn WriteObject) -> Verdict {
         let (name, offset) = (operation.name, operation.offset);
         let end = match operation.asked {
-            // What leaves the range of offsets is the store's to refuse.
+            // Offsets out of range are refused by the store.
             StoreCall::Write | StoreCall::Reserve if operation.bytes > 0 => match offset.checked_add(operation.bytes) {
                 Some(end) => end,
                 None => return Verdict::Pass,
@@ -226,13 +226,13 @@ impl State {
         let length = length.max(spoken_for.unwrap_or(0));
         if end.saturating_sub(length) > space {
             let fits = if operation.asked == StoreCall::Write { (length + space).saturating_sub(offset) } else { 0 };
-            // A write that begins behind the space that is left uses none of it.
+            // A write that begins after the remaining space uses none of it.
             self.space = Some(if fits > 0 { 0 } else { space });
             let error = Error::new(ErrorKind::NoSpace, "cannot write: the store is full (made to be)");
             return Verdict::FailAfter(fits, error.in_object(name).at_byte(offset.saturating_add(fits)));
         }
         if operation.asked == StoreCall::Reserve {
-            // Only asked for: the write that follows uses it.
+            // The write that follows uses the space.
         } else if operation.asked == StoreCall::Write {
             self.under_way.push((name.to_string(), offset, end));
             self.space = Some(space - end.saturating_sub(length));

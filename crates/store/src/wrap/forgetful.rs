@@ -1,19 +1,19 @@
-//! A store in memory that remembers every change, and shows what a kill or a power cut would have left.
+//! A store in memory that records every change, and can show its content after a kill or a power cut.
 //!
-//! Every operation that changes something or makes it durable gets a number: write, truncate, punch, sync, creation,
-//! rename, removal, folder made, folder synced. For any number `n` of operations:
+//! Every operation that changes the store or makes a change durable gets a number: write, truncate, punch, sync, creation,
+//! rename, removal, making and syncing a folder. For any number `n` of operations:
 //!
 //! | question | answer |
 //! |----------|--------|
 //! | a killed process leaves | exactly the first `n` operations ([`Forgetful::crash_after`]), or these and the first bytes of the next write ([`Forgetful::crash_after_bytes`]) |
-//! | a power cut leaves | what was synced among the first `n` operations, and of the rest what a seed chooses ([`Forgetful::power_cut`]) |
-//! | bytes are durable | once their object is synced, after the write |
+//! | a power cut leaves | the synced changes among the first `n` operations, and of the others those that a seed chooses ([`Forgetful::power_cut`]) |
+//! | bytes are durable | once their object is synced after the write |
 //! | names are durable | once their folder is synced; a rename between two folders once both are |
-//! | bytes not synced | each write, alone: whole, lost, lost with the length grown (zeros), torn: its first sectors, or any of its sectors (512 bytes) |
-//! | truncations, holes, names not synced | each, alone: there or lost; a rename is never half there |
+//! | bytes not synced | each write by itself: complete, lost, lost with the length grown (zeros), or torn: its first sectors, or any of its sectors (512 bytes) |
+//! | truncations, holes, names not synced | each by itself: kept or lost; a rename is atomic |
 //!
-//! That is less than most filesystems promise (a journal keeps operations in order), and all that POSIX does. What
-//! survives it survives anywhere.
+//! These are the promises of POSIX. Most filesystems promise more (a journal keeps operations in order), so programs that survive this
+//! store survive on them.
 
 use crate::memory::{Entry, Memory, Object};
 use crate::{Capability, Durability, OpenWrite, ReadObject, Stat, Store, WriteObject, name, pieces};
@@ -25,7 +25,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 const SECTOR: u64 = 512;
 
-/// A store that can show its past. See the module's page.
+/// A store that records its changes. See the module's page.
 pub struct Forgetful {
     live: Memory,
     before: Memory,
@@ -33,10 +33,10 @@ pub struct Forgetful {
     replayed: Mutex<(usize, Replay)>,
 }
 
-/// Held through every change, so that the log's order is the order things happened in.
+/// Locked during every change, so that the log has the order of the changes.
 type Log = Vec<Change>;
 
-/// One numbered operation. Objects go by their identity, since they keep it when they are renamed.
+/// One numbered operation. Objects are named by their identity, which a rename keeps.
 #[derive(Debug, Clone)]
 enum Change {
     Create { name: String, object: u64 },
@@ -63,19 +63,19 @@ impl Forgetful {
         Forgetful::over(&Memory::new())
     }
 
-    /// A store that begins with what `content` holds now, all of it durable. `content` itself stays as it is.
+    /// A store with a copy of `content`, all of it durable.
     pub fn over(content: &Memory) -> Forgetful {
         let before = content.snapshot();
         let replayed = Mutex::new((0, Replay::from(&before)));
         Forgetful { live: before.snapshot(), before, log: Arc::default(), replayed }
     }
 
-    /// How many operations there were. Before the first one it is 0, and `crash_after(0)` is where it began.
+    /// Number of operations so far; `crash_after(0)` is the initial content.
     pub fn operations(&self) -> usize {
         self.lock().len()
     }
 
-    /// Operation `n` (from 0) in words, for messages of tests.
+    /// Operation `n` (from 0) in words, for test messages.
     pub fn operation(&self, n: usize) -> String {
         match self.lock().get(n) {
             None => "nothing".into(),
@@ -97,7 +97,7 @@ impl Forgetful {
         }
     }
 
-    /// How many bytes operation `n` (from 0) writes; `None` where it is no write.
+    /// Number of bytes that operation `n` (from 0) writes; `None` if it is not a write.
     pub fn bytes_written_by(&self, n: usize) -> Option<u64> {
         match self.lock().get(n) {
             Some(Change::Write { bytes, .. }) => Some(bytes.len() as u64),
@@ -105,14 +105,15 @@ impl Forgetful {
         }
     }
 
-    /// What is there when the process is killed after its first `n` operations. All operations where there were fewer.
+    /// The content if the process is killed after its first `n` operations, or after all if there are fewer.
     ///
-    /// Asked for in growing order of `n`, the cost is that of the operations in between.
+    /// # Cost
+    /// A replay of the operations since the last call, or of all `n` if that call had a larger `n`.
     pub fn crash_after(&self, n: usize) -> Memory {
         self.crash_after_bytes(n, 0)
     }
 
-    /// As [`crash_after`](Forgetful::crash_after), with the first `bytes` of the next operation where that is a write.
+    /// Like [`crash_after`](Forgetful::crash_after), with the first `bytes` of the next operation if that is a write.
     pub fn crash_after_bytes(&self, n: usize, bytes: u64) -> Memory {
         let log = self.lock();
         let n = n.min(log.len());
@@ -132,10 +133,10 @@ impl Forgetful {
         left.into_memory()
     }
 
-    /// What may be there after a power cut that follows the first `n` operations.
+    /// A possible content after a power cut that follows the first `n` operations.
     ///
-    /// - `seed`: chooses among the outcomes. 0 loses all that was not synced, 1 keeps it all; any other number gives
-    ///   one outcome in between, the same one each time.
+    /// - `seed`: chooses the outcome. 0 loses all changes that were not synced, 1 keeps them all; any other number gives
+    ///   one outcome in between, the same at each call.
     pub fn power_cut(&self, n: usize, seed: u64) -> Memory {
         let log = self.lock();
         let log = &log[..n.min(log.len())];
@@ -145,7 +146,7 @@ impl Forgetful {
         for (change, durable) in log.iter().zip(durable) {
             match change {
                 _ if durable => left.apply(change),
-                // Without its name an object may still come back, by a later rename that was kept.
+                // A later rename may be kept and give the object a name.
                 Change::Create { object, .. } => {
                     left.make(*object);
                     if chance.keeps() {
@@ -182,7 +183,7 @@ impl Forgetful {
     }
 }
 
-/// For each change, whether a later one makes it durable.
+/// For each change, whether a later sync makes it durable.
 fn durable(log: &[Change]) -> Vec<bool> {
     let (mut objects, mut folders) = (BTreeSet::new(), BTreeSet::new());
     let mut durable = vec![false; log.len()];
@@ -212,10 +213,10 @@ fn sectors(offset: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     std::iter::once((offset, head)).chain(tail)
 }
 
-/// What a seed chooses.
+/// Random choices of a seed.
 struct Chance {
     random: fastrand::Rng,
-    /// How likely something not synced is there nevertheless.
+    /// Probability that a change is kept without a sync.
     keep: f64,
 }
 
@@ -292,7 +293,7 @@ impl Replay {
 
     fn write(&self, object: u64, offset: u64, bytes: &[u8]) {
         if let Some(object) = self.objects.get(&object) {
-            // It went well the first time, so its end is in range.
+            // The write succeeded before, so its end is in range.
             let _ = object.write_at(offset, &[IoSlice::new(bytes)]);
         }
     }
@@ -313,13 +314,13 @@ impl Replay {
                 self.names.insert(name.clone(), None);
             }
             Change::Rename { from, to, object } => {
-                // In a power cut another object may have the old name by now.
+                // After a power cut another object may have the old name.
                 if self.names.get(from) == Some(&Some(*object)) {
                     self.names.remove(from);
                 }
                 self.names.insert(to.clone(), Some(*object));
             }
-            // What the folder holds goes with it, whatever that is in a power cut.
+            // The folder's content moves with it, also if a power cut has changed it.
             Change::RenameFolder { from, to } => {
                 let below = format!("{from}/");
                 let moves = |name: &String| name == from || name.starts_with(&below);
@@ -348,10 +349,10 @@ impl Replay {
         }
     }
 
-    /// The store as it is found again: names whose folder was lost are lost with it.
+    /// The store after the restart: names in a lost folder are lost, too.
     fn into_memory(mut self) -> Memory {
         let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
-        // A folder comes before what is in it.
+        // A folder sorts before its content.
         for (name, object) in self.names {
             let folder = name::folder_of(&name);
             if !folder.is_empty() && !matches!(entries.get(folder), Some(Entry::Folder)) {
@@ -359,7 +360,7 @@ impl Replay {
             }
             let entry = match object {
                 None => Some(Entry::Folder),
-                // In a power cut one object may be left with two names: a lost removal, a kept rename.
+                // After a power cut one object may have two names: a lost removal, a kept rename.
                 Some(identity) => match self.objects.remove(&identity) {
                     Some(object) => Some(Entry::Object(Arc::new(object))),
                     None => entries.values().find(|entry| is_object(entry, identity)).cloned(),
@@ -499,7 +500,7 @@ impl WriteObject for Open {
 fn joined(pieces: &[IoSlice<'_>]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let total = usize::try_from(pieces::total(pieces)).unwrap_or(usize::MAX);
-    bytes.try_reserve_exact(total).map_err(|_| Error::new(ErrorKind::NoMemory, "cannot remember a write"))?;
+    bytes.try_reserve_exact(total).map_err(|_| Error::new(ErrorKind::NoMemory, "cannot record a write"))?;
     pieces.iter().for_each(|piece| bytes.extend_from_slice(piece));
     Ok(bytes)
 }

@@ -1,34 +1,34 @@
-//! A store that is asked no more than so much a second: a share of something that others need too.
+//! A store with a rate limit: it leaves the rest of a shared device to others.
 //!
-//! Bytes and operations have a limit each, shared by all callers. What was not used is saved up for one second, so that
-//! a caller who pauses is not punished for it. Waiting comes before the operation itself.
+//! Bytes and operations have a limit each, shared by all callers. Up to one second's worth of unused rate is saved, so that
+//! a caller may pause without losing its share. Operations wait before they start.
 
-use super::{Around, Operation, StoreCall, Verdict, Watch};
+use super::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use crate::Store;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_types::mutex::Mutex;
 
 /// A store with a rate limit.
-pub type Limited = Around<Limit>;
+pub type Limited = Wrapped<Limit>;
 
-/// Holds operations back.
+/// Delays operations to keep to the limits.
 #[derive(Debug)]
 pub struct Limit {
     bytes: Bucket,
     operations: Bucket,
 }
 
-/// What may be used up: so much a second, and what was saved.
+/// A rate, and its use so far.
 #[derive(Debug)]
 struct Bucket {
     per_second: f64,
-    /// When all that was taken so far is paid for.
+    /// When the rate has covered everything taken so far.
     paid_at: Mutex<Instant>,
 }
 
 impl Bucket {
-    /// - `per_second`: at least 1 is taken; `f64::INFINITY` for no limit.
+    /// - `per_second`: smaller values count as 1; `f64::INFINITY` for no limit.
     fn new(per_second: f64) -> Bucket {
         Bucket { per_second: per_second.max(1.0), paid_at: Mutex::new(Instant::now()) }
     }
@@ -45,10 +45,11 @@ impl Bucket {
     }
 }
 
-impl Around<Limit> {
-    /// At most so many bytes read and written, and so many operations on names, bytes and durability, a second.
+impl Wrapped<Limit> {
+    /// - `bytes_per_second`: read and written, together.
+    /// - `operations_per_second`: all but asking the length of an open object.
     pub fn new(inner: Arc<dyn Store>, bytes_per_second: f64, operations_per_second: f64) -> Limited {
-        Around::with(
+        Wrapped::with(
             inner,
             Limit { bytes: Bucket::new(bytes_per_second), operations: Bucket::new(operations_per_second) },
         )

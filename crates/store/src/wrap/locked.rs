@@ -1,16 +1,16 @@
-//! A store whose objects have a lock that goes from writer to writer, as those of parallel filesystems: a process that writes an
-//! object waits, where another process wrote it last, until the lock has come over.
+//! A store whose objects have a lock that moves from writer to writer, as on parallel filesystems: a process waits for the lock of an
+//! object that another process wrote last.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | who waits | writes and cuts of an object that another process wrote or cut last, one process behind the other; nobody waits for a lock that it has |
-//! | how long | `cost`, which on a real filesystem is a message to the server, one to the holder, and the holder's write-back |
-//! | between whom | processes of this host: who has a lock is kept in small files of a folder that they share |
-//! | renamed objects | keep no lock |
+//! | waits    | writes and truncations of an object that another process wrote or truncated last, one process after the other; a process that has the lock does not wait |
+//! | duration | `cost`; on a real filesystem a message to the server, one to the lock's owner, and the owner's write-back |
+//! | scope    | processes of this host: the owner of each lock is kept in a small file of a shared folder |
+//! | rename   | loses the lock |
 //!
 //! For measurements and tests.
 
-use super::{Around, Operation, StoreCall, Verdict, Watch};
+use super::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use crate::Store;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::HashMap;
@@ -22,28 +22,28 @@ use std::time::Duration;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, Result};
 
-/// A store with locks that cost.
-pub type Locked = Around<Locks>;
+/// A store with locks that take time to move.
+pub type Locked = Wrapped<Locks>;
 
-/// Who has which lock.
+/// The locks and their owners.
 pub struct Locks {
     folder: PathBuf,
     cost: Duration,
-    /// This process, by a number that no other has.
+    /// Identity of this process: a random number.
     me: u64,
     files: Mutex<HashMap<String, Arc<File>>>,
 }
 
-impl Around<Locks> {
-    /// - `folder`: made where it is not there; all processes whose locks are to meet name the same one.
+impl Wrapped<Locks> {
+    /// - `folder`: where owners of locks are kept; the same for all processes that share locks. Made if missing.
     ///
     /// # Errors
-    /// What the system says of the folder.
+    /// The system's error for the folder.
     pub fn new(inner: Arc<dyn Store>, folder: &Path, cost: Duration) -> Result<Locked> {
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::io("cannot make the folder of locks", e).in_object(folder.display().to_string()))?;
         let me = crate::fresh();
-        Ok(Around::with(inner, Locks { folder: folder.into(), cost, me, files: Mutex::default() }))
+        Ok(Wrapped::with(inner, Locks { folder: folder.into(), cost, me, files: Mutex::default() }))
     }
 }
 
@@ -66,7 +66,7 @@ impl Locks {
         let known = file.read_at(&mut holder, 0)? == holder.len();
         let mine = known && u64::from_le_bytes(holder) == self.me;
         if !mine {
-            // The first one gets it for nothing.
+            // The first owner does not wait.
             if known {
                 std::thread::sleep(self.cost);
             }
@@ -104,7 +104,8 @@ mod tests {
     fn a_lock_costs_where_another_wrote_last_and_nothing_where_not() {
         let folder = std::env::temp_dir().join(format!("thalweg-locks-{}", fastrand::u64(..)));
         let below = Arc::new(Memory::new());
-        let cost = Duration::from_millis(20);
+        // Long enough that eight writes of a busy machine take less than four times as long.
+        let cost = Duration::from_secs(1);
         let processes: Vec<_> = (0..2).map(|_| Locked::new(below.clone(), &folder, cost).unwrap()).collect();
         let write = |process: usize, name: &str| {
             let object = processes[process].open_write(name, OpenWrite::Any).unwrap();

@@ -1,19 +1,19 @@
-//! Stores around other stores: for runs, for tests, for measurements.
+//! Wrappers: stores around other stores, for runs, tests and measurements.
 //!
-//! | room | what it adds |
+//! | room | adds |
 //! |------|--------------|
-//! | [`counting`] | how often what was asked, and for how many bytes |
-//! | [`tally`] | the same, kept in a file |
-//! | [`locked`] | locks that go from writer to writer, at a cost |
-//! | [`slow`] | a latency per operation and a rate for bytes |
-//! | [`failing`] | failures at chosen moments, writes that stop half way, a disk that fills |
-//! | [`forgetful`] | a store in memory that can show what a kill or a power cut would have left |
-//! | [`limit`] | a rate that is not exceeded |
-//! | [`retry`] | what may pass is tried again |
-//! | [`tiered`] | a fast store before a slow one: the burst buffer |
-//! | [`sequential`] | a store in memory that can do no more than HDFS or S3 |
+//! | [`counting`] | counts of operations and bytes |
+//! | [`tally`] | the same counts, in a file |
+//! | [`locked`] | locks that move from writer to writer, as on parallel filesystems |
+//! | [`slow`] | a latency per operation, a rate for bytes |
+//! | [`failing`] | failures of chosen operations, writes that stop half way, a disk that fills |
+//! | [`forgetful`] | the content after a kill or a power cut; a store in memory |
+//! | [`limit`] | a rate limit |
+//! | [`retry`] | repetition of failed operations |
+//! | [`tiered`] | the burst buffer: a fast store before a slow one |
+//! | [`sequential`] | the limits of HDFS or S3; a store in memory |
 //!
-//! Counting, slow, failing and limited stores are one wrapper, [`Around`], with a [`Watch`] that is asked before each operation and told after.
+//! Counting, slow, failing and limited stores are one wrapper, [`Wrapped`], with a [`Watch`] that is called before and after each operation.
 
 use crate::pieces::{self, Rest};
 use crate::{
@@ -45,7 +45,7 @@ pub use slow::Slow;
 pub use tally::Tallied;
 pub use tiered::Tiered;
 
-/// What a store is asked to do.
+/// Kind of operation on a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum StoreCall {
@@ -71,66 +71,66 @@ pub enum StoreCall {
 /// One operation on its way to a store.
 #[derive(Clone, Copy)]
 pub struct Operation<'a> {
-    /// What is asked.
+    /// Its kind.
     pub asked: StoreCall,
-    /// The object or folder; for renames the old name. An open object keeps the name it was opened by.
+    /// The object or folder; for renames the old name. Operations on an open object have the name that it was opened by.
     pub name: &'a str,
-    /// First byte, for operations on bytes; the new length for a truncation.
+    /// First byte, for operations on bytes; for a truncation the new length.
     pub offset: u64,
-    /// Bytes to move (or to give back), for operations on bytes.
+    /// Number of bytes, for operations on bytes.
     pub bytes: u64,
-    /// Pieces of a write.
+    /// Number of pieces, for a write.
     pub pieces: usize,
-    /// The object, where it is open for writing.
+    /// The object, if it is open for writing.
     pub object: Option<&'a dyn WriteObject>,
 }
 
-/// What becomes of an operation.
+/// Decision on an operation.
 pub enum Verdict {
-    /// It goes through.
+    /// The operation is done.
     Pass,
-    /// The store is not asked; this is the result.
+    /// The operation is not done; it fails with this error.
     Fail(Error),
-    /// Of a write, this many bytes are written; then this is the result. Other operations fail at once.
+    /// A write writes this many bytes and fails with this error. Other operations are not done and fail with it.
     FailAfter(u64, Error),
 }
 
-/// Something that stands between a store and its callers.
+/// Observes and decides on the operations of a store's callers.
 pub trait Watch: Send + Sync {
     /// For messages: `counting`.
     fn describe(&self) -> &'static str;
-    /// What the store can do with this around it: what the one inside can, or less.
+    /// Abilities of the wrapped store: those of the store inside, or fewer.
     fn capability(&self, inner: Capability) -> Capability {
         inner
     }
-    /// Asked before each operation.
+    /// Called before each operation.
     fn before(&self, operation: &Operation<'_>) -> Verdict {
         let _ = operation;
         Verdict::Pass
     }
-    /// What a request costs where this is between ([`Store::request_cost`]), given what it costs without.
+    /// Cost of a request through this wrapper ([`Store::request_cost`]), given the cost without.
     fn request_cost(&self, inner: u64) -> u64 {
         inner
     }
-    /// Told after each operation: how many bytes moved, or how it failed.
+    /// Called after each operation, with the number of bytes moved or the error.
     fn after(&self, operation: &Operation<'_>, outcome: std::result::Result<u64, &Error>) {
         let _ = (operation, outcome);
     }
 }
 
 /// A store with a [`Watch`] around it.
-pub struct Around<W> {
+pub struct Wrapped<W> {
     inner: Arc<dyn Store>,
     watch: Arc<W>,
 }
 
-impl<W: Watch> Around<W> {
-    /// A store with this watch around it: how a test brings its own.
-    pub fn with(inner: Arc<dyn Store>, watch: W) -> Around<W> {
-        Around { inner, watch: Arc::new(watch) }
+impl<W: Watch> Wrapped<W> {
+    /// Puts a watch around a store; for tests with a watch of their own.
+    pub fn with(inner: Arc<dyn Store>, watch: W) -> Wrapped<W> {
+        Wrapped { inner, watch: Arc::new(watch) }
     }
 
-    /// What stands between.
+    /// The watch.
     pub fn watch(&self) -> &W {
         &self.watch
     }
@@ -141,7 +141,7 @@ impl<W: Watch> Around<W> {
     }
 }
 
-/// Passes one operation on as the watch decides. `run` is given how many bytes to stop after, where it is to.
+/// Does one operation as the watch decides. The argument of `run` is the number of bytes to stop after, if any.
 fn through<W: Watch, T>(
     watch: &W,
     operation: &Operation<'_>,
@@ -157,7 +157,7 @@ fn through<W: Watch, T>(
     result
 }
 
-impl<W: Watch + 'static> Store for Around<W> {
+impl<W: Watch + 'static> Store for Wrapped<W> {
     fn describe(&self) -> String {
         format!("{} around {}", self.watch.describe(), self.inner.describe())
     }
@@ -258,7 +258,7 @@ impl<W: Watch + 'static> Store for Around<W> {
         self.ask(StoreCall::MakeFolder, name, || self.inner.make_one_folder(name, mode))
     }
 
-    /// Not watched, and nobody would see what is done to it: none.
+    /// None: the watch would miss operations on the file.
     fn plain_file(&self, _name: &str) -> Option<std::path::PathBuf> {
         None
     }
@@ -345,7 +345,7 @@ impl<W: Watch + 'static> ReadObject for OpenForReading<W> {
         through(&*self.watch, &operation, |_| self.inner.read_vectored_at(offset, pieces), |got| *got as u64)
     }
 
-    /// Not watched: it is no operation on bytes or names.
+    /// Not watched: not an operation on bytes or names.
     fn life(&self) -> Result<Life> {
         self.inner.life()
     }
@@ -412,7 +412,7 @@ impl<W: Watch + 'static> WriteObject for OpenForWriting<W> {
         through(&*self.watch, &self.operation(StoreCall::Sync, 0, 0), |_| self.inner.sync(), |()| 0)
     }
 
-    /// Watched as a sync, which it is on many stores.
+    /// Watched as a sync, as many stores implement it by one.
     fn publish(&self) -> Result<()> {
         through(&*self.watch, &self.operation(StoreCall::Sync, 0, 0), |_| self.inner.publish(), |()| 0)
     }

@@ -1,12 +1,12 @@
-//! A store that tries again what may pass.
+//! A store that repeats failed operations.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | which failures | `Timeout`, `Io`, `PeerLost`; everything else is an answer |
-//! | which operations | those that may be done twice: opens but `New`, reads, stat, list, folders made, positional writes, truncation, attributes asked |
-//! | never tried again | `New`, rename, remove, lock: a lost answer looks like a failure, and the second try would find its own traces; `sync` and `close`: after one that failed, what was written may be gone, and a second that succeeds would hide it; writes that only go to the end |
-//! | how often | up to [`Patience::times`], with pauses that double from `first` to `longest`, each shortened at random by up to half |
-//! | budget   | all operations of the store together: each try again takes one from it, each operation that went well the first time gives a tenth back; empty, failures pass at once, so that a broken store isn't asked ever more |
+//! | failures repeated | `Timeout`, `Io`, `PeerLost`; other kinds are final |
+//! | operations repeated | those that may be done twice: opens except `New`, reads, stat, list, making folders, positional writes, truncation, reading and setting attributes |
+//! | operations not repeated | `New`, rename, remove, lock: if only the answer was lost, the second attempt would find the result of the first. `sync` and `close`: after a failure written bytes may be lost, and a second success would hide the loss. Appending writes |
+//! | attempts | up to [`Patience::times`] more, with pauses that double from `first` to `longest`, each shortened at random by up to half |
+//! | budget   | shared by all operations: each repetition takes one from it, each operation that succeeds at first returns a tenth. With an empty budget failures are final, so that a broken store is not flooded with repetitions |
 
 use crate::{
     Attributes, Capability, Change, Lease, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, Store, WriteObject,
@@ -18,16 +18,16 @@ use std::time::Duration;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// How long to go on trying.
+/// Limits of repetition.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// Tries after the first one, of one operation.
+    /// Most repetitions of one operation.
     pub times: u32,
-    /// Pause before the first of them.
+    /// Pause before the first repetition.
     pub first: Duration,
     /// Longest pause.
     pub longest: Duration,
-    /// Tries again that are paid for when the store is opened; also the most that can be saved up.
+    /// Repetitions in the budget when the store is opened, and at most.
     pub budget: u32,
 }
 
@@ -38,7 +38,7 @@ impl Default for Patience {
     }
 }
 
-/// A store that tries again. See the module's page.
+/// A store that repeats failed operations. See the module's page.
 pub struct Retry {
     inner: Arc<dyn Store>,
     again: Arc<Again>,
@@ -46,7 +46,7 @@ pub struct Retry {
 
 struct Again {
     patience: Patience,
-    /// Tenths of tries that may still be made.
+    /// Tenths of repetitions left.
     budget: Mutex<u64>,
     made: AtomicU64,
 }
@@ -58,7 +58,7 @@ impl Retry {
         Retry { inner, again: Arc::new(Again { patience, budget, made: AtomicU64::new(0) }) }
     }
 
-    /// How often anything was tried again.
+    /// Number of repetitions so far.
     pub fn tried_again(&self) -> u64 {
         self.again.made.load(Ordering::Relaxed)
     }
@@ -103,7 +103,7 @@ fn may_pass(error: &Error) -> bool {
 
 impl Retry {
     fn opened(&self, how: OpenWrite, open: impl Fn() -> Result<Box<dyn WriteObject>>) -> Result<Box<dyn WriteObject>> {
-        // Without `append`, an object that the first try made could not be opened by `Any` again.
+        // Without `append`, a second `Any` cannot open the object that the first one made.
         let twice = match how {
             OpenWrite::New => false,
             OpenWrite::Any => self.inner.capability().append,
@@ -139,7 +139,7 @@ impl Store for Retry {
     }
 
     fn sync_closed(&self, name: &str) -> Result<()> {
-        // As `sync`: what failed once may be told as done the second time.
+        // As `sync`: after a failure a second success may hide lost bytes.
         self.inner.sync_closed(name)
     }
 
@@ -257,7 +257,7 @@ impl Store for Retry {
 struct Reading {
     inner: Box<dyn ReadObject>,
     again: Arc<Again>,
-    /// As of objects that are written.
+    /// Whether the store writes at any offset.
     anywhere: bool,
 }
 

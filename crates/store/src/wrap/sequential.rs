@@ -1,14 +1,14 @@
-//! A store in memory that can do no more than stores far away: what HDFS or S3 refuse, it refuses; what they only may
-//! do, it does.
+//! A store in memory with no more abilities than HDFS or S3: it refuses what they refuse, and does what they are only allowed to
+//! do.
 //!
 //! | question | [`Sequential::like_hdfs`] | [`Sequential::like_s3`] |
 //! |----------|---------------------------|-------------------------|
-//! | writes   | at the end only | at the end only |
-//! | a name is there | once opened | once closed |
-//! | bytes are seen | by readers that open after a `sync` or `close` | once closed, all together |
-//! | dropped without close | what was synced stays | nothing was |
-//! | opened again | never | never |
-//! | rename   | atomic, folders too | copies; folders not |
+//! | writes   | append only | append only |
+//! | a name appears | at open | at close |
+//! | bytes are visible | to readers that open after a `sync` or `close` | at close, all together |
+//! | dropped without close | synced bytes stay | nothing stays |
+//! | reopened for writing | no | no |
+//! | rename   | atomic, folders too | a copy; no folders |
 
 use crate::memory::{Memory, Object};
 use crate::{
@@ -20,7 +20,7 @@ use std::sync::{Arc, MutexGuard};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Objects in memory, written from front to back and then never changed. See the module's page.
+/// Objects in memory that are written once, from front to back. See the module's page.
 #[derive(Debug, Clone)]
 pub struct Sequential {
     memory: Memory,
@@ -28,17 +28,17 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    /// What is synced is seen.
+    /// With the abilities of HDFS.
     pub fn like_hdfs() -> Sequential {
         Sequential { memory: Memory::new(), visible: Visible::AtSync }
     }
 
-    /// What is closed is seen.
+    /// With the abilities of S3.
     pub fn like_s3() -> Sequential {
         Sequential { memory: Memory::new(), visible: Visible::AtClose }
     }
 
-    /// What is seen now, for tests to look at and to damage.
+    /// The visible content, for tests that compare or damage it.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -117,7 +117,7 @@ impl Store for Sequential {
     }
 }
 
-/// An object as it was when it was opened.
+/// An object, with its length at open.
 struct Seen {
     object: Box<dyn ReadObject>,
     length: u64,
@@ -143,7 +143,7 @@ struct Open {
 }
 
 struct State {
-    /// Written, not seen yet.
+    /// Bytes written but not yet visible.
     waiting: Vec<u8>,
     /// Bytes in the object.
     seen: u64,
@@ -186,11 +186,11 @@ impl WriteObject for Open {
     }
 
     fn read_at(&self, offset: u64, _out: &mut [u8]) -> Result<usize> {
-        Err(self.cannot("read what it writes").at_byte(offset))
+        Err(self.cannot("read an object that is being written").at_byte(offset))
     }
 
     fn truncate(&self, length: u64) -> Result<()> {
-        Err(self.cannot("cut an object").at_byte(length))
+        Err(self.cannot("truncate an object").at_byte(length))
     }
 
     fn punch(&self, _offset: u64, _length: u64) -> Result<()> {

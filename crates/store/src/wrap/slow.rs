@@ -1,19 +1,19 @@
-//! A store that takes its time, like one far away, or with a device behind some of its objects that is slow.
+//! A slow store: far away, or with slow devices.
 //!
-//! Each operation waits for `latency`, all callers at the same time. Bytes pass at a rate that all callers share, one
-//! behind the other, as through one device. Waiting comes before the operation itself.
+//! Each operation waits for `latency`, independent of other callers. All callers share one device's rate for bytes. Operations wait
+//! before they start.
 //!
-//! [`Slow::with_devices`] has many devices: bytes of objects on the same one pass one behind the other, each device at its own
-//! rate, which may change at any time ([`Slow::set_rate`]).
+//! [`Slow::with_devices`] has several devices, each with a rate that its objects share and that may change at any time
+//! ([`Slow::set_rate`]).
 
-use super::{Around, Operation, StoreCall, Verdict, Watch};
+use super::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use crate::Store;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_types::mutex::Mutex;
 
 /// A store slower than the one inside.
-pub type Slow = Around<Delay>;
+pub type Slow = Wrapped<Delay>;
 
 /// Delays operations.
 pub struct Delay {
@@ -27,19 +27,22 @@ pub struct Delay {
 
 struct Device {
     bytes_per_second: f64,
-    /// When it has moved all bytes given to it.
+    /// When the device has moved all bytes so far.
     idle_from: Instant,
 }
 
-impl Around<Delay> {
-    /// Adds `latency` to each operation but asking an open object's length, and moves bytes no faster than
-    /// `bytes_per_second` (`f64::INFINITY` for no limit; at least 1 is taken).
+impl Wrapped<Delay> {
+    /// Adds `latency` to each operation except the length of an open object, and moves bytes no faster than
+    /// `bytes_per_second` (`f64::INFINITY` for no limit; smaller values count as 1).
     pub fn new(inner: Arc<dyn Store>, latency: Duration, bytes_per_second: f64) -> Slow {
         Slow::with_devices(inner, latency, &[bytes_per_second], |_| 0)
     }
 
-    /// As [`Slow::new`], with a device for each of `bytes_per_second`. `device_of`: the place in that list of the device of an
-    /// object, by its name; objects without device are not slow.
+    /// Like [`Slow::new`], with several devices.
+    ///
+    /// - `bytes_per_second`: the rate of each device.
+    /// - `device_of`: the device of an object, by the object's name, as an index into `bytes_per_second`; objects with a larger index
+    ///   are not delayed.
     pub fn with_devices(
         inner: Arc<dyn Store>,
         latency: Duration,
@@ -48,17 +51,17 @@ impl Around<Delay> {
     ) -> Slow {
         let device = |rate: &f64| Mutex::new(Device { bytes_per_second: rate.max(1.0), idle_from: Instant::now() });
         let devices = bytes_per_second.iter().map(device).collect();
-        Around::with(inner, Delay { latency, names_alone: false, device_of: Box::new(device_of), devices })
+        Wrapped::with(inner, Delay { latency, names_alone: false, device_of: Box::new(device_of), devices })
     }
 
-    /// Adds `latency` to operations on names and folders alone: opens, stat, lists, renames, removals, attributes. A filesystem with
+    /// Adds `latency` only to operations on names and folders (opens, stat, lists, renames, removals, attributes): a filesystem with
     /// a busy metadata server.
     pub fn names(inner: Arc<dyn Store>, latency: Duration) -> Slow {
         let delay = Delay { latency, names_alone: true, device_of: Box::new(|_| 0), devices: Vec::new() };
-        Around::with(inner, delay)
+        Wrapped::with(inner, delay)
     }
 
-    /// Changes the rate of a device, for bytes that come from now on.
+    /// Changes the rate of a device, for bytes from now on.
     pub fn set_rate(&self, device: usize, bytes_per_second: f64) {
         if let Some(device) = self.watch.devices.get(device) {
             device.lock().bytes_per_second = bytes_per_second.max(1.0);
@@ -119,33 +122,37 @@ mod tests {
     use super::*;
     use crate::{Memory, StoreExt};
 
+    /// Delays are long enough that a busy machine does not take as long for what is not delayed.
+    const DELAY: Duration = Duration::from_secs(2);
+
     #[test]
     fn operations_on_names_may_be_slow_alone() {
-        let store = Slow::names(Arc::new(Memory::new()), Duration::from_millis(20));
+        let store = Slow::names(Arc::new(Memory::new()), DELAY);
         let object = store.open_write("a", crate::OpenWrite::New).unwrap();
         let began = Instant::now();
         object.write_at(0, &[std::io::IoSlice::new(b"bytes")]).unwrap();
-        assert!(began.elapsed() < Duration::from_millis(20));
+        assert!(began.elapsed() < DELAY);
         store.stat("a").unwrap();
-        assert!(began.elapsed() >= Duration::from_millis(20));
+        assert!(began.elapsed() >= DELAY);
     }
 
     #[test]
     fn a_slow_device_holds_up_its_own_objects_alone() {
         let place = |name: &str| name.bytes().last().map_or(0, |b| usize::from(b - b'0'));
-        let store = Slow::with_devices(Arc::new(Memory::new()), Duration::ZERO, &[1e9, 1e4], place);
+        // Two seconds for each object of the second one.
+        let store = Slow::with_devices(Arc::new(Memory::new()), Duration::ZERO, &[1e9, 500.0], place);
         let timed = |name: &str| {
             let began = Instant::now();
             store.write_all(name, &[0; 1000]).unwrap();
             began.elapsed()
         };
-        assert!(timed("x.1") >= Duration::from_millis(100));
+        assert!(timed("x.1") >= DELAY);
         let (quick, slow) = std::thread::scope(|s| {
             let late = s.spawn(|| timed("y.1"));
             (timed("x.0"), late.join().unwrap())
         });
-        assert!(quick < Duration::from_millis(90) && slow >= Duration::from_millis(100), "{quick:?} {slow:?}");
+        assert!(quick < DELAY && slow >= DELAY, "{quick:?} {slow:?}");
         store.set_rate(1, 1e9);
-        assert!(timed("z.1") < Duration::from_millis(90) && timed("x.2") < Duration::from_millis(90));
+        assert!(timed("z.1") < DELAY && timed("x.2") < DELAY);
     }
 }

@@ -1,5 +1,5 @@
-//! A store that counts what is asked of it in a file, line by line, so that a process that is watched need not tell: it may end in
-//! any way.
+//! A store that counts operations in a file. Each count is written when it changes, so that the file is complete however the
+//! process ends.
 //!
 //! ```text
 //! store hdfs://namenode:8020/runs
@@ -9,9 +9,9 @@
 //! Failed 00000000000000000000
 //! ```
 //!
-//! A line for each [`StoreCall`], then bytes read, bytes written, and operations that failed (which are in `Failed` alone).
+//! A line for each [`StoreCall`], then bytes read, bytes written, and failed operations (which are counted in `Failed` only).
 
-use super::{Around, Operation, StoreCall, Watch};
+use super::{Operation, StoreCall, Watch, Wrapped};
 use crate::Store;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -22,7 +22,7 @@ use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, Result};
 
 /// A store that counts in a file.
-pub type Tallied = Around<Tally>;
+pub type Tallied = Wrapped<Tally>;
 
 const OPERATIONS: [StoreCall; 17] = [
     StoreCall::OpenWrite,
@@ -48,19 +48,19 @@ const BYTES_WRITTEN: usize = BYTES_READ + 1;
 const FAILED: usize = BYTES_READ + 2;
 const DIGITS: usize = 20;
 
-/// Counts, and the file they are in.
+/// The counts and their file.
 pub struct Tally {
     file: File,
-    /// Where each number stands in the file.
+    /// Byte offset of each number in the file.
     places: Vec<u64>,
     counts: Mutex<[u64; FAILED + 1]>,
 }
 
-impl Around<Tally> {
-    /// Counts from zero, in a new file `PROCESS.NUMBER` of `folder`, which is made where it is not there.
+impl Wrapped<Tally> {
+    /// A store around `inner`, with all counts zero in a new file `PID.NUMBER` of `folder`. Makes the folder if it is missing.
     ///
     /// # Errors
-    /// What the system says of the folder or the file.
+    /// The system's error for the folder or the file.
     pub fn new(inner: Arc<dyn Store>, folder: &Path) -> Result<Tallied> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Around<Tally> {
             text.push_str(&format!("{:0DIGITS$}\n", 0));
         }
         file.write_all_at(text.as_bytes(), 0).map_err(failed)?;
-        Ok(Around::with(inner, Tally { file, places, counts: Mutex::new([0; FAILED + 1]) }))
+        Ok(Wrapped::with(inner, Tally { file, places, counts: Mutex::new([0; FAILED + 1]) }))
     }
 }
 
@@ -91,7 +91,7 @@ impl Watch for Tally {
         let mut counts = self.counts.lock();
         let mut add = |what: usize, count: u64| {
             counts[what] += count;
-            // A disk that is full is no reason to stop what is counted.
+            // A full disk does not fail the counted operation.
             let _ = self.file.write_all_at(format!("{:0DIGITS$}", counts[what]).as_bytes(), self.places[what]);
         };
         let Ok(bytes) = outcome else { return add(FAILED, 1) };

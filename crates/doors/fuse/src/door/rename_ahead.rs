@@ -3,7 +3,7 @@
 use super::*;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use thalweg_layout::{Flat, flat::pick};
-use thalweg_store::wrap::{Around, Operation, StoreCall, Verdict, Watch};
+use thalweg_store::wrap::{Operation, StoreCall, Verdict, Watch, Wrapped};
 use thalweg_store::{Posix, Store};
 
 const ASKER: Asker = Asker { uid: 0, gid: 0 };
@@ -47,7 +47,7 @@ fn while_bytes_are_copied_for_a_rename_across_stores_other_names_are_found_and_r
     let store = |k: usize| -> Arc<dyn Store> {
         let folder = below.path().join(k.to_string());
         std::fs::create_dir(&folder).unwrap();
-        Arc::new(Around::with(Arc::new(Posix::at(&folder).unwrap()), gate.clone()))
+        Arc::new(Wrapped::with(Arc::new(Posix::at(&folder).unwrap()), gate.clone()))
     };
     let layout: Arc<dyn Layout> = Arc::new(Flat::new((0..2).map(store).collect()).unwrap());
     let door = Door::new(layout.clone(), Settings::of(&*layout, true));

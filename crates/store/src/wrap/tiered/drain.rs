@@ -1,22 +1,23 @@
-//! The drain: moves what is closed from the shadow store to the canonical one.
+//! The drain: moves closed objects from the shadow store to the canonical store.
 //!
-//! An object's move, each step safe to be the last:
+//! An object's move, with a consistent state after each step:
 //!
-//! 1. Under the lock of its name: nobody writes it; it is *claimed*. Whoever opens it for writing, renames or removes
-//!    it afterwards takes the claim away.
-//! 2. The journal says what is begun. The copy is made: under a temporary name, or, where the canonical store shows an
-//!    object only once it is closed, as an object not yet closed. Nothing is locked meanwhile.
-//! 3. The copy is durable, and read back against the checksum of what was copied.
-//! 4. Under the lock, if the claim still stands: the copy gets its name, the name is made durable, the shadow store
-//!    forgets the object. Readers saw the shadow's until now.
-//! 5. The journal says that it is done.
+//! 1. Under the lock of its name: no process has a lease, and the object is *claimed*. A process that opens the object for writing,
+//!    renames or removes it removes the claim.
+//! 2. The journal records the beginning. The copy is written, without locks: under a temporary name, or, where the canonical store
+//!    makes names appear at close, as an unclosed object.
+//! 3. The copy is synced, read back, and compared by checksum.
+//! 4. Under the lock, if the claim still stands: the copy gets the object's attributes and name, the name is made durable, and the
+//!    shadow store's object and the pointer are removed. Until then readers see the shadow store's object.
+//! 5. The journal records the end.
 //!
-//! A crash before 4 leaves a copy that nobody sees, which the next drain clears away; a crash within 4 leaves the object in
-//! both stores, equal: readers see the shadow's, and the next drain moves it again.
+//! A crash before step 4 leaves a copy that no reader sees, and that the next drain removes. A crash within step 4 leaves equal
+//! objects in both stores: readers see the shadow store's, and the next drain moves it again. A call of either store that fails ends the
+//! object's move in the same states; the drain goes on with other objects and repeats the move in its next round.
 
 use super::journal::{self, Journal, Record};
 use super::owner::Owner;
-use super::{GROUPS, OURS, RUN, Tiered, copy, found, group_object, group_of, unique};
+use super::{GROUPS, OURS, RUN, Tiered, copy, found, group_object, group_of, modes, unique};
 use crate::wrap::Limited;
 use crate::{Lease, OpenWrite, Store, StoreExt, WriteObject, name};
 use std::collections::{BTreeSet, VecDeque};
@@ -28,24 +29,24 @@ use thalweg_types::checksum::Crc32c;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Records that a journal may hold before it is begun anew.
+/// Number of records after which a new journal is begun.
 const MANY: usize = 10_000;
 
-/// After which pointers without objects are looked for again.
+/// Interval between searches for pointers without objects.
 const CLEARED: Duration = Duration::from_secs(60);
 
-/// How a drain goes about it.
+/// Rate and limits of a drain.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// Bytes a second sent to the canonical store and read back from it, in all; `f64::INFINITY` for no limit.
+    /// Bytes per second sent to the canonical store and read back from it, in all; `f64::INFINITY` for no limit.
     pub bytes_per_second: f64,
-    /// Objects on their way at once.
+    /// Objects moved at the same time.
     pub streams: usize,
-    /// Where the shadow store can't tell whether somebody writes: how long an object must have been left alone.
+    /// Where the shadow store cannot tell leases: time since the last change after which an object counts as closed.
     pub quiet: Duration,
-    /// Between two rounds when there was nothing to do.
+    /// Pause after a round that moved nothing.
     pub pause: Duration,
-    /// Reads each copy back before the original is forgotten.
+    /// Reads each copy back before the original is removed.
     pub verify: bool,
 }
 
@@ -56,27 +57,27 @@ impl Default for Pace {
     }
 }
 
-/// What one round did.
+/// Outcome of one round.
 #[derive(Debug, Default)]
 pub struct Passed {
     /// Objects moved.
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Objects left because somebody writes them, or took them away meanwhile.
+    /// Objects that are being written, or were changed during the copy.
     pub busy: u64,
-    /// Objects that could not be moved, and why; they stay where they are.
+    /// Objects that failed to move, with the error. They stay in the shadow store, unless the error came after step 4.
     pub failed: Vec<(String, Error)>,
 }
 
-/// The one that drains a pair of stores. See the module's page.
+/// A drain of a pair of stores. See the module's page.
 pub struct Drain {
     tiered: Tiered,
-    /// The canonical store, no faster than the pace.
+    /// The canonical store, limited to the pace.
     canonical: Arc<dyn Store>,
     pace: Pace,
     log: Mutex<Log>,
-    /// Groups whose claim is in use by one of our streams.
+    /// Groups whose claim one of the streams uses.
     groups: Mutex<BTreeSet<u32>>,
     /// When pointers without objects were last looked for.
     cleared: Mutex<Instant>,
@@ -85,7 +86,7 @@ pub struct Drain {
 
 /// The journal, open.
 struct Log {
-    /// `None` where the shadow store is full: the drain makes room without it.
+    /// `None` if the shadow store is full: the drain works without a journal.
     object: Option<Box<dyn WriteObject>>,
     end: u64,
     next: u64,
@@ -94,13 +95,13 @@ struct Log {
     bytes: u64,
 }
 
-/// What became of one object.
+/// Outcome of one object's move.
 enum Moved {
     Yes(u64),
     Busy,
 }
 
-/// What the names of our copies in the canonical store's own folder begin with.
+/// First part of the names of this node's copies, in the canonical store's own folder.
 fn copies_of(tiered: &Tiered) -> String {
     format!("{:032x}-", tiered.shared.pointers.us.number)
 }
@@ -110,10 +111,10 @@ fn journal_object() -> String {
 }
 
 impl Drain {
-    /// Takes the drain of these stores, and clears away what an earlier one left half made.
+    /// Begins a drain of these stores, and removes incomplete copies of an earlier one.
     ///
     /// # Errors
-    /// `AlreadyExists` where another process or thread drains them; what the stores and the journal say.
+    /// `AlreadyExists` if another process or thread drains them; errors of the shadow store; those of [`journal::read`].
     pub fn new(tiered: &Tiered, pace: Pace) -> Result<Drain> {
         let shadow = tiered.shadow();
         let Some(alone) = shadow.lock(&format!("{OURS}/drain"), false)? else {
@@ -125,21 +126,21 @@ impl Drain {
         let known = read_journal(&**shadow)?;
         for (_, _, temporary) in known.unfinished() {
             if !temporary.is_empty() {
-                // A writer that was killed may still have the copy open.
+                // A killed drain may have the copy open, for a store that leases names.
                 found(canonical.settle(&temporary))?;
                 found(canonical.remove(&temporary))?;
             }
         }
-        // Those of a drain that had no room for a journal.
+        // Copies of a drain without a journal.
         let ours = copies_of(tiered);
-        // They harm nobody: a canonical store that is away keeps no drain from starting.
+        // They are invisible: a failure of the canonical store does not fail the start.
         let left = canonical.list(OURS).unwrap_or_default();
         for left in left.iter().filter(|left| left.starts_with(&ours)) {
             let left = format!("{OURS}/{left}");
             let _ = canonical.settle(&left).and_then(|()| canonical.remove(&left));
         }
         for left in shadow.list(OURS)? {
-            // Fetches run under the lock of their group: what is there when we have it was left behind.
+            // Fetches run under the lock of their group: with the lock, a copy found is from a crash.
             let group = left.strip_prefix("fetch-").and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
             let _lock = match group {
                 Some(group) if group < GROUPS => shadow.lock(&group_object(group), true)?,
@@ -149,7 +150,7 @@ impl Drain {
             found(shadow.remove(&format!("{OURS}/{left}")))?;
         }
         for group in 0..GROUPS {
-            // Claims of a drain that is gone.
+            // A claim of an earlier drain.
             if found(shadow.stat(&group_object(group)))?.is_some_and(|about| about.length > 0) {
                 let _lock = shadow.lock(&group_object(group), true)?;
                 let object = shadow.open_write(&group_object(group), OpenWrite::Existing)?;
@@ -160,15 +161,17 @@ impl Drain {
         let log = Mutex::new(Log::begin(&**shadow, known.totals())?);
         let (groups, cleared) = (Mutex::default(), Mutex::new(Instant::now()));
         let drain = Drain { tiered: tiered.clone(), canonical, pace, log, groups, _alone: alone, cleared };
-        // What cannot be removed now is removed later.
+        // A failure is repeated later.
         let _ = drain.clear_pointers();
         Ok(drain)
     }
 
-    /// Removes pointers of ours to objects that the shadow store does not have: what a crash between the two left.
+    /// Removes this node's pointers to objects that the shadow store lacks, left by a crash or a failed removal.
     ///
     /// # Errors
-    /// What the stores say.
+    /// Those of the stores. Pointers before the failed one are removed.
+    /// # Cost
+    /// A list of all pointers of the canonical store; a read for each.
     pub fn clear_pointers(&self) -> Result<()> {
         let (shared, shadow) = (&self.tiered.shared, self.tiered.shadow());
         let mut left = Vec::new();
@@ -179,7 +182,7 @@ impl Drain {
             Ok(())
         })?;
         for name in left {
-            // Under the lock nobody is about to make it.
+            // Under the lock no process is making the object.
             let _lock = shared.lock(&[&name])?;
             if found(shadow.stat(&name))?.is_none() {
                 shared.pointers.release(&name)?;
@@ -188,13 +191,16 @@ impl Drain {
         Ok(())
     }
 
-    /// One round over everything that the shadow store holds. Ends early once `stop` is set.
+    /// One round over all objects of the shadow store. Ends early once `stop` is set.
     ///
     /// # Errors
-    /// What the shadow store says when it is listed; failures of single objects are told in [`Passed::failed`].
+    /// Those of listing the shadow store and of making a journal; errors of single objects are in [`Passed::failed`].
+    /// # Cost
+    /// A walk of the shadow store; for each object one read, one write and, if verified, one read back in the canonical store.
     pub fn pass(&self, stop: &AtomicBool) -> Result<Passed> {
         let mut names = VecDeque::new();
         self.walk("", &mut names)?;
+        self.follow_folders(&names);
         let (names, passed) = (Mutex::new(names), Mutex::new(Passed::default()));
         std::thread::scope(|scope| {
             for _ in 0..self.pace.streams.max(1) {
@@ -203,7 +209,7 @@ impl Drain {
                         let Some(name) = names.lock().pop_front() else { break };
                         let group = group_of(&name);
                         if !self.groups.lock().insert(group) {
-                            // Another stream has this group's claim; the name's turn comes again.
+                            // Another stream has this group's claim: later.
                             names.lock().push_back(name);
                             std::thread::sleep(Duration::from_millis(1));
                             continue;
@@ -231,15 +237,15 @@ impl Drain {
         Ok(passed.into_inner())
     }
 
-    /// Round after round until `stop` is set; `told` hears of each round that did something or failed.
+    /// Does rounds until `stop` is set; calls `told` after each round that moved objects or failed.
     ///
     /// # Errors
-    /// What makes going on pointless: the shadow store can't be listed, the journal can't be written.
+    /// As [`Drain::pass`].
     pub fn run(&self, stop: &AtomicBool, mut told: impl FnMut(&Passed)) -> Result<()> {
         let mut pause = self.pace.pause;
         while !stop.load(Ordering::Relaxed) {
             let passed = self.pass(stop)?;
-            // A canonical store that is away is asked ever more seldom.
+            // The pause grows while objects fail.
             pause = match passed.failed.is_empty() {
                 true => self.pace.pause,
                 false => (pause * 2).min(Duration::from_secs(60)),
@@ -258,6 +264,22 @@ impl Drain {
         Ok(())
     }
 
+    /// Gives the folders of these objects the modes and owners that other nodes have given them. A folder that fails is tried again
+    /// in the next round.
+    fn follow_folders(&self, names: &VecDeque<String>) {
+        let shared = &self.tiered.shared;
+        let mut folders = BTreeSet::new();
+        for name in names.iter().filter(|_| shared.modes) {
+            let mut folder = name::folder_of(name);
+            while !folder.is_empty() && folders.insert(folder) {
+                folder = name::folder_of(folder);
+            }
+        }
+        for folder in folders {
+            let _ = shared.follow_folder(folder);
+        }
+    }
+
     /// Objects below a folder of the shadow store.
     fn walk(&self, folder: &str, names: &mut VecDeque<String>) -> Result<()> {
         let shadow = self.tiered.shadow();
@@ -268,7 +290,7 @@ impl Drain {
                 continue;
             }
             match found(shadow.stat(&name))? {
-                // Made in the canonical store with the first object that goes there, where a crash has left it out.
+                // Made in the canonical store with the first object drained to it, if a crash left it out.
                 Some(about) if about.is_folder => self.walk(&name, names)?,
                 Some(_) => names.push_back(name),
                 None => {}
@@ -277,9 +299,9 @@ impl Drain {
         Ok(())
     }
 
-    /// Makes a folder in the canonical store, unless the shadow store's was removed meanwhile.
+    /// Makes a folder in the canonical store if it is missing; `false` if the shadow store's was removed meanwhile.
     ///
-    /// - `locked`: a group is locked by us already, and no second one may be waited for.
+    /// - `locked`: this thread has a group locked, and must not wait for a second one.
     fn need_folder(&self, folder: &str, locked: bool) -> Result<bool> {
         if found(self.canonical.stat(folder))?.is_some() {
             return Ok(true);
@@ -288,7 +310,7 @@ impl Drain {
         if found(self.tiered.shadow().stat(folder))?.is_none() {
             return Ok(false);
         }
-        self.canonical.make_folder(folder)?;
+        self.tiered.shared.mirror(&**self.tiered.shadow(), &*self.canonical, folder)?;
         Ok(true)
     }
 
@@ -309,7 +331,7 @@ impl Drain {
             let object = shadow.open_read(name)?;
             match shared.claim(name, &claim) {
                 Ok(()) => (object, None),
-                // No room for a claim: whoever wants the object waits until it is moved.
+                // No room for a claim: the lock is kept until the object is moved.
                 Err(e) if e.kind() == ErrorKind::NoSpace => (object, Some(lock)),
                 Err(e) => return Err(e),
             }
@@ -344,9 +366,9 @@ impl Drain {
         outcome.map(|done| if done.is_some() { Moved::Yes(length) } else { Moved::Busy })
     }
 
-    /// Steps 2 to 4. `None` where the claim was taken away.
+    /// Steps 2 to 4. `None` if the claim was removed.
     ///
-    /// - `locked`: the name is locked all the time, and there is no claim.
+    /// - `locked`: the name stays locked, and there is no claim.
     fn copy_and_show(
         &self,
         name: &str,
@@ -369,7 +391,7 @@ impl Drain {
             if found(self.canonical.stat(OURS))?.is_none() {
                 self.canonical.make_folder(OURS)?;
             }
-            self.canonical.open_write(temporary, OpenWrite::New)?
+            self.canonical.open_write_as(temporary, OpenWrite::New, shared.mode_of_copies())?
         };
         let (length, checksum) = copy(object, &*to)?;
         if !whole {
@@ -382,13 +404,16 @@ impl Drain {
             if !still()? {
                 return Ok(None);
             }
+            if shared.modes {
+                modes::give(&*self.canonical, temporary, &shadow.attributes(name)?, true)?;
+            }
             self.canonical.rename(temporary, name)?;
             self.canonical.sync_folder(folder)?;
             shadow.remove(name)?;
             shared.pointers.release(name)?;
             return Ok(Some(checksum));
         }
-        // The object gets its name as it gets whole; it is read back after, while the shadow's is still the one seen.
+        // The close names the object; it is read back afterwards, while readers still see the shadow store's.
         {
             let _lock = lock()?;
             if !still()? {
@@ -406,8 +431,8 @@ impl Drain {
         Ok(Some(checksum))
     }
 
-    /// That no other node's object would be replaced: the pointer is ours, or there is none, and nothing that another node
-    /// may have written. Under the lock of the name.
+    /// Makes sure that the move replaces no other node's object: the pointer is this node's, or there is none and the canonical store
+    /// has no object that another node may have written. Under the lock of the name.
     fn must_be_ours(&self, name: &str) -> Result<()> {
         let (shared, canonical) = (&self.tiered.shared, self.tiered.canonical());
         let refuse = |what: String| {
@@ -421,7 +446,7 @@ impl Drain {
             }
             _ => {}
         }
-        // Of before there were pointers, or a pointer that a power cut took from the canonical store.
+        // An object from an earlier release, or a pointer lost in a power cut of the canonical store.
         if found(canonical.stat(name))?.is_some()
             && let Some(other) = shared.pointers.others()?.first()
             && !self.is_equal(name)?
@@ -486,7 +511,7 @@ impl Drain {
         self.log.lock().note(record)
     }
 
-    /// Begins the journal anew once it is long.
+    /// Begins a new journal if the old one is long or missing.
     fn anew(&self) -> Result<()> {
         let log = &mut *self.log.lock();
         if log.records > MANY || log.object.is_none() {
@@ -533,7 +558,7 @@ impl Log {
         let Some(object) = &self.object else { return Ok(()) };
         let bytes = record.encode()?;
         let written = object.write_at(self.end, &[IoSlice::new(&bytes)]).and_then(|()| match record {
-            // A copy that a power cut leaves must be found again. What else is lost costs a question.
+            // After a power cut a copy must be found. Other lost records do no harm.
             Record::Begin { temporary, .. } if !temporary.is_empty() => object.sync(),
             _ => Ok(()),
         });
@@ -543,7 +568,7 @@ impl Log {
                 self.end += bytes.len() as u64;
                 Ok(())
             }
-            // Copies are found by their names as well. Begun anew once there is room.
+            // Copies are found by their names as well. A new journal is begun once there is room.
             Err(e) if e.kind() == ErrorKind::NoSpace => {
                 self.object = None;
                 Ok(())
@@ -558,7 +583,7 @@ fn read_journal(shadow: &dyn Store) -> Result<Journal> {
     journal::read(&bytes).map_err(|e| e.in_object(journal_object()))
 }
 
-/// Whether somebody writes an object; `None` where it is not there.
+/// Whether an object is being written; `None` if there is none.
 fn is_held(shadow: &dyn Store, name: &str, quiet: Duration) -> Result<Option<bool>> {
     let Some(object) = found(shadow.open_read(name))? else { return Ok(None) };
     let life = object.life()?;
@@ -569,14 +594,14 @@ fn is_held(shadow: &dyn Store, name: &str, quiet: Duration) -> Result<Option<boo
     }))
 }
 
-/// Drains until nothing closed has been waiting for `idle`, or until `stop` is set. Returns at once where another drains.
+/// Drains until no closed object has been waiting for `idle`, or until `stop` is set. Returns at once if another process drains.
 ///
-/// What is closed at any moment is moved: by this drain, or its writer sees that nobody drains any more.
+/// Each object closed before the end is moved by this drain, or its writer finds no drain and starts one.
 ///
-/// - `patience`: how long it goes on where nothing at all can be moved; errors are told each time.
+/// - `patience`: time without any moved object after which errors end the drain; until then `told` is called with each error.
 ///
 /// # Errors
-/// What could not be done for so long.
+/// The last error after `patience`; errors of the shadow store when it is listed at the end.
 pub fn run_until_idle(
     tiered: &Tiered,
     pace: Pace,
@@ -615,7 +640,7 @@ pub fn run_until_idle(
             }
         });
         match outcome {
-            // Who closes an object now finds that nobody drains; who did before is seen here.
+            // A writer that closes now finds no drain; objects closed before are found here.
             Ok(None) if !stop.load(Ordering::Relaxed) && closed_waits(tiered)? => since = Instant::now(),
             Ok(None) => return Ok(()),
             Ok(Some((name, error))) => return Err(error.in_object(name)),
@@ -630,38 +655,43 @@ pub fn run_until_idle(
     Ok(())
 }
 
-/// Whether the shadow store has an object that nobody writes.
+/// Whether the shadow store has a closed object.
 fn closed_waits(tiered: &Tiered) -> Result<bool> {
     Ok(status(tiered)?.waiting.iter().any(|object| !object.written))
 }
 
-/// An object that the shadow store still has.
+/// An object that is not drained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     /// Its name.
     pub name: String,
-    /// Bytes now.
+    /// Current length in bytes.
     pub length: u64,
-    /// Somebody writes it.
+    /// A process is writing it.
     pub written: bool,
     /// It is being copied.
     pub moving: bool,
 }
 
-/// What is where.
+/// State of a burst buffer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
-    /// Objects that the shadow store still has, by name.
+    /// Objects that are not drained, by name.
     pub waiting: Vec<Waiting>,
-    /// Objects moved to the canonical store since the burst buffer was begun.
+    /// Number of objects drained since the burst buffer was made.
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Somebody drains now.
+    /// A drain is at work.
     pub draining: bool,
 }
 
-/// What is where, looked at while others go on.
+/// The state of a burst buffer, while other processes use it.
+///
+/// # Errors
+/// Those of the shadow store; those of [`journal::read`].
+/// # Cost
+/// A walk of the shadow store, with an open of each object.
 pub fn status(tiered: &Tiered) -> Result<Status> {
     let shadow = tiered.shadow();
     let draining = shadow.lock(&format!("{OURS}/drain"), false)?.is_none();
@@ -690,7 +720,7 @@ pub fn status(tiered: &Tiered) -> Result<Status> {
 }
 
 impl Tiered {
-    /// Drains in a thread of this process until what is returned is dropped.
+    /// Drains in a thread of this process until the result is dropped.
     ///
     /// # Errors
     /// As [`Drain::new`].
@@ -699,7 +729,7 @@ impl Tiered {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().name("thalweg-drain".into()).spawn(move || {
-            // What failed stays in the shadow store, seen by readers, and is tried again.
+            // Failed objects stay in the shadow store, visible to readers, and are repeated.
             let _ = drain.run(&stopped, |_| {});
         });
         let thread = thread.map_err(|e| Error::io("cannot start the drain's thread", e))?;
@@ -707,7 +737,7 @@ impl Tiered {
     }
 }
 
-/// A drain in a thread; it ends with the object it is at when this is dropped.
+/// A drain in a thread. Dropping it ends the drain after the objects that are being moved.
 pub struct Background {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,

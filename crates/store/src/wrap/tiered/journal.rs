@@ -1,7 +1,7 @@
-//! The drain's journal: what was begun in the canonical store and not yet finished, and how much was moved so far. Its
-//! bytes are described in `docs/format/tiered.md`.
+//! The drain's journal: copies in the canonical store that are begun and not finished, and totals of moved objects. The
+//! format is described in `docs/format/tiered.md`.
 //!
-//! An object is safe without it; it tells which half-made copies to clear away after a crash.
+//! The journal names the incomplete copies that the next drain removes after a crash. Objects are safe without it.
 
 use thalweg_types::checksum::crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
@@ -23,30 +23,30 @@ const TOTALS: u8 = 4;
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
-    /// A copy is being made.
+    /// A copy is begun.
     Begin {
-        /// Of this move, never used again in one journal.
+        /// Number of the move, unique in the journal.
         id: u64,
         /// Bytes of the object.
         length: u64,
         /// The object.
         name: String,
-        /// What the copy is called in the canonical store until it is whole; empty where it needs no such name.
+        /// Name of the copy in the canonical store until it is complete; empty where objects appear whole.
         temporary: String,
     },
-    /// The canonical store has the object; the shadow store forgot it.
+    /// The canonical store has the object, and the shadow store has removed it.
     Done {
         /// Of the move.
         id: u64,
         /// CRC-32C of the object's bytes.
         checksum: u32,
     },
-    /// The copy was not wanted any more, or failed; it is cleared away.
+    /// The copy was out of date, or failed, and is removed.
     GivenUp {
         /// Of the move.
         id: u64,
     },
-    /// What was moved before this journal was begun anew.
+    /// Totals of moved objects at the start of this journal.
     Totals {
         /// Objects.
         objects: u64,
@@ -71,7 +71,7 @@ impl Record {
     /// The record's bytes.
     ///
     /// # Errors
-    /// `OutOfBounds` for names that are too long.
+    /// `OutOfBounds` if the names are longer than [`LARGEST`] bytes.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let mut body = Vec::new();
         match self {
@@ -128,7 +128,7 @@ impl Record {
     }
 }
 
-/// What is left of a body.
+/// The rest of a body.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
@@ -150,16 +150,16 @@ impl Rest<'_> {
     }
 }
 
-/// What a journal says, as far as it can be believed.
+/// The valid part of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Journal {
     /// Records in order.
     pub records: Vec<Record>,
-    /// Bytes of header and records; what follows is torn, or was never a record.
+    /// Bytes of the header and of complete records; later bytes are torn or not records.
     pub whole: u64,
 }
 
-/// Reads a journal up to its first record that is not whole. An empty object is an empty journal.
+/// Reads a journal up to its first incomplete record. An empty object is an empty journal.
 ///
 /// # Errors
 /// `Corrupt` for a header that is none, `Unsupported` for a later version.

@@ -1,34 +1,37 @@
-//! The burst buffer: a fast *shadow* store takes all writes, a drain moves what is closed to the *canonical* store behind
-//! it, and readers see one store.
+//! The burst buffer: a fast *shadow* store takes all writes, a drain moves closed objects to the *canonical* store, and readers see
+//! one store.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | a write  | goes to the shadow store and is acknowledged by it; `sync` promises what the shadow store's promises |
-//! | a read   | the shadow store's object, else the canonical store's: of two of one name the shadow's is the newer, always |
-//! | what is drained | an object that no process has open for writing, one that its writer left behind too |
-//! | opened again | what was drained already is fetched back before it is opened for writing, its bytes kept |
-//! | a crash, at any moment | loses nothing that was there and shows nothing twice: an object leaves the shadow store only once the canonical one has it whole, checked and durable |
+//! | a write  | is done in the shadow store; `sync` promises the durability of the shadow store |
+//! | a read   | reads the shadow store's object, else the canonical store's. If both have an object of one name, the shadow store's is the newer |
+//! | drained  | objects that no process has open for writing, including those of killed writers |
+//! | reopened for writing | a drained object is fetched back first, with its bytes |
+//! | a crash, at any moment | loses no object and doubles none: an object is removed from the shadow store only once the canonical store has it complete, verified and durable |
+//! | a failed call of either store | leaves the object where it is; the drain repeats it in its next round |
 //! | processes | any number, each with the same two stores; one of them drains |
-//! | nodes     | any number, each with a shadow store of its own before one canonical store: [`owner`]. An object that another node has not drained yet is an error that names the node, never a hole; small objects that all must see go to the canonical store at once ([`Store::make_for_all`]) |
-//! | a reader that is open | goes on reading the object it opened, wherever that went meanwhile |
+//! | nodes    | any number, each with a shadow store of its own before one canonical store: [`owner`]. Opening an object that another node has not drained is an error that names the node; objects for all nodes are made in the canonical store ([`Store::make_for_all`]) |
+//! | an open reader | continues to read the object that it opened, also after a drain or a fetch |
 //! | identity | changes when an object is drained or fetched |
-//! | folders  | the canonical store's; made in the shadow store as they are needed; not renamed |
-//! | rename   | a fetch and a rename where only the canonical store has the object and the shadow has another at the new name |
-//! | needs    | a shadow store that writes anywhere, renames atomically, shows bytes at once, tells who writes (`hold`) and locks; a canonical store that lists what just happened |
+//! | modes, owners, times | those of the original in both stores, where both keep modes (`modes`); a folder's times also change when its objects are drained |
+//! | folders  | are those of the canonical store, made in the shadow store when needed; cannot be renamed |
+//! | rename   | a fetch and a rename if only the canonical store has the object and the shadow store has another one at the new name |
+//! | requires | a shadow store that writes at any offset, renames atomically, makes bytes visible at once, and has leases and locks; a canonical store whose lists include the latest changes |
 //!
 //! Names are locked (in one of 64 groups, by their checksum) while they are opened for writing, renamed, removed, claimed for
-//! draining or forgotten; never while bytes move. What the burst buffer keeps for itself lies in the folder
+//! draining, or removed from the shadow store; never while bytes are copied. The burst buffer's own objects lie in the folder
 //! [`OURS`] of both stores: `docs/format/tiered.md`.
 
 mod drain;
 pub mod journal;
+mod modes;
 pub mod owner;
 
 pub use drain::{Drain, Pace, Passed, Status, Waiting, run_until_idle, status};
 
 use crate::{
-    Capability, Lease, Life, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible, WriteObject, name,
-    unsupported,
+    Attributes, Capability, Change, Lease, Life, ListConsistency, OpenWrite, ReadObject, Rename, Stat, Store, Visible,
+    WriteObject, name, unsupported,
 };
 use owner::{Owner, Pointers};
 use std::collections::BTreeSet;
@@ -38,7 +41,7 @@ use std::sync::{Arc, OnceLock};
 use thalweg_types::checksum::{Crc32c, crc32c};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// The folder that the burst buffer keeps for itself, in both stores.
+/// The burst buffer's own folder, in both stores.
 pub const OURS: &str = ".thalweg-drain";
 
 /// Groups of names that are locked together.
@@ -47,7 +50,7 @@ const GROUPS: u32 = 64;
 /// Bytes copied at a time.
 const RUN: usize = 4 << 20;
 
-/// Two stores that look like one. See the module's page.
+/// A fast and a slow store as one store. See the module's page.
 #[derive(Clone)]
 pub struct Tiered {
     shared: Arc<Shared>,
@@ -57,15 +60,19 @@ struct Shared {
     shadow: Arc<dyn Store>,
     canonical: Arc<dyn Store>,
     pointers: Pointers,
+    /// Both stores keep modes.
+    modes: bool,
     closed: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Tiered {
     /// - `shadow`: the fast store.
-    /// - `canonical`: where everything ends.
+    /// - `canonical`: the store that objects are drained to.
     ///
     /// # Errors
-    /// `Config` for a store that cannot be the one or the other, with the reason.
+    /// `Config` naming the ability that a store lacks for its role; errors of the stores.
+    /// # Cost
+    /// The first time, a look at all objects of the shadow store; later a lock and an open.
     pub fn new(shadow: Arc<dyn Store>, canonical: Arc<dyn Store>) -> Result<Tiered> {
         let (fast, slow) = (shadow.capability(), canonical.capability());
         let refuse = |store: &dyn Store, role: &str, lacks: &str| {
@@ -98,12 +105,13 @@ impl Tiered {
         };
         let probe = shadow.open_write(&group_object(0), OpenWrite::Existing)?;
         if probe.lease().is_none() {
-            return refuse(&*shadow, "shadow", "holds, which tell who writes");
+            return refuse(&*shadow, "shadow", "leases, which tell who writes");
         }
         let (pointers, new) = Pointers::new(&*shadow, canonical.clone(), &alone)?;
-        let shared = Shared { shadow, canonical, pointers, closed: OnceLock::new() };
+        let modes = fast.modes && slow.modes && !slow.whole;
+        let shared = Shared { shadow, canonical, pointers, modes, closed: OnceLock::new() };
         if new {
-            // It may hold objects of before there were pointers.
+            // The shadow store may have objects from releases without pointers.
             shared.adopt("")?;
             shared.pointers.registered(&*shared.shadow)?;
         }
@@ -115,24 +123,24 @@ impl Tiered {
         &self.shared.shadow
     }
 
-    /// Where everything ends.
+    /// The store that objects are drained to.
     pub fn canonical(&self) -> &Arc<dyn Store> {
         &self.shared.canonical
     }
 
-    /// Calls `told` each time an object of the shadow store has been closed, or dropped, and may be drained. Once; a second
-    /// call changes nothing.
+    /// Sets the function that is called after each close (or drop) of an object in the shadow store, when it may be drained. Only the
+    /// first call has an effect.
     pub fn after_close(&self, told: impl Fn() + Send + Sync + 'static) {
         let _ = self.shared.closed.set(Box::new(told));
     }
 
-    /// Which fast store holds what, where several are before the canonical store.
+    /// The pointers that tell which node's fast store has an object.
     pub fn pointers(&self) -> &Pointers {
         &self.shared.pointers
     }
 }
 
-/// The object whose lock is a group's, and which tells what of the group is claimed for draining.
+/// The object that is locked for a group of names; it holds the group's claim.
 fn group_object(group: u32) -> String {
     format!("{OURS}/group-{group:02}")
 }
@@ -141,7 +149,7 @@ fn group_of(name: &str) -> u32 {
     crc32c(name.as_bytes()) % GROUPS
 }
 
-/// A number that no other process or thread of this machine has now.
+/// A text that is unique among processes and threads of this machine.
 fn unique() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -149,7 +157,7 @@ fn unique() -> String {
     format!("{process:x}-{:x}-{count:x}", time.as_nanos())
 }
 
-/// `None` for what is not there.
+/// `None` for `NotFound`.
 fn found<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(found) => Ok(Some(found)),
@@ -158,7 +166,7 @@ fn found<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Copies what an object holds; returns how many bytes, and their checksum.
+/// Copies an object's bytes; returns their number and checksum.
 fn copy(from: &dyn ReadObject, to: &dyn WriteObject) -> Result<(u64, u32)> {
     let mut run = vec![0; RUN];
     let (mut at, mut checksum) = (0, Crc32c::new());
@@ -174,7 +182,7 @@ fn copy(from: &dyn ReadObject, to: &dyn WriteObject) -> Result<(u64, u32)> {
 }
 
 impl Shared {
-    /// The store's own name of an object or folder, and never one of the burst buffer's own.
+    /// The normalized name of an object or folder; an error for the burst buffer's own folder.
     fn name<'a>(&self, name: &'a str, what: &str) -> Result<std::borrow::Cow<'a, str>> {
         let relative = name::relative(name)
             .map_err(|e| Error::new(e.kind(), format!("cannot {what}")).caused_by(e).in_object(name))?;
@@ -184,7 +192,7 @@ impl Shared {
         Ok(relative)
     }
 
-    /// Locks the groups of some names, in an order that no two processes can wait for each other in.
+    /// Locks the groups of some names, in ascending order, so that no two processes wait for each other.
     fn lock(&self, names: &[&str]) -> Result<Vec<Lease>> {
         let groups: BTreeSet<u32> = names.iter().map(|name| group_of(name)).collect();
         let mut locks = Vec::with_capacity(groups.len());
@@ -194,7 +202,7 @@ impl Shared {
         Ok(locks)
     }
 
-    /// What is claimed for draining in a name's group. Under its lock.
+    /// The claim of a name's group. Under its lock.
     fn claimed(&self, name: &str) -> Result<Vec<u8>> {
         let object = self.shadow.open_read(&group_object(group_of(name)))?;
         let mut claim = vec![0; usize::try_from(object.length()?).unwrap_or(0).min(1 << 16)];
@@ -203,7 +211,7 @@ impl Shared {
         Ok(claim)
     }
 
-    /// Under the lock of the name's group.
+    /// Sets the claim of a name's group. Under its lock.
     fn claim(&self, name: &str, claim: &[u8]) -> Result<()> {
         let object = self.shadow.open_write(&group_object(group_of(name)), OpenWrite::Existing)?;
         object.truncate(0)?;
@@ -211,7 +219,7 @@ impl Shared {
         object.close()
     }
 
-    /// What was copied of this object is out of date: whoever drains it gives up. Under the lock of the name's group.
+    /// Removes the claim on an object: a drain that copies it gives up. Under the lock of the name's group.
     fn unclaim(&self, name: &str) -> Result<()> {
         let claim = self.claimed(name)?;
         match claim.split_first_chunk::<8>() {
@@ -220,19 +228,19 @@ impl Shared {
         }
     }
 
-    /// Opens an object of the shadow store for writing, held. Under its lock; the pointer is ours.
-    fn write_here(self: &Arc<Self>, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
+    /// Opens an object of the shadow store for writing, with a lease. Under its lock; the pointer is this node's.
+    fn write_here(self: &Arc<Self>, name: &str, how: OpenWrite, mode: u32) -> Result<Box<dyn WriteObject>> {
         self.unclaim(name)?;
-        let inner = self.shadow.open_write(name, how)?;
-        // Before the lock is given up: an object without a lease is one that may be drained.
+        let inner = self.shadow.open_write_as(name, how, mode)?;
+        // Under the lock: an object without a lease may be drained.
         let lease = inner.lease();
         if lease.is_none() {
-            return Err(wrong(ErrorKind::Unsupported, "open for writing: the shadow store cannot hold it", name));
+            return Err(wrong(ErrorKind::Unsupported, "open for writing: the shadow store refuses a lease", name));
         }
         Ok(Box::new(Writing { inner, told: Some((lease, Told(self.clone()))) }))
     }
 
-    /// Makes the folder of an object in the shadow store, where the canonical one has it.
+    /// Makes the folder of an object in the shadow store if the canonical store has it.
     fn need_folder(&self, what: &str, name: &str) -> Result<()> {
         let folder = name::folder_of(name);
         match found(self.shadow.stat(folder))? {
@@ -240,21 +248,28 @@ impl Shared {
             Some(_) => {}
             None => {
                 if found(self.canonical.stat(folder))?.is_some_and(|about| about.is_folder) {
-                    return self.shadow.make_folder(folder);
+                    return self.mirror(&*self.canonical, &*self.shadow, folder);
                 }
             }
         }
         Err(wrong(ErrorKind::NotFound, &format!("{what}: there is no folder {folder}"), name))
     }
 
-    /// Brings an object back that only the canonical store has, to a name of the shadow store. Under their locks.
-    fn fetch(&self, name: &str, to: &str) -> Result<()> {
+    /// Copies an object that only the canonical store has to a name of the shadow store. Under the locks of both names.
+    ///
+    /// - `bytes`: with bytes and times; else an empty object with mode and owner.
+    fn fetch(&self, name: &str, to: &str, bytes: bool) -> Result<()> {
         let temporary = format!("{OURS}/fetch-{:02}-{}", group_of(name), unique());
         let outcome = (|| {
-            let object = self.shadow.open_write(&temporary, OpenWrite::New)?;
-            copy(&*self.canonical.open_read(name)?, &*object)?;
-            object.sync()?;
+            let object = self.shadow.open_write_as(&temporary, OpenWrite::New, self.mode_of_copies())?;
+            if bytes {
+                copy(&*self.canonical.open_read(name)?, &*object)?;
+                object.sync()?;
+            }
             object.close()?;
+            if self.modes {
+                modes::give(&*self.shadow, &temporary, &self.canonical.attributes(name)?, bytes)?;
+            }
             self.need_folder("fetch", to)?;
             self.shadow.rename(&temporary, to)?;
             self.shadow.sync_folder(name::folder_of(to))
@@ -265,14 +280,24 @@ impl Shared {
         outcome
     }
 
-    /// Asks the shadow store, then the canonical one. An object may go from the first to the second between the two
-    /// questions, which the order takes care of; the other way is rare, and a second round finds it. What another node has
-    /// is an error.
+    /// Asks the shadow store, then the canonical store, so that an object that is drained in between is found. A second round finds
+    /// an object that is fetched in between. An object that another node has is an error.
     fn either<T>(&self, what: &str, name: &str, ask: impl Fn(&dyn Store) -> Result<T>) -> Result<T> {
+        self.either_or(ErrorKind::Io, what, name, ask)
+    }
+
+    /// - `elsewhere`: the kind of error for an object that another node has.
+    fn either_or<T>(
+        &self,
+        elsewhere: ErrorKind,
+        what: &str,
+        name: &str,
+        ask: impl Fn(&dyn Store) -> Result<T>,
+    ) -> Result<T> {
         let mut last = None;
         for (round, store) in [&self.shadow, &self.canonical, &self.shadow, &self.canonical].into_iter().enumerate() {
             if round == 1 {
-                self.pointers.not_elsewhere(what, name)?;
+                self.pointers.not_elsewhere(elsewhere, what, name)?;
             }
             match ask(&**store) {
                 Err(e) if e.kind() == ErrorKind::NotFound => last = Some(e),
@@ -282,8 +307,8 @@ impl Shared {
         Err(last.unwrap_or_else(|| Error::new(ErrorKind::NotFound, "no store was asked")))
     }
 
-    /// Removes the pointers of names that the shadow store does not have. Under their locks. A pointer that stays is
-    /// removed by the next drain.
+    /// Removes the pointers of names that the shadow store lacks. Under their locks. The next drain removes pointers that stay
+    /// after a failure.
     fn release_absent(&self, names: &[&str]) {
         for name in names {
             if matches!(found(self.shadow.stat(name)), Ok(None)) {
@@ -292,15 +317,15 @@ impl Shared {
         }
     }
 
-    /// Points to all objects below a folder of a shadow store that is new to the canonical store, and makes its folders
-    /// there. Objects of a name that another node has too are left: the drain tells.
+    /// Makes pointers to all objects below a folder of a shadow store that is new to the canonical store, and makes its folders
+    /// there. A name that another node has too is left out: the drain reports it.
     fn adopt(&self, folder: &str) -> Result<()> {
         for entry in found(self.shadow.list(folder))?.unwrap_or_default() {
             let name = if folder.is_empty() { entry } else { format!("{folder}/{entry}") };
             match found(self.shadow.stat(&name))? {
                 _ if name == OURS => {}
                 Some(about) if about.is_folder => {
-                    self.canonical.make_folder(&name)?;
+                    self.mirror(&*self.shadow, &*self.canonical, &name)?;
                     self.adopt(&name)?;
                 }
                 Some(_) => match self.pointers.acquire("adopt", &name, true) {
@@ -313,7 +338,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether a folder of the shadow store is left over of one that another node removed; it is removed then.
+    /// Whether a folder of the shadow store is left from one that another node has removed. It is removed if it is empty.
     fn is_left_over(&self, folder: &str) -> Result<bool> {
         if folder.is_empty() || found(self.canonical.stat(folder))?.is_some() {
             return Ok(false);
@@ -341,18 +366,22 @@ impl Store for Tiered {
             rename: Rename::Copy,
             rename_folder: false,
             attributes: false,
-            modes: false,
+            modes: self.shared.modes,
             largest_object: fast.largest_object.min(slow.largest_object),
             ..fast
         }
     }
 
-    /// Never in the shadow store, which other nodes may not see.
+    /// In the canonical store, as other nodes may not see the shadow store.
     fn lock_place(&self, name: &str) -> Option<std::path::PathBuf> {
         self.shared.canonical.lock_place(name)
     }
 
     fn open_write(&self, name: &str, how: OpenWrite) -> Result<Box<dyn WriteObject>> {
+        self.open_write_as(name, how, 0o666)
+    }
+
+    fn open_write_as(&self, name: &str, how: OpenWrite, mode: u32) -> Result<Box<dyn WriteObject>> {
         const WHAT: &str = "open for writing";
         let shared = &self.shared;
         let name = &*shared.name(name, WHAT)?;
@@ -362,25 +391,27 @@ impl Store for Tiered {
             if about.is_folder {
                 return Err(is_folder());
             }
-            return shared.write_here(name, how);
+            return shared.write_here(name, how, mode);
         }
         if how == OpenWrite::Existing {
-            // Asked for before a pointer is made for it.
-            shared.pointers.not_elsewhere(WHAT, name)?;
+            // Before a pointer is made.
+            shared.pointers.not_elsewhere(ErrorKind::Io, WHAT, name)?;
             shared.canonical.stat(name)?;
         }
         shared.need_folder(WHAT, name)?;
         shared.pointers.acquire(WHAT, name, how == OpenWrite::New)?;
-        // Now no other node makes it.
+        // With the pointer no other node makes the object.
         let outcome = (|| {
             let there = found(shared.canonical.stat(name))?;
             match (how, &there) {
                 (_, Some(about)) if about.is_folder => return Err(is_folder()),
                 (OpenWrite::New, Some(_)) => return Err(wrong(ErrorKind::AlreadyExists, "make", name)),
-                (OpenWrite::Existing | OpenWrite::Any, Some(_)) => shared.fetch(name, name)?,
+                (OpenWrite::Existing | OpenWrite::Any, Some(_)) => shared.fetch(name, name, true)?,
+                // Its mode and owner stay.
+                (OpenWrite::Replace, Some(_)) if shared.modes => shared.fetch(name, name, false)?,
                 _ => {}
             }
-            shared.write_here(name, how)
+            shared.write_here(name, how, mode)
         })();
         if outcome.is_err() {
             shared.release_absent(&[name]);
@@ -401,13 +432,13 @@ impl Store for Tiered {
             return Err(wrong(ErrorKind::AlreadyExists, WHAT, name));
         }
         let inner = match make() {
-            // Folders are the canonical store's; one that only the shadow store has is from before that.
+            // A folder that only the shadow store has is from an earlier release.
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 let folder = name::folder_of(name);
                 if found(shared.shadow.stat(folder))?.is_none() {
                     return Err(e);
                 }
-                shared.canonical.make_folder(folder)?;
+                shared.mirror(&*shared.shadow, &*shared.canonical, folder)?;
                 make()?
             }
             outcome => outcome?,
@@ -455,7 +486,7 @@ impl Store for Tiered {
             there => there,
         };
         let mut names: BTreeSet<String> = here.into_iter().chain(there).flatten().collect();
-        // What other nodes have and the canonical store does not know yet.
+        // Objects that other nodes have not drained.
         for entry in self.shared.pointers.list(folder)? {
             if names.contains(&entry) {
                 continue;
@@ -464,7 +495,7 @@ impl Store for Tiered {
             let there = match self.shared.pointers.owner(&name)? {
                 Some(Owner::Other(_)) => true,
                 Some(Owner::Nobody) => false,
-                // It may have gone where we have looked already.
+                // It may have been drained after the list of the canonical store.
                 Some(Owner::Us) | None => {
                     found(self.shared.shadow.stat(&name))?.is_some()
                         || found(self.shared.canonical.stat(&name))?.is_some()
@@ -485,7 +516,7 @@ impl Store for Tiered {
         let (here, there) = (found(shared.shadow.stat(from))?, found(shared.canonical.stat(from))?);
         match here.as_ref().or(there.as_ref()) {
             None => {
-                shared.pointers.not_elsewhere(&what, from)?;
+                shared.pointers.not_elsewhere(ErrorKind::Io, &what, from)?;
                 return Err(wrong(ErrorKind::NotFound, &what, from));
             }
             Some(about) if about.is_folder => return Err(unsupported(&self.describe(), "rename a folder", from)),
@@ -497,7 +528,7 @@ impl Store for Tiered {
             return Err(wrong(ErrorKind::InvalidArgument, &format!("{what}: it is a folder"), from));
         }
         shared.need_folder(&what, to)?;
-        // Neither may be another node's, or become one while this goes on.
+        // With the pointers neither object is, or becomes, another node's.
         let outcome = (|| {
             if here.is_none() {
                 shared.pointers.acquire(&what, from, false)?;
@@ -511,14 +542,14 @@ impl Store for Tiered {
                 if to_here.is_none() && shared.canonical.capability().rename == Rename::Atomic {
                     let folder = name::folder_of(to);
                     if found(shared.canonical.stat(folder))?.is_none() {
-                        shared.canonical.make_folder(folder)?;
+                        shared.mirror(&*shared.shadow, &*shared.canonical, folder)?;
                     }
                     return shared.canonical.rename(from, to);
                 }
-                shared.fetch(from, to)?;
+                shared.fetch(from, to, true)?;
                 return shared.canonical.remove(from);
             }
-            // An older one behind must not come to light again; until the rename the shadow's is seen.
+            // An older object of the old name must not reappear; until the rename readers see the shadow store's.
             if there.is_some() {
                 shared.canonical.remove(from)?;
                 shared.canonical.sync_folder(name::folder_of(from))?;
@@ -538,7 +569,7 @@ impl Store for Tiered {
         let _locks = shared.lock(&[name])?;
         let (here, there) = (found(shared.shadow.stat(name))?, found(shared.canonical.stat(name))?);
         if here.is_none() {
-            shared.pointers.not_elsewhere("remove", name)?;
+            shared.pointers.not_elsewhere(ErrorKind::Io, "remove", name)?;
         }
         let Some(about) = here.as_ref().or(there.as_ref()) else {
             return Err(wrong(ErrorKind::NotFound, "remove", name));
@@ -548,7 +579,7 @@ impl Store for Tiered {
             return Err(wrong(ErrorKind::InvalidArgument, "remove a folder that is not empty", name));
         }
         shared.unclaim(name)?;
-        // The canonical store's first: it must not come to light when the shadow's is gone.
+        // The canonical store's first: an older object must not reappear.
         if there.is_some() {
             shared.canonical.remove(name)?;
         }
@@ -560,7 +591,7 @@ impl Store for Tiered {
         }
         match is_folder {
             true => shared.pointers.forget_folder(name),
-            // One that stays is removed by the next drain.
+            // The next drain removes a pointer that stays.
             false => drop(here.is_some().then(|| shared.pointers.release(name))),
         }
         Ok(())
@@ -578,9 +609,27 @@ impl Store for Tiered {
             }
         }
         let _locks = shared.lock(&[name])?;
-        // The canonical store's first: that is the one that all nodes see.
+        // The canonical store's first: all nodes see it.
         shared.canonical.make_folder(name)?;
-        shared.shadow.make_folder(name)
+        shared.mirror(&*shared.canonical, &*shared.shadow, name)
+    }
+
+    fn make_one_folder(&self, name: &str, mode: u32) -> Result<()> {
+        self.shared.make_one_folder(&self.shared.name(name, "make folder")?, mode)
+    }
+
+    fn attributes(&self, name: &str) -> Result<Attributes> {
+        match self.shared.modes {
+            true => self.shared.attributes(&self.shared.name(name, "tell attributes")?),
+            false => Err(unsupported(&self.describe(), "tell attributes", name)),
+        }
+    }
+
+    fn set_attributes(&self, name: &str, change: &Change) -> Result<()> {
+        match self.shared.modes {
+            true => self.shared.set_attributes(&self.shared.name(name, "change attributes")?, change),
+            false => Err(unsupported(&self.describe(), "change attributes", name)),
+        }
     }
 
     fn make_new_folder(&self, name: &str) -> Result<bool> {
@@ -594,7 +643,7 @@ impl Store for Tiered {
     fn sync_folder(&self, folder: &str) -> Result<()> {
         let folder = &*self.shared.name(folder, "sync folder")?;
         let here = found(self.shared.shadow.sync_folder(folder))?;
-        // Objects made for all nodes, and folders.
+        // Folders, and objects made for all nodes.
         match (here, self.shared.canonical.sync_folder(folder)) {
             (Some(()), Err(e)) if e.kind() == ErrorKind::NotFound => Ok(()),
             (_, outcome) => outcome,
@@ -602,7 +651,7 @@ impl Store for Tiered {
     }
 }
 
-/// An object being read, from whichever store it was opened.
+/// An object being read, from either store.
 struct Reading {
     inner: Box<dyn ReadObject>,
 }
@@ -620,20 +669,20 @@ impl ReadObject for Reading {
         self.inner.read_vectored_at(offset, pieces)
     }
 
-    /// Holds are the burst buffer's own.
+    /// Leases are the burst buffer's own.
     fn life(&self) -> Result<Life> {
         Ok(Life { held: None, ..self.inner.life()? })
     }
 }
 
-/// An object being written: in the shadow store, held until it is closed or dropped; or in the canonical one.
+/// An object being written: in the shadow store, with a lease until it is closed or dropped; or in the canonical store.
 struct Writing {
-    // Dropped in this order: nobody holds the object when its end is told.
+    // Dropped in this order: the lease has ended when `Told` is dropped.
     inner: Box<dyn WriteObject>,
     told: Option<(Option<Lease>, Told)>,
 }
 
-/// Tells the end of an object's writing when it is dropped.
+/// Calls the function of [`Tiered::after_close`] when it is dropped.
 struct Told(Arc<Shared>);
 
 impl Drop for Told {

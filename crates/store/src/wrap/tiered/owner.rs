@@ -1,18 +1,18 @@
-//! Which fast store holds the newest copy of a name: fast stores of several nodes before one canonical store.
+//! Pointers: which node's fast store has the newest object of a name, with several fast stores before one canonical store.
 //!
-//! Each shadow store has an identity, drawn once. While a shadow store holds an object, a *pointer* lies in the canonical
-//! store, under `.thalweg-drain/at/`, whose bytes are that identity. Making the pointer is exclusive, so that no two nodes
-//! hold objects of one name; whoever meets another node's pointer says so and never takes the object for absent.
+//! Each shadow store has a random identity. While it has an object, the canonical store has a *pointer* to it under
+//! `.thalweg-drain/at/`, with that identity as its bytes. Pointers are made exclusively, so that no two nodes
+//! have objects of one name; a process that finds another node's pointer reports an error that names the node.
 //!
 //! | question | answer |
 //! |----------|--------|
 //! | made     | before the object is made in, or fetched to, the shadow store |
-//! | removed  | after the object left the shadow store: drained, removed, renamed away |
-//! | a crash  | leaves a pointer of ours without an object, which the next drain of this node removes |
-//! | cost     | an object's creation: one exclusive creation on the canonical store; its drain: one read, one removal |
+//! | removed  | after the object has left the shadow store: drained, removed, renamed |
+//! | a crash  | may leave a pointer without an object; this node's next drain removes it |
+//! | cost     | of making an object: one exclusive creation in the canonical store; of draining it: one read and one removal |
 //! | a canonical store without exclusive creation | takes one shadow store; a second one is refused |
 //!
-//! The bytes are described in `docs/format/tiered.md`.
+//! The format is described in `docs/format/tiered.md`.
 
 use super::{OURS, found, unique};
 use crate::{Lease, OpenWrite, Store, StoreExt, name};
@@ -26,14 +26,14 @@ use thalweg_types::{Error, ErrorKind, Result};
 pub const MAGIC: &[u8; 8] = b"THWGFAST";
 /// The version of the format.
 pub const VERSION: u32 = 1;
-/// Longest text that tells people which store it is, in bytes.
+/// Longest description of a store, in bytes.
 const LONGEST: usize = 4096;
-/// How long a pointer without bytes is taken for one that is being made.
+/// Age after which an incomplete pointer is taken for one of a killed process, by a process that needs the name.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// After which one without all its bytes is removed by a drain.
+/// Age after which a drain removes an incomplete pointer.
 const OLD: Duration = Duration::from_secs(300);
 
-/// Who a shadow store is.
+/// The identity of a shadow store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Drawn at random.
@@ -62,7 +62,7 @@ impl Identity {
     /// Reads an identity back.
     ///
     /// # Errors
-    /// `Torn` for bytes that end early, `Unsupported` for a later version, `Corrupt` for any others that are none.
+    /// `Torn` if the bytes end early, `Unsupported` for a later version, `Corrupt` for bytes that are not an identity.
     pub fn decode(bytes: &[u8]) -> Result<Identity> {
         let wrong = |kind, what: &str| Error::new(kind, what.to_string());
         let torn = || wrong(ErrorKind::Torn, "the identity of a fast store ends early");
@@ -91,23 +91,23 @@ impl Identity {
     }
 }
 
-/// Whose a pointer is.
+/// The shadow store that a pointer names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Owner {
     /// This shadow store.
     Us,
-    /// Another one: what tells people which.
+    /// Another shadow store, with its description.
     Other(String),
-    /// It is being made, or its making was interrupted.
+    /// None: the pointer is being made, or its maker was killed.
     Nobody,
 }
 
 /// The pointers of a canonical store, as one shadow store sees them.
 pub struct Pointers {
     canonical: Arc<dyn Store>,
-    /// Who we are.
+    /// The identity of this shadow store.
     pub us: Identity,
-    /// Pointers are kept at all: the canonical store can make names exclusively.
+    /// Pointers are used: the canonical store makes names exclusively.
     kept: bool,
 }
 
@@ -141,7 +141,7 @@ fn pointer(object: &str) -> String {
     format!("{}/{escape}{last}", pointer_folder(name::folder_of(object)))
 }
 
-/// The object that a pointer's name stands for; `None` for a folder.
+/// The object of a pointer's name; `None` for a folder.
 fn pointed(entry: &str) -> Option<&str> {
     match entry.as_bytes().first() {
         Some(b'+') => None,
@@ -156,7 +156,7 @@ fn put(store: &dyn Store, name: &str, bytes: &[u8], how: OpenWrite) -> Result<()
     object.close()
 }
 
-/// A random number of the system's, and what tells this moment and process from others.
+/// A random number, hashed with PID and time.
 fn drawn() -> u128 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     let half = || {
@@ -168,12 +168,14 @@ fn drawn() -> u128 {
 }
 
 impl Pointers {
-    /// Those of this pair of stores. Under the shadow store's lock that `_alone` is; the shadow store is registered where it is new.
+    /// The pointers of this pair of stores. Registers a new shadow store with the canonical store; returns whether it was new, so that
+    /// pointers to its objects are missing.
     ///
-    /// Returns whether the shadow store was new to the canonical one, so that what it holds is to be pointed to.
+    /// - `_alone`: the lock of the shadow store.
     ///
     /// # Errors
-    /// `Config` where the canonical store takes one shadow store and has another; what the stores say.
+    /// `Config` if the canonical store makes no names exclusively and has another shadow store; those of [`Identity::decode`] and of the
+    /// stores.
     pub fn new(shadow: &dyn Store, canonical: Arc<dyn Store>, _alone: &Lease) -> Result<(Pointers, bool)> {
         let known = match found(shadow.read_all(&identity_object()))? {
             Some(bytes) => Some(Identity::decode(&bytes).map_err(|e| e.in_object(identity_object()))?),
@@ -200,7 +202,10 @@ impl Pointers {
         Ok((pointers, true))
     }
 
-    /// Writes down that the shadow store is registered, and all that it holds is pointed to.
+    /// Records in the shadow store that it is registered, with pointers to all its objects.
+    ///
+    /// # Errors
+    /// Those of the shadow store; it is registered anew then.
     pub fn registered(&self, shadow: &dyn Store) -> Result<()> {
         let temporary = format!("{OURS}/journal-{}", unique());
         let object = shadow.open_write(&temporary, OpenWrite::New)?;
@@ -211,7 +216,12 @@ impl Pointers {
         shadow.sync_folder(OURS)
     }
 
-    /// The other shadow stores that were ever before this canonical store.
+    /// The other shadow stores that were ever before this canonical store and were not given up.
+    ///
+    /// # Errors
+    /// Those of the canonical store.
+    /// # Cost
+    /// A list, and a read for each.
     pub fn others(&self) -> Result<Vec<Identity>> {
         let mut others = Vec::new();
         for entry in found(self.canonical.list(&register()))?.unwrap_or_default() {
@@ -228,7 +238,12 @@ impl Pointers {
         Ok(others)
     }
 
-    /// Whose the newest copy of an object is; `None`: the canonical store's, or there is no such object.
+    /// The shadow store that has the newest object of a name; `None`: the canonical store has it, or there is no such object.
+    ///
+    /// # Errors
+    /// Those of the canonical store; `Corrupt` or `Unsupported` naming a pointer.
+    /// # Cost
+    /// One read, as for all functions on one object.
     pub fn owner(&self, object: &str) -> Result<Option<Owner>> {
         if !self.kept {
             return Ok(None);
@@ -244,27 +259,30 @@ impl Pointers {
         Ok(Some(match Identity::decode(&bytes) {
             Ok(who) if who.number == self.us.number => (Owner::Us, who.number),
             Ok(who) => (Owner::Other(who.shown), who.number),
-            // Seen while it is written.
+            // The pointer is being written.
             Err(e) if e.kind() == ErrorKind::Torn => (Owner::Nobody, 0),
             Err(e) => return Err(e.in_object(pointer)),
         }))
     }
 
-    /// Fails where another shadow store has the newest copy.
+    /// Fails if another shadow store has the newest object.
+    ///
+    /// - `kind`: of the error.
     ///
     /// # Errors
-    /// `Io` naming that store.
-    pub fn not_elsewhere(&self, what: &str, object: &str) -> Result<()> {
+    /// `kind` naming that store; those of the canonical store.
+    pub fn not_elsewhere(&self, kind: ErrorKind, what: &str, object: &str) -> Result<()> {
         match self.owner(object)? {
-            Some(Owner::Other(who)) => Err(elsewhere(what, &who, object)),
+            Some(Owner::Other(who)) => Err(elsewhere(kind, what, &who, object)),
             _ => Ok(()),
         }
     }
 
-    /// Makes the pointer to an object that is about to be made in our shadow store. Under the lock of its name.
+    /// Makes the pointer to an object before it is made in this shadow store. Under the lock of its name. Waits up to 2 s for an
+    /// incomplete pointer of another process.
     ///
     /// # Errors
-    /// `AlreadyExists` with `new`, else `Io`, naming the shadow store that has the object.
+    /// `AlreadyExists` with `new`, else `Io`, naming the shadow store that has the object; those of the canonical store.
     pub fn acquire(&self, what: &str, object: &str, new: bool) -> Result<()> {
         if !self.kept {
             return Ok(());
@@ -286,9 +304,9 @@ impl Pointers {
                     let what = format!("cannot {what}: it is there, in the fast store {who}");
                     return Err(Error::new(ErrorKind::AlreadyExists, what).in_object(object));
                 }
-                Some((Owner::Other(who), _)) => return Err(elsewhere(what, &who, object)),
+                Some((Owner::Other(who), _)) => return Err(elsewhere(ErrorKind::Io, what, &who, object)),
                 Some((Owner::Nobody, _)) if started.elapsed() > PATIENCE => {
-                    // Its maker died. One that lives after all fails, as its object is taken away.
+                    // Its maker was killed; a maker that is alive fails, as the pointer is removed.
                     found(self.canonical.settle(&pointer))?;
                     found(self.canonical.remove(&pointer))?;
                 }
@@ -299,27 +317,30 @@ impl Pointers {
         }
     }
 
-    /// Makes a pointer, whole at once where the store can.
+    /// Makes a pointer, atomically where the store can.
     fn put(&self, pointer: &str) -> Result<()> {
         if self.canonical.capability().attributes {
             match self.canonical.make_hard_link(&entry_of(self.us.number), pointer) {
                 Ok(()) => return Ok(()),
                 Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
-                    // Also where our entry is not there any more.
+                    // `NotFound` also if the entry of this shadow store was removed.
                     if e.kind() == ErrorKind::AlreadyExists
                         || found(self.canonical.stat(&entry_of(self.us.number)))?.is_some()
                     {
                         return Err(e);
                     }
                 }
-                // A filesystem without second names, or with no more of them.
+                // A filesystem without hard links, or with too many of this file.
                 Err(_) => {}
             }
         }
         put(&*self.canonical, pointer, &self.us.encode(), OpenWrite::New)
     }
 
-    /// Removes the pointer to an object that our shadow store has no longer. Under the lock of its name.
+    /// Removes the pointer to an object that has left this shadow store. Under the lock of its name.
+    ///
+    /// # Errors
+    /// Those of the canonical store. The next drain removes the pointer.
     pub fn release(&self, object: &str) -> Result<()> {
         if self.kept {
             found(self.canonical.remove(&pointer(object)))?;
@@ -327,7 +348,7 @@ impl Pointers {
         Ok(())
     }
 
-    /// Removes the pointers' folder of a folder that is removed; one that is not empty stays.
+    /// Removes the folder of pointers of a removed folder, if it is empty.
     pub fn forget_folder(&self, folder: &str) {
         if self.kept {
             let _ = self.canonical.remove(&pointer_folder(folder));
@@ -335,6 +356,9 @@ impl Pointers {
     }
 
     /// Names in a folder that have a pointer.
+    ///
+    /// # Errors
+    /// Those of the canonical store.
     pub fn list(&self, folder: &str) -> Result<Vec<String>> {
         if !self.kept {
             return Ok(Vec::new());
@@ -343,8 +367,12 @@ impl Pointers {
         Ok(entries.iter().filter_map(|entry| pointed(entry)).map(str::to_string).collect())
     }
 
-    /// Tells the objects that one shadow store has a pointer to, all folders down. Pointers whose making was interrupted
-    /// long ago are removed on the way.
+    /// Calls `tell` for each object that has a pointer to shadow store `of`. Removes old incomplete pointers.
+    ///
+    /// # Errors
+    /// The first error of `tell` or of the canonical store, which ends the walk.
+    /// # Cost
+    /// A list for each folder, a read for each pointer of any shadow store.
     pub fn each(&self, of: u128, tell: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
         match self.kept {
             true => self.walk("", of, tell),
@@ -380,7 +408,10 @@ impl Pointers {
         Ok(modified.is_some_and(|time| time.elapsed().is_ok_and(|age| age > OLD)))
     }
 
-    /// Gives up what a shadow store held that is lost for good; returns how many objects.
+    /// Gives up the objects of a lost shadow store; returns how many. Older objects of the canonical store become visible.
+    ///
+    /// # Errors
+    /// Those of the canonical store. The call may be repeated.
     pub fn forget(&self, lost: u128) -> Result<u64> {
         let mut names = Vec::new();
         self.each(lost, &mut |name| {
@@ -395,10 +426,10 @@ impl Pointers {
     }
 }
 
-/// What is said of an object that lies on another node.
-fn elsewhere(what: &str, who: &str, object: &str) -> Error {
+/// The error for an object that another node has.
+fn elsewhere(kind: ErrorKind, what: &str, who: &str, object: &str) -> Error {
     let what = format!("cannot {what}: its newest bytes are in the fast store {who}, which is not drained yet");
-    Error::new(ErrorKind::Io, what).in_object(object)
+    Error::new(kind, what).in_object(object)
 }
 
 #[cfg(test)]
