@@ -22,7 +22,8 @@ pub use records::{Note, Stamp};
 
 use crate::wire::{self, Cursor};
 use crate::{
-    Attributes, Change, Kind, Layout, Lease, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno,
+    Attributes, Change, Kind, Layout, Lease, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+    errno, links,
 };
 use moving::{AHEAD, Copied};
 use rustix::io::Errno;
@@ -42,8 +43,6 @@ const STAMP: &str = ".thalweg-flat/stamp";
 const NOTE: &str = ".thalweg-flat/rename";
 /// Longest note that is believed.
 const LONGEST_NOTE: u64 = 64 << 10;
-/// Links followed before they are taken for a circle.
-const MOST_LINKS: usize = 40;
 /// Longer than the clocks of filesystems tick: a file that changed before that changes its times with its next change.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -253,39 +252,17 @@ impl Flat {
         }
     }
 
-    /// Where a name leads when the links on the way to it are followed, each on the store that its own name picks, and with
-    /// `last` the link that it is itself. `None` where there is no link, or one that leads out of the mount.
+    /// The name without links, each looked up on the store that its own name picks; with `last`, the last part is followed too.
+    /// `None` if there is no link, or one that leads out of the mount.
     fn led(&self, path: &str, last: bool) -> Result<Option<String>> {
         if self.stores.len() == 1 || !self.stores[0].capability().attributes {
             return Ok(None);
         }
-        let plain = name::relative(path)?;
-        let mut to_come: Vec<String> = plain.split('/').rev().map(str::to_string).collect();
-        let (mut so_far, mut links): (Vec<String>, usize) = (Vec::new(), 0);
-        while let Some(part) = to_come.pop() {
-            match part.as_str() {
-                "" | "." => continue,
-                ".." if so_far.pop().is_none() => return Ok(None),
-                ".." => continue,
-                _ => so_far.push(part),
-            }
-            let so_far_name = so_far.join("/");
-            let store = self.at(&so_far_name);
-            if (to_come.is_empty() && !last) || !store.attributes(&so_far_name).is_ok_and(|a| a.kind == Kind::Link) {
-                continue;
-            }
-            links += 1;
-            let target = store.read_link(&so_far_name)?;
-            if links > MOST_LINKS {
-                return Err(errno::failure(Errno::LOOP, "follow links", path));
-            }
-            if target.starts_with('/') {
-                return Ok(None);
-            }
-            so_far.pop();
-            to_come.extend(target.split('/').rev().map(str::to_string));
-        }
-        Ok((links > 0).then(|| so_far.join("/")))
+        let walked = links::walk(&name::relative(path)?, last, |name| {
+            let store = self.at(name);
+            links::target_of(store.attributes(name), || store.read_link(name))
+        })?;
+        Ok(walked.filter(|walked| walked.links > 0).map(|walked| walked.name))
     }
 
     /// Calls with a name; where it is not there, once more with what links lead to that lie on other stores.

@@ -6,6 +6,7 @@
 //! | [`direct`] | a logical file is one object of one store |
 //! | [`errno`] | the system's error numbers for our failures |
 //! | [`flat`] | files spread over stores by a hash of their name |
+//! | [`links`] | symbolic links that a layout follows itself |
 //! | [`mount`] | path prefixes bound to layouts; which one a path lies under |
 //! | [`small_file`] | all small files that a process makes in a folder, in one log |
 //! | `wire` | numbers in what layouts store |
@@ -20,6 +21,7 @@ pub mod container;
 pub mod direct;
 pub mod errno;
 pub mod flat;
+pub mod links;
 pub mod mount;
 pub mod small_file;
 mod wire;

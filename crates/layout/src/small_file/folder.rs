@@ -4,6 +4,7 @@ use super::log::{self, Ended, Position, Writer};
 use super::record::{self, Change, Content, Head, More, RecordedAttributes, Stamp};
 use super::spare::Spare;
 use super::{HIDDEN, Node, Settings, fresh};
+use crate::links::Step;
 use crate::{Change as AttributeChange, errno};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -877,15 +878,9 @@ impl Inner {
         recorded.then(More::default)
     }
 
-    /// Where a symbolic link leads: another name of the layout; `None` where this is no link.
-    ///
-    /// # Errors
-    /// `NotFound` for one that leads out of the layout.
-    pub fn leads(&self, name: &str) -> Result<Option<String>> {
-        match self.target(name)? {
-            Some(target) => crate::container::beside(&below(&self.path, name), &target).map(Some),
-            None => Ok(None),
-        }
+    /// A step of [`crate::links::follow`] for a symbolic link; `None` where this is no link.
+    pub fn step<T>(&self, name: &str) -> Result<Option<Step<T>>> {
+        Ok(self.target(name)?.map(|target| Step::Link { at: below(&self.path, name), target }))
     }
 
     /// What a symbolic link holds; `None` where this is no link.

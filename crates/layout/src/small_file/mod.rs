@@ -25,6 +25,7 @@
 //! Bytes: `docs/format/small_file.md`. Source: the small-file container of Cranor, Polte, Gibson, PDSW 2013. Differs: every
 //! record names its file, so that what concerns one file changes only that one, and a lost name log loses nothing.
 
+use crate::links::Step;
 use crate::{
     Attributes, Change as AttributeChange, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject,
     WriterId, errno,
@@ -50,7 +51,6 @@ mod upkeep;
 
 use file::{Node, OpenToRead, OpenToWrite, first_kept};
 use folder::{Folder, Inner, below, hidden};
-use names::Led;
 use record::{Change, Content, LONGEST_XATTR, MOST_XATTRS, More, RecordedAttributes};
 use spare::Spare;
 pub use upkeep::{Compacted, Report};
@@ -245,18 +245,16 @@ impl SmallFile {
         Ok(())
     }
 
-    /// What is known of a name, or where it leads.
-    ///
-    /// - `follow`: to another name of the layout; otherwise whatever the link holds.
-    fn stat_one(&self, path: &str, follow: bool) -> Result<Led<Stat>> {
+    /// What is known of a name, or the link that it is.
+    fn stat_one(&self, path: &str) -> Result<Step<Stat>> {
         self.at(path, |folder, last| {
             let mut inner = folder.fresh()?;
-            if let Some(next) = if follow { inner.leads(last)? } else { inner.target(last)? } {
-                return Ok(Led::On(next));
+            if let Some(link) = inner.step(last)? {
+                return Ok(link);
             }
             let Some(entry) = inner.file(last).cloned() else {
                 return match folder.real(&mut inner, last)? {
-                    Some(_) => self.store.stat(&below(&inner.path, last)).map(Led::Here),
+                    Some(_) => self.store.stat(&below(&inner.path, last)).map(Step::Here),
                     None => Err(errno::failure(Errno::NOENT, "stat", path)),
                 };
             };
@@ -264,7 +262,7 @@ impl SmallFile {
             let node = node.unwrap_or_else(|| Arc::new(Node::new(folder.clone(), last, entry.content, false)));
             drop(inner);
             let identity = entry.kept.map_or(0, |kept| kept.identity);
-            Ok(Led::Here(Stat { length: node.length()?, is_folder: false, identity }))
+            Ok(Step::Here(Stat { length: node.length()?, is_folder: false, identity }))
         })
     }
 }
@@ -298,16 +296,16 @@ impl Layout for SmallFile {
                 let exists = inner.file(last).is_some();
                 // A link is a name that is taken, wherever it leads.
                 if how != OpenWrite::New
-                    && let Some(next) = inner.leads(last)?
+                    && let Some(link) = inner.step(last)?
                 {
-                    return Ok(Some(Led::On(next)));
+                    return Ok(Some(link));
                 }
                 if !exists && let Some(is_folder) = folder.real(&mut inner, last)? {
                     return match is_folder {
                         true => Err(errno::failure(Errno::ISDIR, "open a folder for writing", path)),
                         // What lay there before stays an object of its own.
                         false => {
-                            self.store.open_write(&below(&inner.path, last), how).map(|object| Some(Led::Here(object)))
+                            self.store.open_write(&below(&inner.path, last), how).map(|object| Some(Step::Here(object)))
                         }
                     };
                 }
@@ -341,7 +339,7 @@ impl Layout for SmallFile {
                 if exists && how == OpenWrite::Replace {
                     node.empty()?;
                 }
-                Ok(Some(Led::Here(Box::new(OpenToWrite(node)) as Box<dyn WriteObject>)))
+                Ok(Some(Step::Here(Box::new(OpenToWrite(node)) as Box<dyn WriteObject>)))
             })
         })
     }
@@ -353,19 +351,19 @@ impl Layout for SmallFile {
         self.led(path, |path| {
             self.until_held(path, |folder, last| {
                 let mut inner = folder.fresh()?;
-                if let Some(next) = inner.leads(last)? {
-                    return Ok(Some(Led::On(next)));
+                if let Some(link) = inner.step(last)? {
+                    return Ok(Some(link));
                 }
                 if inner.file(last).is_some() {
                     let node = Self::open_node(folder, &mut inner, last, false);
                     drop(inner);
                     let held = Self::held(&node, false)?;
-                    return Ok(held.then(|| Led::Here(Box::new(OpenToRead(node)) as Box<dyn ReadObject>)));
+                    return Ok(held.then(|| Step::Here(Box::new(OpenToRead(node)) as Box<dyn ReadObject>)));
                 }
                 match folder.real(&mut inner, last)? {
                     Some(true) => Err(errno::failure(Errno::ISDIR, "read a folder", path)),
                     Some(false) => {
-                        self.store.open_read(&below(&inner.path, last)).map(|object| Some(Led::Here(object)))
+                        self.store.open_read(&below(&inner.path, last)).map(|object| Some(Step::Here(object)))
                     }
                     None => Err(errno::failure(Errno::NOENT, "open", path)),
                 }
@@ -378,8 +376,8 @@ impl Layout for SmallFile {
             return self.store.stat("");
         }
         self.led(path, |path| match path {
-            "" => self.store.stat("").map(Led::Here),
-            path => self.stat_one(path, true),
+            "" => self.store.stat("").map(Step::Here),
+            path => self.stat_one(path),
         })
     }
 
@@ -534,9 +532,9 @@ impl Layout for SmallFile {
         let plain = self.plain(path)?;
         let about = match plain.is_empty() {
             true => self.store.stat("")?,
-            false => match self.stat_one(&plain, false)? {
-                Led::Here(about) => about,
-                Led::On(_) => Stat { length: 0, is_folder: false, identity: 0 },
+            false => match self.stat_one(&plain)? {
+                Step::Here(about) => about,
+                Step::Link { .. } => Stat { length: 0, is_folder: false, identity: 0 },
             },
         };
         if !plain.is_empty() {

@@ -4,27 +4,16 @@
 //! |---|---|
 //! | which folder is meant | the one that was read under this name before; where its bell rings or a call finds it gone, the one that lies there now |
 //! | links on the way | followed only where a folder is not found, so that names without links cost nothing |
-//! | a circle of links | `ELOOP` after 40 |
+//! | a circle of links | `ELOOP` after 40 ([`links`]) |
 
 use super::folder::{Folder, below};
 use super::{HIDDEN, LONGEST_NAME, SmallFile};
 use crate::errno;
+use crate::links::{self, Step};
 use rustix::io::Errno;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use thalweg_store::name;
 use thalweg_types::{Error, ErrorKind, Result};
-
-/// Links followed before one is taken for a circle.
-const MOST_LINKS: usize = 40;
-
-/// Where a name leads.
-pub(super) enum Led<T> {
-    /// To this.
-    Here(T),
-    /// It is a symbolic link: to this name.
-    On(String),
-}
 
 impl SmallFile {
     /// Calls with the folder that a name lies in and the last part of the name; once more where the folder that was known is
@@ -90,22 +79,15 @@ impl SmallFile {
 
     /// The folder that a name leads to when the symbolic links on its way are followed.
     pub(super) fn through_links(&self, folder: &str) -> Result<String> {
-        let mut rest: VecDeque<String> = folder.split('/').filter(|p| !p.is_empty()).map(str::to_string).collect();
-        let (mut so_far, mut links) = (String::new(), 0);
-        while let Some(part) = rest.pop_front() {
-            match self.folder(&so_far)?.fresh()?.target(&part)? {
-                None => so_far = below(&so_far, &part),
-                Some(_) if links == MOST_LINKS => return Err(errno::failure(Errno::LOOP, "follow links", folder)),
-                Some(target) => {
-                    links += 1;
-                    let led = crate::container::beside(&below(&so_far, &part), &target)?;
-                    let led = led.split('/').filter(|p| !p.is_empty()).map(str::to_string);
-                    rest = led.chain(rest).collect();
-                    so_far = String::new();
-                }
-            }
+        match links::walk(folder, true, |name| self.link(name))? {
+            Some(walked) => Ok(walked.name),
+            None => Err(errno::failure(Errno::NOENT, "follow a link that leads out of the layout", folder)),
         }
-        Ok(so_far)
+    }
+
+    /// Contents of the link of a name whose folder is no link; `None` for any other name.
+    fn link(&self, path: &str) -> Result<Option<String>> {
+        self.folder(name::folder_of(path))?.fresh()?.target(name::last_part(path))
     }
 
     /// A name with the links on the way to it followed, for calls that hand it to the store.
@@ -121,15 +103,8 @@ impl SmallFile {
     }
 
     /// Calls with a name and, as long as that is a symbolic link, with what it leads to.
-    pub(super) fn led<T>(&self, path: &str, mut call: impl FnMut(&str) -> Result<Led<T>>) -> Result<T> {
-        let mut at = path.to_string();
-        for _ in 0..=MOST_LINKS {
-            match call(&at)? {
-                Led::Here(found) => return Ok(found),
-                Led::On(next) => at = next,
-            }
-        }
-        Err(errno::failure(Errno::LOOP, "follow links", path))
+    pub(super) fn led<T>(&self, path: &str, call: impl FnMut(&str) -> Result<Step<T>>) -> Result<T> {
+        links::follow(path, call, |name| self.link(name))
     }
 
     pub(super) fn is_there(&self, folder: &str) -> Result<bool> {
