@@ -1,42 +1,37 @@
-//! What is known of one folder: its names, put together from all logs, and the log this process writes.
+//! One folder: what this process knows of its names, and the log that this process writes.
+//!
+//! | room | what it owns |
+//! |---|---|
+//! | `bell` | how processes notice that names beside the logs they know have changed |
+//! | `bytes` | reading a file's bytes out of a log |
+//! | `entry` | names, put together from the records of all logs |
+//! | `exclusive` | records that only one process may make |
+//! | `removal` | removing the hidden folder |
+//! | `room` | room for records on a full store |
+
+mod bell;
+mod bytes;
+mod entry;
+mod exclusive;
+mod removal;
+mod room;
+
+pub use entry::Entry;
 
 use super::log::{self, Ended, Position, Writer};
-use super::record::{self, Change, Content, Head, More, RecordedAttributes, Stamp};
+use super::record::{Change, Content, Head, RecordedAttributes};
 use super::spare::Spare;
 use super::{HIDDEN, Node, Settings, fresh};
-use crate::links::Step;
-use crate::{Change as AttributeChange, errno};
-use rustix::io::Errno;
+use crate::Change as AttributeChange;
+use bell::REMOVED;
+use entry::{intent, take};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::IoSlice;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant, SystemTime};
-use thalweg_store::{OpenWrite, ReadObject, Store, StoreExt, WriteObject};
-use thalweg_types::checksum::crc32c;
+use thalweg_store::{OpenWrite, ReadObject, Store, WriteObject};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
-
-/// What the bell holds where the folder is being removed.
-const REMOVED: [u8; 8] = [0xff; 8];
-
-/// A name, as far as the logs tell.
-#[derive(Debug, Clone)]
-pub struct Entry {
-    pub content: Content,
-    /// When `content` was recorded.
-    pub stamp: Stamp,
-    pub kept: Option<RecordedAttributes>,
-    kept_stamp: Stamp,
-    pub more: Option<Arc<More>>,
-    more_stamp: Stamp,
-}
-
-/// Bytes of a file, or the log to read them from.
-enum Found {
-    Bytes(Vec<u8>),
-    Log(String, Arc<dyn ReadObject>),
-}
 
 /// A log of another process, or one that was closed.
 struct Known {
@@ -162,34 +157,6 @@ impl Folder {
             }
         }
         self.look(inner)
-    }
-
-    /// Whether the bell is as it was heard last; `false` for a folder without one. Costs no operation on names.
-    pub fn is_silent(&self) -> bool {
-        let inner = self.lock();
-        let mut rung = [0; 8];
-        let read = |bell: &dyn ReadObject, rung: &mut [u8]| bell.read_at(0, rung).is_ok_and(|got| got == rung.len());
-        inner.bell.as_deref().is_some_and(|bell| read(bell, &mut rung)) && rung == inner.rung
-    }
-
-    /// Another process removes the folder, or tries to.
-    fn wait_for_removal(&self, inner: &mut Inner) -> Result<()> {
-        for _ in 0..200 {
-            let name = format!("{}bell", hidden(&inner.path));
-            match self.store.read_all(&name) {
-                Ok(rung) if rung != REMOVED => return self.look(inner),
-                Ok(_) => std::thread::sleep(Duration::from_millis(5)),
-                // Removed; another folder may have the name by now.
-                Err(e) if e.kind() == ErrorKind::NotFound => return self.look(inner),
-                Err(e) => return Err(e),
-            }
-        }
-        let held = self.store.open_read(&format!("{}bell", hidden(&inner.path)))?.life()?.held;
-        if held == Some(false) {
-            // Who removed it has died, or could not.
-            return self.ring(inner);
-        }
-        Err(errno::failure(Errno::NOENT, "use a folder that was removed", &inner.path))
     }
 
     /// Lists the folder and its logs, and reads what is new.
@@ -325,38 +292,6 @@ impl Folder {
         Ok(place.to_string())
     }
 
-    /// Sees to it that `bytes` of records can be put beside those that are promised.
-    ///
-    /// # Errors
-    /// `NoSpace`.
-    pub fn room(&self, inner: &mut Inner, bytes: u64) -> Result<()> {
-        if !self.store.capability().write_at {
-            return Ok(());
-        }
-        let all = self.promised.load(Ordering::Relaxed).saturating_add(bytes);
-        if inner.writer.as_ref().is_some_and(|w| w.of_spare && w.usable()) {
-            // The spare is for others. Is there room again?
-            let place = self.place(inner)?;
-            let mut writer = Writer::new(self.store.clone(), &place)?;
-            if let Err(e) = writer.find(all) {
-                let name = format!("{place}/{}", log::data_name(writer.number));
-                drop(writer);
-                let _ = self.store.remove(&name);
-                return Err(e);
-            }
-            self.retire(inner)?;
-            inner.begin(writer);
-        }
-        self.writer(inner)?.find(all)
-    }
-
-    /// As [`Folder::room`]; the room is kept until [`Folder::kept_promise`].
-    pub fn promise(&self, inner: &mut Inner, bytes: u64) -> Result<()> {
-        self.room(inner, bytes)?;
-        self.promised.fetch_add(bytes, Ordering::Relaxed);
-        Ok(())
-    }
-
     /// Whether this process's log can be read by users whom a file with these permission bits keeps out: its bytes do not belong there.
     pub fn shows_more(&self, inner: &mut Inner, mode: u32) -> Result<bool> {
         // Where a store writes at the end alone, a file of an object of its own could not be changed any more.
@@ -420,82 +355,6 @@ impl Folder {
         }
     }
 
-    /// A new log in the hidden folder `place`, of the spare where that is asked for and there is one.
-    pub fn new_log(&self, place: &str, spare: bool) -> Result<Writer> {
-        match if spare { self.spare.take(place)? } else { None } {
-            Some(writer) => Ok(writer),
-            None => Writer::new(self.store.clone(), place),
-        }
-    }
-
-    /// A log that was made of the spare has ended.
-    pub fn spare_again(&self) {
-        self.spare.again();
-    }
-
-    /// Bytes that were promised are recorded, or will not be.
-    pub fn kept_promise(&self, bytes: u64) {
-        self.promised.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// Where there was no room for a record: the spare becomes this process's log.
-    ///
-    /// - `why`: what there was, for a store without a spare.
-    fn take_spare(&self, inner: &mut Inner, why: Error) -> Result<()> {
-        if why.kind() != ErrorKind::NoSpace {
-            return Err(why);
-        }
-        let Ok(place) = self.place(inner) else { return Err(why) };
-        let Some(writer) = self.spare.take(&place)? else { return Err(why) };
-        let retired = self.retire(inner);
-        inner.begin(writer);
-        retired?;
-        self.ring(inner)
-    }
-
-    /// Tells other processes that names beside known logs have changed.
-    pub fn ring(&self, inner: &mut Inner) -> Result<()> {
-        if !inner.hidden || !self.store.capability().write_at {
-            // As long as there is no bell, everybody looks each time.
-            inner.unrung = false;
-            return Ok(());
-        }
-        let mut rung = fresh().to_le_bytes();
-        rung[7] &= 0x7f;
-        inner.unrung = true;
-        match self.ring_with(inner, rung) {
-            // No room for a bell: as long as there is none, everybody looks each time.
-            Err(e) if e.kind() == ErrorKind::NoSpace => {}
-            other => other.map(|()| inner.unrung = false)?,
-        }
-        // Another's ring may have been rung over: what it was about is there by now.
-        self.look(inner)
-    }
-
-    /// Rings the bell of a folder that this process does not use; nothing where it has none.
-    pub fn ring_of(store: &dyn Store, path: &str) -> Result<()> {
-        let mut rung = fresh().to_le_bytes();
-        rung[7] &= 0x7f;
-        match store.open_write(&format!("{}bell", hidden(path)), OpenWrite::Existing) {
-            Ok(bell) => bell.write_at(0, &[IoSlice::new(&rung)]).and_then(|()| bell.close()),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-            Err(e) => Err(e),
-        }
-    }
-
-    fn ring_with(&self, inner: &Inner, rung: [u8; 8]) -> Result<()> {
-        let bell = self.store.open_write(&format!("{}bell", hidden(&inner.path)), OpenWrite::Any)?;
-        match bell.write_at(0, &[IoSlice::new(&rung)]) {
-            Err(e) if e.kind() == ErrorKind::NoSpace => {
-                // On a store that writes elsewhere what it writes again. A bell that holds nothing says nothing: everybody looks.
-                bell.truncate(0)?;
-                bell.close()?;
-                Err(e)
-            }
-            written => written.and_then(|()| bell.close()),
-        }
-    }
-
     /// Records changes, all or none; the newest of all that is known. `data` belongs to the change with `Content::Here`.
     pub fn record(&self, inner: &mut Inner, changes: Vec<Change>, data: &[u8]) -> Result<()> {
         let keeps_recent = !self.store.capability().write_at;
@@ -553,88 +412,6 @@ impl Folder {
         self.ring(inner)
     }
 
-    /// Records a name that no other process records too: one at most succeeds, as far as the store shows bytes at once.
-    ///
-    /// # Errors
-    /// `AlreadyExists`.
-    pub fn record_new(&self, inner: &mut Inner, name: &str, change: Change) -> Result<()> {
-        if !self.store.capability().write_at {
-            return self.record(inner, vec![change], &[]);
-        }
-        // Up to three records, and what the link or the file is to have.
-        let more = change.more.as_ref().map_or(0, |more| more.bytes() + more.target.as_ref().map_or(0, String::len));
-        self.room(inner, (3 * (record::MOST_OF_CHANGE + name.len()) + more) as u64)?;
-        match self.alone(inner, change, &[], &|inner| inner.file(name).is_some())? {
-            true => Ok(()),
-            false => Err(errno::failure(Errno::EXIST, "make", name)),
-        }
-    }
-
-    /// Records what is only right as long as no other process recorded something about the same name: `false`, and nothing is
-    /// recorded, where `comes_late`. As far as the store shows bytes at once.
-    pub fn record_alone(
-        &self,
-        inner: &mut Inner,
-        change: Change,
-        data: &[u8],
-        comes_late: &dyn Fn(&Inner) -> bool,
-    ) -> Result<bool> {
-        if !self.is_shared(inner) {
-            return self.record(inner, vec![change], data).map(|()| true);
-        }
-        self.alone(inner, change, data, comes_late)
-    }
-
-    /// Whether other processes wrote in this folder while this one did, as far as that can be told.
-    fn is_shared(&self, inner: &mut Inner) -> bool {
-        inner.shared |= self.store.capability().write_at && inner.others().any(|known| known.live);
-        inner.shared
-    }
-
-    /// Whether another process is about to record something about this name. What a dead one intended stays undone.
-    fn has_rivals(inner: &Inner, name: &str) -> Result<bool> {
-        let mut rivals = false;
-        for log in inner.others().filter(|k| k.live && k.intends.as_deref() == Some(name)) {
-            rivals |= log.object.life()?.held != Some(false);
-        }
-        Ok(rivals)
-    }
-
-    fn alone(
-        &self,
-        inner: &mut Inner,
-        change: Change,
-        data: &[u8],
-        comes_late: &dyn Fn(&Inner) -> bool,
-    ) -> Result<bool> {
-        let intent = Change::of(&change.name);
-        for _ in 0..500 {
-            if comes_late(inner) {
-                return Ok(false);
-            }
-            // All write what they intend first and look then, so of two at least one sees the other.
-            self.record(inner, vec![intent.clone()], &[])?;
-            let told_in = inner.writer.as_ref().map(|writer| writer.number);
-            self.refresh(inner)?;
-            if inner.writer.as_ref().map(|writer| writer.number) != told_in {
-                // The log was ended by what was found, and the intent with it.
-                continue;
-            }
-            let rivals = Folder::has_rivals(inner, &change.name)?;
-            let late = comes_late(inner);
-            if !rivals && !late {
-                return self.record(inner, vec![change], data).map(|()| true);
-            }
-            self.record(inner, Vec::new(), &[])?;
-            if !late {
-                // Whoever withdrew tries again after a while of its own.
-                std::thread::sleep(Duration::from_micros(fresh() % 5000));
-                self.refresh(inner)?;
-            }
-        }
-        Err(errno::failure(Errno::BUSY, "write a file that others are making or writing", &change.name))
-    }
-
     /// When this process, or another as far as the store tells, recorded something last: files that come and go leave the folder
     /// below as it is.
     pub fn recorded(store: &dyn Store, path: &str) -> Result<Option<SystemTime>> {
@@ -653,71 +430,6 @@ impl Folder {
             }
         }
         Ok(last)
-    }
-
-    /// The bytes of a file, checked.
-    ///
-    /// # Errors
-    /// `Corrupt` names log and byte; `NotFound` where the log is gone, which another process compacted.
-    pub fn bytes(&self, log: u64, offset: u64, length: u32, crc: u32) -> Result<Vec<u8>> {
-        let found = self.find_bytes(&mut self.lock(), log, offset, length, crc)?;
-        Folder::read_bytes(found, offset, length, crc)
-    }
-
-    /// As [`Folder::bytes`], where the folder is locked already.
-    pub fn bytes_in(&self, inner: &mut Inner, log: u64, offset: u64, length: u32, crc: u32) -> Result<Vec<u8>> {
-        let found = self.find_bytes(inner, log, offset, length, crc)?;
-        Folder::read_bytes(found, offset, length, crc)
-    }
-
-    fn damaged(name: &str, offset: u64) -> Error {
-        let what = "the bytes of a small file do not match their checksum: they were not synced before its writer died, or were damaged";
-        Error::new(ErrorKind::Corrupt, what).in_object(name).at_byte(offset)
-    }
-
-    /// The bytes, or the log that holds them, which is read without the folder's lock.
-    fn find_bytes(&self, inner: &mut Inner, log: u64, offset: u64, length: u32, crc: u32) -> Result<Found> {
-        if length == 0 {
-            return match crc {
-                0 => Ok(Found::Bytes(Vec::new())),
-                _ => Err(Folder::damaged(&log::data_name(log), offset)),
-            };
-        }
-        let name = format!("{}{}", hidden(&inner.path), log::data_name(log));
-        if let Some(recent) = inner.recent.get(&(log, offset)) {
-            return Ok(Found::Bytes(recent.to_vec()));
-        }
-        if let Some(writer) = inner.writer.as_ref().filter(|w| w.number == log) {
-            if offset.saturating_add(u64::from(length)) > writer.end {
-                return Err(Folder::damaged(&name, offset));
-            }
-            let mut bytes = vec![0; length as usize];
-            let got = writer.read_at(offset, &mut bytes)?;
-            let good = got == bytes.len() && crc32c(&bytes) == crc;
-            return if good { Ok(Found::Bytes(bytes)) } else { Err(Folder::damaged(&name, offset)) };
-        }
-        if !inner.known.contains_key(&log) {
-            self.look(inner)?;
-        }
-        let object = inner.known.get(&log).map(|k| k.object.clone());
-        let gone = || Error::new(ErrorKind::NotFound, "a log is gone").in_object(name.clone());
-        Ok(Found::Log(name.clone(), object.ok_or_else(gone)?))
-    }
-
-    fn read_bytes(found: Found, offset: u64, length: u32, crc: u32) -> Result<Vec<u8>> {
-        /// Longer ones are held against the log's length before memory is taken for them.
-        const TAKEN_UNSEEN: u32 = 64 << 10;
-        let (name, object) = match found {
-            Found::Bytes(bytes) => return Ok(bytes),
-            Found::Log(name, object) => (name, object),
-        };
-        if length > TAKEN_UNSEEN && object.length()? < offset.saturating_add(u64::from(length)) {
-            return Err(Folder::damaged(&name, offset));
-        }
-        let mut bytes = vec![0; length as usize];
-        let got = object.read_at(offset, &mut bytes)?;
-        let good = got == bytes.len() && crc32c(&bytes) == crc;
-        if good { Ok(bytes) } else { Err(Folder::damaged(&name, offset)) }
     }
 
     /// Whether a name beside the logs is a folder (`Some(true)`), an object, or not there.
@@ -740,61 +452,6 @@ impl Folder {
                 }
             }
         }
-    }
-
-    /// Removes the hidden folder of a folder without files, so that the folder itself can go.
-    ///
-    /// # Errors
-    /// `InvalidArgument` where another process made a file in this moment.
-    pub fn clear(&self) -> Result<()> {
-        let mut inner = self.fresh()?;
-        let empty = |inner: &Inner| inner.real.is_empty() && inner.names.values().all(|e| e.content == Content::Gone);
-        let refused =
-            |inner: &Inner| Err(errno::failure(Errno::NOTEMPTY, "remove a folder that is not empty", &inner.path));
-        if !empty(&inner) || inner.open.values().any(|n| n.upgrade().is_some_and(|n| n.is_linked())) {
-            return refused(&inner);
-        }
-        if !inner.hidden {
-            return Ok(());
-        }
-        if !self.store.capability().write_at {
-            return self.remove_hidden(&mut inner);
-        }
-        // From here on others wait before they trust their own records; what they recorded before is seen now. Held, so that they
-        // do not wait for a process that has died.
-        let bell = self.store.open_write(&format!("{}bell", hidden(&inner.path)), OpenWrite::Any)?;
-        let lease = bell.lease();
-        // Where the folder stays after all, others are told.
-        inner.unrung = true;
-        let removed = (|| {
-            bell.write_at(0, &[IoSlice::new(&REMOVED)])?;
-            inner.bell = None;
-            self.look(&mut inner)?;
-            if empty(&inner) { self.remove_hidden(&mut inner) } else { refused(&inner) }
-        })();
-        drop((bell, lease));
-        match removed {
-            Ok(()) => inner.unrung = false,
-            Err(_) => {
-                let _ = self.ring(&mut inner);
-            }
-        }
-        removed
-    }
-
-    fn remove_hidden(&self, inner: &mut Inner) -> Result<()> {
-        let place = hidden(&inner.path);
-        inner.writer = None;
-        inner.known.clear();
-        inner.names.clear();
-        for name in self.store.list(place.trim_end_matches('/'))? {
-            match self.store.remove(&format!("{place}{name}")) {
-                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
-        }
-        inner.hidden = false;
-        self.store.remove(place.trim_end_matches('/'))
     }
 
     /// Objects of the logs, and how the reading of each ended: for `check`, `compact` and `stat`.
@@ -820,25 +477,6 @@ impl Folder {
     }
 }
 
-impl Entry {
-    const NONE: Entry = Entry {
-        content: Content::Gone,
-        stamp: Stamp { clock: 0, log: 0 },
-        kept: None,
-        kept_stamp: Stamp { clock: 0, log: 0 },
-        more: None,
-        more_stamp: Stamp { clock: 0, log: 0 },
-    };
-
-    pub fn kept_stamp(&self) -> Stamp {
-        self.kept_stamp
-    }
-
-    pub fn more_stamp(&self) -> Stamp {
-        self.more_stamp
-    }
-}
-
 impl Inner {
     /// This process writes this log from now on, of which others are to hear.
     fn begin(&mut self, writer: Writer) {
@@ -849,46 +487,6 @@ impl Inner {
     /// Logs of other processes.
     fn others(&self) -> impl Iterator<Item = &Known> {
         self.known.iter().filter(|(number, _)| !self.own.contains(number)).map(|(_, known)| known)
-    }
-
-    /// A file that is there.
-    pub fn file(&self, name: &str) -> Option<&Entry> {
-        self.names.get(name).filter(|e| e.content != Content::Gone)
-    }
-
-    /// A file that was made and could not be recorded: there is none.
-    pub fn forget_pretended(&mut self, name: &str) {
-        if let Some(entry) = self.names.get_mut(name)
-            && matches!(entry.content, Content::Here { .. })
-        {
-            entry.content = Content::Gone;
-        }
-    }
-
-    /// A file that is made but not recorded yet: known to this process alone.
-    pub fn pretend(&mut self, name: &str, kept: RecordedAttributes) {
-        let entry = self.names.entry(name.to_string()).or_insert(Entry::NONE);
-        entry.content = Content::Here { length: 0, crc: 0 };
-        (entry.kept, entry.more) = (Some(kept), None);
-    }
-
-    /// What a name that is made new has to record, so that what another file of this name had is not its own.
-    pub fn nothing_more(&self, name: &str) -> Option<More> {
-        let recorded = self.names.get(name).is_some_and(|entry| entry.more_stamp != Stamp::default());
-        recorded.then(More::default)
-    }
-
-    /// A step of [`crate::links::follow`] for a symbolic link; `None` where this is no link.
-    pub fn step<T>(&self, name: &str) -> Result<Option<Step<T>>> {
-        Ok(self.target(name)?.map(|target| Step::Link { at: below(&self.path, name), target }))
-    }
-
-    /// What a symbolic link holds; `None` where this is no link.
-    pub fn target(&self, name: &str) -> Result<Option<String>> {
-        let Some(entry) = self.file(name).filter(|entry| entry.content == Content::Link) else { return Ok(None) };
-        let target = entry.more.as_ref().and_then(|more| more.target.clone());
-        let lost = || Error::new(ErrorKind::Corrupt, "a symbolic link of which nobody recorded where it leads");
-        target.ok_or_else(|| lost().in_object(name)).map(Some)
     }
 }
 
@@ -916,45 +514,6 @@ fn follow(store: &Arc<dyn Store>, inner: &mut Inner) -> Result<()> {
         log.live = log.ended != Ended::Closed && store.capability().write_at;
     }
     Ok(())
-}
-
-/// Takes a record over: for each name, the newest content and the newest of what is kept win.
-fn take(names: &mut BTreeMap<String, Entry>, clock: &mut u64, log: u64, at: u64, head: Head) {
-    let Head::Changes { clock: recorded, changes } = head else { return };
-    *clock = (*clock).max(recorded);
-    for change in changes.into_iter().filter(|c| c.content.is_some() || c.kept.is_some() || c.more.is_some()) {
-        let stamp = change.stamp.unwrap_or(Stamp { clock: recorded, log });
-        *clock = (*clock).max(stamp.clock);
-        // A copy that compaction made has the stamp of what it copied, and replaces it.
-        let copied = change.stamp.is_some();
-        let newer = |new: Stamp, old: Stamp| new > old || (copied && new == old);
-        let content = change.content.map(|content| match content {
-            Content::Here { length, crc } => Content::There { log, offset: at, length, crc },
-            other => other,
-        });
-        let entry = names.entry(change.name).or_insert(Entry::NONE);
-        if let Some(content) = content
-            && newer(stamp, entry.stamp)
-        {
-            (entry.content, entry.stamp) = (content, stamp);
-        }
-        if change.kept.is_some() && newer(stamp, entry.kept_stamp) {
-            (entry.kept, entry.kept_stamp) = (change.kept, stamp);
-        }
-        if let Some(more) = change.more
-            && newer(stamp, entry.more_stamp)
-        {
-            (entry.more, entry.more_stamp) = (Some(Arc::new(more)), stamp);
-        }
-    }
-}
-
-/// The name that a record is an intent about: one change that changes nothing.
-fn intent(changes: &[Change]) -> Option<String> {
-    match changes {
-        [Change { name, stamp: None, content: None, kept: None, more: None }] => Some(name.clone()),
-        _ => None,
-    }
 }
 
 /// The hidden folder of a folder, with `/` behind it.
