@@ -1,4 +1,4 @@
-//! Attributes of a name in a layout, also where the layout keeps none; symbolic links followed or not.
+//! Attributes of a name in a layout, also for layouts that keep none; symbolic links followed or not.
 
 use std::time::UNIX_EPOCH;
 use thalweg_layout::links::{self, Step};
@@ -8,6 +8,9 @@ use thalweg_types::{ErrorKind, Result};
 /// Attributes of a name; of a symbolic link itself.
 ///
 /// If the layout keeps none: its kind and length; mode `0644` or `0755`, the user of this process, times of 1970.
+///
+/// # Errors
+/// Those of the layout, `NotFound` first of all.
 pub fn attributes(layout: &dyn Layout, name: &str) -> Result<Attributes> {
     match layout.attributes(name) {
         Err(e) if e.kind() == ErrorKind::Unsupported => {}
@@ -34,7 +37,7 @@ pub fn followed(layout: &dyn Layout, name: &str) -> Result<(String, Attributes)>
     links::follow(name, step, |name| links::target_of(attributes(layout, name), || layout.read_link(name)))
 }
 
-/// What can be told of a file without a name, or of one whose layout keeps nothing.
+/// Attributes of a file without a name, or on a layout that keeps none.
 pub(crate) fn bare(kind: Kind, length: u64, mode: u32, identity: u64) -> Attributes {
     Attributes {
         kind,

@@ -2,16 +2,16 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | which file | where the layout lays the bytes down as they are: that file, so that programs without a door meet the same locks. Else the *lock object*: an empty file `lock-IDENTITY` in the layout's lock folder, on the store that holds names |
-//! | who meets | all processes, doors and machines that open the lock object; across machines where the store's filesystem passes locks on |
+//! | which file | if the layout stores the bytes in a plain file: that file, so that programs without a door meet the same locks. Else the *lock object*: an empty file `lock-IDENTITY` in the layout's lock folder, on the store that holds names |
+//! | scope | all processes, doors and machines that open the lock object; across machines if the store's filesystem passes locks on |
 //! | kinds | the system's own: `flock`, ranges of a process, ranges of a description, kept apart as the system keeps them |
-//! | lifetime of a lock | that of a [`LockFile`]'s descriptors: a process that is killed holds nothing |
-//! | lifetime of the object | made by the first who locks, removed by the last who leaves; a process that is killed may leave an empty file behind, which the next use removes |
-//! | modes | the object has those of the logical file without the right to execute, and its owner where the process may give it away |
+//! | lifetime of a lock | that of a [`LockFile`]'s descriptors: the locks of a killed process end |
+//! | lifetime of the object | created by the first process that locks, removed by the last that closes it; a killed process may leave an empty file, which the next use removes |
+//! | modes | the object has those of the logical file without the right to execute, and its owner if the process may change owners |
 //! | no lock folder | `ENOLCK`: never a success without a lock |
 //!
-//! Whoever has a lock object open shares a lock on its last byte; whoever removes it takes that byte alone, through a
-//! description of its own. So no object is removed while a descriptor of it is left anywhere.
+//! Each process that has a lock object open holds a shared lock on its last byte. Removing the object needs that byte exclusively,
+//! through another file description: no object is removed while any descriptor of it exists.
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -25,34 +25,34 @@ use std::path::{Path, PathBuf};
 use thalweg_layout::{Attributes, Layout};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// What begins the name of every lock object.
+/// Prefix of the names of lock objects.
 const NAME: &str = "lock-";
-/// The byte that whoever has a lock object open shares. Programs' locks end before it.
+/// The byte that every process with the lock object open locks in shared mode. Programs' locks end before it.
 const PRESENT: i64 = i64::MAX - 1;
-/// Times that an object is made which others remove at the same moment.
+/// How often an object is created again that other processes remove at the same moment.
 const ATTEMPTS: usize = 1000;
 
-/// Whose a lock on a range is.
+/// Owner of a lock on a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// The process's: `F_SETLK` and its kin.
+    /// The process: `F_SETLK`, `F_SETLKW`, `F_GETLK`.
     Process,
-    /// The open file description's: `F_OFD_SETLK` and its kin.
+    /// The open file description: `F_OFD_SETLK`, `F_OFD_SETLKW`, `F_OFD_GETLK`.
     Description,
 }
 
-/// What a lock keeps others from.
+/// Kind of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Exclusive locks.
+    /// Shared: excludes exclusive locks.
     Shared,
-    /// All locks.
+    /// Exclusive: excludes all locks.
     Exclusive,
-    /// Nothing: gives a lock up.
+    /// None: releases a lock.
     None,
 }
 
-/// A run of bytes, which need not be there.
+/// A run of bytes, which may lie beyond the end of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     /// Its first byte.
@@ -61,14 +61,14 @@ pub struct Range {
     pub length: u64,
 }
 
-/// A lock that stands in the way of another.
+/// A lock that conflicts with a requested one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Met {
     /// Shared or exclusive.
     pub kind: Kind,
     /// Its bytes.
     pub range: Range,
-    /// Its process; -1 for a description's, as the system says it.
+    /// PID of its process; -1 if a file description owns it, as the system reports it.
     pub pid: i32,
 }
 
@@ -87,14 +87,14 @@ fn unavailable(layout: &dyn Layout, name: &str, why: &str) -> Error {
 }
 
 impl LockFile {
-    /// Opens what is locked in place of a logical file, and makes it where nobody has.
+    /// Opens the file that is locked in place of a logical file; creates the lock object if there is none.
     ///
     /// - `name`: in the layout.
     /// - `about`: of the file.
     ///
     /// # Errors
-    /// `Unsupported` with `ENOLCK` where the stores of this machine cannot hold lock objects, and where this process may
-    /// not make one: the message says which.
+    /// `Unsupported` with `ENOLCK` if the stores of this machine cannot hold lock objects, or if this process may not create
+    /// one: the message says which.
     pub fn open(layout: &dyn Layout, name: &str, about: &Attributes) -> Result<LockFile> {
         if let Some(plain) = layout.plain_file(name) {
             let file =
