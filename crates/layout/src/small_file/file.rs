@@ -1,4 +1,4 @@
-//! A small file that is open: its bytes in memory until they are recorded, one set for all who have it open.
+//! An open small file: its bytes in memory until they are recorded, shared by all handles of this process.
 
 use super::folder::{Folder, Inner, hidden};
 use super::fresh;
@@ -16,42 +16,42 @@ use thalweg_types::checksum::crc32c;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// How often a record is tried that others come before.
+/// How often a record is tried again after another process was first.
 const TIMES: usize = 100;
 
-/// A file that somebody has open.
+/// A file with open handles in this process.
 pub struct Node {
-    /// Where it is; changed by renames, under the folder's lock.
+    /// Folder and name; changed by renames, under the folder's lock.
     place: Mutex<(Arc<Folder>, String)>,
     linked: AtomicBool,
-    /// Bytes of its record that the folder has room for.
+    /// Bytes of its record that the folder has reserved.
     promised: AtomicU64,
-    /// It was not there when it was opened: others may have made it in the same moment.
+    /// It did not exist when it was opened; other processes may have created it at the same time.
     made: bool,
-    /// What the bytes began with. Locked last of all.
+    /// The recorded version that the bytes are based on. Last in the lock order.
     base: Mutex<Base>,
     state: Mutex<State>,
 }
 
 pub(super) struct State {
     pub bytes: Bytes,
-    /// What this process changed since, of bytes in memory.
+    /// Changes of this process since then, of bytes in memory.
     pub changes: Changes,
-    /// Bytes of what they began with.
+    /// Length of the version that the bytes are based on.
     pub base_length: u64,
-    /// The process that made it differ from what is recorded; a child that was forked leaves to its parent what that wrote.
+    /// PID of the process that changed it since it was recorded; a forked child leaves its parent's changes to the parent.
     dirty: Option<u32>,
-    /// When it was written last.
+    /// Time of the last write.
     written: SystemTime,
 }
 
 pub(super) enum Bytes {
-    /// Where they are recorded.
+    /// In a log or object.
     Recorded(Content),
     Memory(Vec<u8>),
-    /// Grown out of the log: its number, and its object.
+    /// In the file's own object: its number, and the open object.
     Own(u64, Box<dyn WriteObject>),
-    /// The same, opened for reading alone.
+    /// The same, open for reading only.
     OwnRead(u64, Box<dyn ReadObject>),
 }
 
@@ -60,7 +60,7 @@ impl State {
     fn touch(&mut self) {
         let own = Some(std::process::id());
         if self.dirty.is_some() && self.dirty != own {
-            // The process that forked this one publishes what it wrote itself.
+            // The parent process publishes its own writes.
             self.changes = Changes::default();
         }
         (self.dirty, self.written) = (own, SystemTime::now());
@@ -68,7 +68,7 @@ impl State {
 }
 
 impl Node {
-    /// - `made`: the file is new, or emptied: what is in memory is not recorded yet.
+    /// - `made`: the file is new or was truncated: its bytes in memory are not recorded yet.
     pub fn new(folder: Arc<Folder>, name: &str, content: Content, made: bool) -> Node {
         let bytes = if made { Bytes::Memory(Vec::new()) } else { Bytes::Recorded(content) };
         let base_length = match content {
@@ -91,17 +91,17 @@ impl Node {
         }
     }
 
-    /// What its bytes began with.
+    /// The recorded version that its bytes are based on.
     pub(super) fn base(&self) -> Base {
         *self.base.lock()
     }
 
-    /// Its bytes begin with this from now on.
+    /// Bases its bytes on this version from now on.
     pub(super) fn based(&self, base: Base) {
         *self.base.lock() = base;
     }
 
-    /// Its bytes begin with what is recorded under this name. Under the folder's lock.
+    /// Bases its bytes on the version recorded under this name. Under the folder's lock.
     pub fn based_on(&self, inner: &Inner, name: &str) {
         let entry = inner.names.get(name);
         let recorded = entry.filter(|_| !self.made);
@@ -123,7 +123,7 @@ impl Node {
     pub fn rename(&self, folder: &Arc<Folder>, name: &str) {
         let mut place = self.place.lock();
         if !Arc::ptr_eq(&place.0, folder) {
-            // What is written from now on is promised by the other folder.
+            // The other folder reserves room for later writes.
             place.0.kept_promise(self.promised.swap(0, Ordering::Relaxed));
         }
         *place = (folder.clone(), name.to_string());
@@ -137,10 +137,10 @@ impl Node {
         self.place.lock().0.clone()
     }
 
-    /// Sees to it that the file can be recorded with so many bytes: what a program is told is written can be published later.
+    /// Reserves room for a record of so many bytes, so that an accepted write can be published later.
     ///
     /// # Errors
-    /// `NoSpace`, as far as the store tells before it is written to.
+    /// `NoSpace`, as far as the store can tell before a write.
     pub fn promise(&self, bytes: u64) -> Result<()> {
         let has = self.promised.load(Ordering::Relaxed);
         let needed = bytes.saturating_add((record::MOST_OF_CHANGE + self.name().len()) as u64);
@@ -149,7 +149,7 @@ impl Node {
         }
         let folder = self.folder();
         let mut inner = folder.lock();
-        // A file that grows is not asked about at each write.
+        // Room is reserved ahead, so that a growing file needs no reservation at each write.
         let most = folder.settings.small.saturating_add(record::MOST_OF_CHANGE as u64);
         let ample = (2 * has).min(most).max(needed);
         let given = match folder.promise(&mut inner, ample - has) {
@@ -163,7 +163,7 @@ impl Node {
         Ok(())
     }
 
-    /// The file was made by this open, and cannot be recorded: it is not there. Not under the folder's lock.
+    /// Forgets a file that this open created and that cannot be recorded. Not under the folder's lock.
     pub fn give_up(&self) {
         let mut state = self.state();
         if state.dirty.take().is_some() && self.is_linked() {
@@ -171,12 +171,12 @@ impl Node {
         }
     }
 
-    /// Has the bytes at hand, wherever they are recorded later.
+    /// Loads the bytes, so that their log may be removed.
     pub fn gather(&self) -> Result<()> {
         self.load(&mut self.state(), false)
     }
 
-    /// The object of a file that grew out of the log has another number from now on.
+    /// Gives the file's own object another number.
     pub fn renumber(&self, given: u64) {
         match &mut self.state().bytes {
             Bytes::Own(number, _) | Bytes::OwnRead(number, _) | Bytes::Recorded(Content::Own { number }) => {
@@ -186,7 +186,7 @@ impl Node {
         }
     }
 
-    /// Opens the object of a file that grew out of the log, which another may remove later.
+    /// Opens the file's own object, before another process removes its name.
     pub fn take_hold(&self, to_write: bool) -> Result<()> {
         let mut state = self.state();
         match state.bytes {
@@ -199,7 +199,7 @@ impl Node {
         self.state.lock()
     }
 
-    /// Empties it, as an open with `Replace` does.
+    /// Truncates it to zero bytes, as an open with `Replace` does.
     pub fn empty(&self) -> Result<()> {
         self.resize(0)
     }
@@ -222,7 +222,7 @@ impl Node {
         }
     }
 
-    /// Brings the bytes to where they can be read.
+    /// Loads the bytes, or opens the object that has them.
     fn load(&self, state: &mut State, to_write: bool) -> Result<()> {
         let content = match &state.bytes {
             Bytes::Recorded(content) => *content,
@@ -232,7 +232,7 @@ impl Node {
         state.bytes = match content {
             Content::There { log, offset, length, crc } => {
                 let bytes = match self.folder().bytes(log, offset, length, crc) {
-                    // Another process put the logs together meanwhile: where are the bytes now?
+                    // Another process compacted the logs meanwhile: look the bytes up again.
                     Err(e) if e.kind() == ErrorKind::NotFound && self.is_linked() => {
                         let moved = self.folder().fresh()?.file(&self.name()).map(|entry| entry.content);
                         match moved {

@@ -1,13 +1,13 @@
-//! What one process changed of a file that another may have published since: kept until it is published, and put over the other's bytes then.
+//! Merging concurrent writes of one file: a process keeps its unpublished changes and applies them over the version that another process has published since.
 //!
 //! | question | answer |
 //! |---|---|
-//! | how is another seen | the stamp of the file's content is not the one that this process began with |
-//! | bytes written at an offset | lie over the other's |
-//! | bytes appended | lie behind the other's, where the other changed the length |
-//! | a cut | is published at once, and takes what had been published; an open that empties the file replaces what was there when it was opened, and what others published until it is closed |
-//! | removed, or another file under its name | `ESTALE`, nothing is recorded |
-//! | both at the same moment | where others write in the folder, each records what it intends, looks, and records what it has: one after the other |
+//! | how another writer is noticed | the stamp of the file's content differs from the version that this process started with |
+//! | bytes written at an offset | replace the other's bytes at that offset |
+//! | bytes appended | go to the end of the other's version if that has another length |
+//! | truncation | becomes visible immediately and removes published bytes; an open with truncation replaces the version at its open, and everything that others publish until its close |
+//! | file removed, or another file under its name | `ESTALE`, nothing is recorded |
+//! | two processes at the same time | if others write in the folder, each records its intent, refreshes its view, then records its version: one after the other |
 
 use super::file::{Bytes, Node, State, append_alone};
 use super::folder::{Folder, Inner};
@@ -19,12 +19,12 @@ use std::io::IoSlice;
 use thalweg_store::WriteObject;
 use thalweg_types::Result;
 
-/// What bytes in memory began with.
+/// The recorded version that bytes in memory are based on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Base {
     /// When it was recorded.
     pub stamp: Stamp,
-    /// Which file it was; `None` for one that this process made, perhaps beside others.
+    /// Identity of that file; `None` for a file that this process created, perhaps at the same time as others.
     pub identity: Option<u64>,
 }
 

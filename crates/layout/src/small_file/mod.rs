@@ -1,29 +1,29 @@
-//! The small-file layout: all small files that one process makes in a folder lie in one log, their names in a name log.
+//! The small-file layout: all small files that one process creates in a folder are stored in one log, their names in a name log.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | needs    | any store; to keep files larger than `small`, one that writes at any offset |
-//! | where    | a folder is a folder of the store; in it, hidden, a log per process and its name log |
-//! | who writes | each process its own log; nobody writes another's |
-//! | a file made | one write behind the log's end when it is closed; no operation on names below, nor to find that it is not there yet |
-//! | larger files | grow out of the log into an object of their own |
-//! | chmod, rename, remove | a record about that name alone; a rename within a folder is one record, both names at once |
-//! | order    | a logical clock: a record is newer than all its writer had seen, and it looks before it records; logs' numbers break ties |
-//! | others see it | once the file is closed or synced. On stores that show bytes when objects are closed, each close ends a log; with `publish=sync` only syncs, full logs and the end of the process do |
-//! | made exclusively | one of several processes succeeds, where the store shows bytes at once; elsewhere not promised |
-//! | one file written by several processes | what each wrote lies over what others had published; who finds the file removed or replaced is told (`merge`) |
-//! | a crash  | what was closed and synced is there; a record is there wholly or not at all; bytes that fail their checksum are an error, never zeros |
-//! | a fork   | the child draws names of its own and leaves its parent's log and unrecorded bytes to the parent |
-//! | a full store | a write is accepted when the log has room for the file's record (`reserve` of stores); removals, renames and changes go into what each log keeps back, or into the spare |
-//! | modes    | a file that fewer users may read than the log is an object of its own, with its mode and owner |
+//! | needs    | any store; for files larger than `small`, a store that writes at any offset |
+//! | where    | a folder is a folder of the store; it contains a hidden folder with one log and one name log per process |
+//! | who writes | each process its own log only |
+//! | cost of a new file | one write at the end of the log at its close; no operation on the store's names, also not to find that the name is free |
+//! | larger files | are moved from the log to their own object |
+//! | chmod, rename, remove | one record about that name; a rename within a folder is one record for both names |
+//! | order    | a logical clock: a process refreshes its view before it records, and its record is newer than all records in that view; log numbers break ties |
+//! | visible to other processes | after a close or sync of the file. On stores that show bytes only after an object's close, each file's close ends a log; with `publish=sync` only syncs, full logs and the end of the process do |
+//! | exclusive creation | exactly one of several processes succeeds if the store shows bytes immediately; elsewhere not guaranteed |
+//! | one file written by several processes | each merges its writes over the bytes that others have published; if the file was removed or replaced, the close fails (`merge`) |
+//! | a crash  | closed and synced files are safe; a record is complete or ignored; bytes that fail their checksum are an error, never zeros |
+//! | a fork   | the child uses names of its own; the parent's log and unrecorded bytes stay the parent's |
+//! | a full store | a write is accepted if the log has room for the file's record (`reserve` of stores); removals, renames and changes use room that each log keeps back, or the spare |
+//! | modes    | a file that fewer users may read than the log has its own object, with its mode and owner |
 //! | memory   | about 200 bytes per name of the folders in use; open files' bytes |
-//! | times of a folder | those of the last record in it, whatever it was about, or what a program set since; the end of a log and compaction leave them |
-//! | links    | symbolic ones are records; no second names |
-//! | extended attributes | records; 64 KiB a value and 256 KiB a file at most. Those of folders are the store's |
-//! | space    | of removed and rewritten files comes back by `thalweg layout compact`, which on a full store gives it back in place |
+//! | times of a folder | the time of the last record in it, or the times that a program set later; ending a log and compaction do not change them |
+//! | links    | symbolic links are records; no hard links |
+//! | extended attributes | records; at most 64 KiB per value and 256 KiB per file. The store keeps those of folders |
+//! | space    | `thalweg layout compact` frees the space of removed and rewritten files; on a full store it punches holes in place |
 //!
 //! Bytes: `docs/format/small_file.md`. Source: the small-file container of Cranor, Polte, Gibson, PDSW 2013. Differs: every
-//! record names its file, so that what concerns one file changes only that one, and a lost name log loses nothing.
+//! record names its file, so that an operation on one file changes only that file, and a lost name log loses nothing.
 
 use crate::links::Step;
 use crate::{
@@ -68,9 +68,9 @@ const LONGEST_TARGET: usize = 4095;
 pub struct Settings {
     /// Bytes of the largest file that stays in the log.
     pub small: u64,
-    /// Bytes after which a log is ended and another begun.
+    /// Size in bytes at which a log is ended and the next begins.
     pub log: u64,
-    /// Whether a file is seen by others once it is closed, also where that ends a log.
+    /// Whether other processes see a file after its close, also if that ends a log.
     pub publish_at_close: bool,
 }
 
@@ -89,10 +89,10 @@ pub struct SmallFile {
 }
 
 impl SmallFile {
-    /// Over this store.
+    /// The layout over this store.
     ///
     /// # Errors
-    /// `Config` where a parameter makes no sense.
+    /// `Config` for a parameter out of range.
     pub fn new(store: Arc<dyn Store>, settings: Settings) -> Result<SmallFile> {
         if settings.small > 1 << 30 || settings.log < 1 << 16 {
             let what = "layout \"small_file\": small= is 1 GiB at most, log= 64 KiB at least";
@@ -102,10 +102,10 @@ impl SmallFile {
         Ok(SmallFile { store, settings, spare, folders: Mutex::default() })
     }
 
-    /// Ends all logs of this process: everything recorded is seen by everybody.
+    /// Ends all logs of this process: every process sees everything recorded.
     ///
     /// # Errors
-    /// The first failure; all logs are tried.
+    /// The first failure; the other logs are ended all the same.
     pub fn finish(&self) -> Result<()> {
         let folders: Vec<Arc<Folder>> = self.map().values().cloned().collect();
         let mut outcome = Ok(());
@@ -120,7 +120,7 @@ impl SmallFile {
         self.folders.lock()
     }
 
-    /// The folder of this name, known or read now.
+    /// The folder of this name; read if it is not known yet.
     fn folder(&self, path: &str) -> Result<Arc<Folder>> {
         if let Some(known) = self.map().get(path) {
             return Ok(known.clone());
@@ -237,7 +237,7 @@ impl SmallFile {
         Ok(())
     }
 
-    /// After a change of names: seen by others, as a close is.
+    /// After a change of names: publishes it, as a close does.
     fn publish(&self, folder: &Folder) -> Result<()> {
         if !self.store.capability().write_at && self.settings.publish_at_close {
             return folder.retire(&mut folder.lock());
@@ -294,7 +294,7 @@ impl Layout for SmallFile {
             self.until_held(path, |folder, last| {
                 let mut inner = if how == OpenWrite::Replace { folder.fresh_enough()? } else { folder.fresh()? };
                 let exists = inner.file(last).is_some();
-                // A link is a name that is taken, wherever it leads.
+                // An existing link takes the name, wherever it leads.
                 if how != OpenWrite::New
                     && let Some(link) = inner.step(last)?
                 {
@@ -303,7 +303,7 @@ impl Layout for SmallFile {
                 if !exists && let Some(is_folder) = folder.real(&mut inner, last)? {
                     return match is_folder {
                         true => Err(errno::failure(Errno::ISDIR, "open a folder for writing", path)),
-                        // What lay there before stays an object of its own.
+                        // An object that existed before the mount keeps being one.
                         false => {
                             self.store.open_write(&below(&inner.path, last), how).map(|object| Some(Step::Here(object)))
                         }
@@ -382,7 +382,7 @@ impl Layout for SmallFile {
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
-        // As a name in it, so that a folder that went meanwhile is looked for again.
+        // Looked up as a name in the folder, so that a folder that was removed meanwhile is searched again.
         let plain = name::relative(folder)?.into_owned();
         self.at(&below(&plain, "x"), |folder, _| {
             let inner = folder.fresh()?;
@@ -410,7 +410,7 @@ impl Layout for SmallFile {
         if from == to {
             return Ok(());
         }
-        // The folder of the new name has to be there, whatever else is wrong.
+        // The folder of the new name must exist, whatever else is wrong.
         match in_log {
             Some((folder, last)) => {
                 self.rename_file(&folder, &last, &to)?;

@@ -1,11 +1,11 @@
-//! New names for files and folders of the layout.
+//! Renames of files and folders.
 //!
 //! | question | answer |
 //! |---|---|
-//! | within a folder | one record, both names at once |
-//! | into another folder | recorded there before it goes here: under both names while it moves, so that a death in between loses it under neither |
-//! | an object of its own | has two names in the store while it moves, and is locked. Who writes one with two names that nobody locks copies it first: its process died, and the names are two files |
-//! | a folder | the store's own rename; those that were in use below it go on under their new names, and other processes are rung |
+//! | within a folder | one record for both names |
+//! | into another folder | recorded under the new name first, then removed under the old one: a process that dies in between leaves it under both names |
+//! | a file with its own object | the object has two hard links while it moves, and is locked. A process that writes an unlocked object with two links copies it first: the mover has died, and the names are two files |
+//! | a folder | the store's rename; folders in use below it continue under their new names, and the bells of other processes ring |
 
 use super::file::{Node, first_kept};
 use super::folder::{Folder, Inner, below, hidden};
@@ -224,7 +224,7 @@ impl SmallFile {
         outcome
     }
 
-    /// An object a second time, on stores that give none a second name.
+    /// Copies an object, on stores without hard links.
     fn copy(&self, from: &str, to: &str) -> Result<()> {
         let copied = (|| {
             let (source, target) = (self.store.open_read(from)?, self.store.open_write(to, OpenWrite::New)?);
@@ -275,7 +275,7 @@ fn locked(object: &dyn WriteObject, wait: bool) -> Result<Option<Lease>> {
     }
 }
 
-/// Whether a process died while it gave the object of a file its second name, in another folder.
+/// Whether a process died while it gave the object of a file its second hard link, in another folder.
 fn left_with_two_names(store: &dyn Store, name: &str, object: &dyn WriteObject) -> Result<bool> {
     if !store.capability().attributes {
         return Ok(false);

@@ -1,13 +1,13 @@
-//! The spare: room that a store keeps for names to be removed, renamed and changed when it is full otherwise.
+//! The spare: reserved room on a store for removing, renaming and changing names when the store is full.
 //!
 //! | question | answer |
 //! |---|---|
 //! | where    | the object `spare` in the hidden folder of the store's own folder: [`SPARE`] bytes of zeros; one for all folders and processes |
-//! | made     | by the first process that begins a log, written under a name of its own and renamed: nobody takes one that is being written |
-//! | taken    | by a process whose record finds no room: one rename makes the spare its log, whose records replace the zeros. Of several processes one gets it |
-//! | given back | when that log ends it is cut, and a new spare is made of the room that there is |
-//! | for whom | records that remove, rename or change what is kept of a name, and bytes that a program was told are written. Files that are made or grow are refused before |
-//! | needs    | a store that writes at any offset and renames at once |
+//! | created  | by the first process that begins a log, under a temporary name, then renamed: no process takes an incomplete spare |
+//! | taken    | by a process that has no room for a record: one rename turns the spare into its log, whose records replace the zeros. One of several processes gets it |
+//! | restored | when that log ends, it is truncated, and a new spare is created from the free room |
+//! | used for | records that remove, rename or change a name, and accepted writes. New and growing files are refused earlier |
+//! | needs    | a store that writes at any offset and renames atomically |
 
 use super::folder::hidden;
 use super::log::{Writer, data_name};
@@ -19,13 +19,13 @@ use thalweg_types::{ErrorKind, Result};
 
 /// Bytes of the spare.
 pub const SPARE: u64 = 128 << 10;
-/// Bytes of the smallest spare that is worth a name.
+/// Bytes of the smallest useful spare.
 const LEAST: u64 = 8 << 10;
 
 /// The spare of a store. See the module's page.
 pub struct Spare {
     store: Arc<dyn Store>,
-    /// Whether this process has seen to it that there is one.
+    /// Whether this process has made sure that there is one.
     seen_to: AtomicBool,
 }
 

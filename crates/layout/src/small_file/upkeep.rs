@@ -1,4 +1,4 @@
-//! Looking after logs: what they hold, whether all of it is whole, and giving back the space of what is gone.
+//! Maintenance of logs: check and compaction.
 
 use super::SmallFile;
 use super::folder::{Entry, Folder, hidden};
@@ -10,22 +10,22 @@ use std::time::{Duration, SystemTime};
 use thalweg_store::{OpenWrite, name};
 use thalweg_types::{ErrorKind, Result};
 
-/// What was found in a folder.
+/// Result of a check of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Logs.
     pub logs: u64,
-    /// Logs that a process still writes, as far as that can be told.
+    /// Logs that a living process still writes, as far as that can be determined.
     pub live: u64,
     /// Files.
     pub files: u64,
-    /// Files that grew out of the logs.
+    /// Files with their own object.
     pub own: u64,
     /// Bytes of files in the logs.
     pub bytes: u64,
     /// Bytes of all logs.
     pub log_bytes: u64,
-    /// Logs that end in bytes that are no whole record, and where these begin: a writer died, or is writing.
+    /// Logs that end in an incomplete record, and its first byte: a writer died, or is writing.
     pub torn: Vec<(String, u64)>,
     /// Files whose bytes cannot be read, and why.
     pub damaged: Vec<(String, String)>,
@@ -55,13 +55,16 @@ type Owner = (u32, u32, u32);
 
 /// How long a log without a header is left alone that nobody holds.
 const OLD: Duration = Duration::from_secs(3600);
-/// Shorter runs of bytes fill no block of a filesystem, whose space could be given back.
+/// Shorter runs of bytes fill no block of a filesystem, so no space could be freed.
 const LEAST_HOLE: u64 = 4 << 10;
 
 impl SmallFile {
-    /// What lies in the logs of a folder.
+    /// Checks the logs of a folder.
     ///
-    /// - `read`: every file's bytes too, against their checksums.
+    /// - `read`: also compares every file's bytes with their checksums.
+    ///
+    /// # Errors
+    /// `NotFound`; those of the store. Damage is no error, but part of the report.
     pub fn check(&self, folder: &str, read: bool) -> Result<Report> {
         let folder = self.folder(&name::relative(folder)?)?;
         let mut report = Report::default();
@@ -118,12 +121,12 @@ impl SmallFile {
         Ok(report)
     }
 
-    /// Copies what is still a file from all logs that nobody writes any more into one for each owner and mode, and removes them. Where there
-    /// is no room for that, the space of bytes that no name leads to is given back in place, and as many logs are copied into one as
-    /// there is room for: all, else half of them and so on, those with the fewest bytes of files first.
+    /// Compacts the logs that no process writes any more: copies their files into one log per owner and mode, then removes the
+    /// old logs. Without room for that, punches holes where no file's bytes are, and merges as many logs as fit: all, else half of
+    /// them and so on, those with the fewest bytes of files first.
     ///
     /// # Errors
-    /// `Corrupt` where a file's bytes cannot be read: nothing is removed then. `NoSpace` where nothing could be given back.
+    /// `Corrupt` if a file's bytes cannot be read: nothing is removed then. `NoSpace` if no space could be freed.
     pub fn compact(&self, folder: &str) -> Result<Compacted> {
         let folder = self.folder(&name::relative(folder)?)?;
         let (mut done, in_parts) = self.compact_once(&folder)?;
