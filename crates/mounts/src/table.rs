@@ -225,12 +225,12 @@ fn url(value: &Spanned<DeValue<'_>>, entry: &mut Entry, report: &mut Report) {
     }
 }
 
-/// What became of a mount that was made.
+/// Result of creating a mount.
 enum Made {
     Works(Arc<dyn Layout>),
     /// A store cannot be opened now.
     Later(String),
-    /// It never can work; which span of the file says so, and why.
+    /// The mount cannot work: the span in the file, and the reason.
     Refused(SourceSpan, String),
 }
 
@@ -258,15 +258,15 @@ fn make(entry: &Entry) -> Made {
     }
 }
 
-/// A mount table's file, read and tried.
+/// A mount table's file, read, its mounts created.
 pub struct Checked {
-    /// What is mounted where.
+    /// The mounts.
     pub mounts: Vec<(Entry, Mount)>,
-    /// What is wrong in the file, warnings too.
+    /// Mistakes in the file, and warnings.
     pub report: Report,
 }
 
-/// Reads a mount table and makes its mounts; those on stores of other machines when they are used first.
+/// Reads a mount table and creates its mounts; those with stores on other machines at their first use.
 pub fn check(text: &str, file: &str) -> Checked {
     let (entries, mut report) = parse(text, file);
     let mut mounts = Vec::new();
@@ -276,7 +276,7 @@ pub fn check(text: &str, file: &str) -> Checked {
             true => None,
             false => match make(entry) {
                 Made::Works(layout) => Some(layout),
-                // Tried again, and told, when it is used.
+                // Tried again at each use, which reports a failure.
                 Made::Later(_) => None,
                 Made::Refused(span, why) => {
                     report.error(span, Problem::new(why));

@@ -179,7 +179,7 @@ impl OpenFile {
         }
     }
 
-    /// Publishes written bytes to other processes: call before this process starts another that goes on with the file.
+    /// Publishes written bytes to other processes: call before this process starts another that continues with the file.
     ///
     /// # Errors
     /// Those of the layout: other processes may not see bytes written since the last publication.
@@ -234,7 +234,7 @@ impl OpenFile {
     /// Like [`OpenFile::attributes`] for a file opened for writing, read from the open object itself.
     ///
     /// # Errors
-    /// `Unsupported` if the layout can only be asked by name; `EBADF` if it was not opened for writing.
+    /// `Unsupported` if the layout knows attributes only by name; `EBADF` if it was not opened for writing.
     pub fn object_attributes(&self) -> Result<Attributes> {
         self.writable()?.attributes()
     }
@@ -242,7 +242,7 @@ impl OpenFile {
     /// Like [`OpenFile::set_attributes`] for a file opened for writing, applied to the open object itself.
     ///
     /// # Errors
-    /// `Unsupported`, and nothing done, if the layout can only be asked by name; those of the layout.
+    /// `Unsupported`, and nothing done, if the layout changes attributes only by name; those of the layout.
     pub fn set_object_attributes(&self, change: &Change) -> Result<()> {
         self.writable()?.set_attributes(change)
     }

@@ -168,9 +168,9 @@ impl LockFile {
         (known && below).then(|| LockFile { file: Some(take()), object: Some(path) })
     }
 
-    /// The same description in a child of `fork`, which has the same descriptor.
+    /// The same file description in a forked child, which has the same descriptor.
     ///
-    /// - `file`: of that descriptor. The child must not drop the parent's.
+    /// - `file`: of that descriptor. The child must not drop the parent's value.
     pub fn in_child(&self, file: File) -> LockFile {
         LockFile { file: Some(file), object: self.object.clone() }
     }
@@ -183,7 +183,7 @@ impl LockFile {
     /// Locks or unlocks the whole file, as `flock(2)`: for the description.
     ///
     /// # Errors
-    /// `EWOULDBLOCK` where another has it and `wait` is not asked for; what the system says.
+    /// `EWOULDBLOCK` if a conflicting lock exists and `wait` is false; those of the system.
     pub fn whole(&self, kind: Kind, wait: bool) -> io::Result<()> {
         let how = match (kind, wait) {
             (Kind::Shared, true) => FlockOperation::LockShared,
@@ -198,7 +198,7 @@ impl LockFile {
     /// Locks or unlocks a range.
     ///
     /// # Errors
-    /// `EAGAIN` where another has some of it and `wait` is not asked for; `EDEADLK`, `EINTR` and what else the system says.
+    /// `EAGAIN` if a conflicting lock exists and `wait` is false; `EDEADLK`, `EINTR` and others of the system.
     pub fn range(&self, owner: Owner, kind: Kind, range: Range, wait: bool) -> io::Result<()> {
         let lock = system(kind, range)?;
         let how = match (owner, wait) {
@@ -211,10 +211,10 @@ impl LockFile {
         Ok(())
     }
 
-    /// What stands in the way of a lock, if anything does.
+    /// A lock that conflicts with the requested one, if there is one.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn test(&self, owner: Owner, kind: Kind, range: Range) -> io::Result<Option<Met>> {
         let mut lock = system(kind, range)?;
         match owner {
@@ -235,7 +235,7 @@ impl LockFile {
 impl Drop for LockFile {
     fn drop(&mut self) {
         let Some(path) = self.object.take() else { return };
-        // Others may have a descriptor of this description: a description of its own tells.
+        // Other processes may share this description; only another description shows their presence.
         drop(self.file.take());
         let again = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path);
         if let Ok(again) = again
@@ -247,7 +247,7 @@ impl Drop for LockFile {
     }
 }
 
-/// Opened for both kinds of locks; for shared ones and `flock` alone where the file may only be read.
+/// Opens a file for shared and exclusive locks; for shared ones and `flock` only if the file may only be read.
 fn for_locks(path: &Path) -> io::Result<File> {
     let open = |write: bool| OpenOptions::new().read(true).write(write).open(path);
     match open(true) {
@@ -258,7 +258,7 @@ fn for_locks(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Everybody may make lock objects and nobody may remove another user's, as in `/tmp`.
+/// All users may create lock objects and none may remove another user's, as in `/tmp`.
 fn make_folder(folder: &Path) -> io::Result<()> {
     if let Some(above) = folder.parent() {
         DirBuilder::new().recursive(true).create(above)?;
@@ -270,13 +270,13 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Who may use the file may lock it. An object that stays the maker's alone is an error for others, never a lock less.
+/// Every user of the file may lock it. If the mode cannot be set, other users get an error, never a lock without effect.
 fn dress(file: &File, about: &Attributes) {
     let own = rustix::process::geteuid().as_raw();
     if own != about.uid {
         let _ = std::os::unix::fs::fchown(file, Some(about.uid), Some(about.gid));
     }
-    // Its owner can always use it.
+    // The owner can always use it.
     let _ = file.set_permissions(std::fs::Permissions::from_mode(about.mode & 0o666 | 0o600));
 }
 
@@ -294,7 +294,7 @@ fn hold(file: &File) -> io::Result<()> {
     }
 }
 
-/// The system's words for a range, which ends before [`PRESENT`].
+/// The system's structure for a range, which ends before [`PRESENT`].
 fn system(kind: Kind, range: Range) -> io::Result<flock> {
     let kind = match kind {
         Kind::Shared => F_RDLCK,

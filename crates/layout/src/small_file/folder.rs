@@ -33,39 +33,39 @@ use thalweg_store::{OpenWrite, ReadObject, Store, WriteObject};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// A log of another process, or one that was closed.
+/// A log of another process, or a closed log.
 struct Known {
     object: Arc<dyn ReadObject>,
     position: Position,
     ended: Ended,
     /// Whether records may still come.
     live: bool,
-    /// The name that its process is about to make exclusively: told by the last record, if by any.
+    /// The name that its process intends to create exclusively, according to the log's last record.
     intends: Option<String>,
 }
 
-/// What is known of a folder at the moment.
+/// Everything this process knows of a folder.
 pub struct Inner {
-    /// The folder's own name, in the store.
+    /// The folder's name in the store.
     pub path: String,
     pub names: BTreeMap<String, Entry>,
-    /// Objects and folders beside the logs, in the folder itself: folders (true) and what lay there before.
+    /// Objects and folders in the folder itself, beside the logs: folders (true), and objects that existed before the mount.
     pub real: BTreeMap<String, Option<bool>>,
     known: HashMap<u64, Known>,
     pub writer: Option<Writer>,
-    /// Content of the log being written, where the store does not give it back.
+    /// Content of the log being written, if the store cannot read an open object.
     recent: HashMap<(u64, u64), Arc<[u8]>>,
     recent_bytes: u64,
     clock: u64,
     bell: Option<Box<dyn ReadObject>>,
     rung: [u8; 8],
-    /// Others have to be told of a change, and were not yet: the bell could not be rung.
+    /// The bell must be rung for a change, and could not be yet.
     pub unrung: bool,
-    /// Logs that this process began; one that could not be given an end looks as if it were written.
+    /// Logs that this process began; a log whose end could not be written looks like one in use.
     own: HashSet<u64>,
-    /// A log of another process was seen that was not ended.
+    /// A log of another process was seen before its end.
     shared: bool,
-    /// Whether the hidden folder is there.
+    /// Whether the hidden folder exists.
     hidden: bool,
     looked: Option<Instant>,
     /// Files that are open in this process.
@@ -77,7 +77,7 @@ pub struct Folder {
     pub store: Arc<dyn Store>,
     pub settings: Settings,
     spare: Arc<Spare>,
-    /// Bytes of records that files which are open will make of what programs were told is written.
+    /// Bytes reserved for records of accepted writes of open files.
     promised: AtomicU64,
     inner: Mutex<Inner>,
 }
@@ -86,7 +86,7 @@ impl Folder {
     /// The folder of this name in the store.
     ///
     /// # Errors
-    /// `NotFound` where there is none.
+    /// `NotFound` if there is none.
     pub fn open(store: Arc<dyn Store>, settings: Settings, spare: Arc<Spare>, path: &str) -> Result<Folder> {
         let inner = Inner {
             path: path.to_string(),
@@ -112,25 +112,25 @@ impl Folder {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Entries change after the record is written; a panicking thread loses its own call.
+        // Entries change only after their record is written, so a panic of another thread leaves no inconsistency.
         let mut inner = self.inner.lock();
         if inner.writer.as_ref().is_some_and(|writer| !writer.is_own()) {
-            // Forked: the log is the parent's, who goes on writing there. It is read from now on, as any other's; without a bell
-            // the logs are listed anew. What the parent has not recorded, it records itself.
+            // Forked: the parent goes on writing this log, which the child now reads like any other; without a bell the logs are
+            // listed again. The parent records its own changes.
             (inner.writer, inner.bell) = (None, None);
             inner.own.clear();
         }
         inner
     }
 
-    /// The folder as it is now: what other processes recorded is taken over.
+    /// The folder, refreshed: includes the records of other processes.
     pub fn fresh(&self) -> Result<MutexGuard<'_, Inner>> {
         let mut inner = self.lock();
         self.refresh(&mut inner)?;
         Ok(inner)
     }
 
-    /// As [`Folder::fresh`], for a file that is made: where looking costs an operation on names, not at each one.
+    /// Like [`Folder::fresh`], for a new file: where a refresh costs an operation on names, at most once a second.
     pub fn fresh_enough(&self) -> Result<MutexGuard<'_, Inner>> {
         let mut inner = self.lock();
         let costly = !self.store.capability().write_at;
@@ -141,7 +141,7 @@ impl Folder {
     }
 
     fn refresh(&self, inner: &mut Inner) -> Result<()> {
-        // Ringing looks, too, where there is a hidden folder to ring in.
+        // Ringing refreshes too, if there is a hidden folder.
         if inner.unrung && inner.hidden && self.ring(inner).is_ok() {
             return Ok(());
         }
@@ -151,7 +151,7 @@ impl Folder {
             if rung == REMOVED {
                 return self.wait_for_removal(inner);
             }
-            // One that was made on a full store holds nothing, and says nothing.
+            // A bell created on a full store is empty and tells nothing.
             if got == rung.len() && rung == inner.rung {
                 return follow(&self.store, inner);
             }
@@ -159,14 +159,14 @@ impl Folder {
         self.look(inner)
     }
 
-    /// Lists the folder and its logs, and reads what is new.
+    /// Lists the folder and its logs, and reads new records.
     fn look(&self, inner: &mut Inner) -> Result<()> {
         let looked = Instant::now();
         let place = hidden(&inner.path);
-        // Where anything fails, the next call looks again.
+        // After a failure the next call lists again.
         (inner.bell, inner.looked) = (None, None);
         let mut heard = None;
-        // First the bell, then the logs: one that comes between rings it again.
+        // The bell first, then the logs: a log created in between rings the bell again.
         if self.store.capability().write_at {
             match self.store.open_read(&format!("{place}bell")) {
                 Ok(bell) => {
@@ -184,13 +184,13 @@ impl Folder {
         let old = std::mem::take(&mut inner.real);
         inner.real = real.into_iter().map(|n| (old.get(&n).copied().flatten(), n)).map(|(k, n)| (n, k)).collect();
         if !self.store.capability().write_at {
-            // A log that was not closed when it was read is opened anew.
+            // A log that was read before its close is opened again.
             inner.known.retain(|_, known| known.ended == Ended::Closed);
         }
         if !inner.hidden && (inner.writer.is_some() || !inner.known.is_empty()) {
             self.forget(inner, &[])?;
         }
-        // A log that was listed and is gone was put together with others, into one that the list may not have.
+        // A listed log that is gone was compacted into another, which the list may lack.
         for _ in 0..100 {
             if !inner.hidden || self.open_logs(inner, &place)? {
                 break;
@@ -205,14 +205,14 @@ impl Folder {
         Ok(())
     }
 
-    /// Opens the logs that are not known yet; whether all that were listed were there.
+    /// Opens the logs that are not known yet; returns whether all listed logs existed.
     fn open_logs(&self, inner: &mut Inner, place: &str) -> Result<bool> {
         let logs = match self.store.list(place.trim_end_matches('/')) {
             Ok(logs) => logs,
             Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
             Err(e) => return Err(e),
         };
-        // A log that is being written is listed where the store shows bytes at once.
+        // Stores that show bytes immediately also list a log that is being written.
         let listed = self.store.capability().write_at;
         let own_gone = |w: &Writer| listed && !logs.contains(&log::data_name(w.number));
         if inner.known.keys().any(|n| !logs.contains(&log::data_name(*n)))
@@ -240,8 +240,8 @@ impl Folder {
         Ok(all)
     }
 
-    /// Logs that were known are gone: another process put them together, or gave the folder another name and this one its old
-    /// one. All is read anew.
+    /// Known logs are gone: another process compacted them, or this folder is another one under the same name. Reads everything
+    /// again.
     fn forget(&self, inner: &mut Inner, logs: &[String]) -> Result<()> {
         if let Some(writer) = inner.writer.take()
             && logs.contains(&log::data_name(writer.number))
@@ -250,17 +250,17 @@ impl Folder {
         }
         (inner.recent, inner.recent_bytes) = (HashMap::new(), 0);
         inner.known.clear();
-        // What is made and not recorded yet only this process knows.
+        // Only this process knows of files that it has not recorded yet.
         inner.names.retain(|_, entry| matches!(entry.content, Content::Here { .. }));
         Ok(())
     }
 
-    /// Makes the hidden folder and this process's log, where they are not there yet.
+    /// This process's log; created with the hidden folder if missing.
     fn writer<'i>(&self, inner: &'i mut Inner) -> Result<&'i mut Writer> {
         if inner.writer.as_ref().is_some_and(|w| !w.usable()) {
             self.retire(inner)?;
         }
-        // Whoever rings looks, and may find that another process put logs together: its own ends with them.
+        // Ringing refreshes, and may find that another process compacted the logs: this process's log then ends too.
         for _ in 0..100 {
             if inner.writer.is_none() {
                 let place = self.place(inner)?;
@@ -278,12 +278,12 @@ impl Folder {
         inner.writer.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "no log is open"))
     }
 
-    /// The hidden folder, made where it is not there.
+    /// The hidden folder; created if missing.
     fn place(&self, inner: &mut Inner) -> Result<String> {
         let place = hidden(&inner.path);
         let place = place.trim_end_matches('/');
         if !inner.hidden {
-            // Never the folder itself: it may have been removed.
+            // Never creates the folder itself, which may have been removed.
             match self.store.make_one_folder(place, 0o777) {
                 Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
                 _ => inner.hidden = true,
@@ -292,9 +292,10 @@ impl Folder {
         Ok(place.to_string())
     }
 
-    /// Whether this process's log can be read by users whom a file with these permission bits keeps out: its bytes do not belong there.
+    /// Whether users may read this process's log who may not read a file with these permission bits. The file then needs its own
+    /// object.
     pub fn shows_more(&self, inner: &mut Inner, mode: u32) -> Result<bool> {
-        // Where a store writes at the end alone, a file of an object of its own could not be changed any more.
+        // On a store that only appends, a file with its own object could not be changed any more.
         let can = self.store.capability();
         if !(can.modes && can.write_at) {
             return Ok(false);
@@ -306,19 +307,19 @@ impl Folder {
         Ok(log.is_some_and(|log| log & !mode & 0o044 != 0))
     }
 
-    /// The object of a file that is not in the logs.
+    /// Name of a file's own object.
     pub fn own(inner: &Inner, number: u64) -> String {
         format!("{}{}", hidden(&inner.path), log::own_name(number))
     }
 
-    /// Makes an object with the file's owner and mode, and fills it. Nobody knows of it before its number is recorded.
+    /// Creates a file's own object with the file's owner and mode, and fills it. Other processes see it after its number is recorded.
     pub fn own_object(
         &self,
         inner: &mut Inner,
         kept: &RecordedAttributes,
         fill: &dyn Fn(&dyn WriteObject) -> Result<()>,
     ) -> Result<(u64, Box<dyn WriteObject>)> {
-        // The hidden folder is made with the log.
+        // The hidden folder is created with the log.
         self.writer(inner)?;
         let number = fresh();
         let name = Folder::own(inner, number);
@@ -333,7 +334,8 @@ impl Folder {
         }
     }
 
-    /// Gives the object of a file its permission bits, and its owner where this process may; whoever owns an object reads and writes it.
+    /// Sets the permission bits of a file's object, and its owner if this process may. The owner of an object can always read and
+    /// write it.
     pub fn protect(&self, object: &str, kept: &RecordedAttributes) -> Result<()> {
         if !self.store.capability().modes {
             return Ok(());
@@ -349,13 +351,13 @@ impl Folder {
             return Ok(());
         }
         match self.store.set_attributes(object, &AttributeChange { uid, gid, ..AttributeChange::default() }) {
-            // Root alone gives files away.
+            // Only root changes owners.
             Err(e) if e.kind() != ErrorKind::PermissionDenied => Err(e),
             _ => Ok(()),
         }
     }
 
-    /// Records changes, all or none; the newest of all that is known. `data` belongs to the change with `Content::Here`.
+    /// Writes one record with all changes, newer than every known record. `data`: the bytes of the change with `Content::Here`.
     pub fn record(&self, inner: &mut Inner, changes: Vec<Change>, data: &[u8]) -> Result<()> {
         let keeps_recent = !self.store.capability().write_at;
         if let Err(e) = self.writer(inner) {
@@ -380,7 +382,7 @@ impl Folder {
             inner.recent_bytes += data.len() as u64;
             inner.recent.insert((number, at), Arc::from(data));
         }
-        // An intent is looked for in logs that are written: it is never the last record of one.
+        // Other processes look for intents in logs in use, so an intent never ends a log.
         let intends = matches!(&head, Head::Changes { changes, .. } if intent(changes).is_some());
         take(&mut inner.names, &mut inner.clock, number, at, head);
         let full = !intends && inner.writer.as_ref().is_some_and(|w| w.end >= self.settings.log);
@@ -395,7 +397,7 @@ impl Folder {
         let Some(writer) = inner.writer.take() else { return Ok(()) };
         let (number, end, of_spare) = (writer.number, writer.end, writer.of_spare);
         if let Err(e) = writer.close() {
-            // Others hear of the log all the same; where that fails, too, the next look rings.
+            // The bell is rung all the same; if that fails too, the next refresh rings it.
             inner.unrung = true;
             let _ = self.ring(inner);
             return Err(e);
@@ -412,8 +414,8 @@ impl Folder {
         self.ring(inner)
     }
 
-    /// When this process, or another as far as the store tells, recorded something last: files that come and go leave the folder
-    /// below as it is.
+    /// Time of the last record in this folder, as far as the store tells: the times of the store's folder do not change with its
+    /// files.
     pub fn recorded(store: &dyn Store, path: &str) -> Result<Option<SystemTime>> {
         let place = hidden(path);
         let logs = match store.list(place.trim_end_matches('/')) {
@@ -454,12 +456,12 @@ impl Folder {
         }
     }
 
-    /// Objects of the logs, and how the reading of each ended: for `check`, `compact` and `stat`.
+    /// The known logs, and where reading each one ended: for `check`, `compact` and `stat`.
     pub fn logs(inner: &Inner) -> Vec<(u64, Ended, bool, Position)> {
         inner.known.iter().map(|(n, k)| (*n, k.ended, k.live, k.position.clone())).collect()
     }
 
-    /// What is known, put together anew: after another process compacted logs that are gone now.
+    /// Reads everything again, after another process compacted logs.
     pub fn reload(&self, inner: &mut Inner) -> Result<()> {
         let own = inner.writer.is_some();
         if own {
@@ -478,7 +480,7 @@ impl Folder {
 }
 
 impl Inner {
-    /// This process writes this log from now on, of which others are to hear.
+    /// Makes this the log of this process; the bell must be rung.
     fn begin(&mut self, writer: Writer) {
         self.own.insert(writer.number);
         (self.writer, self.unrung) = (Some(writer), true);
@@ -490,7 +492,7 @@ impl Inner {
     }
 }
 
-/// Reads what live logs have got since.
+/// Reads new records of logs in use.
 fn follow(store: &Arc<dyn Store>, inner: &mut Inner) -> Result<()> {
     let Inner { known, names, clock, path, .. } = inner;
     let place = hidden(path);
@@ -510,13 +512,13 @@ fn follow(store: &Arc<dyn Store>, inner: &mut Inner) -> Result<()> {
         };
         let ended = log::read_on(&*log.object, open_names, *number, &mut log.position, &mut each);
         log.ended = ended.map_err(|e| e.in_object(format!("{place}{}", log::data_name(*number))))?;
-        // What is closed never changes, nor what became visible as a whole.
+        // A closed log never changes, nor does one that became visible at its close.
         log.live = log.ended != Ended::Closed && store.capability().write_at;
     }
     Ok(())
 }
 
-/// The hidden folder of a folder, with `/` behind it.
+/// The hidden folder of a folder, with a trailing `/`.
 pub fn hidden(path: &str) -> String {
     below(path, HIDDEN) + "/"
 }

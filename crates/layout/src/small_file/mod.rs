@@ -61,7 +61,7 @@ pub const HIDDEN: &str = ".thalweg-small";
 const MOST_FOLDERS: usize = 256;
 /// Bytes of the longest name in a folder, as on the system's filesystems; also of an extended attribute's.
 const LONGEST_NAME: usize = 255;
-/// Bytes of the longest name that a symbolic link holds.
+/// Bytes of the longest target of a symbolic link.
 const LONGEST_TARGET: usize = 4095;
 /// Parameters of the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,11 +138,12 @@ impl SmallFile {
                 }
             }
         }
-        // Another thread may have been faster.
+        // Another thread may have been first.
         Ok(map.entry(path.to_string()).or_insert(opened).clone())
     }
 
-    /// Changes the extended attributes of a file of the logs; `None` where the name is none: a folder, or what lay there before.
+    /// Changes the extended attributes of a file of the logs; `None` for other names: folders, and objects that existed before the
+    /// mount.
     fn change_xattrs(&self, path: &str, what: &str, change: impl Fn(&mut More) -> Result<()>) -> Result<Option<()>> {
         self.at(path, |folder, last| {
             self.flushed(folder, last)?;
@@ -174,7 +175,7 @@ impl SmallFile {
         })
     }
 
-    /// The extended attributes of a file of the logs, and where it leads; `None` as in [`SmallFile::change_xattrs`].
+    /// Extended attributes of a file of the logs, and its target; `None` as in [`SmallFile::change_xattrs`].
     fn more(&self, path: &str) -> Result<Option<Arc<More>>> {
         if name::relative(path)?.is_empty() {
             return Ok(None);
@@ -191,9 +192,9 @@ impl SmallFile {
         })
     }
 
-    /// Whether the bytes of a file stay at hand; not where another file took its name before they could be.
-    fn held(node: &Node, to_write: bool) -> Result<bool> {
-        match node.take_hold(to_write) {
+    /// Opens the file's own object, if it has one, before another process removes it; `false` if the file was replaced first.
+    fn has_object(node: &Node, to_write: bool) -> Result<bool> {
+        match node.open_object(to_write) {
             Err(e) if e.kind() == ErrorKind::NotFound && !node.is_linked() => Ok(false),
             other => other.map(|()| true),
         }
@@ -213,7 +214,7 @@ impl SmallFile {
         node
     }
 
-    /// A file of the logs that is open in this process, recorded as it is now.
+    /// Records the unrecorded changes of a file of the logs that is open in this process.
     fn flushed(&self, folder: &Folder, name: &str) -> Result<()> {
         let node = folder.lock().open.get(name).and_then(|n| n.upgrade());
         match node {
@@ -222,10 +223,10 @@ impl SmallFile {
         }
     }
 
-    /// A file's name leads nowhere or elsewhere from now on: what its bytes took beside the logs is given back.
+    /// After a file lost its name: removes its own object.
     fn let_go(folder: &Folder, inner: &mut Inner, name: &str, old: Content) -> Result<()> {
         if let Some(node) = inner.open.remove(name).and_then(|n| n.upgrade()) {
-            // Whoever has it open reads what was there.
+            // Open handles keep reading its bytes.
             node.unlink();
         }
         if let Content::Own { number } = old {
@@ -245,7 +246,7 @@ impl SmallFile {
         Ok(())
     }
 
-    /// What is known of a name, or the link that it is.
+    /// Kind, length and identity of a name, or the link that it is.
     fn stat_one(&self, path: &str) -> Result<Step<Stat>> {
         self.at(path, |folder, last| {
             let mut inner = folder.fresh()?;
@@ -291,7 +292,7 @@ impl Layout for SmallFile {
             return Err(errno::failure(Errno::ISDIR, "open a folder for writing", path));
         }
         self.led(path, |path| {
-            self.until_held(path, |folder, last| {
+            self.until_opened(path, |folder, last| {
                 let mut inner = if how == OpenWrite::Replace { folder.fresh_enough()? } else { folder.fresh()? };
                 let exists = inner.file(last).is_some();
                 // An existing link takes the name, wherever it leads.
@@ -333,7 +334,7 @@ impl Layout for SmallFile {
                     node.give_up();
                     return Err(e);
                 }
-                if !Self::held(&node, true)? {
+                if !Self::has_object(&node, true)? {
                     return Ok(None);
                 }
                 if exists && how == OpenWrite::Replace {
@@ -349,7 +350,7 @@ impl Layout for SmallFile {
             return Err(errno::failure(Errno::ISDIR, "read a folder", path));
         }
         self.led(path, |path| {
-            self.until_held(path, |folder, last| {
+            self.until_opened(path, |folder, last| {
                 let mut inner = folder.fresh()?;
                 if let Some(link) = inner.step(last)? {
                     return Ok(Some(link));
@@ -357,8 +358,8 @@ impl Layout for SmallFile {
                 if inner.file(last).is_some() {
                     let node = Self::open_node(folder, &mut inner, last, false);
                     drop(inner);
-                    let held = Self::held(&node, false)?;
-                    return Ok(held.then(|| Step::Here(Box::new(OpenToRead(node)) as Box<dyn ReadObject>)));
+                    let open = Self::has_object(&node, false)?;
+                    return Ok(open.then(|| Step::Here(Box::new(OpenToRead(node)) as Box<dyn ReadObject>)));
                 }
                 match folder.real(&mut inner, last)? {
                     Some(true) => Err(errno::failure(Errno::ISDIR, "read a folder", path)),
@@ -423,7 +424,7 @@ impl Layout for SmallFile {
                 if let Some(old) = inner.file(last).map(|e| e.content) {
                     let gone = Change { content: Some(Content::Gone), ..Change::of(last) };
                     if let Err(e) = folder.record(&mut inner, vec![gone], &[]) {
-                        // Hidden by the file of the logs it would be under no name.
+                        // An object hidden by a file of the logs would have no name.
                         let _ = self.store.rename(&to, &from);
                         inner.real.remove(last);
                         return Err(e);
@@ -565,7 +566,7 @@ impl Layout for SmallFile {
                 && let Some(recorded) = Folder::recorded(&*self.store, &plain)?
                 && recorded > kept.ctime
             {
-                // Not what a program set since.
+                // Times that a program set later stay.
                 (kept.mtime, kept.ctime) = (recorded, recorded);
             }
             return Ok(kept);
@@ -589,7 +590,7 @@ impl Layout for SmallFile {
         if plain.is_empty() {
             return self.store.set_attributes("", change);
         }
-        // Bytes that are not recorded yet are, once the mode says where.
+        // Unrecorded bytes are recorded after the mode has decided where.
         let mode_alone = change.mode.is_some() && change.atime.is_none() && change.mtime.is_none();
         self.at(path, |folder, last| {
             if !mode_alone {
@@ -610,7 +611,7 @@ impl Layout for SmallFile {
             if change.uid.is_some() || change.gid.is_some() {
                 kept.uid = change.uid.unwrap_or(kept.uid);
                 kept.gid = change.gid.unwrap_or(kept.gid);
-                // As POSIX says of files that can be executed.
+                // As POSIX requires for executable files.
                 if kept.mode & 0o111 != 0 {
                     kept.mode &= if kept.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };
                 }
@@ -697,7 +698,7 @@ impl Layout for SmallFile {
             match inner.file(last).is_some() {
                 true => Err(no_link()),
                 false => match folder.real(&mut inner, last)? {
-                    // What lay there before may be a link of the store's own.
+                    // An object that existed before the mount may be a link of the store.
                     Some(false) if self.store.capability().attributes => self.store.read_link(&plain),
                     Some(_) => Err(no_link()),
                     None => Err(errno::failure(Errno::NOENT, "read a link", path)),
@@ -770,7 +771,7 @@ impl Layout for SmallFile {
         self.store.lock_place(&format!("{HIDDEN}/locks"))
     }
 
-    /// Of what lay there before, and is no file of the logs.
+    /// Only for objects that existed before the mount and are no files of the logs.
     fn plain_file(&self, path: &str) -> Option<PathBuf> {
         let plain = name::relative(path).ok()?.into_owned();
         let beside = self.at(path, |folder, last| {

@@ -54,7 +54,7 @@ impl SmallFile {
     }
 
     /// Like [`SmallFile::at`]; tries again if a file was removed while it was opened.
-    pub(super) fn until_held<T>(
+    pub(super) fn until_opened<T>(
         &self,
         path: &str,
         mut call: impl FnMut(&Arc<Folder>, &str) -> Result<Option<T>>,

@@ -43,10 +43,10 @@ impl Spare {
         can.write_at && can.truncate && can.rename == Rename::Atomic
     }
 
-    /// Makes the spare where there is none, once for each process. Where there is no room for one, none is made.
+    /// Creates the spare if there is none and there is room, once per process.
     pub fn see_to(&self) {
         if self.possible() && !self.seen_to.swap(true, Ordering::Relaxed) {
-            // A store that cannot is used without.
+            // Stores without these capabilities have no spare.
             let _ = self.make();
         }
     }
@@ -68,7 +68,7 @@ impl Spare {
         made
     }
 
-    /// Zeros, as many as there is room for.
+    /// Writes zeros, as many as there is room for.
     fn fill(&self, own: &str) -> Result<()> {
         let object = self.store.open_write(own, OpenWrite::New)?;
         let zeros = [0; LEAST as usize];
@@ -81,7 +81,7 @@ impl Spare {
         object.close()
     }
 
-    /// The spare as a new log in the hidden folder `place`; `None` where there is none.
+    /// Turns the spare into a new log in the hidden folder `place`; `None` if there is no spare.
     pub fn take(&self, place: &str) -> Result<Option<Writer>> {
         if !self.possible() {
             return Ok(None);
@@ -96,7 +96,7 @@ impl Spare {
         Writer::of_spare(self.store.clone(), place, number).map(Some)
     }
 
-    /// A log that was the spare has ended: another is made of what room there is.
+    /// Creates a new spare from the free room, after the log that was made from the old one has ended.
     pub fn again(&self) {
         let _ = self.make();
     }

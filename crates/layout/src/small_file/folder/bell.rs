@@ -1,5 +1,5 @@
-//! The bell of a folder: eight bytes that a process changes when names beside known logs have changed, and that every other
-//! process reads before it trusts what it knows.
+//! The bell of a folder: eight bytes that a process changes after it created, ended or removed a log, or changed other names in the
+//! folder. Every other process reads the bell before it relies on what it knows.
 
 use super::{Folder, Inner, hidden};
 use crate::errno;
@@ -10,11 +10,11 @@ use std::time::Duration;
 use thalweg_store::{OpenWrite, ReadObject, Store, StoreExt};
 use thalweg_types::{ErrorKind, Result};
 
-/// What the bell holds where the folder is being removed.
+/// Contents of the bell while the folder is being removed.
 pub(super) const REMOVED: [u8; 8] = [0xff; 8];
 
 impl Folder {
-    /// Whether the bell is as it was heard last; `false` for a folder without one. Costs no operation on names.
+    /// Whether the bell has not changed since the last refresh; `false` for a folder without a bell. No operation on names.
     pub fn is_silent(&self) -> bool {
         let inner = self.lock();
         let mut rung = [0; 8];
@@ -22,30 +22,30 @@ impl Folder {
         inner.bell.as_deref().is_some_and(|bell| read(bell, &mut rung)) && rung == inner.rung
     }
 
-    /// Another process removes the folder, or tries to.
+    /// Waits while another process removes the folder, or tries to.
     pub(super) fn wait_for_removal(&self, inner: &mut Inner) -> Result<()> {
         for _ in 0..200 {
             let name = format!("{}bell", hidden(&inner.path));
             match self.store.read_all(&name) {
                 Ok(rung) if rung != REMOVED => return self.look(inner),
                 Ok(_) => std::thread::sleep(Duration::from_millis(5)),
-                // Removed; another folder may have the name by now.
+                // Removed; another folder may have the name now.
                 Err(e) if e.kind() == ErrorKind::NotFound => return self.look(inner),
                 Err(e) => return Err(e),
             }
         }
         let held = self.store.open_read(&format!("{}bell", hidden(&inner.path)))?.life()?.held;
         if held == Some(false) {
-            // Who removed it has died, or could not.
+            // The removing process has died, or failed.
             return self.ring(inner);
         }
         Err(errno::failure(Errno::NOENT, "use a folder that was removed", &inner.path))
     }
 
-    /// Tells other processes that names beside known logs have changed.
+    /// Rings the bell: other processes list the folder again.
     pub fn ring(&self, inner: &mut Inner) -> Result<()> {
         if !inner.hidden || !self.store.capability().write_at {
-            // As long as there is no bell, everybody looks each time.
+            // Without a bell, every process lists the folder at each refresh.
             inner.unrung = false;
             return Ok(());
         }
@@ -53,15 +53,15 @@ impl Folder {
         rung[7] &= 0x7f;
         inner.unrung = true;
         match self.ring_with(inner, rung) {
-            // No room for a bell: as long as there is none, everybody looks each time.
+            // No room for a bell: without one, every process lists the folder at each refresh.
             Err(e) if e.kind() == ErrorKind::NoSpace => {}
             other => other.map(|()| inner.unrung = false)?,
         }
-        // Another's ring may have been rung over: what it was about is there by now.
+        // This ring may have replaced another one, whose change is visible now.
         self.look(inner)
     }
 
-    /// Rings the bell of a folder that this process does not use; nothing where it has none.
+    /// Rings the bell of a folder that this process does not use; does nothing if it has none.
     pub fn ring_of(store: &dyn Store, path: &str) -> Result<()> {
         let mut rung = fresh().to_le_bytes();
         rung[7] &= 0x7f;
@@ -76,7 +76,7 @@ impl Folder {
         let bell = self.store.open_write(&format!("{}bell", hidden(&inner.path)), OpenWrite::Any)?;
         match bell.write_at(0, &[IoSlice::new(&rung)]) {
             Err(e) if e.kind() == ErrorKind::NoSpace => {
-                // On a store that writes elsewhere what it writes again. A bell that holds nothing says nothing: everybody looks.
+                // Stores that never overwrite in place need room for this. An empty bell makes every process list the folder.
                 bell.truncate(0)?;
                 bell.close()?;
                 Err(e)

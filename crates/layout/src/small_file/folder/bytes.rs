@@ -1,4 +1,4 @@
-//! Reading the bytes of a small file out of the log that holds them, checked.
+//! Reads the bytes of a small file from its log and verifies their checksum.
 
 use super::{Folder, Inner, hidden};
 use crate::small_file::log;
@@ -14,16 +14,16 @@ enum Found {
 }
 
 impl Folder {
-    /// The bytes of a file, checked.
+    /// The bytes of a file, verified.
     ///
     /// # Errors
-    /// `Corrupt` names log and byte; `NotFound` where the log is gone, which another process compacted.
+    /// `Corrupt` names log and byte; `NotFound` if the log is gone because another process compacted it.
     pub fn bytes(&self, log: u64, offset: u64, length: u32, crc: u32) -> Result<Vec<u8>> {
         let found = self.find_bytes(&mut self.lock(), log, offset, length, crc)?;
         Folder::read_bytes(found, offset, length, crc)
     }
 
-    /// As [`Folder::bytes`], where the folder is locked already.
+    /// Like [`Folder::bytes`], with the folder locked.
     pub fn bytes_in(&self, inner: &mut Inner, log: u64, offset: u64, length: u32, crc: u32) -> Result<Vec<u8>> {
         let found = self.find_bytes(inner, log, offset, length, crc)?;
         Folder::read_bytes(found, offset, length, crc)
@@ -34,7 +34,7 @@ impl Folder {
         Error::new(ErrorKind::Corrupt, what).in_object(name).at_byte(offset)
     }
 
-    /// The bytes, or the log that holds them, which is read without the folder's lock.
+    /// The bytes, or their log, which is then read without the folder's lock.
     fn find_bytes(&self, inner: &mut Inner, log: u64, offset: u64, length: u32, crc: u32) -> Result<Found> {
         if length == 0 {
             return match crc {
@@ -64,7 +64,7 @@ impl Folder {
     }
 
     fn read_bytes(found: Found, offset: u64, length: u32, crc: u32) -> Result<Vec<u8>> {
-        /// Longer ones are held against the log's length before memory is taken for them.
+        /// A longer length is compared with the log's length before memory is allocated.
         const TAKEN_UNSEEN: u32 = 64 << 10;
         let (name, object) = match found {
             Found::Bytes(bytes) => return Ok(bytes),

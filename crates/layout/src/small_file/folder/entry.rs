@@ -1,4 +1,4 @@
-//! The names of a folder, put together from the records of all logs: for each name the newest content and the newest attributes.
+//! The names of a folder, merged from the records of all logs: for each name the newest content and the newest attributes.
 
 use super::{Inner, below};
 use crate::links::Step;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// A name, as far as the logs tell.
+/// A name according to the logs.
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub content: Content,
@@ -39,12 +39,12 @@ impl Entry {
 }
 
 impl Inner {
-    /// A file that is there.
+    /// An existing file.
     pub fn file(&self, name: &str) -> Option<&Entry> {
         self.names.get(name).filter(|e| e.content != Content::Gone)
     }
 
-    /// A file that was made and could not be recorded: there is none.
+    /// Removes a file that was created and could not be recorded.
     pub fn forget_pretended(&mut self, name: &str) {
         if let Some(entry) = self.names.get_mut(name)
             && matches!(entry.content, Content::Here { .. })
@@ -53,41 +53,41 @@ impl Inner {
         }
     }
 
-    /// A file that is made but not recorded yet: known to this process alone.
+    /// Adds a file that is created but not recorded yet: only this process knows it.
     pub fn pretend(&mut self, name: &str, kept: RecordedAttributes) {
         let entry = self.names.entry(name.to_string()).or_insert(Entry::NONE);
         entry.content = Content::Here { length: 0, crc: 0 };
         (entry.kept, entry.more) = (Some(kept), None);
     }
 
-    /// What a name that is made new has to record, so that what another file of this name had is not its own.
+    /// The record that a new file needs so that it does not inherit the extended attributes of a removed file of this name.
     pub fn nothing_more(&self, name: &str) -> Option<More> {
         let recorded = self.names.get(name).is_some_and(|entry| entry.more_stamp != Stamp::default());
         recorded.then(More::default)
     }
 
-    /// A step of [`crate::links::follow`] for a symbolic link; `None` where this is no link.
+    /// A step of [`crate::links::follow`] for a symbolic link; `None` if this is no link.
     pub fn step<T>(&self, name: &str) -> Result<Option<Step<T>>> {
         Ok(self.target(name)?.map(|target| Step::Link { at: below(&self.path, name), target }))
     }
 
-    /// What a symbolic link holds; `None` where this is no link.
+    /// Contents of a symbolic link; `None` if this is no link.
     pub fn target(&self, name: &str) -> Result<Option<String>> {
         let Some(entry) = self.file(name).filter(|entry| entry.content == Content::Link) else { return Ok(None) };
         let target = entry.more.as_ref().and_then(|more| more.target.clone());
-        let lost = || Error::new(ErrorKind::Corrupt, "a symbolic link of which nobody recorded where it leads");
+        let lost = || Error::new(ErrorKind::Corrupt, "a symbolic link without a recorded target");
         target.ok_or_else(|| lost().in_object(name)).map(Some)
     }
 }
 
-/// Takes a record over: for each name, the newest content and the newest of what is kept win.
+/// Applies a record: for each name, the newest content and the newest attributes win.
 pub(super) fn take(names: &mut BTreeMap<String, Entry>, clock: &mut u64, log: u64, at: u64, head: Head) {
     let Head::Changes { clock: recorded, changes } = head else { return };
     *clock = (*clock).max(recorded);
     for change in changes.into_iter().filter(|c| c.content.is_some() || c.kept.is_some() || c.more.is_some()) {
         let stamp = change.stamp.unwrap_or(Stamp { clock: recorded, log });
         *clock = (*clock).max(stamp.clock);
-        // A copy that compaction made has the stamp of what it copied, and replaces it.
+        // A copy by compaction has the stamp of its original, and replaces it.
         let copied = change.stamp.is_some();
         let newer = |new: Stamp, old: Stamp| new > old || (copied && new == old);
         let content = change.content.map(|content| match content {
@@ -111,7 +111,7 @@ pub(super) fn take(names: &mut BTreeMap<String, Entry>, clock: &mut u64, log: u6
     }
 }
 
-/// The name that a record is an intent about: one change that changes nothing.
+/// The name of a record that is an intent: one change without contents.
 pub(super) fn intent(changes: &[Change]) -> Option<String> {
     match changes {
         [Change { name, stamp: None, content: None, kept: None, more: None }] => Some(name.clone()),

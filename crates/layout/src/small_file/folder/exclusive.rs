@@ -12,15 +12,15 @@ use std::time::Duration;
 use thalweg_types::Result;
 
 impl Folder {
-    /// Records a name that no other process records too: one at most succeeds, as far as the store shows bytes at once.
+    /// Records a new name exclusively: at most one process succeeds, if the store shows bytes immediately.
     ///
     /// # Errors
-    /// `AlreadyExists`.
+    /// `AlreadyExists` if another process was first; `EBUSY` if no process could complete; those of the store.
     pub fn record_new(&self, inner: &mut Inner, name: &str, change: Change) -> Result<()> {
         if !self.store.capability().write_at {
             return self.record(inner, vec![change], &[]);
         }
-        // Up to three records, and what the link or the file is to have.
+        // Room for up to three records with the extended attributes or the link's target.
         let more = change.more.as_ref().map_or(0, |more| more.bytes() + more.target.as_ref().map_or(0, String::len));
         self.room(inner, (3 * (record::MOST_OF_CHANGE + name.len()) + more) as u64)?;
         match self.alone(inner, change, &[], &|inner| inner.file(name).is_some())? {
@@ -29,8 +29,8 @@ impl Folder {
         }
     }
 
-    /// Records what is only right as long as no other process recorded something about the same name: `false`, and nothing is
-    /// recorded, where `comes_late`. As far as the store shows bytes at once.
+    /// Records a change that is valid only if no other process changed the same name: `false`, and nothing recorded, if
+    /// `comes_late`. Exact if the store shows bytes immediately.
     pub fn record_alone(
         &self,
         inner: &mut Inner,
@@ -44,13 +44,13 @@ impl Folder {
         self.alone(inner, change, data, comes_late)
     }
 
-    /// Whether other processes wrote in this folder while this one did, as far as that can be told.
+    /// Whether other processes have written in this folder while this one did, as far as that is known.
     pub(super) fn is_shared(&self, inner: &mut Inner) -> bool {
         inner.shared |= self.store.capability().write_at && inner.others().any(|known| known.live);
         inner.shared
     }
 
-    /// Whether another process is about to record something about this name. What a dead one intended stays undone.
+    /// Whether another living process has recorded an intent for this name.
     fn has_rivals(inner: &Inner, name: &str) -> Result<bool> {
         let mut rivals = false;
         for log in inner.others().filter(|k| k.live && k.intends.as_deref() == Some(name)) {
@@ -71,12 +71,12 @@ impl Folder {
             if comes_late(inner) {
                 return Ok(false);
             }
-            // All write what they intend first and look then, so of two at least one sees the other.
+            // All processes record their intent before they read, so of two at least one sees the other.
             self.record(inner, vec![intent.clone()], &[])?;
             let told_in = inner.writer.as_ref().map(|writer| writer.number);
             self.refresh(inner)?;
             if inner.writer.as_ref().map(|writer| writer.number) != told_in {
-                // The log was ended by what was found, and the intent with it.
+                // The refresh ended this process's log, and the intent with it.
                 continue;
             }
             let rivals = Folder::has_rivals(inner, &change.name)?;
@@ -86,7 +86,7 @@ impl Folder {
             }
             self.record(inner, Vec::new(), &[])?;
             if !late {
-                // Whoever withdrew tries again after a while of its own.
+                // Withdrawn; the next attempt follows after a random pause.
                 std::thread::sleep(Duration::from_micros(fresh() % 5000));
                 self.refresh(inner)?;
             }

@@ -1,4 +1,4 @@
-//! Removing the hidden folder of a folder that has no files any more, while other processes may make one.
+//! Removes the hidden folder of an empty folder, while other processes may create a file in it.
 
 use super::bell::REMOVED;
 use super::{Folder, Inner, hidden};
@@ -10,10 +10,10 @@ use thalweg_store::OpenWrite;
 use thalweg_types::{ErrorKind, Result};
 
 impl Folder {
-    /// Removes the hidden folder of a folder without files, so that the folder itself can go.
+    /// Removes the hidden folder of a folder without files, so that the folder itself can be removed.
     ///
     /// # Errors
-    /// `InvalidArgument` where another process made a file in this moment.
+    /// `InvalidArgument` (`ENOTEMPTY`) if there is a file, or another process has just created one; those of the store.
     pub fn clear(&self) -> Result<()> {
         let mut inner = self.fresh()?;
         let empty = |inner: &Inner| inner.real.is_empty() && inner.names.values().all(|e| e.content == Content::Gone);
@@ -28,11 +28,11 @@ impl Folder {
         if !self.store.capability().write_at {
             return self.remove_hidden(&mut inner);
         }
-        // From here on others wait before they trust their own records; what they recorded before is seen now. Held, so that they
-        // do not wait for a process that has died.
+        // From here on other processes wait before they rely on their own records; earlier records are visible now. The lease
+        // keeps them from waiting for a dead process.
         let bell = self.store.open_write(&format!("{}bell", hidden(&inner.path)), OpenWrite::Any)?;
         let lease = bell.lease();
-        // Where the folder stays after all, others are told.
+        // If the folder stays after all, the bell is rung.
         inner.unrung = true;
         let removed = (|| {
             bell.write_at(0, &[IoSlice::new(&REMOVED)])?;
