@@ -1,16 +1,20 @@
-//! Owners are asked where bytes lie, in exchanges that all ranks take part in.
+//! Lookups of byte ranges at the ranks that own them, in collective exchanges.
 
 use crate::MOST_PIECES;
 use crate::outcome::ErrorReport;
 use thalweg_comm::Communicator;
+use thalweg_comm::guarded::caught;
 use thalweg_layout::container::parallel::Fragment;
 use thalweg_layout::container::part::{PartFile, Section};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Collective: asks owners for sections, and takes in what they say, until every rank has all it wants. The outer error is of the
-/// ranks, the inner one this rank's, which goes on answering.
+/// For errors: what a rank was doing.
+const DOING: &str = "look up where bytes lie";
+
+/// Collective: requests sections from their owners and takes in the answers, until every rank has all of its sections. The outer
+/// error is common to all ranks; the inner one is this rank's, which went on answering.
 ///
-/// - `then`: called for each stretch that was learned.
+/// - `then`: called for each part of a section that was learned.
 pub fn ask(
     comm: &dyn Communicator,
     part: &PartFile,
@@ -22,20 +26,26 @@ pub fn ask(
         return Ok(Ok(()));
     }
     let mut wanted = wanted.into_iter().peekable();
-    // Sections of which a stretch is learned.
+    // Sections that were answered in part.
     let mut begun = Vec::new();
     let mut outcome = Ok(());
     loop {
         let mut asks: Vec<Option<Section>> = vec![None; ranks];
         if outcome.is_ok() {
-            for section in begun.drain(..) {
-                let Section { owner, .. } = section;
-                asks[owner as usize] = Some(section);
-            }
-            // They are dealt in turn: as many that lie behind each other have as many owners.
-            while let Some(section) = wanted.next_if(|s| asks[s.owner as usize].is_none()) {
-                asks[section.owner as usize] = Some(section);
-            }
+            outcome = caught(DOING, || {
+                for section in begun.drain(..) {
+                    let Section { owner, .. } = section;
+                    asks[owner as usize] = Some(section);
+                }
+                // Owners take turns: consecutive sections have different owners.
+                while let Some(section) = wanted.next_if(|s| asks[s.owner as usize].is_none()) {
+                    asks[section.owner as usize] = Some(section);
+                }
+                Ok(())
+            });
+        }
+        if outcome.is_err() {
+            asks.fill(None);
         }
         let any = u8::from(asks.iter().any(Option::is_some));
         let came = comm.all_to_all(&asks.iter().map(|ask| question(any, ask.as_ref())).collect::<Vec<_>>())?;
@@ -49,7 +59,8 @@ pub fn ask(
             if outcome.is_err() {
                 break;
             }
-            outcome = learned(part, section, bytes).and_then(|upto| {
+            outcome = caught(DOING, || {
+                let upto = learned(part, section, bytes)?;
                 then(part, &Section { to: upto, ..section })?;
                 if upto < section.to {
                     begun.push(Section { from: upto, ..section });
@@ -60,7 +71,7 @@ pub fn ask(
     }
 }
 
-/// Whether this rank asks anybody, then first byte and end.
+/// Whether this rank requests anything, then first byte and end.
 fn question(any: u8, ask: Option<&Section>) -> Vec<u8> {
     let mut bytes = vec![any];
     if let Some(section) = ask {
@@ -70,27 +81,87 @@ fn question(any: u8, ask: Option<&Section>) -> Vec<u8> {
     bytes
 }
 
-/// How far the answer goes, and a fragment; or 0 and what went wrong. Empty where nothing was asked.
+/// The end of the answered part, and a fragment; or 0 and an error. Empty if nothing was requested.
 fn answer(part: &PartFile, question: &[u8]) -> Vec<u8> {
     let Some((from, rest)) = question.get(1..).and_then(|b| b.split_first_chunk::<8>()) else { return Vec::new() };
     let Some((to, _)) = rest.split_first_chunk::<8>() else { return Vec::new() };
-    match part.answer(u64::from_le_bytes(*from), u64::from_le_bytes(*to), MOST_PIECES) {
-        Ok((upto, fragment)) => [&upto.to_le_bytes()[..], &fragment.encode()].concat(),
+    let answered = caught(DOING, || {
+        let (upto, fragment) = part.answer(u64::from_le_bytes(*from), u64::from_le_bytes(*to), MOST_PIECES)?;
+        Ok([&upto.to_le_bytes()[..], &fragment.encode()].concat())
+    });
+    match answered {
+        Ok(bytes) => bytes,
         Err(e) => [&0u64.to_le_bytes()[..], &ErrorReport::of(&e).encode()].concat(),
     }
 }
 
-/// Takes an answer; how far it goes.
+/// Takes an answer in; returns the end of the answered part.
 fn learned(part: &PartFile, asked: Section, bytes: &[u8]) -> Result<u64> {
     let nonsense = || Error::new(ErrorKind::Corrupt, format!("rank {} gave no answer that makes sense", asked.owner));
     let (upto, rest) = bytes.split_first_chunk::<8>().ok_or_else(nonsense)?;
     match u64::from_le_bytes(*upto) {
-        // An answer goes at least a stretch beyond its first byte.
+        // An answer covers at least some bytes.
         0 => Err(ErrorReport::decode(rest).ok_or_else(nonsense)?.error(asked.owner as u32, asked.owner as u32)),
         upto if upto <= asked.from || upto > asked.to => Err(nonsense()),
         upto => {
             part.learn(asked.from, upto, &Fragment::decode(rest)?)?;
             Ok(upto)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CollectiveFile, Index};
+    use std::sync::Arc;
+    use std::time::Duration;
+    use thalweg_comm::threads::{Machine, ThreadCommunicator};
+    use thalweg_layout::container::index::Module;
+    use thalweg_layout::container::{Container, Options};
+    use thalweg_layout::{Layout, OpenWrite, WriterId, write_all_at};
+    use thalweg_store::{Memory, Store};
+
+    const RANGE: u64 = 64 << 20;
+
+    /// A file of which each of three ranks holds a part, and `body` on each.
+    fn on_parts<T: Send>(body: impl Fn(&ThreadCommunicator, &PartFile) -> T + Sync) -> Vec<T> {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let over = || {
+            let options = Options { module: Module::Distributed, host: "host".into(), ..Options::default() };
+            Container::new(vec![store.clone()], options).unwrap()
+        };
+        let file = over().open_write("file", OpenWrite::Any, WriterId(0)).unwrap();
+        (0..3).for_each(|range| write_all_at(&*file, range * RANGE, &[7; 50]).unwrap());
+        file.close().unwrap();
+        Machine::new(3).timeout(Duration::from_secs(60)).run(|comm| {
+            let file = CollectiveFile::open(comm.duplicate().unwrap(), Ok((&over(), "file")), 2).unwrap();
+            let Index::Part(part) = &file.file else { panic!("the whole index") };
+            body(&comm, part)
+        })
+    }
+
+    #[test]
+    fn a_rank_whose_own_steps_panic_still_answers_the_others() {
+        let sections = |part: &PartFile| part.sections(0, 3 * RANGE).collect::<Vec<_>>();
+        let taking = on_parts(|comm, part| {
+            ask(comm, part, sections(part), |_, _| match comm.rank() {
+                1 => panic!("while an answer is taken"),
+                _ => Ok(()),
+            })
+        });
+        let choosing = on_parts(|comm, part| {
+            let wanted = sections(part).into_iter().inspect(|section| {
+                assert!(comm.rank() != 1 || section.from < RANGE, "while sections are chosen");
+            });
+            ask(comm, part, wanted, |_, _| Ok(()))
+        });
+        for outcomes in [taking, choosing] {
+            for (rank, outcome) in outcomes.into_iter().enumerate() {
+                let own = outcome.expect("no rank is lost");
+                assert_eq!(own.is_err(), rank == 1, "rank {rank}: {own:?}");
+                assert!(own.err().is_none_or(|e| e.what().contains("while")));
+            }
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Entries of index logs go to the ranks that own the ranges of the file that they meet: what each rank reads it deals to all, in
-//! exchanges that all take part in.
+//! Distribution of index entries: each rank reads its share of the index logs and sends the entries to the ranks that own the ranges
+//! they overlap, in collective exchanges.
 
 use crate::outcome::{agreed, apart};
 use crate::{Index, share_of};
+use thalweg_comm::guarded::caught;
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_layout::Container;
 use thalweg_layout::container::index::Source;
@@ -12,13 +13,13 @@ use thalweg_layout::container::parallel::{Bases, Fragment, Opening, Pile, Reach}
 use thalweg_layout::container::part::{PartBuilder, PartFile};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Entries that a rank gathers for the others before it sends them: about 6 MiB. Shared out evenly, but at least
-/// [`LEAST_ENTRIES`] for each rank, so that a rank receives as many in an exchange.
+/// Entries that a rank buffers for the others before it sends them, about 6 MiB: an equal number per rank, but at least
+/// [`LEAST_ENTRIES`], so that a rank receives as many in an exchange.
 pub const MOST_ENTRIES: usize = 1 << 16;
-/// Entries gathered for one rank at least.
+/// Fewest entries buffered for one rank.
 pub const LEAST_ENTRIES: usize = 1 << 10;
 
-/// Every rank gets its part of the index. The outer error is of the ranks, the inner one this rank's.
+/// Every rank gets its part of the index. The outer error is common to all ranks, the inner one is this rank's.
 pub(crate) fn dealt(
     comm: &dyn Communicator,
     container: &Container,
@@ -27,58 +28,63 @@ pub(crate) fn dealt(
     doing: &str,
 ) -> Result<Result<Index>> {
     let part = Part { number: comm.rank().into(), of: comm.size().into() };
-    let (builder, own) = apart(container.open_part(name, opening, part));
+    let (builder, own) = apart(caught(doing, || container.open_part(name, opening, part)));
     agreed(comm, own, doing, &[])?;
     let Some(builder) = builder else { return Ok(Err(Error::new(ErrorKind::InvalidArgument, "no file is open"))) };
     let mut dealer = Dealer::new(comm, builder);
-    let told = share_of(comm, opening)
-        .and_then(|share| container.tell_share(name, opening, &share, |source, entry| dealer.deal(source, entry)));
+    let told = caught(doing, || {
+        container.tell_share(name, opening, &share_of(comm, opening)?, |source, entry| dealer.deal(source, entry))
+    });
     let told = dealer.all_to_their_parts(told)?;
     let appended = agreed(comm, told, doing, &[u64::from(dealer.reach.has_appended())])?;
-    let bases = if appended == [1] { Some(bases(comm, &mut dealer.reach)?) } else { None };
+    let bases = if appended == [1] { Some(bases(comm, &mut dealer.reach, doing)?) } else { None };
     if let Some(bases) = &bases {
-        let told = dealer.deal_appended(bases);
+        let told = caught(doing, || dealer.deal_appended(bases));
         let told = dealer.all_to_their_parts(told)?;
         agreed(comm, told, doing, &[])?;
     }
-    let mut built = dealer.builder.finish();
-    // How long the file is shows where its last bytes are: each part knows how far its own entries reach.
+    let built = caught(doing, || dealer.builder.finish());
+    // The file ends where the entries of all parts end.
     let own = built.as_ref().map_or(0, PartFile::bytes);
     let length = comm.all_reduce(&[own], Reduce::Max)?[0];
-    if let Ok(part) = &mut built {
-        part.is_long(bases.map_or(length, |bases| bases.length()));
-    }
-    Ok(built.map(|part| Index::Part(Box::new(part))))
+    Ok(built.and_then(|mut part| {
+        caught(doing, || {
+            part.is_long(bases.map_or(length, |bases| bases.length()));
+            Ok(Index::Part(Box::new(part)))
+        })
+    }))
 }
 
-/// Where appended records begin: all ranks' clocks in their turns.
-fn bases(comm: &dyn Communicator, reach: &mut Reach) -> Result<Bases> {
+/// Where appended records begin, from the clocks of all ranks in order.
+fn bases(comm: &dyn Communicator, reach: &mut Reach, doing: &str) -> Result<Bases> {
+    let (own, outcome) = apart(caught(doing, || Ok(reach.take().encode())));
+    agreed(comm, outcome, doing, &[])?;
     let mut all = Fragment::default();
-    for bytes in comm.all_gather(&reach.take().encode())? {
+    for bytes in comm.all_gather(&own.unwrap_or_default())? {
         all.join(Fragment::decode(&bytes)?);
     }
     // The same bytes everywhere.
     Bases::of(&all)
 }
 
-/// Entries on their way to the parts that they belong to.
+/// Entries on their way to their owners.
 struct Dealer<'c> {
     comm: &'c dyn Communicator,
     builder: PartBuilder,
     /// For each rank.
     out: Vec<Pile>,
-    /// What this rank read of appended records, whose ranges are not known yet: as it will be sent, and the last of them.
+    /// Appended records, whose ranges are not known yet: encoded, and the last ones.
     appended: (Fragment, Pile),
     reach: Reach,
     /// Entries for one rank at which all are sent.
     most: usize,
-    /// What came could not be taken.
+    /// Received entries could not be taken in.
     failed: Option<Error>,
     /// The ranks cannot reach each other any more.
     lost: bool,
 }
 
-/// First byte of what a rank sends another: more will come, or this is its last.
+/// First byte of a message: more messages follow, or this is the last.
 const MORE: u8 = 1;
 const LAST: u8 = 0;
 
@@ -135,7 +141,7 @@ impl<'c> Dealer<'c> {
         self.exchange(MORE).map(|_| ())
     }
 
-    /// Sends what is gathered and takes what comes. Whether any rank has more.
+    /// Sends the buffered entries and takes in the received ones; returns whether any rank has more.
     fn exchange(&mut self, flag: u8) -> Result<bool> {
         let outcome = self.send_and_take(flag);
         self.lost |= outcome.is_err();
@@ -162,15 +168,17 @@ impl<'c> Dealer<'c> {
                 continue;
             }
             let builder = &mut self.builder;
-            let taken = Fragment::decode(bytes).and_then(|f| f.each(|source, entry| builder.add(source, &entry)));
+            let taken = caught("take entries of an index", || {
+                Fragment::decode(bytes)?.each(|source, entry| builder.add(source, &entry))
+            });
             self.failed = taken.err();
         }
         Ok(more)
     }
 
-    /// Returns when all ranks have dealt what they have, whatever came of it. The outer error is of the ranks.
+    /// Returns when all ranks have sent all their entries. The outer error is common to all ranks.
     ///
-    /// - `told`: how dealing went here. A rank that failed takes part all the same, as the others wait for it.
+    /// - `told`: this rank's outcome so far. A rank that failed takes part all the same, because the others wait for it.
     fn all_to_their_parts(&mut self, told: Result<()>) -> Result<Result<()>> {
         if self.lost {
             return told.map(Ok);

@@ -1,28 +1,27 @@
-//! A file that all ranks of a communicator open together to read it, so that its index is read once and not by every rank.
+//! A file that all ranks of a communicator open together for reading, so that its index is read once in total instead of once per rank.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | who opens | every rank calls [`CollectiveFile::open`]; rank 0 looks at the file when all are there, so all that any of them had closed is seen |
-//! | who reads which index log | each is read by one rank, index bytes spread evenly |
-//! | `flat`, `pattern` | fragments travel up a tree ([`tree_gather`]), joined on the way; the whole is broadcast, and each rank holds it |
-//! | `distributed` | entries go straight to the ranks that own the ranges of the file that they meet, 64 MiB each in turn; no rank ever holds all of them |
-//! | appended records | lie where all that came before them ends: dealt once all ranks have told how far each clock of each log reaches |
-//! | asking an owner | only together: [`CollectiveFile::look_up_all`], [`CollectiveFile::read_all`]. What was learned stays as long as it fits `index_cache` |
-//! | reading alone | any time, with `flat` and `pattern`; with `distributed` what this rank owns or has learned, else `NotReady` |
-//! | memory, `flat`, `pattern` | the index; while opening also what all index logs take, twice |
-//! | memory, `distributed` | `index_cache`; while opening also [`deal::MOST_ENTRIES`] entries to send and as many received (of more than 64 ranks [`deal::LEAST_ENTRIES`] each), 60 bytes for each clock of each log, what the index logs of this rank's share take of appended records |
-//! | files of other layouts, files that are being written | are opened by each rank alone; all calls work |
-//! | on failure | all ranks return the same error: the lowest failing rank's, with its place and cause; the others add who reported it |
+//! | who opens | every rank calls [`CollectiveFile::open`]; rank 0 reads the file's state after all ranks have called, so everything that any of them had closed is visible |
+//! | who reads which index log | each is read by one rank; index bytes are spread evenly |
+//! | `flat`, `pattern` | fragments travel up a tree ([`tree_gather`]) and are merged on the way; the whole index is broadcast, and each rank holds it |
+//! | `distributed` | the file is divided into ranges of 64 MiB, owned by the ranks in turn; entries are sent to the owners of the ranges they overlap. No rank holds the whole index |
+//! | appended records | start where all earlier records end: distributed after all ranks have exchanged how far each clock of each log reaches |
+//! | lookups at owners | collective only: [`CollectiveFile::look_up_all`], [`CollectiveFile::read_all`]. Results stay cached as long as they fit `index_cache` |
+//! | reading alone | any time with `flat` and `pattern`; with `distributed` only bytes that this rank owns or has looked up, else `NotReady` |
+//! | memory, `flat`, `pattern` | the index; while opening also twice the size of all index logs |
+//! | memory, `distributed` | `index_cache`; while opening also [`deal::MOST_ENTRIES`] entries to send and as many received (of more than 64 ranks [`deal::LEAST_ENTRIES`] each), 60 bytes for each clock of each log, and the appended records in this rank's share of the index logs |
+//! | files of other layouts, files that are being written | each rank opens the file alone; all calls work |
+//! | on failure | all ranks return the same error: the lowest failing rank's, with its place and cause; the others add who reported it. A panic between collective calls is such a failure ([`thalweg_comm::guarded`]) |
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | [`deal`] | entries go to the ranks that own the ranges of the file that they meet |
-//! | `ask` | owners are asked where bytes lie |
-//! | `outcome` | every rank's outcome becomes that of all |
+//! | [`deal`] | sends index entries to the ranks that own their ranges |
+//! | `ask` | lookups of other ranks' ranges |
+//! | `outcome` | agreement of all ranks on one outcome |
 //!
 //! Sources: Bent et al., SC 2009 (ranks share the reading of the index); Greenberg, Bent, Grider, HotStorage 2015 (MDHIM:
-//! ranges of one index, each with an owner). Differs: owners are asked in exchanges that all ranks take part in, so no rank
-//! needs a thread that serves.
+//! ranges of one index, each with an owner). Differs: lookups are collective exchanges, so no rank needs a server thread.
 
 #![forbid(unsafe_code)]
 
@@ -30,6 +29,7 @@ use ask::ask;
 use deal::dealt;
 use outcome::{agreed, apart};
 use std::sync::MutexGuard;
+use thalweg_comm::guarded::caught;
 use thalweg_comm::tree_gather::{self, Gathering, Heard};
 use thalweg_comm::{Communicator, Request, tags};
 use thalweg_layout::container::index::Module;
@@ -43,7 +43,7 @@ mod ask;
 pub mod deal;
 mod outcome;
 
-/// Pieces in an answer to one rank, give or take those of a stretch that is looked through at a time.
+/// Pieces in an answer to one rank, more or less.
 pub const MOST_PIECES: usize = 1 << 14;
 
 /// A file open on all ranks of a communicator. Any thread may call; collective calls take turns.
@@ -53,39 +53,40 @@ pub struct CollectiveFile {
 }
 
 enum Index {
-    /// All of it can be read alone.
+    /// The whole index: any part can be read alone.
     Whole(Box<dyn ReadObject>),
     Part(Box<PartFile>),
 }
 
 impl CollectiveFile {
-    /// Collective: opens a file to read it.
+    /// Collective: opens a file for reading.
     ///
-    /// - `comm`: no others' messages pass through it.
-    /// - `at`: the layout, and the file's name in it, the same on all ranks; or why this rank has none, which the others hear.
+    /// - `comm`: used by this file alone.
+    /// - `at`: the layout, and the file's name in it, the same on all ranks; or the error that this rank has instead, which is reported to the others.
     /// - `fan_in`: most ranks that one rank takes fragments from ([`thalweg_comm::tree::FAN_IN`]).
     ///
     /// # Errors
-    /// On all ranks the lowest failing one's: what an open says, a log that cannot be read, a lost rank.
+    /// On all ranks the lowest failing rank's: that of an open, a log that cannot be read, a panic. `PeerLost` or `Timeout` if a rank
+    /// was lost. Nothing is open afterwards.
     /// # Cost
-    /// Rank 0: as an open, without index logs. Every rank: its share of the index logs; three reductions, a broadcast, and what
-    /// the module asks for.
+    /// Rank 0: an open without index logs. Every rank: its share of the index logs; three reductions, a broadcast, and the messages
+    /// of the index module.
     pub fn open(comm: Box<dyn Communicator>, at: Result<(&dyn Layout, &str)>, fan_in: u32) -> Result<CollectiveFile> {
         let file = open(&*comm, at, fan_in)?;
         Ok(CollectiveFile { comm: Mutex::new(comm), file })
     }
 
     fn comm(&self) -> MutexGuard<'_, Box<dyn Communicator>> {
-        // A call that panicked has lost its own work only.
+        // A call that panicked left no state behind.
         self.comm.lock()
     }
 
-    /// Whether this rank holds a part of the index only.
+    /// Whether this rank holds only a part of the index.
     pub fn is_part(&self) -> bool {
         matches!(self.file, Index::Part(_))
     }
 
-    /// Bytes of memory that this rank's part of the index takes, and what it learned of others; `None` where it has all of it.
+    /// Bytes of memory of this rank's part of the index, and of what it looked up at others; `None` if it holds the whole index.
     pub fn memory(&self) -> Option<(usize, usize)> {
         match &self.file {
             Index::Whole(_) => None,
@@ -93,67 +94,70 @@ impl CollectiveFile {
         }
     }
 
-    /// Collective: learns where bytes lie, each rank of those it asks for, to read them alone afterwards.
+    /// Collective: each rank looks up where the bytes of its ranges lie, so that it can read them alone afterwards.
     ///
-    /// - `ranges`: first byte and end. What goes beyond the end of the file does not matter.
+    /// - `ranges`: first byte and end. May exceed the end of the file.
     ///
-    /// What earlier calls learned is forgotten first, where it takes more memory than `index_cache`; what this one does is kept
-    /// however much that is: about 100 bytes a piece.
+    /// Drops the results of earlier calls first if they take more memory than `index_cache`; keeps those of this call,
+    /// whatever their size: about 100 bytes per piece.
     ///
     /// # Errors
-    /// On all ranks the lowest failing one's.
+    /// On all ranks the lowest failing rank's. The file stays open.
     /// # Cost
-    /// Two exchanges of all with all for as many ranges of 64 MiB as there are ranks, or [`MOST_PIECES`] pieces; one more, and
-    /// a reduction.
+    /// Two all-to-all exchanges per round; a round covers one range of 64 MiB of each owner, or [`MOST_PIECES`] pieces. One more
+    /// exchange and a reduction.
     pub fn look_up_all(&self, ranges: &[(u64, u64)]) -> Result<()> {
         let comm = self.comm();
         let doing = "look up where bytes lie";
         let Index::Part(part) = &self.file else { return agreed(&**comm, Ok(()), doing, &[]).map(|_| ()) };
-        let trimmed = part.trim();
+        let trimmed = caught(doing, || part.trim());
         let wanted = ranges.iter().flat_map(|(from, to)| part.sections(*from, *to)).filter(|s| !part.knows(s));
         let learned = ask(&**comm, part, wanted, |_, _| Ok(()))?;
         agreed(&**comm, trimmed.and(learned), doing, &[]).map(|_| ())
     }
 
-    /// Collective: reads at `offset` as much as there is, up to `out.len()`, which may be 0; returns how much.
+    /// Collective: reads at `offset` up to `out.len()` bytes, which may be 0; returns how many there were.
     ///
     /// # Errors
-    /// On all ranks the lowest failing one's.
+    /// On all ranks the lowest failing rank's. The file stays open.
     /// # Cost
-    /// With `flat` and `pattern` a reduction, and what a read alone costs. With `distributed` what
-    /// [`look_up_all`](CollectiveFile::look_up_all) costs; memory for [`MOST_PIECES`] pieces and `index_cache`.
+    /// With `flat` and `pattern` a reduction and a read. With `distributed` that of
+    /// [`look_up_all`](CollectiveFile::look_up_all) and a read; memory for [`MOST_PIECES`] pieces and `index_cache`.
     pub fn read_all(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         let comm = self.comm();
         let doing = "read the file";
         let part = match &self.file {
             Index::Part(part) => part,
             Index::Whole(object) => {
-                let read = object.read_at(offset, out);
-                let (count, own) = apart(read);
+                let (count, own) = apart(caught(doing, || object.read_at(offset, out)));
                 agreed(&**comm, own, doing, &[])?;
                 return Ok(count.unwrap_or(0));
             }
         };
         let count = usize::try_from(part.bytes().saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
         let out = &mut out[..count];
-        let mut outcome = Ok(());
         let mut wanted = Vec::new();
         let read = |out: &mut [u8], s: &Section| {
             part.read_exact_at(s.from, &mut out[(s.from - offset) as usize..(s.to - offset) as usize])
         };
-        for section in part.sections(offset, offset.saturating_add(count as u64)) {
-            match part.knows(&section) {
-                true if outcome.is_ok() => outcome = read(&mut *out, &section),
-                true => {}
-                false => wanted.push(section),
+        let known = caught(doing, || {
+            for section in part.sections(offset, offset.saturating_add(count as u64)) {
+                match part.knows(&section) {
+                    true => read(&mut *out, &section)?,
+                    false => wanted.push(section),
+                }
             }
+            Ok(())
+        });
+        // A rank that failed asks for nothing more; it answers the others.
+        if known.is_err() {
+            wanted.clear();
         }
         let asked = ask(&**comm, part, wanted, |part, section| {
-            // Of one that failed nothing more is needed, but the others wait for its answers.
             let outcome = read(&mut *out, section);
             part.trim().and(outcome)
         })?;
-        agreed(&**comm, outcome.and(asked), doing, &[])?;
+        agreed(&**comm, known.and(asked), doing, &[])?;
         Ok(count)
     }
 }
@@ -175,18 +179,22 @@ impl ReadObject for CollectiveFile {
 }
 
 fn open(comm: &dyn Communicator, at: Result<(&dyn Layout, &str)>, fan_in: u32) -> Result<Index> {
+    let doing = at.as_ref().map_or_else(|_| "open the file".to_string(), |(_, name)| format!("open {name}"));
+    let at = at.and_then(|(layout, name)| {
+        let concrete = caught(&doing, || Ok(layout.concrete()))?;
+        Ok((layout, name, concrete.and_then(|any| any.downcast_ref::<Container>())))
+    });
     let (at, own) = apart(at);
-    let doing = at.map_or_else(|| "open the file".to_string(), |(_, name)| format!("open {name}"));
-    let container = at.and_then(|(layout, _)| layout.concrete()).and_then(|any| any.downcast_ref::<Container>());
-    // From here on all ranks are in this call, and what they closed before is published. Mount tables may differ from node to
-    // node.
+    let container = at.and_then(|(_, _, container)| container);
+    // From here on all ranks are in this call, and everything they closed before is published. Mount tables may differ between
+    // nodes.
     let others = agreed(comm, own, &doing, &[u64::from(container.is_none())])?;
-    let Some((layout, name)) = at else { return Err(Error::new(ErrorKind::InvalidArgument, "no file is named")) };
+    let Some((layout, name, _)) = at else { return Err(Error::new(ErrorKind::InvalidArgument, "no file is named")) };
     let shared = match container.filter(|_| others == [0]) {
         Some(container) => shared_opening(comm, container, name, &doing)?.map(|opening| (container, opening)),
         None => None,
     };
-    let alone = || layout.open_read(name).map(Index::Whole);
+    let alone = || caught(&doing, || layout.open_read(name).map(Index::Whole));
     let held = match shared {
         None => alone(),
         Some((container, opening)) => {
@@ -195,7 +203,7 @@ fn open(comm: &dyn Communicator, at: Result<(&dyn Layout, &str)>, fan_in: u32) -
                 Module::Distributed => dealt(comm, container, name, &opening, &doing),
             };
             match together {
-                // On all ranks: a log ends before its mark says. Each reads what is there.
+                // On all ranks: a log is shorter than its mark says. Each rank reads the rest alone.
                 Err(e) if e.kind() == ErrorKind::Torn => alone(),
                 held => held?,
             }
@@ -206,14 +214,17 @@ fn open(comm: &dyn Communicator, at: Result<(&dyn Layout, &str)>, fan_in: u32) -
     held.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no file is open"))
 }
 
-/// What rank 0 sees of the file, on all ranks; `None` where each has to open it alone.
+/// Rank 0's view of the file, on all ranks; `None` if each has to open the file alone.
 fn shared_opening(comm: &dyn Communicator, container: &Container, name: &str, doing: &str) -> Result<Option<Opening>> {
-    let opening = if comm.rank() == 0 { container.opening(name).map(|o| o.encode()) } else { Ok(Vec::new()) };
+    let opening = match comm.rank() {
+        0 => caught(doing, || container.opening(name).map(|opening| opening.encode())),
+        _ => Ok(Vec::new()),
+    };
     let (bytes, own) = apart(opening);
     agreed(comm, own, doing, &[])?;
     let mut bytes = bytes.unwrap_or_default();
     comm.broadcast(0, &mut bytes)?;
-    // The same bytes everywhere: what is wrong with them is wrong for all.
+    // The same bytes on all ranks: all get the same error.
     let opening = Opening::decode(&bytes)?;
     Ok(if opening.is_settled()? { Some(opening) } else { None })
 }
@@ -223,7 +234,7 @@ fn share_of(comm: &dyn Communicator, opening: &Opening) -> Result<Vec<usize>> {
     Ok(opening.shares(comm.size() as usize)?.swap_remove(comm.rank() as usize))
 }
 
-/// Every rank gets the whole index. The outer error is of the ranks, the inner one this rank's.
+/// Every rank gets the whole index. The outer error is common to all ranks, the inner one is this rank's.
 fn joined(
     comm: &dyn Communicator,
     container: &Container,
@@ -232,28 +243,39 @@ fn joined(
     fan_in: u32,
     doing: &str,
 ) -> Result<Result<Index>> {
-    let mut own = share_of(comm, opening).and_then(|share| container.read_share(name, opening, &share));
+    let mut own = caught(doing, || container.read_share(name, opening, &share_of(comm, opening)?));
     let call = Gathering { tag: tags::COLLECTIVE_OPEN, run: 0, time_index: 0, attempt: 0 };
     let join = |own: &mut Result<Fragment>, _, heard: Heard<'_>| {
-        if let Ok(whole) = own {
-            match heard.short.map_or_else(|| Fragment::decode(heard.bytes), Err) {
-                Ok(more) => whole.join(more),
-                Err(e) => *own = Err(e),
-            }
+        let Ok(whole) = own else { return };
+        let joined = caught(doing, || {
+            whole.join(heard.short.map_or_else(|| Fragment::decode(heard.bytes), Err)?);
+            Ok(())
+        });
+        if let Err(e) = joined {
+            *own = Err(e);
         }
     };
-    // A rank that has nothing to say says so: the agreement tells why.
-    let say = |own: &mut Result<Fragment>| own.as_mut().map(std::mem::take).unwrap_or_default().encode();
+    // A rank that failed sends nothing: the agreement tells why.
+    let say = |own: &mut Result<Fragment>| {
+        let Ok(whole) = own else { return Fragment::default().encode() };
+        caught(doing, || Ok(std::mem::take(whole).encode())).unwrap_or_else(|e| {
+            *own = Err(e);
+            Fragment::default().encode()
+        })
+    };
     let sent = tree_gather::gather(comm, fan_in, call, &mut own, join, say)?;
     sent.map_or(Ok(None), Request::wait)?;
-    let (whole, own) = apart(own);
+    let whole = own.and_then(|whole| match comm.rank() {
+        0 => caught(doing, || Ok(whole.encode())),
+        _ => Ok(Vec::new()),
+    });
+    let (bytes, own) = apart(whole);
     agreed(comm, own, doing, &[])?;
-    let mut bytes = match whole {
-        Some(whole) if comm.rank() == 0 => whole.encode(),
-        _ => Vec::new(),
-    };
+    let mut bytes = bytes.unwrap_or_default();
     comm.broadcast(0, &mut bytes)?;
-    let whole = Fragment::decode(&bytes);
-    drop(bytes);
-    Ok(whole.and_then(|whole| container.open_joined(name, opening, &whole)).map(Index::Whole))
+    Ok(caught(doing, || {
+        let whole = Fragment::decode(&bytes)?;
+        drop(bytes);
+        container.open_joined(name, opening, &whole).map(Index::Whole)
+    }))
 }

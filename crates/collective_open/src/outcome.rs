@@ -1,10 +1,10 @@
-//! Every rank's outcome becomes that of all: where one failed, the lowest failing rank's error, place and cause included.
+//! Agreement of all ranks on one outcome: if any rank failed, the lowest failing rank's error with its place and cause.
 
 use thalweg_comm::Communicator;
 use thalweg_comm::agreement::agree;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// A value, and whether there is one.
+/// A value, if there is one, and the error or success.
 pub fn apart<T>(outcome: Result<T>) -> (Option<T>, Result<()>) {
     match outcome {
         Ok(value) => (Some(value), Ok(())),
@@ -12,8 +12,8 @@ pub fn apart<T>(outcome: Result<T>) -> (Option<T>, Result<()>) {
     }
 }
 
-/// Collective: every rank's outcome becomes that of all: where one failed, the lowest failing rank's error, place and cause
-/// included; else the greatest of the numbers that each gave.
+/// Collective: agrees on one outcome: if any rank failed, the lowest failing rank's error with its place and cause; else the
+/// maximum of each number over all ranks.
 pub fn agreed(comm: &dyn Communicator, own: Result<()>, doing: &str, numbers: &[u64]) -> Result<Vec<u64>> {
     if comm.size() == 1 {
         return own.map(|()| numbers.to_vec());
@@ -24,10 +24,10 @@ pub fn agreed(comm: &dyn Communicator, own: Result<()>, doing: &str, numbers: &[
         agreed => return agreed,
     };
     if told.is_none() && e.reported_by().is_none() {
-        // A rank was lost: there is nobody to ask.
+        // A rank was lost: no further exchange is possible.
         return Err(e);
     }
-    // All ranks come here: they learned that somebody failed.
+    // All ranks come here, as all know that one failed.
     let Ok(all) = comm.all_gather(&told.map_or_else(Vec::new, ErrorReport::encode)) else { return Err(e) };
     let Some((by, bytes)) = all.iter().enumerate().find(|(_, bytes)| !bytes.is_empty()) else { return Err(e) };
     if by as u32 == comm.rank() {
@@ -36,7 +36,7 @@ pub fn agreed(comm: &dyn Communicator, own: Result<()>, doing: &str, numbers: &[
     Err(ErrorReport::decode(bytes).map_or(e, |told| told.error(by as u32, comm.rank())))
 }
 
-/// What a rank says of its failure.
+/// A failure as it is sent to other ranks.
 pub struct ErrorReport {
     kind: ErrorKind,
     byte: Option<u64>,

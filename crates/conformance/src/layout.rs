@@ -17,6 +17,48 @@ pub fn check(layout: &dyn Layout) {
     store::check(&AsStore(layout));
     writers_of_disjoint_extents_form_one_file(layout);
     a_second_open_by_the_same_writer_keeps_the_bytes(layout);
+    check_closed_lengths(layout, layout);
+}
+
+/// Checks that the length which [`Layout::stat`] tells behind a close covers what other handles have closed.
+///
+/// - `layout`, `other`: the same files; two layouts over the same stores stand for two processes.
+///
+/// # Panics
+/// As [`check`].
+pub fn check_closed_lengths(layout: &dyn Layout, other: &dyn Layout) {
+    const NAME: &str = "closed lengths";
+    let layouts = [layout, other];
+    layout.open_write(NAME, OpenWrite::Replace, WriterId(0)).unwrap().close().unwrap();
+    // Three handles, two of the first layout, close in every order; each writes up to an end of its own.
+    let handles = [(0, 300), (0, 100), (1, 200)];
+    for (round, order) in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]].into_iter().enumerate() {
+        let start = round as u64 * 1000;
+        let mut open: Vec<Option<Box<dyn WriteObject>>> = (0..handles.len())
+            .map(|n| layouts[handles[n].0].open_write(NAME, OpenWrite::Existing, WriterId(n as u32 + 1)).ok())
+            .collect();
+        for (file, (_, end)) in open.iter().zip(handles) {
+            thalweg_layout::write_all_at(&**file.as_ref().unwrap(), start + end - 10, &[7; 10]).unwrap();
+        }
+        let mut closed = [0; 2];
+        for n in order {
+            open[n].take().unwrap().close().unwrap();
+            let (by, end) = handles[n];
+            closed[by] = closed[by].max(start + end);
+            for (asked, layout) in layouts.into_iter().enumerate() {
+                // A file that is kept whole and open there shows what others closed when it is opened again.
+                let holds = open.iter().zip(handles).any(|(file, (of, _))| file.is_some() && of == asked);
+                let covered = if holds && layout.keeps_whole(NAME) { closed[asked] } else { closed[0].max(closed[1]) };
+                let length = layout.stat(NAME).unwrap().length;
+                let told = format!("{}: round {round}, handle {n} has closed", layout.describe());
+                assert!(length >= covered, "{told}, layout {asked} tells {length} bytes: {covered} were closed");
+            }
+        }
+        for layout in layouts {
+            assert_eq!(layout.stat(NAME).unwrap().length, start + 300, "{}: round {round}", layout.describe());
+        }
+    }
+    layout.remove(NAME).unwrap();
 }
 
 /// Checks names and attributes: cutting, renames of folders, modes, times, links, as far as the layout has them.

@@ -4,7 +4,7 @@
 //! |----------|--------|
 //! | needs    | `write_at`: ranks write their extents of one object |
 //! | cost     | none: every call is the store's |
-//! | writers  | all the same; the store sorts out concurrent writes to disjoint extents |
+//! | writers  | not distinguished; the store handles concurrent writes to disjoint extents |
 //! | promises | those of the store |
 
 use crate::{Attributes, Change, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId};

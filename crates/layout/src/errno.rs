@@ -1,8 +1,7 @@
 //! The system's error numbers, as the manual pages of the file calls use them: one table for all doors.
 //!
-//! A failure of the system carries its number along and keeps it. One of our own has the number that its kind stands for.
-//! Numbers that no file call returns (those of sockets, say, below a store on a network) become `EIO`: programs act upon
-//! what they know.
+//! A failure of the system keeps its number. A failure of ours has the number of its kind. Numbers that no file call returns (those of
+//! sockets below a network store, for example) become `EIO`, because programs cannot interpret them.
 
 pub use rustix::io::Errno;
 use std::io;
@@ -50,16 +49,16 @@ const OF_FILES: &[Errno] = &[
     Errno::NOLCK,
 ];
 
-/// A call that a program makes, where the same failure has another number than elsewhere.
+/// Calls of programs for which a failure has another number than for other calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PosixCall {
-    /// Any without a rule of its own.
+    /// Any other call.
     Other,
-    /// `rename`: what cannot be moved within a filesystem can be copied, which programs do on `EXDEV`.
+    /// `rename`: programs copy on `EXDEV`.
     Rename,
-    /// `link`, `symlink`, `mknod`: `EPERM` where the filesystem has no such thing.
+    /// `link`, `symlink`, `mknod`: `EPERM` if the filesystem does not support them.
     Make,
-    /// `readlink`: `EINVAL` for what is no link.
+    /// `readlink`: `EINVAL` if the name is no link.
     ReadLink,
 }
 
@@ -68,7 +67,7 @@ pub fn of(error: &Error) -> i32 {
     of_call(PosixCall::Other, error)
 }
 
-/// The number of a failure of this call.
+/// The number of a failure in this call.
 pub fn of_call(call: PosixCall, error: &Error) -> i32 {
     let number = from_source(error).unwrap_or(match error.kind() {
         ErrorKind::NotFound => Errno::NOENT,
@@ -96,7 +95,7 @@ pub fn of_call(call: PosixCall, error: &Error) -> i32 {
     number.raw_os_error()
 }
 
-/// What the system said below, however deep.
+/// The system's number in the error's sources, at any depth.
 fn from_source(error: &Error) -> Option<Errno> {
     let mut source = std::error::Error::source(error);
     while let Some(below) = source {
@@ -117,7 +116,7 @@ fn from_io(cause: &io::Error) -> Option<Errno> {
         let number = Errno::from_raw_os_error(raw);
         return Some(if OF_FILES.contains(&number) { number } else { Errno::IO });
     }
-    // Said without a number, by the standard library or by us.
+    // Errors without a number, from the standard library or from us.
     Some(match cause.kind() {
         K::NotADirectory => Errno::NOTDIR,
         K::IsADirectory => Errno::ISDIR,
@@ -133,7 +132,7 @@ fn from_io(cause: &io::Error) -> Option<Errno> {
     })
 }
 
-/// A failure with this number, of the kind that stores give it.
+/// A failure with this number, and the kind that stores give it.
 ///
 /// - `what`: completes "cannot".
 pub fn failure(number: Errno, what: &str, path: &str) -> Error {

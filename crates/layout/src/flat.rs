@@ -5,27 +5,30 @@
 //! | needs    | of each store: `write_at`, and renames that replace at once |
 //! | where    | a file is one object, of the same name, on the store that the last part of its name picks; folders are on all stores |
 //! | cost     | of a file: the store's own; a folder is made, listed, renamed and removed once per store |
-//! | writers  | all the same, as on `direct` |
-//! | a call that fails | a folder that cannot be made on all stores, or renamed on all, is taken back where it was; what cannot be taken back is finished by the next call. The store that a folder's name picks says whether it is there; one that lacks it gets it when a name in it is made |
-//! | rename of a folder | the last parts of names inside stay, so nothing moves: one rename per store. A note of it is left on the first store before; whoever opens the mount after a crash finishes it |
-//! | rename of a file | onto a name of the same store: that store's. Else the bytes are copied under a name of their own, made durable, renamed into place at once, then the old name is removed: a crash leaves the old name, or both. A program that has the file open goes on with the old bytes |
-//! | symbolic links | lie where their own name says; those whose end lies on another store are followed here, at the cost of looking at each part of a name that is not found, and of a name that is opened to be made |
-//! | second names | on the same store only (`EXDEV` otherwise) |
-//! | a lost store | each store holds a stamp with its number, their count and the mount's own number: a store that is exchanged, missing or empty is an error naming it, never an absent file |
+//! | writers  | not distinguished, as on `direct` |
+//! | a call that fails | if a folder cannot be created or renamed on every store, the change is rolled back; if the rollback fails, the next call completes it. The store that a folder's name hashes to decides whether the folder exists; a store that lacks it gets it when a name in it is created |
+//! | rename of a folder | one rename per store; no file moves, because the last parts of names inside stay. The rename is first recorded in a journal entry on the first store; after a crash, the next process that opens the mount completes it |
+//! | rename of a file | within one store: the store's rename. To another store: the bytes are copied to a temporary name, made durable, renamed into place atomically, then the old name is removed; a crash leaves the old name or both. Handles that are open stay on the old bytes |
+//! | symbolic links | a link is stored on the store its own name hashes to; links to a file on another store are resolved by this layout ([`links`]), at one lookup per part of a name that is not found, or that an open may create |
+//! | hard links | within one store, else `EXDEV` |
+//! | a lost store | each store holds a stamp with its position, the number of stores and the mount's id: a store that is exchanged, missing or empty is an error that names it, not a missing file |
 //!
-//! The stamp and the note are described in `docs/format/flat.md`.
+//! `docs/format/flat.md` describes the stamp and the journal entry (the note).
 
 mod moving;
 mod records;
+mod stamps;
 
 pub use records::{Note, Stamp};
 
 use crate::wire::{self, Cursor};
 use crate::{
-    Attributes, Change, Kind, Layout, Lease, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno,
+    Attributes, Change, Kind, Layout, Lease, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
+    errno, links,
 };
 use moving::{AHEAD, Copied};
 use rustix::io::Errno;
+use stamps::stamp_of;
 use std::collections::{BTreeSet, HashMap};
 use std::io::IoSlice;
 use std::path::PathBuf;
@@ -36,15 +39,13 @@ use thalweg_store::{Rename, Store, StoreExt, fresh, name};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Folder of each store that holds what is not the user's.
+/// Folder of each store for the layout's own objects.
 pub const FOLDER: &str = ".thalweg-flat";
 const STAMP: &str = ".thalweg-flat/stamp";
 const NOTE: &str = ".thalweg-flat/rename";
-/// Longest note that is believed.
+/// Longest valid note.
 const LONGEST_NOTE: u64 = 64 << 10;
-/// Links followed before they are taken for a circle.
-const MOST_LINKS: usize = 40;
-/// Longer than the clocks of filesystems tick: a file that changed before that changes its times with its next change.
+/// Longer than the clock tick of filesystems: a file that changed earlier gets new times at its next change.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Which of `stores` stores keeps a file: FNV-1a of the last part of its name.
@@ -59,17 +60,17 @@ pub fn pick(path: &str, stores: usize) -> usize {
 /// Files spread over stores. See the module's page.
 pub struct Flat {
     stores: Vec<Arc<dyn Store>>,
-    /// A rename of a folder failed on one of the stores and could not be taken back: it is finished before anything else.
+    /// A rename of a folder failed on one of the stores and its rollback failed: the next call completes it first.
     unfinished: AtomicBool,
     /// Copies that [`Layout::prepare_rename`] made, by old and new name.
     copies: Mutex<HashMap<(String, String), Copied>>,
 }
 
 impl Flat {
-    /// Over these stores, in this order; stores that were never used are stamped.
+    /// A mount over these stores, in this order. Unused stores are stamped; a rename that a crash interrupted is completed.
     ///
     /// # Errors
-    /// `Config` names a store that lacks what the layout needs, or is not the one that belongs at its place.
+    /// `Config` names a store that lacks a capability, or does not belong at its position; those of the stores.
     pub fn new(stores: Vec<Arc<dyn Store>>) -> Result<Flat> {
         if stores.is_empty() {
             return Err(Error::new(ErrorKind::Config, "layout \"flat\" needs a store"));
@@ -94,72 +95,11 @@ impl Flat {
         Ok(flat)
     }
 
-    fn check_stamps(&self) -> Result<()> {
-        let stamps = self.stores.iter().map(|s| stamp_of(&**s)).collect::<Result<Vec<_>>>()?;
-        let count = self.stores.len() as u32;
-        if stamps.iter().all(Option::is_none) {
-            // What lies there already was put there by `direct`, or by nobody who spread it.
-            if let Some(used) = self.stores.iter().skip(1).find(|s| s.list("").is_ok_and(|names| !names.is_empty())) {
-                let what =
-                    format!("store {} is not empty and was no store of a \"flat\" mount before", used.describe());
-                return Err(Error::new(ErrorKind::Config, what));
-            }
-            let mount = fresh();
-            for (number, store) in self.stores.iter().enumerate() {
-                store.make_folder(FOLDER)?;
-                let stamp = Stamp { number: number as u32, count, mount };
-                let object = match store.open_write(STAMP, OpenWrite::New) {
-                    Ok(object) => object,
-                    // Another process does the same at this moment: its stamps hold.
-                    Err(e) if e.kind() == ErrorKind::AlreadyExists => return self.await_stamps(),
-                    Err(e) => return Err(e),
-                };
-                object.write_at(0, &[IoSlice::new(&stamp.encode())])?;
-                object.sync()?;
-                object.close()?;
-                store.sync_folder(FOLDER)?;
-            }
-            return Ok(());
-        }
-        let first = stamps.iter().flatten().next().copied();
-        for (number, (stamp, store)) in stamps.iter().zip(&self.stores).enumerate() {
-            let told = store.describe();
-            let wrong = match stamp {
-                None => format!("store {told} bears no stamp, though others of the mount do: is it the right one?"),
-                Some(s) if s.count != count => {
-                    format!("store {told} belongs to a \"flat\" mount of {} stores, not of {count}", s.count)
-                }
-                Some(s) if s.number as usize != number => {
-                    format!("store {told} is number {} of its mount and stands at place {number}", s.number)
-                }
-                Some(s) if Some(s.mount) != first.map(|f| f.mount) => format!("store {told} belongs to another mount"),
-                Some(_) => continue,
-            };
-            return Err(Error::new(ErrorKind::Config, wrong));
-        }
-        Ok(())
-    }
-
-    /// Waits for another process that stamps the stores at this moment.
-    fn await_stamps(&self) -> Result<()> {
-        for _ in 0..500 {
-            let done = self.stores.iter().map(|s| stamp_of(&**s)).collect::<Result<Vec<_>>>();
-            if done.is_ok_and(|stamps| stamps.iter().all(Option::is_some)) {
-                return self.check_stamps();
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        Err(Error::new(
-            ErrorKind::Config,
-            "the stores of a \"flat\" mount were stamped in part: remove .thalweg-flat of those that hold no files",
-        ))
-    }
-
     fn at(&self, path: &str) -> &dyn Store {
         &*self.stores[pick(path, self.stores.len())]
     }
 
-    /// A name that is not there may be on a store that is not there.
+    /// Turns `NotFound` into `Io` if the store itself is missing.
     fn found<T>(&self, store: &dyn Store, result: Result<T>) -> Result<T> {
         let Err(error) = result else { return result };
         if error.kind() == ErrorKind::NotFound && stamp_of(store).ok().flatten().is_none() {
@@ -169,7 +109,7 @@ impl Flat {
         Err(error)
     }
 
-    /// Finishes a rename that this process could neither finish nor take back.
+    /// Completes a rename that this process could neither complete nor roll back.
     fn settle(&self) -> Result<()> {
         if self.unfinished.load(Ordering::Acquire) {
             self.finish_rename()?;
@@ -178,7 +118,7 @@ impl Flat {
         Ok(())
     }
 
-    /// Makes on a store the folders that lead to a name and that the stores which their own names pick have: of a `mkdir` that failed,
+    /// Creates on a store the folders above a name that exist on the stores which their names hash to: left by a `mkdir` that failed
     /// or whose process died. Returns whether one was missing.
     fn complete(&self, folder: &str, store: &dyn Store) -> Result<bool> {
         let mut any = false;
@@ -203,7 +143,7 @@ impl Flat {
         Ok(any)
     }
 
-    /// As [`Flat::on`], for a name that is made: once more where its store lacks a folder that leads there.
+    /// Like [`Flat::on`], for a name that is created: tries again if its store lacked a folder above the name.
     fn on_new<T>(&self, path: &str, call: impl Fn(&dyn Store) -> Result<T>) -> Result<T> {
         match self.on(path, &call) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -216,7 +156,7 @@ impl Flat {
         }
     }
 
-    /// What one of the stores says of a folder; `None` where only others have it.
+    /// Result of one store's call for a folder; `None` if only other stores have the folder.
     fn part<T>(&self, store: &dyn Store, folder: &str, told: Result<T>) -> Result<Option<T>> {
         match self.found(store, told) {
             Err(e) if e.kind() == ErrorKind::NotFound && !std::ptr::addr_eq(store, self.at(folder)) => Ok(None),
@@ -230,12 +170,12 @@ impl Flat {
         self.found(store, call(store))
     }
 
-    /// Whether a name leads to a folder.
+    /// Whether a name is a folder, links followed.
     fn is_folder(&self, path: &str) -> Result<bool> {
         Ok(self.on(path, |s| s.stat(path))?.is_folder)
     }
 
-    /// What is kept of a folder is kept on all stores: a rename may make another of them the one that is asked.
+    /// Applies a change of a folder to the other stores: after a rename the folder's name may hash to another of them.
     fn on_others_of_folder(&self, path: &str, call: impl Fn(&dyn Store) -> Result<()>) -> Result<()> {
         if self.stores.len() == 1 || self.kind(path)? != Kind::Folder {
             return Ok(());
@@ -245,7 +185,7 @@ impl Flat {
         others.try_for_each(|(_, store)| self.part(&**store, path, call(&**store)).map(drop))
     }
 
-    /// What a name itself stands for.
+    /// Kind of a name itself.
     fn kind(&self, path: &str) -> Result<Kind> {
         match self.at(path).capability().attributes {
             true => Ok(self.on(path, |s| s.attributes(path))?.kind),
@@ -253,42 +193,20 @@ impl Flat {
         }
     }
 
-    /// Where a name leads when the links on the way to it are followed, each on the store that its own name picks, and with
-    /// `last` the link that it is itself. `None` where there is no link, or one that leads out of the mount.
+    /// The name without links, each looked up on the store that its own name picks; with `last`, the last part is followed too.
+    /// `None` if there is no link, or one that leads out of the mount.
     fn led(&self, path: &str, last: bool) -> Result<Option<String>> {
         if self.stores.len() == 1 || !self.stores[0].capability().attributes {
             return Ok(None);
         }
-        let plain = name::relative(path)?;
-        let mut to_come: Vec<String> = plain.split('/').rev().map(str::to_string).collect();
-        let (mut so_far, mut links): (Vec<String>, usize) = (Vec::new(), 0);
-        while let Some(part) = to_come.pop() {
-            match part.as_str() {
-                "" | "." => continue,
-                ".." if so_far.pop().is_none() => return Ok(None),
-                ".." => continue,
-                _ => so_far.push(part),
-            }
-            let so_far_name = so_far.join("/");
-            let store = self.at(&so_far_name);
-            if (to_come.is_empty() && !last) || !store.attributes(&so_far_name).is_ok_and(|a| a.kind == Kind::Link) {
-                continue;
-            }
-            links += 1;
-            let target = store.read_link(&so_far_name)?;
-            if links > MOST_LINKS {
-                return Err(errno::failure(Errno::LOOP, "follow links", path));
-            }
-            if target.starts_with('/') {
-                return Ok(None);
-            }
-            so_far.pop();
-            to_come.extend(target.split('/').rev().map(str::to_string));
-        }
-        Ok((links > 0).then(|| so_far.join("/")))
+        let walked = links::walk(&name::relative(path)?, last, |name| {
+            let store = self.at(name);
+            links::target_of(store.attributes(name), || store.read_link(name))
+        })?;
+        Ok(walked.filter(|walked| walked.links > 0).map(|walked| walked.name))
     }
 
-    /// Calls with a name; where it is not there, once more with what links lead to that lie on other stores.
+    /// Calls with a name; on `NotFound` once more with the name that links to other stores lead to.
     fn through_links<T>(&self, path: &str, last: bool, call: impl Fn(&str) -> Result<T>) -> Result<T> {
         self.settle()?;
         match call(path) {
@@ -307,7 +225,7 @@ impl Flat {
         if !self.list(path)?.is_empty() {
             return Err(errno::failure(Errno::NOTEMPTY, "remove a folder that is not empty", path));
         }
-        // The store that the folder's own name picks comes last: it decides whether the name is taken.
+        // The store that the folder's name hashes to is last: it decides whether the name is taken.
         let last = pick(path, self.stores.len());
         let order = (0..self.stores.len()).filter(|n| *n != last).chain([last]);
         let mut gone = Vec::new();
@@ -321,7 +239,7 @@ impl Flat {
                 Ok(()) => gone.push(number),
                 Err(e) if e.kind() == ErrorKind::NotFound && number != last => {}
                 Err(e) => {
-                    // Somebody made a file there meanwhile: the folder is put back where it is gone.
+                    // Another process created a file in it meanwhile: the folder is restored.
                     for number in gone {
                         let _ = self.stores[number].make_folder(path);
                     }
@@ -333,7 +251,7 @@ impl Flat {
     }
 }
 
-/// Removes what renames to other stores that died or failed left in a folder; whether there was anything.
+/// Removes the temporary copies that interrupted renames left in a folder; returns whether there were any.
 fn sweep(store: &dyn Store, folder: &str) -> Result<bool> {
     let mut any = false;
     for name in store.list(folder)?.into_iter().filter(|name| hidden(name)) {
@@ -346,15 +264,7 @@ fn sweep(store: &dyn Store, folder: &str) -> Result<bool> {
     Ok(any)
 }
 
-fn stamp_of(store: &dyn Store) -> Result<Option<Stamp>> {
-    match store.read_all(STAMP) {
-        Ok(bytes) => Stamp::decode(&bytes).map(Some).map_err(|e| e.in_object(format!("{}/{STAMP}", store.describe()))),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e),
-    }
-}
-
-/// Names that are not the user's look absent, and cannot be made.
+/// The layout's own names appear absent and cannot be created.
 fn reserved(path: &str) -> Result<()> {
     match path.split('/').find(|part| !part.is_empty() && *part != ".").is_some_and(|first| first == FOLDER) {
         true => Err(errno::failure(Errno::NOENT, "use a name that the layout keeps for itself", path)),
@@ -383,7 +293,7 @@ impl Layout for Flat {
             _ => self.on_new(path, |s| s.open_write(path, how)),
         };
         match how {
-            // The system would make what a link leads to on the link's own store.
+            // The system would create the target of a link on the link's own store.
             OpenWrite::Any | OpenWrite::Replace => match self.led(path, true)? {
                 Some(end) => open(&end),
                 None => open(path),
@@ -458,7 +368,7 @@ impl Layout for Flat {
                 let mut copies = self.copies.lock();
                 let before = copies.insert((from.to_string(), to.to_string()), Copied { between, of, _lease });
                 drop(copies);
-                // Of two threads that rename the same file at once.
+                // The copy of another thread that renames the same file.
                 before.map_or(Ok(()), |before| new.remove(&before.between))
             }
             Err(e) => {
@@ -476,7 +386,7 @@ impl Layout for Flat {
     fn make_folder(&self, path: &str) -> Result<()> {
         reserved(path)?;
         self.settle()?;
-        // A file of that name is on the store that the name picks, for each part of the path.
+        // For each part of the path, a file of that name would be on the store that the name hashes to.
         let plain = name::relative(path)?;
         for (end, _) in plain.match_indices('/').chain([(plain.len(), "")]) {
             let part = &plain[..end];
@@ -513,7 +423,7 @@ impl Layout for Flat {
                     Ok(()) => made.push(number),
                     Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
                     Err(e) => {
-                        // All or none, as far as the stores let us; the one that decides whether the name is taken comes last.
+                        // Rolled back as far as possible; the store that decides whether the name is taken is last.
                         made.iter().rev().for_each(|number| drop(self.stores[*number].remove(path)));
                         return Err(e);
                     }
@@ -528,7 +438,7 @@ impl Layout for Flat {
         self.stores.iter().try_for_each(|s| self.found(&**s, s.sync_folder(folder)))
     }
 
-    /// Of a folder: what the store keeps that its name picks, changed at the latest of all.
+    /// Of a folder: those on the store that its name hashes to, with the latest times of all stores.
     fn attributes(&self, path: &str) -> Result<Attributes> {
         self.through_links(path, false, |path| {
             let mut kept = self.on(path, |s| s.attributes(path))?;
@@ -569,7 +479,7 @@ impl Layout for Flat {
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
         reserved(to)?;
         if pick(from, self.stores.len()) != pick(to, self.stores.len()) {
-            return Err(errno::failure(Errno::XDEV, "make a second name on another store", from));
+            return Err(errno::failure(Errno::XDEV, "make a hard link on another store", from));
         }
         self.settle()?;
         self.on_new(to, |s| s.make_hard_link(from, to))
@@ -600,7 +510,7 @@ impl Layout for Flat {
         })
     }
 
-    /// That of all stores together.
+    /// The sum of all stores.
     fn space(&self, path: &str) -> Result<Space> {
         let mut all = Space { bytes: 0, free: 0, available: 0, objects: 0, objects_free: 0 };
         let folder = if self.is_folder(path)? { path } else { name::folder_of(path) };

@@ -6,6 +6,7 @@
 //! | [`direct`] | a logical file is one object of one store |
 //! | [`errno`] | the system's error numbers for our failures |
 //! | [`flat`] | files spread over stores by a hash of their name |
+//! | [`links`] | symbolic links that a layout follows itself |
 //! | [`mount`] | path prefixes bound to layouts; which one a path lies under |
 //! | [`small_file`] | all small files that a process makes in a folder, in one log |
 //! | `wire` | numbers in what layouts store |
@@ -20,6 +21,7 @@ pub mod container;
 pub mod direct;
 pub mod errno;
 pub mod flat;
+pub mod links;
 pub mod mount;
 pub mod small_file;
 mod wire;
@@ -33,22 +35,51 @@ pub use thalweg_store::{
     Attributes, Change, Kind, Lease, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject,
 };
 
-/// Who writes, where a layout keeps writers apart: a number unique among the writers of one logical file.
+/// A writer of a logical file: a number unique among the writers that have the file open. Layouts with a log per writer need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WriterId(pub u32);
 
 /// Logical files below a mount point. Paths are relative to it, parts separated by `/`.
 ///
-/// `direct` passes every call on; other layouts make one logical file out of many objects.
+/// `direct` passes every call on to its store; other layouts make one logical file out of many objects.
 ///
-/// What a layout cannot do is `Unsupported` and names the layout; [`errno`] says what a program gets to see. Calls that name
-/// a symbolic link mean the link itself, but for opens, `stat`, `list` and `truncate`.
+/// Calls apply to a symbolic link itself, except opens, `stat`, `list` and `truncate`, which follow it.
+///
+/// # Errors
+/// Of every call that returns a `Result`, unless it says otherwise:
+///
+/// - `NotFound`: the path, or a directory in it, does not exist; a part of the path that must be a directory is a file.
+/// - `InvalidArgument`: the path is absolute, has a part `..` or holds a zero byte; a name is too long; a file is given where a
+///   directory is needed or the reverse; a circle of symbolic links.
+/// - `PermissionDenied`: the user may not do this on the store.
+/// - `Unsupported`: the layout or its store cannot do this; the error names the layout. Nothing was changed.
+/// - `Io`, `Timeout`, `NoSpace`, `NoMemory`: the store failed. `Corrupt`, `Torn`: the layout's own records cannot be read.
+///
+/// A failed call leaves what was closed before as it was. [`errno`] gives the number that a program sees.
+///
+/// # Cost
+/// On `direct` each call is the store's call. Costs named below are those of the other layouts.
 pub trait Layout: Send + Sync {
     /// For messages: `direct over posix:/scratch/run7`.
     fn describe(&self) -> String;
     /// Opens a logical file for writing.
+    ///
+    /// - `how`: whether the file may or must exist, and whether it is emptied.
+    /// - `writer`: this writer's number.
+    ///
+    /// # Errors
+    /// `NotFound` for [`OpenWrite::Existing`] if the file does not exist; `AlreadyExists` for [`OpenWrite::New`] if the name is
+    /// taken, also by a symbolic link. After any error the file may exist, empty, if `how` creates it.
+    /// # Cost
+    /// `container`: up to ten store calls to create a file, and one listing per open; logs are created by the first write.
+    /// `small_file`: no store call once its folder is open, except [`OpenWrite::New`], which writes one record.
     fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>>;
     /// Opens a logical file for reading.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidArgument` for a directory; `Corrupt` or `Torn` if the layout's records of the file cannot be read.
+    /// # Cost
+    /// `container`: reads the file's index logs, or what changed in them since this process read them.
     fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>>;
     /// What one more request for bytes below `path` costs, in bytes that could be read in the same time
     /// ([`thalweg_store::Store::request_cost`]): the greatest of the stores below. 0 where requests are system calls.
@@ -56,32 +87,72 @@ pub trait Layout: Send + Sync {
         let _ = path;
         0
     }
-    /// What is known about a logical file or folder.
+    /// Kind, length and identity of a logical file or directory; a symbolic link is followed.
+    ///
+    /// The length covers every byte written through a handle that was closed before this call, if nothing truncated the file
+    /// since; other handles that are still open do not matter. Bytes that open handles wrote may be counted. Two limits: bytes of
+    /// another process are covered once the store shows them; and while this process has a file open that the layout keeps
+    /// whole ([`Layout::keeps_whole`]), only bytes that this process closed are.
+    ///
+    /// # Errors
+    /// `NotFound`; those of the store.
+    /// # Cost
+    /// `container`: one store call for a directory; for a file also its stamp and what changed in its index logs.
     fn stat(&self, path: &str) -> Result<Stat>;
-    /// Names directly inside a folder, sorted.
+    /// Names directly inside a directory, sorted.
+    ///
+    /// # Errors
+    /// `NotFound`, also for a file.
+    /// # Cost
+    /// `flat`: one listing per store.
     fn list(&self, folder: &str) -> Result<Vec<String>>;
-    /// Moves a logical file, replacing one at `to`; a folder with all that is in it, replacing an empty folder.
+    /// Renames a logical file, replacing a file at `to`; or a directory with its contents, replacing an empty directory.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: `to` is a directory that is not empty, or lies inside `from`; a file would replace a directory or the
+    /// reverse. `Unsupported` if the store cannot rename (a directory); programs then copy (`EXDEV`).
+    /// After an error the file is under its old name, or complete under both.
+    /// # Cost
+    /// `flat`, `small_file`: a file that moves to another store or folder is copied.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
-    /// Does ahead what takes long of a rename that follows with the same names: a door calls this without the locks that keep names
-    /// from changing meanwhile. Nothing has another name afterwards; what the rename finds changed is done again.
+    /// Does the slow part of a rename that follows with the same names. A door calls this without the locks that keep
+    /// names from changing; [`Layout::rename`] repeats what became outdated. No name changes.
+    ///
+    /// # Errors
+    /// Those of the copy. The rename may be tried all the same.
     fn prepare_rename(&self, from: &str, to: &str) -> Result<()> {
         let _ = (from, to);
         Ok(())
     }
-    /// Removes a logical file or an empty folder.
+    /// Removes a logical file, a symbolic link or an empty directory. Open handles of a file stay usable.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a directory that is not empty. After other errors the name is gone or unchanged.
     fn remove(&self, path: &str) -> Result<()>;
-    /// Makes a folder and those above it.
+    /// Creates a directory and those above it; existing ones are no error.
+    ///
+    /// # Errors
+    /// `AlreadyExists` or `NotFound` if a file has one of the names. Directories above may have been created.
     fn make_folder(&self, path: &str) -> Result<()>;
-    /// As [`Layout::make_folder`]. Returns whether this has made it, so that nothing older lies in it; `false` also where that
-    /// is not known.
+    /// Like [`Layout::make_folder`]. Returns whether this call created the directory, so that nothing older lies in it; `false`
+    /// if that is not known.
+    ///
+    /// # Errors
+    /// Those of [`Layout::make_folder`].
     fn make_new_folder(&self, path: &str) -> Result<bool> {
         self.make_folder(path).map(|()| false)
     }
-    /// Makes the names inside a folder durable.
+    /// Makes the names inside a directory durable: creations, renames, removals.
+    ///
+    /// # Errors
+    /// After an error a power cut may undo some of them.
     fn sync_folder(&self, folder: &str) -> Result<()>;
-    /// Makes one folder: `AlreadyExists` where the name is taken, `NotFound` where the folder above is not there.
+    /// Creates one directory.
     ///
     /// - `mode`: permission bits, where the layout keeps them.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the name is taken; `NotFound` if the directory above does not exist.
     fn make_one_folder(&self, path: &str, mode: u32) -> Result<()> {
         let _ = mode;
         match self.stat(path) {
@@ -95,108 +166,154 @@ pub trait Layout: Send + Sync {
             false => Err(errno::failure(Errno::NOTDIR, "make folder", path)),
         }
     }
-    /// Kind, length, mode, owner, times and number of names of a file, folder or symbolic link.
+    /// Kind, length, mode, owner, times and number of hard links of a file, directory or symbolic link.
+    ///
+    /// # Errors
+    /// `NotFound`; `Unsupported` if the layout keeps no attributes.
+    /// # Cost
+    /// That of [`Layout::stat`].
     fn attributes(&self, path: &str) -> Result<Attributes> {
         Err(lacks(&self.describe(), "keeps no attributes", path))
     }
     /// Changes mode, owner or times.
+    ///
+    /// # Errors
+    /// `PermissionDenied` if this user may not; `Unsupported` if the layout keeps no attributes. Fields that were applied before
+    /// the failure stay changed.
     fn set_attributes(&self, path: &str, change: &Change) -> Result<()> {
         let _ = change;
         Err(lacks(&self.describe(), "keeps no attributes", path))
     }
-    /// Cuts or extends (with zeros) a file that nobody needs to have open.
+    /// Truncates a file, or extends it with zeros. No handle needs to be open.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidArgument` for a directory. The file has its old length or the new one.
     fn truncate(&self, path: &str, length: u64) -> Result<()> {
         let _ = length;
         Err(lacks(&self.describe(), "cannot cut files", path))
     }
-    /// Makes a symbolic link that holds `target`, which need not be there.
+    /// Creates a symbolic link with the contents `target`, which need not exist.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the name is taken; `Unsupported` if the layout keeps no links.
     fn make_link(&self, target: &str, path: &str) -> Result<()> {
         let _ = target;
         Err(lacks(&self.describe(), "keeps no symbolic links", path))
     }
-    /// What a symbolic link holds; `InvalidArgument` for anything else.
+    /// Contents of a symbolic link.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the name is no link.
     fn read_link(&self, path: &str) -> Result<String> {
         Err(lacks(&self.describe(), "keeps no symbolic links", path))
     }
-    /// Gives a file a second name.
+    /// Creates a hard link: `to` becomes another name of the file `from`.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if `to` is taken; `Unsupported` if the layout has no hard links, or (`EXDEV`) not between these names.
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
         let _ = to;
-        Err(lacks(&self.describe(), "gives a file one name only", from))
+        Err(lacks(&self.describe(), "has no hard links", from))
     }
-    /// The bytes of an extended attribute; `None` where there is none of this name (`user.comment`).
+    /// Value of an extended attribute (`user.comment`); `None` if the file has none of this name.
+    ///
+    /// # Errors
+    /// `NotFound` for the path; `Unsupported` if the layout keeps no extended attributes.
     fn xattr_get(&self, path: &str, key: &str) -> Result<Option<Vec<u8>>> {
         let _ = key;
         Err(lacks(&self.describe(), "keeps no extended attributes", path))
     }
     /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// As `how` says: `AlreadyExists` or `NotFound` for the attribute. `Unsupported` for names with a meaning of the system's
+    /// (`system.`), if the layout keeps extended attributes itself; `InvalidArgument` or `NoSpace` for a value that is too large.
     fn xattr_set(&self, path: &str, key: &str, value: &[u8], how: SetXattr) -> Result<()> {
         let _ = (key, value, how);
         Err(lacks(&self.describe(), "keeps no extended attributes", path))
     }
     /// Names of the extended attributes, sorted.
+    ///
+    /// # Errors
+    /// `NotFound` for the path; `Unsupported` if the layout keeps no extended attributes.
     fn xattr_list(&self, path: &str) -> Result<Vec<String>> {
         Err(lacks(&self.describe(), "keeps no extended attributes", path))
     }
-    /// Removes an extended attribute; `NotFound` where there is none of this name.
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none of this name.
     fn xattr_remove(&self, path: &str, key: &str) -> Result<()> {
         let _ = key;
         Err(lacks(&self.describe(), "keeps no extended attributes", path))
     }
-    /// Room where `path` lies.
+    /// Size and free space of the filesystem or service that holds `path`; of several stores, their sum.
+    ///
+    /// # Errors
+    /// `Unsupported` if the store does not tell.
     fn space(&self, path: &str) -> Result<Space> {
         Err(lacks(&self.describe(), "does not know the room left", path))
     }
-    /// The file of this machine that holds exactly the logical file's bytes, where there is one: a door may hand it out.
+    /// The file of this machine that holds exactly the logical file's bytes, if there is one: a door may open it directly.
     fn plain_file(&self, path: &str) -> Option<PathBuf> {
         let _ = path;
         None
     }
-    /// Whether a file is kept as a whole: one that is open shows what others wrote once all its
-    /// handles in this process were closed and opened again.
+    /// Whether an open file shows what other processes wrote only after all its handles in this process were closed and
+    /// opened again.
     fn keeps_whole(&self, path: &str) -> bool {
         let _ = path;
         false
     }
     /// The folder of this machine that holds the files which programs lock in place of the logical file at `path`; it need not
-    /// be there. `None` where the stores of this machine cannot hold such files.
+    /// exist. `None` if the stores of this machine cannot hold such files.
     fn lock_folder(&self, path: &str) -> Option<PathBuf> {
         let _ = path;
         None
     }
-    /// Ends what this process keeps open between calls, such as the logs of small files: others get the room that they hold.
-    /// The layout may be used again. For a process that ends.
+    /// Closes what this process keeps open between calls, such as the logs of small files, and frees the room reserved in
+    /// them. Call before the process ends; the layout may be used again.
     ///
     /// # Errors
-    /// What the store says; everything that was closed is there all the same.
+    /// Those of the store. Everything that was closed before is safe.
     fn finish(&self) -> Result<()> {
         Ok(())
     }
-    /// The layout itself, for tools that look after one kind.
+    /// The layout itself, for tools for one kind of layout.
     fn concrete(&self) -> Option<&dyn std::any::Any> {
         None
     }
-    /// How many storage targets the bytes of files in a folder are spread over; `None` where that is not known.
+    /// How many storage targets the bytes of files in a directory are spread over; `None` if that is not known.
+    ///
+    /// # Errors
+    /// Those of the store.
     fn targets(&self, folder: &str) -> Result<Option<u32>> {
         let _ = folder;
         Ok(None)
     }
-    /// Makes an empty file, in place of one that is there, whose bytes will all lie on one storage target (from 0).
-    /// `false`, and nothing done, where the layout knows of no targets.
+    /// Creates an empty file, replacing an existing one, whose bytes will all lie on one storage target (from 0).
+    /// `false`, and nothing done, if the layout knows of no targets.
     ///
-    /// - `stripe`: bytes of a stripe, as the filesystem wants to know it; rounded up to what it takes.
+    /// - `stripe`: stripe size in bytes for the filesystem, which rounds it up.
+    ///
+    /// # Errors
+    /// Those of the store. The file may exist, empty.
     fn make_on_target(&self, name: &str, target: u32, stripe: u64) -> Result<bool> {
         let _ = (name, target, stripe);
         Ok(false)
     }
 }
 
-/// Writes one slice: what most callers of [`WriteObject::write_at`] want.
+/// Writes one slice: [`WriteObject::write_at`] for most callers.
+///
+/// # Errors
+/// Those of [`WriteObject::write_at`].
 pub fn write_all_at(object: &dyn WriteObject, offset: u64, bytes: &[u8]) -> Result<()> {
     object.write_at(offset, &[IoSlice::new(bytes)])
 }
 
-/// Refuses extended attributes that the system gives a meaning (`system.`, access control lists): a layout that keeps them
-/// itself does not protect by them. Programs that copy files then set the mode instead.
+/// Refuses extended attributes with a meaning of the system's (`system.`, access control lists): a layout that keeps extended
+/// attributes itself does not enforce them. Programs that copy files then set the mode instead.
 fn takes_xattr(key: &str, path: &str) -> Result<()> {
     match key.starts_with("system.") {
         true => Err(errno::failure(Errno::OPNOTSUPP, "set an extended attribute of the system", path)),

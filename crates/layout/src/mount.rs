@@ -3,15 +3,15 @@
 //! | question | answer |
 //! |----------|--------|
 //! | which mount | the longest prefix that the path lies under, whole parts compared: `/a/run` holds `/a/run/x`, not `/a/runs` |
-//! | `.`, `..`, `//` | settled as text before prefixes are compared: `/a/run/../x` is `/a/x`, whatever `/a/run` is |
-//! | relative paths | put behind the current folder of the process first |
-//! | symbolic links | of the system are not looked at: one that leads into a mount from outside leads to what the system has there; a prefix is compared as it is written. Links inside a mount are the layout's |
-//! | plain paths | are handed on exactly as they came |
-//! | rename, second names | within one mount; across mounts `EXDEV`, which `mv` knows |
-//! | the prefix itself | the root folder of the mount: neither removed nor renamed (`EBUSY`) |
+//! | `.`, `..`, `//` | resolved as text before prefixes are compared: `/a/run/../x` is `/a/x`, whatever `/a/run` is |
+//! | relative paths | resolved against the process's current directory first |
+//! | symbolic links | the system's links are not resolved: a link from outside that leads into a mount leads to the system's files there; prefixes are compared as text. Links inside a mount are resolved by the layout |
+//! | plain paths | are passed on unchanged |
+//! | rename, hard links | within one mount; across mounts `EXDEV`, and `mv` copies |
+//! | the prefix itself | the root directory of the mount: cannot be removed or renamed (`EBUSY`) |
 //!
-//! [`resolve`] is a pure function; [`Mounts`] applies it, and is a layout itself: what io, the reader, the command line and the
-//! doors open paths through.
+//! [`resolve`] is a pure function; [`Mounts`] applies it and is itself a layout: io, the reader, the command line and the doors
+//! open paths through it.
 
 use crate::{Attributes, Change, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId, errno};
 use rustix::io::Errno;
@@ -21,7 +21,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 /// A path without `.`, `..`, empty parts and trailing `/`, absolute.
 ///
-/// - `current`: the folder that relative paths begin in, absolute.
+/// - `current`: the directory that relative paths start from, absolute.
 pub fn normal(path: &str, current: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let before = if path.starts_with('/') { "" } else { current };
@@ -52,7 +52,7 @@ pub fn resolve<'p>(prefixes: impl IntoIterator<Item = &'p str>, path: &str, curr
     found.max_by_key(|(_, prefix, _)| prefix.len()).map(|(number, _, rest)| (number, rest))
 }
 
-/// Makes a layout, or says why that cannot be now.
+/// Creates a layout, or gives the reason why that is not possible now.
 type Make = Box<dyn Fn() -> std::result::Result<Arc<dyn Layout>, String> + Send + Sync>;
 
 /// A path prefix and the layout it is bound to.
@@ -64,8 +64,8 @@ pub struct Mount {
 
 impl Mount {
     /// - `prefix`: absolute.
-    /// - `make`: makes the layout when a path below is used first, and again as long as it fails; why is told to everyone
-    ///   who uses such a path.
+    /// - `make`: creates the layout at the first use of a path below, and at each further use as long as that fails; every such
+    ///   use gets the reason as its error.
     pub fn new(
         prefix: &str,
         make: impl Fn() -> std::result::Result<Arc<dyn Layout>, String> + Send + Sync + 'static,
@@ -81,30 +81,30 @@ impl Mount {
     /// The layout.
     ///
     /// # Errors
-    /// Why there is none now.
+    /// The reason why there is no layout now.
     pub fn layout(&self) -> std::result::Result<&Arc<dyn Layout>, String> {
         if let Some(layout) = self.layout.get() {
             return Ok(layout);
         }
         let made = (self.make)()?;
-        // Two threads may come at once: both take the first one's.
+        // Of two threads at the same time, both use the layout of the first.
         Ok(self.layout.get_or_init(|| made))
     }
 
     /// [`Layout::finish`] of the layout, if it was used.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Layout::finish`].
     pub fn finish(&self) -> Result<()> {
         self.layout.get().map_or(Ok(()), |layout| layout.finish())
     }
 }
 
-/// Where a path leads.
+/// The mount and layout of a path.
 pub struct Place<'m> {
     /// The mount; `None` for a plain path.
     pub mount: Option<&'m Mount>,
-    /// Its layout, or that of plain paths.
+    /// The mount's layout, or that of plain paths.
     pub layout: &'m Arc<dyn Layout>,
     /// The name in the layout.
     pub name: String,
@@ -118,7 +118,7 @@ pub struct Mounts {
 
 impl Mounts {
     /// - `mounts`: no two with the same prefix.
-    /// - `plain`: takes every other path, as it was given.
+    /// - `plain`: the layout of every other path, which it gets unchanged.
     pub fn new(mounts: Vec<Mount>, plain: Arc<dyn Layout>) -> Mounts {
         Mounts { mounts, plain }
     }
@@ -128,17 +128,17 @@ impl Mounts {
         &self.mounts
     }
 
-    /// Where a path leads.
+    /// The mount and layout of a path.
     ///
     /// # Errors
-    /// `Config` for a path under a mount that cannot work.
+    /// `Config` for a path under a mount whose layout cannot be created.
     pub fn place(&self, path: &str) -> Result<Place<'_>> {
         let found = if self.mounts.is_empty() {
             None
         } else {
             let current = match path.starts_with('/') {
                 true => None,
-                // A current folder whose name is no UTF-8 lies under no mount.
+                // A current directory whose name is not UTF-8 lies under no mount.
                 false => std::env::current_dir().ok().and_then(|c| c.into_os_string().into_string().ok()),
             };
             match (path.starts_with('/'), current) {
@@ -291,7 +291,7 @@ impl Layout for Mounts {
     }
 
     fn make_hard_link(&self, from: &str, to: &str) -> Result<()> {
-        let (layout, from, to) = self.both(from, to, "make a second name")?;
+        let (layout, from, to) = self.both(from, to, "make a hard link")?;
         layout.make_hard_link(&from, &to)
     }
 

@@ -1,12 +1,12 @@
-//! Numbers in what layouts store: little endian, of fixed size or as varints; every structure of a container ends with a CRC-32C.
+//! Numbers in the records of layouts: little endian, of fixed size or as varints; every structure of a container ends with a CRC-32C.
 //!
-//! A varint holds 7 bits a byte, lowest first, the top bit set in all but the last byte; at most 10 bytes. A signed one is
-//! folded first: 0, -1, 1, -2 become 0, 1, 2, 3.
+//! A varint has 7 bits per byte, lowest first, the top bit set in all but the last byte; at most 10 bytes. Signed numbers are
+//! zigzag-encoded first: 0, -1, 1, -2 become 0, 1, 2, 3.
 
 use thalweg_types::checksum::crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Reads one number behind the other.
+/// Reads consecutive numbers.
 pub struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -37,7 +37,7 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// All that is left.
+    /// All remaining bytes.
     pub fn rest(self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
@@ -87,7 +87,7 @@ impl<'a> Cursor<'a> {
         Ok((folded >> 1) as i64 ^ -((folded & 1) as i64))
     }
 
-    /// Bytes with their count, a varint, in front.
+    /// Bytes preceded by their count, a varint.
     pub fn counted(&mut self, what: &str) -> Result<&'a [u8]> {
         let count = usize::try_from(self.varint(what)?).unwrap_or(usize::MAX);
         self.take(count, what)
@@ -118,13 +118,13 @@ pub fn put_counted(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Puts the checksum of all that is there behind it.
+/// Appends the checksum of all bytes.
 pub fn seal(out: &mut Vec<u8>) {
     let crc = crc32c(out);
     out.extend_from_slice(&crc.to_le_bytes());
 }
 
-/// The bytes before a checksum that holds.
+/// Verifies the checksum; returns the bytes before it.
 pub fn sealed<'a>(bytes: &'a [u8], what: &str) -> Result<&'a [u8]> {
     let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
         return Err(Error::new(ErrorKind::Torn, format!("{what} ends early")).at_byte(0));

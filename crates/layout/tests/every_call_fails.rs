@@ -1,5 +1,5 @@
-//! Whatever call to a store fails, in whatever operation of a layout: what was closed before reads the same afterwards, each name
-//! is as it was or as it should be, and can be used and removed once the store is well again.
+//! Each call to a store fails once, in each operation of each layout: files closed before read the same afterwards, each name has its
+//! old or its new state, and can be used and removed when the store works again.
 
 use std::collections::BTreeMap;
 use std::io::IoSlice;

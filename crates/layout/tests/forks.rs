@@ -1,6 +1,6 @@
-//! Processes that a program forks: what parent, children and siblings write on one store is all there afterwards.
+//! Forks: everything that parent, children and siblings write on one store is there afterwards.
 //!
-//! A test of its own program: a child that is forked has one thread of its parent's.
+//! A test program of its own, because a forked child has only one of its parent's threads.
 
 use std::io::IoSlice;
 use std::os::unix::process::CommandExt;

@@ -1,4 +1,4 @@
-//! A store without room: what a program is told is written can be published, and names can be removed, renamed and changed.
+//! A full store: accepted writes can be published, and names can be removed, renamed and changed.
 
 use std::io::IoSlice;
 use std::sync::Arc;

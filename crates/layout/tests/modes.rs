@@ -1,4 +1,4 @@
-//! Permission bits of a file hold below, too: no object of the store that others can read has bytes of a file that they cannot.
+//! Permission bits of a file apply on its store too: no object that other users can read has bytes of a file that they cannot read.
 
 use std::io::IoSlice;
 use std::os::unix::fs::PermissionsExt;

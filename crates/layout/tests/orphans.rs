@@ -1,4 +1,4 @@
-//! A writer that forks and is killed: its child lives on, and others can tell all the same that the writer died.
+//! A writer that forks and is killed: other processes detect its death although its child lives on.
 
 use std::io::{BufRead, BufReader, IoSlice, Read, Write};
 use std::os::unix::process::CommandExt;

@@ -32,6 +32,21 @@ fn check(make: impl Fn() -> Arc<dyn Store>) {
     let small = Options { module: Module::Distributed, buffer: 10_000, ..options() };
     layout::check(&Container::new(vec![make(), make(), make()], small).unwrap());
     layout::check_names_and_attributes(&Container::new(vec![make()], options()).unwrap());
+    closed_lengths_are_told_to_others(&make(), &options());
+}
+
+/// By layouts of their own over the same store, as those of two processes.
+fn closed_lengths_are_told_to_others(store: &Arc<dyn Store>, options: &Options) {
+    let container = || Container::new(vec![store.clone()], options.clone()).unwrap();
+    layout::check_closed_lengths(&container(), &container());
+    let can = store.capability();
+    if !can.write_at {
+        return;
+    }
+    let direct = || Direct::new(store.clone()).unwrap();
+    layout::check_closed_lengths(&direct(), &direct());
+    let small_file = || SmallFile::new(store.clone(), Settings::default()).unwrap();
+    layout::check_closed_lengths(&small_file(), &small_file());
 }
 
 /// Stores in folders of their own.

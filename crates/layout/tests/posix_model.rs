@@ -1,4 +1,4 @@
-//! Every layout does with names and bytes what a model of POSIX in memory does, whoever of several writers asks.
+//! Every layout treats names and bytes like a model of POSIX in memory, with several writers.
 
 use std::any::Any;
 use std::sync::Arc;

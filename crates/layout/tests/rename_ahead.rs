@@ -1,4 +1,4 @@
-//! Renames of large files to another store: copied ahead, so that names need not wait for the bytes.
+//! Renames of large files to another store: copied before the rename, so that operations on names do not wait for the copy.
 
 use std::io::IoSlice;
 use std::sync::Arc;

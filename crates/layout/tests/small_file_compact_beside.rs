@@ -1,4 +1,4 @@
-//! `compact` of `small_file` beside processes that write: nothing is lost, and nobody hears of it.
+//! `compact` of `small_file` while other processes write: nothing is lost, and no process sees an error.
 
 use std::io::IoSlice;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Symbolic links and extended attributes of small files: kept like everything else of them, whoever looks and whatever
-//! becomes of the logs.
+//! Symbolic links and extended attributes of small files: the same for every process, also after compaction.
 
 use std::io::IoSlice;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Several processes that write one file of `small_file` at once: nobody's bytes go without a word.
+//! Several processes that write one file of `small_file` at the same time: no bytes are lost without an error.
 
 use std::io::IoSlice;
 use std::sync::Arc;

@@ -1,15 +1,15 @@
-//! The drain of a mount's burst buffers that starts by itself: when an object is closed, a process of its own moves it on.
+//! Automatic draining of a mount's burst buffers: after an object is closed, a separate process moves it to the canonical store.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | when     | after each close in the fast store, where nobody drains it now |
-//! | who      | `thalweg drain STORE --behind`, a process in a session of its own; never a thread of the program |
-//! | how many | one for each fast store, so for each node and mount: the lock of the drain |
-//! | ends     | when nothing closed has been waiting for [`IDLE`]; a store that fails is asked again for [`PATIENCE`] |
+//! | when     | after each close in the fast store, unless a drain is running |
+//! | who      | `thalweg drain STORE --behind`, a process in its own session; never a thread of the program |
+//! | how many | one per fast store, that is per node and mount: the drain takes a lock |
+//! | ends     | after [`IDLE`] without closed objects to move; a failing store is retried for [`PATIENCE`] |
 //! | errors   | in the log in the fast store's own folder, which `thalweg drain STORE --status` shows |
-//! | killed   | loses nothing; the next close starts another |
+//! | killed   | nothing is lost; the next close starts another drain |
 //! | off      | `drain = "manual"` in the mount table; or the variable [`VARIABLE`] is `manual` |
-//! | fast stores without files | are drained by `thalweg drain` alone: no other process sees them |
+//! | fast stores without files | only `thalweg drain` drains them: no other process sees them |
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -20,26 +20,26 @@ use thalweg_store::wrap::tiered::{OURS, Tiered};
 use thalweg_store::{Lease, Store};
 use thalweg_types::{Error, Result};
 
-/// Keeps the drain from starting by itself where it is `manual`; for whole jobs and for tests.
+/// Environment variable: `manual` disables automatic draining, for whole jobs and for tests.
 pub const VARIABLE: &str = "THALWEG_DRAIN";
-/// Names the `thalweg` command, where it is neither this process nor in `PATH`.
+/// Environment variable: path of the `thalweg` command, if it is neither this process nor in `PATH`.
 pub const COMMAND: &str = "THALWEG_COMMAND";
-/// How long a drain that was started so stays when nothing closed waits.
+/// How long an automatic drain stays without closed objects to move.
 pub const IDLE: Duration = Duration::from_secs(10);
-/// How long it goes on trying where nothing can be moved.
+/// How long it retries while nothing can be moved.
 pub const PATIENCE: Duration = Duration::from_secs(3600);
-/// Bytes after which the log is begun anew; the one before is kept.
+/// Size in bytes at which the log is rotated; one old log is kept.
 const LONGEST_LOG: u64 = 1 << 20;
 
-/// The log of the drains of this burst buffer, where its fast store has files.
+/// The log of this burst buffer's drains, if its fast store has files.
 pub fn log_of(tiered: &Tiered) -> Option<PathBuf> {
     tiered.shadow().plain_file(&format!("{OURS}/log"))
 }
 
-/// Opens the log to write behind its end; one that has become long is begun anew.
+/// Opens the log for appending; rotates a long one.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system's `open`.
 pub fn open_log(path: &Path) -> Result<File> {
     let failed = |e| Error::io("cannot open the drain's log", e).in_object(path.display().to_string());
     if std::fs::metadata(path).is_ok_and(|about| about.len() > LONGEST_LOG) {
@@ -48,7 +48,7 @@ pub fn open_log(path: &Path) -> Result<File> {
     OpenOptions::new().create(true).append(true).open(path).map_err(failed)
 }
 
-/// Lets the drain of a burst buffer start after each close.
+/// Starts the drain of a burst buffer after each close.
 pub fn after_close(tiered: &Tiered, url: &str) {
     if std::env::var_os(VARIABLE).is_some_and(|how| how == "manual") {
         return;
@@ -64,15 +64,15 @@ pub fn after_close(tiered: &Tiered, url: &str) {
     });
 }
 
-/// The time, as the log has it: seconds since 1970.
+/// The current time in the log's format: seconds since 1970.
 pub fn moment() -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("{}.{:03}", since.as_secs(), since.subsec_millis())
 }
 
-/// Starts the drain unless one is at work.
+/// Starts the drain unless one is running.
 fn start(shadow: &dyn Store, url: &str, log: &Path) -> Result<()> {
-    // Of many that close at once one starts it; what the others closed is there when it first looks.
+    // Of many concurrent closes one starts the drain, which finds the objects of all.
     let Some(_starting) = free(shadow, "starting")? else { return Ok(()) };
     match free(shadow, "drain")? {
         Some(nobody) => drop(nobody),
@@ -81,7 +81,7 @@ fn start(shadow: &dyn Store, url: &str, log: &Path) -> Result<()> {
     let failed = |e| Error::io("cannot start thalweg drain", e);
     let mut starting = Command::new(command())
         .args(["drain", url, "--behind"])
-        // The drain is no program of the mounts.
+        // The drain must not use the mounts itself.
         .env_remove("LD_PRELOAD")
         .current_dir("/")
         .stdin(Stdio::null())
@@ -89,7 +89,7 @@ fn start(shadow: &dyn Store, url: &str, log: &Path) -> Result<()> {
         .stderr(open_log(log)?)
         .spawn()
         .map_err(failed)?;
-    // It puts the drain into a session of its own and ends at once. A program that waits for any child may have had it.
+    // The command starts the drain in its own session and ends immediately. A program that waits for any child may have reaped it.
     let _ = starting.wait();
     Ok(())
 }

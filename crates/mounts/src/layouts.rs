@@ -1,4 +1,4 @@
-//! The one table of layouts: a name and parameters become a layout over stores.
+//! The one table of layouts: creates a layout over stores from a name and parameters.
 
 use std::sync::Arc;
 use thalweg_layout::container::{self, index::Module};
@@ -7,20 +7,20 @@ use thalweg_params::{Parameter, Parameters};
 use thalweg_store::Store;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Makes a layout over stores, its parameters checked; refuses stores that lack what it needs.
+/// Creates a layout over stores and checks its parameters; refuses stores that lack a capability it needs.
 pub type Make = fn(&[Arc<dyn Store>], &Parameters) -> Result<Arc<dyn Layout>>;
 
 /// A kind of layout.
 pub struct LayoutKind {
-    /// As the mount table names it.
+    /// Its name in the mount table.
     pub name: &'static str,
-    /// What it does with files, in a few words.
+    /// How it stores files, in a few words.
     pub about: &'static str,
-    /// Parameters it knows.
+    /// Its parameters.
     pub parameters: &'static [Parameter],
-    /// Over how many stores it lies at most.
+    /// Largest number of stores.
     pub most_stores: usize,
-    /// Makes it.
+    /// Creates it.
     pub make: Make,
 }
 
@@ -39,7 +39,7 @@ pub const FOLDERS: Parameter =
 pub const INLINE: Parameter = Parameter::size(
     "inline",
     32 << 10,
-    "longest data log that lies in the object of its file's name, on the first store, where that can; 0 for none",
+    "largest data log stored inline, in the object of its file's name on the first store, if that store can; 0: none",
 )
 .or_else("32 KiB; over several stores 0, so that small files are spread");
 /// `segment` of `container`.
@@ -47,7 +47,7 @@ pub const SEGMENT: Parameter =
     Parameter::size("segment", 1 << 40, "longest data log; shorter where the store takes no object of this size");
 /// `host` of `container`.
 pub const HOST: Parameter =
-    Parameter::text("host", "a host name", "name of this host, from which follows to which store logs go")
+    Parameter::text("host", "a host name", "name of this host; selects the store that its logs go to")
         .or_else("the system's");
 /// `index_folder` of `container`.
 pub const INDEX_FOLDER: Parameter = Parameter::text(
@@ -60,7 +60,7 @@ pub const INDEX_FOLDER: Parameter = Parameter::text(
 pub const INDEX_CACHE: Parameter =
     Parameter::size("index_cache", 4 << 20, "index=distributed: memory for the index of an open file");
 /// `small` of `small_file`.
-pub const SMALL: Parameter = Parameter::size("small", 1 << 20, "largest file that is kept in a log").within(0, 1 << 30);
+pub const SMALL: Parameter = Parameter::size("small", 1 << 20, "largest file stored in a log").within(0, 1 << 30);
 /// `log` of `small_file`.
 pub const LOG: Parameter =
     Parameter::size("log", 1 << 30, "length at which a log is ended and the next one begins").at_least(1 << 16);
@@ -68,7 +68,7 @@ pub const LOG: Parameter =
 pub const PUBLISH: Parameter = Parameter::choice(
     "publish",
     &["close", "sync"],
-    "when others see a file on stores that show objects only once they are closed (HDFS, S3). close: after its close, which ends the log; sync: after a sync, with fewer objects",
+    "when other processes see a file, on stores that show objects only after their close (HDFS, S3). close: at its close, which ends the log; sync: at a sync, with fewer objects",
 );
 
 /// Every kind.

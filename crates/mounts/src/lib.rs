@@ -2,17 +2,17 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | [`stores`] | `posix:`, `memory:` and the others: a URL becomes a store |
-//! | [`layouts`] | `direct`, `flat`, ...: a name and parameters become a layout over stores |
-//! | [`wrappers`] | what a mount puts around its stores: tries again, limits, counts |
-//! | [`draining`] | the drain of a burst buffer that starts by itself after a close |
-//! | [`table`] | the mount table's file, read and checked; the mounts of this process |
+//! | [`stores`] | opens the store of a URL: `posix:`, `memory:` and the others |
+//! | [`layouts`] | creates a layout over stores from a name and parameters: `direct`, `flat`, ... |
+//! | [`wrappers`] | wrappers that a mount puts around its stores: retries, limits, counters |
+//! | [`draining`] | starts the drain of a burst buffer after a close |
+//! | [`table`] | reads and checks the mount table's file; the mounts of this process |
 //!
-//! Stores of other machines need code that not every program can hold: the tables know them, and who holds their code gives it to
-//! [`stores::set_far`] (`thalweg_io::mounts` does). A program behind the preload door holds none, and reaches such mounts through a daemon.
+//! Stores on other machines need libraries that not every program can contain: the tables list these stores, and the crate with
+//! their code registers it with [`stores::set_far`] (`thalweg_io::mounts` does). A program behind the preload door has none of this
+//! code and reaches such mounts through a daemon.
 //!
-//! Explicit lists, as objects that register themselves are dropped by linkers when a C or Fortran code links us
-//! statically.
+//! The lists are explicit, because linkers drop objects that register themselves when a C or Fortran code links us statically.
 #![forbid(unsafe_code)]
 
 pub mod draining;

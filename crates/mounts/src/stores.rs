@@ -1,4 +1,4 @@
-//! The one table of stores: the name before the first `:` of a URL says which.
+//! The one table of stores: the part of a URL before the first `:` selects one.
 
 use crate::draining;
 use std::collections::HashMap;
@@ -12,30 +12,30 @@ use thalweg_types::{Error, ErrorKind, Result};
 
 /// A kind of store.
 pub struct StoreKind {
-    /// What its URLs begin with.
+    /// Scheme of its URLs.
     pub scheme: &'static str,
-    /// A URL, and what its parts mean.
+    /// An example URL, and the meaning of its parts.
     pub form: &'static str,
-    /// Who holds its code.
+    /// Where its code is.
     pub code: Code,
 }
 
-/// Who holds the code of a kind of store.
+/// Where the code of a kind of store is.
 #[derive(Clone, Copy)]
 pub enum Code {
-    /// This crate: opens the store of a URL.
+    /// In this crate: the function opens the store of a URL.
     Here(fn(&str) -> Result<Arc<dyn Store>>),
-    /// Who has called [`set_far`], where it was built with this Cargo feature: opening asks another machine.
+    /// In the code given to [`set_far`], if built with this Cargo feature: opening contacts another machine.
     Far(&'static str),
 }
 
 impl StoreKind {
-    /// Whether opening a store of this kind asks another machine.
+    /// Whether opening a store of this kind contacts another machine.
     pub fn is_far(&self) -> bool {
         matches!(self.code, Code::Far(_))
     }
 
-    /// The Cargo feature that this program lacks; `None` where it holds the code of this kind.
+    /// The Cargo feature that this program lacks; `None` if it has the code of this kind.
     pub fn lacks(&self) -> Option<&'static str> {
         match self.code {
             Code::Here(_) => None,
@@ -43,7 +43,7 @@ impl StoreKind {
         }
     }
 
-    /// Parameters that it knows, behind a `?` in its URL; none where this program does not hold its code.
+    /// Its parameters, which follow a `?` in its URL; none if this program lacks its code.
     pub fn parameters(&self) -> &'static [Parameter] {
         match self.code {
             Code::Here(_) => &[],
@@ -52,11 +52,11 @@ impl StoreKind {
     }
 }
 
-/// The code of stores of other machines.
+/// The code of stores on other machines.
 pub struct FarStores {
     /// Cargo features that it was built with, and the parameters of each one's stores.
     pub features: &'static [(&'static str, &'static [Parameter])],
-    /// Opens the store of a URL. Stores on a network connect when they are first asked for something.
+    /// Opens the store of a URL. Stores on a network connect at their first operation.
     pub open: fn(&str) -> Result<Arc<dyn Store>>,
 }
 
@@ -68,28 +68,28 @@ impl FarStores {
 
 static FAR: OnceLock<FarStores> = OnceLock::new();
 
-/// Gives this process the code of stores of other machines; the first call counts.
+/// Registers the code of stores on other machines for this process; later calls have no effect.
 pub fn set_far(far: FarStores) {
     let _ = FAR.set(far);
 }
 
 /// Every kind.
 pub const STORES: &[StoreKind] = &[
-    here("posix", "posix:/scratch/a: files below a folder, which is there", posix),
+    here("posix", "posix:/scratch/a: files below an existing folder", posix),
     here("memory", "memory:name: objects in the memory of this process, the same for the same name", memory),
     here(
         "sequential",
-        "sequential:hdfs, sequential:s3: memory that can do no more than HDFS or S3, for trying a mount",
+        "sequential:hdfs, sequential:s3: memory with the capabilities of HDFS or S3, for trying a mount",
         sequential,
     ),
     here(
         "tiered",
-        "tiered:posix:/nvme/runs=>hdfs://namenode:8020/runs: a burst buffer, the fast store before the one where all ends",
+        "tiered:posix:/nvme/runs=>hdfs://namenode:8020/runs: a burst buffer: the fast store, then the canonical store",
         |url| Ok(Arc::new(tiered(url)?)),
     ),
     far("hdfs", "hdfs://namenode:8020/runs: HDFS; parameters behind ?, see docs/guide/stores.md", HDFS),
     far("viewfs", "viewfs://cluster/runs: HDFS through its mount table", HDFS),
-    far("s3", "s3://bucket/runs: S3 and what speaks it", S3),
+    far("s3", "s3://bucket/runs: S3 and compatible services", S3),
     far("gcs", "gcs://bucket/runs: Google Cloud Storage", SERVICES),
     far("azblob", "azblob://container/runs: Azure Blob Storage", SERVICES),
     far("sftp", "sftp://host/runs: files of another machine, through ssh", SERVICES),
@@ -115,7 +115,7 @@ const fn far(scheme: &'static str, form: &'static str, feature: &'static str) ->
 /// Opens the store of a URL.
 ///
 /// # Errors
-/// `Config` naming an unknown kind and the nearest known one; `Unsupported` where this build lacks it; what the store says.
+/// `Config` names an unknown kind and the nearest known one; `Unsupported` if this build lacks the kind; those of the store.
 pub fn open(url: &str) -> Result<Arc<dyn Store>> {
     let kind = kind(url).map_err(Error::from)?;
     match (kind.code, kind.lacks(), FAR.get()) {
@@ -129,9 +129,9 @@ pub fn open(url: &str) -> Result<Arc<dyn Store>> {
     }
 }
 
-/// As [`open`], for a mount.
+/// Like [`open`], for a mount.
 ///
-/// - `drains`: a burst buffer's drain starts by itself: [`draining`].
+/// - `drains`: a burst buffer's drain starts automatically: [`draining`].
 pub(crate) fn open_to_mount(url: &str, drains: bool) -> Result<Arc<dyn Store>> {
     if !drains || !url.starts_with("tiered:") {
         return open(url);
@@ -173,10 +173,10 @@ fn memory(url: &str) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(named.entry(rest(url).to_string()).or_default().clone()))
 }
 
-/// The burst buffer of a URL: what `thalweg drain` drains.
+/// The burst buffer of a URL, for `thalweg drain`.
 ///
 /// # Errors
-/// `Config` for another kind of URL, or stores that can't be a burst buffer; what the stores say.
+/// `Config` for another kind of URL, or stores that cannot form a burst buffer; those of the stores.
 pub fn tiered(url: &str) -> Result<Tiered> {
     let stores = url.strip_prefix("tiered:").and_then(|stores| stores.split_once("=>"));
     let Some((fast, canonical)) = stores.map(|(fast, canonical)| (fast.trim(), canonical.trim())) else {
@@ -189,7 +189,7 @@ pub fn tiered(url: &str) -> Result<Tiered> {
     Tiered::new(open(fast)?, open(canonical)?)
 }
 
-/// Whether opening a store asks another machine.
+/// Whether opening a store contacts another machine.
 pub(crate) fn is_far(url: &str) -> bool {
     if let Some((fast, canonical)) = url.strip_prefix("tiered:").and_then(|stores| stores.split_once("=>")) {
         return is_far(fast.trim()) || is_far(canonical.trim());
@@ -198,7 +198,7 @@ pub(crate) fn is_far(url: &str) -> bool {
 }
 
 fn sequential(url: &str) -> Result<Arc<dyn Store>> {
-    // One for the process, as for `memory:`.
+    // One per process, as for `memory:`.
     static HDFS: OnceLock<Sequential> = OnceLock::new();
     static S3: OnceLock<Sequential> = OnceLock::new();
     match rest(url) {

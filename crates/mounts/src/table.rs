@@ -1,4 +1,4 @@
-//! The mount table's file: read, checked, and made into the mounts of this process.
+//! The mount table's file: reads and checks it, and creates the mounts of this process.
 //!
 //! ```toml
 //! [[mount]]
@@ -10,11 +10,11 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | where    | the file that `THALWEG_MOUNTS` names (empty: no mounts); else `~/.config/thalweg/mounts.toml` and `/etc/thalweg/mounts.toml`, both where both are there |
-//! | twice the same prefix | the user's file wins over the site's; within one file it is an error |
-//! | when     | once in a process, at the first path |
-//! | what is refused at once | anything wrong in the file; a layout over stores that lack what it needs: with line and reason |
-//! | what is refused later   | a store that cannot be opened now: whoever uses a path of that mount is told, others work |
+//! | where    | the file that `THALWEG_MOUNTS` names (empty: no mounts); else `~/.config/thalweg/mounts.toml` and `/etc/thalweg/mounts.toml`, both if both exist |
+//! | the same prefix twice | the user's file takes precedence over the site's; within one file it is an error |
+//! | when     | once per process, at its first path |
+//! | refused immediately | any mistake in the file, and a layout over stores that lack a capability: with line and reason |
+//! | refused later   | a store that cannot be opened: every use of a path of that mount fails, other mounts work |
 
 use crate::wrappers::{self, Wrappers};
 use crate::{layouts, stores};
@@ -47,7 +47,7 @@ pub struct Entry {
     pub stores: Vec<String>,
     /// Parameters of the layout.
     pub parameters: Vec<(String, String)>,
-    /// What is put around each store.
+    /// The wrappers around each store.
     pub wrappers: Wrappers,
     /// File and line where it begins.
     pub place: String,
@@ -69,7 +69,7 @@ struct Spans {
     parameters: Vec<SourceSpan>,
 }
 
-/// Reads a mount table. Everything wrong in it is in the report; mounts with errors are left out.
+/// Reads a mount table. The report has all mistakes; mounts with mistakes are left out.
 pub fn parse(text: &str, file: &str) -> (Vec<Entry>, Report) {
     let mut report = Report::new(file, text);
     let mut entries: Vec<Entry> = Vec::new();
@@ -225,12 +225,12 @@ fn url(value: &Spanned<DeValue<'_>>, entry: &mut Entry, report: &mut Report) {
     }
 }
 
-/// What became of a mount that was made.
+/// Result of creating a mount.
 enum Made {
     Works(Arc<dyn Layout>),
     /// A store cannot be opened now.
     Later(String),
-    /// It never can work; which span of the file says so, and why.
+    /// The mount cannot work: the span in the file, and the reason.
     Refused(SourceSpan, String),
 }
 
@@ -258,15 +258,15 @@ fn make(entry: &Entry) -> Made {
     }
 }
 
-/// A mount table's file, read and tried.
+/// A mount table's file, read, its mounts created.
 pub struct Checked {
-    /// What is mounted where.
+    /// The mounts.
     pub mounts: Vec<(Entry, Mount)>,
-    /// What is wrong in the file, warnings too.
+    /// Mistakes in the file, and warnings.
     pub report: Report,
 }
 
-/// Reads a mount table and makes its mounts; those on stores of other machines when they are used first.
+/// Reads a mount table and creates its mounts; those with stores on other machines at their first use.
 pub fn check(text: &str, file: &str) -> Checked {
     let (entries, mut report) = parse(text, file);
     let mut mounts = Vec::new();
@@ -276,7 +276,7 @@ pub fn check(text: &str, file: &str) -> Checked {
             true => None,
             false => match make(entry) {
                 Made::Works(layout) => Some(layout),
-                // Tried again, and told, when it is used.
+                // Tried again at each use, which reports a failure.
                 Made::Later(_) => None,
                 Made::Refused(span, why) => {
                     report.error(span, Problem::new(why));
@@ -309,10 +309,10 @@ fn warn_of_hidden(entry: &Entry, entries: &[Entry], report: &mut Report) {
     }
 }
 
-/// The files that describe the mounts of this process, the one that counts more last.
+/// The files that describe the mounts of this process, in order of precedence, the highest last.
 ///
 /// # Errors
-/// `NotFound` where [`VARIABLE`] names a file that is not there.
+/// `NotFound` if [`VARIABLE`] names a missing file.
 pub fn files() -> Result<Vec<PathBuf>> {
     if let Some(named) = std::env::var_os(VARIABLE) {
         if named.is_empty() {
@@ -332,10 +332,10 @@ pub fn files() -> Result<Vec<PathBuf>> {
     Ok(usual.filter(|path| path.is_file()).collect())
 }
 
-/// The mounts that these files describe, the later file winning over the earlier.
+/// The mounts that these files describe; a later file takes precedence over an earlier one.
 ///
 /// # Errors
-/// `Config` with everything that is wrong in a file; what the system says where one cannot be read.
+/// `Config` with all mistakes of a file; those of the system if a file cannot be read.
 pub fn of_files(files: &[PathBuf]) -> Result<Arc<Mounts>> {
     let mut mounts: HashMap<String, Mount> = HashMap::new();
     for path in files {
@@ -354,10 +354,10 @@ pub fn of_files(files: &[PathBuf]) -> Result<Arc<Mounts>> {
     Ok(Arc::new(Mounts::new(mounts, plain()?)))
 }
 
-/// What these files describe, nothing made yet: for doors that make each mount when a path below is used first.
+/// The entries of these files, without creating mounts: for doors that create each mount at the first use of a path below it.
 ///
 /// # Errors
-/// As [`of_files`], but for what shows only when a mount is made.
+/// Those of [`of_files`], except errors of the creation.
 pub fn entries(files: &[PathBuf]) -> Result<Vec<Entry>> {
     let mut all: HashMap<String, Entry> = HashMap::new();
     for path in files {
@@ -376,7 +376,10 @@ pub fn entries(files: &[PathBuf]) -> Result<Vec<Entry>> {
     Ok(all)
 }
 
-/// Makes the layout of a mount, or says why that can't be now.
+/// Creates the layout of a mount.
+///
+/// # Errors
+/// The reason why that is not possible now.
 pub fn make_now(entry: &Entry) -> std::result::Result<Arc<dyn Layout>, String> {
     match make(entry) {
         Made::Works(layout) => Ok(layout),
@@ -389,13 +392,13 @@ fn plain() -> Result<Arc<dyn Layout>> {
     Ok(Arc::new(Direct::new(Arc::new(Posix::plain()))?))
 }
 
-/// The mounts of this process, once they were asked for.
+/// The mounts of this process, after their first use.
 static READ: Mutex<Option<Arc<Mounts>>> = Mutex::new(None);
 
-/// The mounts of this process, read at the first call; a call that failed is made anew.
+/// The mounts of this process, read at the first call, and again after a failed one.
 ///
 /// # Errors
-/// As [`files`] and [`of_files`].
+/// Those of [`files`] and [`of_files`].
 pub fn of_process() -> Result<Arc<Mounts>> {
     let mut read = READ.lock();
     if let Some(mounts) = &*read {
@@ -406,19 +409,19 @@ pub fn of_process() -> Result<Arc<Mounts>> {
     Ok(mounts)
 }
 
-/// Before the process ends: the mounts of [`of_process`] end what they keep open between calls.
+/// Call before the process ends: [`Layout::finish`] of the mounts of [`of_process`].
 ///
 /// # Errors
-/// As [`Layout::finish`].
+/// Those of [`Layout::finish`].
 pub fn finish() -> Result<()> {
     let read = READ.lock().clone();
     read.map_or(Ok(()), |mounts| mounts.finish())
 }
 
-/// The layout through which this process opens every path: its mounts, or plain paths alone where it has none.
+/// The layout through which this process opens every path: its mounts, or only plain paths if it has none.
 ///
 /// # Errors
-/// As [`of_process`].
+/// Those of [`of_process`].
 pub fn layout() -> Result<Arc<dyn Layout>> {
     let mounts = of_process()?;
     if mounts.mounts().is_empty() { plain() } else { Ok(mounts) }

@@ -1,6 +1,6 @@
-//! What a mount puts around its stores: keys of the mount table that every layout has.
+//! Wrappers that a mount puts around its stores: keys of the mount table common to all layouts.
 //!
-//! From the store outwards: slow, limited, counted, tried again. So counts tell what reaches the store, tries again included.
+//! From the store outwards: slow, limit, count, retry. Counts therefore include retries.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub const SLOW: Parameter = Parameter::text(
 /// Every key.
 pub const KEYS: &[Parameter] = &[RETRY, RATE, CALLS, DRAIN, COUNTS, SLOW];
 
-/// What is put around the stores of a mount.
+/// The wrappers around the stores of a mount.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wrappers {
     retry: u32,
@@ -64,10 +64,10 @@ struct Slowness {
 }
 
 impl Wrappers {
-    /// Takes one of [`KEYS`].
+    /// Sets one of [`KEYS`].
     ///
     /// # Errors
-    /// What is expected instead.
+    /// A text that says what is expected.
     pub fn set(&mut self, key: &str, text: &str) -> std::result::Result<(), String> {
         let given = Parameters::from_iter([(key, text)]);
         let wrong = |e: thalweg_types::Error| e.what().to_string();
@@ -92,7 +92,7 @@ impl Wrappers {
         Ok(())
     }
 
-    /// Whether burst buffers drain by themselves after a close.
+    /// Whether burst buffers are drained automatically after a close.
     pub fn drains(&self) -> bool {
         !self.manual.unwrap_or(false)
     }
@@ -102,14 +102,14 @@ impl Wrappers {
         self.manual.is_some()
     }
 
-    /// The store with all that around it.
+    /// The store inside all these wrappers.
     ///
     /// # Errors
-    /// What the system says of the folders of counts and of locks.
+    /// `Io` and others of the system if the folders for counts or locks cannot be used.
     pub fn put(&self, url: &str, mut store: Arc<dyn Store>) -> Result<Arc<dyn Store>> {
         let Slowness { call, names, lock } = self.slow;
         if !lock.is_zero() {
-            // By the store's name, so that all processes that mount it share its locks.
+            // Named after the store, so that all processes that mount it share its locks.
             let name: String = url.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
             let folder = std::env::temp_dir().join(format!("thalweg-locks-{name}"));
             store = Arc::new(Locked::new(store, &folder, lock)?);

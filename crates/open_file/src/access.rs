@@ -1,4 +1,4 @@
-//! What an open asks for.
+//! The flags of an open.
 
 use nix::libc;
 use rustix::fs::OFlags;
@@ -6,31 +6,31 @@ use rustix::io::Errno;
 use thalweg_layout::errno;
 use thalweg_types::Result;
 
-/// What an open asks for. [`Access::of_flags`] makes it of the flags of `open(2)`.
+/// The flags of an open, as [`Access::of_flags`] reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Access {
     /// Bytes are read.
     pub read: bool,
     /// Bytes are written.
     pub write: bool,
-    /// Every write goes behind the end.
+    /// Every write appends.
     pub append: bool,
-    /// A file that is not there is made.
+    /// A missing file is created.
     pub create: bool,
-    /// With `create`: one that is there is an error.
+    /// With `create`: an existing file is an error.
     pub exclusive: bool,
-    /// A file that is there is emptied.
+    /// An existing file is truncated to zero bytes.
     pub truncate: bool,
-    /// Anything but a folder is an error.
+    /// Anything but a directory is an error.
     pub directory: bool,
-    /// A symbolic link is an error rather than followed.
+    /// A symbolic link is an error and not followed.
     pub no_follow: bool,
     /// Each write is synced before its call returns (`O_SYNC`, `O_DSYNC`).
     pub sync: bool,
 }
 
 impl Access {
-    /// Reading what is there.
+    /// Reads an existing file.
     pub const READ: Access = Access {
         read: true,
         write: false,
@@ -43,7 +43,7 @@ impl Access {
         sync: false,
     };
 
-    /// Of the flags of `open(2)`; those about descriptors (`O_CLOEXEC`, `O_NONBLOCK`, ...) are the door's.
+    /// Reads the flags of `open(2)`; those about descriptors (`O_CLOEXEC`, `O_NONBLOCK`, ...) are the door's.
     ///
     /// # Errors
     /// `EINVAL` for flags that exclude each other, `EOPNOTSUPP` for a file without a name (`O_TMPFILE`).
@@ -77,7 +77,7 @@ impl Access {
         }
     }
 
-    /// What `fcntl(F_GETFL)` tells of it.
+    /// The flags that `fcntl(F_GETFL)` returns.
     pub fn flags(&self) -> i32 {
         let mode = match (self.read, self.write) {
             (true, true) => OFlags::RDWR,
@@ -89,7 +89,7 @@ impl Access {
         (mode | append).bits() as i32 | sync
     }
 
-    /// The same without what happens at an open only: for opening what an earlier open made.
+    /// Without the flags that act only at the first open: for opening the same file again.
     pub fn again(&self) -> Access {
         Access { create: false, exclusive: false, truncate: false, no_follow: false, ..*self }
     }

@@ -1,4 +1,4 @@
-//! A file that is open.
+//! Open files.
 
 use crate::Access;
 use crate::about::{self, bare};
@@ -11,18 +11,18 @@ use thalweg_layout::{Attributes, Change, Kind, Layout, OpenWrite, ReadObject, Wr
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// The mode that layouts give a file which nobody chose one for.
+/// Mode of new files on layouts, unless the caller chooses another.
 const USUAL_MODE: u32 = 0o644;
 
-/// A new number for a process that writes, or for a daemon through which several do: the same for all its handles, so
-/// that the order of its calls is kept, and after a `fork` another one in the child.
+/// A new writer number for a process, or for a daemon that serves several: the same for all its handles, so that layouts keep the
+/// order of its calls; a forked child needs another.
 pub fn writer() -> WriterId {
-    // Random keys for each thread that asks: two processes that are made at once differ.
+    // Keys are random per thread, so that processes created at the same moment differ.
     let number = RandomState::new().hash_one((std::process::id(), rustix::system::uname().nodename().to_bytes()));
     WriterId((number >> 32) as u32)
 }
 
-/// A file that is open, with what the open asked for. Any thread may call it at any time.
+/// An open file and the flags of its open. Any thread may call it at any time.
 pub struct OpenFile {
     layout: Arc<dyn Layout>,
     access: Access,
@@ -37,7 +37,7 @@ enum Object {
 
 enum Name {
     Is(String),
-    /// Removed, or another file's now; what was known before.
+    /// Unlinked, or its name replaced: the attributes before that.
     Gone(Box<Attributes>),
 }
 
@@ -45,10 +45,10 @@ impl OpenFile {
     /// Opens a file.
     ///
     /// - `name`: in the layout.
-    /// - `mode`: permissions of a file that is made, what the process withholds taken off; `None` leaves them to the layout.
+    /// - `mode`: permissions of a new file, the umask applied; `None` leaves them to the layout.
     ///
     /// # Errors
-    /// As `open(2)`: `EISDIR` for every folder, which doors open by themselves.
+    /// As `open(2)`; `EISDIR` for every directory, which doors open themselves. A new file may exist, empty, after a failure.
     pub fn open(
         layout: &Arc<dyn Layout>,
         name: &str,
@@ -58,7 +58,7 @@ impl OpenFile {
     ) -> Result<OpenFile> {
         let opened = open(layout, name, access, mode, writer);
         let object = opened.map_err(|e| match e.kind() {
-            // Stores have various words for a folder where an object is asked for.
+            // Stores report a directory in various ways if an object was requested.
             ErrorKind::InvalidArgument | ErrorKind::AlreadyExists if is_folder(&**layout, name) => {
                 let number = if access.create && access.exclusive { Errno::EXIST } else { Errno::ISDIR };
                 errno::failure(number, "open", name)
@@ -68,7 +68,7 @@ impl OpenFile {
         Ok(OpenFile { layout: layout.clone(), access, object, name: Mutex::new(Name::Is(name.to_string())) })
     }
 
-    /// A file that was opened in another way, to be read.
+    /// A file for reading whose object the caller has opened.
     ///
     /// - `name`: in the layout.
     pub fn reading(layout: &Arc<dyn Layout>, name: &str, object: Box<dyn ReadObject>) -> OpenFile {
@@ -77,7 +77,7 @@ impl OpenFile {
         OpenFile { layout: layout.clone(), access, object: Object::Read(object), name }
     }
 
-    /// What it was opened for.
+    /// The flags of its open.
     pub fn access(&self) -> Access {
         self.access
     }
@@ -87,7 +87,7 @@ impl OpenFile {
         &self.layout
     }
 
-    /// Its name in the layout; `None` once that is gone.
+    /// Its name in the layout; `None` after it was unlinked or replaced.
     pub fn name(&self) -> Option<String> {
         match &*self.named() {
             Name::Is(name) => Some(name.clone()),
@@ -99,10 +99,10 @@ impl OpenFile {
         self.name.lock()
     }
 
-    /// Reads at `offset` as much as there is, up to `out.len()`; returns how much.
+    /// Reads at `offset` up to `out.len()` bytes; returns how many there were.
     ///
     /// # Errors
-    /// `EBADF` where it was not opened for reading; what the layout says.
+    /// `EBADF` if it was not opened for reading; those of the layout.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         if !self.access.read {
             return Err(not_open("the file is open for writing only"));
@@ -120,15 +120,15 @@ impl OpenFile {
         }
     }
 
-    /// Writes all pieces, one behind the other, from `offset`.
+    /// Writes all pieces, one after the other, from `offset`.
     ///
     /// # Errors
-    /// `EBADF` where it was not opened for writing; what the layout says.
+    /// `EBADF` if it was not opened for writing; those of the layout, as [`WriteObject::write_at`] says.
     pub fn write_at(&self, offset: u64, pieces: &[IoSlice<'_>]) -> Result<()> {
         self.writable()?.write_at(offset, pieces)
     }
 
-    /// Writes all pieces behind the end; returns the new end. No two appends of this process meet.
+    /// Appends all pieces; returns the new end. Appends of this process never overlap.
     ///
     /// # Errors
     /// As [`OpenFile::write_at`].
@@ -141,7 +141,10 @@ impl OpenFile {
         object.append(pieces)
     }
 
-    /// Bytes now.
+    /// Length in bytes.
+    ///
+    /// # Errors
+    /// Those of the layout.
     pub fn length(&self) -> Result<u64> {
         match &self.object {
             Object::Read(object) => object.length(),
@@ -149,15 +152,15 @@ impl OpenFile {
         }
     }
 
-    /// Cuts or extends (with zeros) to `length` bytes.
+    /// Truncates or extends (with zeros) to `length` bytes.
     ///
     /// # Errors
-    /// `EBADF` where it was not opened for writing; what the layout says.
+    /// `EBADF` if it was not opened for writing; those of the layout.
     pub fn truncate(&self, length: u64) -> Result<()> {
         self.writable()?.truncate(length)
     }
 
-    /// Gives the space of a run of bytes back; they read as zeros.
+    /// Punches a hole: frees the space of a run of bytes, which then read as zeros.
     ///
     /// # Errors
     /// As [`OpenFile::write_at`].
@@ -165,7 +168,10 @@ impl OpenFile {
         self.writable()?.punch(offset, length)
     }
 
-    /// Makes what was written durable, and lets others see it.
+    /// Makes written bytes durable and publishes them to other processes. Nothing to do for a file open for reading.
+    ///
+    /// # Errors
+    /// Those of the layout: bytes written since the last successful sync may be lost in a power cut.
     pub fn sync(&self) -> Result<()> {
         match &self.object {
             Object::Read(_) => Ok(()),
@@ -173,7 +179,10 @@ impl OpenFile {
         }
     }
 
-    /// Lets others see what was written: before this process makes another that goes on with the file.
+    /// Publishes written bytes to other processes: call before this process starts another that continues with the file.
+    ///
+    /// # Errors
+    /// Those of the layout: other processes may not see bytes written since the last publication.
     pub fn publish(&self) -> Result<()> {
         match &self.object {
             Object::Read(_) => Ok(()),
@@ -181,7 +190,13 @@ impl OpenFile {
         }
     }
 
-    /// Looks at what others let be seen since the open, where the layout can do that with a file that is open.
+    /// Refreshes the view of the file: includes what other processes published since the open, if the layout can do that
+    /// for an open file.
+    ///
+    /// # Errors
+    /// Those of [`Layout::open_read`]; the view stays as it was.
+    /// # Cost
+    /// One open for reading.
     pub fn refresh(&self) -> Result<()> {
         // Open files of one name share what is known of it.
         match self.name() {
@@ -190,13 +205,16 @@ impl OpenFile {
         }
     }
 
-    /// Mode, owner, times, length of the open file, also when its name is gone.
+    /// Mode, owner, times, length of the open file, also after it was unlinked.
+    ///
+    /// # Errors
+    /// Those of the layout. A name that another process removed is no error: the number of links is then 0.
     pub fn attributes(&self) -> Result<Attributes> {
         let mut named = self.named();
         let known = match &mut *named {
             Name::Gone(about) => Some((**about).clone()),
             Name::Is(name) => match about::attributes(&*self.layout, name) {
-                // Opened through a link: from now on under the name that it leads to.
+                // Opened through a link: keeps the name that the link leads to.
                 Ok(found) if found.kind == Kind::Link => {
                     let (leads, found) = about::followed(&*self.layout, name)?;
                     *name = leads;
@@ -208,28 +226,28 @@ impl OpenFile {
             },
         };
         drop(named);
-        // Another process took the name away.
+        // Another process removed the name.
         let known = known.unwrap_or_else(|| Attributes { links: 0, ..bare(Kind::File, 0, USUAL_MODE, 1) });
         Ok(Attributes { length: self.length()?, ..known })
     }
 
-    /// As [`OpenFile::attributes`] of a file that was opened for writing, asked of the open object itself.
+    /// Like [`OpenFile::attributes`] for a file opened for writing, read from the open object itself.
     ///
     /// # Errors
-    /// `Unsupported` where the layout must be asked by name.
+    /// `Unsupported` if the layout knows attributes only by name; `EBADF` if it was not opened for writing.
     pub fn object_attributes(&self) -> Result<Attributes> {
         self.writable()?.attributes()
     }
 
-    /// As [`OpenFile::set_attributes`] of a file that was opened for writing, done to the open object itself.
+    /// Like [`OpenFile::set_attributes`] for a file opened for writing, applied to the open object itself.
     ///
     /// # Errors
-    /// `Unsupported`, and nothing done, where the layout must be asked by name; what the layout says.
+    /// `Unsupported`, and nothing done, if the layout changes attributes only by name; those of the layout.
     pub fn set_object_attributes(&self, change: &Change) -> Result<()> {
         self.writable()?.set_attributes(change)
     }
 
-    /// The open file of this machine that holds exactly the bytes, where it was opened for writing and there is one.
+    /// The open file of this machine that holds exactly the bytes, if it was opened for writing and there is one.
     pub fn file(&self) -> Option<&std::fs::File> {
         match &self.object {
             Object::Write(object) => object.file(),
@@ -237,7 +255,10 @@ impl OpenFile {
         }
     }
 
-    /// Changes mode, owner or times.
+    /// Changes mode, owner or times; of an unlinked file only what this handle reports.
+    ///
+    /// # Errors
+    /// Those of [`Layout::set_attributes`].
     pub fn set_attributes(&self, change: &Change) -> Result<()> {
         match self.name() {
             Some(name) => self.layout.set_attributes(&name, change),
@@ -254,9 +275,9 @@ impl OpenFile {
         }
     }
 
-    /// To be told before the file's name is removed or given to another: [`OpenFile::attributes`] keeps answering.
+    /// Call before the file is unlinked or its name replaced: [`OpenFile::attributes`] stays usable.
     pub fn unlinked(&self) {
-        // Asked outside the lock, which `attributes` takes.
+        // Before the lock, which `attributes` takes.
         let known = self.attributes();
         let mut named = self.named();
         if let Name::Is(_) = &*named {
@@ -266,7 +287,7 @@ impl OpenFile {
         }
     }
 
-    /// To be told after the file, or a folder above it, was renamed.
+    /// Call after the file, or a directory above it, was renamed.
     pub fn renamed(&self, from: &str, to: &str) {
         if let Name::Is(name) = &mut *self.named()
             && let Some(rest) = name.strip_prefix(from)
@@ -276,10 +297,10 @@ impl OpenFile {
         }
     }
 
-    /// Ends it. What was written is seen by others afterwards.
+    /// Closes the file: flushes and publishes what was written.
     ///
     /// # Errors
-    /// What was not written, whatever the writes said.
+    /// Written bytes that the layout could not store, even if their writes succeeded. The handle is closed in any case.
     pub fn close(self) -> Result<()> {
         match self.object {
             Object::Read(_) => Ok(()),
@@ -311,7 +332,7 @@ fn open(layout: &Arc<dyn Layout>, name: &str, access: Access, mode: Option<u32>,
                 Ok(Object::Write(object))
             }
             (false, true) => {
-                // Linux empties it, whatever the mode.
+                // Linux truncates it, whatever the access mode.
                 layout.truncate(name, 0)?;
                 Ok(Object::Read(layout.open_read(name)?))
             }
@@ -337,7 +358,7 @@ fn make(
     let Some(mode) = mode else {
         return layout.open_write(name, if access.exclusive { OpenWrite::New } else { there }, writer);
     };
-    // Who makes the file gives it its mode; who finds it leaves that alone. Nobody asks first: stores are far.
+    // Only the creator sets the mode. Creation is tried first: a lookup before it would cost a request on far stores.
     let object = match layout.open_write(name, OpenWrite::New, writer) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists && !access.exclusive => {
             return layout.open_write(name, there, writer);
@@ -358,7 +379,7 @@ fn not_open(what: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, what).caused_by(std::io::Error::from(Errno::BADF))
 }
 
-/// Turns of those who append, by the name of the file.
+/// Locks of appends, by the file's name.
 static TURNS: [Mutex<()>; 16] = [const { Mutex::new(()) }; 16];
 
 fn turn(key: &impl Hash) -> MutexGuard<'static, ()> {
@@ -367,11 +388,11 @@ fn turn(key: &impl Hash) -> MutexGuard<'static, ()> {
     TURNS[hash.finish() as usize % TURNS.len()].lock()
 }
 
-/// All turns of those who append: see [`hold_appends`].
+/// All locks of appends: see [`hold_appends`].
 pub struct Appends(#[allow(dead_code)] Vec<MutexGuard<'static, ()>>);
 
-/// Waits for the appends of this process and keeps others from beginning: for a door that forks, so that the child finds
-/// no turn taken by a thread it does not have.
+/// Waits for the appends of this process and blocks new ones: for a door that forks, so that the child inherits no lock of a
+/// thread that it does not have.
 pub fn hold_appends() -> Appends {
     Appends(TURNS.iter().map(|turn| turn.lock()).collect())
 }

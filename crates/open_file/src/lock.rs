@@ -2,16 +2,16 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | which file | where the layout lays the bytes down as they are: that file, so that programs without a door meet the same locks. Else the *lock object*: an empty file `lock-IDENTITY` in the layout's lock folder, on the store that holds names |
-//! | who meets | all processes, doors and machines that open the lock object; across machines where the store's filesystem passes locks on |
+//! | which file | if the layout stores the bytes in a plain file: that file, so that programs without a door meet the same locks. Else the *lock object*: an empty file `lock-IDENTITY` in the layout's lock folder, on the store that holds names |
+//! | scope | all processes, doors and machines that open the lock object; across machines if the store's filesystem passes locks on |
 //! | kinds | the system's own: `flock`, ranges of a process, ranges of a description, kept apart as the system keeps them |
-//! | lifetime of a lock | that of a [`LockFile`]'s descriptors: a process that is killed holds nothing |
-//! | lifetime of the object | made by the first who locks, removed by the last who leaves; a process that is killed may leave an empty file behind, which the next use removes |
-//! | modes | the object has those of the logical file without the right to execute, and its owner where the process may give it away |
+//! | lifetime of a lock | that of a [`LockFile`]'s descriptors: the locks of a killed process end |
+//! | lifetime of the object | created by the first process that locks, removed by the last that closes it; a killed process may leave an empty file, which the next use removes |
+//! | modes | the object has those of the logical file without the right to execute, and its owner if the process may change owners |
 //! | no lock folder | `ENOLCK`: never a success without a lock |
 //!
-//! Whoever has a lock object open shares a lock on its last byte; whoever removes it takes that byte alone, through a
-//! description of its own. So no object is removed while a descriptor of it is left anywhere.
+//! Each process that has a lock object open holds a shared lock on its last byte. Removing the object needs that byte exclusively,
+//! through another file description: no object is removed while any descriptor of it exists.
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -25,34 +25,34 @@ use std::path::{Path, PathBuf};
 use thalweg_layout::{Attributes, Layout};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// What begins the name of every lock object.
+/// Prefix of the names of lock objects.
 const NAME: &str = "lock-";
-/// The byte that whoever has a lock object open shares. Programs' locks end before it.
+/// The byte that every process with the lock object open locks in shared mode. Programs' locks end before it.
 const PRESENT: i64 = i64::MAX - 1;
-/// Times that an object is made which others remove at the same moment.
+/// How often an object is created again that other processes remove at the same moment.
 const ATTEMPTS: usize = 1000;
 
-/// Whose a lock on a range is.
+/// Owner of a lock on a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// The process's: `F_SETLK` and its kin.
+    /// The process: `F_SETLK`, `F_SETLKW`, `F_GETLK`.
     Process,
-    /// The open file description's: `F_OFD_SETLK` and its kin.
+    /// The open file description: `F_OFD_SETLK`, `F_OFD_SETLKW`, `F_OFD_GETLK`.
     Description,
 }
 
-/// What a lock keeps others from.
+/// Kind of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Exclusive locks.
+    /// Shared: excludes exclusive locks.
     Shared,
-    /// All locks.
+    /// Exclusive: excludes all locks.
     Exclusive,
-    /// Nothing: gives a lock up.
+    /// None: releases a lock.
     None,
 }
 
-/// A run of bytes, which need not be there.
+/// A run of bytes, which may lie beyond the end of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     /// Its first byte.
@@ -61,14 +61,14 @@ pub struct Range {
     pub length: u64,
 }
 
-/// A lock that stands in the way of another.
+/// A lock that conflicts with a requested one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Met {
     /// Shared or exclusive.
     pub kind: Kind,
     /// Its bytes.
     pub range: Range,
-    /// Its process; -1 for a description's, as the system says it.
+    /// PID of its process; -1 if a file description owns it, as the system reports it.
     pub pid: i32,
 }
 
@@ -87,14 +87,14 @@ fn unavailable(layout: &dyn Layout, name: &str, why: &str) -> Error {
 }
 
 impl LockFile {
-    /// Opens what is locked in place of a logical file, and makes it where nobody has.
+    /// Opens the file that is locked in place of a logical file; creates the lock object if there is none.
     ///
     /// - `name`: in the layout.
     /// - `about`: of the file.
     ///
     /// # Errors
-    /// `Unsupported` with `ENOLCK` where the stores of this machine cannot hold lock objects, and where this process may
-    /// not make one: the message says which.
+    /// `Unsupported` with `ENOLCK` if the stores of this machine cannot hold lock objects, or if this process may not create
+    /// one: the message says which.
     pub fn open(layout: &dyn Layout, name: &str, about: &Attributes) -> Result<LockFile> {
         if let Some(plain) = layout.plain_file(name) {
             let file =
@@ -168,9 +168,9 @@ impl LockFile {
         (known && below).then(|| LockFile { file: Some(take()), object: Some(path) })
     }
 
-    /// The same description in a child of `fork`, which has the same descriptor.
+    /// The same file description in a forked child, which has the same descriptor.
     ///
-    /// - `file`: of that descriptor. The child must not drop the parent's.
+    /// - `file`: of that descriptor. The child must not drop the parent's value.
     pub fn in_child(&self, file: File) -> LockFile {
         LockFile { file: Some(file), object: self.object.clone() }
     }
@@ -183,7 +183,7 @@ impl LockFile {
     /// Locks or unlocks the whole file, as `flock(2)`: for the description.
     ///
     /// # Errors
-    /// `EWOULDBLOCK` where another has it and `wait` is not asked for; what the system says.
+    /// `EWOULDBLOCK` if a conflicting lock exists and `wait` is false; those of the system.
     pub fn whole(&self, kind: Kind, wait: bool) -> io::Result<()> {
         let how = match (kind, wait) {
             (Kind::Shared, true) => FlockOperation::LockShared,
@@ -198,7 +198,7 @@ impl LockFile {
     /// Locks or unlocks a range.
     ///
     /// # Errors
-    /// `EAGAIN` where another has some of it and `wait` is not asked for; `EDEADLK`, `EINTR` and what else the system says.
+    /// `EAGAIN` if a conflicting lock exists and `wait` is false; `EDEADLK`, `EINTR` and others of the system.
     pub fn range(&self, owner: Owner, kind: Kind, range: Range, wait: bool) -> io::Result<()> {
         let lock = system(kind, range)?;
         let how = match (owner, wait) {
@@ -211,10 +211,10 @@ impl LockFile {
         Ok(())
     }
 
-    /// What stands in the way of a lock, if anything does.
+    /// A lock that conflicts with the requested one, if there is one.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn test(&self, owner: Owner, kind: Kind, range: Range) -> io::Result<Option<Met>> {
         let mut lock = system(kind, range)?;
         match owner {
@@ -235,7 +235,7 @@ impl LockFile {
 impl Drop for LockFile {
     fn drop(&mut self) {
         let Some(path) = self.object.take() else { return };
-        // Others may have a descriptor of this description: a description of its own tells.
+        // Other processes may share this description; only another description shows their presence.
         drop(self.file.take());
         let again = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path);
         if let Ok(again) = again
@@ -247,7 +247,7 @@ impl Drop for LockFile {
     }
 }
 
-/// Opened for both kinds of locks; for shared ones and `flock` alone where the file may only be read.
+/// Opens a file for shared and exclusive locks; for shared ones and `flock` only if the file may only be read.
 fn for_locks(path: &Path) -> io::Result<File> {
     let open = |write: bool| OpenOptions::new().read(true).write(write).open(path);
     match open(true) {
@@ -258,7 +258,7 @@ fn for_locks(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Everybody may make lock objects and nobody may remove another user's, as in `/tmp`.
+/// All users may create lock objects and none may remove another user's, as in `/tmp`.
 fn make_folder(folder: &Path) -> io::Result<()> {
     if let Some(above) = folder.parent() {
         DirBuilder::new().recursive(true).create(above)?;
@@ -270,13 +270,13 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Who may use the file may lock it. An object that stays the maker's alone is an error for others, never a lock less.
+/// Every user of the file may lock it. If the mode cannot be set, other users get an error, never a lock without effect.
 fn dress(file: &File, about: &Attributes) {
     let own = rustix::process::geteuid().as_raw();
     if own != about.uid {
         let _ = std::os::unix::fs::fchown(file, Some(about.uid), Some(about.gid));
     }
-    // Its owner can always use it.
+    // The owner can always use it.
     let _ = file.set_permissions(std::fs::Permissions::from_mode(about.mode & 0o666 | 0o600));
 }
 
@@ -294,7 +294,7 @@ fn hold(file: &File) -> io::Result<()> {
     }
 }
 
-/// The system's words for a range, which ends before [`PRESENT`].
+/// The system's structure for a range, which ends before [`PRESENT`].
 fn system(kind: Kind, range: Range) -> io::Result<flock> {
     let kind = match kind {
         Kind::Shared => F_RDLCK,

@@ -176,3 +176,38 @@ fn links_are_followed_by_an_open_and_by_what_is_told_of_it() {
         fails(about::followed(&**layout, "m"), Errno::LOOP);
     });
 }
+
+/// As the system does; `direct` and `container` over POSIX hand names with links in them to the system.
+#[test]
+fn a_target_that_goes_up_counts_from_the_directory_that_holds_the_link() {
+    everywhere(|layout| {
+        layout.make_folder("real/folder").unwrap();
+        if layout.make_link("real/folder", "way").is_err() || layout.list("way").is_err() {
+            return;
+        }
+        layout.make_link("../file", "real/folder/up").unwrap();
+        open(layout, "real/file", MAKE).unwrap().close().unwrap();
+        open(layout, "file", MAKE).unwrap().close().unwrap();
+        let (name, about) = about::followed(&**layout, "way/up").unwrap();
+        assert_eq!(name, "real/file");
+        assert_eq!(about.identity, layout.attributes("real/file").unwrap().identity);
+        layout.remove("file").unwrap();
+        let file = open(layout, "way/up", MAKE).unwrap();
+        assert_eq!(file.attributes().unwrap().identity, about.identity);
+        assert_eq!(file.name().as_deref(), Some("real/file"));
+    });
+}
+
+#[test]
+fn forty_links_are_followed_and_one_more_is_refused() {
+    everywhere(|layout| {
+        open(layout, "0", MAKE).unwrap().close().unwrap();
+        for n in 1..=41 {
+            if layout.make_link(&format!("{}", n - 1), &n.to_string()).is_err() {
+                return;
+            }
+        }
+        assert_eq!(about::followed(&**layout, "40").unwrap().0, "0");
+        fails(about::followed(&**layout, "41"), Errno::LOOP);
+    });
+}

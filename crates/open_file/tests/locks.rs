@@ -1,4 +1,4 @@
-//! Lock objects: shared by all who lock a file, gone with the last of them.
+//! Lock objects: shared by all processes that lock a file, removed by the last of them.
 
 use std::path::Path;
 use std::sync::Arc;

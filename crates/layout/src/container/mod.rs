@@ -85,8 +85,6 @@ const OF_FOLDER: &str = ".thalweg.folder";
 const PATIENCE: Duration = Duration::from_millis(2000);
 /// Between two looks while it is waited for.
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
-/// Links followed before one is taken for a circle.
-const MOST_LINKS: usize = 40;
 
 /// How containers of a mount are made and opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -574,24 +572,6 @@ fn of_folder(folder: &str) -> String {
 fn identity_of(file: &File) -> u64 {
     let number = file.place.stamp.container;
     (number >> 64) as u64 ^ number as u64
-}
-
-/// Where a link at `path` leads.
-pub(crate) fn beside(path: &str, target: &str) -> Result<String> {
-    if target.starts_with('/') {
-        let what = "follow a link to an absolute name, which a layout cannot know,";
-        return Err(errno::failure(Errno::NOENT, what, path));
-    }
-    let mut parts: Vec<&str> = name::folder_of(path).split('/').filter(|p| !p.is_empty()).collect();
-    for part in target.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if parts.pop().is_none() => return Err(errno::failure(Errno::NOENT, "follow a link", path)),
-            ".." => {}
-            part => parts.push(part),
-        }
-    }
-    Ok(parts.join("/"))
 }
 
 impl Layout for Container {

@@ -13,9 +13,9 @@ use super::drawer::{self, Opened};
 use super::file::File;
 use super::place::Place;
 use super::stamp::Stamp;
-use super::{Container, LONGEST_PAUSE, MOST_LINKS, PATIENCE, beside};
-use crate::{Attributes, Kind, ReadObject, Stat, errno};
-use rustix::io::Errno;
+use super::{Container, LONGEST_PAUSE, PATIENCE};
+use crate::links::{self, Step};
+use crate::{Attributes, Kind, ReadObject, Stat};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -126,18 +126,17 @@ impl Container {
     }
 
     pub(super) fn follow_from(&self, path: &str, mut known: Option<Object>) -> Result<(String, Opened)> {
-        let mut path = path.to_string();
-        for _ in 0..MOST_LINKS {
+        let step = |path: &str| {
             let found = match known.take() {
-                Some(object) => self.found_in(&path, Some(object))?,
-                None => self.found(&path)?,
+                Some(object) => self.found_in(path, Some(object))?,
+                None => self.found(path)?,
             };
-            match found {
-                Found::File(opened) => return Ok((path, *opened)),
-                Found::Link(target) => path = beside(&path, &target)?,
-            }
-        }
-        Err(errno::failure(Errno::LOOP, "open", &path))
+            Ok(match found {
+                Found::File(opened) => Step::Here((path.to_string(), *opened)),
+                Found::Link(target) => Step::Link { at: path.to_string(), target },
+            })
+        };
+        links::follow(path, step, |name| self.link_at(name))
     }
 
     /// A container, as this process has it open.
@@ -244,31 +243,25 @@ impl Container {
 
     /// What the link of this name holds; `None` where it is no link.
     pub(super) fn link_at(&self, path: &str) -> Result<Option<String>> {
-        let none = |e: &Error| matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument);
         if self.first().capability().attributes {
-            return match self.first().attributes(path) {
-                Ok(about) if about.kind == Kind::Link => self.first().read_link(path).map(Some),
-                Err(e) if !none(&e) => Err(e),
-                _ => Ok(None),
-            };
+            return links::target_of(self.first().attributes(path), || self.first().read_link(path));
         }
         match self.found(path) {
             Ok(Found::Link(target)) => Ok(Some(target)),
-            Err(e) if !none(&e) => Err(e),
+            Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => Err(e),
             _ => Ok(None),
         }
     }
 
     /// Where links lead: to a file, a folder or a name that is free.
     pub(super) fn end_of_links(&self, path: &str) -> Result<String> {
-        let mut path = path.to_string();
-        for _ in 0..MOST_LINKS {
-            match self.link_at(&path)? {
-                Some(target) => path = beside(&path, &target)?,
-                None => return Ok(path),
-            }
-        }
-        Err(errno::failure(Errno::LOOP, "follow links", &path))
+        let step = |path: &str| {
+            Ok(match self.link_at(path)? {
+                Some(target) => Step::Link { at: path.to_string(), target },
+                None => Step::Here(path.to_string()),
+            })
+        };
+        links::follow(path, step, |name| self.link_at(name))
     }
 
     /// The container that loses a name, where that is its last one. A link is no name of what it leads to.

@@ -1,24 +1,24 @@
-//! Renaming: folders on all stores, files from one store to another.
+//! Renames: of folders on all stores, of files from one store to another.
 
 use super::*;
 
-/// Bytes copied at a time where a file moves to another store.
+/// Bytes per read of a copy to another store.
 pub(super) const COPY: usize = 4 << 20;
 
-/// Bytes from which on a file is copied before the rename that needs the copy: shorter ones are copied as fast as they are asked about.
+/// Smallest file in bytes that is copied before its rename: shorter ones are copied as fast as their attributes are read.
 pub(super) const AHEAD: u64 = 4 << 20;
 
-/// A file that lies on another store already, under a name of its own.
+/// A copy of a file on another store, under a temporary name.
 pub(super) struct Copied {
     pub(super) between: String,
-    /// What the file was like before it was copied.
+    /// Attributes of the file before the copy.
     pub(super) of: Attributes,
     pub(super) _lease: Option<Lease>,
 }
 
 impl Flat {
     pub(super) fn rename_folder(&self, from: &str, to: &str) -> Result<()> {
-        // What a POSIX rename refuses is refused before anything is moved.
+        // Everything that a POSIX rename refuses is refused before any change.
         if to == from {
             return Ok(());
         }
@@ -50,8 +50,8 @@ impl Flat {
         }
         let first = &*self.stores[0];
         let note = Note { from: from.to_string(), to: to.to_string() };
-        // Held until the rename is done: it is finished by others only if this process died. One that somebody finds between its making and
-        // the lease is taken for a dead process', and removed: it is made again before anything moves.
+        // The lease lasts until the rename is done: other processes complete the rename only if this one died. If another process
+        // finds the note before the lease is taken, it removes the note as that of a dead process: the note is then written again.
         let (object, lease, noted) = loop {
             let object = match first.open_write(NOTE, OpenWrite::New) {
                 Ok(object) => object,
@@ -71,16 +71,16 @@ impl Flat {
             }
         };
         let done = noted.and_then(|()| self.carry_out(&note));
-        // One that fails half way is taken back.
+        // A rename that fails half way is rolled back.
         let settled = done.is_ok() || self.take_back(&note, replaced).is_ok();
         let removed = if settled { first.remove(NOTE) } else { Ok(()) };
         self.unfinished.store(!settled || removed.is_err(), Ordering::Release);
         drop((lease, object));
         match done {
-            // A note that stays says nothing that is not so, and is removed with the next call.
+            // A note that stays is true, and the next call removes it.
             Ok(()) => Ok(()),
             Err(e) if settled => Err(e),
-            Err(e) => Err(e.safe("the rename of the folder is noted and finished when the mount is used next")),
+            Err(e) => Err(e.safe("the rename of the folder is recorded; the next use of the mount completes it")),
         }
     }
 
@@ -108,7 +108,7 @@ impl Flat {
         Ok(())
     }
 
-    /// Finishes a rename whose process died, or could not.
+    /// Completes a rename whose process died or failed.
     pub(super) fn finish_rename(&self) -> Result<()> {
         let first = &*self.stores[0];
         let object = match first.open_read(NOTE) {
@@ -122,7 +122,7 @@ impl Flat {
         let length = object.length()?.min(LONGEST_NOTE);
         let mut bytes = vec![0; length as usize];
         object.read_exact_at(0, &mut bytes)?;
-        // Who is done removes the note and then lets go of it; who has just begun holds it by now.
+        // A process removes its note before it drops the lease; a process that has just begun has the lease by now.
         match first.open_read(NOTE).and_then(|again| again.life()) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
             Err(e) => return Err(e),
@@ -158,7 +158,7 @@ impl Flat {
         self.move_file(from, to)
     }
 
-    /// Moves a file to the store that its new name picks.
+    /// Moves a file to the store that its new name hashes to.
     pub(super) fn move_file(&self, from: &str, to: &str) -> Result<()> {
         let (old, new) = (self.at(from), self.at(to));
         let folder = name::folder_of(to);
@@ -178,7 +178,7 @@ impl Flat {
             }
         };
         if let Err(e) = copied {
-            // The failure that matters is the first.
+            // The first failure is reported.
             let _ = new.remove(&between);
             return Err(Error::new(e.kind(), format!("cannot rename to {to} on another store"))
                 .caused_by(e)
@@ -188,7 +188,7 @@ impl Flat {
         old.remove(from)
     }
 
-    /// A name for a file on its way into a folder.
+    /// Temporary name for a copy in a folder.
     pub(super) fn between(folder: &str) -> String {
         let own = format!("{FOLDER}-{:016x}", fresh());
         if folder.is_empty() { own } else { format!("{folder}/{own}") }
@@ -199,13 +199,13 @@ impl Flat {
         copies.remove(&(from.to_string(), to.to_string()))
     }
 
-    /// Whether a file is as it was before it was copied.
+    /// Whether a file is unchanged since it was copied.
     pub(super) fn unchanged(before: &Attributes, now: &Attributes) -> bool {
         let of = |a: &Attributes| (a.identity, a.length, a.mtime, a.ctime, a.mode, a.uid, a.gid);
         of(before) == of(now)
     }
 
-    /// Returns what keeps the copy from being taken for that of a process that has died.
+    /// Copies a file; returns the lease that shows that this process lives.
     pub(super) fn copy(&self, old: &dyn Store, from: &str, new: &dyn Store, to: &str) -> Result<Option<Lease>> {
         if old.capability().attributes && new.capability().attributes {
             let kept = old.attributes(from)?;
@@ -215,10 +215,10 @@ impl Flat {
         }
         let source = old.open_read(from)?;
         let target = new.open_write(to, OpenWrite::New)?;
-        // Not what a process that died has left.
+        // Never appends to a copy that a dead process has left.
         let lease = target.lease();
         if new.capability().modes {
-            // Nobody reads the copy before it has the file's mode.
+            // No user can read the copy before it has the file's mode.
             new.set_attributes(to, &Change { mode: Some(0o600), ..Change::default() })?;
         }
         let length = source.length()?;

@@ -1,4 +1,4 @@
-//! What a flat layout notes on its stores: which one each is, and a rename of a folder that is under way.
+//! Records of a flat layout on its stores: the stamp of a store, and the note of a folder's rename in progress.
 
 use super::*;
 
@@ -8,14 +8,14 @@ const NOTE_MAGIC: &[u8; 8] = b"THWFNOTE";
 
 const VERSION: u32 = 1;
 
-/// What tells the stores of a mount apart from each other and from others.
+/// Identifies a store of a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Which of them this is, from 0.
+    /// Position of this store, from 0.
     pub number: u32,
-    /// How many they are.
+    /// Number of stores.
     pub count: u32,
-    /// The same on all stores of a mount.
+    /// The mount's id.
     pub mount: u64,
 }
 
@@ -31,10 +31,10 @@ impl Stamp {
         out
     }
 
-    /// From bytes.
+    /// Decodes it.
     ///
     /// # Errors
-    /// `Torn` and `Corrupt` as told; `Unsupported` for a later version.
+    /// `Torn` if the bytes end early; `Corrupt` for a wrong checksum or invalid contents; `Unsupported` for a later version.
     pub fn decode(bytes: &[u8]) -> Result<Stamp> {
         let mut cursor = opened(bytes, STAMP_MAGIC, "stamp")?;
         let stamp = Stamp { number: cursor.u32("stamp")?, count: cursor.u32("stamp")?, mount: cursor.u64("stamp")? };
@@ -45,7 +45,7 @@ impl Stamp {
     }
 }
 
-/// A rename of a folder that was begun.
+/// A rename of a folder in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The old name.
@@ -65,10 +65,10 @@ impl Note {
         out
     }
 
-    /// From bytes.
+    /// Decodes it.
     ///
     /// # Errors
-    /// As [`Stamp::decode`].
+    /// Those of [`Stamp::decode`].
     pub fn decode(bytes: &[u8]) -> Result<Note> {
         let mut cursor = opened(bytes, NOTE_MAGIC, "note")?;
         let note = Note { from: cursor.text("old name")?, to: cursor.text("new name")? };

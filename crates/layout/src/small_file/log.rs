@@ -1,4 +1,4 @@
-//! One log: written by one process, read by all.
+//! A log: written by one process, read by all.
 
 use super::record::{self, Head};
 use std::io::IoSlice;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use thalweg_store::{Change, Lease, OpenWrite, ReadObject, Store, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Heads that a process gathers before it writes a block of its name log.
+/// Bytes of heads that a process buffers before it writes a block of its name log.
 const BLOCK: usize = 64 << 10;
-/// Room that is found behind the end of a log at least and at most, beyond what is asked for: an eighth of the log.
+/// Least and most room reserved at the end of a log beyond the requested bytes: an eighth of the log.
 const FOUND: (u64, u64) = (64 << 10, 4 << 20);
-/// Room behind the end of a log that files which are made or grow leave to records that remove, rename or change names.
+/// Room at the end of a log that new and growing files leave for records that remove, rename or change names.
 const KEPT_BACK: u64 = 16 << 10;
-/// Bytes read at a time where a log is passed over.
+/// Bytes per read of a log's heads.
 const WINDOW: usize = 256 << 10;
 
 /// The object of a log in its folder.
@@ -25,7 +25,7 @@ pub fn names_name(log: u64) -> String {
     format!("names.{log:016x}")
 }
 
-/// The object of a file that has grown out of the logs.
+/// A file's own object.
 pub fn own_name(number: u64) -> String {
     format!("own.{number:016x}")
 }
@@ -42,51 +42,51 @@ pub struct Writer {
     folder: String,
     store: Arc<dyn Store>,
     data: Box<dyn WriteObject>,
-    /// Where the next record begins.
+    /// First byte of the next record.
     pub end: u64,
     names: Option<(Box<dyn WriteObject>, u64)>,
-    /// A block could not be written: the rest of the log is read itself.
+    /// A block of the name log could not be written: readers read the rest of the log instead.
     nameless: bool,
-    /// First byte behind the room that was found for the log.
+    /// End of the room reserved for the log.
     found: u64,
-    /// Permission bits of the log's object, where the store has such.
+    /// Permission bits of the log's object, if the store has modes.
     pub mode: Option<u32>,
-    /// Made of the spare: all of its room is for records that give others up.
+    /// Made from the spare: all of its room is for records that remove or change names.
     pub of_spare: bool,
-    /// Heads that no block holds yet, and where their data begins.
+    /// Heads that are in no block yet, and the first byte of their data.
     pending: Vec<(u64, Vec<u8>)>,
     pending_bytes: usize,
-    /// First byte of the log that no block covers.
+    /// First byte of the log that is in no block.
     covered: u64,
     scratch: Vec<u8>,
     _lease: Option<Lease>,
-    /// The process that writes it: a child that is forked has a copy of this, and leaves the log alone.
+    /// PID of the writing process: a forked child has a copy of this value and does not use the log.
     process: u32,
-    /// A write failed: nothing may follow in this log.
+    /// A write failed: no record may follow in this log.
     broken: bool,
 }
 
 impl Writer {
-    /// A new log in `folder`, which is there.
+    /// A new log in the existing folder `folder`.
     pub fn new(store: Arc<dyn Store>, folder: &str) -> Result<Writer> {
         let number = thalweg_store::fresh();
         let name = format!("{folder}/{}", data_name(number));
         let data = store.open_write(&name, OpenWrite::New)?;
         let writer = Writer::begun(store.clone(), folder, number, data, false);
         if writer.is_err() {
-            // Nobody knows of it yet.
+            // No other process knows of it yet.
             let _ = store.remove(&name);
         }
         writer
     }
 
-    /// A log of the spare, which has its name already.
+    /// A log made from the spare, which has the log's name already.
     pub fn of_spare(store: Arc<dyn Store>, folder: &str, number: u64) -> Result<Writer> {
         let data = store.open_write(&format!("{folder}/{}", data_name(number)), OpenWrite::Existing)?;
         Writer::begun(store, folder, number, data, true)
     }
 
-    /// Holds the object and begins it, in this order: a log with a header that nobody holds is a dead writer's.
+    /// Takes the lease on the object, then writes the header: a log with a header and without a lease belongs to a dead writer.
     fn begun(
         store: Arc<dyn Store>,
         folder: &str,
@@ -121,20 +121,20 @@ impl Writer {
         })
     }
 
-    /// Whether this process began the log, rather than the one that forked this one.
+    /// Whether this process began the log, and not its parent before a fork.
     pub fn is_own(&self) -> bool {
         self.process == std::process::id()
     }
 
-    /// Whether records can still be put.
+    /// Whether records can still be written.
     pub fn usable(&self) -> bool {
         !self.broken
     }
 
-    /// Finds room for `bytes` behind the end, and for what is kept back. Where the store cannot tell, nothing happens.
+    /// Reserves room for `bytes` at the end, and for the part that is kept back. Does nothing if the store cannot reserve.
     ///
     /// # Errors
-    /// `NoSpace`.
+    /// `NoSpace`; other errors of the store.
     pub fn find(&mut self, bytes: u64) -> Result<()> {
         if self.of_spare {
             return Err(Error::new(ErrorKind::NoSpace, "cannot take more bytes: the store is full"));
@@ -155,10 +155,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Puts a record; returns where its data lies. One write, whatever the file's size.
+    /// Writes a record in one write; returns the first byte of its data.
     ///
     /// # Errors
-    /// `NoSpace`: the log is as it was before. After any other nothing can be put any more.
+    /// `NoSpace`: the log is unchanged. After any other error the log takes no more records.
     pub fn put(&mut self, head: &Head, data: &[u8]) -> Result<u64> {
         if self.broken {
             return Err(Error::new(ErrorKind::Io, "a write of this log failed before"));
@@ -170,7 +170,7 @@ impl Writer {
         let written = self.data.write_at(self.end, &[IoSlice::new(&bytes)]);
         if let Err(e) = written {
             self.scratch = bytes;
-            // What was written of the record must not stand behind the next one.
+            // Remove the incomplete record, so that the next one follows the last complete one.
             self.broken = e.kind() != ErrorKind::NoSpace || self.data.truncate(self.end).is_err();
             self.found = self.end;
             return Err(e);
@@ -187,7 +187,7 @@ impl Writer {
         Ok(at)
     }
 
-    /// Writes a block of the name log. One that fails is missing, as are all behind it: the log says the same, so nothing is lost.
+    /// Writes a block of the name log. If that fails, the block and all later ones are missing; the log has the same information.
     fn write_block(&mut self) {
         if !self.pending.is_empty() && !self.nameless {
             self.nameless = self.try_block().is_err();
@@ -217,34 +217,34 @@ impl Writer {
         self.data.sync()
     }
 
-    /// Bytes of the log now, read from the object that is written.
+    /// Reads from the object that is being written.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         self.data.read_at(offset, out)
     }
 
-    /// Ends the log: what it holds is seen wherever the store shows objects once they are closed.
+    /// Ends the log, which makes it visible on stores that show objects only after their close.
     pub fn close(mut self) -> Result<()> {
         let name = format!("{}/{}", self.folder, data_name(self.number));
-        // When something was recorded last: that of the folder. The end is no change of it.
+        // The time of the last record is the folder's time. Ending the log is no change of the folder.
         let recorded = self.mode.and_then(|_| self.store.attributes(&name).ok()).map(|about| about.mtime);
         if !self.broken {
             match self.put(&Head::End, &[]) {
-                // Without an end it is a log whose process has ended: whole, as far as it goes.
+                // A log without an end mark is read like that of a process that has died: all complete records count.
                 Err(e) if e.kind() != ErrorKind::NoSpace => return Err(e),
                 _ => {}
             }
-            // A short log is passed over as fast as its names are.
+            // A short log is read as fast as its name log.
             if self.names.is_some() || self.pending.len() > 64 {
                 self.write_block();
             }
         }
         if self.of_spare || self.found > self.end {
-            // The room that was found and not used, zeros of the spare: others need it.
+            // Free the unused reserved room, or the zeros of the spare.
             self.data.truncate(self.end)?;
         }
         self.data.close()?;
         if recorded.is_some() {
-            // Another owner's file has the time that it has.
+            // The times of another owner's file cannot be set.
             let _ = self.store.set_attributes(&name, &Change { mtime: recorded, ..Change::default() });
         }
         match self.names.take() {
@@ -254,23 +254,23 @@ impl Writer {
     }
 }
 
-/// How a reading of a log ended.
+/// Where reading a log ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// A record says that none will follow.
+    /// At the end mark: no record will follow.
     Closed,
-    /// At the end of a record, where the log ends.
+    /// At the end of a complete record, which is the log's last.
     Whole,
-    /// Bytes that are no whole record begin here: one is being written, or its writer died.
+    /// At an incomplete record: it is being written, or its writer died.
     Torn,
 }
 
-/// Where a reader is in a log.
+/// A reader's position in a log.
 #[derive(Debug, Clone)]
 pub struct Position {
     /// The next record.
     pub at: u64,
-    /// The next block of its name log; `None` where that was read as far as it goes.
+    /// The next block of its name log; `None` after the last usable one.
     names_at: Option<u64>,
     /// Whether the header was read.
     begun: bool,
@@ -281,15 +281,15 @@ impl Position {
         Position { at: record::HEADER, names_at: Some(record::HEADER), begun: false }
     }
 
-    /// Whether the log's header was there: its writer held it before.
+    /// Whether the log had its header, before which its writer took the lease.
     pub fn begun(&self) -> bool {
         self.begun
     }
 }
 
-/// Gives every head behind `position`, and where its data begins, to `take`; moves `position` behind the last one.
+/// Passes every head from `position` on, and the first byte of its data, to `take`; moves `position` past the last one.
 ///
-/// - `names`: opens the name log, which is read first: a block of it replaces passing over the log.
+/// - `names`: opens the name log, which is read first: its blocks replace reading the log itself.
 pub fn read_on(
     data: &dyn ReadObject,
     names: impl FnOnce() -> Result<Option<Box<dyn ReadObject>>>,
@@ -304,7 +304,7 @@ pub fn read_on(
             return Ok(Ended::Torn);
         }
         if header.iter().all(|byte| *byte == 0) {
-            // Of a log that was begun and not synced, or made of the spare, a power cut may leave zeros.
+            // A power cut may leave zeros in a log that was not synced or was made from the spare.
             return Ok(Ended::Torn);
         }
         if record::read_header(&header, false)? != number {
@@ -316,7 +316,7 @@ pub fn read_on(
         && let Some(names) = names()?
     {
         let mut header = [0; record::HEADER as usize];
-        // A name log that is torn or damaged is as good as none: the log itself is passed over.
+        // A torn or damaged name log is ignored: the log itself is read.
         let good = names.read_at(0, &mut header)? == header.len()
             && record::read_header(&header, true).is_ok_and(|n| n == number);
         let next = |at| if good { next_block(&*names, at) } else { Ok(None) };
@@ -357,7 +357,7 @@ pub fn read_on(
                 position.at = data_at;
                 return Ok(Ended::Closed);
             }
-            // The record counts once its data is there to the last byte.
+            // A record counts only with all of its data.
             let end = data_at + u64::from(data_length);
             let step = whole.len() + data_length as usize;
             if bytes.len() < step {
@@ -375,7 +375,7 @@ pub fn read_on(
             used += step;
         }
         if used == 0 {
-            // One record that the window does not hold.
+            // A record that does not fit the window.
             let needed = record::fixed(&window[..got]).map_or(0, |(h, _)| record::FIXED as usize + h as usize + 4);
             if got < window.len() && got < needed.max(record::FIXED as usize) {
                 return Ok(Ended::Torn);
@@ -393,7 +393,7 @@ fn next_block(names: &dyn ReadObject, at: u64) -> Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     let Some(length) = record::block_length(&fixed) else { return Ok(None) };
-    // A damaged length asks for no more memory than the object has bytes.
+    // A damaged length allocates no more memory than the object has bytes.
     if names.length()?.saturating_sub(at) < u64::from(length) + 12 {
         return Ok(None);
     }

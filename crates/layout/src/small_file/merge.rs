@@ -1,13 +1,13 @@
-//! What one process changed of a file that another may have published since: kept until it is published, and put over the other's bytes then.
+//! Merging concurrent writes of one file: a process keeps its unpublished changes and applies them over the version that another process has published since.
 //!
 //! | question | answer |
 //! |---|---|
-//! | how is another seen | the stamp of the file's content is not the one that this process began with |
-//! | bytes written at an offset | lie over the other's |
-//! | bytes appended | lie behind the other's, where the other changed the length |
-//! | a cut | is published at once, and takes what had been published; an open that empties the file replaces what was there when it was opened, and what others published until it is closed |
-//! | removed, or another file under its name | `ESTALE`, nothing is recorded |
-//! | both at the same moment | where others write in the folder, each records what it intends, looks, and records what it has: one after the other |
+//! | how another writer is noticed | the stamp of the file's content differs from the version that this process started with |
+//! | bytes written at an offset | replace the other's bytes at that offset |
+//! | bytes appended | go to the end of the other's version if that has another length |
+//! | truncation | becomes visible immediately and removes published bytes; an open with truncation replaces the version at its open, and everything that others publish until its close |
+//! | file removed, or another file under its name | `ESTALE`, nothing is recorded |
+//! | two processes at the same time | if others write in the folder, each records its intent, refreshes its view, then records its version: one after the other |
 
 use super::file::{Bytes, Node, State, append_alone};
 use super::folder::{Folder, Inner};
@@ -19,27 +19,27 @@ use std::io::IoSlice;
 use thalweg_store::WriteObject;
 use thalweg_types::Result;
 
-/// What bytes in memory began with.
+/// The recorded version that bytes in memory are based on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Base {
     /// When it was recorded.
     pub stamp: Stamp,
-    /// Which file it was; `None` for one that this process made, perhaps beside others.
+    /// Identity of that file; `None` for a file that this process created, perhaps at the same time as others.
     pub identity: Option<u64>,
 }
 
-/// What this process changed since.
+/// Changes of this process since then.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// Beginning and end of bytes written, apart from each other.
+    /// First byte and end of written ranges, disjoint.
     written: BTreeMap<u64, u64>,
-    /// Beginning and end of bytes appended, in their order.
+    /// First byte and end of appended ranges, in order.
     appended: Vec<(u64, u64)>,
-    /// The least length that bytes of others were cut to.
+    /// The smallest length that the file was truncated to.
     cut: Option<u64>,
-    /// The file is so long at least.
+    /// Least length of the file.
     reach: u64,
-    /// It was emptied: nothing of what was there is wanted.
+    /// It was truncated to zero bytes: earlier bytes do not count.
     emptied: bool,
 }
 
@@ -66,7 +66,7 @@ impl Changes {
 
     /// The length was set.
     ///
-    /// - `base`: bytes of what this process began with.
+    /// - `base`: length of the version that this process started with.
     pub fn resized(&mut self, length: u64, base: u64) {
         self.written.split_off(&length);
         self.written.values_mut().for_each(|end| *end = length.min(*end));
@@ -79,14 +79,14 @@ impl Changes {
         self.emptied |= length == 0;
     }
 
-    /// Whether nothing of what others published stays.
+    /// Whether no published byte of other processes remains.
     fn replaces(&self) -> bool {
         self.cut == Some(0)
     }
 
-    /// These changes of `ours` over `theirs`.
+    /// Applies these changes of `ours` over `theirs`.
     ///
-    /// - `base`: bytes of what this process began with.
+    /// - `base`: length of the version that this process started with.
     fn over(&mut self, ours: &[u8], mut theirs: Vec<u8>, base: u64) -> Vec<u8> {
         let moved = theirs.len() as u64 != base;
         if let Some(cut) = self.cut {
@@ -116,7 +116,7 @@ impl Changes {
         theirs
     }
 
-    /// These changes of `ours`, put into the object that the file has grown into.
+    /// Writes these changes of `ours` into the file's own object.
     fn put_into(&self, ours: &[u8], object: &dyn WriteObject) -> Result<()> {
         if let Some(cut) = self.cut
             && object.length()? > cut
@@ -137,7 +137,7 @@ impl Changes {
 }
 
 impl Node {
-    /// Whether another process published something that the bytes in memory do not hold.
+    /// Whether another process published a version that the bytes in memory do not include.
     pub(super) fn is_behind(inner: &Inner, name: &str, base: Base) -> bool {
         match inner.names.get(name) {
             Some(entry) => entry.stamp > base.stamp,
@@ -145,10 +145,10 @@ impl Node {
         }
     }
 
-    /// Puts what this process changed over what another published since.
+    /// Applies this process's changes over the version that another process published since.
     ///
     /// # Errors
-    /// `ESTALE` where the name is no file any more, or another one: what was published stays.
+    /// `ESTALE` if the file was removed or replaced: the published version stays.
     pub(super) fn take_over(&self, folder: &Folder, inner: &mut Inner, state: &mut State) -> Result<()> {
         let (name, base) = (self.name(), self.base());
         if !Node::is_behind(inner, &name, base) {

@@ -1,30 +1,31 @@
-//! The small-file layout: all small files that one process makes in a folder lie in one log, their names in a name log.
+//! The small-file layout: all small files that one process creates in a folder are stored in one log, their names in a name log.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | needs    | any store; to keep files larger than `small`, one that writes at any offset |
-//! | where    | a folder is a folder of the store; in it, hidden, a log per process and its name log |
-//! | who writes | each process its own log; nobody writes another's |
-//! | a file made | one write behind the log's end when it is closed; no operation on names below, nor to find that it is not there yet |
-//! | larger files | grow out of the log into an object of their own |
-//! | chmod, rename, remove | a record about that name alone; a rename within a folder is one record, both names at once |
-//! | order    | a logical clock: a record is newer than all its writer had seen, and it looks before it records; logs' numbers break ties |
-//! | others see it | once the file is closed or synced. On stores that show bytes when objects are closed, each close ends a log; with `publish=sync` only syncs, full logs and the end of the process do |
-//! | made exclusively | one of several processes succeeds, where the store shows bytes at once; elsewhere not promised |
-//! | one file written by several processes | what each wrote lies over what others had published; who finds the file removed or replaced is told (`merge`) |
-//! | a crash  | what was closed and synced is there; a record is there wholly or not at all; bytes that fail their checksum are an error, never zeros |
-//! | a fork   | the child draws names of its own and leaves its parent's log and unrecorded bytes to the parent |
-//! | a full store | a write is accepted when the log has room for the file's record (`reserve` of stores); removals, renames and changes go into what each log keeps back, or into the spare |
-//! | modes    | a file that fewer users may read than the log is an object of its own, with its mode and owner |
+//! | needs    | any store; for files larger than `small`, a store that writes at any offset |
+//! | where    | a folder is a folder of the store; it contains a hidden folder with one log and one name log per process |
+//! | who writes | each process its own log only |
+//! | cost of a new file | one write at the end of the log at its close; no operation on the store's names, also not to find that the name is free |
+//! | larger files | are moved from the log to their own object |
+//! | chmod, rename, remove | one record about that name; a rename within a folder is one record for both names |
+//! | order    | a logical clock: a process refreshes its view before it records, and its record is newer than all records in that view; log numbers break ties |
+//! | visible to other processes | after a close or sync of the file. On stores that show bytes only after an object's close, each file's close ends a log; with `publish=sync` only syncs, full logs and the end of the process do |
+//! | exclusive creation | exactly one of several processes succeeds if the store shows bytes immediately; elsewhere not guaranteed |
+//! | one file written by several processes | each merges its writes over the bytes that others have published; if the file was removed or replaced, the close fails (`merge`) |
+//! | a crash  | closed and synced files are safe; a record is complete or ignored; bytes that fail their checksum are an error, never zeros |
+//! | a fork   | the child uses names of its own; the parent's log and unrecorded bytes stay the parent's |
+//! | a full store | a write is accepted if the log has room for the file's record (`reserve` of stores); removals, renames and changes use room that each log keeps back, or the spare |
+//! | modes    | a file that fewer users may read than the log has its own object, with its mode and owner |
 //! | memory   | about 200 bytes per name of the folders in use; open files' bytes |
-//! | times of a folder | those of the last record in it, whatever it was about, or what a program set since; the end of a log and compaction leave them |
-//! | links    | symbolic ones are records; no second names |
-//! | extended attributes | records; 64 KiB a value and 256 KiB a file at most. Those of folders are the store's |
-//! | space    | of removed and rewritten files comes back by `thalweg layout compact`, which on a full store gives it back in place |
+//! | times of a folder | the time of the last record in it, or the times that a program set later; ending a log and compaction do not change them |
+//! | links    | symbolic links are records; no hard links |
+//! | extended attributes | records; at most 64 KiB per value and 256 KiB per file. The store keeps those of folders |
+//! | space    | `thalweg layout compact` frees the space of removed and rewritten files; on a full store it punches holes in place |
 //!
 //! Bytes: `docs/format/small_file.md`. Source: the small-file container of Cranor, Polte, Gibson, PDSW 2013. Differs: every
-//! record names its file, so that what concerns one file changes only that one, and a lost name log loses nothing.
+//! record names its file, so that an operation on one file changes only that file, and a lost name log loses nothing.
 
+use crate::links::Step;
 use crate::{
     Attributes, Change as AttributeChange, Kind, Layout, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject,
     WriterId, errno,
@@ -50,7 +51,6 @@ mod upkeep;
 
 use file::{Node, OpenToRead, OpenToWrite, first_kept};
 use folder::{Folder, Inner, below, hidden};
-use names::Led;
 use record::{Change, Content, LONGEST_XATTR, MOST_XATTRS, More, RecordedAttributes};
 use spare::Spare;
 pub use upkeep::{Compacted, Report};
@@ -61,16 +61,16 @@ pub const HIDDEN: &str = ".thalweg-small";
 const MOST_FOLDERS: usize = 256;
 /// Bytes of the longest name in a folder, as on the system's filesystems; also of an extended attribute's.
 const LONGEST_NAME: usize = 255;
-/// Bytes of the longest name that a symbolic link holds.
+/// Bytes of the longest target of a symbolic link.
 const LONGEST_TARGET: usize = 4095;
 /// Parameters of the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Bytes of the largest file that stays in the log.
     pub small: u64,
-    /// Bytes after which a log is ended and another begun.
+    /// Size in bytes at which a log is ended and the next begins.
     pub log: u64,
-    /// Whether a file is seen by others once it is closed, also where that ends a log.
+    /// Whether other processes see a file after its close, also if that ends a log.
     pub publish_at_close: bool,
 }
 
@@ -89,10 +89,10 @@ pub struct SmallFile {
 }
 
 impl SmallFile {
-    /// Over this store.
+    /// The layout over this store.
     ///
     /// # Errors
-    /// `Config` where a parameter makes no sense.
+    /// `Config` for a parameter out of range.
     pub fn new(store: Arc<dyn Store>, settings: Settings) -> Result<SmallFile> {
         if settings.small > 1 << 30 || settings.log < 1 << 16 {
             let what = "layout \"small_file\": small= is 1 GiB at most, log= 64 KiB at least";
@@ -102,10 +102,10 @@ impl SmallFile {
         Ok(SmallFile { store, settings, spare, folders: Mutex::default() })
     }
 
-    /// Ends all logs of this process: everything recorded is seen by everybody.
+    /// Ends all logs of this process: every process sees everything recorded.
     ///
     /// # Errors
-    /// The first failure; all logs are tried.
+    /// The first failure; the other logs are ended all the same.
     pub fn finish(&self) -> Result<()> {
         let folders: Vec<Arc<Folder>> = self.map().values().cloned().collect();
         let mut outcome = Ok(());
@@ -120,7 +120,7 @@ impl SmallFile {
         self.folders.lock()
     }
 
-    /// The folder of this name, known or read now.
+    /// The folder of this name; read if it is not known yet.
     fn folder(&self, path: &str) -> Result<Arc<Folder>> {
         if let Some(known) = self.map().get(path) {
             return Ok(known.clone());
@@ -138,11 +138,12 @@ impl SmallFile {
                 }
             }
         }
-        // Another thread may have been faster.
+        // Another thread may have been first.
         Ok(map.entry(path.to_string()).or_insert(opened).clone())
     }
 
-    /// Changes the extended attributes of a file of the logs; `None` where the name is none: a folder, or what lay there before.
+    /// Changes the extended attributes of a file of the logs; `None` for other names: folders, and objects that existed before the
+    /// mount.
     fn change_xattrs(&self, path: &str, what: &str, change: impl Fn(&mut More) -> Result<()>) -> Result<Option<()>> {
         self.at(path, |folder, last| {
             self.flushed(folder, last)?;
@@ -174,7 +175,7 @@ impl SmallFile {
         })
     }
 
-    /// The extended attributes of a file of the logs, and where it leads; `None` as in [`SmallFile::change_xattrs`].
+    /// Extended attributes of a file of the logs, and its target; `None` as in [`SmallFile::change_xattrs`].
     fn more(&self, path: &str) -> Result<Option<Arc<More>>> {
         if name::relative(path)?.is_empty() {
             return Ok(None);
@@ -191,9 +192,9 @@ impl SmallFile {
         })
     }
 
-    /// Whether the bytes of a file stay at hand; not where another file took its name before they could be.
-    fn held(node: &Node, to_write: bool) -> Result<bool> {
-        match node.take_hold(to_write) {
+    /// Opens the file's own object, if it has one, before another process removes it; `false` if the file was replaced first.
+    fn has_object(node: &Node, to_write: bool) -> Result<bool> {
+        match node.open_object(to_write) {
             Err(e) if e.kind() == ErrorKind::NotFound && !node.is_linked() => Ok(false),
             other => other.map(|()| true),
         }
@@ -213,7 +214,7 @@ impl SmallFile {
         node
     }
 
-    /// A file of the logs that is open in this process, recorded as it is now.
+    /// Records the unrecorded changes of a file of the logs that is open in this process.
     fn flushed(&self, folder: &Folder, name: &str) -> Result<()> {
         let node = folder.lock().open.get(name).and_then(|n| n.upgrade());
         match node {
@@ -222,10 +223,10 @@ impl SmallFile {
         }
     }
 
-    /// A file's name leads nowhere or elsewhere from now on: what its bytes took beside the logs is given back.
+    /// After a file lost its name: removes its own object.
     fn let_go(folder: &Folder, inner: &mut Inner, name: &str, old: Content) -> Result<()> {
         if let Some(node) = inner.open.remove(name).and_then(|n| n.upgrade()) {
-            // Whoever has it open reads what was there.
+            // Open handles keep reading its bytes.
             node.unlink();
         }
         if let Content::Own { number } = old {
@@ -237,7 +238,7 @@ impl SmallFile {
         Ok(())
     }
 
-    /// After a change of names: seen by others, as a close is.
+    /// After a change of names: publishes it, as a close does.
     fn publish(&self, folder: &Folder) -> Result<()> {
         if !self.store.capability().write_at && self.settings.publish_at_close {
             return folder.retire(&mut folder.lock());
@@ -245,18 +246,16 @@ impl SmallFile {
         Ok(())
     }
 
-    /// What is known of a name, or where it leads.
-    ///
-    /// - `follow`: to another name of the layout; otherwise whatever the link holds.
-    fn stat_one(&self, path: &str, follow: bool) -> Result<Led<Stat>> {
+    /// Kind, length and identity of a name, or the link that it is.
+    fn stat_one(&self, path: &str) -> Result<Step<Stat>> {
         self.at(path, |folder, last| {
             let mut inner = folder.fresh()?;
-            if let Some(next) = if follow { inner.leads(last)? } else { inner.target(last)? } {
-                return Ok(Led::On(next));
+            if let Some(link) = inner.step(last)? {
+                return Ok(link);
             }
             let Some(entry) = inner.file(last).cloned() else {
                 return match folder.real(&mut inner, last)? {
-                    Some(_) => self.store.stat(&below(&inner.path, last)).map(Led::Here),
+                    Some(_) => self.store.stat(&below(&inner.path, last)).map(Step::Here),
                     None => Err(errno::failure(Errno::NOENT, "stat", path)),
                 };
             };
@@ -264,7 +263,7 @@ impl SmallFile {
             let node = node.unwrap_or_else(|| Arc::new(Node::new(folder.clone(), last, entry.content, false)));
             drop(inner);
             let identity = entry.kept.map_or(0, |kept| kept.identity);
-            Ok(Led::Here(Stat { length: node.length()?, is_folder: false, identity }))
+            Ok(Step::Here(Stat { length: node.length()?, is_folder: false, identity }))
         })
     }
 }
@@ -297,21 +296,21 @@ impl Layout for SmallFile {
             return Err(errno::failure(Errno::ISDIR, "open a folder for writing", path));
         }
         self.led(path, |path| {
-            self.until_held(path, |folder, last| {
+            self.until_opened(path, |folder, last| {
                 let mut inner = if how == OpenWrite::Replace { folder.fresh_enough()? } else { folder.fresh()? };
                 let exists = inner.file(last).is_some();
-                // A link is a name that is taken, wherever it leads.
+                // An existing link takes the name, wherever it leads.
                 if how != OpenWrite::New
-                    && let Some(next) = inner.leads(last)?
+                    && let Some(link) = inner.step(last)?
                 {
-                    return Ok(Some(Led::On(next)));
+                    return Ok(Some(link));
                 }
                 if !exists && let Some(is_folder) = folder.real(&mut inner, last)? {
                     return match is_folder {
                         true => Err(errno::failure(Errno::ISDIR, "open a folder for writing", path)),
-                        // What lay there before stays an object of its own.
+                        // An object that existed before the mount keeps being one.
                         false => {
-                            self.store.open_write(&below(&inner.path, last), how).map(|object| Some(Led::Here(object)))
+                            self.store.open_write(&below(&inner.path, last), how).map(|object| Some(Step::Here(object)))
                         }
                     };
                 }
@@ -339,13 +338,13 @@ impl Layout for SmallFile {
                     node.give_up();
                     return Err(e);
                 }
-                if !Self::held(&node, true)? {
+                if !Self::has_object(&node, true)? {
                     return Ok(None);
                 }
                 if exists && how == OpenWrite::Replace {
                     node.empty()?;
                 }
-                Ok(Some(Led::Here(Box::new(OpenToWrite(node)) as Box<dyn WriteObject>)))
+                Ok(Some(Step::Here(Box::new(OpenToWrite(node)) as Box<dyn WriteObject>)))
             })
         })
     }
@@ -355,21 +354,21 @@ impl Layout for SmallFile {
             return Err(errno::failure(Errno::ISDIR, "read a folder", path));
         }
         self.led(path, |path| {
-            self.until_held(path, |folder, last| {
+            self.until_opened(path, |folder, last| {
                 let mut inner = folder.fresh()?;
-                if let Some(next) = inner.leads(last)? {
-                    return Ok(Some(Led::On(next)));
+                if let Some(link) = inner.step(last)? {
+                    return Ok(Some(link));
                 }
                 if inner.file(last).is_some() {
                     let node = Self::open_node(folder, &mut inner, last, false);
                     drop(inner);
-                    let held = Self::held(&node, false)?;
-                    return Ok(held.then(|| Led::Here(Box::new(OpenToRead(node)) as Box<dyn ReadObject>)));
+                    let open = Self::has_object(&node, false)?;
+                    return Ok(open.then(|| Step::Here(Box::new(OpenToRead(node)) as Box<dyn ReadObject>)));
                 }
                 match folder.real(&mut inner, last)? {
                     Some(true) => Err(errno::failure(Errno::ISDIR, "read a folder", path)),
                     Some(false) => {
-                        self.store.open_read(&below(&inner.path, last)).map(|object| Some(Led::Here(object)))
+                        self.store.open_read(&below(&inner.path, last)).map(|object| Some(Step::Here(object)))
                     }
                     None => Err(errno::failure(Errno::NOENT, "open", path)),
                 }
@@ -382,13 +381,13 @@ impl Layout for SmallFile {
             return self.store.stat("");
         }
         self.led(path, |path| match path {
-            "" => self.store.stat("").map(Led::Here),
-            path => self.stat_one(path, true),
+            "" => self.store.stat("").map(Step::Here),
+            path => self.stat_one(path),
         })
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
-        // As a name in it, so that a folder that went meanwhile is looked for again.
+        // Looked up as a name in the folder, so that a folder that was removed meanwhile is searched again.
         let plain = name::relative(folder)?.into_owned();
         self.at(&below(&plain, "x"), |folder, _| {
             let inner = folder.fresh()?;
@@ -416,7 +415,7 @@ impl Layout for SmallFile {
         if from == to {
             return Ok(());
         }
-        // The folder of the new name has to be there, whatever else is wrong.
+        // The folder of the new name must exist, whatever else is wrong.
         match in_log {
             Some((folder, last)) => {
                 self.rename_file(&folder, &last, &to)?;
@@ -429,7 +428,7 @@ impl Layout for SmallFile {
                 if let Some(old) = inner.file(last).map(|e| e.content) {
                     let gone = Change { content: Some(Content::Gone), ..Change::of(last) };
                     if let Err(e) = folder.record(&mut inner, vec![gone], &[]) {
-                        // Hidden by the file of the logs it would be under no name.
+                        // An object hidden by a file of the logs would have no name.
                         let _ = self.store.rename(&to, &from);
                         inner.real.remove(last);
                         return Err(e);
@@ -538,9 +537,9 @@ impl Layout for SmallFile {
         let plain = self.plain(path)?;
         let about = match plain.is_empty() {
             true => self.store.stat("")?,
-            false => match self.stat_one(&plain, false)? {
-                Led::Here(about) => about,
-                Led::On(_) => Stat { length: 0, is_folder: false, identity: 0 },
+            false => match self.stat_one(&plain)? {
+                Step::Here(about) => about,
+                Step::Link { .. } => Stat { length: 0, is_folder: false, identity: 0 },
             },
         };
         if !plain.is_empty() {
@@ -571,7 +570,7 @@ impl Layout for SmallFile {
                 && let Some(recorded) = Folder::recorded(&*self.store, &plain)?
                 && recorded > kept.ctime
             {
-                // Not what a program set since.
+                // Times that a program set later stay.
                 (kept.mtime, kept.ctime) = (recorded, recorded);
             }
             return Ok(kept);
@@ -595,7 +594,7 @@ impl Layout for SmallFile {
         if plain.is_empty() {
             return self.store.set_attributes("", change);
         }
-        // Bytes that are not recorded yet are, once the mode says where.
+        // Unrecorded bytes are recorded after the mode has decided where.
         let mode_alone = change.mode.is_some() && change.atime.is_none() && change.mtime.is_none();
         self.at(path, |folder, last| {
             if !mode_alone {
@@ -616,7 +615,7 @@ impl Layout for SmallFile {
             if change.uid.is_some() || change.gid.is_some() {
                 kept.uid = change.uid.unwrap_or(kept.uid);
                 kept.gid = change.gid.unwrap_or(kept.gid);
-                // As POSIX says of files that can be executed.
+                // As POSIX requires for executable files.
                 if kept.mode & 0o111 != 0 {
                     kept.mode &= if kept.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };
                 }
@@ -703,7 +702,7 @@ impl Layout for SmallFile {
             match inner.file(last).is_some() {
                 true => Err(no_link()),
                 false => match folder.real(&mut inner, last)? {
-                    // What lay there before may be a link of the store's own.
+                    // An object that existed before the mount may be a link of the store.
                     Some(false) if self.store.capability().attributes => self.store.read_link(&plain),
                     Some(_) => Err(no_link()),
                     None => Err(errno::failure(Errno::NOENT, "read a link", path)),
@@ -776,7 +775,7 @@ impl Layout for SmallFile {
         self.store.lock_place(&format!("{HIDDEN}/locks"))
     }
 
-    /// Of what lay there before, and is no file of the logs.
+    /// Only for objects that existed before the mount and are no files of the logs.
     fn plain_file(&self, path: &str) -> Option<PathBuf> {
         let plain = name::relative(path).ok()?.into_owned();
         let beside = self.at(path, |folder, last| {

@@ -1,34 +1,23 @@
-//! Where a name leads: to a folder and a name in it, over symbolic links, with folders that are known asked for nothing as long as they stay.
+//! Lookup of a name: its folder and its last part, symbolic links followed. Known folders cost no store request while they stay.
 //!
 //! | question | answer |
 //! |---|---|
-//! | which folder is meant | the one that was read under this name before; where its bell rings or a call finds it gone, the one that lies there now |
-//! | links on the way | followed only where a folder is not found, so that names without links cost nothing |
-//! | a circle of links | `ELOOP` after 40 |
+//! | which folder | the one that was read under this name before; if its bell has rung or a call finds it missing, the one that has the name now |
+//! | links in a name | followed only if a folder is not found, so that names without links cost nothing |
+//! | a circle of links | `ELOOP` after 40 ([`links`]) |
 
 use super::folder::{Folder, below};
 use super::{HIDDEN, LONGEST_NAME, SmallFile};
 use crate::errno;
+use crate::links::{self, Step};
 use rustix::io::Errno;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use thalweg_store::name;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Links followed before one is taken for a circle.
-const MOST_LINKS: usize = 40;
-
-/// Where a name leads.
-pub(super) enum Led<T> {
-    /// To this.
-    Here(T),
-    /// It is a symbolic link: to this name.
-    On(String),
-}
-
 impl SmallFile {
-    /// Calls with the folder that a name lies in and the last part of the name; once more where the folder that was known is
-    /// gone by now.
+    /// Calls with the folder of a name and the last part of the name; once more if the known folder was removed or
+    /// renamed meanwhile.
     pub(super) fn at<T>(&self, path: &str, mut call: impl FnMut(&Arc<Folder>, &str) -> Result<T>) -> Result<T> {
         let plain = name::relative(path)?;
         if plain.split('/').any(|part| part == HIDDEN) {
@@ -42,7 +31,7 @@ impl SmallFile {
             return Err(errno::failure(Errno::NAMETOOLONG, "use a name of more than 255 bytes", path));
         }
         let known = self.map().contains_key(above);
-        // The name that was asked for, not only that of an object below.
+        // The error names the requested path, not only an object below.
         let told = |e: Error| match e.place().object.as_deref().is_none_or(|o| o == path) {
             true => e.in_object(path),
             false => Error::new(e.kind(), "cannot do this with a small file").caused_by(e).in_object(path),
@@ -64,8 +53,8 @@ impl SmallFile {
         }
     }
 
-    /// As [`SmallFile::at`], again where a file went while it was opened.
-    pub(super) fn until_held<T>(
+    /// Like [`SmallFile::at`]; tries again if a file was removed while it was opened.
+    pub(super) fn until_opened<T>(
         &self,
         path: &str,
         mut call: impl FnMut(&Arc<Folder>, &str) -> Result<Option<T>>,
@@ -78,8 +67,8 @@ impl SmallFile {
         Err(errno::failure(Errno::BUSY, "open a file that others replace all the time", path))
     }
 
-    /// Whether a folder that is known is still there. Who removes it or gives it another name rings its bell: as long as that is
-    /// silent, the store is not asked.
+    /// Whether a known folder still exists. Removing or renaming it rings its bell: while the bell is silent, the store is not
+    /// asked.
     pub(super) fn stays(&self, folder: &str) -> Result<bool> {
         let known = self.map().get(folder).cloned();
         match known.is_some_and(|known| known.is_silent()) {
@@ -88,48 +77,34 @@ impl SmallFile {
         }
     }
 
-    /// The folder that a name leads to when the symbolic links on its way are followed.
+    /// The folder of this name, symbolic links followed.
     pub(super) fn through_links(&self, folder: &str) -> Result<String> {
-        let mut rest: VecDeque<String> = folder.split('/').filter(|p| !p.is_empty()).map(str::to_string).collect();
-        let (mut so_far, mut links) = (String::new(), 0);
-        while let Some(part) = rest.pop_front() {
-            match self.folder(&so_far)?.fresh()?.target(&part)? {
-                None => so_far = below(&so_far, &part),
-                Some(_) if links == MOST_LINKS => return Err(errno::failure(Errno::LOOP, "follow links", folder)),
-                Some(target) => {
-                    links += 1;
-                    let led = crate::container::beside(&below(&so_far, &part), &target)?;
-                    let led = led.split('/').filter(|p| !p.is_empty()).map(str::to_string);
-                    rest = led.chain(rest).collect();
-                    so_far = String::new();
-                }
-            }
+        match links::walk(folder, true, |name| self.link(name))? {
+            Some(walked) => Ok(walked.name),
+            None => Err(errno::failure(Errno::NOENT, "follow a link that leads out of the layout", folder)),
         }
-        Ok(so_far)
     }
 
-    /// A name with the links on the way to it followed, for calls that hand it to the store.
+    /// Contents of the link of a name whose folder is no link; `None` for any other name.
+    fn link(&self, path: &str) -> Result<Option<String>> {
+        self.folder(name::folder_of(path))?.fresh()?.target(name::last_part(path))
+    }
+
+    /// A name with the links in its folder followed, for calls that pass it to the store.
     pub(super) fn plain(&self, path: &str) -> Result<String> {
         let plain = name::relative(path)?.into_owned();
         let above = name::folder_of(&plain);
         if above.is_empty() || self.map().contains_key(above) || self.is_there(above)? {
             return Ok(plain);
         }
-        // Where nothing leads there, the call itself says what is wrong.
+        // If the folder cannot be resolved, the call itself reports the error.
         let led = self.through_links(above).unwrap_or_else(|_| above.to_string());
         Ok(below(&led, name::last_part(&plain)))
     }
 
-    /// Calls with a name and, as long as that is a symbolic link, with what it leads to.
-    pub(super) fn led<T>(&self, path: &str, mut call: impl FnMut(&str) -> Result<Led<T>>) -> Result<T> {
-        let mut at = path.to_string();
-        for _ in 0..=MOST_LINKS {
-            match call(&at)? {
-                Led::Here(found) => return Ok(found),
-                Led::On(next) => at = next,
-            }
-        }
-        Err(errno::failure(Errno::LOOP, "follow links", path))
+    /// Calls with a name and, as long as that is a symbolic link, with the name it leads to.
+    pub(super) fn led<T>(&self, path: &str, call: impl FnMut(&str) -> Result<Step<T>>) -> Result<T> {
+        links::follow(path, call, |name| self.link(name))
     }
 
     pub(super) fn is_there(&self, folder: &str) -> Result<bool> {

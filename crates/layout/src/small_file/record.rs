@@ -11,36 +11,36 @@ const LOG_MAGIC: &[u8; 8] = b"THWSMLOG";
 const NAMES_MAGIC: &[u8; 8] = b"THWSMNAM";
 const RECORD_MAGIC: [u8; 4] = *b"TSFR";
 const BLOCK_MAGIC: [u8; 4] = *b"TSFN";
-/// Of logs that are written. Those of version 1 hold neither links nor extended attributes.
+/// Version of new logs. Logs of version 1 have neither links nor extended attributes.
 const VERSION: u32 = 2;
-/// Bytes that a log or a name log begins with.
+/// Length of the header of a log or name log.
 pub const HEADER: u64 = 24;
-/// Bytes of a record before its head, and those behind it.
+/// Bytes of a record before its head and after it.
 pub const FIXED: u64 = 12;
-/// Longest head that is believed: names and numbers.
+/// Longest valid head.
 pub const LONGEST_HEAD: u32 = 1 << 20;
-/// Bytes of a record with one change at most, without its name, the file's bytes, and what few files have.
+/// Most bytes of a record with one change, without its name, the file's bytes, its target and extended attributes.
 pub const MOST_OF_CHANGE: usize = 192;
 /// Bytes of the longest value of an extended attribute.
 pub const LONGEST_XATTR: usize = 64 << 10;
 /// Bytes of all extended attributes of a file, names and values.
 pub const MOST_XATTRS: usize = 256 << 10;
-/// Longest body of a block that is believed.
+/// Longest valid body of a block.
 pub const LONGEST_BLOCK: u32 = 64 << 20;
 
-/// When something was recorded: a logical clock, and the log that recorded it where clocks tie.
+/// Logical time of a record: a clock, and the log's number as tie-breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Stamp {
-    /// Larger than that of all that was seen before.
+    /// Larger than the clocks of all records that the writer had seen.
     pub clock: u64,
-    /// The log it was recorded in first.
+    /// The log in which it was recorded first.
     pub log: u64,
 }
 
-/// Where the bytes of a file are.
+/// Place of a file's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// There is no file of this name any more.
+    /// The file was removed.
     Gone,
     /// In the record itself.
     Here {
@@ -60,16 +60,16 @@ pub enum Content {
         /// CRC-32C of them.
         crc: u32,
     },
-    /// An object of its own, grown out of the log.
+    /// In the file's own object.
     Own {
         /// Its number.
         number: u64,
     },
-    /// No bytes: a symbolic link, which leads where [`More`] says.
+    /// No bytes: a symbolic link; [`More`] has its target.
     Link,
 }
 
-/// What is kept of a file beside its bytes.
+/// Attributes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordedAttributes {
     /// Permission bits.
@@ -78,18 +78,18 @@ pub struct RecordedAttributes {
     pub uid: u32,
     /// Owner's group.
     pub gid: u32,
-    /// Last read, where a program set it.
+    /// Time of the last read, if a program set it.
     pub atime: SystemTime,
-    /// Last write.
+    /// Time of the last write.
     pub mtime: SystemTime,
-    /// Last change of anything.
+    /// Time of the last change of bytes or attributes.
     pub ctime: SystemTime,
-    /// Tells files of one name apart.
+    /// Distinguishes files that had the same name.
     pub identity: u64,
 }
 
 impl RecordedAttributes {
-    /// As a program asks for them.
+    /// As [`Attributes`].
     pub fn attributes(&self, length: u64) -> Attributes {
         Attributes {
             kind: Kind::File,
@@ -106,10 +106,10 @@ impl RecordedAttributes {
     }
 }
 
-/// What few files have.
+/// Target of a link and extended attributes, which few files have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct More {
-    /// Where a symbolic link leads.
+    /// Contents of a symbolic link.
     pub target: Option<String>,
     /// Extended attributes.
     pub xattrs: BTreeMap<String, Vec<u8>>,
@@ -141,23 +141,23 @@ impl More {
     }
 }
 
-/// What became of one name.
+/// Change of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// In its folder.
     pub name: String,
-    /// Where it differs from the record's: of what compaction copied.
+    /// If it differs from the record's: in copies by compaction.
     pub stamp: Option<Stamp>,
-    /// Where its bytes are from now on; `None` where they stay.
+    /// New place of its bytes; `None`: unchanged.
     pub content: Option<Content>,
-    /// What is kept of it from now on; `None` where that stays.
+    /// New attributes; `None`: unchanged.
     pub kept: Option<RecordedAttributes>,
-    /// Where it leads and its extended attributes from now on; `None` where they stay.
+    /// New target and extended attributes; `None`: unchanged.
     pub more: Option<More>,
 }
 
 impl Change {
-    /// Of this name nothing changes.
+    /// A change of this name without contents.
     pub fn of(name: &str) -> Change {
         Change { name: name.to_string(), stamp: None, content: None, kept: None, more: None }
     }
@@ -166,14 +166,14 @@ impl Change {
 /// The head of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Head {
-    /// Changes of names, all or none of them.
+    /// Changes of names, which apply together.
     Changes {
-        /// Of the record.
+        /// Clock of the record.
         clock: u64,
-        /// What became of which name.
+        /// The changes.
         changes: Vec<Change>,
     },
-    /// No record will follow.
+    /// End mark: no record follows.
     End,
 }
 
@@ -189,7 +189,7 @@ pub fn header(log: u64, names: bool) -> Vec<u8> {
 /// The number of a log by its first bytes.
 ///
 /// # Errors
-/// `Torn`, `Corrupt`; `Unsupported` for a later version.
+/// `Torn` if there are too few bytes, `Corrupt` for other magic bytes; `Unsupported` for a later version.
 pub fn read_header(bytes: &[u8], names: bool) -> Result<u64> {
     let what = if names { "name log" } else { "log" };
     let mut cursor = Cursor::new(wire::sealed(bytes.get(..HEADER as usize).unwrap_or(bytes), what)?);
@@ -228,7 +228,7 @@ fn time(cursor: &mut Cursor<'_>) -> Result<SystemTime> {
 }
 
 impl Head {
-    /// Puts the head's bytes behind `out`.
+    /// Appends the head's bytes to `out`.
     pub fn put(&self, out: &mut Vec<u8>) {
         let Head::Changes { clock, changes } = self else {
             out.push(2);
@@ -286,10 +286,10 @@ impl Head {
         }
     }
 
-    /// From bytes. At most one change holds its bytes in the record.
+    /// Decodes a head. At most one change has its bytes in the record.
     ///
     /// # Errors
-    /// `Torn` and `Corrupt`.
+    /// `Torn` if the bytes end early; `Corrupt` if they are no valid head.
     pub fn decode(bytes: &[u8]) -> Result<Head> {
         let mut cursor = Cursor::new(bytes);
         let corrupt = |what: &str| Err(Error::new(ErrorKind::Corrupt, what.to_string()));
@@ -298,7 +298,7 @@ impl Head {
             1 => {
                 let clock = cursor.varint("clock")?;
                 let count = cursor.varint("number of changes")?;
-                // A change takes two bytes at least.
+                // A change has at least two bytes.
                 if count > bytes.len() as u64 / 2 {
                     return corrupt("more changes than a record holds");
                 }
@@ -317,7 +317,7 @@ impl Head {
         if cursor.is_empty() { Ok(head) } else { corrupt("a record with bytes left over") }
     }
 
-    /// Bytes of a file that the record holds.
+    /// Bytes of a file in the record.
     pub fn data_length(&self) -> u32 {
         let Head::Changes { changes, .. } = self else { return 0 };
         let here = changes.iter().find_map(|c| match c.content {
@@ -384,9 +384,9 @@ fn change(cursor: &mut Cursor<'_>) -> Result<Change> {
     Ok(Change { name, stamp, content, kept, more })
 }
 
-/// Puts a record behind `out`; returns where its head lies in it.
+/// Appends a record to `out`; returns the place of its head.
 ///
-/// - `data`: what the change with [`Content::Here`] says.
+/// - `data`: the bytes of the change with [`Content::Here`].
 pub fn put(out: &mut Vec<u8>, head: &Head, data: &[u8]) -> std::ops::Range<usize> {
     let start = out.len();
     out.extend(RECORD_MAGIC);
@@ -403,7 +403,7 @@ pub fn put(out: &mut Vec<u8>, head: &Head, data: &[u8]) -> std::ops::Range<usize
     head
 }
 
-/// The lengths of head and data by the first [`FIXED`] bytes of a record; `None` where none begins here.
+/// Lengths of head and data from the first [`FIXED`] bytes of a record; `None` if no record begins here.
 pub fn fixed(bytes: &[u8]) -> Option<(u32, u32)> {
     let fixed = bytes.first_chunk::<{ FIXED as usize }>()?;
     let head = u32::from_le_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
@@ -414,7 +414,7 @@ pub fn fixed(bytes: &[u8]) -> Option<(u32, u32)> {
 /// The head of the record in `bytes`, which begin with its magic and reach as far as its head's checksum.
 ///
 /// # Errors
-/// `Corrupt` where the checksum does not hold or the lengths contradict.
+/// `Corrupt` for a wrong checksum or contradicting lengths.
 pub fn head(bytes: &[u8], data_length: u32) -> Result<Head> {
     let sealed = wire::sealed(bytes, "record")?;
     let head = Head::decode(sealed.get(FIXED as usize..).unwrap_or_default())?;
@@ -424,18 +424,18 @@ pub fn head(bytes: &[u8], data_length: u32) -> Result<Head> {
     }
 }
 
-/// What a block of a name log says: the heads of records between two bytes of the log, and where each one's data begins.
+/// A block of a name log: the heads of the records in a range of the log, and the first byte of each one's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     /// First byte of the log that it covers.
     pub from: u64,
-    /// First byte behind.
+    /// End of that range.
     pub to: u64,
-    /// Where each record's data begins, and its head.
+    /// First byte of each record's data, and the record's head.
     pub entries: Vec<(u64, Head)>,
 }
 
-/// A block of heads that are encoded already.
+/// Encodes a block of encoded heads.
 pub fn put_block(from: u64, to: u64, entries: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut body = Vec::new();
     body.extend(from.to_le_bytes());
@@ -452,17 +452,17 @@ pub fn put_block(from: u64, to: u64, entries: &[(u64, Vec<u8>)]) -> Vec<u8> {
     out
 }
 
-/// The length of the body of a block by its first 8 bytes; `None` where none begins here.
+/// Length of a block's body from its first 8 bytes; `None` if no block begins here.
 pub fn block_length(bytes: &[u8]) -> Option<u32> {
     let fixed = bytes.first_chunk::<8>()?;
     let length = u32::from_le_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
     (fixed[..4] == BLOCK_MAGIC && length <= LONGEST_BLOCK).then_some(length)
 }
 
-/// From the bytes of a whole block.
+/// Decodes a whole block.
 ///
 /// # Errors
-/// `Torn` and `Corrupt`.
+/// `Torn` if the bytes end early; `Corrupt` for a wrong checksum or invalid contents.
 pub fn block(bytes: &[u8]) -> Result<Block> {
     let mut cursor = Cursor::new(wire::sealed(bytes, "block")?);
     cursor.take(8, "block")?;

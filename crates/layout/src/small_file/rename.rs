@@ -1,11 +1,11 @@
-//! New names for files and folders of the layout.
+//! Renames of files and folders.
 //!
 //! | question | answer |
 //! |---|---|
-//! | within a folder | one record, both names at once |
-//! | into another folder | recorded there before it goes here: under both names while it moves, so that a death in between loses it under neither |
-//! | an object of its own | has two names in the store while it moves, and is locked. Who writes one with two names that nobody locks copies it first: its process died, and the names are two files |
-//! | a folder | the store's own rename; those that were in use below it go on under their new names, and other processes are rung |
+//! | within a folder | one record for both names |
+//! | into another folder | recorded under the new name first, then removed under the old one: a process that dies in between leaves it under both names |
+//! | a file with its own object | the object has two hard links while it moves, and is locked. A process that writes an unlocked object with two links copies it first: the mover has died, and the names are two files |
+//! | a folder | the store's rename; folders in use below it continue under their new names, and the bells of other processes ring |
 
 use super::file::{Node, first_kept};
 use super::folder::{Folder, Inner, below, hidden};
@@ -25,7 +25,7 @@ impl SmallFile {
         self.flushed(source, from)?;
         self.at(to, |target, last| {
             self.flushed(target, last)?;
-            // The folder's bytes are read before any lock is held over both.
+            // The bytes are read before both folders are locked.
             let moved = source.lock().file(from).map(|entry| (entry.content, entry.kept, entry.more.clone()));
             let Some((content, kept, more)) = moved else {
                 return Err(errno::failure(Errno::NOENT, "rename", from));
@@ -36,12 +36,12 @@ impl SmallFile {
             let change =
                 |name: &str, content, kept, more| Change { content: Some(content), kept, more, ..Change::of(name) };
             let mut inner = target.fresh()?;
-            // What lay there before goes once the new name is recorded, which hides it.
+            // An object that existed before the mount is removed after the new name, which hides it, is recorded.
             if target.real(&mut inner, last)? == Some(true) {
                 return Err(errno::failure(Errno::ISDIR, "rename a file over a folder", to));
             }
             let replaced = inner.file(last).map_or(Content::Gone, |entry| entry.content);
-            // What the replaced file had is not the moved one's.
+            // The moved file does not inherit the replaced file's extended attributes.
             let more = more.or_else(|| inner.nothing_more(last));
             if Arc::ptr_eq(source, target) {
                 if inner.file(from).map(|e| e.content) != Some(content) {
@@ -65,7 +65,7 @@ impl SmallFile {
             if let Some(node) = &node {
                 node.gather()?;
             }
-            // Under both names while it moves, so that a death in between loses it under neither.
+            // Under both names while it moves: if the process dies in between, the file has both.
             let twice = self.store.capability().attributes;
             let mut _moves = None;
             match content {
@@ -85,7 +85,7 @@ impl SmallFile {
                     }
                     let own = Content::Own { number: given };
                     if let Err(e) = target.record(&mut inner, vec![change(last, own, Some(kept), more)], &[]) {
-                        // The failure that matters is the first.
+                        // The first failure is reported.
                         let _ = self.store.remove(&new);
                         return Err(e);
                     }
@@ -125,7 +125,7 @@ impl SmallFile {
                     self.remove_hidden_object(target, &mut inner, last)?;
                 }
             }
-            // The new name is there before the old one goes.
+            // The new name is recorded before the old one is removed.
             let mut inner = source.fresh()?;
             source.record(&mut inner, vec![change(from, Content::Gone, None, None)], &[])?;
             inner.open.remove(from);
@@ -144,7 +144,7 @@ impl SmallFile {
         })
     }
 
-    /// Removes what lay in the folder before under a name that is a file of the logs now.
+    /// Removes an object that existed before the mount under a name that is now a file of the logs.
     fn remove_hidden_object(&self, folder: &Folder, inner: &mut Inner, name: &str) -> Result<()> {
         if inner.real.contains_key(name) {
             match self.store.remove(&below(&inner.path, name)) {
@@ -168,7 +168,7 @@ impl SmallFile {
             let what = format!("store {} renames no folders", self.store.describe());
             return Err(Error::new(ErrorKind::Unsupported, what).in_object(from));
         }
-        // What the new name stands for now.
+        // Kind of the new name now.
         let replaced = self.at(to, |folder, last| {
             let mut inner = folder.fresh()?;
             if inner.file(last).is_some() || folder.real(&mut inner, last)? == Some(false) {
@@ -181,7 +181,7 @@ impl SmallFile {
             self.map().remove(to);
         }
         self.store.rename(from, to)?;
-        // It is done: what this process knows follows first, then others are told, whatever fails.
+        // The rename is done: first this process's view is updated, then bells ring, whatever fails.
         for (path, there) in [(from, None), (to, Some(Some(true)))] {
             if let Some(above) = self.map().get(name::folder_of(path)) {
                 let mut inner = above.lock();
@@ -193,12 +193,12 @@ impl SmallFile {
                 inner.unrung = true;
             }
         }
-        // Folders in use go on under their new names.
+        // Folders in use continue under their new names.
         let below = format!("{from}/");
         let mut outcome = Ok(());
         let mut map = self.map();
         let moved: Vec<String> = map.keys().filter(|p| *p == from || p.starts_with(&below)).cloned().collect();
-        // Other processes may use any of them under its old name.
+        // Other processes may use any of them under the old name.
         if self.store.capability().write_at {
             outcome = self.ring_below(to);
         }
@@ -208,9 +208,9 @@ impl SmallFile {
                 let mut inner = folder.lock();
                 inner.path = new.clone();
                 match folder.ring(&mut inner) {
-                    // It was known here, and another process had moved it away before.
+                    // Known here, but another process had moved it away before.
                     Err(e) if e.kind() == ErrorKind::NotFound => continue,
-                    // It rings when it is used next.
+                    // Its bell rings at its next use.
                     rung => outcome = outcome.and(rung),
                 }
                 drop(inner);
@@ -224,7 +224,7 @@ impl SmallFile {
         outcome
     }
 
-    /// An object a second time, on stores that give none a second name.
+    /// Copies an object, on stores without hard links.
     fn copy(&self, from: &str, to: &str) -> Result<()> {
         let copied = (|| {
             let (source, target) = (self.store.open_read(from)?, self.store.open_write(to, OpenWrite::New)?);
@@ -237,7 +237,7 @@ impl SmallFile {
         copied
     }
 
-    /// Tells other processes that a folder and those in it have other names now.
+    /// Rings the bells of a folder and of those in it, which have new names.
     pub(super) fn ring_below(&self, folder: &str) -> Result<()> {
         Folder::ring_of(&*self.store, folder)?;
         for name in self.store.list(folder)?.iter().filter(|name| *name != HIDDEN) {
@@ -266,8 +266,8 @@ fn copy(read: impl Fn(u64, &mut [u8]) -> Result<usize>, target: &dyn WriteObject
     }
 }
 
-/// Locks an object: while it moves, so that nobody takes it for one whose process died. `None` where the store cannot, or where
-/// another has locked it and `wait` is not set.
+/// Locks an object while it moves, which shows that its process lives. `None` if the store cannot lock, or if the object is locked and
+/// `wait` is not set.
 fn locked(object: &dyn WriteObject, wait: bool) -> Result<Option<Lease>> {
     match object.lock(wait) {
         Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
@@ -275,7 +275,7 @@ fn locked(object: &dyn WriteObject, wait: bool) -> Result<Option<Lease>> {
     }
 }
 
-/// Whether a process died while it gave the object of a file its second name, in another folder.
+/// Whether a process died while it gave the object of a file its second hard link, in another folder.
 fn left_with_two_names(store: &dyn Store, name: &str, object: &dyn WriteObject) -> Result<bool> {
     if !store.capability().attributes {
         return Ok(false);
@@ -287,13 +287,13 @@ fn left_with_two_names(store: &dyn Store, name: &str, object: &dyn WriteObject) 
         },
         about => Ok(about?.links > 1),
     };
-    // One that is locked moves now, or is appended to: it is one file.
+    // A locked object is being moved or appended to: it is one file.
     let Some(_lock) = (if two()? { locked(object, false)? } else { None }) else { return Ok(false) };
     two()
 }
 
 impl Node {
-    /// The object of a file, to be written: a copy where a death left it two names, of which each is a file.
+    /// Opens a file's own object for writing; a copy of it if a dead process left it two hard links, each of which is a file.
     pub(super) fn open_own(
         &self,
         folder: &Folder,
@@ -305,7 +305,7 @@ impl Node {
         if !self.is_linked() || !left_with_two_names(&*folder.store, &name, &*object)? {
             return Ok((number, object));
         }
-        // All that is kept of the file stays as it is.
+        // The attributes of the file stay.
         let kept = inner.names.get(&self.name()).and_then(|entry| entry.kept);
         let change = Change { kept, ..Change::of(&self.name()) };
         let parted = self.to_own(folder, inner, change, &|to| copy(|at, out| object.read_at(at, out), to))?;

@@ -1,13 +1,13 @@
-//! The spare: room that a store keeps for names to be removed, renamed and changed when it is full otherwise.
+//! The spare: reserved room on a store for removing, renaming and changing names when the store is full.
 //!
 //! | question | answer |
 //! |---|---|
 //! | where    | the object `spare` in the hidden folder of the store's own folder: [`SPARE`] bytes of zeros; one for all folders and processes |
-//! | made     | by the first process that begins a log, written under a name of its own and renamed: nobody takes one that is being written |
-//! | taken    | by a process whose record finds no room: one rename makes the spare its log, whose records replace the zeros. Of several processes one gets it |
-//! | given back | when that log ends it is cut, and a new spare is made of the room that there is |
-//! | for whom | records that remove, rename or change what is kept of a name, and bytes that a program was told are written. Files that are made or grow are refused before |
-//! | needs    | a store that writes at any offset and renames at once |
+//! | created  | by the first process that begins a log, under a temporary name, then renamed: no process takes an incomplete spare |
+//! | taken    | by a process that has no room for a record: one rename turns the spare into its log, whose records replace the zeros. One of several processes gets it |
+//! | restored | when that log ends, it is truncated, and a new spare is created from the free room |
+//! | used for | records that remove, rename or change a name, and accepted writes. New and growing files are refused earlier |
+//! | needs    | a store that writes at any offset and renames atomically |
 
 use super::folder::hidden;
 use super::log::{Writer, data_name};
@@ -19,13 +19,13 @@ use thalweg_types::{ErrorKind, Result};
 
 /// Bytes of the spare.
 pub const SPARE: u64 = 128 << 10;
-/// Bytes of the smallest spare that is worth a name.
+/// Bytes of the smallest useful spare.
 const LEAST: u64 = 8 << 10;
 
 /// The spare of a store. See the module's page.
 pub struct Spare {
     store: Arc<dyn Store>,
-    /// Whether this process has seen to it that there is one.
+    /// Whether this process has made sure that there is one.
     seen_to: AtomicBool,
 }
 
@@ -43,10 +43,10 @@ impl Spare {
         can.write_at && can.truncate && can.rename == Rename::Atomic
     }
 
-    /// Makes the spare where there is none, once for each process. Where there is no room for one, none is made.
+    /// Creates the spare if there is none and there is room, once per process.
     pub fn see_to(&self) {
         if self.possible() && !self.seen_to.swap(true, Ordering::Relaxed) {
-            // A store that cannot is used without.
+            // Stores without these capabilities have no spare.
             let _ = self.make();
         }
     }
@@ -68,7 +68,7 @@ impl Spare {
         made
     }
 
-    /// Zeros, as many as there is room for.
+    /// Writes zeros, as many as there is room for.
     fn fill(&self, own: &str) -> Result<()> {
         let object = self.store.open_write(own, OpenWrite::New)?;
         let zeros = [0; LEAST as usize];
@@ -81,7 +81,7 @@ impl Spare {
         object.close()
     }
 
-    /// The spare as a new log in the hidden folder `place`; `None` where there is none.
+    /// Turns the spare into a new log in the hidden folder `place`; `None` if there is no spare.
     pub fn take(&self, place: &str) -> Result<Option<Writer>> {
         if !self.possible() {
             return Ok(None);
@@ -96,7 +96,7 @@ impl Spare {
         Writer::of_spare(self.store.clone(), place, number).map(Some)
     }
 
-    /// A log that was the spare has ended: another is made of what room there is.
+    /// Creates a new spare from the free room, after the log that was made from the old one has ended.
     pub fn again(&self) {
         let _ = self.make();
     }

@@ -1,4 +1,4 @@
-//! Looking after logs: what they hold, whether all of it is whole, and giving back the space of what is gone.
+//! Maintenance of logs: check and compaction.
 
 use super::SmallFile;
 use super::folder::{Entry, Folder, hidden};
@@ -10,35 +10,35 @@ use std::time::{Duration, SystemTime};
 use thalweg_store::{OpenWrite, name};
 use thalweg_types::{ErrorKind, Result};
 
-/// What was found in a folder.
+/// Result of a check of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Logs.
     pub logs: u64,
-    /// Logs that a process still writes, as far as that can be told.
+    /// Logs that a living process still writes, as far as that can be determined.
     pub live: u64,
     /// Files.
     pub files: u64,
-    /// Files that grew out of the logs.
+    /// Files with their own object.
     pub own: u64,
     /// Bytes of files in the logs.
     pub bytes: u64,
     /// Bytes of all logs.
     pub log_bytes: u64,
-    /// Logs that end in bytes that are no whole record, and where these begin: a writer died, or is writing.
+    /// Logs that end in an incomplete record, and its first byte: a writer died, or is writing.
     pub torn: Vec<(String, u64)>,
     /// Files whose bytes cannot be read, and why.
     pub damaged: Vec<(String, String)>,
 }
 
-/// What a compaction did.
+/// Result of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Compacted {
-    /// Logs that are gone.
+    /// Removed logs.
     pub logs: u64,
-    /// Files that were copied.
+    /// Copied files.
     pub files: u64,
-    /// Bytes of the logs that are gone, less those of the new one.
+    /// Bytes of the removed logs, less those of the new one.
     pub freed: u64,
 }
 
@@ -53,15 +53,18 @@ impl Compacted {
 /// Mode, user and group of a log's object.
 type Owner = (u32, u32, u32);
 
-/// How long a log without a header is left alone that nobody holds.
+/// How long a log without a header and without a lease is left alone.
 const OLD: Duration = Duration::from_secs(3600);
-/// Shorter runs of bytes fill no block of a filesystem, whose space could be given back.
+/// Shorter runs of bytes fill no block of a filesystem, so no space could be freed.
 const LEAST_HOLE: u64 = 4 << 10;
 
 impl SmallFile {
-    /// What lies in the logs of a folder.
+    /// Checks the logs of a folder.
     ///
-    /// - `read`: every file's bytes too, against their checksums.
+    /// - `read`: also compares every file's bytes with their checksums.
+    ///
+    /// # Errors
+    /// `NotFound`; those of the store. Damage is no error, but part of the report.
     pub fn check(&self, folder: &str, read: bool) -> Result<Report> {
         let folder = self.folder(&name::relative(folder)?)?;
         let mut report = Report::default();
@@ -73,7 +76,7 @@ impl SmallFile {
                 let object = self.store.open_read(&name)?;
                 let length = object.length()?;
                 if length == 0 {
-                    // Made, and about to be begun; or its process was killed just then, and `compact` removes it one day.
+                    // Created, its header not written yet; or its process was killed then, and a later `compact` removes it.
                     continue;
                 }
                 report.logs += 1;
@@ -118,17 +121,17 @@ impl SmallFile {
         Ok(report)
     }
 
-    /// Copies what is still a file from all logs that nobody writes any more into one for each owner and mode, and removes them. Where there
-    /// is no room for that, the space of bytes that no name leads to is given back in place, and as many logs are copied into one as
-    /// there is room for: all, else half of them and so on, those with the fewest bytes of files first.
+    /// Compacts the logs that no process writes any more: copies their files into one log per owner and mode, then removes the
+    /// old logs. Without room for that, punches holes where no file's bytes are, and merges as many logs as fit: all, else half of
+    /// them and so on, those with the fewest bytes of files first.
     ///
     /// # Errors
-    /// `Corrupt` where a file's bytes cannot be read: nothing is removed then. `NoSpace` where nothing could be given back.
+    /// `Corrupt` if a file's bytes cannot be read: nothing is removed then. `NoSpace` if no space could be freed.
     pub fn compact(&self, folder: &str) -> Result<Compacted> {
         let folder = self.folder(&name::relative(folder)?)?;
         let (mut done, in_parts) = self.compact_once(&folder)?;
         if in_parts {
-            // There may be room for all in one now.
+            // There may be room now to merge all.
             match self.compact_once(&folder) {
                 Err(e) if e.kind() == ErrorKind::NoSpace => {}
                 again => done.freed += again?.0.freed,
@@ -137,7 +140,7 @@ impl SmallFile {
         Ok(done)
     }
 
-    /// Compacts; whether it left several logs of one owner where one would do, as there was no room for it.
+    /// Compacts; returns whether a lack of room left several logs of one owner that could be one.
     fn compact_once(&self, folder: &Folder) -> Result<(Compacted, bool)> {
         let mut in_parts = false;
         let mut inner = folder.fresh()?;
@@ -147,8 +150,8 @@ impl SmallFile {
         let mut groups: BTreeMap<Option<Owner>, BTreeSet<u64>> = BTreeMap::new();
         for (number, ended, _, position) in Folder::logs(&inner) {
             let name = format!("{place}{}", log::data_name(number));
-            // A log without an end belongs to somebody, unless the store knows that nobody holds it. A process holds its log and then
-            // writes the header: one that nobody holds and that has none is perhaps about to be held.
+            // A log without an end mark is in use, unless the store knows that no process has its lease. A process takes the lease
+            // before it writes the header: a log without both may be just created.
             let left = || -> Result<bool> {
                 let held = self.store.open_read(&name)?.life()?.held;
                 Ok(held == Some(false) && (position.begun() || self.is_old(&name)?))
@@ -179,7 +182,7 @@ impl SmallFile {
                         in_parts = true;
                         if part.len() > 1 {
                             let rest = part.split_off(part.len() / 2);
-                            // The first half makes room for the rest.
+                            // Merging the first half frees room for the rest.
                             parts.extend([rest, part]);
                         }
                     }
@@ -194,7 +197,7 @@ impl SmallFile {
         Ok((done, in_parts))
     }
 
-    /// Whether an object was last written so long ago that no process can be just about to go on with it.
+    /// Whether an object was last written so long ago that no process can be about to use it.
     fn is_old(&self, name: &str) -> Result<bool> {
         let age = |written: SystemTime| written.elapsed().unwrap_or_default();
         match self.store.attributes(name) {
@@ -218,7 +221,7 @@ impl SmallFile {
         all.into_iter().map(|(_, number)| number).collect()
     }
 
-    /// Gives the space of bytes back that no name leads to any more, in logs that nobody writes. Returns how many.
+    /// Punches holes where no file's bytes are, in logs that no process writes. Returns how many bytes were freed.
     fn give_back(folder: &Folder, logs: &BTreeSet<u64>) -> Result<u64> {
         let inner = folder.fresh()?;
         if !folder.store.capability().punch {
@@ -254,10 +257,10 @@ impl SmallFile {
         Ok(freed)
     }
 
-    /// Copies what is still a file from these logs, which nobody writes, into one, and removes them.
+    /// Copies the files of these logs, which no process writes, into one log, and removes them.
     ///
     /// - `owner`: mode, user and group of the logs and of the new one.
-    /// - `short`: room is short. The new one may be made of the spare, and is given up where it would be no shorter.
+    /// - `short`: room is short. The new log may be made from the spare, and is dropped if it would not be shorter.
     fn put_together(
         &self,
         folder: &Folder,
@@ -277,7 +280,7 @@ impl SmallFile {
                 recorded = recorded.max(Some(self.store.attributes(&name)?.mtime));
             }
         }
-        // What was copied before has the stamp of a log that is long gone: only logs that stay keep what they hold.
+        // Earlier copies have stamps of logs that are gone: only logs that stay keep their files.
         let staying: BTreeSet<u64> =
             Folder::logs(&inner).iter().map(|(number, ..)| *number).filter(|number| !old.contains(number)).collect();
         let single = old.len() == 1 && staying.is_empty();
@@ -294,7 +297,7 @@ impl SmallFile {
         let given = self.give(&new, owner);
         let copied = given.and_then(|()| {
             entries.into_iter().try_for_each(|(name, entry)| {
-                // Bytes that lie in a log that stays are there already, whatever their stamp.
+                // Bytes in a log that stays need no copy, whatever their stamp.
                 let from_old = match entry.content {
                     Content::There { log, .. } => needed(log),
                     _ => needed(entry.stamp.log),
@@ -308,9 +311,9 @@ impl SmallFile {
                             done.files += 1;
                             Some(Content::Here { length, crc })
                         }
-                        // Made, not recorded: its process will.
+                        // Created, not recorded yet: its process will record it.
                         Content::Here { .. } => None,
-                        // In a single log nothing older is left that could come back.
+                        // With a single log no older record is left that could reappear.
                         Content::Gone if single => None,
                         other => Some(other),
                     };
@@ -325,7 +328,7 @@ impl SmallFile {
                 {
                     changes.push(Change { stamp: Some(entry.kept_stamp()), kept: entry.kept, ..Change::of(&name) });
                 }
-                // That there is nothing more has to be said as long as older logs stay that say otherwise.
+                // Recorded explicitly as long as older logs stay that have extended attributes of this name.
                 let more = entry.more.as_ref().filter(|more| !single || ***more != More::default());
                 if let Some(more) = more
                     && entry.content != Content::Gone
@@ -355,7 +358,7 @@ impl SmallFile {
         }
         self.store.sync_folder(place.trim_end_matches('/'))?;
         if recorded.is_some() {
-            // Nothing became of the folder.
+            // The folder itself did not change.
             self.store.set_attributes(&new, &AttributeChange { mtime: recorded, ..AttributeChange::default() })?;
         }
         let mut inner = folder.lock();
@@ -377,7 +380,7 @@ impl SmallFile {
         Ok(done)
     }
 
-    /// Gives a new log the mode and owner of those that it replaces: who could read them can read it, and nobody else.
+    /// Gives a new log the mode and owner of the logs that it replaces, so that the same users can read it.
     fn give(&self, log: &str, owner: Option<Owner>) -> Result<()> {
         let Some((mode, uid, gid)) = owner else { return Ok(()) };
         let about = self.store.attributes(log)?;

@@ -1,9 +1,9 @@
 /* Files that ranks open together:
  *
- *   together write PATH STRIDE UNIT ROUNDS   each rank writes records of UNIT bytes, STRIDE bytes from one to the next rank's
- *   together read PATH STRIDE UNIT ROUNDS    all open it together, each reads what the next rank wrote
- *   together open PATH                       all open it together, and no more
- *   together fail PATH                       all try; each says what it got
+ *   collective_open write PATH STRIDE UNIT ROUNDS   each rank writes records of UNIT bytes, STRIDE bytes from one to the next rank's
+ *   collective_open read PATH STRIDE UNIT ROUNDS    all open it together, each reads what the next rank wrote
+ *   collective_open open PATH                       all open it together, and no more
+ *   collective_open fail PATH                       all try; each says what it got
  *
  * Prints lines "ok X" and "not ok X", once for all ranks. */
 #include <mpi.h>

@@ -1,0 +1,87 @@
+//! The bell of a folder: eight bytes that a process changes after it created, ended or removed a log, or changed other names in the
+//! folder. Every other process reads the bell before it relies on what it knows.
+
+use super::{Folder, Inner, hidden};
+use crate::errno;
+use crate::small_file::fresh;
+use rustix::io::Errno;
+use std::io::IoSlice;
+use std::time::Duration;
+use thalweg_store::{OpenWrite, ReadObject, Store, StoreExt};
+use thalweg_types::{ErrorKind, Result};
+
+/// Contents of the bell while the folder is being removed.
+pub(super) const REMOVED: [u8; 8] = [0xff; 8];
+
+impl Folder {
+    /// Whether the bell has not changed since the last refresh; `false` for a folder without a bell. No operation on names.
+    pub fn is_silent(&self) -> bool {
+        let inner = self.lock();
+        let mut rung = [0; 8];
+        let read = |bell: &dyn ReadObject, rung: &mut [u8]| bell.read_at(0, rung).is_ok_and(|got| got == rung.len());
+        inner.bell.as_deref().is_some_and(|bell| read(bell, &mut rung)) && rung == inner.rung
+    }
+
+    /// Waits while another process removes the folder, or tries to.
+    pub(super) fn wait_for_removal(&self, inner: &mut Inner) -> Result<()> {
+        for _ in 0..200 {
+            let name = format!("{}bell", hidden(&inner.path));
+            match self.store.read_all(&name) {
+                Ok(rung) if rung != REMOVED => return self.look(inner),
+                Ok(_) => std::thread::sleep(Duration::from_millis(5)),
+                // Removed; another folder may have the name now.
+                Err(e) if e.kind() == ErrorKind::NotFound => return self.look(inner),
+                Err(e) => return Err(e),
+            }
+        }
+        let held = self.store.open_read(&format!("{}bell", hidden(&inner.path)))?.life()?.held;
+        if held == Some(false) {
+            // The removing process has died, or failed.
+            return self.ring(inner);
+        }
+        Err(errno::failure(Errno::NOENT, "use a folder that was removed", &inner.path))
+    }
+
+    /// Rings the bell: other processes list the folder again.
+    pub fn ring(&self, inner: &mut Inner) -> Result<()> {
+        if !inner.hidden || !self.store.capability().write_at {
+            // Without a bell, every process lists the folder at each refresh.
+            inner.unrung = false;
+            return Ok(());
+        }
+        let mut rung = fresh().to_le_bytes();
+        rung[7] &= 0x7f;
+        inner.unrung = true;
+        match self.ring_with(inner, rung) {
+            // No room for a bell: without one, every process lists the folder at each refresh.
+            Err(e) if e.kind() == ErrorKind::NoSpace => {}
+            other => other.map(|()| inner.unrung = false)?,
+        }
+        // This ring may have replaced another one, whose change is visible now.
+        self.look(inner)
+    }
+
+    /// Rings the bell of a folder that this process does not use; does nothing if it has none.
+    pub fn ring_of(store: &dyn Store, path: &str) -> Result<()> {
+        let mut rung = fresh().to_le_bytes();
+        rung[7] &= 0x7f;
+        match store.open_write(&format!("{}bell", hidden(path)), OpenWrite::Existing) {
+            Ok(bell) => bell.write_at(0, &[IoSlice::new(&rung)]).and_then(|()| bell.close()),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
+    pub(super) fn ring_with(&self, inner: &Inner, rung: [u8; 8]) -> Result<()> {
+        let bell = self.store.open_write(&format!("{}bell", hidden(&inner.path)), OpenWrite::Any)?;
+        match bell.write_at(0, &[IoSlice::new(&rung)]) {
+            Err(e) if e.kind() == ErrorKind::NoSpace => {
+                // Stores that never overwrite in place need room for this. An empty bell makes every process list the folder.
+                bell.truncate(0)?;
+                bell.close()?;
+                Err(e)
+            }
+            written => written.and_then(|()| bell.close()),
+        }
+    }
+}
