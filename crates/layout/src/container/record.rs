@@ -76,7 +76,10 @@ impl Segment {
         out
     }
 
-    /// What a header says.
+    /// Decodes the header of a log's segment.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Torn` where it is none of this sort of log, `Unsupported` for another version.
     pub fn decode(log: Log, bytes: &[u8]) -> Result<Segment> {
         let mut c = Cursor::new(bytes);
         let head = c.take(60, "segment header")?;
@@ -156,7 +159,10 @@ impl Record {
         out
     }
 
-    /// What the header at byte `at` of a log says.
+    /// Decodes the record header at byte `at` of a log.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Torn`, with the byte, where there is no whole header.
     pub fn decode(bytes: &[u8], at: u64) -> Result<Record> {
         let corrupt = |what: &str| bad(ErrorKind::Corrupt, what).at_byte(at);
         let mut c = Cursor::new(bytes);

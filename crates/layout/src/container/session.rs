@@ -2,22 +2,24 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | begins   | with the first write: a mark says so before any byte is taken, so that a death is noticed. It is held before it has its name, so that nobody takes it for a dead writer's. Where nobody can tell whether a process lives, the mark goes with each sync and comes with the next write |
-//! | a small one | lies behind the stamp ([`drawer`](super::drawer)) where that can be and no other session that has not closed does: mark and data log are records there, and the buffer keeps all of the log. It becomes an ordinary one, with the container's folder, when its log would exceed `inline` |
-//! | a write  | goes to a buffer (`buffer`, bytes); the one that finds no room goes to the data log with all that waits. Writes behind each other become one record |
-//! | segments | one data log and one index log; the next one begins where a store shows bytes only once they are closed, and where an object would grow too long. None is opened again |
-//! | published | by `sync` and `close`: bytes first, then the index of them, then a mark whose name says how far |
-//! | ends     | with `close`, or when it is dropped; the logs get an end mark and the marks say closed. One that fails is given up: what it published is closed, the rest taken back |
-//! | memory   | the buffer, and what the index module holds: up to 65,536 entries |
+//! | begins   | with the first write: an open mark is made before any byte is accepted, so that the death of the writer is noticed. The mark is leased before it has its name. On stores without leases, each sync removes the open mark and the next write makes it again |
+//! | a small one | is stored behind the stamp (`inline`), if the store can and no other open session is there: mark and data log are records, and the buffer keeps the whole log. When the log exceeds the option `inline`, the session continues in the container's folder |
+//! | a write  | is copied to a buffer (`buffer`, bytes); a write that does not fit is written to the data log at once, together with the buffer. Contiguous writes become one record |
+//! | a full store | space for buffered bytes and for the end of the log is reserved when a buffer begins to fill: `NoSpace` is told by the write. Without space for the index log, a session closes without it, and readers scan the data log |
+//! | segments | a segment is one data log and one index log. The next begins when the object would grow too long, or when bytes must become visible on a store that shows only closed objects. None is opened again |
+//! | published | by `sync` and `close`: data first, then the index, then a mark whose name tells the lengths |
+//! | ends     | with `close`, or when the handle is dropped: an end record in the logs, a closed mark. After a failure the published part is closed and the rest removed |
+//! | memory   | the buffer, and up to 65,536 index entries |
 
 use super::Options;
 use super::clock::Summary;
-use super::drawer::Drawer;
+use super::guard::Guard;
 use super::index::block::{self, Entry};
 use super::index::run::Run;
 use super::index::{Recorder, Source};
 use super::marks::{self, Home, Mark, Published};
-use super::place::{Guard, MOST_TRIES, Place, appears_early, data_name, moved, put_new_as, remove_if_there};
+use super::objects::{MOST_TRIES, appears_early, moved, put_new_as, remove_if_there};
+use super::place::{Place, data_name};
 use super::record::{Kind, Log as Which, RECORD_HEADER, Record, SEGMENT_HEADER, Segment};
 use super::tail;
 use std::io::IoSlice;
@@ -32,8 +34,18 @@ use thalweg_types::{Error, ErrorKind, Result};
 const MOST_ENTRIES: usize = 1 << 16;
 /// Longest record.
 const MOST_RECORD: u64 = 1 << 30;
+/// Bytes of a data log beside what is gathered: its head, a record's header, its end mark.
+const AROUND: u64 = SEGMENT_HEADER + 2 * RECORD_HEADER;
+/// Bytes behind a stamp beside those of a session's data log: headers, and marks until the session has closed.
+const MARKS: u64 = 1024;
+/// Space that is reserved at first, in bytes; twice as much each time until a whole buffer is.
+const FIRST_RESERVED: u64 = 64 << 10;
+/// Filesystems give out space in blocks of this many bytes.
+const BLOCK: u64 = 4096;
 
-/// An object that a session keeps open, and that others see held by it.
+mod inline;
+
+/// An object that a session keeps open, with a lease that tells others that the writer lives.
 pub type LeasedObject = (Arc<dyn WriteObject>, Lease);
 
 /// A handle's session.
@@ -44,7 +56,7 @@ pub struct Session {
     about: String,
     buffer: usize,
     /// Bytes of a data log that may lie behind the stamp.
-    inline: usize,
+    inline_limit: usize,
     longest: u64,
     /// The process that it is of.
     process: u32,
@@ -58,7 +70,7 @@ pub struct Log {
     /// What was written.
     pub summary: Summary,
     started: bool,
-    /// A mark says that there may be more than is published.
+    /// There is an open mark: readers expect more than is published.
     marked: bool,
     finished: bool,
     broken: Option<String>,
@@ -69,22 +81,26 @@ pub struct Log {
     mark: Option<LeasedObject>,
     /// The object of the file's name, held, while marks and data log lie behind its stamp. The buffer has all of the log.
     inside: Option<LeasedObject>,
-    /// The mark was made with the file: others may have published since.
+    /// The mark was made with the file: other processes may have published since.
     unlooked: bool,
     last_mark: Option<(String, Published)>,
-    /// The mark of what is published, where it was the one that said that the session began: held while the session lasts.
+    /// The published mark, where it is the renamed open mark: leased while the session lasts.
     held: Option<LeasedObject>,
-    /// Published since all was made durable.
+    /// Published, and not yet durable.
     owed: bool,
-    /// A mark whose making failed; whether it is there is not known.
+    /// A mark whose creation failed: it may be there or not.
     doubtful: Option<String>,
-    /// Who may reach its objects, asked for when it began.
+    /// Permission bits and owner of its objects, as of its begin.
     guard: Option<Guard>,
     version: u64,
     segment: u32,
     data: Option<Box<dyn WriteObject>>,
     /// Bytes of the data log that the store has.
     end: u64,
+    /// Where the space ends that the store reserved: a byte of the data log.
+    reserved: u64,
+    /// The same, behind a stamp: a byte of the object of the file's name.
+    reserved_inside: u64,
     /// What follows them.
     buffer: Vec<u8>,
     open: Option<OpenRecord>,
@@ -96,7 +112,7 @@ pub struct Log {
     unsynced: Vec<u32>,
     index: Option<Box<dyn WriteObject>>,
     index_end: u64,
-    /// Blocks that the index log lacks, since the store did not take them.
+    /// Index blocks whose write failed, to be written again.
     unwritten: Vec<u8>,
     /// Bytes of the data log that the index log covers.
     covered: u64,
@@ -116,7 +132,7 @@ struct OpenRecord {
     crc: Crc32c,
 }
 
-/// What a session has in its logs and in memory, for an index to be made of.
+/// A session's index logs and buffered entries, to build an index from.
 pub struct View {
     /// Index logs, and how many bytes of each count.
     pub logs: Vec<(Source, u64)>,
@@ -151,6 +167,8 @@ impl Session {
             segment: 0,
             data: None,
             end: 0,
+            reserved: 0,
+            reserved_inside: 0,
             buffer: Vec::new(),
             open: None,
             seen: 0,
@@ -171,7 +189,7 @@ impl Session {
             place,
             about,
             buffer,
-            inline: options.inline(1).min(buffer),
+            inline_limit: options.inline(1).min(buffer),
             longest: longest.max(1 << 20),
             process: std::process::id(),
             log: Mutex::new(log),
@@ -198,7 +216,7 @@ impl Session {
         self.process != std::process::id()
     }
 
-    /// Gives up a child's copy: the logs are the parent's to write and to end.
+    /// Abandons a forked child's copy: the parent writes and ends the logs.
     pub fn leave(&self) {
         let Some(mut log) = self.log.try_lock() else { return };
         let shown = self.store().map(|store| store.capability().visible);
@@ -217,8 +235,8 @@ impl Session {
         Source::of(&self.home, log.segment)
     }
 
-    /// Says that the session begins, before its first byte is taken. `true` where a mark was made for that now: then others
-    /// may have published, emptied or compacted since this process looked, and the caller looks before it takes a clock.
+    /// Begins the session, before its first byte is accepted. `true` where the open mark was made now: others may have published,
+    /// truncated or compacted since this process looked, and the caller looks again before it takes a clock.
     pub fn start(&self, log: &mut Log) -> Result<bool> {
         if let Some(why) = &log.broken {
             return Err(Error::new(ErrorKind::Io, format!("this writer failed before: {why}")));
@@ -229,8 +247,8 @@ impl Session {
         if log.marked {
             return Ok(std::mem::take(&mut log.unlooked));
         }
-        if let Some(drawer) = &self.place.drawer
-            && self.begin_inside(log, drawer)?
+        if let Some(inline) = &self.place.inline
+            && self.begin_inside(log, inline)?
         {
             (log.started, log.marked) = (true, true);
             return Ok(true);
@@ -250,48 +268,68 @@ impl Session {
         Ok(true)
     }
 
-    /// Says behind the stamp that the session begins. `false` where it has to lie elsewhere: the container has a folder, another
-    /// session has not closed, or there is much already.
-    fn begin_inside(&self, log: &mut Log, drawer: &Drawer) -> Result<bool> {
-        if self.inline == 0 || (log.inside.is_none() && (log.started || drawer.has_home())) {
-            return Ok(false);
-        }
-        let locked = drawer.lock()?;
-        let begins = tail::Record::Put(marks::open_name(self.home), self.about.clone().into_bytes());
-        if log.inside.is_some() {
-            return locked.add(vec![begins]).map(|()| true);
-        }
-        let open = || Ok::<_, Error>(marks::read(&drawer.names())?.iter().any(|mark| !mark.closed()));
-        if drawer.has_home() || drawer.length() > super::most_inside(self.inline) || open()? {
-            return Ok(false);
-        }
-        let Some(held) = locked.lease() else { return Ok(false) };
-        if let Err(e) = locked.add(vec![begins]) {
-            // It may be there, and would be that of a dead writer.
-            let _ = self.place.remove_if_there(&marks::open_name(self.home));
-            return Err(e);
-        }
-        log.inside = Some(held);
-        Ok(true)
-    }
-
-    /// Goes on as an ordinary session, with all that it has in the buffer: its marks stay behind the stamp until it publishes.
-    fn leave_inside(&self, log: &mut Log) -> Result<()> {
-        if log.inside.is_none() {
+    /// Reserves space for bytes that are about to be gathered, and for all that is written until the log is closed: a full store
+    /// refuses the write, not the close. Asked for once while a buffer is filled; of a log's first buffer a few times, so that a
+    /// small file takes little.
+    ///
+    /// # Errors
+    /// `NoSpace`: nothing was taken.
+    fn reserve(&self, log: &mut Log, bytes: u64) -> Result<()> {
+        let gathered = log.end + log.buffer.len() as u64;
+        let needed = gathered + bytes + AROUND;
+        if needed <= log.reserved {
             return Ok(());
         }
-        self.place.make_home()?;
-        log.guard = self.place.guard()?;
-        log.mark = log.inside.take();
+        if let (Some((object, _)), Some(inline)) = (&log.inside, &self.place.inline) {
+            let there = inline.get(&data_name(&self.home, 0)).map_or(0, |bytes| bytes.len() as u64);
+            let end = inline.end();
+            let around = |data: u64| data.saturating_sub(there) + MARKS;
+            let most = self.inline_limit as u64 + AROUND;
+            let wanted = if log.reserved > 0 { (2 * needed).min(most).max(needed) } else { needed };
+            let ample = (end + around(wanted)).next_multiple_of(BLOCK) - end;
+            let found = match object.reserve(end, ample) {
+                Err(e) if e.kind() == ErrorKind::NoSpace => {
+                    object.reserve(end, around(needed)).map(|()| around(needed))?
+                }
+                reserved => reserved.map(|()| ample)?,
+            };
+            (log.reserved, log.reserved_inside) = (there + (found - MARKS), end + found);
+            return Ok(());
+        }
+        let can = self.store()?.capability();
+        if !can.write_at || !can.truncate {
+            return Ok(());
+        }
+        let is_new = log.data.is_none();
+        self.open_data(log)?;
+        let Some(data) = &log.data else { return Ok(()) };
+        let whole = self.buffer as u64 + AROUND;
+        let ample = if log.end > 0 { whole } else { (2 * needed).clamp(FIRST_RESERVED.min(whole), whole) };
+        let ample = ample.max(needed - log.end);
+        let reserved = match data.reserve(log.end, ample) {
+            Err(e) if e.kind() == ErrorKind::NoSpace => data.reserve(log.end, needed - log.end).map(|()| needed),
+            reserved => reserved.map(|()| log.end + ample),
+        };
+        match reserved {
+            Ok(reserved) => log.reserved = reserved,
+            Err(e) => {
+                if is_new {
+                    // No mark tells of a log without bytes.
+                    log.data = None;
+                    remove_if_there(&**self.store()?, &self.place.data(&self.home, log.segment))?;
+                }
+                return Err(e);
+            }
+        }
         Ok(())
     }
 
     /// Bytes that the buffer takes.
     fn most(&self, log: &Log) -> usize {
-        if log.inside.is_some() { self.inline } else { self.buffer }
+        if log.inside.is_some() { self.inline_limit } else { self.buffer }
     }
 
-    /// Makes an object that only those reach who may reach the file.
+    /// Makes an object with the file's access rights.
     ///
     /// - `make`: makes it in the store, with these permission bits at most.
     fn make_object(
@@ -313,8 +351,8 @@ impl Session {
         Ok(object)
     }
 
-    /// Makes the mark that says that the session began. Where the store can, it has its bytes and is held before others see
-    /// its name: a mark that nobody holds is that of a dead writer.
+    /// Makes the open mark. Where the store can, it is written and leased before it gets its name: a mark without a lease is that
+    /// of a dead writer.
     fn mark(&self, guard: Option<Guard>) -> Result<Option<LeasedObject>> {
         let (store, name) = (self.place.first(), format!("{}/{}", self.place.marks(), marks::open_name(self.home)));
         let early = appears_early(&**store);
@@ -339,7 +377,7 @@ impl Session {
         made
     }
 
-    /// Adds bytes of the logical file; tells the entries that they are, one or several, for a map that is kept in memory.
+    /// Adds bytes of the logical file; calls `tell` with their index entries, for an index that is kept in memory.
     pub fn write(
         &self,
         log: &mut Log,
@@ -397,7 +435,6 @@ impl Session {
     ///
     /// - `at`: where in the logical file; `None` for bytes that are appended.
     fn record(&self, log: &mut Log, at: Option<u64>, pieces: &[IoSlice<'_>], total: u64) -> Result<Run> {
-        log.dirty = true;
         let kind = if at.is_some() { Kind::Write } else { Kind::Append };
         let offset = at.unwrap_or_else(|| log.behind());
         let entry = |clock: u64, offset: u64, place: u64| Run {
@@ -405,6 +442,10 @@ impl Session {
             ..Run::one(clock, offset, total, place)
         };
         let room = self.most(log).saturating_sub(log.buffer.len()) as u64;
+        if total <= room {
+            self.reserve(log, total + RECORD_HEADER)?;
+        }
+        log.dirty = true;
         if let Some(open) = &mut log.open {
             let goes_on = open.record.offset + open.record.length == offset
                 && (open.record.clock, open.record.kind) == (log.clock, kind);
@@ -435,14 +476,14 @@ impl Session {
             log.open = Some(OpenRecord { record, crc });
             return Ok(entry(log.clock, offset, at + RECORD_HEADER));
         }
-        // More than there is room for: from the caller's memory, behind what is waiting, in one operation.
+        // Does not fit the buffer: written from the caller's memory, behind the buffer, in one operation.
         record.crc = crc.finish();
         let head = record.encode();
         let waiting = std::mem::take(&mut log.buffer);
         let mut all = vec![IoSlice::new(&waiting), IoSlice::new(&head)];
         all.extend(pieces.iter().map(|piece| IoSlice::new(piece)));
         let written = self.put(log, &all);
-        // Its memory is kept: pages that the system gives anew cost as much as the copy into them.
+        // The allocation is kept: new pages cost as much as the copy into them.
         log.buffer = waiting;
         written?;
         log.end += log.buffer.len() as u64 + RECORD_HEADER + total;
@@ -455,10 +496,11 @@ impl Session {
     /// A cut or a hole, without bytes.
     pub fn bare(&self, log: &mut Log, kind: Kind, offset: u64, length: u64) -> Result<(Source, Entry)> {
         log.seal();
-        log.dirty = true;
         if log.buffer.len() + RECORD_HEADER as usize > self.most(log) {
             self.flush(log)?;
         }
+        self.reserve(log, RECORD_HEADER)?;
+        log.dirty = true;
         self.head(log);
         let record = Record { kind, clock: log.clock, offset, length, at: log.end + log.buffer.len() as u64, crc: 0 };
         log.buffer.extend_from_slice(&record.encode());
@@ -495,6 +537,20 @@ impl Session {
     /// Writes at the end of the data log.
     fn put(&self, log: &mut Log, all: &[IoSlice<'_>]) -> Result<()> {
         self.leave_inside(log)?;
+        self.open_data(log)?;
+        let Some(data) = &log.data else { return Ok(()) };
+        let written = data.write_at(log.end, all);
+        if let Err(e) = &written {
+            // A store that writes at any offset lets us try again from here; of others the object is lost.
+            if !self.store()?.capability().write_at {
+                log.broken = Some(e.to_string());
+            }
+        }
+        written
+    }
+
+    /// Opens the data log of the segment, new, unless it is open.
+    fn open_data(&self, log: &mut Log) -> Result<()> {
         let store = self.store()?;
         if log.data.is_none() {
             let name = self.place.data(&self.home, log.segment);
@@ -515,15 +571,7 @@ impl Session {
                 }
             });
         }
-        let Some(data) = &log.data else { return Ok(()) };
-        let written = data.write_at(log.end, all);
-        if let Err(e) = &written {
-            // A store that writes at any offset lets us try again from here; of others the object is lost.
-            if !store.capability().write_at {
-                log.broken = Some(e.to_string());
-            }
-        }
-        written
+        Ok(())
     }
 
     fn flush(&self, log: &mut Log) -> Result<()> {
@@ -580,6 +628,17 @@ impl Session {
         Ok(())
     }
 
+    /// Closes without the rest of the index log, for which the store has no room: readers go by the data log.
+    fn do_without_index(&self, log: &mut Log) {
+        log.unwritten.clear();
+        if log.index_end == 0 {
+            log.index = None;
+            if let Ok(store) = self.store() {
+                let _ = remove_if_there(&**store, &self.place.index(&self.home, log.segment));
+            }
+        }
+    }
+
     fn end_of_log(&self, log: &mut Log) {
         log.seal();
         self.head(log);
@@ -604,6 +663,10 @@ impl Session {
 
     fn close_logs(&self, log: &mut Log) -> Result<()> {
         log.before = (log.end, log.index_end);
+        if let Some(data) = log.data.as_ref().filter(|_| log.reserved > log.end.next_multiple_of(BLOCK)) {
+            // What was reserved and not used. Where that fails it goes with the log.
+            let _ = data.truncate(log.end);
+        }
         let closed = log.data.take().map_or(Ok(()), |data| data.close());
         let closed = closed.and(log.index.take().map_or(Ok(()), |index| index.close()));
         if let Err(e) = &closed {
@@ -612,8 +675,7 @@ impl Session {
         closed
     }
 
-    /// Makes all that was written seen by others, and durable if asked. Returns what the mark says, where there was
-    /// anything new.
+    /// Publishes all that was written, durable if asked. Returns the mark's fields; `None` where nothing was new.
     pub fn publish(&self, log: &mut Log, durable: bool, closing: bool) -> Result<Option<Published>> {
         if !log.started || log.finished || !(log.dirty || closing || (durable && log.owed)) {
             return Ok(None);
@@ -621,8 +683,8 @@ impl Session {
         if let Some(why) = &log.broken {
             return Err(Error::new(ErrorKind::Io, format!("what was written since the last sync is lost: {why}")));
         }
-        if let Some(drawer) = self.place.drawer.as_ref().filter(|_| log.inside.is_some()) {
-            return self.publish_inside(log, drawer, durable, closing);
+        if let Some(inline) = self.place.inline.as_ref().filter(|_| log.inside.is_some()) {
+            return self.publish_inside(log, inline, durable, closing);
         }
         let visible = self.store()?.capability().visible;
         let something = log.end > 0 || !log.buffer.is_empty();
@@ -631,7 +693,10 @@ impl Session {
         }
         self.flush(log)?;
         self.sync_data(log, durable || (visible == Visible::AtSync && !closing))?;
-        self.write_blocks(log)?;
+        match self.write_blocks(log) {
+            Err(e) if e.kind() == ErrorKind::NoSpace && closing && log.broken.is_none() => self.do_without_index(log),
+            written => written?,
+        }
         if let (Some(index), true) = (&log.index, durable || (visible == Visible::AtSync && !closing)) {
             index.sync()?;
         }
@@ -722,100 +787,6 @@ impl Session {
         Ok(Some(published))
     }
 
-    /// As [`Session::publish`], of a session that lies behind the stamp: bytes and marks in one write.
-    fn publish_inside(
-        &self,
-        log: &mut Log,
-        drawer: &Drawer,
-        durable: bool,
-        closing: bool,
-    ) -> Result<Option<Published>> {
-        use tail::Record::{Became, Gone, More, Put};
-        let (open, data) = (marks::open_name(self.home), data_name(&self.home, 0));
-        let something = !log.buffer.is_empty();
-        if something && closing {
-            self.end_of_log(log);
-        }
-        log.seal();
-        let locked = drawer.lock()?;
-        // What there is decides: a write that failed may have left marks there that were asked for.
-        let mark = marks::read(&drawer.names())?.into_iter().find(|mark| mark.home.session == self.home.session);
-        let Some(mark) = mark.filter(|mark| !mark.closed()) else { return Err(self.taken_for_dead(log)) };
-        let version = mark.published.map_or(0, |p| p.version).max(log.version) + 1;
-        let old = mark.published.map(|p| marks::published_name(self.home, &p));
-        let mut records = Vec::new();
-        // What a write that failed left there is there.
-        let there = drawer.get(&data).map_or(0, |bytes| bytes.len());
-        if let Some(more) = log.buffer.get(there..).filter(|more| !more.is_empty()) {
-            records.push(More(data, more.to_vec()));
-        }
-        let published = Published {
-            version,
-            closed: closing,
-            segments: u32::from(something),
-            data: log.buffer.len() as u64,
-            index: 0,
-            summary: log.summary,
-            time: log.time,
-        };
-        let name = marks::published_name(self.home, &published);
-        // As marks are renamed where they are objects of their own.
-        let (mut marked, nothing) = (mark.open.is_some(), closing && !something && old.is_none());
-        match old {
-            None if nothing => {}
-            Some(old) => records.push(Became(old, name.clone())),
-            None if marked && (closing || (!durable && log.summary.bytes > 0)) => {
-                records.push(Became(open.clone(), name.clone()));
-                marked = false;
-            }
-            None => records.push(Put(name.clone(), Vec::new())),
-        }
-        if closing && marked {
-            records.push(Gone(open));
-            marked = false;
-        }
-        locked.add(records)?;
-        (log.version, log.marked, log.dirty, log.owed, log.finished) = (version, marked, false, true, closing);
-        if nothing {
-            log.inside = None;
-            return Ok(None);
-        }
-        log.last_mark = Some((name, published));
-        if let (Some((object, _)), true) = (&log.inside, durable) {
-            object.sync()?;
-            log.owed = false;
-        }
-        if closing {
-            log.inside = None;
-        }
-        Ok(Some(published))
-    }
-
-    /// As [`Session::give_up`], of a session that lies behind the stamp.
-    fn give_up_inside(&self, log: &mut Log, drawer: &Drawer) -> Result<()> {
-        use tail::Record::{Became, Gone};
-        let (open, data) = (marks::open_name(self.home), data_name(&self.home, 0));
-        let locked = drawer.lock()?;
-        let mut records: Vec<tail::Record> =
-            [open].into_iter().filter(|name| self.place.is_inside(name)).map(Gone).collect();
-        // Whether a mark is there whose writing failed, the drawer tells.
-        let names = drawer.names();
-        match marks::read(&names)?.into_iter().find(|mark| mark.home.session == self.home.session) {
-            Some(Mark { published: Some(p), .. }) if !p.closed => {
-                let named = |p: &Published| marks::published_name(self.home, p);
-                records.push(Became(named(&p), named(&Published { closed: true, ..p })));
-            }
-            Some(Mark { published: Some(_), .. }) => {}
-            _ => records.extend([data].into_iter().filter(|name| self.place.is_inside(name)).map(Gone)),
-        }
-        match records.is_empty() {
-            true => Ok(()),
-            false => locked.add(records),
-        }?;
-        log.inside = None;
-        Ok(())
-    }
-
     fn take_away(&self, log: &mut Log, old: &str, new: &str) -> Result<()> {
         match self.place.remove(old) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -832,7 +803,7 @@ impl Session {
         Error::new(ErrorKind::Io, why).safe("what it had synced before")
     }
 
-    /// Hands all to the store, durable, and publishes nothing: what is left to do then takes a moment.
+    /// Writes and syncs everything without publishing, so that publishing takes little time.
     pub fn hand_over(&self, log: &mut Log) -> Result<()> {
         self.flush(log)?;
         self.sync_data(log, true)?;
@@ -863,17 +834,17 @@ impl Session {
         log.started && !log.finished && log.inside.is_none() && (log.dirty || log.owed)
     }
 
-    /// Ends a session that failed: what it published stays and is closed, the rest is taken back as far as the store lets it.
-    /// Nothing is outstanding afterwards that readers would miss.
+    /// Ends a session that failed: the published part stays and is closed, the rest is removed as far as the store permits. Readers
+    /// then miss nothing.
     pub fn give_up(&self, log: &mut Log) {
         if !log.started || log.finished {
             return;
         }
         log.finished = true;
         log.broken.get_or_insert_with(|| "it was given up".into());
-        if let Some(drawer) = self.place.drawer.as_ref().filter(|_| log.inside.is_some()) {
+        if let Some(inline) = self.place.inline.as_ref().filter(|_| log.inside.is_some()) {
             // Where not even that has room, it is told of as one that died.
-            let _ = self.give_up_inside(log, drawer);
+            let _ = self.give_up_inside(log, inline);
             log.inside = None;
             return;
         }
@@ -957,11 +928,11 @@ impl Session {
     }
 }
 
-/// Closes a session of which nothing is outstanding beyond what a mark says.
+/// Closes a session of which everything is published.
 pub fn close_mark(place: &Place, home: Home, p: &Published) -> Result<()> {
-    if let Some(drawer) = place.drawer.as_ref().filter(|_| place.is_inside(&marks::published_name(home, p))) {
+    if let Some(inline) = place.inline.as_ref().filter(|_| place.is_inside(&marks::published_name(home, p))) {
         let closed = marks::published_name(home, &Published { closed: true, ..*p });
-        return drawer.lock()?.add(vec![tail::Record::Became(marks::published_name(home, p), closed)]);
+        return inline.lock()?.add(vec![tail::Record::Became(marks::published_name(home, p), closed)]);
     }
     let store = place.first();
     let named = |p: &Published| format!("{}/{}", place.marks(), marks::published_name(home, p));
@@ -983,7 +954,7 @@ impl Log {
     fn next_segment(&mut self) {
         self.segment += 1;
         (self.end, self.seen, self.synced) = (0, 0, 0);
-        (self.index_end, self.covered) = (0, SEGMENT_HEADER);
+        (self.index_end, self.covered, self.reserved) = (0, SEGMENT_HEADER, 0);
         self.appended = (0, 0);
     }
 

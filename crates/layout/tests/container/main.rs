@@ -9,12 +9,14 @@ mod index;
 mod kill;
 mod model;
 mod modes;
+mod nameless;
 mod races;
 mod space;
 mod spread;
 mod tools;
 
 use std::sync::Arc;
+use thalweg_layout::container::tools::Accept;
 use thalweg_layout::container::{Options, index::Module};
 use thalweg_layout::{Container, Layout, OpenWrite, WriteObject, WriterId};
 use thalweg_store::Store;

@@ -126,7 +126,10 @@ pub fn encode(session: u64, from: u64, to: u64, entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-/// What a block's header says.
+/// Decodes a block's header.
+///
+/// # Errors
+/// `Torn` or `Corrupt` where it is none.
 pub fn decode_head(bytes: &[u8]) -> Result<Head> {
     let mut c = Cursor::new(bytes);
     let head = c.take(44, "index block")?;
@@ -154,6 +157,9 @@ pub fn decode_head(bytes: &[u8]) -> Result<Head> {
 }
 
 /// Tells all entries of a block, given the bytes behind its header.
+///
+/// # Errors
+/// `Corrupt` where the bytes do not match their checksum, or say what no writer writes; those of `tell`.
 pub fn decode(head: &Head, bytes: &[u8], mut tell: impl FnMut(Entry) -> Result<()>) -> Result<()> {
     if bytes.len() as u64 != head.length || crc32c(bytes) != head.crc {
         return Err(bad(ErrorKind::Corrupt, "the entries of an index block do not match their checksum").at_byte(48));

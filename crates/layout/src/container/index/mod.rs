@@ -381,6 +381,9 @@ impl Merged {
     }
 
     /// Where bytes `from..to` lie, in order; what is missing was never written, or lies behind the end.
+    ///
+    /// # Errors
+    /// Of module `distributed` those of the disk that holds the index; `Corrupt` where an entry is damaged.
     pub fn resolve(&self, from: u64, to: u64) -> Result<Vec<Piece>> {
         let mut pieces = self.layers(from, to)?;
         pieces.sort_unstable_by_key(|p| p.start);
@@ -395,6 +398,9 @@ impl Merged {
     }
 
     /// Every record that meets bytes `from..to` and was not cut off, overlapping as they were written.
+    ///
+    /// # Errors
+    /// As [`Merged::resolve`].
     pub fn layers(&self, from: u64, to: u64) -> Result<Vec<Piece>> {
         let to = to.min(self.length);
         let mut pieces = Vec::new();
@@ -512,6 +518,9 @@ impl Build {
     }
 
     /// Adds an entry.
+    ///
+    /// # Errors
+    /// Those of the disk that holds the index, of module `distributed`.
     pub fn add(&mut self, source: u32, entry: &Entry) -> Result<()> {
         match entry {
             Entry::Cut { clock, length, log } => {
@@ -542,6 +551,9 @@ impl Build {
     }
 
     /// The index.
+    ///
+    /// # Errors
+    /// Those of the disk that holds the index, of module `distributed`.
     pub fn finish(mut self) -> Result<Merged> {
         let mut cuts = Cuts::default();
         self.cut_list.iter().for_each(|cut| cuts.add(cut.clock, cut.length));

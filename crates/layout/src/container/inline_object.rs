@@ -1,15 +1,15 @@
-//! The object of a file's name as one process has it open, and what lies in it behind the stamp ([`tail`](super::tail)).
+//! The object of a file's name as one process has it open: the stamp, and the records behind it ([`tail`](super::tail)).
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | which object | the one that was opened: renames, removals and files that take the name change nothing |
-//! | readers  | take no lock. A look asks for the length, and reads what was added |
-//! | who adds | locks the object ([`WriteObject::lock`]), looks, cuts off what somebody who died left behind the last whole record, and writes all its records at once |
-//! | sessions | at most one that has not closed lies here: who holds the object ([`WriteObject::lease`]) is that one, and nobody else |
-//! | failed writes | are cut off again; what the store then still shows of them is not whole, or was asked for |
-//! | a fork   | child and parent share what they have open, locks too: whoever locks or asks who holds opens the object anew |
-//! | a close  | may be where a store tells that it did not take what was written: who adds opens the object for that, and closes it |
-//! | memory   | all that lies here, for each open file |
+//! | which object | the opened one: renames, removals and replacements of the name have no effect |
+//! | readers  | take no lock. A look asks for the length and reads the new bytes |
+//! | adding   | locks the object ([`WriteObject::lock`]), looks, truncates incomplete bytes of a dead writer behind the last whole record, and writes all records in one operation |
+//! | sessions | at most one open session is here: the one that leases the object ([`WriteObject::lease`]) |
+//! | failed writes | are truncated. Where that fails, incomplete records are ignored; complete ones were requested |
+//! | a fork   | child and parent share open objects and their locks: the object is opened anew for a lock or a question about leases |
+//! | a close  | may report a failed write: each addition opens the object and closes it |
+//! | memory   | all records, for each open file |
 
 use super::stamp::Stamp;
 use super::tail::{MOST, Record, Tail};
@@ -21,11 +21,11 @@ use thalweg_store::{Attributes, Change, Lease, Life, OpenWrite, ReadObject, Stor
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// How often what does not check is read again: who writes may be at it.
+/// How often bytes that do not check are read again: a writer may be at work.
 const TRIES: u32 = 4;
 
-/// See the module's page.
-pub struct Drawer {
+/// The object of a name, open; see the module's page.
+pub struct InlineObject {
     number: u128,
     names: Arc<dyn Store>,
     /// The name that the object had.
@@ -45,7 +45,7 @@ enum Object {
 pub struct Opened {
     pub stamp: Stamp,
     /// Where objects may lie behind the stamp.
-    pub drawer: Option<Drawer>,
+    pub inline: Option<InlineObject>,
 }
 
 /// All bytes of the object of a name.
@@ -71,23 +71,23 @@ impl Opened {
     ) -> Result<Opened> {
         let (stamp, length) = Stamp::decode_first(bytes)?;
         if !stamp.tail {
-            return Ok(Opened { stamp, drawer: None });
+            return Ok(Opened { stamp, inline: None });
         }
         let open = OnceLock::new();
         if let Some(object) = object {
             let _ = open.set(Object::Reading(object));
         }
         let tail = Mutex::new(Tail::new(stamp.container, length as u64));
-        let drawer = Drawer { number: stamp.container, names: names.clone(), path: path.into(), open, tail };
+        let inline = InlineObject { number: stamp.container, names: names.clone(), path: path.into(), open, tail };
         // What cannot be read so is looked at once more.
-        if drawer.tail().extend(&bytes[length..]).is_err() {
-            drawer.look()?;
+        if inline.tail().extend(&bytes[length..]).is_err() {
+            inline.look()?;
         }
-        Ok(Opened { stamp, drawer: Some(drawer) })
+        Ok(Opened { stamp, inline: Some(inline) })
     }
 }
 
-impl Drawer {
+impl InlineObject {
     /// Of an object that this process makes, which has only the stamp as yet.
     ///
     /// - `start`: bytes of the stamp.
@@ -97,10 +97,16 @@ impl Drawer {
         path: &str,
         object: Arc<dyn WriteObject>,
         start: u64,
-    ) -> Drawer {
+    ) -> InlineObject {
         let open = OnceLock::new();
         let _ = open.set(Object::Writing(object));
-        Drawer { number, names: names.clone(), path: path.into(), open, tail: Mutex::new(Tail::new(number, start)) }
+        InlineObject {
+            number,
+            names: names.clone(),
+            path: path.into(),
+            open,
+            tail: Mutex::new(Tail::new(number, start)),
+        }
     }
 
     /// Takes the record that its maker wrote with the stamp.
@@ -190,7 +196,7 @@ impl Drawer {
         self.tail().names().map(str::to_string).collect()
     }
 
-    /// As [`Drawer::names`]; `None` where the container has a folder, which may hold more.
+    /// As [`InlineObject::names`]; `None` where the container has a folder, which may hold more.
     pub fn all_names(&self) -> Option<Vec<String>> {
         let tail = self.tail();
         (!tail.has_home()).then(|| tail.names().map(str::to_string).collect())
@@ -217,7 +223,12 @@ impl Drawer {
         self.tail().length()
     }
 
-    /// Whether somebody holds the object: a session of this drawer.
+    /// Behind the last whole record, as of the last look.
+    pub fn end(&self) -> u64 {
+        self.tail().end()
+    }
+
+    /// Whether somebody holds the object: a session that lies here.
     pub fn life(&self) -> Result<Life> {
         match self.object()? {
             Object::Reading(object) => object.life(),
@@ -270,13 +281,13 @@ impl Drawer {
         let length = object.length()?;
         self.take(length, |at, out| object.read_at(at, out), &mut self.tail())
             .map_err(|e| e.in_object(self.path.clone()))?;
-        Ok(Locked { drawer: self, object, length: Cell::new(length), lock })
+        Ok(Locked { inline: self, object, length: Cell::new(length), lock })
     }
 }
 
-/// A drawer that nobody else adds to.
+/// An inline object, locked: nobody else adds to it.
 pub struct Locked<'a> {
-    drawer: &'a Drawer,
+    inline: &'a InlineObject,
     object: Box<dyn WriteObject>,
     /// Of the object, what is not whole at its end included.
     length: Cell<u64>,
@@ -293,19 +304,34 @@ impl Locked<'_> {
         self.close()
     }
 
+    /// Reserves space for records to come.
+    ///
+    /// # Errors
+    /// `NoSpace`.
+    pub fn reserve(&self, bytes: u64) -> Result<()> {
+        let reserved = self.object.reserve(self.inline.end(), bytes);
+        reserved.map_err(|e| e.in_object(self.inline.path.clone()))
+    }
+
+    /// Gives space back that was reserved and not used.
+    pub fn give_back(&self) -> Result<()> {
+        let end = self.inline.end();
+        self.object.truncate(end).map_err(|e| e.in_object(self.inline.path.clone()))
+    }
+
     /// Lets others add.
     ///
     /// # Errors
     /// What the store tells now of what was added.
     pub fn close(self) -> Result<()> {
-        let Locked { drawer, object, lock, .. } = self;
+        let Locked { inline, object, lock, .. } = self;
         drop(lock);
-        object.close().map_err(|e| e.in_object(drawer.path.clone()))
+        object.close().map_err(|e| e.in_object(inline.path.clone()))
     }
 
     /// As [`Locked::add`], and others are still kept out. Ends with [`Locked::close`].
     pub fn add_and_keep(&self, records: Vec<Record>) -> Result<()> {
-        let (mut tail, number) = (self.drawer.tail(), self.drawer.number);
+        let (mut tail, number) = (self.inline.tail(), self.inline.number);
         let at = tail.end();
         let mut bytes = Vec::new();
         for record in &records {
@@ -323,7 +349,7 @@ impl Locked<'_> {
             written.inspect_err(|_| drop(self.object.truncate(at)))
         });
         self.length.set(if written.is_ok() { at + bytes.len() as u64 } else { u64::MAX });
-        written.map_err(|e| e.in_object(self.drawer.path.clone()))?;
+        written.map_err(|e| e.in_object(self.inline.path.clone()))?;
         tail.wrote(records, bytes.len() as u64);
         Ok(())
     }
