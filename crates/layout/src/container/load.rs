@@ -48,19 +48,23 @@ impl Unclean {
         let (kind, what) = match self.why {
             Why::Dead => (
                 ErrorKind::Torn,
-                format!("a writer died before it closed ({who}); `thalweg layout repair` accepts what is there"),
+                format!(
+                    "a writer died before it closed ({who}); `thalweg layout repair` closes its session with the bytes in its logs"
+                ),
             ),
             Why::Open => (
                 ErrorKind::NotReady,
-                format!("a writer has not closed ({who}); if it died, `thalweg layout repair` accepts what is there"),
+                format!(
+                    "a writer has not closed ({who}); if it died, `thalweg layout repair --all` closes its session"
+                ),
             ),
             Why::Lost => (
                 ErrorKind::Torn,
-                format!("the end of a log is missing ({who}); `thalweg layout repair --lost` accepts what is there"),
+                format!("the end of a log is missing ({who}); `thalweg layout repair --lost` accepts the shorter log"),
             ),
         };
-        let error = Error::new(kind, format!("nothing is known of these bytes: {what}"));
-        error.at_byte(byte).safe("what was synced, and what else is found in the data logs")
+        let error = Error::new(kind, format!("bytes may be missing here: {what}"));
+        error.at_byte(byte).safe("synced bytes, and whole records in the data logs")
     }
 
     /// The error of a tool that needs the whole file.
@@ -69,12 +73,14 @@ impl Unclean {
         match self.why {
             Why::Dead => Error::new(
                 ErrorKind::Torn,
-                format!("a writer died before it closed ({who}); `thalweg layout repair` accepts what is there"),
+                format!(
+                    "a writer died before it closed ({who}); `thalweg layout repair` closes its session with the bytes in its logs"
+                ),
             ),
             Why::Open => Error::new(ErrorKind::NotReady, format!("a writer has not closed ({who})")),
             Why::Lost => Error::new(
                 ErrorKind::Torn,
-                format!("the end of a log is missing ({who}); `thalweg layout repair --lost` accepts what is there"),
+                format!("the end of a log is missing ({who}); `thalweg layout repair --lost` accepts the shorter log"),
             ),
         }
     }

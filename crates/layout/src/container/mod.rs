@@ -52,7 +52,7 @@ use index::Module;
 use inline_object::Opened;
 use making::Made;
 use names::{Found, Seen};
-use objects::{put_new, remove_if_there};
+use objects::remove_if_there;
 use place::{HIDDEN, now};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -60,7 +60,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stores::Stores;
-use thalweg_store::{ListConsistency, Rename, Store, StoreExt, name};
+use thalweg_store::{ListConsistency, Rename, Store, StoreExt, fresh, name};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
@@ -166,7 +166,7 @@ impl Container {
     pub fn new(stores: Vec<Arc<dyn Store>>, options: Options) -> Result<Container> {
         let refuse = |what: String| Err(Error::new(ErrorKind::Config, what));
         if stores.is_empty() || stores.len() > 255 {
-            return refuse(format!("layout \"container\" lies on 1 to 255 stores, not on {}", stores.len()));
+            return refuse(format!("layout \"container\" needs 1 to 255 stores, not {}", stores.len()));
         }
         if options.folders == 0 {
             return refuse("layout \"container\" needs at least one folder of logs on each store".into());
@@ -174,7 +174,7 @@ impl Container {
         for store in &stores {
             if store.capability().list != ListConsistency::Strong {
                 return refuse(format!(
-                    "layout \"container\" cannot lie on store {}: it needs lists that tell what just happened, which the store lacks",
+                    "layout \"container\" cannot use store {}: it needs strongly consistent lists, which the store lacks",
                     store.describe()
                 ));
             }
@@ -467,7 +467,11 @@ impl Layout for Container {
         let path = self.inside(path, "make a link")?;
         match self.first().capability().attributes {
             true => self.first().make_link(target, &path),
-            false => put_new(&**self.first(), &path, &self.stamp(Some(target))?.encode()),
+            false => {
+                let bytes = self.stamp(Some(target))?.encode();
+                let temporary = format!("{HIDDEN}/{}{:016x}", objects::TEMPORARY, fresh());
+                objects::put_new_whole(&**self.first(), &temporary, &path, &bytes, 0o666)
+            }
         }
     }
 

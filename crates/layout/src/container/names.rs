@@ -109,7 +109,7 @@ impl Container {
                 continue;
             }
             if bytes.is_empty() {
-                let what = "the making of this file was interrupted; nothing was ever written to it";
+                let what = "the creation of this file was interrupted, and nothing was written to it";
                 return Err(Error::new(ErrorKind::Torn, what).in_object(path));
             }
             let opened = Opened::new(self.first(), path, Some(object), &bytes).map_err(|e| e.in_object(path))?;

@@ -120,7 +120,6 @@ pub fn remove_container(place: &Place) -> Result<()> {
         }
     }
     // Last: as long as there are logs, their container's folder tells of them.
-    remove_if_there(&**first, &place.unlinked())?;
     remove_folder(&**first, &place.folder())
 }
 

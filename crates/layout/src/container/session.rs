@@ -315,8 +315,7 @@ impl Session {
             Err(e) => {
                 if is_new {
                     // No mark tells of a log without bytes.
-                    log.data = None;
-                    remove_if_there(&**self.store()?, &self.place.data(&self.home, log.segment))?;
+                    self.remove_data(log)?;
                 }
                 return Err(e);
             }
@@ -485,12 +484,33 @@ impl Session {
         let written = self.put(log, &all);
         // The allocation is kept: new pages cost as much as the copy into them.
         log.buffer = waiting;
+        if written.is_err() {
+            self.unbegin(log);
+        }
         written?;
         log.end += log.buffer.len() as u64 + RECORD_HEADER + total;
         log.buffer.clear();
         let written = entry(log.clock, offset, at + RECORD_HEADER);
         log.recorder.add(written);
         Ok(written)
+    }
+
+    /// After a failed write: a segment of which nothing was accepted is as if it had not begun.
+    fn unbegin(&self, log: &mut Log) {
+        let nothing = log.end == 0 && log.buffer.len() as u64 <= SEGMENT_HEADER && log.broken.is_none();
+        if !nothing || log.inside.is_some() {
+            return;
+        }
+        if self.remove_data(log).is_ok() {
+            log.buffer.clear();
+            log.dirty &= log.segment > 0;
+        }
+    }
+
+    /// Removes the data log of the segment.
+    fn remove_data(&self, log: &mut Log) -> Result<()> {
+        (log.data, log.reserved) = (None, 0);
+        remove_if_there(&**self.store()?, &self.place.data(&self.home, log.segment))
     }
 
     /// A cut or a hole, without bytes.
@@ -536,7 +556,9 @@ impl Session {
 
     /// Writes at the end of the data log.
     fn put(&self, log: &mut Log, all: &[IoSlice<'_>]) -> Result<()> {
-        self.leave_inside(log)?;
+        if log.inside.is_some() {
+            return self.leave_inside(log, all);
+        }
         self.open_data(log)?;
         let Some(data) = &log.data else { return Ok(()) };
         let written = data.write_at(log.end, all);
@@ -681,7 +703,7 @@ impl Session {
             return Ok(None);
         }
         if let Some(why) = &log.broken {
-            return Err(Error::new(ErrorKind::Io, format!("what was written since the last sync is lost: {why}")));
+            return Err(Error::new(ErrorKind::Io, format!("bytes written since the last sync are lost: {why}")));
         }
         if let Some(inline) = self.place.inline.as_ref().filter(|_| log.inside.is_some()) {
             return self.publish_inside(log, inline, durable, closing);
@@ -691,7 +713,11 @@ impl Session {
         if something && (closing || visible == Visible::AtClose) {
             self.end_of_log(log);
         }
-        self.flush(log)?;
+        match self.flush(log) {
+            // Without space for its end record: the mark tells where the log ends.
+            Err(e) if e.kind() == ErrorKind::NoSpace && closing && log.is_ended() => log.buffer.clear(),
+            flushed => flushed?,
+        }
         self.sync_data(log, durable || (visible == Visible::AtSync && !closing))?;
         match self.write_blocks(log) {
             Err(e) if e.kind() == ErrorKind::NoSpace && closing && log.broken.is_none() => self.do_without_index(log),
@@ -771,7 +797,11 @@ impl Session {
         (log.dirty, log.owed) = (false, !durable);
         // Without a hold nobody can tell that this process lives, so that nothing is said of it while nothing is outstanding.
         if (closing || log.mark.is_none()) && log.marked {
-            self.take_away(log, &marks::open_name(self.home), &name)?;
+            match self.take_away(log, &marks::open_name(self.home), &name) {
+                // The closed mark counts more than the open one, which stays behind the stamp of a file on a full store.
+                Err(e) if closing && e.kind() == ErrorKind::NoSpace => {}
+                taken => taken?,
+            }
             log.marked = false;
             log.mark = None;
         }
@@ -782,6 +812,7 @@ impl Session {
                 // The whole log lies elsewhere, and is the one that counts.
                 let _ = self.place.remove_if_there(&inside);
             }
+            self.give_back_inside(log);
         }
         log.finished = closing;
         Ok(Some(published))
@@ -798,9 +829,9 @@ impl Session {
     }
 
     fn taken_for_dead(&self, log: &mut Log) -> Error {
-        let why = "this writer was taken for dead, and what it had published was closed";
+        let why = "another process took this writer for dead and closed its session with the published bytes";
         log.broken = Some(why.into());
-        Error::new(ErrorKind::Io, why).safe("what it had synced before")
+        Error::new(ErrorKind::Io, why).safe("the bytes that it had published")
     }
 
     /// Writes and syncs everything without publishing, so that publishing takes little time.
@@ -949,6 +980,11 @@ impl Log {
     /// How many bytes this segment appended before, at this clock.
     fn behind(&self) -> u64 {
         if self.appended.0 == self.clock { self.appended.1 } else { 0 }
+    }
+
+    /// Whether the store lacks only the end record of the log, and takes another write.
+    fn is_ended(&self) -> bool {
+        self.end > 0 && self.buffer.len() as u64 == RECORD_HEADER && self.broken.is_none()
     }
 
     fn next_segment(&mut self) {

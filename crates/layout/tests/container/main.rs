@@ -4,6 +4,7 @@ mod appends;
 mod behind_the_stamp;
 mod conformance;
 mod costs;
+mod each_call;
 mod failures;
 mod index;
 mod kill;

@@ -4,7 +4,9 @@ use super::super::inline_object::InlineObject;
 use super::super::marks::{self, Mark, Published};
 use super::super::place::data_name;
 use super::super::{most_inside, tail};
-use super::{BLOCK, Log, MARKS, Session};
+use super::{AROUND, BLOCK, Log, MARKS, Session};
+use std::io::IoSlice;
+use thalweg_store::pieces;
 use thalweg_types::{Error, ErrorKind, Result};
 
 impl Session {
@@ -41,21 +43,38 @@ impl Session {
         Ok(true)
     }
 
-    /// Continues in the container's folder, with the whole log in the buffer: the marks stay behind the stamp until it publishes.
-    pub(super) fn leave_inside(&self, log: &mut Log) -> Result<()> {
-        if log.inside.is_none() {
-            return Ok(());
-        }
+    /// Continues in the container's folder: writes the whole log, with a write that does not fit the buffer, to a data log there. The
+    /// marks stay behind the stamp until the next publish. Where that fails, the session stays behind the stamp, with the space that is
+    /// reserved there.
+    ///
+    /// - `all`: the buffer, and what follows.
+    pub(super) fn leave_inside(&self, log: &mut Log, all: &[IoSlice<'_>]) -> Result<()> {
         self.place.make_home()?;
         log.guard = self.place.guard()?;
-        let spare = |inline: &&InlineObject| log.reserved_inside > inline.end().next_multiple_of(BLOCK);
-        if let Some(inline) = self.place.inline.as_ref().filter(spare) {
-            // Space that is not given back now goes with the file.
-            let _ = inline.lock().and_then(|locked| locked.give_back().and(locked.close()));
+        self.open_data(log)?;
+        let length = pieces::total(all);
+        let written = match &log.data {
+            Some(data) => data.reserve(0, length + AROUND + BLOCK).and_then(|()| data.write_at(0, all)),
+            None => Ok(()),
+        };
+        if written.is_err() {
+            // Nothing counts of it: the session's log is behind the stamp.
+            let _ = self.remove_data(log);
+            return written;
         }
-        (log.reserved, log.reserved_inside) = (0, 0);
+        log.reserved = length + AROUND + BLOCK;
         log.mark = log.inside.take();
         Ok(())
+    }
+
+    /// Gives back the space behind the stamp of a session that left it and has closed.
+    pub(super) fn give_back_inside(&self, log: &mut Log) {
+        let spare = |inline: &&InlineObject| log.reserved_inside > inline.end().next_multiple_of(BLOCK);
+        if let Some(inline) = self.place.inline.as_ref().filter(spare) {
+            // Where that fails the space goes with the file.
+            let _ = inline.lock().and_then(|locked| locked.give_back().and(locked.close()));
+        }
+        log.reserved_inside = 0;
     }
 
     /// As [`Session::publish`], of a session that lies behind the stamp: bytes and marks in one write.

@@ -43,7 +43,7 @@ impl Container {
             check_present(&place, mark, &mut report)?;
         }
         for (name, _) in strays(&place, &logs)? {
-            report.add(Trouble::Stray, name, "no mark tells of this log");
+            report.add(Trouble::Stray, name, "this log has no mark");
         }
         match load::merged(&place, &self.options, &marks, &[], &[]) {
             Ok((index, _)) => {
@@ -145,7 +145,7 @@ pub(super) fn check_present(place: &Place, mark: &Mark, report: &mut Report) -> 
         return Ok(Some(mark));
     }
     // It publishes faster than the check reads.
-    report.add(Trouble::Writing, place.data(&mark.home, 0), "a writer is at work");
+    report.add(Trouble::Writing, place.data(&mark.home, 0), "a writer is writing");
     Ok(Some(mark))
 }
 
@@ -231,17 +231,17 @@ fn check_session(place: &Place, mark: &Mark, report: &mut Report) -> Result<()> 
         return Ok(());
     }
     if mark.open.is_none() {
-        let words = "a writer has not closed; all that it wrote is published";
+        let words = "a writer has not closed; all its writes are published";
         report.add(Trouble::Idle, place.data(&mark.home, segments.saturating_sub(1)), words);
         return Ok(());
     }
     let (records, bytes, torn) = tail(place, mark)?;
     let trouble = if alive == Alive::No { Trouble::Died } else { Trouble::Open };
-    let mut words = format!("{who}: {bytes} bytes in {records} records behind what it synced are there");
+    let mut words = format!("{who}: {bytes} bytes in {records} records after its last sync are there");
     if torn > 0 {
         words.push_str(&format!(", {torn} bytes of a torn record are not"));
     }
-    words.push_str("; what it had not handed to the store is lost");
+    words.push_str("; bytes that it had only buffered are lost");
     report.add(trouble, place.data(&mark.home, segments.saturating_sub(1)), words);
     Ok(())
 }
@@ -349,7 +349,7 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
     match outcome {
         Err(words) => report.add(Trouble::Index, name, words),
         Ok(()) if whole && sums.0 != sums.1 => {
-            report.add(Trouble::Index, name, "the index log says other things than the data log")
+            report.add(Trouble::Index, name, "the index log does not match the data log")
         }
         Ok(()) => {}
     }

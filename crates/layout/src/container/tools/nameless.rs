@@ -10,7 +10,7 @@
 //! | creation meanwhile | a file has its container before its name: the age of the stamp, else that of the container's folder, protects it |
 //! | unlinked, still open | the process that has it open holds `unlinked` in the container's folder |
 //! | other mounts | whose stores overlap: a stamp names its stores, and names lie on the first. Containers of another first store are passed over |
-//! | logs alone | earlier releases removed a container's folder before its logs. Which mount they are of nobody can tell: left, unless any age is accepted |
+//! | logs alone | are left: of a kill of an earlier release, which removed a container's folder before its logs, or of another mount |
 //! | cost     | a walk of all names: a list for each folder, a look and a read for each file. Where one is to be removed, a second walk |
 
 use super::super::load::{self, Alive};
@@ -93,7 +93,8 @@ impl Container {
         }
         for container in logs.keys().filter(|container| !folders.contains_key(*container)) {
             if !first.named.contains(container) && !self.has_folder_now(*container)? {
-                verdicts.insert(*container, self.judge_logs(*container, older)?);
+                let why = "only its logs are there: which mount they are of cannot be told";
+                verdicts.insert(*container, Verdict::Leave(why.into()));
             }
         }
         verdicts.retain(|_, verdict| !matches!(verdict, Verdict::Spare));
@@ -110,12 +111,17 @@ impl Container {
                 (Verdict::Spare, _) => continue,
                 (Verdict::Leave(why), _) => Some(why),
                 (Verdict::Remove(_), Some(doubt)) => Some(doubt.clone()),
-                (Verdict::Remove(place), None) => {
-                    if remove {
-                        removal::remove_container(&place)?;
+                // Through a handle that is open elsewhere, a session may have begun since.
+                (Verdict::Remove(place), None) => match self.judge_users(*place)? {
+                    Verdict::Spare => continue,
+                    Verdict::Leave(why) => Some(why),
+                    Verdict::Remove(place) => {
+                        if remove {
+                            removal::remove_container(&place)?;
+                        }
+                        None
                     }
-                    None
-                }
+                },
             };
             found.push(Nameless { container, left });
         }
@@ -320,17 +326,6 @@ impl Container {
             }
         }
         Ok(Verdict::Remove(Box::new(place)))
-    }
-
-    /// What becomes of logs without a container's folder, and without a name.
-    fn judge_logs(&self, container: u128, older: Duration) -> Result<Verdict> {
-        match older.is_zero() {
-            true => {
-                let stamp = Stamp { container, ..self.stamp(None)? };
-                Ok(Verdict::Remove(Box::new(Place::of_stamp(stamp, self.stores.clone()))))
-            }
-            false => Ok(Verdict::Leave("only its logs are there: which mount they are of cannot be told".into())),
-        }
     }
 }
 
