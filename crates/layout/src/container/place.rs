@@ -7,8 +7,9 @@
 //! | container | its home, as its stamp says | `.thalweg/c/XX/NUMBER/`, XX the first two figures of its number |
 //! | stamp, again | home | `.../stamp` |
 //! | marks, attributes, snapshots | home | `.../m/` |
-//! | stamp of version 3 | first | the logical file's name; of the container's marks, attributes and logs it may hold some itself ([`inline_object`](super::inline_object)), and then the container's folder may not be there |
-//! | logs | the one that host, writer, container and session spread to | `.thalweg/d/XX/NUMBER/FF/SESSION-SEGMENT.data` and `.index`, FF the folder they hash to |
+//! | stamp of version 3 | first | the logical file's name; marks, attributes and logs may be stored behind it ([`inline_object`](super::inline_object)), and the container's folder may be missing |
+//! | logs | picked by host, writer, container and session | `.thalweg/d/XX/NUMBER/FF/SESSION-SEGMENT.data` and `.index`, FF a folder that is picked the same way |
+//! | leases | home | `.../held` of handles that hold the file, `.../unlinked` of processes that have a file without a name open, `.../upkeep` of maintenance |
 
 use super::attributes::{self, StoredAttributes};
 use super::guard::{Guard, foreign, make_in_group};

@@ -10,6 +10,11 @@
 //! | published | by `sync` and `close`: data first, then the index, then a mark whose name tells the lengths |
 //! | ends     | with `close`, or when the handle is dropped: an end record in the logs, a closed mark. After a failure the published part is closed and the rest removed |
 //! | memory   | the buffer, and up to 65,536 index entries |
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | `inline` | a session behind the stamp |
+//! | `space` | space that is reserved before bytes are buffered |
 
 use super::Options;
 use super::clock::Summary;
@@ -30,20 +35,15 @@ use thalweg_types::checksum::Crc32c;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
+mod inline;
+mod space;
+
+use space::BLOCK;
+
 /// Entries in a block of the index log, and held before one is written.
 const MOST_ENTRIES: usize = 1 << 16;
 /// Longest record.
 const MOST_RECORD: u64 = 1 << 30;
-/// Bytes of a data log beside what is gathered: its head, a record's header, its end mark.
-const AROUND: u64 = SEGMENT_HEADER + 2 * RECORD_HEADER;
-/// Bytes behind a stamp beside those of a session's data log: headers, and marks until the session has closed.
-const MARKS: u64 = 1024;
-/// Space that is reserved at first, in bytes; twice as much each time until a whole buffer is.
-const FIRST_RESERVED: u64 = 64 << 10;
-/// Filesystems give out space in blocks of this many bytes.
-const BLOCK: u64 = 4096;
-
-mod inline;
 
 /// An object that a session keeps open, with a lease that tells others that the writer lives.
 pub type LeasedObject = (Arc<dyn WriteObject>, Lease);
@@ -268,61 +268,6 @@ impl Session {
         Ok(true)
     }
 
-    /// Reserves space for bytes that are about to be gathered, and for all that is written until the log is closed: a full store
-    /// refuses the write, not the close. Asked for once while a buffer is filled; of a log's first buffer a few times, so that a
-    /// small file takes little.
-    ///
-    /// # Errors
-    /// `NoSpace`: nothing was taken.
-    fn reserve(&self, log: &mut Log, bytes: u64) -> Result<()> {
-        let gathered = log.end + log.buffer.len() as u64;
-        let needed = gathered + bytes + AROUND;
-        if needed <= log.reserved {
-            return Ok(());
-        }
-        if let (Some((object, _)), Some(inline)) = (&log.inside, &self.place.inline) {
-            let there = inline.get(&data_name(&self.home, 0)).map_or(0, |bytes| bytes.len() as u64);
-            let end = inline.end();
-            let around = |data: u64| data.saturating_sub(there) + MARKS;
-            let most = self.inline_limit as u64 + AROUND;
-            let wanted = if log.reserved > 0 { (2 * needed).min(most).max(needed) } else { needed };
-            let ample = (end + around(wanted)).next_multiple_of(BLOCK) - end;
-            let found = match object.reserve(end, ample) {
-                Err(e) if e.kind() == ErrorKind::NoSpace => {
-                    object.reserve(end, around(needed)).map(|()| around(needed))?
-                }
-                reserved => reserved.map(|()| ample)?,
-            };
-            (log.reserved, log.reserved_inside) = (there + (found - MARKS), end + found);
-            return Ok(());
-        }
-        let can = self.store()?.capability();
-        if !can.write_at || !can.truncate {
-            return Ok(());
-        }
-        let is_new = log.data.is_none();
-        self.open_data(log)?;
-        let Some(data) = &log.data else { return Ok(()) };
-        let whole = self.buffer as u64 + AROUND;
-        let ample = if log.end > 0 { whole } else { (2 * needed).clamp(FIRST_RESERVED.min(whole), whole) };
-        let ample = ample.max(needed - log.end);
-        let reserved = match data.reserve(log.end, ample) {
-            Err(e) if e.kind() == ErrorKind::NoSpace => data.reserve(log.end, needed - log.end).map(|()| needed),
-            reserved => reserved.map(|()| log.end + ample),
-        };
-        match reserved {
-            Ok(reserved) => log.reserved = reserved,
-            Err(e) => {
-                if is_new {
-                    // No mark tells of a log without bytes.
-                    self.remove_data(log)?;
-                }
-                return Err(e);
-            }
-        }
-        Ok(())
-    }
-
     /// Bytes that the buffer takes.
     fn most(&self, log: &Log) -> usize {
         if log.inside.is_some() { self.inline_limit } else { self.buffer }
@@ -495,24 +440,6 @@ impl Session {
         Ok(written)
     }
 
-    /// After a failed write: a segment of which nothing was accepted is as if it had not begun.
-    fn unbegin(&self, log: &mut Log) {
-        let nothing = log.end == 0 && log.buffer.len() as u64 <= SEGMENT_HEADER && log.broken.is_none();
-        if !nothing || log.inside.is_some() {
-            return;
-        }
-        if self.remove_data(log).is_ok() {
-            log.buffer.clear();
-            log.dirty &= log.segment > 0;
-        }
-    }
-
-    /// Removes the data log of the segment.
-    fn remove_data(&self, log: &mut Log) -> Result<()> {
-        (log.data, log.reserved) = (None, 0);
-        remove_if_there(&**self.store()?, &self.place.data(&self.home, log.segment))
-    }
-
     /// A cut or a hole, without bytes.
     pub fn bare(&self, log: &mut Log, kind: Kind, offset: u64, length: u64) -> Result<(Source, Entry)> {
         log.seal();
@@ -648,17 +575,6 @@ impl Session {
         }
         log.index_end += bytes.len() as u64;
         Ok(())
-    }
-
-    /// Closes without the rest of the index log, for which the store has no room: readers go by the data log.
-    fn do_without_index(&self, log: &mut Log) {
-        log.unwritten.clear();
-        if log.index_end == 0 {
-            log.index = None;
-            if let Ok(store) = self.store() {
-                let _ = remove_if_there(&**store, &self.place.index(&self.home, log.segment));
-            }
-        }
     }
 
     fn end_of_log(&self, log: &mut Log) {

@@ -240,6 +240,6 @@ fn space_is_reserved_a_few_times_for_the_first_buffer_and_once_for_each_other() 
         assert!(reserves <= 11, "inline {inline}: {reserves} for ten buffers");
         file.close().unwrap();
         let counted = counting.take().total();
-        assert!(counted.reserves == 0 && counted.truncates <= 1, "inline {inline}: {counted:?}");
+        assert!(counted.reserves == 0 && counted.truncates <= 2, "inline {inline}: {counted:?}");
     }
 }

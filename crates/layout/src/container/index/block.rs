@@ -1,4 +1,4 @@
-//! Blocks of an index log: what a stretch of a data log holds.
+//! Blocks of an index log: each describes a range of a data log.
 //!
 //! | byte | size | field |
 //! |------|------|-------|
@@ -34,27 +34,27 @@ use thalweg_types::{ErrorKind, Result};
 pub const BLOCK_HEADER: u64 = 48;
 /// Added to the kind of a record or run that was appended.
 const APPENDED: u8 = 5;
-/// Longest block that is written, and read.
+/// Longest block, in bytes.
 pub const MOST_BYTES: u64 = 16 << 20;
 
-/// What an index knows of a stretch of a data log.
+/// An entry of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
     /// Records.
     Run(Run),
     /// A new length of the file.
     Cut {
-        /// When.
+        /// Its clock.
         clock: u64,
         /// The new length.
         length: u64,
-        /// Where its header is in the data log.
+        /// Offset of its header in the data log.
         log: u64,
     },
 }
 
 impl Entry {
-    /// End of the shortest data log that has room for it.
+    /// Length of the shortest data log that can hold it.
     pub fn log_end(&self) -> u64 {
         match self {
             Entry::Run(run) => run.log_end(),

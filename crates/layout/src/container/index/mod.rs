@@ -1,13 +1,13 @@
-//! The index of a container: which bytes of the logical file lie where in which data log.
+//! The index of a container: maps bytes of the logical file to offsets of data logs.
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | [`run`] | records at regular distances |
-//! | [`fold`] | finding them while records are written |
+//! | [`run`] | records at regular strides |
+//! | [`fold`] | detecting runs while records are written |
 //! | [`block`] | the bytes of an index log |
 //! | [`tables`] | the index of an open file in memory |
 //! | [`distributed`] | the index of an open file in an ordered store on disk, or a part of it |
-//! | [`spans`] | stretches of bytes, found by the bytes they meet |
+//! | [`spans`] | byte ranges, looked up by the bytes that they meet |
 //!
 //! | module | index log of a writer | index of an open file |
 //! |--------|-----------------------|-----------------------|
@@ -30,15 +30,15 @@ pub mod tables;
 use block::Entry;
 use run::Run;
 
-/// Which index module a container uses.
+/// The index module of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Module {
-    /// Records as they are written.
+    /// Each record.
     Flat,
     /// Regular strides folded.
     #[default]
     Pattern,
-    /// Folded in the log; ranges of the index in an ordered store when a file is read.
+    /// Runs in the log; for reading, ranges of the index in an ordered store on disk.
     Distributed,
 }
 
@@ -46,7 +46,7 @@ impl Module {
     /// By its name in a mount table.
     ///
     /// # Errors
-    /// `Config` names those there are.
+    /// `Config`, listing the known names.
     pub fn from_name(name: &str) -> Result<Module> {
         match name {
             "flat" => Ok(Module::Flat),
@@ -76,7 +76,7 @@ impl Module {
         [Module::Flat, Module::Pattern, Module::Distributed].into_iter().find(|m| m.code() == code)
     }
 
-    /// What gathers a writer's records for its index log.
+    /// A recorder for a writer's index log.
     pub fn recorder(self) -> Box<dyn Recorder> {
         match self {
             Module::Flat => Box::new(AsWritten::default()),
@@ -85,15 +85,15 @@ impl Module {
     }
 }
 
-/// Gathers what a writer writes, until it goes into a block of the index log.
+/// Collects a writer's records for the next block of its index log.
 pub trait Recorder: Send {
     /// Adds a record, which lies behind all others in the data log.
     fn add(&mut self, record: Run);
-    /// What is held, as entries.
+    /// The collected entries.
     fn held(&self) -> Vec<Entry>;
-    /// What is held, and no more is.
+    /// Takes the collected entries out.
     fn take(&mut self) -> Vec<Entry>;
-    /// Entries held.
+    /// Number of collected entries.
     fn count(&self) -> usize;
 }
 
@@ -139,15 +139,15 @@ impl Recorder for Folded {
     }
 }
 
-/// Takes the entries of all index logs when a file is opened.
+/// Collects the entries of all index logs when a file is opened.
 pub trait Loader {
     /// Adds records of a strand.
     fn add(&mut self, strand: u32, run: &Run) -> Result<()>;
-    /// Ready to be asked.
+    /// Finishes: entries can be looked up.
     fn finish(self: Box<Self>, strands: &[Strand], cuts: &Cuts) -> Result<Box<dyn Body>>;
 }
 
-/// The records of an open file, found by the bytes they meet.
+/// The records of an open file, looked up by the bytes that they meet.
 pub trait Body: Send + Sync {
     /// Adds every record that meets bytes `from..to`, in any order, overlapping as they were written.
     fn pieces(&self, from: u64, to: u64, out: &mut Vec<Piece>) -> Result<()>;
@@ -157,7 +157,7 @@ pub trait Body: Send + Sync {
     fn entries(&self) -> u64;
 }
 
-/// Bytes of the file and where they lie.
+/// Bytes of the file and their place in a data log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// First byte.

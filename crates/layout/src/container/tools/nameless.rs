@@ -5,7 +5,7 @@
 //! | removed  | containers that certainly have no name, no writer, no open handle, and are old enough |
 //! | left     | all others, each with the reason ([`Nameless::left`]) |
 //! | a failed call | ends the search with its error: only `NotFound` means that an object is not there |
-//! | renames meanwhile | would hide a name from the walk. Names are walked again, and count where no folder of the mount changed meanwhile: identity and change time of each folder are compared |
+//! | renames meanwhile | would hide a name from the walk. Names are walked again, and count where no folder of the mount changed meanwhile: identity and change time of each folder are compared (on network filesystems, as far as their caches of attributes are current) |
 //! | folders without times | of a store that keeps none: nothing is removed, unless any age is accepted (`older` of zero) |
 //! | creation meanwhile | a file has its container before its name: the age of the stamp, else that of the container's folder, protects it |
 //! | unlinked, still open | the process that has it open holds `unlinked` in the container's folder |
@@ -341,7 +341,7 @@ fn times_of(store: &dyn Store, folder: &str) -> Result<Option<Times>> {
 
 /// How long two changes of a folder may have the same time.
 fn granularity(walk: &Walk) -> Duration {
-    let parts = |time: &SystemTime| nanoseconds(*time) % 1_000_000_000 != 0;
+    let parts = |time: &SystemTime| !nanoseconds(*time).is_multiple_of(1_000_000_000);
     let fine = walk.folders.values().flatten().any(|(_, written, changed)| parts(written) || parts(changed));
     if fine { FINE } else { COARSE }
 }
