@@ -1,4 +1,4 @@
-//! A container as one process has it open: the clock its handles share, its length, and its index once somebody reads.
+//! A container as one process has it open: the clock that its handles share, its length, and its index after the first read.
 //!
 //! | question | answer |
 //! |----------|--------|
@@ -37,9 +37,9 @@ pub struct File {
     pub place: Arc<Place>,
     options: Arc<Options>,
     state: Mutex<State>,
-    /// Held by who loads the index, so that it is loaded once.
+    /// Held while the index is loaded, so that it is loaded once.
     loading: Mutex<()>,
-    /// Held by who appends: one after the other, each behind what the one before added.
+    /// Held during an append: appends are done one after the other.
     appending: Mutex<()>,
     readers: Mutex<Readers>,
     /// The process whose sessions `state` knows.
@@ -82,10 +82,10 @@ struct State {
     cut: u64,
     /// The marks don't tell the length: the index does.
     by_index: bool,
-    /// Sessions of others have not closed. The marks tell the length unless one of them died: what is in its logs counts too.
+    /// Sessions of others are open. The marks tell the length unless a writer died: records in its logs count too.
     unsettled: bool,
     index: Option<Merged>,
-    /// What was written while the index was being loaded.
+    /// Entries written while the index is being loaded.
     recorded: Option<Vec<(Source, Entry)>>,
     unclean: Vec<Unclean>,
     /// The name is gone.
@@ -128,7 +128,7 @@ impl State {
         self.index.is_some() || !(self.by_index || self.unsettled)
     }
 
-    /// What a session writes from now on comes after all that others have published.
+    /// Orders a session's next writes after all that others have published.
     fn follow(&mut self, session: &Session, log: &mut Log) {
         let published = self.published(session.home.session);
         if published >= log.clock {
@@ -159,7 +159,7 @@ impl State {
         }
         if let Some(index) = &mut self.index {
             if !index.add(source, &entry) {
-                // Calls met: what came first by the clock moves what was appended. The logs tell.
+                // Concurrent calls: an entry with an earlier clock moves appended bytes. The logs tell.
                 (self.index, self.by_index) = (None, true);
                 return;
             }
@@ -360,7 +360,7 @@ impl File {
                 }
                 (!state.by_index).then(|| state.others.clone())
             };
-            // Of those who live counts what they published, which their marks tell.
+            // Of living writers only the published part counts, which their marks tell.
             if let Some(others) = others
                 && load::logs(&self.place, &others)?.0.tails.is_empty()
             {
@@ -411,7 +411,7 @@ impl File {
                 // Calls met, and the views of handles were taken between them.
                 continue;
             }
-            // What is missing at the end is told to who reads there: the file does not end before it.
+            // A read of missing bytes at the end is an error: the file does not end before them.
             if unclean.iter().any(|unclean| unclean.why == Why::Lost) && !state.by_index {
                 index.length = index.length.max(state.length);
             }
@@ -513,7 +513,7 @@ impl File {
             let count = usize::try_from(there).unwrap_or(usize::MAX).min(out.len());
             break (pieces_of(index, offset, count)?, count, state.unclean.first().cloned());
         };
-        // What a dead writer had not handed on ends with the file, as on any filesystem; what is missing before is an error.
+        // Bytes that a dead writer had only buffered are not in the file, as on any filesystem; missing bytes before the end are an error.
         if count == 0 {
             return Ok(0);
         }
@@ -521,7 +521,7 @@ impl File {
         Ok(count)
     }
 
-    /// Fills memory from byte `offset` on: pieces from where they lie, zeros between them, unless somebody may have written there.
+    /// Fills memory from byte `offset` on: pieces from their logs, zeros between them; an error where bytes may be missing.
     pub fn fill(
         &self,
         offset: u64,
@@ -677,7 +677,7 @@ impl File {
         if !state.knows_length() {
             return None;
         }
-        // What was found in the log of a writer that has not published is seen, too.
+        // Records found in the log of a writer that has not published count, too.
         let newer = state.appender.0 != Some(id)
             || state.used > log.clock
             || state.published(id) >= log.clock
@@ -838,7 +838,7 @@ impl File {
     /// Makes the container durable, unless it is: its stamp, by both names, and its folders. The parent folder of the file's name is
     /// the program's to sync, as with any file.
     ///
-    /// - `marks`: the folder of marks is made durable next, by who publishes.
+    /// - `marks`: the caller makes the folder of marks durable next.
     fn root(&self, path: &str, marks: bool) -> Result<()> {
         if self.state().rooted {
             return Ok(());
@@ -881,14 +881,14 @@ impl File {
         }
         state.closes += 1;
         match &outcome {
-            // The index has what it wrote, and the next look finds this very mark.
+            // The index has its entries already, and the next look finds this mark.
             Ok(published) if published.is_some() => {
                 let at = state.others.partition_point(|m| m.home.session < session.home.session);
                 state.others.insert(at, Mark { home: session.home, open: None, published: *published });
             }
             Ok(_) => {}
             Err(_) => {
-                // What it published stays; what it held is gone, as the error says.
+                // The published part stays; buffered bytes are lost, as the error says.
                 (state.index, state.looked) = (None, false);
             }
         }
@@ -951,7 +951,7 @@ impl File {
         }
     }
 
-    /// When it was last written, by the clock of the last who published; `None` where nobody did.
+    /// Time of the last write, by the clock of the last writer that published; `None` where nothing was published.
     pub fn written(&self) -> Option<u64> {
         let state = self.state();
         let others = state.others.iter().filter_map(|m| m.published.map(|p| p.time));

@@ -1,4 +1,4 @@
-//! Permission bits and owner of a container's folders and objects: who may not read a file reaches none of its bytes.
+//! Permission bits and owner of a container's folders and objects: users who may not read a file cannot read its objects.
 
 use super::inline_object::InlineObject;
 use super::objects::MOST_TRIES;

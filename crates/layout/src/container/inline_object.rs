@@ -37,7 +37,7 @@ pub struct InlineObject {
 /// The object, however it was opened.
 enum Object {
     Reading(Box<dyn ReadObject>),
-    /// By who made it.
+    /// Made by this process.
     Writing(Arc<dyn WriteObject>),
 }
 
@@ -79,7 +79,7 @@ impl Opened {
         }
         let tail = Mutex::new(Tail::new(stamp.container, length as u64));
         let inline = InlineObject { number: stamp.container, names: names.clone(), path: path.into(), open, tail };
-        // What cannot be read so is looked at once more.
+        // A tail that does not check is read once more.
         if inline.tail().extend(&bytes[length..]).is_err() {
             inline.look()?;
         }
@@ -133,7 +133,7 @@ impl InlineObject {
         let mut known = Tail::new(self.number, length as u64);
         known.extend(&bytes[length..])?;
         let mut tail = self.tail();
-        // What another rank told lies elsewhere in it.
+        // The other rank's copy has other offsets.
         let opened = self.open.get_or_init(|| {
             *tail = known;
             Object::Reading(object)
@@ -141,7 +141,7 @@ impl InlineObject {
         Ok(opened)
     }
 
-    /// Looks at what was added.
+    /// Reads added records.
     ///
     /// # Errors
     /// `Corrupt` naming the first byte that does not check; those of the store.
@@ -166,9 +166,9 @@ impl InlineObject {
         Ok(())
     }
 
-    /// Takes what an object of this length has behind what is known.
+    /// Takes the records of an object of this length behind the known end.
     fn take(&self, length: u64, read: impl Fn(u64, &mut [u8]) -> Result<usize>, tail: &mut Tail) -> Result<()> {
-        // What was not whole may be whole now, and of the same length.
+        // Incomplete bytes may be a whole record now, of the same length.
         if length == tail.end() {
             return Ok(());
         }
@@ -207,7 +207,7 @@ impl InlineObject {
         self.tail().get(name).cloned()
     }
 
-    /// The stamp and what is behind it, as of the last look: for other ranks.
+    /// The stamp and its records, as of the last look: for other ranks.
     pub fn bytes(&self, stamp: &Stamp) -> Vec<u8> {
         let mut out = stamp.encode();
         let tail = self.tail();
@@ -228,7 +228,7 @@ impl InlineObject {
         self.tail().end()
     }
 
-    /// Whether somebody holds the object: a session that lies here.
+    /// Whether the object is leased: by a session that is stored here.
     pub fn life(&self) -> Result<Life> {
         match self.object()? {
             Object::Reading(object) => object.life(),
@@ -236,7 +236,7 @@ impl InlineObject {
         }
     }
 
-    /// What the store says of the object.
+    /// The object's attributes in the store.
     pub fn attributes(&self) -> Result<Attributes> {
         match self.object()? {
             Object::Reading(object) => object.attributes(),
@@ -285,11 +285,11 @@ impl InlineObject {
     }
 }
 
-/// An inline object, locked: nobody else adds to it.
+/// An inline object, locked against other writers.
 pub struct Locked<'a> {
     inline: &'a InlineObject,
     object: Box<dyn WriteObject>,
-    /// Of the object, what is not whole at its end included.
+    /// Length of the object, incomplete bytes included.
     length: Cell<u64>,
     lock: Option<Lease>,
 }
@@ -298,7 +298,7 @@ impl Locked<'_> {
     /// Adds records, all or none of them, as far as the store can, and lets others add.
     ///
     /// # Errors
-    /// Those of the store. What is there then the next look tells.
+    /// Those of the store; the next look tells which records are there.
     pub fn add(self, records: Vec<Record>) -> Result<()> {
         self.add_and_keep(records)?;
         self.close()
@@ -322,7 +322,7 @@ impl Locked<'_> {
     /// Lets others add.
     ///
     /// # Errors
-    /// What the store tells now of what was added.
+    /// A write error that the store reports at close.
     pub fn close(self) -> Result<()> {
         let Locked { inline, object, lock, .. } = self;
         drop(lock);
@@ -338,14 +338,14 @@ impl Locked<'_> {
             let at = at + bytes.len() as u64;
             record.encode(number, at, &mut bytes);
         }
-        // What somebody left who died, or whose write failed.
+        // Incomplete bytes of a dead writer or a failed write.
         let cut = match self.length.get() > at {
             true => self.object.truncate(at),
             false => Ok(()),
         };
         let written = cut.and_then(|()| {
             let written = self.object.write_at(at, &[IoSlice::new(&bytes)]);
-            // Nobody takes what is there of it for whole that was not asked for; where it cannot be cut off, the next one does.
+            // A failed write is truncated; where that fails, the next addition truncates it.
             written.inspect_err(|_| drop(self.object.truncate(at)))
         });
         self.length.set(if written.is_ok() { at + bytes.len() as u64 } else { u64::MAX });

@@ -284,7 +284,7 @@ pub fn logs(place: &Place, marks: &[Mark]) -> Result<(Logs, Vec<Unclean>)> {
     Ok((logs, unclean))
 }
 
-/// What takes the entries of a container's index.
+/// A builder for a container's index.
 pub fn builder(place: &Place, options: &Options, part: Part) -> Result<Build> {
     Ok(match place.stamp.module {
         Module::Flat | Module::Pattern => Build::new(Box::new(Gather::default())),
@@ -306,14 +306,14 @@ fn snapshot(place: &Place, marks: &[Mark], beside: &[String]) -> Option<Fragment
     (snapshot.container == place.stamp.container && snapshot.covers == covers).then_some(snapshot.index)
 }
 
-/// The index of what was gathered elsewhere.
+/// The index of a fragment that ranks gathered.
 pub fn joined(place: &Place, options: &Options, fragment: &Fragment) -> Result<Merged> {
     let mut build = builder(place, options, Part::ALL)?;
     add_fragment(fragment, &mut build)?;
     build.finish()
 }
 
-/// Adds what a fragment says.
+/// Adds a fragment's entries.
 pub fn add_fragment(fragment: &Fragment, build: &mut Build) -> Result<()> {
     // Entries of one log come one behind the other.
     let mut last: Option<(Source, u32)> = None;
@@ -330,7 +330,7 @@ pub fn add_fragment(fragment: &Fragment, build: &mut Build) -> Result<()> {
     })
 }
 
-/// What the index logs of these sessions say; all of them are closed.
+/// Content of the index logs of these sessions; all of them are closed.
 pub fn gathered(place: &Place, marks: &[Mark]) -> Result<Fragment> {
     let mut fragment = Fragment::default();
     each_segment(place, marks, |source, index, data| {
@@ -349,7 +349,7 @@ pub fn told(place: &Place, marks: &[Mark], mut tell: impl FnMut(&Source, Entry) 
 /// Calls for every segment of these sessions, with how much of its index log and data log is published.
 ///
 /// # Errors
-/// What is not known of a session that has not closed.
+/// `NotReady` or `Torn`, naming a session that is open.
 fn each_segment(place: &Place, marks: &[Mark], mut call: impl FnMut(&Source, u64, u64) -> Result<()>) -> Result<()> {
     let (logs, unclean) = logs(place, marks)?;
     if let Some(unclean) = unclean.first() {
@@ -430,7 +430,7 @@ fn add_segments(place: &Place, logs: &Logs, build: &mut Build, unclean: &mut Vec
     Ok(())
 }
 
-/// Adds what handles of this process hold.
+/// Adds the entries of this process's handles.
 fn add_views(place: &Place, views: &[View], build: &mut Build) -> Result<()> {
     for view in views {
         for (source, end) in &view.logs {
@@ -450,7 +450,7 @@ pub fn open(place: &Place, source: &Source, which: Which) -> Result<Option<Box<d
     if which == Which::Data {
         return place.open_data(&source.home(), source.segment);
     }
-    // What lies behind the stamp has none: it is read record by record.
+    // A log behind the stamp has no index log: it is scanned.
     if place.is_inside(&data_name(&source.home(), source.segment)) && !place.has_folder() {
         return Ok(None);
     }
@@ -561,7 +561,7 @@ fn entries_of(
     Ok((scanned.whole, Some(torn.in_object(place.shown(source)).at_byte(scanned.whole))))
 }
 
-/// Adds what the data logs hold behind what was published; a record that is not whole ends it.
+/// Adds records of data logs behind the published part, up to the first incomplete record.
 pub fn add_tail(place: &Place, source: &Source, from: u64, build: &mut Build) -> Result<()> {
     let (mut source, mut from) = (source.clone(), from);
     while let Some(object) = open(place, &source, Which::Data)? {

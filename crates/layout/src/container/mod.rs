@@ -12,7 +12,7 @@
 //! | cost     | an open: one list of the marks, whose names grow with the sessions that wrote, none where it makes the file; one for a handle's first write and for each sync, none for a close. A writer session: three marks, one folder, two logs; of a small file one write at its end; a write: a copy into the buffer |
 //! | memory   | a handle that writes: its buffer; a file that is read: its index ([`index`]) |
 //! | a full store | a write is accepted once space for its bytes is reserved, so that `close` does not run out of space ([`session`]) |
-//! | a writer that dies | readers get the bytes that it synced; missing bytes are an error, never zeros. [`repair`](crate::Container::repair) accepts what is there |
+//! | a writer that dies | readers get the bytes that it synced; missing bytes are an error, never zeros. [`repair`](crate::Container::repair) closes its session |
 //!
 //! The bytes are described in `docs/format/container.md`.
 //!
@@ -24,7 +24,7 @@
 //! | `changing` | how attributes are read and changed |
 //! | `place` | where the parts of a container lie |
 //! | `stores` | the stores of a mount and their identities |
-//! | `guard` | permission bits and owner of what belongs to a container |
+//! | `guard` | permission bits and owner of a container's objects |
 //! | `objects` | small objects that others see whole |
 //! | [`tail`] | objects of a small file that lie behind its stamp |
 //! | `inline_object` | the object of a name as one process has it open: stamp, and small sessions behind it |
@@ -213,7 +213,7 @@ impl Container {
 
     /// Gives a container up: at once, or with the last handle that this process has of it.
     fn give_up(&self, opened: Opened) {
-        // Dropped here, where nobody else holds it.
+        // Without other handles, dropped here.
         self.file(opened).unlink(&self.going);
     }
 }

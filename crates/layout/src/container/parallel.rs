@@ -33,14 +33,14 @@ use thalweg_types::{ErrorKind, Result};
 /// Entries in a block of a fragment.
 const MOST_ENTRIES: usize = 1 << 16;
 
-/// What one rank saw of a container, for all to read the same.
+/// A container as one rank saw it, for all ranks to read the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opening {
     /// The file's stamp.
     pub stamp: Stamp,
     /// Names in the folder of marks, and of those behind the stamp.
     pub names: Vec<String>,
-    /// The stamp and what lies behind it, where something may.
+    /// The stamp and the records behind it, of stamp version 3.
     pub behind: Vec<u8>,
 }
 
@@ -56,7 +56,7 @@ impl Opening {
         out
     }
 
-    /// Decodes what [`Opening::encode`] made.
+    /// Decodes the result of [`Opening::encode`].
     ///
     /// # Errors
     /// `Torn` where bytes are missing, `Corrupt` where a checksum or a field does not hold.
@@ -123,7 +123,7 @@ pub fn share(lengths: &[u64], ranks: usize) -> Vec<Vec<usize>> {
     shares
 }
 
-/// What index logs say, gathered: held as it is sent and stored, about 7 bytes a record.
+/// Content of index logs, in the encoding in which it is sent and stored: about 7 bytes a record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fragment {
     /// Data logs in it.
@@ -220,7 +220,7 @@ impl Fragment {
         out
     }
 
-    /// Decodes what [`Fragment::encode`] made. Compares the checksum; entries are checked by [`each`](Fragment::each).
+    /// Decodes the result of [`Fragment::encode`]. Compares the checksum; entries are checked by [`each`](Fragment::each).
     ///
     /// # Errors
     /// `Torn` where bytes are missing, `Corrupt` where the checksum does not match.
@@ -331,7 +331,7 @@ impl Bases {
     /// Appended records where they lie.
     ///
     /// # Errors
-    /// `Corrupt` where they lie beyond the largest offset, or are of a log that nobody told of.
+    /// `Corrupt` where they would be beyond the largest offset, or their log is unknown.
     pub fn place(&self, source: &Source, run: &Run) -> Result<Run> {
         let base = self.0.base(source, run.clock);
         let base = base.filter(|base| base.checked_add(run.bounds().1).is_some_and(|end| end <= MOST));
@@ -351,7 +351,7 @@ impl Container {
         Ok(Opening { stamp: file.place.stamp.clone(), names: file.seen(), behind })
     }
 
-    /// The stamp and what lies behind it, as an opening tells. The object of the name is opened when it is asked for more.
+    /// The stamp and its records, from an opening. The object of the name is opened when it is needed.
     fn opened_by(&self, path: &str, opening: &Opening) -> Result<Opened> {
         match opening.stamp.tail {
             true => Opened::new(self.first(), &self.inside(path, "open")?, None, &opening.behind),

@@ -40,7 +40,7 @@ pub fn now() -> u64 {
 
 /// A container and the stores it lies on.
 pub struct Place {
-    /// What its stamp says.
+    /// Its stamp.
     pub stamp: Stamp,
     stores: Arc<Stores>,
     /// Number in the mount of each of the container's stores, or why it has none.
@@ -120,12 +120,12 @@ impl Place {
         Ok(false)
     }
 
-    /// The object that those hold who hold the file.
+    /// The object that handles lease to hold the file.
     pub fn held(&self) -> String {
         format!("{}/held", self.folder())
     }
 
-    /// The object that those hold who have the file open without a name.
+    /// The object that processes lease while they have the file open without a name.
     pub fn unlinked(&self) -> String {
         format!("{}/unlinked", self.folder())
     }
@@ -140,7 +140,7 @@ impl Place {
 
     /// Names of the container's marks, attributes and snapshots, wherever they lie, sorted.
     pub fn list(&self) -> Result<Vec<String>> {
-        // What goes from behind the stamp into the folder is there before it is gone here.
+        // Objects that move from behind the stamp to the folder are made there before they are removed here.
         let mut names = match &self.inline {
             None => return self.first().list(&self.marks()),
             Some(inline) => {
@@ -206,7 +206,7 @@ impl Place {
         self.first().remove(&format!("{}/{name}", self.marks()))
     }
 
-    /// As [`Place::remove`]; what is not there is no error.
+    /// As [`Place::remove`]; `NotFound` is no error.
     pub fn remove_if_there(&self, name: &str) -> Result<()> {
         match self.remove(name) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
@@ -266,7 +266,7 @@ impl Place {
         }
     }
 
-    /// What is kept of the file by what lies behind its stamp, or the stamp.
+    /// The file's attributes, by the records behind its stamp or the stamp itself.
     fn kept_inside(&self, inline: &InlineObject) -> Result<StoredAttributes> {
         let newest = inline.names().iter().filter_map(|name| attributes::parse(name)).max();
         let newest = newest.and_then(|(version, number)| inline.get(&attributes::name(version, number)));
@@ -521,7 +521,7 @@ impl Place {
         Home { session: fresh(), writer, store, folder }
     }
 
-    /// What a data log is called in messages.
+    /// A data log's name in messages.
     pub fn shown(&self, source: &Source) -> String {
         let store = self.stamp.stores.get(usize::from(source.store)).map_or("?", |(_, name)| name);
         format!("{store}/{}", self.data(&source.home(), source.segment))

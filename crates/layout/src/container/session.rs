@@ -63,11 +63,11 @@ pub struct Session {
     log: Mutex<Log>,
 }
 
-/// What a session is doing.
+/// State of a session.
 pub struct Log {
-    /// What the next writes are ordered by.
+    /// Clock of the next writes.
     pub clock: u64,
-    /// What was written.
+    /// Summary of the writes.
     pub summary: Summary,
     started: bool,
     /// There is an open mark: readers expect more than is published.
@@ -101,7 +101,7 @@ pub struct Log {
     reserved: u64,
     /// The same, behind a stamp: a byte of the object of the file's name.
     reserved_inside: u64,
-    /// What follows them.
+    /// Bytes that follow them.
     buffer: Vec<u8>,
     open: Option<OpenRecord>,
     /// Bytes of the data log that readers of the store see.
@@ -259,7 +259,7 @@ impl Session {
         let mut tried = 0;
         log.mark = loop {
             match self.mark(log.guard) {
-                // Taken away before it had its name, by who tidied up.
+                // Removed by a repair before it had its name.
                 Err(e) if e.kind() == ErrorKind::NotFound && tried < MOST_TRIES => tried += 1,
                 outcome => break outcome?,
             }
@@ -375,7 +375,7 @@ impl Session {
         Ok(())
     }
 
-    /// One record, or more of the last one. Returns what was written, as an entry of its own.
+    /// Adds one record, or extends the last one. Returns the written bytes as an entry.
     ///
     /// - `at`: where in the logical file; `None` for bytes that are appended.
     fn record(&self, log: &mut Log, at: Option<u64>, pieces: &[IoSlice<'_>], total: u64) -> Result<Run> {
@@ -538,7 +538,7 @@ impl Session {
         Ok(())
     }
 
-    /// Writes what the index log lacks.
+    /// Writes the missing blocks of the index log.
     fn write_blocks(&self, log: &mut Log) -> Result<()> {
         if log.covered >= log.end && log.unwritten.is_empty() {
             return Ok(());
@@ -602,7 +602,7 @@ impl Session {
     fn close_logs(&self, log: &mut Log) -> Result<()> {
         log.before = (log.end, log.index_end);
         if let Some(data) = log.data.as_ref().filter(|_| log.reserved > log.end.next_multiple_of(BLOCK)) {
-            // What was reserved and not used. Where that fails it goes with the log.
+            // Gives unused space back. Where that fails the space goes with the log.
             let _ = data.truncate(log.end);
         }
         let closed = log.data.take().map_or(Ok(()), |data| data.close());
@@ -701,7 +701,7 @@ impl Session {
                 put_new_as(&**store, &format!("{folder}/{name}"), &[], mode)?;
                 log.doubtful = None;
                 log.last_mark = Some((name.clone(), published));
-                // Marks that are gone were taken away by who took this writer for dead.
+                // A missing mark was removed by a process that took this writer for dead.
                 if let Some(old) = &old {
                     self.take_away(log, old, &name)?;
                 }
@@ -711,7 +711,7 @@ impl Session {
             store.sync_folder(&folder)?;
         }
         (log.dirty, log.owed) = (false, !durable);
-        // Without a hold nobody can tell that this process lives, so that nothing is said of it while nothing is outstanding.
+        // Without a lease other processes cannot tell that this one lives: no open mark while everything is published.
         if (closing || log.mark.is_none()) && log.marked {
             match self.take_away(log, &marks::open_name(self.home), &name) {
                 // The closed mark counts more than the open one, which stays behind the stamp of a file on a full store.
@@ -818,7 +818,7 @@ impl Session {
         }
     }
 
-    /// What the session holds, its index logs seen by readers of the store.
+    /// The session's index logs, made visible to readers of the store, and its buffered entries.
     pub fn view(&self) -> Result<View> {
         let mut log = self.lock();
         log.seal();

@@ -182,7 +182,7 @@ impl Piece {
 /// A segment of a session: a data log.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
-    /// Who wrote.
+    /// Number of the writer.
     pub writer: u32,
     /// The session.
     pub session: u64,
@@ -194,7 +194,7 @@ pub struct Source {
     pub folder: u8,
 }
 
-/// What a data log holds of one clock.
+/// The entries of a data log at one clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Strand {
     /// Which source.
@@ -248,13 +248,13 @@ impl Cuts {
 pub struct Merged {
     /// Data logs.
     pub sources: Vec<Source>,
-    /// What they hold, by clock.
+    /// Their entries, by clock.
     pub strands: Vec<Strand>,
     /// New lengths.
     pub cut_list: Vec<Cut>,
     cuts: Cuts,
     body: Box<dyn Body>,
-    /// What was written since it was loaded.
+    /// Entries written since it was loaded.
     overlay: BTreeMap<u64, Piece>,
     found: HashMap<Source, u32>,
     found_strands: HashMap<Strand, u32>,
@@ -306,7 +306,7 @@ impl Merged {
                 self.cut_list.push(Cut { clock: *clock, source, log: *log, length: *length });
                 self.cuts.add(*clock, *length);
                 self.length = *length;
-                // What lies behind the cut is seen by nobody again.
+                // Bytes behind the cut are gone for good.
                 let behind: Vec<u64> = self.overlay.range(*length..).map(|(start, _)| *start).collect();
                 for start in behind {
                     let clock_of = |p: &Piece| self.strands[p.strand as usize].clock;

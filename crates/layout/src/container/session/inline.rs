@@ -48,7 +48,7 @@ impl Session {
     /// marks stay behind the stamp until the next publish. Where that fails, the session stays behind the stamp, with the space that is
     /// reserved there.
     ///
-    /// - `all`: the buffer, and what follows.
+    /// - `all`: the buffer, and the bytes that follow it.
     pub(super) fn leave_inside(&self, log: &mut Log, all: &[IoSlice<'_>]) -> Result<()> {
         self.place.make_home()?;
         log.guard = self.place.guard()?;
@@ -94,13 +94,13 @@ impl Session {
         }
         log.seal();
         let locked = inline.lock()?;
-        // What there is decides: a write that failed may have left marks there that were asked for.
+        // The object decides: a failed write may have left complete marks.
         let mark = marks::read(&inline.names())?.into_iter().find(|mark| mark.home.session == self.home.session);
         let Some(mark) = mark.filter(|mark| !mark.closed()) else { return Err(self.taken_for_dead(log)) };
         let version = mark.published.map_or(0, |p| p.version).max(log.version) + 1;
         let old = mark.published.map(|p| marks::published_name(self.home, &p));
         let mut records = Vec::new();
-        // What a write that failed left there is there.
+        // A failed write may have left the beginning of the log.
         let there = inline.get(&data).map_or(0, |bytes| bytes.len());
         if let Some(more) = log.buffer.get(there..).filter(|more| !more.is_empty()) {
             records.push(More(data, more.to_vec()));
@@ -136,7 +136,7 @@ impl Session {
             let _ = locked.give_back();
         }
         locked.close()?;
-        // What marks took of it is asked for again.
+        // Marks used some of the space: the next write reserves again.
         (log.reserved, log.reserved_inside) = (0, if closing { 0 } else { log.reserved_inside });
         (log.version, log.marked, log.dirty, log.owed, log.finished) = (version, marked, false, true, closing);
         if nothing {

@@ -6,7 +6,7 @@ use super::super::record::{RECORD_HEADER, SEGMENT_HEADER};
 use super::{Log, Session};
 use thalweg_types::{ErrorKind, Result};
 
-/// Bytes of a data log beside what is gathered: its head, a record's header, its end mark.
+/// Bytes of a data log beside buffered bytes: its header, a record's header, its end record.
 pub(super) const AROUND: u64 = SEGMENT_HEADER + 2 * RECORD_HEADER;
 /// Bytes behind a stamp beside those of a session's data log: headers, and marks until the session has closed.
 pub(super) const MARKS: u64 = 1024;

@@ -264,7 +264,7 @@ impl Container {
         Ok(())
     }
 
-    /// What is known of a file.
+    /// A file's stores, sessions and index.
     ///
     /// # Errors
     /// Those of opening a file for reading.
