@@ -91,14 +91,17 @@ fn state(layout: &Container, folder: &str) -> BTreeMap<String, String> {
     all
 }
 
+/// A layout over a store.
+type Make = fn(&Arc<dyn Store>) -> Container;
+
 /// Makes the files; the store that can be made to fail, and what keeps it there.
-fn world(on_disk: bool, small: bool) -> (Arc<Failing>, fn(&Arc<dyn Store>) -> Container, Option<Scratch>) {
+fn world(on_disk: bool, small: bool) -> (Arc<Failing>, Make, Option<Scratch>) {
     let scratch = on_disk.then(Scratch::new);
     let inner: Arc<dyn Store> = match &scratch {
         Some(scratch) => Arc::new(Posix::at(scratch.path()).unwrap()),
         None => Arc::new(Memory::new()),
     };
-    let layout: fn(&Arc<dyn Store>) -> Container = if small { over } else { |store| in_folders(&[store.clone()]) };
+    let layout: Make = if small { over } else { |store| in_folders(std::slice::from_ref(store)) };
     let healthy = layout(&inner);
     healthy.make_one_folder("d", 0o755).unwrap();
     put(&healthy, "d/f", &pattern(1, 70_000));
