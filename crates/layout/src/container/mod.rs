@@ -11,7 +11,7 @@
 //! | a small file | on POSIX filesystems is stored in the object of its name, behind the stamp ([`tail`]); its container's folder is made when it is needed |
 //! | cost     | an open: one list of the marks, whose names grow with the sessions that wrote, none where it makes the file; one for a handle's first write and for each sync, none for a close. A writer session: three marks, one folder, two logs; of a small file one write at its end; a write: a copy into the buffer |
 //! | memory   | a handle that writes: its buffer; a file that is read: its index ([`index`]) |
-//! | a full store | a write is accepted once space for its bytes is reserved, so that `close` does not run out of space ([`session`]) |
+//! | a full store | a write is accepted once space for its bytes is reserved, so that `close` does not run out of space |
 //! | a writer that dies | readers get the bytes that it synced; missing bytes are an error, never zeros. [`repair`](crate::Container::repair) closes its session |
 //!
 //! The bytes are described in `docs/format/container.md`.
