@@ -209,19 +209,23 @@ fn check_file(container: &Container, name: &str, shown: &str, out: &mut Terminal
     Ok(report.is_clean())
 }
 
-/// Containers of a mount that no name leads to, where the mount as a whole is looked at; how many. Those made within the last hour
-/// are left out: another process may be about to name them.
+/// Containers of a mount that no name leads to, where the whole mount is given; how many were, or can be, removed. Those of the last
+/// hour are left out: another process may be about to name them.
 fn nameless(container: &Container, place: &Place<'_>, remove: bool, out: &mut Terminal) -> Result<u64, Failure> {
     if !place.name.is_empty() {
         return Ok(0);
     }
     let found = container.nameless(Duration::from_secs(3600), remove)?;
-    for number in &found {
-        let done = if remove { ": removed" } else { "" };
+    for nameless in &found {
+        let done = match &nameless.left {
+            Some(why) => format!(": left, {why}"),
+            None if remove => ": removed".into(),
+            None => String::new(),
+        };
         let why = "no name leads to it, of a file that was being made or removed when its process died";
-        out.line(format_args!("{number:032x}: {why}{done}"))?;
+        out.line(format_args!("{:032x}: {why}{}", nameless.container, printable_lines(&done)))?;
     }
-    Ok(found.len() as u64)
+    Ok(found.iter().filter(|nameless| nameless.left.is_none()).count() as u64)
 }
 
 fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {

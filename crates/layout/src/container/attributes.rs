@@ -1,5 +1,5 @@
-//! Mode, owner, times and extended attributes of a file, kept in its container; of a folder, where the first store keeps
-//! none. Each change makes a new object, of which the highest version counts.
+//! Mode, owner, times and extended attributes of a file, stored in its container; of a folder, on stores without attributes.
+//! Each change makes a new object; the highest version counts.
 //!
 //! Name, beside the marks: `a-VERSION-NUMBER-CRC`, as marks are named; VERSION counts up, NUMBER is drawn. Of a folder:
 //! `.thalweg.folder` in it.
@@ -26,7 +26,7 @@ use thalweg_store::{Attributes, Change, Kind};
 use thalweg_types::checksum::crc32c;
 use thalweg_types::{ErrorKind, Result};
 
-/// What is kept.
+/// Attributes as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredAttributes {
     /// Permissions.
@@ -37,9 +37,9 @@ pub struct StoredAttributes {
     pub gid: u32,
     /// Last read, nanoseconds since 1970.
     pub atime: i64,
-    /// Last write, where a program set it.
+    /// Last write, as set by a program.
     pub mtime: i64,
-    /// When it did; 0 for never.
+    /// Time of that call; 0: never.
     pub mtime_set: u64,
     /// Last change of any of these.
     pub ctime: u64,
@@ -48,12 +48,12 @@ pub struct StoredAttributes {
 }
 
 impl StoredAttributes {
-    /// Of a file that nobody changed since it was made.
+    /// Attributes of a new file.
     pub fn of(stamp: &Stamp) -> StoredAttributes {
         StoredAttributes::new(stamp.mode, stamp.uid, stamp.gid, stamp.made)
     }
 
-    /// Of something made at `made`.
+    /// Attributes of a file or folder made at `made`.
     pub fn new(mode: u32, uid: u32, gid: u32, made: u64) -> StoredAttributes {
         let atime = i64::try_from(made).unwrap_or(i64::MAX);
         StoredAttributes { mode, uid, gid, atime, mtime: atime, mtime_set: 0, ctime: made, xattrs: BTreeMap::new() }
@@ -79,7 +79,7 @@ impl StoredAttributes {
         }
     }
 
-    /// What a program is told.
+    /// Attributes as a program sees them.
     ///
     /// - `mtime`: last write, see [`StoredAttributes::written`].
     pub fn told(&self, kind: Kind, length: u64, mtime: i64, links: u64, identity: u64) -> Attributes {
@@ -114,7 +114,10 @@ impl StoredAttributes {
         out
     }
 
-    /// What an object says.
+    /// Decodes an object of attributes.
+    ///
+    /// # Errors
+    /// `Corrupt` where a checksum or a field does not hold, `Torn` where bytes are missing at the end, `Unsupported` for another version.
     pub fn decode(bytes: &[u8]) -> Result<StoredAttributes> {
         let mut c = Cursor::new(sealed(bytes, "attributes")?);
         if c.take(8, "attributes")? != b"TWATTRIB" {

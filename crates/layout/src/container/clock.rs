@@ -10,28 +10,28 @@
 //! An append goes where the file ends at its place in this order. It takes a clock of its own, above all that its process knows,
 //! unless it follows an append of the same handle and nothing is newer: so what was seen before it lies before it.
 
-/// What a session wrote, as far as the length of the file needs it. Clocks count from 1; 0 is "never".
+/// Summary of a session's writes, to compute the file's length. Clocks count from 1; 0: never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Summary {
     /// Clock of the first write behind the session's last cut.
     pub first: u64,
     /// Clock of its last write.
     pub last: u64,
-    /// Where the furthest of the writes behind its last cut ends.
+    /// End of the furthest write behind its last cut.
     pub end: u64,
     /// Clock of its last cut.
     pub cut_clock: u64,
-    /// The length that it cut or extended to.
+    /// The length of that cut (which may extend the file).
     pub cut_length: u64,
     /// Bytes written, all of them.
     pub bytes: u64,
-    /// Where the file ended, as its process saw it, when the session's first append came; `None` where none
-    /// did, [`Summary::UNSEEN`] behind a cut, and where nobody remembers. `end` counts from it.
+    /// End of the file, as its process saw it, before the session's first append; `None` without appends,
+    /// [`Summary::UNSEEN`] behind a cut or if unknown. `end` counts from it.
     pub base: Option<u64>,
 }
 
 impl Summary {
-    /// No length of a file.
+    /// An unknown length.
     pub const UNSEEN: u64 = u64::MAX;
 
     /// Adds a write that ends at byte `end`.

@@ -1,14 +1,14 @@
-//! A container as one process has it open: the clock its handles share, its length, and its index once somebody reads.
+//! A container as one process has it open: the clock that its handles share, its length, and its index after the first read.
 //!
 //! | question | answer |
 //! |----------|--------|
 //! | handles of one process | see each other's writes at once, in the order they were made where they give one writer's number; of different numbers (ranks as threads) the greater wins until one syncs |
-//! | other processes | are looked at when a handle is opened, when it writes for the first time, and by `sync` |
-//! | appends | come after all that this process knows, whichever of its handles wrote it, and before all that it writes later |
-//! | the index | is loaded by the first read and kept up with this process' writes; a process that only writes holds none, and asks for nobody's logs |
-//! | logs that cannot be read | those of another node's burst buffer: bytes behind all that their sessions wrote are read without them, all others are an error |
-//! | a fork   | a child that goes on with a handle has a session of its own, later than all that its parent wrote; what the parent has not published stays the parent's |
-//! | locks    | a handle's session, then this state; never a session from within the state |
+//! | other processes | their marks are read when a handle is opened, at its first write, and by `sync` |
+//! | appends | are ordered after every write this process knows of, by any of its handles, and before its later writes |
+//! | the index | is loaded by the first read and then updated with this process's writes; a process that only writes loads none |
+//! | unreadable logs | for example of another node's burst buffer: bytes behind the last byte of their sessions are read without them; other reads fail |
+//! | a fork   | a child that continues with a handle begins its own session, ordered after all that the parent wrote; unpublished bytes stay the parent's |
+//! | lock order | a handle's session, then this state |
 
 use super::index::Merged;
 use super::index::block::Entry;
@@ -37,9 +37,9 @@ pub struct File {
     pub place: Arc<Place>,
     options: Arc<Options>,
     state: Mutex<State>,
-    /// Held by who loads the index, so that it is loaded once.
+    /// Held while the index is loaded, so that it is loaded once.
     loading: Mutex<()>,
-    /// Held by who appends: one after the other, each behind what the one before added.
+    /// Held during an append: appends are done one after the other.
     appending: Mutex<()>,
     readers: Mutex<Readers>,
     /// The process whose sessions `state` knows.
@@ -82,10 +82,10 @@ struct State {
     cut: u64,
     /// The marks don't tell the length: the index does.
     by_index: bool,
-    /// Sessions of others have not closed. The marks tell the length unless one of them died: what is in its logs counts too.
+    /// Sessions of others are open. The marks tell the length unless a writer died: records in its logs count too.
     unsettled: bool,
     index: Option<Merged>,
-    /// What was written while the index was being loaded.
+    /// Entries written while the index is being loaded.
     recorded: Option<Vec<(Source, Entry)>>,
     unclean: Vec<Unclean>,
     /// The name is gone.
@@ -128,7 +128,7 @@ impl State {
         self.index.is_some() || !(self.by_index || self.unsettled)
     }
 
-    /// What a session writes from now on comes after all that others have published.
+    /// Orders a session's next writes after all that others have published.
     fn follow(&mut self, session: &Session, log: &mut Log) {
         let published = self.published(session.home.session);
         if published >= log.clock {
@@ -159,7 +159,7 @@ impl State {
         }
         if let Some(index) = &mut self.index {
             if !index.add(source, &entry) {
-                // Calls met: what came first by the clock moves what was appended. The logs tell.
+                // Concurrent calls: an entry with an earlier clock moves appended bytes. The logs tell.
                 (self.index, self.by_index) = (None, true);
                 return;
             }
@@ -203,8 +203,8 @@ impl File {
         }
     }
 
-    /// In a child that was forked: its parent's sessions are another process', and all that this one writes comes after what
-    /// its parent had written by then.
+    /// In a forked child: the parent's sessions belong to another process, and the child's writes are ordered after all that the
+    /// parent had written.
     pub fn belong(&self) {
         let process = std::process::id();
         if self.process.load(Ordering::Acquire) == process {
@@ -226,7 +226,7 @@ impl File {
         self.state.lock()
     }
 
-    /// Looks at what others have published. What this process has open is kept.
+    /// Refreshes this process's view of what others published. Local sessions are kept.
     pub fn look(&self) -> Result<()> {
         self.belong();
         loop {
@@ -247,7 +247,7 @@ impl File {
         }
     }
 
-    /// As [`File::look`], for who has looked at what lies behind the stamp just now and keeps others from adding to it.
+    /// As [`File::look`], for a caller that holds the inline object locked and has just looked at it.
     pub fn look_locked(&self) -> Result<()> {
         self.belong();
         let closes = self.state().closes;
@@ -258,7 +258,7 @@ impl File {
         }
     }
 
-    /// Takes what another rank saw just now, where nothing is known here yet; else looks.
+    /// Takes the list of marks that another rank saw just now, if this process has not looked yet; else looks.
     pub fn see(&self, names: &[String]) -> Result<()> {
         self.belong();
         let closes = {
@@ -274,7 +274,7 @@ impl File {
         }
     }
 
-    /// Takes a list of marks; whether it tells all, which it does not where a handle was closed since the count was `closes`.
+    /// Takes a list of marks. `false` where the list is outdated: a handle was closed since the count was `closes`.
     fn learn(&self, names: Vec<String>, closes: u64) -> Result<bool> {
         let mut others = marks::read(&names)?;
         let mut state = self.state();
@@ -322,7 +322,7 @@ impl File {
         self.state().seen.clone()
     }
 
-    /// What it means that something of the container is not there.
+    /// Translates `NotFound` of a container's object.
     pub fn gone(&self, e: Error) -> Error {
         match e.kind() {
             ErrorKind::NotFound => Error::new(ErrorKind::Io, "the container of this file is gone").caused_by(e),
@@ -330,8 +330,8 @@ impl File {
         }
     }
 
-    /// How long the file is: what is published, and what else is found in the logs of those who are not known to live. Where
-    /// such logs cannot be read, and nobody is known to have died, what is published.
+    /// Length of the file: the published length, and records found in logs of writers that may be dead. Where such logs cannot be
+    /// read and no writer is known to be dead, the published length.
     pub fn length(&self) -> Result<u64> {
         self.known()?;
         match self.whole_length() {
@@ -360,7 +360,7 @@ impl File {
                 }
                 (!state.by_index).then(|| state.others.clone())
             };
-            // Of those who live counts what they published, which their marks tell.
+            // Of living writers only the published part counts, which their marks tell.
             if let Some(others) = others
                 && load::logs(&self.place, &others)?.0.tails.is_empty()
             {
@@ -411,7 +411,7 @@ impl File {
                 // Calls met, and the views of handles were taken between them.
                 continue;
             }
-            // What is missing at the end is told to who reads there: the file does not end before it.
+            // A read of missing bytes at the end is an error: the file does not end before them.
             if unclean.iter().any(|unclean| unclean.why == Why::Lost) && !state.by_index {
                 index.length = index.length.max(state.length);
             }
@@ -513,7 +513,7 @@ impl File {
             let count = usize::try_from(there).unwrap_or(usize::MAX).min(out.len());
             break (pieces_of(index, offset, count)?, count, state.unclean.first().cloned());
         };
-        // What a dead writer had not handed on ends with the file, as on any filesystem; what is missing before is an error.
+        // Bytes that a dead writer had only buffered are not in the file, as on any filesystem; missing bytes before the end are an error.
         if count == 0 {
             return Ok(0);
         }
@@ -521,7 +521,7 @@ impl File {
         Ok(count)
     }
 
-    /// Fills memory from byte `offset` on: pieces from where they lie, zeros between them, unless somebody may have written there.
+    /// Fills memory from byte `offset` on: pieces from their logs, zeros between them; an error where bytes may be missing.
     pub fn fill(
         &self,
         offset: u64,
@@ -610,7 +610,7 @@ impl File {
         session
     }
 
-    /// Gives a handle its turn: what another handle of the same writer's number wrote comes before.
+    /// Assigns the handle a clock for its write, later than the writes of other handles of the same writer's number.
     fn turn(&self, session: &Arc<Session>, log: &mut Log) {
         let id = session.home.session;
         let mut state = self.state();
@@ -624,8 +624,8 @@ impl File {
         state.appender.0 = None;
     }
 
-    /// Begins a handle's session, or goes on with it. One that begins looks at what others did since the handle was opened:
-    /// what it writes comes after their cuts, and after what was compacted.
+    /// Begins a handle's session, or continues it. A session that begins looks at the marks again, so that its writes are ordered
+    /// after truncations and compactions by others since the handle was opened.
     fn begin(&self, session: &Arc<Session>, log: &mut Log) -> Result<()> {
         self.state().begins(session, log);
         if !session.start(log)? {
@@ -637,7 +637,7 @@ impl File {
         Ok(())
     }
 
-    /// Waits while what somebody compacted is taking effect: what is written meanwhile must come after.
+    /// Waits while a compaction takes effect: later writes must be ordered after it.
     fn await_compaction(&self) -> Result<()> {
         let (started, mut pause) = (Instant::now(), Duration::from_millis(1));
         loop {
@@ -669,15 +669,15 @@ impl File {
         }
     }
 
-    /// Gives a handle its turn to append: behind all that this process knows. Returns where the file ends; `None` where only the
-    /// index knows.
+    /// Assigns the handle a clock for its append, later than every write this process knows of. Returns the file's end; `None` where
+    /// only the index tells it.
     fn turn_to_append(&self, session: &Arc<Session>, log: &mut Log) -> Option<u64> {
         let id = session.home.session;
         let mut state = self.state();
         if !state.knows_length() {
             return None;
         }
-        // What was found in the log of a writer that has not published is seen, too.
+        // Records found in the log of a writer that has not published count, too.
         let newer = state.appender.0 != Some(id)
             || state.used > log.clock
             || state.published(id) >= log.clock
@@ -692,7 +692,7 @@ impl File {
         Some(state.length)
     }
 
-    /// Adds bytes behind the end; returns the new end, as this process sees it.
+    /// Appends; returns the new end, as this process sees it.
     pub fn append(&self, session: &Arc<Session>, pieces: &[IoSlice<'_>]) -> Result<u64> {
         let total = pieces::total(pieces);
         self.known()?;
@@ -756,7 +756,7 @@ impl File {
         Ok(())
     }
 
-    /// Sets the length, after a look at what others published; others see it at once.
+    /// Truncates: first refreshes this process's view, then becomes visible immediately.
     pub fn cut(&self, session: &Arc<Session>, length: u64) -> Result<()> {
         if length > MOST {
             let error = Error::new(ErrorKind::OutOfBounds, "cannot truncate: file offsets end at 2^63 - 1");
@@ -798,14 +798,14 @@ impl File {
     }
 
     pub fn sync(&self, session: &Arc<Session>, path: &str) -> Result<()> {
-        match &self.place.drawer {
+        match &self.place.inline {
             // The session's bytes and the stamp are one object; a session that lies elsewhere made the folder.
-            Some(drawer) if !self.place.has_folder() => {
+            Some(inline) if !self.place.has_folder() => {
                 let durable = self.meet(session, &mut session.lock(), true)?;
                 match self.place.has_folder() {
                     true => self.root(path, false).map(|()| self.state().rooted = true),
                     false if durable => Ok(()),
-                    false => drawer.sync(),
+                    false => inline.sync(),
                 }
             }
             _ => {
@@ -822,7 +822,7 @@ impl File {
         }
     }
 
-    /// Others see what is written so far, and this process what they let be seen.
+    /// Publishes the handle's writes and refreshes this process's view.
     pub fn show(&self, session: &Arc<Session>) -> Result<()> {
         self.meet(session, &mut session.lock(), false).map(|_| ())
     }
@@ -835,24 +835,24 @@ impl File {
         Ok(published.is_some())
     }
 
-    /// Makes the container itself durable, unless it is: its stamp, by both names, and its folders. The folder that the file's name is
-    /// in is the program's to sync, as everywhere.
+    /// Makes the container durable, unless it is: its stamp, by both names, and its folders. The parent folder of the file's name is
+    /// the program's to sync, as with any file.
     ///
-    /// - `marks`: the folder of marks is made durable next, by who publishes.
+    /// - `marks`: the caller makes the folder of marks durable next.
     fn root(&self, path: &str, marks: bool) -> Result<()> {
         if self.state().rooted {
             return Ok(());
         }
         let store = self.place.first();
         store.sync_closed(&format!("{}/stamp", self.place.folder()))?;
-        let name = match &self.place.drawer {
-            Some(drawer) => drawer.sync(),
+        let name = match &self.place.inline {
+            Some(inline) => inline.sync(),
             None => self.place.names().sync_closed(path),
         };
         match name {
             // Renamed or removed since it was opened: a folder or a link may have taken the name.
             Err(e)
-                if self.place.drawer.is_some() || self.place.names().stat(path).is_ok_and(|about| !about.is_folder) =>
+                if self.place.inline.is_some() || self.place.names().stat(path).is_ok_and(|about| !about.is_folder) =>
             {
                 return Err(e);
             }
@@ -881,22 +881,22 @@ impl File {
         }
         state.closes += 1;
         match &outcome {
-            // The index has what it wrote, and the next look finds this very mark.
+            // The index has its entries already, and the next look finds this mark.
             Ok(published) if published.is_some() => {
                 let at = state.others.partition_point(|m| m.home.session < session.home.session);
                 state.others.insert(at, Mark { home: session.home, open: None, published: *published });
             }
             Ok(_) => {}
             Err(_) => {
-                // What it published stays; what it held is gone, as the error says.
+                // The published part stays; buffered bytes are lost, as the error says.
                 (state.index, state.looked) = (None, false);
             }
         }
         outcome.map(|_| ())
     }
 
-    /// Removes logs of which a cut to nothing has left nothing, and those of writers that are known to have died before the
-    /// file was emptied. Others' open handles look again and find them gone.
+    /// Removes logs without live bytes after a truncation to zero, and logs of dead writers. Open handles of others notice on their
+    /// next look.
     pub fn drop_dead(&self) -> Result<()> {
         self.look()?;
         let mut dead: Vec<Mark> = {
@@ -923,7 +923,7 @@ impl File {
         if remove_inside(&self.place, &dead)? {
             return self.look();
         }
-        // Beside a tool that looks after the file they stay: it may be at work on them.
+        // While a tool maintains the file they stay: the tool may be working on them.
         let Some(_alone) = super::tools::alone(&self.place, false)? else { return Ok(()) };
         for mark in &dead {
             remove_session(&self.place, mark)?;
@@ -942,7 +942,7 @@ impl File {
         !self.state().local.is_empty()
     }
 
-    /// The name is gone: the rest goes with the last handle, and until then its number stands among these.
+    /// The name is gone: the container is removed with the last handle; until then its number is in `going`.
     pub fn unlink(&self, going: &Arc<Going>) {
         let mut state = self.state();
         if state.unlinked.is_none() {
@@ -951,7 +951,7 @@ impl File {
         }
     }
 
-    /// When it was last written, by the clock of the last who published; `None` where nobody did.
+    /// Time of the last write, by the clock of the last writer that published; `None` where nothing was published.
     pub fn written(&self) -> Option<u64> {
         let state = self.state();
         let others = state.others.iter().filter_map(|m| m.published.map(|p| p.time));
@@ -974,7 +974,7 @@ impl Drop for File {
         self.belong();
         let unlinked = self.state().unlinked.take();
         if unlinked.is_some() || self.place.is_nameless() {
-            // Nobody waits for it; `check` of the mount finds what stays.
+            // No caller to report to: `check` of the mount finds leftovers.
             let _ = remove_container(&self.place);
         }
         if let Some(going) = unlinked {

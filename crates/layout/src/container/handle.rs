@@ -1,9 +1,10 @@
-//! Handles of a file: what a program holds while it has it open.
+//! Handles of an open file.
 
 use super::attributes::{self, StoredAttributes};
 use super::file::File;
+use super::guard::Guard;
 use super::identity_of;
-use super::place::{Guard, Place, fresh, now};
+use super::place::{fresh, now};
 use super::session::Session;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -34,9 +35,9 @@ impl ReadObject for Reader {
     }
 
     fn life(&self) -> Result<Life> {
-        let name = held(&self.file.place);
-        if let Some(drawer) = &self.file.place.drawer {
-            self.named(drawer.look())?;
+        let name = self.file.place.held();
+        if let Some(inline) = &self.file.place.inline {
+            self.named(inline.look())?;
         }
         if !self.file.place.has_folder() {
             return Ok(Life::default());
@@ -49,30 +50,25 @@ impl ReadObject for Reader {
     }
 }
 
-/// The object that those hold who hold the file.
-fn held(place: &Place) -> String {
-    format!("{}/held", place.folder())
-}
-
 /// A file, open for writing.
 pub struct Writer {
     pub file: Arc<File>,
     session: Mutex<Arc<Session>>,
     path: String,
     closed: bool,
-    /// What is kept of a file that this handle made, while nothing else is known of it.
+    /// Attributes of a file that this handle made, while no other process changed them.
     new: Mutex<Option<New>>,
 }
 
-/// What is kept of a file that was made just now.
+/// Attributes of a new file.
 struct New {
     since: Instant,
     kept: StoredAttributes,
-    /// The object that says so, where the stamp does not.
+    /// Version and number of the attributes object; `None`: the stamp's.
     number: Option<(u64, u64)>,
 }
 
-/// How long who made a file answers for it without a look.
+/// How long the handle that made a file answers for its attributes without a look.
 const JUST_NOW: Duration = Duration::from_millis(100);
 
 impl Writer {
@@ -81,13 +77,13 @@ impl Writer {
         Writer { file, session, path: path.into(), closed: false, new: Mutex::new(None) }
     }
 
-    /// Of a file that was made for it, with a session that may have begun.
+    /// A handle of a new file, whose session may have begun.
     pub fn of_new(session: Arc<Session>, file: Arc<File>, path: &str) -> Writer {
         let new = New { since: Instant::now(), kept: StoredAttributes::of(&file.place.stamp), number: None };
         Writer { file, session: Mutex::new(session), path: path.into(), closed: false, new: Mutex::new(Some(new)) }
     }
 
-    /// Calls with what is kept of the file, if it was made by this handle just now.
+    /// Calls with the file's attributes, if this handle made the file just now.
     fn with_new<T>(&self, call: impl FnOnce(&mut New) -> Result<T>) -> Result<T> {
         let mut new = self.new.lock();
         match new.as_mut().filter(|new| new.since.elapsed() < JUST_NOW && self.file.is_untouched()) {
@@ -149,7 +145,7 @@ impl WriteObject for Writer {
         self.named(self.file.close(&self.session()))
     }
 
-    /// Of a file that this handle made just now; of all others the name is asked.
+    /// Only of a file that this handle made just now; others are asked by name.
     fn attributes(&self) -> Result<Attributes> {
         self.with_new(|new| {
             let length = self.file.length()?;
@@ -160,9 +156,9 @@ impl WriteObject for Writer {
     fn set_attributes(&self, change: &Change) -> Result<()> {
         self.with_new(|new| {
             let place = &self.file.place;
-            let locked = place.drawer.as_ref().map(|drawer| drawer.lock()).transpose()?;
+            let locked = place.inline.as_ref().map(|inline| inline.lock()).transpose()?;
             let theirs = |name: &String| attributes::parse(name).is_some_and(|number| Some(number) != new.number);
-            if place.drawer.as_ref().is_some_and(|drawer| drawer.names().iter().any(theirs)) {
+            if place.inline.as_ref().is_some_and(|inline| inline.names().iter().any(theirs)) {
                 return Err(Error::new(ErrorKind::Unsupported, "another changed the attributes of this file"));
             }
             let mut kept = new.kept.clone();
@@ -185,14 +181,14 @@ impl WriteObject for Writer {
         if !store.tells_holders() || self.file.place.make_home().is_err() {
             return None;
         }
-        store.open_write(&held(&self.file.place), OpenWrite::Any).ok()?.lease()
+        store.open_write(&self.file.place.held(), OpenWrite::Any).ok()?.lease()
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
         if !self.closed {
-            // Nobody is there to be told; what is not published is found by `check`.
+            // No caller to report to: `check` finds an unpublished session.
             let _ = self.file.close(&self.session());
         }
     }

@@ -1,4 +1,4 @@
-//! Making the index of an open file: from the marks, index logs and, where those end early, data logs.
+//! Builds the index of an open file from marks, index logs and, where index logs end early, data logs.
 
 use super::clock::Summary;
 use super::index::block::Entry;
@@ -13,86 +13,93 @@ use super::record::{Log as Which, SEGMENT_HEADER};
 use super::session::View;
 use super::snapshot::{self, Snapshot};
 use super::{Options, scan};
+use rustix::io::Errno;
 use std::collections::HashMap;
 use thalweg_store::ReadObject;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// A session of which something may be missing.
+/// A session of which bytes may be missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unclean {
     /// The session.
     pub session: u64,
-    /// Who it was: host, process, writer. Of a log that ends early, its name.
+    /// Its writer: host, PID, number. Of a log that ends early, the log's name.
     pub who: String,
-    /// What is missing.
+    /// The reason.
     pub why: Why,
 }
 
-/// Why something of a session may be missing.
+/// Why bytes of a session may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// It has not closed, and its process is gone.
+    /// The session is open and its process is dead.
     Dead,
-    /// It has not closed, and whether its process lives cannot be told.
+    /// The session is open and its process may live or not.
     Open,
-    /// A log ends before what its mark says is published: the power went before all of it was durable, or the store lost it.
+    /// A log is shorter than its mark says: a power cut before it was durable, or a loss of the store.
     Lost,
 }
 
 impl Unclean {
-    /// What a reader is told where its bytes may be missing.
+    /// The error of a read that meets missing bytes at `byte`.
     pub fn error(&self, byte: u64) -> Error {
         let who = &self.who;
         let (kind, what) = match self.why {
             Why::Dead => (
                 ErrorKind::Torn,
-                format!("a writer died before it closed ({who}); `thalweg layout repair` accepts what is there"),
+                format!(
+                    "a writer died before it closed ({who}); `thalweg layout repair` closes its session with the bytes in its logs"
+                ),
             ),
             Why::Open => (
                 ErrorKind::NotReady,
-                format!("a writer has not closed ({who}); if it died, `thalweg layout repair` accepts what is there"),
+                format!(
+                    "a writer has not closed ({who}); if it died, `thalweg layout repair --all` closes its session"
+                ),
             ),
             Why::Lost => (
                 ErrorKind::Torn,
-                format!("the end of a log is missing ({who}); `thalweg layout repair --lost` accepts what is there"),
+                format!("the end of a log is missing ({who}); `thalweg layout repair --lost` accepts the shorter log"),
             ),
         };
-        let error = Error::new(kind, format!("nothing is known of these bytes: {what}"));
-        error.at_byte(byte).safe("what was synced, and what else is found in the data logs")
+        let error = Error::new(kind, format!("bytes may be missing here: {what}"));
+        error.at_byte(byte).safe("synced bytes, and whole records in the data logs")
     }
 
-    /// What a tool says that wants all of a file.
+    /// The error of a tool that needs the whole file.
     pub fn unsettled(&self) -> Error {
         let who = &self.who;
         match self.why {
             Why::Dead => Error::new(
                 ErrorKind::Torn,
-                format!("a writer died before it closed ({who}); `thalweg layout repair` accepts what is there"),
+                format!(
+                    "a writer died before it closed ({who}); `thalweg layout repair` closes its session with the bytes in its logs"
+                ),
             ),
             Why::Open => Error::new(ErrorKind::NotReady, format!("a writer has not closed ({who})")),
             Why::Lost => Error::new(
                 ErrorKind::Torn,
-                format!("the end of a log is missing ({who}); `thalweg layout repair --lost` accepts what is there"),
+                format!("the end of a log is missing ({who}); `thalweg layout repair --lost` accepts the shorter log"),
             ),
         }
     }
 }
 
-/// How a session that has not closed is doing.
+/// Whether the process of an open session lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alive {
-    /// It is extended by a living process.
+    /// The process lives.
     Yes,
-    /// Its process is gone.
+    /// The process is dead.
     No,
-    /// The store cannot tell.
+    /// Unknown: the store does not tell, and neither does the system.
     Unknown,
 }
 
-/// Whether an unclosed session's writer lives, and who it is.
+/// Whether an open session's writer lives, and its description.
 pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
-    // It closed since the list was made, which the next list tells.
+    // It closed after the list was made; the next list tells.
     let closing = || Ok((Alive::Unknown, "closing".into()));
     let Some(name) = &mark.open else {
         let Some(p) = &mark.published else { return closing() };
@@ -102,10 +109,10 @@ pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
             Err(e) if e.kind() == ErrorKind::NotFound => return closing(),
             Err(e) => return Err(e),
         };
-        // Where the store tells who holds an object, a session that lives has a mark that it holds.
+        // On stores with leases, a living session leases its mark.
         return match held {
             Some(true) => Ok((Alive::Yes, "nothing is outstanding".into())),
-            // Renamed before it is let go of, as the other marks are.
+            // A mark is renamed before its lease ends.
             Some(false) if !place.exists(&name)? => closing(),
             Some(false) => Ok((Alive::No, "nothing is outstanding".into())),
             None => Ok((Alive::Unknown, "nothing is outstanding".into())),
@@ -126,35 +133,35 @@ pub fn alive(place: &Place, mark: &Mark) -> Result<(Alive, String)> {
         Some(false) => Alive::No,
         None => Process::parse(&who).map_or(Alive::Unknown, |process| process.alive()),
     };
-    // A writer that closes gives its mark up before it lets go of it: only one that is still there is a dead writer's.
+    // A closing writer removes its mark before the lease ends: a mark that is still there is a dead writer's.
     if alive == Alive::No && !place.exists(name)? {
         return closing();
     }
     Ok((alive, if who.is_empty() { UNKNOWN.into() } else { who }))
 }
 
-/// Who writes, where a mark has no bytes.
+/// The writer's description where a mark has no bytes.
 const UNKNOWN: &str = "unknown";
 /// Bytes of a mark that are read.
 const MOST_ABOUT: usize = 4096;
 
-/// A process, as a mark names the one that writes.
+/// A writer's process, as described in its mark.
 #[derive(Debug, PartialEq, Eq)]
 struct Process {
     host: String,
     number: u32,
     since: u64,
-    /// Where this number means this process; `None` of a mark that does not tell.
+    /// The start of the system and the namespace in which the PID is valid; `None` in marks without them.
     among: Option<String>,
 }
 
-/// What a mark says of a session that compacts.
+/// Description of a session that compacts.
 const COMPACTING: &str = "compacting";
 
-/// What a mark says of this process as a writer.
+/// Description of this process for the mark of a writer.
 pub fn about(writer: &str) -> String {
     let number = std::process::id();
-    // A process asks the system once, and again after a fork.
+    // Asked of the system once by each process, and again after a fork.
     if let Some(known) = KNOWN.try_lock()
         && let Some((of, before, behind)) = &*known
         && *of == number
@@ -164,44 +171,51 @@ pub fn about(writer: &str) -> String {
     let behind = among().map_or(String::new(), |among| format!(", among {among}"));
     let before = format!("host {}, process {number} since {}, ", host(), since(number).unwrap_or(0));
     let said = format!("{before}{writer}{behind}");
-    // Never waited for: a fork may have copied it locked.
+    // No wait: a fork may have copied the lock while it was held.
     if let Some(mut known) = KNOWN.try_lock() {
         *known = Some((number, before, behind));
     }
     said
 }
 
-/// What marks of a process say before and behind what the writer is.
+/// PID, and the description before and behind the writer.
 static KNOWN: Mutex<Option<(u32, String, String)>> = Mutex::new(None);
 
-/// What a mark says of this process where it compacts.
+/// Description of this process for the mark of a compaction.
 pub fn about_compacting() -> String {
     about(COMPACTING)
 }
 
-/// Whether a mark is that of a session that compacts: it repeats what other sessions hold, and counts once it is closed.
+/// Whether a mark is that of a compaction, which repeats other sessions' bytes and counts once it is closed.
 pub fn compacts(who: &str) -> bool {
     who.split(", ").any(|field| field == COMPACTING)
 }
 
-/// The processes among which numbers are unique: those of one start of the system, and of one namespace. Hosts may share a
-/// name, and processes of one host may be unable to see each other.
+/// Boot identity and PID namespace, within which PIDs are unique. Host names may be shared, and processes of one host may be in
+/// different namespaces.
 fn among() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
     Some(format!("{} {}", boot.trim(), namespace.to_str()?))
 }
 
-/// This host's own name, whatever the mount calls it.
+/// This host's own name, independent of the mount's option.
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// When a process of this host started, in ticks since the host did.
-fn since(process: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+/// Start time of a process of this host, in ticks since the boot.
+fn since(process: u32) -> std::io::Result<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The name, in brackets, may hold anything.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let field = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19));
+    field.and_then(|field| field.parse().ok()).ok_or_else(|| std::io::ErrorKind::InvalidData.into())
+}
+
+/// Whether a process of this number is there. The system may hide its folder in `/proc` from other users (`hidepid`).
+fn exists(process: u32) -> bool {
+    let number = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
+    number.is_some_and(|number| rustix::process::test_kill_process(number) != Err(Errno::SRCH))
 }
 
 impl Process {
@@ -213,22 +227,33 @@ impl Process {
         Some(Process { host, number: number.parse().ok()?, since: since.parse().ok()?, among })
     }
 
-    /// Known where it is of this host.
+    /// Known for processes of this host and namespace.
     fn alive(&self) -> Alive {
         let seen = self.among.is_none() || self.among == among();
-        match self.host == host() && seen && self.since > 0 && since(std::process::id()).is_some() {
-            true if since(self.number) == Some(self.since) => Alive::Yes,
-            true => Alive::No,
+        match self.host == host() && seen && self.since > 0 && since(std::process::id()).is_ok() {
+            true => self.alive_by(since(self.number), || exists(self.number)),
             false => Alive::Unknown,
+        }
+    }
+
+    /// - `since`: start time of the process that has this PID now.
+    /// - `exists`: whether there is such a process.
+    fn alive_by(&self, since: std::io::Result<u64>, exists: impl FnOnce() -> bool) -> Alive {
+        match since {
+            Ok(since) if since == self.since => Alive::Yes,
+            // The PID was reused.
+            Ok(_) => Alive::No,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && !exists() => Alive::No,
+            Err(_) => Alive::Unknown,
         }
     }
 }
 
-/// Which index logs and data logs make up what the marks tell, and how far each counts.
+/// The logs that the marks list, and how far each counts.
 pub struct Logs {
-    /// Segments, and how many bytes of the index log and of the data log are published.
+    /// Segments, with the published bytes of index log and data log.
     pub segments: Vec<(Source, u64, u64)>,
-    /// Segments to be scanned from this byte on, since nothing is published of them and nobody is known to write them.
+    /// Segments to scan from this byte on: unpublished, and no living writer is known.
     pub tails: Vec<(Source, u64)>,
 }
 
@@ -244,7 +269,7 @@ pub fn logs(place: &Place, marks: &[Mark]) -> Result<(Logs, Vec<Unclean>)> {
             logs.segments.push((Source::of(&mark.home, k), index, data));
         }
         if mark.closed() || mark.open.is_none() {
-            // All that it wrote is published.
+            // Everything is published.
             continue;
         }
         let (alive, who) = alive(place, mark)?;
@@ -259,7 +284,7 @@ pub fn logs(place: &Place, marks: &[Mark]) -> Result<(Logs, Vec<Unclean>)> {
     Ok((logs, unclean))
 }
 
-/// What takes the entries of a container's index.
+/// A builder for a container's index.
 pub fn builder(place: &Place, options: &Options, part: Part) -> Result<Build> {
     Ok(match place.stamp.module {
         Module::Flat | Module::Pattern => Build::new(Box::new(Gather::default())),
@@ -274,21 +299,21 @@ fn snapshot(place: &Place, marks: &[Mark], beside: &[String]) -> Option<Fragment
     if !beside.contains(&name) {
         return None;
     }
-    // A damaged one is no loss: the index logs say the same.
+    // A damaged snapshot is ignored: the index logs hold the same.
     let bytes = place.read(&name).ok()?;
     let snapshot = Snapshot::decode(&bytes).ok()?;
     snapshot.index.each(|_, _| Ok(())).ok()?;
     (snapshot.container == place.stamp.container && snapshot.covers == covers).then_some(snapshot.index)
 }
 
-/// The index of what was gathered elsewhere.
+/// The index of a fragment that ranks gathered.
 pub fn joined(place: &Place, options: &Options, fragment: &Fragment) -> Result<Merged> {
     let mut build = builder(place, options, Part::ALL)?;
     add_fragment(fragment, &mut build)?;
     build.finish()
 }
 
-/// Adds what a fragment says.
+/// Adds a fragment's entries.
 pub fn add_fragment(fragment: &Fragment, build: &mut Build) -> Result<()> {
     // Entries of one log come one behind the other.
     let mut last: Option<(Source, u32)> = None;
@@ -305,7 +330,7 @@ pub fn add_fragment(fragment: &Fragment, build: &mut Build) -> Result<()> {
     })
 }
 
-/// What the index logs of these sessions say; all of them are closed.
+/// Content of the index logs of these sessions; all of them are closed.
 pub fn gathered(place: &Place, marks: &[Mark]) -> Result<Fragment> {
     let mut fragment = Fragment::default();
     each_segment(place, marks, |source, index, data| {
@@ -324,7 +349,7 @@ pub fn told(place: &Place, marks: &[Mark], mut tell: impl FnMut(&Source, Entry) 
 /// Calls for every segment of these sessions, with how much of its index log and data log is published.
 ///
 /// # Errors
-/// What is not known of a session that has not closed.
+/// `NotReady` or `Torn`, naming a session that is open.
 fn each_segment(place: &Place, marks: &[Mark], mut call: impl FnMut(&Source, u64, u64) -> Result<()>) -> Result<()> {
     let (logs, unclean) = logs(place, marks)?;
     if let Some(unclean) = unclean.first() {
@@ -405,7 +430,7 @@ fn add_segments(place: &Place, logs: &Logs, build: &mut Build, unclean: &mut Vec
     Ok(())
 }
 
-/// Adds what handles of this process hold.
+/// Adds the entries of this process's handles.
 fn add_views(place: &Place, views: &[View], build: &mut Build) -> Result<()> {
     for view in views {
         for (source, end) in &view.logs {
@@ -425,7 +450,7 @@ pub fn open(place: &Place, source: &Source, which: Which) -> Result<Option<Box<d
     if which == Which::Data {
         return place.open_data(&source.home(), source.segment);
     }
-    // What lies behind the stamp has none: it is read record by record.
+    // A log behind the stamp has no index log: it is scanned.
     if place.is_inside(&data_name(&source.home(), source.segment)) && !place.has_folder() {
         return Ok(None);
     }
@@ -536,7 +561,7 @@ fn entries_of(
     Ok((scanned.whole, Some(torn.in_object(place.shown(source)).at_byte(scanned.whole))))
 }
 
-/// Adds what the data logs hold behind what was published; a record that is not whole ends it.
+/// Adds records of data logs behind the published part, up to the first incomplete record.
 pub fn add_tail(place: &Place, source: &Source, from: u64, build: &mut Build) -> Result<()> {
     let (mut source, mut from) = (source.clone(), from);
     while let Some(object) = open(place, &source, Which::Data)? {
@@ -554,4 +579,30 @@ pub fn add_tail(place: &Place, source: &Source, from: u64, build: &mut Build) ->
         from = 0;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Error as Failure, ErrorKind as Sort};
+
+    #[test]
+    fn a_process_is_dead_only_where_the_system_says_that_there_is_none() {
+        let of = |since| Process { host: host(), number: std::process::id(), since, among: among() };
+        let mine = of(since(std::process::id()).unwrap());
+        assert_eq!(mine.alive(), Alive::Yes);
+        assert_eq!(of(mine.since + 1).alive(), Alive::No, "another has its number");
+        for number in [(1 << 22) + 1, u32::MAX] {
+            assert_eq!(Process { number, ..of(5) }.alive(), Alive::No, "no process has a number as large as {number}");
+        }
+        let none = || Err(Failure::from(Sort::NotFound));
+        assert_eq!(mine.alive_by(none(), || false), Alive::No);
+        // Hidden from other users.
+        assert_eq!(mine.alive_by(none(), || true), Alive::Unknown);
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::ACCESS, Errno::PERM, Errno::IO, Errno::SRCH, Errno::NOMEM] {
+            let unreadable = Err(Failure::from_raw_os_error(errno.raw_os_error()));
+            assert_eq!(mine.alive_by(unreadable, || false), Alive::Unknown, "{errno}");
+        }
+        assert_eq!(mine.alive_by(Err(Sort::InvalidData.into()), || false), Alive::Unknown);
+    }
 }

@@ -1,5 +1,5 @@
-//! Marks: objects without bytes whose *names* say which sessions wrote a container, where their logs lie, how far they are
-//! published, by which clock, and where the file ends. One list of one folder tells the size of a closed file.
+//! Marks: objects without bytes whose *names* tell the sessions of a container, the place of their logs, the published lengths,
+//! clocks and the file's end. One list of one folder tells the size of a closed file.
 //!
 //! ```text
 //! o-SESSION-WRITER-STORE-FOLDER-CRC                                            a session that began
@@ -16,25 +16,25 @@ use std::fmt::Write;
 use thalweg_types::checksum::crc32c;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Where a session's logs lie.
+/// A session, and the place of its logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Home {
     /// Unique in the container.
     pub session: u64,
-    /// Who wrote.
+    /// Number of the writer.
     pub writer: u32,
-    /// Which of the container's stores.
+    /// Number of the store, in the stamp.
     pub store: u8,
-    /// Which of the folders on it.
+    /// Number of the folder of logs on it.
     pub folder: u8,
 }
 
-/// How far a session is published.
+/// The published part of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Published {
-    /// Counts up.
+    /// Counts the publishes.
     pub version: u64,
-    /// No more will come.
+    /// The session is closed.
     pub closed: bool,
     /// Segments, all but the last of them closed.
     pub segments: u32,
@@ -42,36 +42,36 @@ pub struct Published {
     pub data: u64,
     /// Bytes of the last index log.
     pub index: u64,
-    /// What was written, for sizes without an index.
+    /// Summary of its writes: gives the file's length without an index.
     pub summary: Summary,
-    /// Nanoseconds since 1970, of the writer's clock. Tells users, orders nothing.
+    /// Time of the last write by the writer's wall clock, nanoseconds since 1970. Shown to users, not used for order.
     pub time: u64,
 }
 
-/// One session as the marks tell it.
+/// A session, as its marks describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// Where its logs are.
+    /// Session and place of its logs.
     pub home: Home,
-    /// The name of the mark that says it began, where that is there.
+    /// Name of its open mark, if there is one.
     pub open: Option<String>,
-    /// `None`: nothing was published.
+    /// The published part; `None`: nothing.
     pub published: Option<Published>,
 }
 
 impl Mark {
-    /// Whether its writer ended in order.
+    /// Whether its writer closed it.
     pub fn closed(&self) -> bool {
         self.published.is_some_and(|p| p.closed)
     }
 }
 
-/// The name that says a session began.
+/// Name of a session's open mark.
 pub fn open_name(home: Home) -> String {
     with_crc(format!("o-{}", home_fields(home)))
 }
 
-/// The name that says how far a session is published.
+/// Name of a session's published or closed mark.
 pub fn published_name(home: Home, p: &Published) -> String {
     let s = &p.summary;
     let letter = if p.closed { 'c' } else { 'p' };
@@ -95,7 +95,7 @@ pub fn published_name(home: Home, p: &Published) -> String {
     with_crc(name)
 }
 
-/// The name that says that what this session compacted is about to take effect.
+/// Name of the commit mark of a compaction that is about to take effect.
 pub fn commit_name(session: u64) -> String {
     with_crc(format!("k-{session:016x}"))
 }
@@ -111,21 +111,21 @@ fn with_crc(mut name: String) -> String {
     name
 }
 
-/// What one name says.
+/// Content of a mark's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said {
     /// A session began.
     Open(Home),
-    /// It is published so far.
+    /// Its published part.
     Published(Home, Published),
-    /// Not about a session: left to others.
+    /// Another name beside marks.
     Other,
 }
 
-/// What the name of a mark says.
+/// Decodes the name of a mark.
 ///
 /// # Errors
-/// `Corrupt` for a name that begins as a mark of ours and is none.
+/// `Corrupt` for a name that begins like a mark and does not match its checksum or fields.
 pub fn parse(name: &str) -> Result<Said> {
     let kind = match name.as_bytes() {
         [kind @ (b'o' | b'p' | b'c'), b'-', ..] => *kind,
@@ -167,14 +167,17 @@ fn said(kind: u8, name: &str) -> Option<Said> {
         },
         time: next()?,
     };
-    // Of a session that appended.
+    // Present where the session appended.
     if let Some(base) = fields.next() {
         published.summary.base = Some(base?);
     }
     fields.next().is_none().then_some(Said::Published(home, published))
 }
 
-/// All sessions that a list of names tells of, by session.
+/// All sessions that a list of names tells of, sorted by session.
+///
+/// # Errors
+/// `Corrupt`, naming the first damaged mark.
 pub fn read(names: &[String]) -> Result<Vec<Mark>> {
     let mut marks: BTreeMap<u64, Mark> = BTreeMap::new();
     for name in names {

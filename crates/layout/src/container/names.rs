@@ -1,16 +1,16 @@
-//! What stands under a name: a file's stamp, with what lies behind it, or a link; and the file as it is now.
+//! Lookup of a name: a file's stamp and the records behind it, or a link; and the file's present state.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | one open | attributes of a name, its stamp and all behind it are of one object, opened once: one look at the open object, one read |
-//! | a file that nobody here has open | is as it was read just now; one that is open here is looked at through what has it open |
-//! | links    | of stores that keep links are the store's; of others a stamp says where they lead |
-//! | replaced meanwhile | whoever finds its container gone asks the name once more |
-//! | a name without bytes | is waited for: another process is making it |
+//! | one open | attributes, stamp and records are read from one object, opened once: one look at the open object, one read |
+//! | a file that this process has open | is looked at through its open object; any other is as it was just read |
+//! | links    | are the store's own if it keeps links; else a stamp holds the target |
+//! | replaced meanwhile | if the container is gone, the name is looked up once more |
+//! | a name without bytes | another process is making it: waited for |
 
 use super::attributes::StoredAttributes;
-use super::drawer::{self, Opened};
 use super::file::File;
+use super::inline_object::{self, Opened};
 use super::place::Place;
 use super::stamp::Stamp;
 use super::{Container, LONGEST_PAUSE, PATIENCE};
@@ -21,31 +21,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// What stands under a name.
+/// The result of a lookup.
 pub(super) enum Found {
     File(Box<Opened>),
     Link(String),
 }
 
-/// What the store of names says of a name itself, in one call.
+/// A name as the store of names describes it, links not followed.
 pub(super) struct Named {
     pub(super) kind: Kind,
     pub(super) links: u64,
-    /// All that it says, where it keeps attributes.
+    /// Its attributes, on stores that keep them.
     pub(super) about: Option<Attributes>,
 }
 
 /// An object of the store of names, opened for reading, and its length.
 pub(super) type Object = (Box<dyn ReadObject>, u64);
 
-/// A name as it is now, but for folders and links that the store keeps itself.
+/// The present state of a name that a stamp describes.
 pub(super) enum Seen {
     Link { length: u64, kept: StoredAttributes },
     File { file: Arc<File>, length: u64, kept: StoredAttributes },
 }
 
 impl Container {
-    /// What the store of names says of a name itself, and its object, opened, where it is one and the store tells both at once.
+    /// A name as the store describes it; and its object, opened, if it has one and the store does both in one call.
     pub(super) fn known(&self, path: &str) -> Result<(Named, Option<Object>)> {
         if !self.first().capability().attributes {
             return Ok((self.named(path)?, None));
@@ -55,7 +55,7 @@ impl Container {
         Ok((Named { kind: about.kind, links: about.links, about: Some(about) }, object))
     }
 
-    /// What the store of names says of a name itself; of a link that it does not know as one that it is a file.
+    /// A name as the store describes it. A link that only a stamp describes counts as a file.
     pub(super) fn named(&self, path: &str) -> Result<Named> {
         if self.first().capability().attributes {
             let about = self.first().attributes(path)?;
@@ -65,7 +65,7 @@ impl Container {
         Ok(Named { kind, links: 1, about: None })
     }
 
-    /// As [`Container::known`], of what a link of the store's own leads to.
+    /// As [`Container::known`], with the store's own links followed.
     pub(super) fn stat_known(&self, path: &str) -> Result<(Stat, Option<Object>)> {
         if self.first().capability().attributes {
             let (about, object) = self.first().open_known(path)?;
@@ -78,7 +78,7 @@ impl Container {
         Ok((self.first().stat(path)?, None))
     }
 
-    /// What stands under a name.
+    /// Looks a name up.
     pub(super) fn found(&self, path: &str) -> Result<Found> {
         // A link of the store's own is followed by an open of its name.
         let object = match self.first().capability().attributes {
@@ -102,14 +102,14 @@ impl Container {
                     (object, length)
                 }
             };
-            let bytes = drawer::read(&*object, length).map_err(|e| e.in_object(path))?;
+            let bytes = inline_object::read(&*object, length).map_err(|e| e.in_object(path))?;
             if bytes.is_empty() && started.elapsed() < PATIENCE {
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 continue;
             }
             if bytes.is_empty() {
-                let what = "the making of this file was interrupted; nothing was ever written to it";
+                let what = "the creation of this file was interrupted, and nothing was written to it";
                 return Err(Error::new(ErrorKind::Torn, what).in_object(path));
             }
             let opened = Opened::new(self.first(), path, Some(object), &bytes).map_err(|e| e.in_object(path))?;
@@ -139,12 +139,12 @@ impl Container {
         links::follow(path, step, |name| self.link_at(name))
     }
 
-    /// A container, as this process has it open.
+    /// The container's open state in this process, made if there is none.
     pub(super) fn file(&self, opened: Opened) -> Arc<File> {
         self.open_here(opened).0
     }
 
-    /// As [`Container::file`]; whether it was open here before.
+    /// As [`Container::file`]; also whether it was open before.
     fn open_here(&self, opened: Opened) -> (Arc<File>, bool) {
         let mut files = self.files.lock();
         let number = opened.stamp.container;
@@ -158,10 +158,10 @@ impl Container {
         (file, false)
     }
 
-    /// As [`Container::file`], looked at.
+    /// As [`Container::file`], with marks refreshed.
     fn looked_at(&self, opened: Opened) -> Result<Arc<File>> {
         let (file, was_open) = self.open_here(opened);
-        // Asked once it is known here: whoever takes the name afterwards finds this handle, and leaves the rest to it.
+        // Asked after it is registered: a later removal by this process finds this handle and leaves the container to it.
         if self.going.has(file.place.stamp.container) {
             return Err(Error::new(ErrorKind::Io, "the container of this file is gone"));
         }
@@ -173,7 +173,7 @@ impl Container {
         Ok(file)
     }
 
-    /// A file by its name, looked at.
+    /// A file by its name, with marks refreshed.
     pub(super) fn look(&self, path: &str) -> Result<Arc<File>> {
         self.look_in(path, None)
     }
@@ -187,14 +187,14 @@ impl Container {
             let (path, opened) = self.follow_from(path, known.take())?;
             let number = opened.stamp.container;
             match self.looked_at(opened) {
-                // Replaced or removed since its stamp was read, which is read again; unless that still says the same.
+                // Replaced or removed since its stamp was read: look the name up again, unless it leads to the same container.
                 Err(e) if e.kind() == ErrorKind::Io && last != Some(number) => last = Some(number),
                 outcome => return outcome.map_err(|e| e.in_object(path)),
             }
         }
     }
 
-    /// A file or link that a stamp tells of, as it is now.
+    /// The present state of a file or link that a stamp describes.
     ///
     /// - `known`: as for [`Container::found_in`].
     pub(super) fn seen(&self, path: &str, known: Option<Object>) -> Result<Seen> {
@@ -221,10 +221,10 @@ impl Container {
         .map_err(|e| e.in_object(path))
     }
 
-    /// Calls, and once more where it fails since another file has the name now.
+    /// Calls; and again if it fails because another file has the name now.
     ///
     /// # Errors
-    /// `NotFound` where the name is gone, too; else those of the call.
+    /// `NotFound` where the name is gone; else those of the call.
     pub(super) fn steady<T>(&self, path: &str, call: impl Fn() -> Result<T>) -> Result<T> {
         let mut before = None;
         loop {
@@ -241,7 +241,7 @@ impl Container {
         }
     }
 
-    /// What the link of this name holds; `None` where it is no link.
+    /// Target of the link of this name; `None` where it is no link.
     pub(super) fn link_at(&self, path: &str) -> Result<Option<String>> {
         if self.first().capability().attributes {
             return links::target_of(self.first().attributes(path), || self.first().read_link(path));
@@ -264,7 +264,7 @@ impl Container {
         links::follow(path, step, |name| self.link_at(name))
     }
 
-    /// The container that loses a name, where that is its last one. A link is no name of what it leads to.
+    /// The container that loses its last name. A link is no name of its target.
     ///
     /// - `known`: as for [`Container::found_in`].
     pub(super) fn last_name(&self, path: &str, named: &Named, known: Option<Object>) -> Option<Opened> {
@@ -277,7 +277,7 @@ impl Container {
         }
     }
 
-    /// As [`Container::last_name`], of a name that is about to be replaced.
+    /// As [`Container::last_name`], for a name that is about to be replaced.
     pub(super) fn last_name_at(&self, path: &str) -> Option<Opened> {
         let (named, known) = self.known(path).ok()?;
         self.last_name(path, &named, known)

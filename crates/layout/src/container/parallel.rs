@@ -1,26 +1,25 @@
-//! Opening a file by many ranks, each reading some of the index logs. What is here is told and taken by one rank; moving bytes
-//! between ranks is the caller's (`thalweg_collective_open`).
+//! Collective open of a file: each rank reads some of the index logs. This module has the steps of one rank; the caller
+//! (`thalweg_collective_open`) sends bytes between ranks.
 //!
-//! 1. One rank asks [`Container::opening`], and all get its bytes: the file's stamp and which sessions there are, seen at one
-//!    moment.
+//! 1. One rank calls [`Container::opening`] and sends its bytes to all: the file's stamp and sessions at one moment.
 //! 2. Each rank reads its share of the index logs, [`Opening::shares`].
 //! 3. Of `flat` and `pattern`: each rank gathers its share ([`Container::read_share`]); fragments are joined on their way to one
 //!    rank ([`Fragment::join`]), whose bytes go to all, and each opens: [`Container::open_joined`].
 //! 4. Of `distributed`: each entry that a rank reads ([`Container::tell_share`]) goes to the ranks that own the ranges it meets,
-//!    and each opens with what it got: [`Container::open_part`]. No rank holds all of it. Where records were appended, which ranges
-//!    they meet is known once all ranks have told how far each clock of each log reaches ([`Reach`], [`Bases`]).
+//!    and each rank opens with the entries it received: [`Container::open_part`]. No rank holds the whole index. The ranges of
+//!    appended records are known once all ranks have sent the reach of each clock of each log ([`Reach`], [`Bases`]).
 //!
-//! No index log is read twice, and only one rank lists marks. Without it every rank reads every index log: 10,000 ranks times
-//! 10,000 logs.
+//! Each index log is read once, and one rank lists the marks. Opened by itself, every rank would read every index log: 10,000 ranks
+//! times 10,000 logs.
 //!
 //! Sources: Bent et al., SC 2009 (PLFS: ranks read some of the index each and exchange it).
 
-use super::drawer::Opened;
 use super::index::block::{self, BLOCK_HEADER, Entry};
 use super::index::distributed::Part;
 use super::index::run::Run;
 use super::index::tables::Gather;
 use super::index::{Build, Merged, Module, Source, moved};
+use super::inline_object::Opened;
 use super::marks::{self, Mark};
 use super::part::PartBuilder;
 use super::record::{MOST, SEGMENT_HEADER};
@@ -34,14 +33,14 @@ use thalweg_types::{ErrorKind, Result};
 /// Entries in a block of a fragment.
 const MOST_ENTRIES: usize = 1 << 16;
 
-/// What one rank saw of a container, for all to read the same.
+/// A container as one rank saw it, for all ranks to read the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opening {
     /// The file's stamp.
     pub stamp: Stamp,
     /// Names in the folder of marks, and of those behind the stamp.
     pub names: Vec<String>,
-    /// The stamp and what lies behind it, where something may.
+    /// The stamp and the records behind it, of stamp version 3.
     pub behind: Vec<u8>,
 }
 
@@ -57,7 +56,10 @@ impl Opening {
         out
     }
 
-    /// What was sent.
+    /// Decodes the result of [`Opening::encode`].
+    ///
+    /// # Errors
+    /// `Torn` where bytes are missing, `Corrupt` where a checksum or a field does not hold.
     pub fn decode(bytes: &[u8]) -> Result<Opening> {
         let mut c = Cursor::new(sealed(bytes, "opening")?);
         if c.take(8, "opening")? != b"TWOPENIN" {
@@ -75,11 +77,14 @@ impl Opening {
         self.stamp.module
     }
 
-    /// Whether all that was written is published: then index logs tell everything, and ranks can share them. Otherwise some
-    /// data logs are looked through as well, and what they hold depends on the moment: such a file is opened by each rank
-    /// alone.
+    /// Whether all that was written is published: then the index logs are complete, and ranks can share them. Otherwise data logs
+    /// are scanned as well, and their content depends on the moment: each rank opens such a file by itself.
     ///
-    /// Nor is a file of `distributed` that was appended to: where appends lie is known to who has all of the index.
+    /// A file of index module `distributed` that was appended to is not settled either: the place of an append is known only from
+    /// the whole index.
+    ///
+    /// # Errors
+    /// `Corrupt` where the name of a mark is damaged.
     pub fn is_settled(&self) -> Result<bool> {
         let marks = self.marks()?;
         let placed = self.module() != Module::Distributed
@@ -92,6 +97,9 @@ impl Opening {
     }
 
     /// Which sessions each rank reads, as numbers from 0: every session once, index bytes spread evenly.
+    ///
+    /// # Errors
+    /// `Corrupt` where the name of a mark is damaged.
     pub fn shares(&self, ranks: usize) -> Result<Vec<Vec<usize>>> {
         let lengths: Vec<u64> = self.marks()?.iter().map(|m| m.published.map_or(0, |p| p.index)).collect();
         Ok(share(&lengths, ranks))
@@ -115,7 +123,7 @@ pub fn share(lengths: &[u64], ranks: usize) -> Vec<Vec<usize>> {
     shares
 }
 
-/// What index logs say, gathered: held as it is sent and stored, about 7 bytes a record.
+/// Content of index logs, in the encoding in which it is sent and stored: about 7 bytes a record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fragment {
     /// Data logs in it.
@@ -212,7 +220,10 @@ impl Fragment {
         out
     }
 
-    /// What was sent. Its checksum is compared; what it says is looked at by [`each`](Fragment::each).
+    /// Decodes the result of [`Fragment::encode`]. Compares the checksum; entries are checked by [`each`](Fragment::each).
+    ///
+    /// # Errors
+    /// `Torn` where bytes are missing, `Corrupt` where the checksum does not match.
     pub fn decode(bytes: &[u8]) -> Result<Fragment> {
         let what = "fragment of an index";
         let inside = sealed(bytes, what)?;
@@ -302,7 +313,10 @@ impl Reach {
 pub struct Bases(Merged);
 
 impl Bases {
-    /// From what all ranks sent ([`Reach`]).
+    /// The bases of appends, from what all ranks sent ([`Reach`]).
+    ///
+    /// # Errors
+    /// `Corrupt` where `all` is damaged.
     pub fn of(all: &Fragment) -> Result<Bases> {
         let mut build = Build::new(Box::new(Gather::default()));
         load::add_fragment(all, &mut build)?;
@@ -317,7 +331,7 @@ impl Bases {
     /// Appended records where they lie.
     ///
     /// # Errors
-    /// `Corrupt` where they lie beyond the largest offset, or are of a log that nobody told of.
+    /// `Corrupt` where they would be beyond the largest offset, or their log is unknown.
     pub fn place(&self, source: &Source, run: &Run) -> Result<Run> {
         let base = self.0.base(source, run.clock);
         let base = base.filter(|base| base.checked_add(run.bounds().1).is_some_and(|end| end <= MOST));
@@ -327,18 +341,21 @@ impl Bases {
 }
 
 impl Container {
-    /// What one rank sees of a file, for all to open it together.
+    /// Looks at a file, for all ranks to open it together.
+    ///
+    /// # Errors
+    /// Those of opening a file for reading.
     pub fn opening(&self, path: &str) -> Result<Opening> {
         let file = self.look(&self.inside(path, "open")?)?;
-        let behind = file.place.drawer.as_ref().map(|drawer| drawer.bytes(&file.place.stamp)).unwrap_or_default();
+        let behind = file.place.inline.as_ref().map(|inline| inline.bytes(&file.place.stamp)).unwrap_or_default();
         Ok(Opening { stamp: file.place.stamp.clone(), names: file.seen(), behind })
     }
 
-    /// The stamp and what lies behind it, as an opening tells. The object of the name is opened when it is asked for more.
+    /// The stamp and its records, from an opening. The object of the name is opened when it is needed.
     fn opened_by(&self, path: &str, opening: &Opening) -> Result<Opened> {
         match opening.stamp.tail {
             true => Opened::new(self.first(), &self.inside(path, "open")?, None, &opening.behind),
-            false => Ok(Opened { stamp: opening.stamp.clone(), drawer: None }),
+            false => Ok(Opened { stamp: opening.stamp.clone(), inline: None }),
         }
     }
 
@@ -367,7 +384,10 @@ impl Container {
         load::told(&file.place, &chosen(opening, sessions)?, tell).map_err(|e| named(e, path))
     }
 
-    /// Opens a file with an index that ranks gathered; where something newer is known here meanwhile, with its own.
+    /// Opens a file with an index that ranks gathered; where the file was published since, with an index of its own.
+    ///
+    /// # Errors
+    /// `Corrupt` where `all` or `opening` is damaged; those of opening a file for reading.
     pub fn open_joined(&self, path: &str, opening: &Opening, all: &Fragment) -> Result<Box<dyn ReadObject>> {
         let path = self.inside(path, "open")?;
         let file = self.file(self.opened_by(&path, opening)?);
@@ -377,7 +397,10 @@ impl Container {
         Ok(Box::new(Reader { file, path }))
     }
 
-    /// Opens a file with a part of its index, which [`PartBuilder`] takes.
+    /// Begins to open a file with a part of its index, which [`PartBuilder`] takes.
+    ///
+    /// # Errors
+    /// `Corrupt` where `opening` is damaged; `Io` where the container is gone.
     pub fn open_part(&self, path: &str, opening: &Opening, part: Part) -> Result<PartBuilder> {
         let path = self.inside(path, "open")?;
         let file = self.file(self.opened_by(&path, opening)?);

@@ -1,13 +1,12 @@
-//! A file of which a rank holds a part of the index: what ranks that open a file together have, where its index module is
-//! `distributed`.
+//! A file whose index is distributed over ranks: the result of a collective open with index module `distributed`.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | which part | the ranges of the file that [`Part`] says; entries of index logs come from whoever read them ([`PartBuilder::add`]) |
-//! | the others' ranges | are asked of their owners: [`PartFile::answer`] there, [`PartFile::learn`] here. Nothing here waits for another rank |
-//! | read alone | what is owned or was learned; else `NotReady`, which names the owner |
-//! | memory | of the own part as a single process that reads the file: `index_cache`. Of what was learned about 100 bytes a piece, until [`PartFile::trim`] |
-//! | what is seen | the file as it was opened. What was removed since (compacted, emptied) is `NotReady`: open it again |
+//! | which part | the ranges of the file in [`Part`]; the rank that reads an index log sends its entries ([`PartBuilder::add`]) |
+//! | other ranks' ranges | are requested from their owners: [`PartFile::answer`] there, [`PartFile::learn`] here. No call waits for another rank |
+//! | independent reads | owned or learned ranges; else `NotReady`, naming the owner |
+//! | memory | own part: `index_cache`, as in a single process; learned ranges: about 100 bytes a piece, until [`PartFile::trim`] |
+//! | consistency | the file as it was opened. After a compaction or truncation reads are `NotReady`: open it again |
 
 use super::file::File;
 use super::index::block::Entry;
@@ -23,7 +22,7 @@ use thalweg_store::ReadObject;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Bytes of the file that are looked through at first for an answer; more where they hold little.
+/// Bytes of the file that are searched first for an answer; more where they hold few pieces.
 const FIRST_STEP: u64 = 256 << 10;
 
 /// Takes entries of index logs into a part.
@@ -49,13 +48,19 @@ impl PartBuilder {
     }
 
     /// Adds an entry that meets a range of this part; cuts go to every part. In any order.
+    ///
+    /// # Errors
+    /// Those of the disk that holds the part's index.
     pub fn add(&mut self, source: &Source, entry: &Entry) -> Result<()> {
         let number = self.build.source(source);
         self.build.add(number, entry)
     }
 
-    /// The file, and how long it is as far as this part knows: the greatest of what all parts know is its length, which
+    /// The file, and its length as far as this part knows. The greatest of all parts' lengths is the file's, which
     /// [`PartFile::is_long`] is told.
+    ///
+    /// # Errors
+    /// Those of the disk that holds the part's index.
     pub fn finish(self) -> Result<PartFile> {
         let PartBuilder { file, path, marks, part, build, cache } = self;
         let (own, asked) = (build.finish()?, Mutex::new(KnownParts::new()?));
@@ -193,7 +198,10 @@ impl PartFile {
         Ok((upto, fragment))
     }
 
-    /// Takes what an owner says of bytes `from..to`.
+    /// Takes an owner's answer for bytes `from..to`.
+    ///
+    /// # Errors
+    /// `Corrupt` where `answer` is damaged; those of the disk that holds the part's index.
     pub fn learn(&self, from: u64, to: u64, answer: &Fragment) -> Result<()> {
         let mut asked = self.asked();
         answer.each(|source, entry| match asked.index.add(source, &entry) {
@@ -205,7 +213,10 @@ impl PartFile {
         Ok(())
     }
 
-    /// Forgets what was learned, where that takes more memory than `index_cache`.
+    /// Forgets learned entries where they take more memory than `index_cache`.
+    ///
+    /// # Errors
+    /// Those of the disk that holds the part's index.
     pub fn trim(&self) -> Result<()> {
         let mut asked = self.asked();
         if asked.index.memory() > self.cache {

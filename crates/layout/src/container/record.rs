@@ -1,5 +1,5 @@
-//! A data log: a header, then records, each with a header that says where its bytes belong. From data logs alone an index
-//! can be made again.
+//! A data log: a header, then records. Each record's header gives the place of its bytes in the file, so that an index can be rebuilt
+//! from data logs alone.
 //!
 //! Segment header, 64 bytes, of data logs and index logs:
 //!
@@ -36,7 +36,7 @@ use thalweg_types::{ErrorKind, Result};
 pub const SEGMENT_HEADER: u64 = 64;
 /// Bytes of a record's header.
 pub const RECORD_HEADER: u64 = 48;
-/// Offsets in a logical file end here, as those of the system's files do.
+/// Largest offset in a logical file, as in POSIX files.
 pub const MOST: u64 = i64::MAX as u64;
 
 /// Which of a session's two logs.
@@ -44,7 +44,7 @@ pub const MOST: u64 = i64::MAX as u64;
 pub enum Log {
     /// Bytes.
     Data,
-    /// Where they belong.
+    /// Index of the data log.
     Index,
 }
 
@@ -55,9 +55,9 @@ pub struct Segment {
     pub container: u128,
     /// The session.
     pub session: u64,
-    /// Who wrote.
+    /// Number of the writer.
     pub writer: u32,
-    /// Which segment, from 0.
+    /// Number of the segment, from 0.
     pub number: u32,
 }
 
@@ -76,7 +76,10 @@ impl Segment {
         out
     }
 
-    /// What a header says.
+    /// Decodes the header of a log's segment.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Torn` where it is none of this sort of log, `Unsupported` for another version.
     pub fn decode(log: Log, bytes: &[u8]) -> Result<Segment> {
         let mut c = Cursor::new(bytes);
         let head = c.take(60, "segment header")?;
@@ -101,7 +104,7 @@ fn magic(log: Log) -> &'static [u8; 8] {
     }
 }
 
-/// What a record is.
+/// Kinds of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Bytes.
@@ -112,23 +115,23 @@ pub enum Kind {
     Cut,
     /// The log was closed.
     End,
-    /// Bytes behind the end of the file, wherever that is in the order of all records.
+    /// Bytes appended to the file: the offset follows from the order of all records.
     Append,
 }
 
 /// A record's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// When, by the container's clock.
+    /// The container's clock at the write.
     pub clock: u64,
     /// Where in the logical file; of a cut the new length; of an append behind how many bytes that this segment appended before
     /// at this clock.
     pub offset: u64,
-    /// How many bytes; 0 for cuts.
+    /// Length in bytes; 0 for cuts.
     pub length: u64,
-    /// Where the header is in the log.
+    /// Offset of the header in the log.
     pub at: u64,
     /// Checksum of the payload.
     pub crc: u32,
@@ -156,7 +159,10 @@ impl Record {
         out
     }
 
-    /// What the header at byte `at` of a log says.
+    /// Decodes the record header at byte `at` of a log.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Torn`, with the byte, where there is no whole header.
     pub fn decode(bytes: &[u8], at: u64) -> Result<Record> {
         let corrupt = |what: &str| bad(ErrorKind::Corrupt, what).at_byte(at);
         let mut c = Cursor::new(bytes);

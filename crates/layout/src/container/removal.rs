@@ -2,12 +2,13 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | order    | what others go by first: of a container its stamp, marks, then logs; of a session its marks, then its logs |
-//! | cost     | a list of the marks, which name the logs; then one operation for each object and folder. What no mark tells of costs lists of its folders |
-//! | killed   | what is left has no name: `thalweg layout check` of the mount finds it |
+//! | order    | a container: stamp, marks, logs, and its folder last; a session: marks, then logs. Other processes notice by the stamp and the marks |
+//! | cost     | a list of the marks, which name the logs; one removal for each object and folder. Logs without a mark cost lists of their folders |
+//! | killed   | the leftover has no name: `thalweg layout check` of the mount finds it |
 
 use super::marks::{self, Mark};
-use super::place::{Place, data_name, remove_if_there};
+use super::objects::remove_if_there;
+use super::place::{Place, data_name};
 use super::tail::Record;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::MutexGuard;
@@ -15,8 +16,8 @@ use thalweg_store::{Store, StoreExt};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{ErrorKind, Result};
 
-/// Containers that lost their last name by a call of this process and are removed with its last handle of them, or just now: who
-/// read the name before would see a part of them.
+/// Containers that lost their last name by a call of this process, and that are removed now or with its last handle. An open that
+/// read the name before would see a partly removed container.
 #[derive(Default)]
 pub struct Going(Mutex<BTreeMap<u128, usize>>);
 
@@ -78,9 +79,9 @@ pub fn remove_session(place: &Place, mark: &Mark) -> Result<()> {
 /// Removes sessions that lie behind the stamp of a container that has no folder, at once. `false`, and nothing is done, where it has
 /// one.
 pub fn remove_inside(place: &Place, dead: &[Mark]) -> Result<bool> {
-    let Some(drawer) = place.drawer.as_ref().filter(|drawer| !drawer.has_home()) else { return Ok(false) };
-    let locked = drawer.lock()?;
-    if drawer.has_home() {
+    let Some(inline) = place.inline.as_ref().filter(|inline| !inline.has_home()) else { return Ok(false) };
+    let locked = inline.lock()?;
+    if inline.has_home() {
         return Ok(false);
     }
     let names = dead.iter().flat_map(|mark| {
@@ -95,7 +96,7 @@ pub fn remove_inside(place: &Place, dead: &[Mark]) -> Result<bool> {
 }
 
 /// Removes all of a container: the stamp first, by which others notice, and marks before logs, so that nobody finds half of it
-/// whole.
+/// whole. A kill leaves its folder at least, until all of it is gone.
 pub fn remove_container(place: &Place) -> Result<()> {
     let (first, folder) = (place.first(), place.marks());
     // Others may have made its folder since this process looked.
@@ -113,13 +114,13 @@ pub fn remove_container(place: &Place) -> Result<()> {
         remove_if_there(&**first, &format!("{folder}/{name}"))?;
     }
     remove_folder(&**first, &folder)?;
-    remove_folder(&**first, &place.folder())?;
     for k in 0..place.stamp.stores.len() as u8 {
         if let Ok(store) = place.store(k) {
             remove_logs(place, &**store, told.iter().filter(|mark| mark.home.store == k))?;
         }
     }
-    Ok(())
+    // Last: as long as there are logs, their container's folder tells of them.
+    remove_folder(&**first, &place.folder())
 }
 
 /// Removes the logs that lie on one store, and their folders.

@@ -1,5 +1,4 @@
-//! Reading logs from front to back: index logs block by block, data logs record by record where an index log is missing,
-//! torn or behind.
+//! Scans of logs, front to back: index logs by blocks; data logs by records, where an index log is missing, torn or incomplete.
 
 use super::index::Source;
 use super::index::block::{self, BLOCK_HEADER, Entry};

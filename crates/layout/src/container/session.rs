@@ -2,22 +2,29 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | begins   | with the first write: a mark says so before any byte is taken, so that a death is noticed. It is held before it has its name, so that nobody takes it for a dead writer's. Where nobody can tell whether a process lives, the mark goes with each sync and comes with the next write |
-//! | a small one | lies behind the stamp ([`drawer`](super::drawer)) where that can be and no other session that has not closed does: mark and data log are records there, and the buffer keeps all of the log. It becomes an ordinary one, with the container's folder, when its log would exceed `inline` |
-//! | a write  | goes to a buffer (`buffer`, bytes); the one that finds no room goes to the data log with all that waits. Writes behind each other become one record |
-//! | segments | one data log and one index log; the next one begins where a store shows bytes only once they are closed, and where an object would grow too long. None is opened again |
-//! | published | by `sync` and `close`: bytes first, then the index of them, then a mark whose name says how far |
-//! | ends     | with `close`, or when it is dropped; the logs get an end mark and the marks say closed. One that fails is given up: what it published is closed, the rest taken back |
-//! | memory   | the buffer, and what the index module holds: up to 65,536 entries |
+//! | begins   | with the first write: an open mark is made before any byte is accepted, so that the death of the writer is noticed. The mark is leased before it has its name. On stores without leases, each sync removes the open mark and the next write makes it again |
+//! | a small one | is stored behind the stamp (`inline`), if the store can and no other open session is there: mark and data log are records, and the buffer keeps the whole log. When the log exceeds the option `inline`, the session continues in the container's folder |
+//! | a write  | is copied to a buffer (`buffer`, bytes); a write that does not fit is written to the data log at once, together with the buffer. Contiguous writes become one record |
+//! | a full store | space for buffered bytes and for the end of the log is reserved when a buffer begins to fill: `NoSpace` is told by the write. Without space for the index log, a session closes without it, and readers scan the data log |
+//! | segments | a segment is one data log and one index log. The next begins when the object would grow too long, or when bytes must become visible on a store that shows only closed objects. None is opened again |
+//! | published | by `sync` and `close`: data first, then the index, then a mark whose name tells the lengths |
+//! | ends     | with `close`, or when the handle is dropped: an end record in the logs, a closed mark. After a failure the published part is closed and the rest removed |
+//! | memory   | the buffer, and up to 65,536 index entries |
+//!
+//! | room | what it owns |
+//! |------|--------------|
+//! | `inline` | a session behind the stamp |
+//! | `space` | space that is reserved before bytes are buffered |
 
 use super::Options;
 use super::clock::Summary;
-use super::drawer::Drawer;
+use super::guard::Guard;
 use super::index::block::{self, Entry};
 use super::index::run::Run;
 use super::index::{Recorder, Source};
 use super::marks::{self, Home, Mark, Published};
-use super::place::{Guard, MOST_TRIES, Place, appears_early, data_name, moved, put_new_as, remove_if_there};
+use super::objects::{MOST_TRIES, appears_early, moved, put_new_as, remove_if_there};
+use super::place::{Place, data_name};
 use super::record::{Kind, Log as Which, RECORD_HEADER, Record, SEGMENT_HEADER, Segment};
 use super::tail;
 use std::io::IoSlice;
@@ -28,12 +35,17 @@ use thalweg_types::checksum::Crc32c;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
+mod inline;
+mod space;
+
+use space::BLOCK;
+
 /// Entries in a block of the index log, and held before one is written.
 const MOST_ENTRIES: usize = 1 << 16;
 /// Longest record.
 const MOST_RECORD: u64 = 1 << 30;
 
-/// An object that a session keeps open, and that others see held by it.
+/// An object that a session keeps open, with a lease that tells others that the writer lives.
 pub type LeasedObject = (Arc<dyn WriteObject>, Lease);
 
 /// A handle's session.
@@ -44,21 +56,21 @@ pub struct Session {
     about: String,
     buffer: usize,
     /// Bytes of a data log that may lie behind the stamp.
-    inline: usize,
+    inline_limit: usize,
     longest: u64,
     /// The process that it is of.
     process: u32,
     log: Mutex<Log>,
 }
 
-/// What a session is doing.
+/// State of a session.
 pub struct Log {
-    /// What the next writes are ordered by.
+    /// Clock of the next writes.
     pub clock: u64,
-    /// What was written.
+    /// Summary of the writes.
     pub summary: Summary,
     started: bool,
-    /// A mark says that there may be more than is published.
+    /// There is an open mark: readers expect more than is published.
     marked: bool,
     finished: bool,
     broken: Option<String>,
@@ -69,23 +81,27 @@ pub struct Log {
     mark: Option<LeasedObject>,
     /// The object of the file's name, held, while marks and data log lie behind its stamp. The buffer has all of the log.
     inside: Option<LeasedObject>,
-    /// The mark was made with the file: others may have published since.
+    /// The mark was made with the file: other processes may have published since.
     unlooked: bool,
     last_mark: Option<(String, Published)>,
-    /// The mark of what is published, where it was the one that said that the session began: held while the session lasts.
+    /// The published mark, where it is the renamed open mark: leased while the session lasts.
     held: Option<LeasedObject>,
-    /// Published since all was made durable.
+    /// Published, and not yet durable.
     owed: bool,
-    /// A mark whose making failed; whether it is there is not known.
+    /// A mark whose creation failed: it may be there or not.
     doubtful: Option<String>,
-    /// Who may reach its objects, asked for when it began.
+    /// Permission bits and owner of its objects, as of its begin.
     guard: Option<Guard>,
     version: u64,
     segment: u32,
     data: Option<Box<dyn WriteObject>>,
     /// Bytes of the data log that the store has.
     end: u64,
-    /// What follows them.
+    /// Where the space ends that the store reserved: a byte of the data log.
+    reserved: u64,
+    /// The same, behind a stamp: a byte of the object of the file's name.
+    reserved_inside: u64,
+    /// Bytes that follow them.
     buffer: Vec<u8>,
     open: Option<OpenRecord>,
     /// Bytes of the data log that readers of the store see.
@@ -96,7 +112,7 @@ pub struct Log {
     unsynced: Vec<u32>,
     index: Option<Box<dyn WriteObject>>,
     index_end: u64,
-    /// Blocks that the index log lacks, since the store did not take them.
+    /// Index blocks whose write failed, to be written again.
     unwritten: Vec<u8>,
     /// Bytes of the data log that the index log covers.
     covered: u64,
@@ -116,7 +132,7 @@ struct OpenRecord {
     crc: Crc32c,
 }
 
-/// What a session has in its logs and in memory, for an index to be made of.
+/// A session's index logs and buffered entries, to build an index from.
 pub struct View {
     /// Index logs, and how many bytes of each count.
     pub logs: Vec<(Source, u64)>,
@@ -151,6 +167,8 @@ impl Session {
             segment: 0,
             data: None,
             end: 0,
+            reserved: 0,
+            reserved_inside: 0,
             buffer: Vec::new(),
             open: None,
             seen: 0,
@@ -171,7 +189,7 @@ impl Session {
             place,
             about,
             buffer,
-            inline: options.inline(1).min(buffer),
+            inline_limit: options.inline(1).min(buffer),
             longest: longest.max(1 << 20),
             process: std::process::id(),
             log: Mutex::new(log),
@@ -198,7 +216,7 @@ impl Session {
         self.process != std::process::id()
     }
 
-    /// Gives up a child's copy: the logs are the parent's to write and to end.
+    /// Abandons a forked child's copy: the parent writes and ends the logs.
     pub fn leave(&self) {
         let Some(mut log) = self.log.try_lock() else { return };
         let shown = self.store().map(|store| store.capability().visible);
@@ -217,8 +235,8 @@ impl Session {
         Source::of(&self.home, log.segment)
     }
 
-    /// Says that the session begins, before its first byte is taken. `true` where a mark was made for that now: then others
-    /// may have published, emptied or compacted since this process looked, and the caller looks before it takes a clock.
+    /// Begins the session, before its first byte is accepted. `true` where the open mark was made now: others may have published,
+    /// truncated or compacted since this process looked, and the caller looks again before it takes a clock.
     pub fn start(&self, log: &mut Log) -> Result<bool> {
         if let Some(why) = &log.broken {
             return Err(Error::new(ErrorKind::Io, format!("this writer failed before: {why}")));
@@ -229,8 +247,8 @@ impl Session {
         if log.marked {
             return Ok(std::mem::take(&mut log.unlooked));
         }
-        if let Some(drawer) = &self.place.drawer
-            && self.begin_inside(log, drawer)?
+        if let Some(inline) = &self.place.inline
+            && self.begin_inside(log, inline)?
         {
             (log.started, log.marked) = (true, true);
             return Ok(true);
@@ -241,7 +259,7 @@ impl Session {
         let mut tried = 0;
         log.mark = loop {
             match self.mark(log.guard) {
-                // Taken away before it had its name, by who tidied up.
+                // Removed by a repair before it had its name.
                 Err(e) if e.kind() == ErrorKind::NotFound && tried < MOST_TRIES => tried += 1,
                 outcome => break outcome?,
             }
@@ -250,48 +268,12 @@ impl Session {
         Ok(true)
     }
 
-    /// Says behind the stamp that the session begins. `false` where it has to lie elsewhere: the container has a folder, another
-    /// session has not closed, or there is much already.
-    fn begin_inside(&self, log: &mut Log, drawer: &Drawer) -> Result<bool> {
-        if self.inline == 0 || (log.inside.is_none() && (log.started || drawer.has_home())) {
-            return Ok(false);
-        }
-        let locked = drawer.lock()?;
-        let begins = tail::Record::Put(marks::open_name(self.home), self.about.clone().into_bytes());
-        if log.inside.is_some() {
-            return locked.add(vec![begins]).map(|()| true);
-        }
-        let open = || Ok::<_, Error>(marks::read(&drawer.names())?.iter().any(|mark| !mark.closed()));
-        if drawer.has_home() || drawer.length() > super::most_inside(self.inline) || open()? {
-            return Ok(false);
-        }
-        let Some(held) = locked.lease() else { return Ok(false) };
-        if let Err(e) = locked.add(vec![begins]) {
-            // It may be there, and would be that of a dead writer.
-            let _ = self.place.remove_if_there(&marks::open_name(self.home));
-            return Err(e);
-        }
-        log.inside = Some(held);
-        Ok(true)
-    }
-
-    /// Goes on as an ordinary session, with all that it has in the buffer: its marks stay behind the stamp until it publishes.
-    fn leave_inside(&self, log: &mut Log) -> Result<()> {
-        if log.inside.is_none() {
-            return Ok(());
-        }
-        self.place.make_home()?;
-        log.guard = self.place.guard()?;
-        log.mark = log.inside.take();
-        Ok(())
-    }
-
     /// Bytes that the buffer takes.
     fn most(&self, log: &Log) -> usize {
-        if log.inside.is_some() { self.inline } else { self.buffer }
+        if log.inside.is_some() { self.inline_limit } else { self.buffer }
     }
 
-    /// Makes an object that only those reach who may reach the file.
+    /// Makes an object with the file's access rights.
     ///
     /// - `make`: makes it in the store, with these permission bits at most.
     fn make_object(
@@ -313,8 +295,8 @@ impl Session {
         Ok(object)
     }
 
-    /// Makes the mark that says that the session began. Where the store can, it has its bytes and is held before others see
-    /// its name: a mark that nobody holds is that of a dead writer.
+    /// Makes the open mark. Where the store can, it is written and leased before it gets its name: a mark without a lease is that
+    /// of a dead writer.
     fn mark(&self, guard: Option<Guard>) -> Result<Option<LeasedObject>> {
         let (store, name) = (self.place.first(), format!("{}/{}", self.place.marks(), marks::open_name(self.home)));
         let early = appears_early(&**store);
@@ -339,7 +321,7 @@ impl Session {
         made
     }
 
-    /// Adds bytes of the logical file; tells the entries that they are, one or several, for a map that is kept in memory.
+    /// Adds bytes of the logical file; calls `tell` with their index entries, for an index that is kept in memory.
     pub fn write(
         &self,
         log: &mut Log,
@@ -393,11 +375,10 @@ impl Session {
         Ok(())
     }
 
-    /// One record, or more of the last one. Returns what was written, as an entry of its own.
+    /// Adds one record, or extends the last one. Returns the written bytes as an entry.
     ///
     /// - `at`: where in the logical file; `None` for bytes that are appended.
     fn record(&self, log: &mut Log, at: Option<u64>, pieces: &[IoSlice<'_>], total: u64) -> Result<Run> {
-        log.dirty = true;
         let kind = if at.is_some() { Kind::Write } else { Kind::Append };
         let offset = at.unwrap_or_else(|| log.behind());
         let entry = |clock: u64, offset: u64, place: u64| Run {
@@ -405,6 +386,10 @@ impl Session {
             ..Run::one(clock, offset, total, place)
         };
         let room = self.most(log).saturating_sub(log.buffer.len()) as u64;
+        if total <= room {
+            self.reserve(log, total + RECORD_HEADER)?;
+        }
+        log.dirty = true;
         if let Some(open) = &mut log.open {
             let goes_on = open.record.offset + open.record.length == offset
                 && (open.record.clock, open.record.kind) == (log.clock, kind);
@@ -435,15 +420,18 @@ impl Session {
             log.open = Some(OpenRecord { record, crc });
             return Ok(entry(log.clock, offset, at + RECORD_HEADER));
         }
-        // More than there is room for: from the caller's memory, behind what is waiting, in one operation.
+        // Does not fit the buffer: written from the caller's memory, behind the buffer, in one operation.
         record.crc = crc.finish();
         let head = record.encode();
         let waiting = std::mem::take(&mut log.buffer);
         let mut all = vec![IoSlice::new(&waiting), IoSlice::new(&head)];
         all.extend(pieces.iter().map(|piece| IoSlice::new(piece)));
         let written = self.put(log, &all);
-        // Its memory is kept: pages that the system gives anew cost as much as the copy into them.
+        // The allocation is kept: new pages cost as much as the copy into them.
         log.buffer = waiting;
+        if written.is_err() {
+            self.unbegin(log);
+        }
         written?;
         log.end += log.buffer.len() as u64 + RECORD_HEADER + total;
         log.buffer.clear();
@@ -455,10 +443,11 @@ impl Session {
     /// A cut or a hole, without bytes.
     pub fn bare(&self, log: &mut Log, kind: Kind, offset: u64, length: u64) -> Result<(Source, Entry)> {
         log.seal();
-        log.dirty = true;
         if log.buffer.len() + RECORD_HEADER as usize > self.most(log) {
             self.flush(log)?;
         }
+        self.reserve(log, RECORD_HEADER)?;
+        log.dirty = true;
         self.head(log);
         let record = Record { kind, clock: log.clock, offset, length, at: log.end + log.buffer.len() as u64, crc: 0 };
         log.buffer.extend_from_slice(&record.encode());
@@ -494,7 +483,23 @@ impl Session {
 
     /// Writes at the end of the data log.
     fn put(&self, log: &mut Log, all: &[IoSlice<'_>]) -> Result<()> {
-        self.leave_inside(log)?;
+        if log.inside.is_some() {
+            return self.leave_inside(log, all);
+        }
+        self.open_data(log)?;
+        let Some(data) = &log.data else { return Ok(()) };
+        let written = data.write_at(log.end, all);
+        if let Err(e) = &written {
+            // A store that writes at any offset lets us try again from here; of others the object is lost.
+            if !self.store()?.capability().write_at {
+                log.broken = Some(e.to_string());
+            }
+        }
+        written
+    }
+
+    /// Opens the data log of the segment, new, unless it is open.
+    fn open_data(&self, log: &mut Log) -> Result<()> {
         let store = self.store()?;
         if log.data.is_none() {
             let name = self.place.data(&self.home, log.segment);
@@ -517,15 +522,7 @@ impl Session {
                 }
             });
         }
-        let Some(data) = &log.data else { return Ok(()) };
-        let written = data.write_at(log.end, all);
-        if let Err(e) = &written {
-            // A store that writes at any offset lets us try again from here; of others the object is lost.
-            if !store.capability().write_at {
-                log.broken = Some(e.to_string());
-            }
-        }
-        written
+        Ok(())
     }
 
     fn flush(&self, log: &mut Log) -> Result<()> {
@@ -543,7 +540,7 @@ impl Session {
         Ok(())
     }
 
-    /// Writes what the index log lacks.
+    /// Writes the missing blocks of the index log.
     fn write_blocks(&self, log: &mut Log) -> Result<()> {
         if log.covered >= log.end && log.unwritten.is_empty() {
             return Ok(());
@@ -606,6 +603,10 @@ impl Session {
 
     fn close_logs(&self, log: &mut Log) -> Result<()> {
         log.before = (log.end, log.index_end);
+        if let Some(data) = log.data.as_ref().filter(|_| log.reserved > log.end.next_multiple_of(BLOCK)) {
+            // Gives unused space back. Where that fails the space goes with the log.
+            let _ = data.truncate(log.end);
+        }
         let closed = log.data.take().map_or(Ok(()), |data| data.close());
         let closed = closed.and(log.index.take().map_or(Ok(()), |index| index.close()));
         if let Err(e) = &closed {
@@ -614,26 +615,32 @@ impl Session {
         closed
     }
 
-    /// Makes all that was written seen by others, and durable if asked. Returns what the mark says, where there was
-    /// anything new.
+    /// Publishes all that was written, durable if asked. Returns the mark's fields; `None` where nothing was new.
     pub fn publish(&self, log: &mut Log, durable: bool, closing: bool) -> Result<Option<Published>> {
         if !log.started || log.finished || !(log.dirty || closing || (durable && log.owed)) {
             return Ok(None);
         }
         if let Some(why) = &log.broken {
-            return Err(Error::new(ErrorKind::Io, format!("what was written since the last sync is lost: {why}")));
+            return Err(Error::new(ErrorKind::Io, format!("bytes written since the last sync are lost: {why}")));
         }
-        if let Some(drawer) = self.place.drawer.as_ref().filter(|_| log.inside.is_some()) {
-            return self.publish_inside(log, drawer, durable, closing);
+        if let Some(inline) = self.place.inline.as_ref().filter(|_| log.inside.is_some()) {
+            return self.publish_inside(log, inline, durable, closing);
         }
         let visible = self.store()?.capability().visible;
         let something = log.end > 0 || !log.buffer.is_empty();
         if something && (closing || visible == Visible::AtClose) {
             self.end_of_log(log);
         }
-        self.flush(log)?;
+        match self.flush(log) {
+            // Without space for its end record: the mark tells where the log ends.
+            Err(e) if e.kind() == ErrorKind::NoSpace && closing && log.is_ended() => log.buffer.clear(),
+            flushed => flushed?,
+        }
         self.sync_data(log, durable || (visible == Visible::AtSync && !closing))?;
-        self.write_blocks(log)?;
+        match self.write_blocks(log) {
+            Err(e) if e.kind() == ErrorKind::NoSpace && closing && log.broken.is_none() => self.do_without_index(log),
+            written => written?,
+        }
         if let (Some(index), true) = (&log.index, durable || (visible == Visible::AtSync && !closing)) {
             index.sync()?;
         }
@@ -696,7 +703,7 @@ impl Session {
                 put_new_as(&**store, &format!("{folder}/{name}"), &[], mode)?;
                 log.doubtful = None;
                 log.last_mark = Some((name.clone(), published));
-                // Marks that are gone were taken away by who took this writer for dead.
+                // A missing mark was removed by a process that took this writer for dead.
                 if let Some(old) = &old {
                     self.take_away(log, old, &name)?;
                 }
@@ -706,9 +713,13 @@ impl Session {
             store.sync_folder(&folder)?;
         }
         (log.dirty, log.owed) = (false, !durable);
-        // Without a hold nobody can tell that this process lives, so that nothing is said of it while nothing is outstanding.
+        // Without a lease other processes cannot tell that this one lives: no open mark while everything is published.
         if (closing || log.mark.is_none()) && log.marked {
-            self.take_away(log, &marks::open_name(self.home), &name)?;
+            match self.take_away(log, &marks::open_name(self.home), &name) {
+                // The closed mark counts more than the open one, which stays behind the stamp of a file on a full store.
+                Err(e) if closing && e.kind() == ErrorKind::NoSpace => {}
+                taken => taken?,
+            }
             log.marked = false;
             log.mark = None;
         }
@@ -719,103 +730,10 @@ impl Session {
                 // The whole log lies elsewhere, and is the one that counts.
                 let _ = self.place.remove_if_there(&inside);
             }
+            self.give_back_inside(log);
         }
         log.finished = closing;
         Ok(Some(published))
-    }
-
-    /// As [`Session::publish`], of a session that lies behind the stamp: bytes and marks in one write.
-    fn publish_inside(
-        &self,
-        log: &mut Log,
-        drawer: &Drawer,
-        durable: bool,
-        closing: bool,
-    ) -> Result<Option<Published>> {
-        use tail::Record::{Became, Gone, More, Put};
-        let (open, data) = (marks::open_name(self.home), data_name(&self.home, 0));
-        let something = !log.buffer.is_empty();
-        if something && closing {
-            self.end_of_log(log);
-        }
-        log.seal();
-        let locked = drawer.lock()?;
-        // What there is decides: a write that failed may have left marks there that were asked for.
-        let mark = marks::read(&drawer.names())?.into_iter().find(|mark| mark.home.session == self.home.session);
-        let Some(mark) = mark.filter(|mark| !mark.closed()) else { return Err(self.taken_for_dead(log)) };
-        let version = mark.published.map_or(0, |p| p.version).max(log.version) + 1;
-        let old = mark.published.map(|p| marks::published_name(self.home, &p));
-        let mut records = Vec::new();
-        // What a write that failed left there is there.
-        let there = drawer.get(&data).map_or(0, |bytes| bytes.len());
-        if let Some(more) = log.buffer.get(there..).filter(|more| !more.is_empty()) {
-            records.push(More(data, more.to_vec()));
-        }
-        let published = Published {
-            version,
-            closed: closing,
-            segments: u32::from(something),
-            data: log.buffer.len() as u64,
-            index: 0,
-            summary: log.summary,
-            time: log.time,
-        };
-        let name = marks::published_name(self.home, &published);
-        // As marks are renamed where they are objects of their own.
-        let (mut marked, nothing) = (mark.open.is_some(), closing && !something && old.is_none());
-        match old {
-            None if nothing => {}
-            Some(old) => records.push(Became(old, name.clone())),
-            None if marked && (closing || (!durable && log.summary.bytes > 0)) => {
-                records.push(Became(open.clone(), name.clone()));
-                marked = false;
-            }
-            None => records.push(Put(name.clone(), Vec::new())),
-        }
-        if closing && marked {
-            records.push(Gone(open));
-            marked = false;
-        }
-        locked.add(records)?;
-        (log.version, log.marked, log.dirty, log.owed, log.finished) = (version, marked, false, true, closing);
-        if nothing {
-            log.inside = None;
-            return Ok(None);
-        }
-        log.last_mark = Some((name, published));
-        if let (Some((object, _)), true) = (&log.inside, durable) {
-            object.sync()?;
-            log.owed = false;
-        }
-        if closing {
-            log.inside = None;
-        }
-        Ok(Some(published))
-    }
-
-    /// As [`Session::give_up`], of a session that lies behind the stamp.
-    fn give_up_inside(&self, log: &mut Log, drawer: &Drawer) -> Result<()> {
-        use tail::Record::{Became, Gone};
-        let (open, data) = (marks::open_name(self.home), data_name(&self.home, 0));
-        let locked = drawer.lock()?;
-        let mut records: Vec<tail::Record> =
-            [open].into_iter().filter(|name| self.place.is_inside(name)).map(Gone).collect();
-        // Whether a mark is there whose writing failed, the drawer tells.
-        let names = drawer.names();
-        match marks::read(&names)?.into_iter().find(|mark| mark.home.session == self.home.session) {
-            Some(Mark { published: Some(p), .. }) if !p.closed => {
-                let named = |p: &Published| marks::published_name(self.home, p);
-                records.push(Became(named(&p), named(&Published { closed: true, ..p })));
-            }
-            Some(Mark { published: Some(_), .. }) => {}
-            _ => records.extend([data].into_iter().filter(|name| self.place.is_inside(name)).map(Gone)),
-        }
-        match records.is_empty() {
-            true => Ok(()),
-            false => locked.add(records),
-        }?;
-        log.inside = None;
-        Ok(())
     }
 
     fn take_away(&self, log: &mut Log, old: &str, new: &str) -> Result<()> {
@@ -829,12 +747,12 @@ impl Session {
     }
 
     fn taken_for_dead(&self, log: &mut Log) -> Error {
-        let why = "this writer was taken for dead, and what it had published was closed";
+        let why = "another process took this writer for dead and closed its session with the published bytes";
         log.broken = Some(why.into());
-        Error::new(ErrorKind::Io, why).safe("what it had synced before")
+        Error::new(ErrorKind::Io, why).safe("the bytes that it had published")
     }
 
-    /// Hands all to the store, durable, and publishes nothing: what is left to do then takes a moment.
+    /// Writes and syncs everything without publishing, so that publishing takes little time.
     pub fn hand_over(&self, log: &mut Log) -> Result<()> {
         self.flush(log)?;
         self.sync_data(log, true)?;
@@ -865,17 +783,17 @@ impl Session {
         log.started && !log.finished && log.inside.is_none() && (log.dirty || log.owed)
     }
 
-    /// Ends a session that failed: what it published stays and is closed, the rest is taken back as far as the store lets it.
-    /// Nothing is outstanding afterwards that readers would miss.
+    /// Ends a session that failed: the published part stays and is closed, the rest is removed as far as the store permits. Readers
+    /// then miss nothing.
     pub fn give_up(&self, log: &mut Log) {
         if !log.started || log.finished {
             return;
         }
         log.finished = true;
         log.broken.get_or_insert_with(|| "it was given up".into());
-        if let Some(drawer) = self.place.drawer.as_ref().filter(|_| log.inside.is_some()) {
+        if let Some(inline) = self.place.inline.as_ref().filter(|_| log.inside.is_some()) {
             // Where not even that has room, it is told of as one that died.
-            let _ = self.give_up_inside(log, drawer);
+            let _ = self.give_up_inside(log, inline);
             log.inside = None;
             return;
         }
@@ -902,7 +820,7 @@ impl Session {
         }
     }
 
-    /// What the session holds, its index logs seen by readers of the store.
+    /// The session's index logs, made visible to readers of the store, and its buffered entries.
     pub fn view(&self) -> Result<View> {
         let mut log = self.lock();
         log.seal();
@@ -959,11 +877,11 @@ impl Session {
     }
 }
 
-/// Closes a session of which nothing is outstanding beyond what a mark says.
+/// Closes a session of which everything is published.
 pub fn close_mark(place: &Place, home: Home, p: &Published) -> Result<()> {
-    if let Some(drawer) = place.drawer.as_ref().filter(|_| place.is_inside(&marks::published_name(home, p))) {
+    if let Some(inline) = place.inline.as_ref().filter(|_| place.is_inside(&marks::published_name(home, p))) {
         let closed = marks::published_name(home, &Published { closed: true, ..*p });
-        return drawer.lock()?.add(vec![tail::Record::Became(marks::published_name(home, p), closed)]);
+        return inline.lock()?.add(vec![tail::Record::Became(marks::published_name(home, p), closed)]);
     }
     let store = place.first();
     let named = |p: &Published| format!("{}/{}", place.marks(), marks::published_name(home, p));
@@ -982,10 +900,15 @@ impl Log {
         if self.appended.0 == self.clock { self.appended.1 } else { 0 }
     }
 
+    /// Whether the store lacks only the end record of the log, and takes another write.
+    fn is_ended(&self) -> bool {
+        self.end > 0 && self.buffer.len() as u64 == RECORD_HEADER && self.broken.is_none()
+    }
+
     fn next_segment(&mut self) {
         self.segment += 1;
         (self.end, self.seen, self.synced) = (0, 0, 0);
-        (self.index_end, self.covered) = (0, SEGMENT_HEADER);
+        (self.index_end, self.covered, self.reserved) = (0, SEGMENT_HEADER, 0);
         self.appended = (0, 0);
     }
 

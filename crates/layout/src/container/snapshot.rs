@@ -1,8 +1,7 @@
-//! A snapshot: what all index logs of a container say, in one object, for files that thousands of writers wrote.
+//! A snapshot: the content of all index logs of a container in one object, for files of thousands of writers.
 //!
-//! It names the marks that it covers, and lies beside them as `x-DIGEST`, DIGEST the CRC-64/NVME of their names, each with a
-//! line feed behind it, in the order of sessions. Once anything newer is published there is another mark, the digest differs, and the
-//! snapshot is looked at by nobody.
+//! It lists the marks that it covers, and is stored beside them as `x-DIGEST`: DIGEST is the CRC-64/NVME of their names, each followed
+//! by a line feed, in the order of sessions. After a further publish the digest of the marks differs, and the snapshot is ignored.
 //!
 //! | byte | size | field |
 //! |------|------|-------|
@@ -25,7 +24,7 @@ pub struct Snapshot {
     pub container: u128,
     /// The marks that it covers.
     pub covers: Vec<String>,
-    /// What their index logs say.
+    /// Content of their index logs.
     pub index: Fragment,
 }
 
@@ -57,7 +56,10 @@ impl Snapshot {
         out
     }
 
-    /// What an object says.
+    /// Decodes a snapshot.
+    ///
+    /// # Errors
+    /// `Corrupt` where a checksum or a field does not hold, `Torn` where bytes are missing at the end, `Unsupported` for another version.
     pub fn decode(bytes: &[u8]) -> Result<Snapshot> {
         let mut c = Cursor::new(sealed(bytes, "snapshot")?);
         if c.take(8, "snapshot")? != b"TWSNAPSH" {

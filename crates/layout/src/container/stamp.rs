@@ -1,4 +1,4 @@
-//! What stands under a file's name: the stamp of its container. And what a store of a mount is known by.
+//! The stamp: the object of a file's name, which leads to its container. And the identity of a store.
 //!
 //! Stamp, an object of the logical file's name on the first store, and a copy in the container, on the store that holds its folder:
 //!
@@ -27,12 +27,12 @@ use super::wire::{Cursor, bad, put_counted, seal, sealed};
 use thalweg_types::checksum::crc32c;
 use thalweg_types::{ErrorKind, Result};
 
-/// What stands under a name.
+/// The content of a name's object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
     /// The container's number.
     pub container: u128,
-    /// How its index logs are written.
+    /// Index module of its logs.
     pub module: Module,
     /// Folders of logs on each store.
     pub folders: u8,
@@ -46,11 +46,11 @@ pub struct Stamp {
     pub made: u64,
     /// Identity and name of each of its stores.
     pub stores: Vec<(u64, String)>,
-    /// Which of its stores holds the container's folder: stamp again, marks, attributes, snapshots.
+    /// Number of the store that holds the container's folder: copy of the stamp, marks, attributes, snapshots.
     pub home: u8,
-    /// What a symbolic link holds; `None` for a file.
+    /// Target of a symbolic link; `None` for a file.
     pub link: Option<String>,
-    /// Whether objects of the container may lie behind it, and its folder may not be there.
+    /// Whether objects of the container may be stored behind it, and its folder may be missing.
     pub tail: bool,
 }
 
@@ -58,7 +58,7 @@ impl Stamp {
     /// The stamp's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = b"TWCONTNR".to_vec();
-        // What lies as version 1 has it is told as version 1.
+        // The oldest version that describes the container.
         let version: u32 = match self.tail {
             true => 3,
             false if self.home == 0 => 1,
@@ -84,12 +84,19 @@ impl Stamp {
         out
     }
 
-    /// What a stamp says. What lies behind one of version 3 is not looked at.
+    /// Decodes a stamp. Bytes behind one of version 3 are ignored.
+    ///
+    /// # Errors
+    /// As [`Stamp::decode_first`].
     pub fn decode(bytes: &[u8]) -> Result<Stamp> {
         Stamp::decode_first(bytes).map(|(stamp, _)| stamp)
     }
 
-    /// What a stamp says, and how many bytes it takes: all of them, but where something may lie behind it.
+    /// Decodes a stamp; also returns its length: all bytes, except of version 3, which records may follow.
+    ///
+    /// # Errors
+    /// `Corrupt` where a checksum or a field does not hold, `Torn` where bytes are missing at the end, `Unsupported` for a version, kind or
+    /// index module of a later release.
     pub fn decode_first(bytes: &[u8]) -> Result<(Stamp, usize)> {
         if !bytes.starts_with(b"TWCONTNR") {
             return Err(bad(ErrorKind::Corrupt, "this is no file of layout \"container\"").at_byte(0));
@@ -136,7 +143,7 @@ impl Stamp {
     }
 }
 
-/// The bytes that give a store its identity.
+/// The object that holds a store's identity.
 pub fn encode_identity(identity: u64) -> Vec<u8> {
     let mut out = b"TWSTORE1".to_vec();
     out.extend_from_slice(&identity.to_le_bytes());
@@ -145,6 +152,9 @@ pub fn encode_identity(identity: u64) -> Vec<u8> {
 }
 
 /// The identity that these bytes give.
+///
+/// # Errors
+/// `Torn` or `Corrupt` where they are no identity.
 pub fn decode_identity(bytes: &[u8]) -> Result<u64> {
     let mut c = Cursor::new(sealed(bytes, "identity of a store")?);
     match c.take(8, "identity of a store")? == b"TWSTORE1" {

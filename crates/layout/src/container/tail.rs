@@ -1,7 +1,7 @@
-//! What lies behind a stamp of version 3: objects of the container, in the object of the file's name.
+//! The records behind a stamp of version 3: objects of the container, stored in the object of the file's name.
 //!
-//! A log of records that is only ever extended. What they say is a small folder: names, each with bytes. The names are those that
-//! the objects have elsewhere: marks, attributes, data logs (`SESSION-0.data`).
+//! A log of records that is only extended. The records describe a small folder: names with bytes. The names are those of the
+//! container's folders: marks, attributes, data logs (`SESSION-0.data`).
 //!
 //! | byte | size | field |
 //! |------|------|-------|
@@ -15,8 +15,8 @@
 //! | 24 | 4 | CRC-32C of the container's number and the 24 bytes before |
 //! | 28 | ... | name, bytes |
 //!
-//! A record that is not whole at the end is one whose writer died, or is at it: it counts for nothing, and the next one takes its
-//! place. One that does not check while a whole one follows is damage.
+//! An incomplete record at the end is ignored, and the next one overwrites it: its writer died, or is still writing. A record that
+//! does not check while a whole one follows is damage.
 
 use super::wire::{Cursor, bad};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use thalweg_types::{ErrorKind, Result};
 
 /// Bytes of a record's header.
 pub const HEADER: usize = 28;
-/// Most bytes of an object of a name, stamp included, that are looked at.
+/// Largest object of a name that is read, in bytes, stamp included.
 pub const MOST: u64 = 16 << 20;
 
 /// A record.
@@ -44,7 +44,7 @@ pub enum Record {
     Home,
 }
 
-/// What the records up to some byte say.
+/// The content of the records up to some byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tail {
     number: u128,

@@ -136,15 +136,15 @@ fn remove(layout: &Container, name: &str) {
 /// What is done to each file, one step after the other, and the most calls of a store that it takes: of a file with a folder, and of one
 /// that lies behind its stamp.
 const STEPS: &[Step] = &[
-    ("make, write, close", [29, 10], make),
+    ("make, write, close", [30, 11], make),
     ("attributes", [4, 2], look_at),
     ("stat", [4, 2], measure),
     ("open and read", [8, 2], read_all),
-    ("append", [17, 12], append),
-    ("replace", [39, 23], replace),
+    ("append", [19, 13], append),
+    ("replace", [40, 25], replace),
     ("rename there and back", [6, 6], rename),
     ("remove", [16, 4], remove),
-    ("make, attributes, write, publish, close", [34, 15], make_and_publish),
+    ("make, attributes, write, publish, close", [35, 16], make_and_publish),
     ("chmod", [38, 13], make_stricter),
     ("open and read what has attributes", [8, 2], read_all),
     ("remove what has attributes", [13, 4], remove),
@@ -214,5 +214,32 @@ fn a_large_file_is_written_and_synced() {
         }
         kept.close().unwrap();
         println!("round {round}: {}", told.join(", "));
+    }
+}
+
+#[test]
+fn space_is_reserved_a_few_times_for_the_first_buffer_and_once_for_each_other() {
+    let scratch = Scratch::new();
+    let counting = Arc::new(Counting::new(Arc::new(Posix::at(scratch.path()).unwrap())));
+    let store: Arc<dyn Store> = counting.clone();
+    for (inline, first) in [(true, 14), (false, 8)] {
+        let layout = if inline { over(&store) } else { super::in_folders(std::slice::from_ref(&store)) };
+        let file = open(&layout, if inline { "small" } else { "folder" }, OpenWrite::New, 0);
+        counting.take();
+        let mut at = 0;
+        let mut fill = |buffers: u64| {
+            for _ in 0..buffers * (2 << 20) / 1000 {
+                write(&*file, at, &[7; 1000]);
+                at += 1000;
+            }
+            counting.take().total().reserves
+        };
+        let reserves = fill(1);
+        assert!(reserves <= first, "inline {inline}: {reserves} for the first buffer");
+        let reserves = fill(10);
+        assert!(reserves <= 11, "inline {inline}: {reserves} for ten buffers");
+        file.close().unwrap();
+        let counted = counting.take().total();
+        assert!(counted.reserves == 0 && counted.truncates <= 2, "inline {inline}: {counted:?}");
     }
 }

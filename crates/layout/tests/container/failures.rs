@@ -368,7 +368,7 @@ fn rename_between_backing_stores() {
     let before = stores[0].list("").unwrap();
     layout.remove("to").unwrap();
     assert_eq!((logs(), before), (0, vec![".thalweg".to_string(), "to".to_string()]));
-    assert_eq!(layout.nameless(std::time::Duration::ZERO, true).unwrap(), [0; 0]);
+    assert_eq!(layout.nameless(std::time::Duration::ZERO, true).unwrap(), []);
 }
 
 #[test]

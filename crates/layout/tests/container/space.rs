@@ -1,7 +1,7 @@
 //! A store that is full: what was closed before is read as ever, whichever call found no room, and the next writer goes on once
 //! there is room again.
 
-use super::{Module, over, pattern, process, put, read};
+use super::{Accept, Module, Options, over, pattern, process, put, read};
 use std::io::IoSlice;
 use std::sync::Arc;
 use thalweg_conformance::scratch::Scratch;
@@ -123,5 +123,53 @@ fn a_full_filesystem_keeps_what_was_closed_and_lets_files_be_removed() {
         store.space(None);
         over(&shared).set_attributes("other", &Change { mode: Some(0o600), ..Change::default() }).unwrap();
     }
-    assert_eq!(over(&shared).nameless(std::time::Duration::ZERO, false).unwrap(), [0; 0]);
+    assert_eq!(over(&shared).nameless(std::time::Duration::ZERO, false).unwrap(), []);
+}
+
+#[test]
+fn bytes_that_a_write_took_are_there_after_the_close_however_little_room_there_is() {
+    let scratch = Scratch::new();
+    let mut refused = 0;
+    for (number, inner) in [Arc::new(Memory::new()) as Arc<dyn Store>, Arc::new(Posix::at(scratch.path()).unwrap())]
+        .into_iter()
+        .enumerate()
+    {
+        // Behind the stamp, from there into logs, and in logs from the first byte on; of one buffer and of many.
+        for (inline, buffer) in [(None, 2 << 20), (Some(0), 2 << 20), (Some(0), 3000), (Some(600), 2 << 20)] {
+            for room in (0..60_000).step_by(2003).chain((0..2500).step_by(61)) {
+                let store = Arc::new(Failing::new(inner.clone()));
+                let shared: Arc<dyn Store> = store.clone();
+                let options = Options { inline, buffer, host: "host".into(), ..Options::default() };
+                let layout = Container::new(vec![shared.clone()], options).unwrap();
+                put(&layout, "file", &pattern(9, 1000));
+                store.space(Some(room));
+                let words = format!("store {number}, inline {inline:?}, buffer {buffer}, room {room}");
+                let file = layout.open_write("file", OpenWrite::Existing, WriterId(3)).unwrap();
+                let mut taken = pattern(9, 1000);
+                for round in 0..60u64 {
+                    let more = pattern(round, 700);
+                    let outcome = match round % 2 {
+                        0 => file.append(&[IoSlice::new(&more)]).map(|_| ()),
+                        _ => file.write_at(taken.len() as u64, &[IoSlice::new(&more)]),
+                    };
+                    match outcome {
+                        Ok(()) => taken.extend_from_slice(&more),
+                        Err(e) => {
+                            assert_eq!(e.kind(), ErrorKind::NoSpace, "{words}: {e}");
+                            refused += 1;
+                            break;
+                        }
+                    }
+                }
+                file.close().unwrap_or_else(|e| panic!("{words}: accepted, and refused at close: {e:?}"));
+                assert!(read(&over(&shared), "file").unwrap() == taken, "{words}: {} bytes were taken", taken.len());
+                store.space(None);
+                let report = over(&shared).check("file").unwrap();
+                over(&shared).repair("file", Accept::SURE).unwrap();
+                assert!(read(&over(&shared), "file").unwrap() == taken, "{words}, repaired: {report:?}");
+                over(&shared).remove("file").unwrap();
+            }
+        }
+    }
+    assert!(refused > 100, "{refused} writes were refused");
 }

@@ -1,4 +1,4 @@
-//! Blocks of an index log: what a stretch of a data log holds.
+//! Blocks of an index log: each describes a range of a data log.
 //!
 //! | byte | size | field |
 //! |------|------|-------|
@@ -34,27 +34,27 @@ use thalweg_types::{ErrorKind, Result};
 pub const BLOCK_HEADER: u64 = 48;
 /// Added to the kind of a record or run that was appended.
 const APPENDED: u8 = 5;
-/// Longest block that is written, and read.
+/// Longest block, in bytes.
 pub const MOST_BYTES: u64 = 16 << 20;
 
-/// What an index knows of a stretch of a data log.
+/// An entry of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
     /// Records.
     Run(Run),
     /// A new length of the file.
     Cut {
-        /// When.
+        /// Its clock.
         clock: u64,
         /// The new length.
         length: u64,
-        /// Where its header is in the data log.
+        /// Offset of its header in the data log.
         log: u64,
     },
 }
 
 impl Entry {
-    /// End of the shortest data log that has room for it.
+    /// Length of the shortest data log that can hold it.
     pub fn log_end(&self) -> u64 {
         match self {
             Entry::Run(run) => run.log_end(),
@@ -126,7 +126,10 @@ pub fn encode(session: u64, from: u64, to: u64, entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-/// What a block's header says.
+/// Decodes a block's header.
+///
+/// # Errors
+/// `Torn` or `Corrupt` where it is none.
 pub fn decode_head(bytes: &[u8]) -> Result<Head> {
     let mut c = Cursor::new(bytes);
     let head = c.take(44, "index block")?;
@@ -154,6 +157,9 @@ pub fn decode_head(bytes: &[u8]) -> Result<Head> {
 }
 
 /// Tells all entries of a block, given the bytes behind its header.
+///
+/// # Errors
+/// `Corrupt` where the bytes do not match their checksum, or say what no writer writes; those of `tell`.
 pub fn decode(head: &Head, bytes: &[u8], mut tell: impl FnMut(Entry) -> Result<()>) -> Result<()> {
     if bytes.len() as u64 != head.length || crc32c(bytes) != head.crc {
         return Err(bad(ErrorKind::Corrupt, "the entries of an index block do not match their checksum").at_byte(48));

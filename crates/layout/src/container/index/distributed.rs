@@ -3,11 +3,11 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | which part | ranges of the file, 64 MiB each, dealt to the parts in turn; an entry that lies over ranges of several is in each of them |
-//! | on disk  | groups of up to 256 records, neighbours in their index log, sorted by where they begin; runs as they are |
-//! | found    | by the groups that begin up to the longest group's length before |
+//! | which part | ranges of the file, 64 MiB each, assigned to the parts round-robin; an entry that meets ranges of several parts is in each of them |
+//! | on disk  | groups of up to 256 consecutive records of an index log, sorted by offset; runs unchanged |
+//! | lookup   | searches the groups that begin within the longest group's length before the range |
 //! | memory   | `index_cache` bytes: for the cache of the ordered store; an index that fits there is held in memory instead |
-//! | the file | has no name: it is gone with the process |
+//! | the file | has no name: it ends with the process |
 //!
 //! Sources: Greenberg, Bent, Grider, HotStorage 2015 (MDHIM: ranges of one ordered index, each with an owner).
 
@@ -30,12 +30,12 @@ const BATCH: usize = 4096;
 const GROUPS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("groups");
 const RUNS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("runs");
 
-/// Which ranges of the file an index holds: those whose number leaves `number` when divided by `of`.
+/// The ranges of the file that a part holds: those whose number modulo `of` is `number`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Which part, from 0.
+    /// Number of the part, from 0.
     pub number: u64,
-    /// How many there are.
+    /// Number of parts.
     pub of: u64,
 }
 
@@ -43,12 +43,12 @@ impl Part {
     /// The whole file.
     pub const ALL: Part = Part { number: 0, of: 1 };
 
-    /// Which part a byte belongs to.
+    /// The part of a byte.
     pub fn owner(byte: u64, of: u64) -> u64 {
         byte / RANGE % of.max(1)
     }
 
-    /// Which of `of` parts hold what lies in bytes `start..end`.
+    /// The parts, of `of`, that hold entries of bytes `start..end`.
     pub fn owners(start: u64, end: u64, of: u64) -> impl Iterator<Item = u64> {
         let (first, last, of) = (start / RANGE, (end.max(start + 1) - 1) / RANGE, of.max(1));
         (0..(last - first + 1).min(of)).map(move |k| (first + k) % of)
@@ -64,7 +64,7 @@ fn failed(what: &str, e: impl std::error::Error + Send + Sync + 'static) -> Erro
     Error::new(ErrorKind::Io, format!("cannot {what} the index of an open file on disk")).caused_by(e)
 }
 
-/// Takes entries: into memory as long as they fit there, then to disk.
+/// Collects entries: in memory while they fit, then on disk.
 pub struct OnDisk {
     small: Gather,
     disk: Option<Disk>,

@@ -1,15 +1,15 @@
-//! Folding records into runs while they are written: regular distances are found, on two levels.
+//! Folds records into runs while they are written: detects regular strides on two levels.
 //!
-//! A few runs stay open. A record that lies where one of them goes on, in the file and in the data log, extends it; else it
-//! becomes the second of the last single record of its length, which gives a stride; else it begins a run. Runs that are pushed
-//! out, oldest first, are folded the same way into runs of runs.
+//! A few runs stay open. A record extends the run that it continues in the file and in the data log; else it forms a run with the last
+//! single record of its length, which gives the stride; else it begins a run. Runs that are evicted, oldest first, are folded the
+//! same way into runs of runs.
 //!
 //! Sources: He et al., PDSW 2012 and HPDC 2013 (patterns in the index of a log-structured file).
 
 use super::run::{Level, Run};
 use std::collections::VecDeque;
 
-/// Runs that stay open, on each level. Variables that a program writes in turn take one each.
+/// Open runs on each level. A program that writes several variables in turn needs one for each.
 const OPEN: usize = 8;
 
 /// Folds records as they come.
@@ -48,7 +48,7 @@ impl Fold {
         self.inner.len() + self.outer.len() + self.done.len()
     }
 
-    /// All runs, and none is left.
+    /// Takes all runs out.
     pub fn take(&mut self) -> Vec<Run> {
         while let Some(run) = self.inner.pop_front() {
             self.add_run(run);

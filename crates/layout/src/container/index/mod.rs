@@ -1,13 +1,13 @@
-//! The index of a container: which bytes of the logical file lie where in which data log.
+//! The index of a container: maps bytes of the logical file to offsets of data logs.
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | [`run`] | records at regular distances |
-//! | [`fold`] | finding them while records are written |
+//! | [`run`] | records at regular strides |
+//! | [`fold`] | detecting runs while records are written |
 //! | [`block`] | the bytes of an index log |
 //! | [`tables`] | the index of an open file in memory |
 //! | [`distributed`] | the index of an open file in an ordered store on disk, or a part of it |
-//! | [`spans`] | stretches of bytes, found by the bytes they meet |
+//! | [`spans`] | byte ranges, looked up by the bytes that they meet |
 //!
 //! | module | index log of a writer | index of an open file |
 //! |--------|-----------------------|-----------------------|
@@ -30,15 +30,15 @@ pub mod tables;
 use block::Entry;
 use run::Run;
 
-/// Which index module a container uses.
+/// The index module of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Module {
-    /// Records as they are written.
+    /// Each record.
     Flat,
     /// Regular strides folded.
     #[default]
     Pattern,
-    /// Folded in the log; ranges of the index in an ordered store when a file is read.
+    /// Runs in the log; for reading, ranges of the index in an ordered store on disk.
     Distributed,
 }
 
@@ -46,7 +46,7 @@ impl Module {
     /// By its name in a mount table.
     ///
     /// # Errors
-    /// `Config` names those there are.
+    /// `Config`, listing the known names.
     pub fn from_name(name: &str) -> Result<Module> {
         match name {
             "flat" => Ok(Module::Flat),
@@ -76,7 +76,7 @@ impl Module {
         [Module::Flat, Module::Pattern, Module::Distributed].into_iter().find(|m| m.code() == code)
     }
 
-    /// What gathers a writer's records for its index log.
+    /// A recorder for a writer's index log.
     pub fn recorder(self) -> Box<dyn Recorder> {
         match self {
             Module::Flat => Box::new(AsWritten::default()),
@@ -85,15 +85,15 @@ impl Module {
     }
 }
 
-/// Gathers what a writer writes, until it goes into a block of the index log.
+/// Collects a writer's records for the next block of its index log.
 pub trait Recorder: Send {
     /// Adds a record, which lies behind all others in the data log.
     fn add(&mut self, record: Run);
-    /// What is held, as entries.
+    /// The collected entries.
     fn held(&self) -> Vec<Entry>;
-    /// What is held, and no more is.
+    /// Takes the collected entries out.
     fn take(&mut self) -> Vec<Entry>;
-    /// Entries held.
+    /// Number of collected entries.
     fn count(&self) -> usize;
 }
 
@@ -139,15 +139,15 @@ impl Recorder for Folded {
     }
 }
 
-/// Takes the entries of all index logs when a file is opened.
+/// Collects the entries of all index logs when a file is opened.
 pub trait Loader {
     /// Adds records of a strand.
     fn add(&mut self, strand: u32, run: &Run) -> Result<()>;
-    /// Ready to be asked.
+    /// Finishes: entries can be looked up.
     fn finish(self: Box<Self>, strands: &[Strand], cuts: &Cuts) -> Result<Box<dyn Body>>;
 }
 
-/// The records of an open file, found by the bytes they meet.
+/// The records of an open file, looked up by the bytes that they meet.
 pub trait Body: Send + Sync {
     /// Adds every record that meets bytes `from..to`, in any order, overlapping as they were written.
     fn pieces(&self, from: u64, to: u64, out: &mut Vec<Piece>) -> Result<()>;
@@ -157,7 +157,7 @@ pub trait Body: Send + Sync {
     fn entries(&self) -> u64;
 }
 
-/// Bytes of the file and where they lie.
+/// Bytes of the file and their place in a data log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// First byte.
@@ -182,7 +182,7 @@ impl Piece {
 /// A segment of a session: a data log.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
-    /// Who wrote.
+    /// Number of the writer.
     pub writer: u32,
     /// The session.
     pub session: u64,
@@ -194,7 +194,7 @@ pub struct Source {
     pub folder: u8,
 }
 
-/// What a data log holds of one clock.
+/// The entries of a data log at one clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Strand {
     /// Which source.
@@ -248,13 +248,13 @@ impl Cuts {
 pub struct Merged {
     /// Data logs.
     pub sources: Vec<Source>,
-    /// What they hold, by clock.
+    /// Their entries, by clock.
     pub strands: Vec<Strand>,
     /// New lengths.
     pub cut_list: Vec<Cut>,
     cuts: Cuts,
     body: Box<dyn Body>,
-    /// What was written since it was loaded.
+    /// Entries written since it was loaded.
     overlay: BTreeMap<u64, Piece>,
     found: HashMap<Source, u32>,
     found_strands: HashMap<Strand, u32>,
@@ -306,7 +306,7 @@ impl Merged {
                 self.cut_list.push(Cut { clock: *clock, source, log: *log, length: *length });
                 self.cuts.add(*clock, *length);
                 self.length = *length;
-                // What lies behind the cut is seen by nobody again.
+                // Bytes behind the cut are gone for good.
                 let behind: Vec<u64> = self.overlay.range(*length..).map(|(start, _)| *start).collect();
                 for start in behind {
                     let clock_of = |p: &Piece| self.strands[p.strand as usize].clock;
@@ -381,6 +381,9 @@ impl Merged {
     }
 
     /// Where bytes `from..to` lie, in order; what is missing was never written, or lies behind the end.
+    ///
+    /// # Errors
+    /// Of module `distributed` those of the disk that holds the index; `Corrupt` where an entry is damaged.
     pub fn resolve(&self, from: u64, to: u64) -> Result<Vec<Piece>> {
         let mut pieces = self.layers(from, to)?;
         pieces.sort_unstable_by_key(|p| p.start);
@@ -395,6 +398,9 @@ impl Merged {
     }
 
     /// Every record that meets bytes `from..to` and was not cut off, overlapping as they were written.
+    ///
+    /// # Errors
+    /// As [`Merged::resolve`].
     pub fn layers(&self, from: u64, to: u64) -> Result<Vec<Piece>> {
         let to = to.min(self.length);
         let mut pieces = Vec::new();
@@ -512,6 +518,9 @@ impl Build {
     }
 
     /// Adds an entry.
+    ///
+    /// # Errors
+    /// Those of the disk that holds the index, of module `distributed`.
     pub fn add(&mut self, source: u32, entry: &Entry) -> Result<()> {
         match entry {
             Entry::Cut { clock, length, log } => {
@@ -542,6 +551,9 @@ impl Build {
     }
 
     /// The index.
+    ///
+    /// # Errors
+    /// Those of the disk that holds the index, of module `distributed`.
     pub fn finish(mut self) -> Result<Merged> {
         let mut cuts = Cuts::default();
         self.cut_list.iter().for_each(|cut| cuts.add(cut.clock, cut.length));

@@ -73,7 +73,10 @@ impl Gather {
         self.ones.capacity() * size_of::<One>() + self.runs.capacity() * size_of::<Placed>()
     }
 
-    /// Hands everything on.
+    /// Passes all runs on.
+    ///
+    /// # Errors
+    /// Those of `to`.
     pub fn empty(self, mut to: impl FnMut(u32, &Run) -> Result<()>) -> Result<()> {
         for one in self.ones {
             let run = Run::one(0, one.start, one.length.into(), one.log & !HOLE);

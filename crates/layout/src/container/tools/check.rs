@@ -1,11 +1,12 @@
-//! What is wrong with a container: its sessions, its logs, and bytes that two wrote without having seen each other.
+//! Check of a container: its sessions, its logs, and ties (bytes that two sessions wrote at the same clock).
 
 use super::super::clock::{self, Summary};
 use super::super::index::block::Entry;
 use super::super::index::{Merged, Piece, Source};
 use super::super::load::{self, Alive};
 use super::super::marks::Mark;
-use super::super::place::{MOST_TRIES, Place, data_name};
+use super::super::objects::MOST_TRIES;
+use super::super::place::{Place, data_name};
 use super::super::record::{Kind, Log as Which};
 use super::super::{Container, scan};
 use super::{Report, Trouble, WINDOW, marks_of};
@@ -15,10 +16,11 @@ use thalweg_store::{Store, StoreExt, name};
 use thalweg_types::{ErrorKind, Extent, Result};
 
 impl Container {
-    /// Reads and checks all of a container.
+    /// Reads and checks a whole container.
     ///
     /// # Errors
-    /// Where not even its stamp or its marks can be read. All else is in the report.
+    /// `Corrupt`, `Torn` or those of the store where the stamp or the marks cannot be read; those of the store from any other call.
+    /// Damage of logs is in the report.
     pub fn check(&self, path: &str) -> Result<Report> {
         let path = self.inside(path, "check")?;
         let (_, opened) = self.follow(&path)?;
@@ -30,7 +32,7 @@ impl Container {
             }
         }
         if place.has_home().is_err() {
-            // Nothing more is known of it.
+            // Its marks are on the missing store.
             return Ok(report);
         }
         // Logs first: each had a mark before it was made.
@@ -41,7 +43,7 @@ impl Container {
             check_present(&place, mark, &mut report)?;
         }
         for (name, _) in strays(&place, &logs)? {
-            report.add(Trouble::Stray, name, "no mark tells of this log");
+            report.add(Trouble::Stray, name, "this log has no mark");
         }
         match load::merged(&place, &self.options, &marks, &[], &[]) {
             Ok((index, _)) => {
@@ -58,7 +60,7 @@ impl Container {
                     at = stop;
                 }
             }
-            // What is missing is among the findings.
+            // The reason is among the findings.
             Err(_) => report.length = clock::length(summaries(&marks)).unwrap_or(0),
         }
         report.findings.sort();
@@ -94,9 +96,8 @@ pub(super) fn logs_of(place: &Place) -> Result<Vec<Lying>> {
     Ok(found)
 }
 
-/// Which of these logs no mark tells of. Marks are looked at here, after the logs: a session makes its mark before its logs, and
-/// until it is removed it has one at every moment. A mark that changes while the names are listed may be missed once, so that
-/// they are listed again.
+/// The logs without a mark. Marks are listed after the logs: a session makes its mark before its logs and has one at every moment
+/// until it is removed. A list may miss a mark that is renamed meanwhile, so marks are listed twice.
 pub(super) fn strays(place: &Place, logs: &[Lying]) -> Result<Vec<(String, Arc<dyn Store>)>> {
     let mut left: Vec<&Lying> = logs.iter().collect();
     for _ in 0..2 {
@@ -114,12 +115,12 @@ pub(super) fn strays(place: &Place, logs: &[Lying]) -> Result<Vec<(String, Arc<d
             !told
         });
     }
-    // What was removed meanwhile is no stray.
+    // A log that was removed meanwhile is no stray.
     let there = |(name, store, _): &&&Lying| store.exists(name).unwrap_or(true);
     Ok(left.iter().filter(there).map(|(name, store, _)| (name.clone(), store.clone())).collect())
 }
 
-/// Checks a session as it is now; one that goes on meanwhile is checked again. Returns its mark; `None` where it was removed.
+/// Checks a session; again if it publishes meanwhile. Returns its mark; `None` where the session was removed.
 pub(super) fn check_present(place: &Place, mark: &Mark, report: &mut Report) -> Result<Option<Mark>> {
     let mut mark = mark.clone();
     for _ in 0..MOST_TRIES {
@@ -143,8 +144,8 @@ pub(super) fn check_present(place: &Place, mark: &Mark, report: &mut Report) -> 
         report.findings.append(&mut found.findings);
         return Ok(Some(mark));
     }
-    // It publishes faster than it is looked through.
-    report.add(Trouble::Writing, place.data(&mark.home, 0), "a writer is at work");
+    // It publishes faster than the check reads.
+    report.add(Trouble::Writing, place.data(&mark.home, 0), "a writer is writing");
     Ok(Some(mark))
 }
 
@@ -154,7 +155,7 @@ fn log_name(name: &str) -> Option<(u64, u32)> {
     Some((u64::from_str_radix(session, 16).ok()?, segment.parse().ok()?))
 }
 
-/// Bytes that two sessions wrote at the same clock: extent, writer, writer.
+/// Bytes that two sessions wrote at the same clock: extent and both writers.
 fn ties(index: &Merged, from: u64, to: u64) -> Result<Vec<(Extent, u32, u32)>> {
     let mut pieces = index.layers(from, to)?;
     pieces.sort_unstable_by_key(|p| p.start);
@@ -175,7 +176,7 @@ fn ties(index: &Merged, from: u64, to: u64) -> Result<Vec<(Extent, u32, u32)>> {
     Ok(found)
 }
 
-/// A sum over records that does not depend on their order: two logs that hold the same have the same.
+/// A sum over records, independent of their order, to compare an index log with its data log.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sum(u64, u64);
 
@@ -213,7 +214,7 @@ impl Sum {
 fn check_session(place: &Place, mark: &Mark, report: &mut Report) -> Result<()> {
     let segments = mark.published.map_or(0, |p| p.segments);
     if place.store(mark.home.store).is_err() && !place.is_inside(&data_name(&mark.home, 0)) {
-        // Told once, for the store.
+        // Reported once, for the store.
         return Ok(());
     }
     for k in 0..segments {
@@ -230,17 +231,17 @@ fn check_session(place: &Place, mark: &Mark, report: &mut Report) -> Result<()> 
         return Ok(());
     }
     if mark.open.is_none() {
-        let words = "a writer has not closed; all that it wrote is published";
+        let words = "a writer has not closed; all its writes are published";
         report.add(Trouble::Idle, place.data(&mark.home, segments.saturating_sub(1)), words);
         return Ok(());
     }
     let (records, bytes, torn) = tail(place, mark)?;
     let trouble = if alive == Alive::No { Trouble::Died } else { Trouble::Open };
-    let mut words = format!("{who}: {bytes} bytes in {records} records behind what it synced are there");
+    let mut words = format!("{who}: {bytes} bytes in {records} records after its last sync are there");
     if torn > 0 {
         words.push_str(&format!(", {torn} bytes of a torn record are not"));
     }
-    words.push_str("; what it had not handed to the store is lost");
+    words.push_str("; bytes that it had only buffered are lost");
     report.add(trouble, place.data(&mark.home, segments.saturating_sub(1)), words);
     Ok(())
 }
@@ -274,7 +275,7 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
     let shown = place.shown(source);
     let mut sums = (Sum::default(), Sum::default());
     let mut whole = false;
-    // Where a log that was closed breaks off.
+    // Where a closed log ends early.
     let mut broken_off = None;
     match load::open(place, source, Which::Data)? {
         None => report.add(Trouble::Data, shown.clone(), "the data log is gone"),
@@ -311,7 +312,7 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
             }
         }
     }
-    // What was written behind the stamp has no index log.
+    // A log behind the stamp has no index log.
     if index == 0 {
         return Ok(());
     }
@@ -321,7 +322,7 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
         Some(object) => {
             let end = if index == u64::MAX { object.length()? } else { index };
             let told = scan::index_log(place, source, &*object, end, |entry| {
-                // A run is unfolded only where the data log holds as many records.
+                // A run is expanded only where the data log holds as many records.
                 match entry {
                     Entry::Run(run) if run.records() > sums.0.1 => sums.1.1 = u64::MAX,
                     entry if sums.1.1 <= sums.0.1 => sums.1.entry(&entry),
@@ -340,7 +341,7 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
             }
         }
     };
-    // What a repair accepted ends where its index log does.
+    // After a repair with `lost`, the log ends where its index log ends.
     if let Some((at, e)) = broken_off.filter(|(at, _)| told_to > *at) {
         report.add(Trouble::Lost, format!("{shown} at byte {at}"), e.what());
     }
@@ -348,7 +349,7 @@ fn check_segment(place: &Place, source: &Source, index: u64, data: u64, report: 
     match outcome {
         Err(words) => report.add(Trouble::Index, name, words),
         Ok(()) if whole && sums.0 != sums.1 => {
-            report.add(Trouble::Index, name, "the index log says other things than the data log")
+            report.add(Trouble::Index, name, "the index log does not match the data log")
         }
         Ok(()) => {}
     }

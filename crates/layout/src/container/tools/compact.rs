@@ -4,7 +4,8 @@ use super::super::file::File;
 use super::super::index::Piece;
 use super::super::load::{self, Alive};
 use super::super::marks;
-use super::super::place::{now, put_new, remove_if_there};
+use super::super::objects::{put_new, remove_if_there};
+use super::super::place::now;
 use super::super::record::Kind;
 use super::super::session::{Session, close_mark};
 use super::super::{Container, removal};
@@ -14,10 +15,10 @@ use std::io::IoSlice;
 use thalweg_types::{Error, ErrorKind, Result};
 
 impl Container {
-    /// Writes what is left of a file into one log and removes all others. Readers that are open find the new one.
+    /// Writes a file's live bytes into one log and removes all others. Open readers find the new log.
     ///
-    /// A kill at any moment leaves a file of the same bytes: the new log takes effect with its last record, a cut of all
-    /// that came before.
+    /// A kill at any moment leaves the file's bytes as they were: the new log takes effect with its last record, a truncation of all
+    /// earlier logs.
     ///
     /// # Errors
     /// `NotReady` where a writer has not closed, or began while the file was copied, `Torn` where the end of a log is missing; nothing
@@ -45,7 +46,7 @@ impl Container {
         let (first, folder) = (file.place.first(), file.place.marks());
         let commit = format!("{folder}/{}", marks::commit_name(home.session));
         let copied = self.copy_live(&file, &session, length).and_then(|bytes| {
-            // Who begins to write from here on sees this and waits; who began before is seen by the list.
+            // Writers that begin from here on see this mark and wait; writers that began before are in the list.
             put_new(&**first, &commit, &[])?;
             let mut now = marks::read(&file.place.list()?)?;
             now.retain(|m| m.home.session != home.session);
@@ -53,7 +54,7 @@ impl Container {
                 return Err(busy());
             }
             let mut log = session.lock();
-            // By the clock it comes before the writes of its session, so those stay.
+            // Ordered before the writes of its own session, which therefore stay.
             session.bare(&mut log, Kind::Cut, 0, 0)?;
             session.publish(&mut log, true, true)?;
             Ok(bytes)
@@ -82,7 +83,7 @@ impl Container {
             let (pieces, appended): (Vec<Piece>, bool) =
                 file.with_index(|index| Ok((index.resolve(at, stop)?, index.has_appended())))?;
             for piece in pieces.iter().filter(|p| !p.hole) {
-                // Appends of the last clock lie elsewhere once the cut is seen, until their log is gone: nothing of them shows.
+                // Once the cut is visible and until their log is removed, appends of the last clock would appear in gaps.
                 if appended && piece.start > end {
                     session.bare(&mut log, Kind::Hole, end, piece.start - end)?;
                 }
@@ -104,8 +105,8 @@ impl Container {
     }
 }
 
-/// Removes what compactions left that were killed: all of it is in the sessions that they were to take the place of. Closes
-/// sessions of which nothing is outstanding and that no process is at.
+/// Removes sessions of killed compactions: their bytes are still in the sessions that they were to replace. Closes sessions of dead
+/// processes of which everything is published.
 fn end_sessions(file: &File) -> Result<()> {
     for mark in file.marks().iter().filter(|m| !m.closed()) {
         let (alive, who) = load::alive(&file.place, mark)?;

@@ -1,26 +1,28 @@
-//! What is done to containers beside reading and writing: to look at them, to make them small, plain or whole again.
+//! Maintenance of containers: inspect, flatten, compact, check, repair.
 //!
 //! | call | does | needs |
 //! |------|------|-------|
-//! | [`Container::map`] | tells which bytes lie where | nothing |
+//! | [`Container::map`] | tells where the bytes of a file are stored | nothing |
 //! | [`Container::about`] | sessions, bytes, index, memory | nothing |
-//! | [`Container::flatten`] | makes a plain object of a file | no open writer |
+//! | [`Container::flatten`] | copies a file to a plain object | no open writer |
 //! | [`Container::snapshot`] | writes the index of all sessions into one object | no open writer |
-//! | [`Container::compact`] | writes what is left of a file into one log and removes the others | no open writer; one that begins meanwhile ends it, or waits |
-//! | [`Container::check`] | reads everything, tells what is wrong | nothing |
-//! | [`Container::repair`] | closes what dead writers left, makes index logs again | nothing: what a living session holds is left alone |
-//! | [`Container::nameless`] | finds containers that no name leads to | nothing |
+//! | [`Container::compact`] | writes a file's live bytes into one log and removes the others | no open writer; a writer that begins meanwhile ends the compaction, or waits |
+//! | [`Container::check`] | reads everything, reports damage | nothing |
+//! | [`Container::repair`] | closes sessions of dead writers, rebuilds index logs | nothing: sessions of living writers are left alone |
+//! | [`Container::nameless`] | finds and removes containers without a name | nothing: containers that are open, young or in doubt are left |
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | `check` | what is wrong: sessions, logs, ties |
-//! | `repair` | making whole: sessions closed, index logs made again, what kills left removed |
+//! | `check` | damage of sessions and logs, ties |
+//! | `repair` | sessions of dead writers closed, index logs rebuilt, leftovers removed |
+//! | `nameless` | containers without a name |
 //! | `compact` | one log in place of many |
 
 use super::file::File;
 use super::load::{self, Alive, Unclean, Why};
 use super::marks::{self, Mark};
-use super::place::{Place, put_new_as, remove_if_there};
+use super::objects::{put_new_as, remove_if_there};
+use super::place::Place;
 use super::snapshot::{self, Snapshot};
 use super::{Container, Reader};
 use std::io::IoSlice;
@@ -30,143 +32,146 @@ use thalweg_types::{Error, ErrorKind, Extent, Result};
 
 mod check;
 mod compact;
+mod nameless;
 mod repair;
 
-/// Bytes looked at, or copied, at a time.
+pub use nameless::Nameless;
+
+/// Bytes read or copied at a time.
 const WINDOW: u64 = 4 << 20;
-/// Bytes of a file and where they lie.
+/// Bytes of a file and where they are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapped {
     /// Bytes of the logical file.
     pub extent: Extent,
-    /// Where they are; `None` for bytes that nobody wrote.
+    /// Where they are stored; `None` for bytes that were never written.
     pub at: Option<At>,
 }
 
-/// Where bytes of a file are.
+/// Where bytes of a file are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct At {
     /// The data log, with its store.
     pub object: String,
-    /// First byte in it; `None` for a hole that was punched.
+    /// Offset in it; `None` for a punched hole.
     pub byte: Option<u64>,
-    /// Who wrote them.
+    /// Number of the writer.
     pub writer: u32,
-    /// In which session.
+    /// Its session.
     pub session: u64,
-    /// When, by the container's clock.
+    /// The container's clock at the write.
     pub clock: u64,
 }
 
-/// What is known of a file.
+/// A file's stores, sessions and index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
     /// The container's number.
     pub container: u128,
     /// Its index module.
     pub module: &'static str,
-    /// Its stores, as the mount had them when it was made.
+    /// Names of its stores, as in the mount table when the file was made.
     pub stores: Vec<String>,
     /// Length of the file.
     pub length: u64,
-    /// Sessions that wrote.
+    /// Number of sessions.
     pub sessions: usize,
-    /// Of them, not closed.
+    /// Sessions that are not closed.
     pub open: usize,
-    /// Bytes written, those that were overwritten included.
+    /// Bytes written, overwritten bytes included.
     pub written: u64,
     /// Bytes of index logs.
     pub index_bytes: u64,
     /// Entries of the open file's index.
     pub entries: u64,
-    /// Bytes of memory that it takes.
+    /// Memory of that index, in bytes.
     pub memory: usize,
-    /// Highest clock.
+    /// Highest published clock.
     pub clock: u64,
 }
 
-/// What may be wrong.
+/// Kinds of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Trouble {
-    /// A writer died before it closed. `repair` accepts what is there.
+    /// A writer died before it closed. `repair` closes its session with the whole records of its logs.
     Died,
-    /// A writer has not closed, and whether it lives cannot be told. `repair` accepts what is there when it is told to.
+    /// A writer has not closed, and may live or not. `repair` closes its session with [`Accept::open`].
     Open,
-    /// A writer is at work.
+    /// A living writer has the file open.
     Writing,
-    /// A writer has not closed, and all that it wrote is published: nothing is missing. `repair` closes it where no process can
-    /// be at it, else when it is told to.
+    /// A session is open, and all its writes are published: nothing is missing. `repair` closes it where its process is dead, or with
+    /// [`Accept::open`].
     Idle,
-    /// An index log is missing, torn or says other things than the data log. `repair` makes it again.
+    /// An index log is missing, torn or does not match its data log. `repair` rebuilds it.
     Index,
-    /// Bytes of a data log are damaged or missing: they are lost.
+    /// Bytes of a data log are damaged or missing, and lost.
     Data,
-    /// A data log ends before what was published: the power went before all of it was durable, or the store lost it. `repair` accepts
-    /// what is there when it is told to.
+    /// A data log is shorter than its mark says: a power cut before it was durable, or a loss of the store. `repair` accepts the
+    /// shorter log with [`Accept::lost`].
     Lost,
-    /// A store is not there.
+    /// A store is not in the mount.
     Store,
-    /// A log that no mark tells of. `repair` removes it.
+    /// A log without a mark. `repair` removes it.
     Stray,
-    /// Bytes that sessions wrote without either having seen the other: the greater writer's number won.
+    /// Bytes that two sessions wrote at the same clock: the greater writer's number won.
     Tie,
 }
 
 impl Trouble {
-    /// Whether `repair` mends it.
+    /// Whether `repair` fixes it.
     pub fn mended(self) -> bool {
         matches!(self, Trouble::Died | Trouble::Open | Trouble::Idle | Trouble::Index | Trouble::Lost | Trouble::Stray)
     }
 }
 
-/// What a repair accepts as it is, beside what is known for sure: what known dead writers left.
+/// What a repair may accept, beside the sessions of writers that are known to be dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Accept {
-    /// Sessions of which it cannot be told whether their writers live. One that lives after all fails.
+    /// Sessions whose writers may live or not. A writer that lives fails at its next publish.
     pub open: bool,
-    /// Logs of which the end is missing: what is whole of them is kept.
+    /// Logs that end early: their whole records are kept.
     pub lost: bool,
 }
 
 impl Accept {
-    /// Nothing beside what is known for sure.
+    /// Only sessions of dead writers.
     pub const SURE: Accept = Accept { open: false, lost: false };
-    /// Sessions that have not closed.
+    /// All open sessions.
     pub const OPEN: Accept = Accept { open: true, lost: false };
     /// Everything.
     pub const ALL: Accept = Accept { open: true, lost: true };
 }
 
-/// Something that is wrong, or worth knowing.
+/// A finding of a check, or an action of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// What sort.
+    /// Its kind.
     pub trouble: Trouble,
-    /// The object, or the bytes of the file.
+    /// The object, or the byte range of the file.
     pub place: String,
-    /// In words.
+    /// Description for users.
     pub words: String,
-    /// A repair left it as it is: it waits to be told to accept it.
+    /// The repair did not fix it: it needs an option of [`Accept`].
     pub left: bool,
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// Length of the file, as far as it is known.
+    /// Length of the file, as far as known.
     pub length: u64,
-    /// Sessions that wrote.
+    /// Number of sessions.
     pub sessions: usize,
     /// Records read and checked.
     pub records: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub bytes: u64,
     /// Sorted by trouble, then place.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// Whether nothing is wrong: ties and writers that have not closed and lack nothing are no faults.
+    /// Whether there is no damage. Ties, living writers and idle sessions are none.
     pub fn is_clean(&self) -> bool {
         self.findings.iter().all(|f| matches!(f.trouble, Trouble::Tie | Trouble::Writing | Trouble::Idle))
     }
@@ -176,14 +181,14 @@ impl Report {
     }
 }
 
-/// What compacting did.
+/// Result of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compacted {
     /// Sessions before.
     pub sessions: usize,
     /// Bytes written to the new log.
     pub bytes: u64,
-    /// Bytes that nobody saw any more.
+    /// Overwritten or cut bytes that are gone.
     pub dead: u64,
 }
 
@@ -194,6 +199,9 @@ impl Container {
     }
 
     /// Tells which bytes of a file lie where, from byte `from` to byte `to`, in order and without gaps.
+    ///
+    /// # Errors
+    /// Those of opening a file for reading.
     pub fn map(&self, path: &str, from: u64, to: u64, mut tell: impl FnMut(Mapped)) -> Result<()> {
         let (file, _) = self.opened(path, "map")?;
         let end = file.length()?.min(to);
@@ -256,7 +264,12 @@ impl Container {
         Ok(())
     }
 
-    /// What is known of a file. Its index is loaded for it.
+    /// A file's stores, sessions and index.
+    ///
+    /// # Errors
+    /// Those of opening a file for reading.
+    /// # Cost
+    /// Loads the file's index.
     pub fn about(&self, path: &str) -> Result<About> {
         let (file, _) = self.opened(path, "look at")?;
         let marks = file.marks();
@@ -277,7 +290,7 @@ impl Container {
         })
     }
 
-    /// Whether all that was written of a file is published: no session of any process is open.
+    /// Succeeds if no process has an open session: everything that was written is published.
     ///
     /// # Errors
     /// `NotReady` naming a writer that has not closed, `Torn` one that died.
@@ -286,7 +299,7 @@ impl Container {
         settled(&file).map_err(|e| e.in_object(path))
     }
 
-    /// Makes a plain object of a file, front to back, durable at the end. Returns its length.
+    /// Copies a file to a plain object, front to back, durable at the end. Returns its length.
     ///
     /// # Errors
     /// `NotReady` or `Torn` where a writer has not closed; `AlreadyExists` where there is an object of this name; those of
@@ -322,7 +335,7 @@ impl Container {
         }
     }
 
-    /// Writes what all index logs say into one object, which opens faster. Returns its bytes.
+    /// Writes the content of all index logs into one object, which opens faster. Returns its bytes.
     ///
     /// # Errors
     /// `Torn` or `NotReady` where a writer has not closed.
@@ -351,8 +364,8 @@ impl Container {
     }
 }
 
-/// Keeps others from removing and repairing sessions of a container, where its store can: `None` inside where it cannot. `None`
-/// where another does so now and `wait` is not set.
+/// Locks a container's maintenance (repair, compaction, removal of sessions). `Some(None)` where the store has no locks; `None` where
+/// another process holds the lock and `wait` is not set.
 pub fn alone(place: &Place, wait: bool) -> Result<Option<Option<Lease>>> {
     place.make_home()?;
     match place.first().lock(&format!("{}/upkeep", place.folder()), wait) {
@@ -363,12 +376,12 @@ pub fn alone(place: &Place, wait: bool) -> Result<Option<Option<Lease>>> {
     }
 }
 
-/// Whether no session is open.
+/// An error if a session is open.
 fn settled(file: &File) -> Result<()> {
     if file.is_written() {
         return Err(Error::new(ErrorKind::NotReady, "this process has not closed the file"));
     }
-    // What is about to close is looked at again.
+    // A session that is just closing is looked at again.
     for last in [false, true] {
         let Some(mark) = file.marks().into_iter().find(|m| !m.closed()) else { return Ok(()) };
         let (alive, who) = load::alive(&file.place, &mark)?;
@@ -381,7 +394,7 @@ fn settled(file: &File) -> Result<()> {
     Ok(())
 }
 
-/// The sessions that the marks tell of now.
+/// The sessions, by a fresh list of marks.
 fn marks_of(place: &Place) -> Result<Vec<Mark>> {
     marks::read(&place.list()?)
 }

@@ -1,35 +1,36 @@
-//! Making a container whole: sessions of dead writers closed, index logs made again, what kills left removed.
+//! Repair of a container: sessions of dead writers closed, index logs rebuilt, leftovers of kills removed.
 
 use super::super::clock::Summary;
+use super::super::guard::Guard;
 use super::super::index::Source;
 use super::super::index::block::{self, Entry};
 use super::super::load::{self, Alive};
 use super::super::marks::{self, Mark, Published};
-use super::super::place::{self, Guard, HIDDEN, Place, TEMPORARY, now, put_new, put_new_as, remove_if_there};
+use super::super::objects::{TEMPORARY, put_new, put_new_as, remove_if_there};
+use super::super::place::{Place, now};
 use super::super::record::{Kind, Log as Which, Record, SEGMENT_HEADER, Segment};
-use super::super::stamp::Stamp;
-use super::super::{Container, Found, removal, scan};
-use super::check::{check_present, listed, logs_of, strays};
+use super::super::{Container, removal, scan};
+use super::check::{check_present, logs_of, strays};
 use super::{Accept, Finding, Report, Trouble, alone, marks_of};
-use std::collections::BTreeSet;
-use std::time::Duration;
-use thalweg_store::StoreExt;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// Entries in a block of a rebuilt index log.
 const MOST_ENTRIES: usize = 1 << 16;
 
 impl Container {
-    /// Closes what dead writers left, makes index logs again where they don't tell what data logs hold, removes what no mark
-    /// tells of. Returns what was done, of which [`check`](Container::check) finds nothing afterwards, and what was left ([`Finding::left`]).
+    /// Closes sessions of dead writers, rebuilds index logs that do not match their data logs, removes logs without a mark. Returns what
+    /// was done, of which [`check`](Container::check) finds nothing afterwards, and what was left ([`Finding::left`]).
     ///
+    /// # Errors
+    /// `NotReady` where this process writes the file; `Torn` where bytes that were published are missing and `accept` does not say so;
+    /// those of the stores. What was done before stays done; safe to repeat.
     pub fn repair(&self, path: &str, accept: Accept) -> Result<Vec<Finding>> {
         let path = self.inside(path, "repair")?;
         let (_, opened) = self.follow(&path)?;
         let file = self.file(opened);
         file.place.has_home().map_err(|e| e.in_object(path.clone()))?;
         if !file.place.has_folder() && marks_of(&file.place)?.iter().all(Mark::closed) {
-            // All that is there is one object, which was whole when it was read.
+            // The file is one object, which was whole when it was read.
             return Ok(Vec::new());
         }
         let _alone = alone(&file.place, true)?;
@@ -59,7 +60,7 @@ impl Container {
                 done.findings.push(Finding { left: true, ..lost });
             } else if !at_work && found.findings.iter().any(due) {
                 let words = match mark.open.is_some() && load::compacts(&load::alive(place, mark)?.1) {
-                    // All of it is in the sessions that it was to take the place of.
+                    // Its bytes are still in the sessions that it was to replace.
                     true => {
                         removal::remove_session(place, mark).map(|()| "removed what was being compacted".to_string())?
                     }
@@ -75,121 +76,21 @@ impl Container {
         }
         tidy(place)?;
         file.look()?;
-        // Objects that were made before their folders were guarded.
+        // Objects of earlier releases, made before their folders had the file's access rights.
         if let (kept, Some(_)) = self.kept(&file)? {
             file.place.put_guard(Guard::of(kept.mode, kept.uid, kept.gid), &path).map_err(|e| e.in_object(path))?;
         }
         Ok(done.findings)
     }
-
-    /// Containers that no name of the mount leads to, made longer ago than `older`: what a kill in the middle of making or
-    /// removing a file leaves, logs alone included. With `remove` they are removed. Those that a living process writes are left out.
-    pub fn nameless(&self, older: Duration, remove: bool) -> Result<Vec<u128>> {
-        let mut named = BTreeSet::new();
-        self.names_below("", &mut named)?;
-        let mut found = Vec::new();
-        let root = format!("{HIDDEN}/c");
-        for name in listed(&**self.first(), HIDDEN)?.iter().filter(|name| remove && name.starts_with(TEMPORARY)) {
-            // Who is about to rename it makes it again.
-            remove_if_there(&**self.first(), &format!("{HIDDEN}/{name}"))?;
-        }
-        for (k, store) in self.stores.all().enumerate() {
-            for group in listed(&**store, &root)? {
-                for number in listed(&**store, &format!("{root}/{group}"))? {
-                    let Ok(container) = u128::from_str_radix(&number, 16) else { continue };
-                    if named.contains(&container) {
-                        continue;
-                    }
-                    let bytes = store.read_all(&format!("{root}/{group}/{number}/stamp"));
-                    let stamp = bytes.ok().and_then(|bytes| Stamp::decode(&bytes).ok());
-                    let made = stamp.as_ref().map_or(0, |s| s.made);
-                    if u128::from(now().saturating_sub(made)) < older.as_nanos() {
-                        continue;
-                    }
-                    let stamp = match stamp {
-                        Some(stamp) => stamp,
-                        None => Stamp { container, home: k as u8, ..self.stamp(None)? },
-                    };
-                    let place = Place::of_stamp(stamp, self.stores.clone());
-                    if is_written(&place)? {
-                        continue;
-                    }
-                    found.push(container);
-                    if remove {
-                        removal::remove_container(&place)?;
-                    }
-                }
-            }
-        }
-        for container in self.lone_logs(&named)? {
-            if remove {
-                let stamp = Stamp { container, ..self.stamp(None)? };
-                removal::remove_container(&Place::of_stamp(stamp, self.stores.clone()))?;
-            }
-            if !found.contains(&container) {
-                found.push(container);
-            }
-        }
-        Ok(found)
-    }
-
-    /// Containers of which logs alone are there, as removing takes the rest first. Making a container makes its folder before its logs.
-    fn lone_logs(&self, named: &BTreeSet<u128>) -> Result<BTreeSet<u128>> {
-        let mut found = BTreeSet::new();
-        let root = format!("{HIDDEN}/d");
-        for store in self.stores.all() {
-            for group in listed(&**store, &root)? {
-                for number in listed(&**store, &format!("{root}/{group}"))? {
-                    let Ok(container) = u128::from_str_radix(&number, 16) else { continue };
-                    let mut has_folder = named.contains(&container);
-                    for store in self.stores.all().filter(|_| !has_folder).collect::<Vec<_>>() {
-                        has_folder |= store.exists(&place::folder(container))?;
-                    }
-                    if !has_folder {
-                        found.insert(container);
-                    }
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    fn names_below(&self, folder: &str, out: &mut BTreeSet<u128>) -> Result<()> {
-        for entry in self.first().list(folder)? {
-            if folder.is_empty() && entry == HIDDEN || entry == super::super::OF_FOLDER {
-                continue;
-            }
-            let name = if folder.is_empty() { entry } else { format!("{folder}/{entry}") };
-            // What leads nowhere, or goes meanwhile, names nothing.
-            let Ok(about) = self.first().stat(&name) else { continue };
-            if about.is_folder {
-                self.names_below(&name, out)?;
-            } else if let Ok(Found::File(opened)) = self.found(&name) {
-                out.insert(opened.stamp.container);
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Whether a living process has a session there that has not closed.
-fn is_written(place: &Place) -> Result<bool> {
-    let names = listed(&**place.first(), &place.marks())?;
-    for mark in marks::read(&names).unwrap_or_default().iter().filter(|mark| !mark.closed()) {
-        if load::alive(place, mark)?.0 == Alive::Yes {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Removes what kills left in a container's folders: objects that were being made, and what compactions had announced.
+/// Removes leftovers of kills in a container's folder of marks: temporary objects, commit marks of compactions.
 pub(super) fn tidy(place: &Place) -> Result<()> {
     let (first, folder) = (place.first(), place.marks());
     let names = first.list(&folder)?;
     for name in names.iter().filter(|name| name.starts_with(TEMPORARY)) {
         let name = format!("{folder}/{name}");
-        // Who is about to rename it makes it again.
+        // A living process that is about to rename it makes it again.
         let life = first.open_read(&name).and_then(|object| object.life());
         if life.is_ok_and(|life| life.held != Some(true)) {
             remove_if_there(&**first, &name)?;
@@ -205,9 +106,9 @@ pub(super) fn tidy(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Makes index logs of what a session's data logs hold, and a mark that says it is closed.
+/// Rebuilds a session's index logs from its data logs and writes its closed mark.
 ///
-/// - `accept`: what was published may be missing at the end of a log.
+/// - `accept`: published bytes may be missing at the end of a log.
 fn rebuild(place: &Place, mark: &Mark, accept: bool) -> Result<String> {
     let (home, store) = (mark.home, place.store(mark.home.store)?.clone());
     let published = mark.published.unwrap_or_default();
@@ -234,7 +135,7 @@ fn rebuild(place: &Place, mark: &Mark, accept: bool) -> Result<String> {
                 false => break,
             }
         };
-        // Behind the end of what a closed session published nothing counts.
+        // Of a closed session, bytes behind the published end do not count.
         let last = k + 1 == published.segments;
         let end = if mark.closed() && last { published.data.min(object.length()?) } else { object.length()? };
         let trusted = if last {
@@ -262,7 +163,7 @@ fn rebuild(place: &Place, mark: &Mark, accept: bool) -> Result<String> {
             }
             Ok(())
         };
-        // What was published is kept even where its bytes are damaged; what was not must be whole.
+        // Published records are kept even where their bytes are damaged; unpublished ones must be whole.
         let (mut from, mut ends_early) = (0, false);
         if trusted > 0 {
             let scanned = scan::data_log(place, &source, &*object, 0, end.min(trusted), false, &mut take)?;
@@ -285,7 +186,7 @@ fn rebuild(place: &Place, mark: &Mark, accept: bool) -> Result<String> {
         let covered = scanned.whole.max(SEGMENT_HEADER);
         new.summary = summary;
         if inside {
-            // Read record by record, and never continued elsewhere.
+            // Without an index log, and without further segments.
             (new.segments, new.data) = (k + 1, scanned.whole);
             break;
         }
@@ -303,7 +204,7 @@ fn rebuild(place: &Place, mark: &Mark, accept: bool) -> Result<String> {
         if load::open(place, &source, Which::Index)?.is_some() {
             store.settle(&name)?;
         }
-        // Until the new one is there, readers go by the data log.
+        // Until the new one is there, readers scan the data log.
         remove_if_there(&*store, &name)?;
         put_new_as(&*store, &name, &bytes, place.guard()?.map_or(0o666, |guard| guard.object()))?;
         (new.segments, new.data, new.index) = (k + 1, scanned.whole, bytes.len() as u64);
@@ -323,7 +224,7 @@ fn rebuild(place: &Place, mark: &Mark, accept: bool) -> Result<String> {
         }
         place.remove_if_there(name)?;
     }
-    // What is behind the last whole record.
+    // Segments behind the last whole record.
     for k in new.segments.. {
         let names = [Which::Data, Which::Index].map(|which| load::name(place, &Source::of(&home, k), which));
         if names.iter().all(|name| store.stat(name).is_err()) {

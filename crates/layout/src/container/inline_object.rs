@@ -1,15 +1,15 @@
-//! The object of a file's name as one process has it open, and what lies in it behind the stamp ([`tail`](super::tail)).
+//! The object of a file's name as one process has it open: the stamp, and the records behind it ([`tail`](super::tail)).
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | which object | the one that was opened: renames, removals and files that take the name change nothing |
-//! | readers  | take no lock. A look asks for the length, and reads what was added |
-//! | who adds | locks the object ([`WriteObject::lock`]), looks, cuts off what somebody who died left behind the last whole record, and writes all its records at once |
-//! | sessions | at most one that has not closed lies here: who holds the object ([`WriteObject::lease`]) is that one, and nobody else |
-//! | failed writes | are cut off again; what the store then still shows of them is not whole, or was asked for |
-//! | a fork   | child and parent share what they have open, locks too: whoever locks or asks who holds opens the object anew |
-//! | a close  | may be where a store tells that it did not take what was written: who adds opens the object for that, and closes it |
-//! | memory   | all that lies here, for each open file |
+//! | which object | the opened one: renames, removals and replacements of the name have no effect |
+//! | readers  | take no lock. A look asks for the length and reads the new bytes |
+//! | adding   | locks the object ([`WriteObject::lock`]), looks, truncates incomplete bytes of a dead writer behind the last whole record, and writes all records in one operation |
+//! | sessions | at most one open session is here: the one that leases the object ([`WriteObject::lease`]) |
+//! | failed writes | are truncated. Where that fails, incomplete records are ignored; complete ones were requested |
+//! | a fork   | child and parent share open objects and their locks: the object is opened anew for a lock or a question about leases |
+//! | a close  | may report a failed write: each addition opens the object and closes it |
+//! | memory   | all records, for each open file |
 
 use super::stamp::Stamp;
 use super::tail::{MOST, Record, Tail};
@@ -21,11 +21,11 @@ use thalweg_store::{Attributes, Change, Lease, Life, OpenWrite, ReadObject, Stor
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// How often what does not check is read again: who writes may be at it.
+/// How often bytes that do not check are read again: a writer may be at work.
 const TRIES: u32 = 4;
 
-/// See the module's page.
-pub struct Drawer {
+/// The object of a name, open; see the module's page.
+pub struct InlineObject {
     number: u128,
     names: Arc<dyn Store>,
     /// The name that the object had.
@@ -37,7 +37,7 @@ pub struct Drawer {
 /// The object, however it was opened.
 enum Object {
     Reading(Box<dyn ReadObject>),
-    /// By who made it.
+    /// Made by this process.
     Writing(Arc<dyn WriteObject>),
 }
 
@@ -45,7 +45,7 @@ enum Object {
 pub struct Opened {
     pub stamp: Stamp,
     /// Where objects may lie behind the stamp.
-    pub drawer: Option<Drawer>,
+    pub inline: Option<InlineObject>,
 }
 
 /// All bytes of the object of a name.
@@ -71,23 +71,23 @@ impl Opened {
     ) -> Result<Opened> {
         let (stamp, length) = Stamp::decode_first(bytes)?;
         if !stamp.tail {
-            return Ok(Opened { stamp, drawer: None });
+            return Ok(Opened { stamp, inline: None });
         }
         let open = OnceLock::new();
         if let Some(object) = object {
             let _ = open.set(Object::Reading(object));
         }
         let tail = Mutex::new(Tail::new(stamp.container, length as u64));
-        let drawer = Drawer { number: stamp.container, names: names.clone(), path: path.into(), open, tail };
-        // What cannot be read so is looked at once more.
-        if drawer.tail().extend(&bytes[length..]).is_err() {
-            drawer.look()?;
+        let inline = InlineObject { number: stamp.container, names: names.clone(), path: path.into(), open, tail };
+        // A tail that does not check is read once more.
+        if inline.tail().extend(&bytes[length..]).is_err() {
+            inline.look()?;
         }
-        Ok(Opened { stamp, drawer: Some(drawer) })
+        Ok(Opened { stamp, inline: Some(inline) })
     }
 }
 
-impl Drawer {
+impl InlineObject {
     /// Of an object that this process makes, which has only the stamp as yet.
     ///
     /// - `start`: bytes of the stamp.
@@ -97,10 +97,16 @@ impl Drawer {
         path: &str,
         object: Arc<dyn WriteObject>,
         start: u64,
-    ) -> Drawer {
+    ) -> InlineObject {
         let open = OnceLock::new();
         let _ = open.set(Object::Writing(object));
-        Drawer { number, names: names.clone(), path: path.into(), open, tail: Mutex::new(Tail::new(number, start)) }
+        InlineObject {
+            number,
+            names: names.clone(),
+            path: path.into(),
+            open,
+            tail: Mutex::new(Tail::new(number, start)),
+        }
     }
 
     /// Takes the record that its maker wrote with the stamp.
@@ -127,7 +133,7 @@ impl Drawer {
         let mut known = Tail::new(self.number, length as u64);
         known.extend(&bytes[length..])?;
         let mut tail = self.tail();
-        // What another rank told lies elsewhere in it.
+        // The other rank's copy has other offsets.
         let opened = self.open.get_or_init(|| {
             *tail = known;
             Object::Reading(object)
@@ -135,7 +141,7 @@ impl Drawer {
         Ok(opened)
     }
 
-    /// Looks at what was added.
+    /// Reads added records.
     ///
     /// # Errors
     /// `Corrupt` naming the first byte that does not check; those of the store.
@@ -160,9 +166,9 @@ impl Drawer {
         Ok(())
     }
 
-    /// Takes what an object of this length has behind what is known.
+    /// Takes the records of an object of this length behind the known end.
     fn take(&self, length: u64, read: impl Fn(u64, &mut [u8]) -> Result<usize>, tail: &mut Tail) -> Result<()> {
-        // What was not whole may be whole now, and of the same length.
+        // Incomplete bytes may be a whole record now, of the same length.
         if length == tail.end() {
             return Ok(());
         }
@@ -190,7 +196,7 @@ impl Drawer {
         self.tail().names().map(str::to_string).collect()
     }
 
-    /// As [`Drawer::names`]; `None` where the container has a folder, which may hold more.
+    /// As [`InlineObject::names`]; `None` where the container has a folder, which may hold more.
     pub fn all_names(&self) -> Option<Vec<String>> {
         let tail = self.tail();
         (!tail.has_home()).then(|| tail.names().map(str::to_string).collect())
@@ -201,7 +207,7 @@ impl Drawer {
         self.tail().get(name).cloned()
     }
 
-    /// The stamp and what is behind it, as of the last look: for other ranks.
+    /// The stamp and its records, as of the last look: for other ranks.
     pub fn bytes(&self, stamp: &Stamp) -> Vec<u8> {
         let mut out = stamp.encode();
         let tail = self.tail();
@@ -217,7 +223,12 @@ impl Drawer {
         self.tail().length()
     }
 
-    /// Whether somebody holds the object: a session of this drawer.
+    /// Behind the last whole record, as of the last look.
+    pub fn end(&self) -> u64 {
+        self.tail().end()
+    }
+
+    /// Whether the object is leased: by a session that is stored here.
     pub fn life(&self) -> Result<Life> {
         match self.object()? {
             Object::Reading(object) => object.life(),
@@ -225,7 +236,7 @@ impl Drawer {
         }
     }
 
-    /// What the store says of the object.
+    /// The object's attributes in the store.
     pub fn attributes(&self) -> Result<Attributes> {
         match self.object()? {
             Object::Reading(object) => object.attributes(),
@@ -270,15 +281,15 @@ impl Drawer {
         let length = object.length()?;
         self.take(length, |at, out| object.read_at(at, out), &mut self.tail())
             .map_err(|e| e.in_object(self.path.clone()))?;
-        Ok(Locked { drawer: self, object, length: Cell::new(length), lock })
+        Ok(Locked { inline: self, object, length: Cell::new(length), lock })
     }
 }
 
-/// A drawer that nobody else adds to.
+/// An inline object, locked against other writers.
 pub struct Locked<'a> {
-    drawer: &'a Drawer,
+    inline: &'a InlineObject,
     object: Box<dyn WriteObject>,
-    /// Of the object, what is not whole at its end included.
+    /// Length of the object, incomplete bytes included.
     length: Cell<u64>,
     lock: Option<Lease>,
 }
@@ -287,43 +298,58 @@ impl Locked<'_> {
     /// Adds records, all or none of them, as far as the store can, and lets others add.
     ///
     /// # Errors
-    /// Those of the store. What is there then the next look tells.
+    /// Those of the store; the next look tells which records are there.
     pub fn add(self, records: Vec<Record>) -> Result<()> {
         self.add_and_keep(records)?;
         self.close()
     }
 
+    /// Reserves space for records to come.
+    ///
+    /// # Errors
+    /// `NoSpace`.
+    pub fn reserve(&self, bytes: u64) -> Result<()> {
+        let reserved = self.object.reserve(self.inline.end(), bytes);
+        reserved.map_err(|e| e.in_object(self.inline.path.clone()))
+    }
+
+    /// Gives space back that was reserved and not used.
+    pub fn give_back(&self) -> Result<()> {
+        let end = self.inline.end();
+        self.object.truncate(end).map_err(|e| e.in_object(self.inline.path.clone()))
+    }
+
     /// Lets others add.
     ///
     /// # Errors
-    /// What the store tells now of what was added.
+    /// A write error that the store reports at close.
     pub fn close(self) -> Result<()> {
-        let Locked { drawer, object, lock, .. } = self;
+        let Locked { inline, object, lock, .. } = self;
         drop(lock);
-        object.close().map_err(|e| e.in_object(drawer.path.clone()))
+        object.close().map_err(|e| e.in_object(inline.path.clone()))
     }
 
     /// As [`Locked::add`], and others are still kept out. Ends with [`Locked::close`].
     pub fn add_and_keep(&self, records: Vec<Record>) -> Result<()> {
-        let (mut tail, number) = (self.drawer.tail(), self.drawer.number);
+        let (mut tail, number) = (self.inline.tail(), self.inline.number);
         let at = tail.end();
         let mut bytes = Vec::new();
         for record in &records {
             let at = at + bytes.len() as u64;
             record.encode(number, at, &mut bytes);
         }
-        // What somebody left who died, or whose write failed.
+        // Incomplete bytes of a dead writer or a failed write.
         let cut = match self.length.get() > at {
             true => self.object.truncate(at),
             false => Ok(()),
         };
         let written = cut.and_then(|()| {
             let written = self.object.write_at(at, &[IoSlice::new(&bytes)]);
-            // Nobody takes what is there of it for whole that was not asked for; where it cannot be cut off, the next one does.
+            // A failed write is truncated; where that fails, the next addition truncates it.
             written.inspect_err(|_| drop(self.object.truncate(at)))
         });
         self.length.set(if written.is_ok() { at + bytes.len() as u64 } else { u64::MAX });
-        written.map_err(|e| e.in_object(self.drawer.path.clone()))?;
+        written.map_err(|e| e.in_object(self.inline.path.clone()))?;
         tail.wrote(records, bytes.len() as u64);
         Ok(())
     }

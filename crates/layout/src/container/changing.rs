@@ -1,0 +1,187 @@
+//! Mode, owner, times and extended attributes of a mount's files and folders: read, changed, one change after the other.
+
+use super::attributes::{self, StoredAttributes};
+use super::file::File;
+use super::guard::Guard;
+use super::inline_object::Locked;
+use super::objects;
+use super::place::HIDDEN;
+use super::{Container, LONGEST_PAUSE, OF_FOLDER, PATIENCE, most_inside, names};
+use crate::{Kind, Lease};
+use std::time::{Duration, Instant};
+use thalweg_store::{StoreExt, fresh};
+use thalweg_types::{ErrorKind, Result};
+
+/// A file's attributes, locked against other processes.
+pub(super) struct Alone<'a> {
+    inline: Option<Locked<'a>>,
+    _lease: Option<Lease>,
+}
+
+impl Container {
+    pub(super) fn kept(&self, file: &File) -> Result<(StoredAttributes, Option<(u64, u64)>)> {
+        let (started, mut pause) = (Instant::now(), Duration::from_millis(1));
+        loop {
+            let newest = file.beside().iter().filter_map(|name| attributes::parse(name)).max();
+            let Some((version, number)) = newest else { return Ok((StoredAttributes::of(&file.place.stamp), None)) };
+            let name = attributes::name(version, number);
+            match file.place.read(&name).and_then(|bytes| StoredAttributes::decode(&bytes)) {
+                Ok(kept) => return Ok((kept, newest)),
+                // Replaced since the last look, or still being written on a store that shows objects before their bytes.
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Torn) && started.elapsed() < PATIENCE => {
+                    if e.kind() == ErrorKind::Torn {
+                        std::thread::sleep(pause);
+                        pause = (pause * 2).min(LONGEST_PAUSE);
+                    }
+                    file.look()?;
+                }
+                Err(e) => return Err(e.in_object(name)),
+            }
+        }
+    }
+
+    pub(super) fn keep(&self, file: &File, kept: &StoredAttributes, alone: Alone<'_>) -> Result<()> {
+        let beside = file.beside();
+        let old: Vec<String> = beside.into_iter().filter(|name| attributes::parse(name).is_some()).collect();
+        let versions = old.iter().filter_map(|name| attributes::parse(name));
+        let version = versions.map(|(version, _)| version + 1).max().unwrap_or(1);
+        let most = 2 * most_inside(self.options.inline(1));
+        file.place.keep((version, fresh()), kept, &old, alone.inline.as_ref(), most)?;
+        match alone.inline {
+            Some(locked) => {
+                file.look_locked()?;
+                locked.close()
+            }
+            None => file.look(),
+        }
+    }
+
+    /// Locks a file's attributes against other processes, where the store can: concurrent changes would overwrite each other.
+    pub(super) fn changing<'a>(&self, file: &'a File) -> Result<Alone<'a>> {
+        match &file.place.inline {
+            Some(inline) => Ok(Alone { inline: Some(inline.lock()?), _lease: None }),
+            None => Ok(Alone { inline: None, _lease: self.changing_folder(file)? }),
+        }
+    }
+
+    pub(super) fn changing_folder(&self, file: &File) -> Result<Option<Lease>> {
+        let name = format!("{}/stamp", file.place.folder());
+        // A lock creates its object, even where that was removed just now.
+        let locked = file.place.first().stat(&name).and_then(|_| file.place.first().lock(&name, true));
+        match locked {
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
+            Err(e) if e.kind() == ErrorKind::NotFound => Err(file.gone(e)),
+            outcome => outcome,
+        }
+    }
+
+    /// Changes attributes of a file or folder.
+    pub(super) fn change(
+        &self,
+        path: &str,
+        what: &str,
+        change: impl Fn(&mut StoredAttributes) -> Result<()>,
+    ) -> Result<()> {
+        let path = self.inside(path, what)?;
+        let (about, known) = self.stat_known(&path)?;
+        self.change_known(&path, about.is_folder, known, change)
+    }
+
+    /// - `known`: as for [`Container::found_in`].
+    pub(super) fn change_known(
+        &self,
+        path: &str,
+        is_folder: bool,
+        mut known: Option<names::Object>,
+        change: impl Fn(&mut StoredAttributes) -> Result<()>,
+    ) -> Result<()> {
+        if is_folder {
+            let name = of_folder(path);
+            let mut kept = self.kept_of_folder(path)?;
+            change(&mut kept)?;
+            return self.keep_of_folder(&name, &kept);
+        }
+        let mut before = None;
+        loop {
+            // Like `steady`, for a file that stays locked.
+            let (inside, opened) = self.follow_from(path, known.take())?;
+            let number = opened.stamp.container;
+            let file = self.file(opened);
+            file.place.has_home().map_err(|e| e.in_object(inside.clone()))?;
+            let alone = self.changing(&file);
+            let looked = alone.and_then(|alone| {
+                match &alone.inline {
+                    Some(_) => file.look_locked()?,
+                    None => file.look()?,
+                }
+                Ok(alone)
+            });
+            match looked {
+                Err(e) if e.kind() == ErrorKind::Io && before != Some(number) => before = Some(number),
+                looked => {
+                    let alone = looked.map_err(|e| e.in_object(inside))?;
+                    return self.change_alone(&file, alone, path, &change);
+                }
+            }
+        }
+    }
+
+    pub(super) fn change_alone(
+        &self,
+        file: &File,
+        alone: Alone<'_>,
+        path: &str,
+        change: &impl Fn(&mut StoredAttributes) -> Result<()>,
+    ) -> Result<()> {
+        let mut kept = self.kept(file)?.0;
+        let before = (kept.mode, kept.uid, kept.gid);
+        change(&mut kept)?;
+        // Permission bits of the objects first: at no moment are they wider than the file's new mode.
+        if (kept.mode, kept.uid, kept.gid) != before {
+            let guard = Guard::of(kept.mode, kept.uid, kept.gid);
+            file.place.put_guard(guard, path).map_err(|e| e.in_object(path))?;
+        }
+        self.keep(file, &kept, alone).map_err(|e| e.in_object(path))
+    }
+
+    pub(super) fn keep_of_folder(&self, name: &str, kept: &StoredAttributes) -> Result<()> {
+        let first = self.first();
+        if objects::appears_early(&**first) {
+            first.make_folder(HIDDEN)?;
+        }
+        let temporary = format!("{HIDDEN}/{}{:016x}", objects::TEMPORARY, fresh());
+        objects::put_whole(&**first, &temporary, name, &kept.encode(), 0o666)
+    }
+
+    pub(super) fn kept_of_folder(&self, path: &str) -> Result<StoredAttributes> {
+        match self.first().read_all(&of_folder(path)) {
+            Ok(bytes) => StoredAttributes::decode(&bytes).map_err(|e| e.in_object(of_folder(path))),
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+                Ok(StoredAttributes::new(0o755, uid, gid, 0))
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The stored attributes of a file or folder.
+    pub(super) fn kept_of(&self, path: &str, what: &str) -> Result<StoredAttributes> {
+        let path = self.inside(path, what)?;
+        match self.first().stat(&path)?.is_folder {
+            true => self.kept_of_folder(&path),
+            false => Ok(self.kept(&*self.look(&path)?)?.0),
+        }
+    }
+
+    /// Whether the first store itself keeps the attributes of this name: of folders and links, on stores with attributes.
+    pub(super) fn stores_own(&self, path: &str) -> Result<bool> {
+        if !self.first().capability().attributes {
+            return Ok(false);
+        }
+        Ok(self.first().attributes(&self.inside(path, "look at")?)?.kind != Kind::File)
+    }
+}
+
+pub(super) fn of_folder(folder: &str) -> String {
+    if folder.is_empty() { OF_FOLDER.into() } else { format!("{folder}/{OF_FOLDER}") }
+}
