@@ -21,6 +21,7 @@ use crate::pack::{Pack, Reach, Writer};
 use std::sync::Arc;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
+use thalweg_comm::guarded::caught;
 use thalweg_comm::tree;
 use thalweg_layout::{Layout, OpenWrite, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -106,6 +107,14 @@ impl CloseRequest<'_, '_> {
     /// As [`Pack::blocks`].
     pub fn blocks<'p>(&'p mut self, spilled: Option<(&'p dyn WriteObject, u64)>) -> Result<Vec<WrittenBlock<'p>>> {
         self.pack.blocks(spilled, self.header.fortran)
+    }
+
+    /// Bytes of the process group.
+    ///
+    /// # Errors
+    /// `Io` where encoding its attributes panics.
+    pub(crate) fn length(&self) -> Result<u64> {
+        caught("measure the process group", || Ok(self.pack.length()))
     }
 
     /// Who writes, for the trailer of a process group in file `number` of an output.

@@ -90,7 +90,7 @@ impl Method for Posix {
         match closing.open.start().map(|(own, start)| (own.number, start)) {
             Ok((number, start)) => {
                 let extent = plan::own(closing.open.rank(), start, part.size()).extent;
-                let unwritten = closing.request.pack.unwritten();
+                let unwritten = closing.unwritten(false);
                 ahead = closing.ahead(&part, extent, number, unwritten);
                 part.write(extent, &mut closing);
             }

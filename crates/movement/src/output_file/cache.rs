@@ -7,7 +7,7 @@
 
 use super::memory::{Memories, Memory, Remembered};
 use crate::events::Events;
-use crate::output_file::live_index::LiveIndex;
+use crate::output_file::live_index::{ClosedSteps, LiveIndex};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use thalweg_comm::guarded::caught;
@@ -64,8 +64,8 @@ pub struct Cache {
     files: Mutex<Vec<CachedFile>>,
     ends: Mutex<HashMap<String, End>>,
     in_use: Arc<Mutex<HashSet<String>>>,
-    /// How many steps outputs of this process have closed in a file, by name: those that are kept and those that no longer are.
-    closed: Mutex<HashMap<String, u32>>,
+    /// The steps that outputs of this process have closed, by name of the file: files whose state is kept, and others.
+    closed: Mutex<HashMap<String, ClosedSteps>>,
     memories: Memories,
     events: Events,
     /// Files that are held between outputs, by name.
@@ -83,6 +83,10 @@ struct End {
     exact: Option<u64>,
     /// Bytes of closed steps at least.
     least: u64,
+    /// An output of this process has closed it: its last closed process group is of the file's run in this process.
+    own: bool,
+    /// Runs that its last closed process group may be of: the one that was found, and this process's; 0: not known.
+    runs: [u64; 2],
 }
 
 /// A file that is open for an output, until this is dropped.
@@ -164,7 +168,7 @@ impl Cache {
             let mut files = self.files.lock();
             files.iter().position(|f| f.is(layout, &before)).map(|place| files.remove(place))
         };
-        if let Some(Err(e)) = kept.map(|file| finish(file, true)) {
+        if let Some(Err(e)) = kept.map(|file| caught("close a file for good", || finish(file, true))) {
             self.failed.lock().get_or_insert(e);
         }
         self.holds.lock().remove(&name_of(layout, &before));
@@ -184,20 +188,20 @@ impl Cache {
         self.closed.lock().remove(&name_of(layout, path));
     }
 
-    /// How many steps of a file outputs of this process have closed at least.
-    pub fn closed_steps(&self, layout: &Arc<dyn Layout>, path: &str) -> u32 {
-        self.closed.lock().get(&name_of(layout, path)).copied().unwrap_or(0)
+    /// The steps of a file that outputs of this process have closed.
+    pub fn closed_steps(&self, layout: &Arc<dyn Layout>, path: &str) -> ClosedSteps {
+        self.closed.lock().get(&name_of(layout, path)).copied().unwrap_or_default()
     }
 
-    /// Remembers it.
-    pub fn set_closed_steps(&self, layout: &Arc<dyn Layout>, path: &str, steps: u32) {
-        self.closed.lock().insert(name_of(layout, path), steps);
+    /// Sets them.
+    pub fn set_closed_steps(&self, layout: &Arc<dyn Layout>, path: &str, closed: ClosedSteps) {
+        self.closed.lock().insert(name_of(layout, path), closed);
     }
 
     /// Keeps the state of a file; without an index where it is in doubt after a failure, to be loaded again. Where too
     /// many are kept, the oldest is closed for good.
     pub fn keep(&self, file: File<'_>, index: Option<LiveIndex>, run: u64) {
-        let stat = file.layout.stat(file.path).ok();
+        let stat = caught("find out what the file is", || file.layout.stat(file.path)).ok();
         // What the file is now is not known: it is read again.
         let index = index.filter(|_| stat.is_some());
         let oldest = {
@@ -216,7 +220,7 @@ impl Cache {
         };
         if let Some(oldest) = oldest {
             let name = name_of(&oldest.layout, &oldest.path);
-            if let Err(e) = finish(oldest, true) {
+            if let Err(e) = caught("close a file for good", || finish(oldest, true)) {
                 self.failed.lock().get_or_insert(e);
             }
             self.holds.lock().remove(&name);
@@ -280,6 +284,36 @@ impl Cache {
         let known = ends.entry(path.to_string()).or_default();
         known.exact = end;
         known.least = end.unwrap_or(known.least);
+        known.own |= end.is_some();
+    }
+
+    /// Whether the last closed process group of a subfile is of this process's run.
+    pub fn is_own(&self, path: &str) -> bool {
+        self.ends.lock().get(path).is_some_and(|known| known.own)
+    }
+
+    /// Steps were dropped: the last closed process group of a subfile may be of another run.
+    pub fn is_not_own(&self, path: &str) {
+        if let Some(known) = self.ends.lock().get_mut(path) {
+            known.own = false;
+        }
+    }
+
+    /// Sets the run of the last closed process group that was found in a subfile; 0 where there is none.
+    pub fn set_found_run(&self, path: &str, run: u64) {
+        self.ends.lock().entry(path.to_string()).or_default().runs = [run, 0];
+    }
+
+    /// An output of run `run` was closed, which may have added to a subfile.
+    pub fn set_own_run(&self, path: &str, run: u64) {
+        self.ends.lock().entry(path.to_string()).or_default().runs[1] = run;
+    }
+
+    /// The length that a subfile has at least, and the runs that its last closed process group may be of; none where that is not
+    /// known.
+    pub fn known_of(&self, path: &str) -> (u64, Vec<u64>) {
+        let known = self.ends.lock().get(path).copied().unwrap_or_default();
+        (known.least, known.runs.into_iter().filter(|run| *run != 0).collect())
     }
 
     /// Remembers that closed steps of a subfile end at byte `end` or behind it.

@@ -154,6 +154,11 @@ impl Part {
         self.size
     }
 
+    /// Whether this rank has no process group to write, as it has failed.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.written, Some(Err(_)))
+    }
+
     /// Whether the step is in the index; known on the rank that keeps it.
     pub fn is_indexed(&self) -> bool {
         self.indexed.is_some()
@@ -241,7 +246,7 @@ impl Part {
         }
         let _indexing = span(Phase::Index, 0);
         // What goes wrong here goes wrong again when the group is written, and is told then.
-        let fragment = fragment().ok()?;
+        let fragment = caught("index the process group", fragment).ok()?;
         let mut said = Said::nothing(false);
         said.gathered.add(comm.rank(), whole_message(extent, &fragment));
         said.follows.push(comm.rank());
@@ -329,7 +334,7 @@ impl Part {
 
     /// What all ranks say, on rank 0; those it brings along on the others, and what is under way to the parent.
     fn gather<'c>(
-        &self,
+        &mut self,
         comm: &'c dyn Communicator,
         how: Commit,
         apart: bool,
@@ -340,9 +345,30 @@ impl Part {
             said.follows.push(comm.rank());
             return ahead.sent.map(|sent| (said, sent));
         }
-        said.gathered.add(comm.rank(), self.message());
+        let message = caught("index the process group", || Ok(self.message())).unwrap_or_else(|e| {
+            let code = e.kind().code();
+            self.fail(e);
+            vec![code]
+        });
+        said.gathered.add(comm.rank(), message);
         let call = how.call(tags::COMMIT, u32::from(apart));
-        let sent = tree_gather::gather(comm, how.indexing.fan_in, call, &mut said, Said::join, |said| said.encode())?;
+        // Where joining panics the parent hears that the parts are lost.
+        let join = |said: &mut Said, child: std::ops::Range<u32>, heard: Heard<'_>| {
+            let joined = caught("join index entries", || {
+                said.join(child, heard);
+                Ok(())
+            });
+            if let Err(e) = joined {
+                said.gathered = Gathered::Lost(e.kind());
+            }
+        };
+        let encode = |said: &mut Said| {
+            caught("encode index entries", || Ok(said.encode())).unwrap_or_else(|e| {
+                said.gathered = Gathered::Lost(e.kind());
+                said.encode()
+            })
+        };
+        let sent = tree_gather::gather(comm, how.indexing.fan_in, call, &mut said, join, encode)?;
         Ok((said, sent))
     }
 
@@ -577,7 +603,9 @@ fn among_survivors(
     }
     if part.written.is_none() {
         let sizes: Vec<_> = left.iter().map(|l| (l.size, l.wrote)).collect();
-        let place = plan::after_loss(how.base, &sizes).map(|places| places[comm.rank() as usize]);
+        let place = caught("plan the process groups that are left", || {
+            plan::after_loss(how.base, &sizes).map(|places| places[comm.rank() as usize])
+        });
         match place {
             Ok(place) => part.write(place, files),
             Err(e) => part.fail(e),

@@ -13,6 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::Communicator;
+use thalweg_comm::guarded::caught;
 use thalweg_comm::tags;
 use thalweg_profile::recorder::Running;
 use thalweg_profile::{Phase, span};
@@ -140,6 +141,15 @@ impl Coordinator for Asks<'_> {
     }
 }
 
+/// Tells all other ranks that no order will come: rank 0 cannot decide. Ranks that wait for none pass over it.
+pub fn stop_all(comm: &dyn Communicator, run: u64, time_index: u32, why: ErrorKind) {
+    let stop = encode(token(run, time_index), 3, 0, 0, why.code());
+    for rank in (0..comm.size()).filter(|rank| *rank != comm.rank()) {
+        // A lost rank waits for nothing.
+        let _ = comm.send(rank, tags::COORDINATOR_ORDER, &stop);
+    }
+}
+
 /// Rank 0, which decides, and asks itself.
 pub struct Decides<'c> {
     comm: &'c dyn Communicator,
@@ -252,7 +262,7 @@ impl<'c> Decides<'c> {
 
     fn happened(&mut self, event: Event) -> Result<()> {
         let Some(state) = self.state.take() else { return Ok(()) };
-        let (state, decisions) = next(state, event);
+        let (state, decisions) = caught("decide who writes next", || Ok(next(state, event)))?;
         self.state = Some(state);
         for decision in decisions {
             match decision {

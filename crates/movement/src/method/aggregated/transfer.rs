@@ -32,6 +32,7 @@ use std::io::IoSlice;
 use thalweg_bp::index::Index;
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::Communicator;
+use thalweg_comm::guarded::caught;
 use thalweg_comm::tags;
 use thalweg_layout::WriteObject;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
@@ -198,7 +199,8 @@ fn pass_on(
         unanswered: false,
         stop: None,
     };
-    let poured = pour(extent, &mut |bytes| out.push(bytes)).and_then(|index| out.end(LAST).map(|()| index));
+    let poured = caught("pack the process group", || pour(extent, &mut |bytes| out.push(bytes)));
+    let poured = poured.and_then(|index| out.end(LAST).map(|()| index));
     if poured.is_err() && out.stop.is_none() {
         let _ = out.end(FAILED);
     }
@@ -687,6 +689,10 @@ impl Collect<'_> {
     }
 
     fn write(&self, passer: &mut Passer, bytes: &[u8], last: bool) -> Result<()> {
+        caught("write a piece of a process group", || self.write_piece(passer, bytes, last))
+    }
+
+    fn write_piece(&self, passer: &mut Passer, bytes: &[u8], last: bool) -> Result<()> {
         let n = bytes.len() as u64;
         let left = passer.place.length - passer.written;
         if n > left || (last && n < left) {

@@ -269,8 +269,8 @@ impl Method for Scheduled {
         if open.leads() {
             // Others' handles may have written more than this one's length says. A layout tells at least what closed handles have written;
             // an answer that is not the object's length at the next open makes that look for the end itself.
-            let about = if outcome.is_ok() { open.metadata.index.layout.stat(&open.file_path).ok() } else { None };
-            let end = about.map(|about| about.length);
+            let stat = || caught("find the end of a subfile", || open.metadata.index.layout.stat(&open.file_path));
+            let end = if outcome.is_ok() { stat().ok().map(|about| about.length) } else { None };
             open.metadata.keep_end(&open.file_path, end);
         }
         open.metadata.closed(part.is_indexed());
@@ -298,7 +298,7 @@ fn scheduled<'c>(
     };
     closing.open.stripe = striped.stripe_of(rank, base);
     let place = striped.place(rank, base, part.size(), 0);
-    let unwritten = closing.request.pack.length();
+    let unwritten = closing.unwritten(true);
     let ahead = place.as_ref().ok().and_then(|place| closing.ahead(part, place.extent, number, unwritten));
     let turn = Turn::wait(comm, &striped, writers_per_target, how.run, how.time_index);
     match place {
@@ -307,7 +307,7 @@ fn scheduled<'c>(
     }
     if let (None, Some(stripe)) = (part.extent(), closing.open.stripe.take()) {
         // Best effort: without it a scan searches the stripe.
-        let _ = closing.open.mark_holes(stripe, stripe.offset);
+        let _ = caught("mark a hole", || closing.open.mark_holes(stripe, stripe.offset));
     }
     drop(turn);
     ahead
