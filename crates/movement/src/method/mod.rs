@@ -181,8 +181,8 @@ pub trait Method: Send {
     /// On all ranks the same kind; the failing rank keeps the cause. The file is then as it was.
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened>;
 
-    /// Blocks of at least this many bytes are written at once from the caller's memory, as the place is known and a copy
-    /// would only cost time. `None`: they wait for close. `reach`: of the group with the block in question.
+    /// Write-through threshold: blocks this large are written immediately from the caller's buffer, because their file offset
+    /// is already known. `None`: all blocks are buffered until close. `reach`: of the group with the block in question.
     fn at_once(&self, reach: &Reach) -> Option<u64> {
         let _ = reach;
         None

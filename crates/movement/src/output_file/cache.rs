@@ -1,9 +1,9 @@
-//! What a process keeps of files between outputs: the live index of each file it extends, and the end of each subfile.
+//! The cache of a process between outputs: the live index of each file that it extends, and the end of each subfile.
 //!
-//! An open finds it here instead of reading the file again, after checking that nobody else has touched the file. A
-//! file is open for one output at a time: two would write to the same place.
+//! An open uses the cached index instead of reading the file again, if no other process has changed the file. A file is
+//! open for one output at a time: two would write to the same place.
 //!
-//! Between outputs the file is held ([`WriteObject::lease`]), so that readers who follow it know that more may come.
+//! Between outputs the process keeps a lease on the file ([`WriteObject::lease`]), so that followers know that more steps may come.
 
 use super::memory::{Memories, Memory, Remembered};
 use crate::events::Events;
@@ -15,7 +15,7 @@ use thalweg_layout::{Layout, Lease, OpenWrite, Stat, WriteObject, WriterId};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Most live indexes that are kept: a code that writes one file per output would otherwise hold them all.
+/// Largest number of cached indexes: a program that writes one file per output would otherwise cache all of them.
 const MOST: usize = 32;
 
 /// One file's state between outputs.
@@ -68,11 +68,11 @@ pub struct Cache {
     closed: Mutex<HashMap<String, ClosedSteps>>,
     memories: Memories,
     events: Events,
-    /// Files that are held between outputs, by name.
+    /// Leases between outputs, by name of the file.
     holds: Mutex<HashMap<String, Lease>>,
     /// The file that a group began last, if nothing was added to it since.
     begun: Mutex<HashMap<String, String>>,
-    /// Why a file that was kept too long could not be closed for good; told at the end.
+    /// Why a file that was evicted could not be closed for good; returned by [`Cache::finish`].
     failed: Mutex<Option<Error>>,
 }
 
@@ -139,7 +139,7 @@ impl Cache {
         kept.index.filter(|_| same).map(|index| Known { index, run })
     }
 
-    /// Holds a file that this process extends, until it is closed for good; once, where the store can.
+    /// Takes a lease on a file that this process extends, until the file is closed for good; one per file, if the store has leases.
     pub fn hold(&self, layout: &Arc<dyn Layout>, path: &str, object: &dyn WriteObject) {
         let mut holds = self.holds.lock();
         let name = name_of(layout, path);
@@ -255,7 +255,7 @@ impl Cache {
         let before = self.failed.lock().take().map_or(Ok(()), Err);
         let finish = |kept| caught("close a file for good", || finish(kept, marked));
         let outcome = files.into_iter().map(finish).fold(before, Result::and);
-        // Only now: a follower that sees no hold must find the mark.
+        // After the files were closed: a follower that finds no lease must find the end mark.
         self.holds.lock().clear();
         outcome.and(self.memories.end())
     }

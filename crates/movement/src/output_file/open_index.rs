@@ -13,6 +13,7 @@ use crate::output_file::cache::{Cache, File, InUse};
 use crate::output_file::commit::{Commit, IndexFile};
 use crate::output_file::levels::{self, ArrayLevel};
 use crate::output_file::live_index::{ClosedSteps, LiveIndex};
+use crate::output_file::spill;
 use std::sync::Arc;
 use thalweg_comm::agreement::agree;
 use thalweg_comm::guarded::caught;
@@ -44,6 +45,7 @@ pub struct First {
 pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn WriteObject>, First)> {
     let writer = WriterId(0);
     let in_use = request.cache.begin(request.layout, request.path)?;
+    spill::remove_stale(request);
     if request.mode == Mode::Write {
         request.cache.forget(request.layout, request.path);
         let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;

@@ -186,9 +186,8 @@ impl Open {
         let index = &self.metadata.index;
         for file in (comm.rank()..self.files).step_by(comm.size() as usize) {
             let path = subfile(&index.path, file);
-            // Where that cannot be told, what was known before holds. A layout tells at least what closed handles have written; were it
-            // less, a subfile that somebody cuts would be missed later, and nothing written wrongly: each output finds its start in the
-            // file itself.
+            // Relies on `Layout::stat`, whose length counts at least the bytes of closed handles. Without an answer the length that was
+            // known before stays: a subfile that is truncated is then noticed later, and nothing is written to a wrong place.
             if let Ok(about) = caught("find the length of a subfile", || index.layout.stat(&path)) {
                 index.cache.set_least(&path, about.length);
             }
@@ -671,7 +670,9 @@ impl OpenOutput for Open {
         let writer = request.writer(self.index(), number);
         let (path, object, start) = self.metadata.open_subfile(number)?;
         let extent = Extent::new(start, request.pack.length());
-        let fragment = self.spill.write(request.pack, &object, extent, request.header, writer);
+        let (spill, step) = (self.spill.object(), self.spill.step());
+        let fragment = request.pack.write_spilled(spill, &object, extent, request.header, writer, step);
+        let fragment = fragment.and_then(|fragment| self.spill.end().map(|()| fragment));
         let fragment = fragment.map_err(|e| e.at_rank(writer.rank).in_object(path.clone()))?;
         self.metadata.end_subfile(&path, &object)?;
         Ok(Written { fragment, extent })

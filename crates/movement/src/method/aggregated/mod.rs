@@ -439,9 +439,11 @@ impl OpenOutput for Open {
         let writer = request.writer(self.index(), number);
         let (own, start) = self.output.open_another(number)?;
         let extent = Extent::new(start, request.pack.length());
-        let fragment = self
-            .spill
-            .write(request.pack, &own.object, extent, request.header, writer)
+        let (spill, step) = (self.spill.object(), self.spill.step());
+        let fragment = request
+            .pack
+            .write_spilled(spill, &own.object, extent, request.header, writer, step)
+            .and_then(|fragment| self.spill.end().map(|()| fragment))
             .map_err(|e| e.at_rank(writer.rank).in_object(own.path.clone()))?;
         self.output.end_own()?;
         Ok(Written { fragment, extent })

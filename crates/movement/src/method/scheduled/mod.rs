@@ -267,8 +267,8 @@ impl Method for Scheduled {
         let outcome = closing.end(first, &mut part);
         let open = &mut closing.open;
         if open.leads() {
-            // Others' handles may have written more than this one's length says. A layout tells at least what closed handles have written;
-            // an answer that is not the object's length at the next open makes that look for the end itself.
+            // Other ranks' handles have written behind this one's, and all are closed: relies on `Layout::stat`, whose length counts at
+            // least the bytes of closed handles. Where the length differs at the next open, that output searches for the end.
             let stat = || caught("find the end of a subfile", || open.metadata.index.layout.stat(&open.file_path));
             let end = if outcome.is_ok() { stat().ok().map(|about| about.length) } else { None };
             open.metadata.keep_end(&open.file_path, end);
@@ -321,7 +321,9 @@ impl OpenOutput for Open {
     fn write(&mut self, request: &mut CloseRequest<'_, '_>, extent: Extent) -> Result<Written> {
         let writer = request.writer(self.index(), self.file);
         let mut write = || {
-            let fragment = self.spill.write(request.pack, &self.object, extent, request.header, writer)?;
+            let (spill, step) = (self.spill.object(), self.spill.step());
+            let fragment = request.pack.write_spilled(spill, &self.object, extent, request.header, writer, step)?;
+            self.spill.end()?;
             if let Some(stripe) = self.stripe {
                 self.mark_holes(stripe, extent.offset + extent.length)?;
             }
