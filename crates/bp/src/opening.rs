@@ -52,6 +52,11 @@ impl Openings {
         &self.0[start..end]
     }
 
+    /// Whether the file names this run.
+    pub fn names(&self, run: u64) -> bool {
+        self.0.iter().any(|o| o.run == run)
+    }
+
     /// Whether the file names none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -56,7 +56,10 @@ pub struct Scan {
 
 /// Scans a file or subfile from its first byte.
 ///
-/// - `order`: byte order of its numbers; `file_index`: its number where it is a subfile.
+/// - `order`: byte order of its numbers.
+///
+/// # Errors
+/// Those of reading. Damaged and missing bytes are no error: [`Scan::torn`] says where they begin.
 ///
 /// # Cost
 /// A few short reads per group, variable and attribute, and every byte that is not payload; payloads are not read.
@@ -65,6 +68,9 @@ pub fn scan(source: &(impl Source + ?Sized), order: ByteOrder) -> Result<Scan> {
 }
 
 /// As [`scan`], from byte `start` on.
+///
+/// # Errors
+/// As [`scan`].
 pub fn scan_from(source: &(impl Source + ?Sized), start: u64, order: ByteOrder) -> Result<Scan> {
     let source = &Metered::new(source);
     let end = source.length();

@@ -17,7 +17,7 @@ pub struct Cursor<'a> {
 
 macro_rules! number {
     ($name:ident, $type:ty) => {
-        #[doc = concat!("The next `", stringify!($type), "`.")]
+        #[doc = concat!("The next `", stringify!($type), "`.\n\n# Errors\nAs [`Cursor::take`].")]
         #[inline]
         pub fn $name(&mut self, what: &str) -> Result<$type> {
             let bytes = self.take(size_of::<$type>(), what)?;
@@ -63,6 +63,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `length` bytes.
+    ///
+    /// # Errors
+    /// `Torn` where fewer bytes are left; the cursor stays where it is.
     #[inline]
     pub fn take(&mut self, length: usize, what: &str) -> Result<&'a [u8]> {
         match self.bytes[self.at..].get(..length) {
@@ -82,6 +85,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `length` bytes, the length itself read from the file.
+    ///
+    /// # Errors
+    /// As [`Cursor::take`]; `Corrupt` for more bytes than memory can hold.
     pub fn take_u64(&mut self, length: u64, what: &str) -> Result<&'a [u8]> {
         match usize::try_from(length) {
             Ok(length) => self.take(length, what),
@@ -90,6 +96,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// A cursor over the next `length` bytes; this one moves behind them.
+    ///
+    /// # Errors
+    /// As [`Cursor::take_u64`].
     pub fn inside(&mut self, length: u64, what: &str) -> Result<Cursor<'a>> {
         let base = self.place();
         Ok(Cursor { bytes: self.take_u64(length, what)?, at: 0, order: self.order, base })
@@ -103,12 +112,18 @@ impl<'a> Cursor<'a> {
     number!(i128, i128);
 
     /// A string with a 16-bit length in front.
+    ///
+    /// # Errors
+    /// As [`Cursor::take`].
     pub fn str16(&mut self, what: &str) -> Result<&'a [u8]> {
         let length = self.u16(what)?;
         self.take(usize::from(length), what)
     }
 
     /// A name: as [`Cursor::str16`], bytes that are no UTF-8 replaced.
+    ///
+    /// # Errors
+    /// As [`Cursor::take`].
     pub fn name(&mut self, what: &str) -> Result<String> {
         Ok(String::from_utf8_lossy(self.str16(what)?).into_owned())
     }

@@ -11,8 +11,11 @@ fn code(rank: u32, failed: Option<ErrorKind>) -> u64 {
 /// Collective. Every rank gives its own outcome; numbers that are known on some ranks only are 0 elsewhere and reach
 /// all by their maximum.
 ///
-/// Returns these numbers where all succeeded. Otherwise the failing ranks keep their error and the others get one of
-/// the same kind as that of the lowest failing rank, which names it.
+/// Returns these numbers where all succeeded.
+///
+/// # Errors
+/// Failing ranks keep their error; the others get an error of the kind of the lowest failing rank, which names that rank. `PeerLost`
+/// or `Timeout` where the reduction fails.
 pub fn agree(comm: &dyn Communicator, own: Result<()>, doing: &str, numbers: &[u64]) -> Result<Vec<u64>> {
     let failed = own.as_ref().err().map(Error::kind);
     match exchange(comm, comm.rank(), failed, numbers) {
@@ -29,6 +32,9 @@ impl Verdict {
     /// This rank's result: its own failure, or that of the lowest failing rank.
     ///
     /// - `rank`: this rank, counted as in [`exchange`].
+    ///
+    /// # Errors
+    /// As [`agree`].
     pub fn apply(self, rank: u32, own: Result<()>, doing: &str) -> Result<()> {
         match (own, self.0) {
             (Err(cause), _) => Err(cause.at_rank(rank)),
@@ -44,6 +50,9 @@ impl Verdict {
 /// Collective: as [`agree`], but the reduction alone, so that its failure (a lost rank) and this rank's stay apart.
 ///
 /// - `rank`: by which the others know this one; not that of `comm` where ranks were lost before.
+///
+/// # Errors
+/// Those of the reduction.
 pub fn exchange(
     comm: &dyn Communicator,
     rank: u32,

@@ -6,6 +6,9 @@ use thalweg_types::{Error, ErrorKind, Result};
 pub const TAG_LIMIT: u32 = 1 << 15;
 
 /// A rank of a communicator of `size` ranks.
+///
+/// # Errors
+/// `InvalidArgument` where there is no such rank.
 pub fn rank(rank: u32, size: u32) -> Result<()> {
     if rank < size {
         return Ok(());
@@ -14,6 +17,9 @@ pub fn rank(rank: u32, size: u32) -> Result<()> {
 }
 
 /// A tag.
+///
+/// # Errors
+/// `InvalidArgument` from [`TAG_LIMIT`] on.
 pub fn tag(tag: u32) -> Result<()> {
     if tag < TAG_LIMIT {
         return Ok(());
@@ -22,12 +28,18 @@ pub fn tag(tag: u32) -> Result<()> {
 }
 
 /// The other side of a message, and its tag.
+///
+/// # Errors
+/// As [`rank`] and [`tag`].
 pub fn peer(rank_or_any: Option<u32>, size: u32, its_tag: u32) -> Result<()> {
     rank_or_any.map_or(Ok(()), |r| rank(r, size))?;
     tag(its_tag)
 }
 
 /// One part per rank.
+///
+/// # Errors
+/// `InvalidArgument` for another number of parts.
 pub fn parts(count: usize, size: u32) -> Result<()> {
     if count == size as usize {
         return Ok(());
@@ -36,11 +48,17 @@ pub fn parts(count: usize, size: u32) -> Result<()> {
 }
 
 /// A number of bytes as memory counts them.
+///
+/// # Errors
+/// `OutOfBounds` where memory has no such addresses.
 pub fn count(bytes: u64) -> Result<usize> {
     usize::try_from(bytes).map_err(|_| Error::new(ErrorKind::OutOfBounds, format!("{bytes} bytes of a shared window")))
 }
 
 /// Bytes inside a rank's part of a shared window; gives the range.
+///
+/// # Errors
+/// `OutOfBounds` where they leave the part.
 pub fn window(rank_: u32, part_bytes: u64, offset: u64, count: usize) -> Result<std::ops::Range<usize>> {
     let end = offset.checked_add(count as u64).filter(|end| *end <= part_bytes);
     match end {

@@ -15,7 +15,8 @@
 //! | [`tags`] | the one table of message tags of the library |
 //!
 //! `thalweg-comm-mpi` is the same trait over an MPI library. Every wait is bounded by [`Communicator::timeout`]; a
-//! rank that died or left makes the others' calls fail with `PeerLost` (or `Timeout` where it cannot be told apart).
+//! rank that died or left makes the others' calls fail with `PeerLost`, or with `Timeout` where a dead rank cannot be told from a
+//! slow one.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -46,7 +47,7 @@ fn zeroed(bytes: u64) -> Result<Vec<u8>> {
     Ok(part)
 }
 
-/// What a receive says that waited in vain.
+/// The error of a receive that no message came for.
 pub fn no_message(from: Option<u32>, tag: u32, waited: Duration) -> Error {
     let sender = from.map_or("any rank".to_owned(), |from| format!("rank {from}"));
     Error::new(ErrorKind::Timeout, format!("no message with tag {tag} from {sender} within {waited:?}"))
@@ -100,9 +101,15 @@ pub enum Reduce {
 
 /// A send or receive under way. Dropping one waits for a send and cancels a receive.
 pub trait Request {
-    /// Whether it is done, without waiting.
+    /// Whether it is complete, without waiting.
+    ///
+    /// # Errors
+    /// `PeerLost` where the other rank died or left; `NoMemory` where the message cannot be stored.
     fn test(&mut self) -> Result<bool>;
     /// Waits (bounded); a receive returns its message, a send `None`.
+    ///
+    /// # Errors
+    /// `PeerLost` where the other rank died or left, `Timeout`; `NoMemory` where the message cannot be stored: it can be received again.
     fn wait(self: Box<Self>) -> Result<Option<Message>>;
 }
 
@@ -110,16 +117,28 @@ pub trait Request {
 pub trait SharedWindow: Send {
     /// Bytes of the part of `rank`.
     fn length(&self, rank: u32) -> u64;
-    /// Copies into the part of `rank`; `OutOfBounds` where it leaves it.
-    fn put(&self, rank: u32, offset: u64, bytes: &[u8]) -> Result<()>;
-    /// Copies out of the part of `rank`; `OutOfBounds` where it leaves it.
-    fn get(&self, rank: u32, offset: u64, out: &mut [u8]) -> Result<()>;
-    /// Shows bytes of this rank's own part without copying them; `OutOfBounds` where they leave it.
+    /// Copies `bytes` into the part of `rank`.
     ///
-    /// What others have put there and told by a message is seen. Nobody may put there until `with` is over, and `with` calls
-    /// nothing of the window but `put` to another rank: the ranks agree on that.
+    /// # Errors
+    /// `OutOfBounds` where they leave the part, `InvalidArgument` where there is no such rank; nothing is copied then.
+    fn put(&self, rank: u32, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// Copies bytes out of the part of `rank`.
+    ///
+    /// # Errors
+    /// As [`SharedWindow::put`].
+    fn get(&self, rank: u32, offset: u64, out: &mut [u8]) -> Result<()>;
+    /// Shows bytes of this rank's own part without copying them.
+    ///
+    /// `with` sees the bytes that other ranks have put there and announced by a message. No rank may put bytes there until `with`
+    /// returns, and `with` calls no method of the window but `put` to another rank: the caller has to make sure of both.
+    ///
+    /// # Errors
+    /// `OutOfBounds` where the bytes leave the part; `with` is not called then.
     fn show(&self, offset: u64, length: u64, with: &mut dyn FnMut(&[u8])) -> Result<()>;
-    /// Makes this rank's writes visible and waits for all ranks of the window.
+    /// Collective: makes this rank's writes visible and waits for all ranks of the window.
+    ///
+    /// # Errors
+    /// `PeerLost`, `Timeout`.
     fn fence(&self) -> Result<()>;
 }
 
@@ -140,45 +159,103 @@ pub trait Communicator: Send {
     fn set_timeout(&mut self, timeout: Duration);
 
     /// Sends; returns when `bytes` may be reused.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a rank or tag out of range; `PeerLost` where `to` died or left; `Timeout` where it does not take the
+    /// message.
     fn send(&self, to: u32, tag: u32, bytes: &[u8]) -> Result<()>;
-    /// Receives the next message with `tag` from `from`, or from anyone.
+    /// Receives the next message with `tag` from `from`, or from any rank.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a rank or tag out of range; `PeerLost`, `Timeout`; `NoMemory` where the message cannot be stored: it
+    /// stays and can be received again.
     fn receive(&self, from: Option<u32>, tag: u32) -> Result<Message>;
-    /// Starts a send; the bytes are owned by the request.
+    /// Starts a send; the request owns the bytes.
+    ///
+    /// # Errors
+    /// As [`Communicator::send`]; those of the transfer are returned by the request.
     fn start_send(&self, to: u32, tag: u32, bytes: Vec<u8>) -> Result<Box<dyn Request + '_>>;
     /// Starts a receive.
+    ///
+    /// # Errors
+    /// As [`Communicator::receive`]; those of the transfer are returned by the request.
     fn start_receive(&self, from: Option<u32>, tag: u32) -> Result<Box<dyn Request + '_>>;
-    /// Sender and length of the next message with `tag`, if one is there.
+    /// Sender and length of the next message with `tag`, if one has arrived; returns at once.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a rank or tag out of range; `PeerLost` where `from` died or left.
     fn probe(&self, from: Option<u32>, tag: u32) -> Result<Option<(u32, u64)>>;
 
-    /// Collective: waits for all.
+    /// Collective: waits for all ranks.
+    ///
+    /// # Errors
+    /// `PeerLost` where a rank died or left, `Timeout` where nothing happens for [`Communicator::timeout`].
     fn barrier(&self) -> Result<()>;
-    /// Collective: `bytes` of `root` on every rank.
+    /// Collective: replaces `bytes` by those of `root` on every rank.
+    ///
+    /// # Errors
+    /// As [`Communicator::barrier`]; `InvalidArgument` where there is no rank `root`; `NoMemory`.
     fn broadcast(&self, root: u32, bytes: &mut Vec<u8>) -> Result<()>;
-    /// Collective: everyone's bytes on `root`, by rank; `None` elsewhere. Lengths may differ.
+    /// Collective: the bytes of all ranks on `root`, by rank; `None` on the others. Lengths may differ.
+    ///
+    /// # Errors
+    /// As [`Communicator::broadcast`].
     fn gather(&self, root: u32, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>>;
-    /// Collective: everyone's bytes on every rank, by rank. Lengths may differ.
+    /// Collective: the bytes of all ranks on every rank, by rank. Lengths may differ.
+    ///
+    /// # Errors
+    /// As [`Communicator::barrier`]; `NoMemory`.
+    /// # Cost
+    /// Memory for the bytes of all ranks on each rank.
     fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>>;
-    /// Collective: part `r` of what `root` gives goes to rank `r`; the others give `None`.
+    /// Collective: sends part `r` of `root`'s parts to rank `r`; the other ranks pass `None`.
+    ///
+    /// # Errors
+    /// As [`Communicator::broadcast`]; `InvalidArgument` on all ranks where `root` has not one part for each rank.
     fn scatter(&self, root: u32, parts: Option<&[Vec<u8>]>) -> Result<Vec<u8>>;
-    /// Collective: part `r` of what each rank gives goes to rank `r`; what came, by sender.
+    /// Collective: sends part `r` of each rank to rank `r`; returns the parts received, by sender.
+    ///
+    /// # Errors
+    /// As [`Communicator::barrier`]; `InvalidArgument` where there is not one part for each rank; `NoMemory`.
     fn all_to_all(&self, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>>;
     /// Collective: the sum of the values of all lower ranks; 0 on rank 0.
+    ///
+    /// # Errors
+    /// As [`Communicator::barrier`].
     fn exclusive_scan(&self, value: u64) -> Result<u64>;
-    /// Collective: element by element over all ranks; lists are equally long.
+    /// Collective: combines the values of all ranks element by element; the lists have the same length.
+    ///
+    /// # Errors
+    /// As [`Communicator::barrier`]; `InvalidArgument` where lengths differ.
     fn all_reduce(&self, values: &[u64], how: Reduce) -> Result<Vec<u64>>;
 
     /// Collective: a communicator of the same ranks whose messages never mix with this one's.
+    ///
+    /// # Errors
+    /// As [`Communicator::barrier`].
     fn duplicate(&self) -> Result<Box<dyn Communicator>>;
-    /// Collective: ranks with one `color` become one communicator, ordered by `key`, then rank; `None` leaves out.
+    /// Collective: ranks with the same `color` form a communicator, ordered by `key`, then rank; a rank with `None` is in none.
+    ///
+    /// # Errors
+    /// As [`Communicator::barrier`].
     fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>>;
-    /// Collective: the ranks that share this rank's node.
+    /// Collective: a communicator of the ranks that share this rank's node.
+    ///
+    /// # Errors
+    /// As [`Communicator::barrier`].
     fn split_by_node(&self) -> Result<Box<dyn Communicator>>;
     /// Collective over the ranks of one node: memory that all of them see, `bytes` of it owned by this rank.
+    ///
+    /// # Errors
+    /// As [`Communicator::barrier`]; `NoMemory`; `OutOfBounds` for more bytes than memory addresses; `Unsupported` or
+    /// `InvalidArgument` where the ranks share no node.
     fn shared_window(&self, bytes: u64) -> Result<Box<dyn SharedWindow>>;
     /// Says that nothing of this handle's is under way any more, here or on any other rank, and that it will be dropped: what it
     /// stands on may then serve the next one who opens something with the same ranks. Not collective.
     fn set_idle(&self) {}
     /// Collective over the ranks that are left after `PeerLost`: a communicator of these, in the old order.
-    /// `Unsupported` where the library below cannot go on without a rank.
+    ///
+    /// # Errors
+    /// `Unsupported` where the library below cannot go on without a rank; `PeerLost` where another rank is lost meanwhile; `Timeout`.
     fn survivors(&self) -> Result<Box<dyn Communicator>>;
 }

@@ -4,10 +4,8 @@
 //! |---|---|
 //! | what moves | each rank sends one message, to its parent, when it has heard its children; a leaf at once, whatever the others do |
 //! | calls | no collective one |
-//! | large messages | in pieces of [`PIECE`] bytes, so that a rank without memory for the whole can still take it off its child's hands |
 //! | large messages | in pieces of [`PIECE`] bytes, so that a rank without memory for the whole can take the rest off its child's hands piece by piece |
 //! | in two parts | what is known before a rank's work is done may go first, and what became of the work later, from those ranks alone that said so: [`gather_at`] |
-//! | a rank without memory | receives all pieces and keeps the first alone; `join` gets that and the reason ([`Heard::short`]). The rank sends its own message as usual: nobody waits, and what the message says of the failure is the caller's |
 //! | a rank without memory | receives all pieces and keeps the first alone; `join` gets that and the reason ([`Heard::short`]). The rank then sends its own message as usual: nobody waits, and what the message says of the failure is the caller's |
 //! | on failure | a rank that hears nothing from a child returns `PeerLost` or `Timeout`; those above it then hear nothing from it. What those left do next is theirs: everyone still has what it gave |
 

@@ -282,7 +282,7 @@ fn whenever_a_rank_dies_the_others_close_the_step_among_themselves() {
         for moment in &moments {
             let what = format!("rank {lost} dies: {moment:?}");
             let memory: Arc<dyn thalweg_store::Store> = Arc::new(Memory::new());
-            let machine = Machine::new(5).timeout(Duration::from_secs(20));
+            let machine = Machine::new(5).timeout(Duration::from_secs(120));
             let outcomes = machine.run(|own| {
                 let life = Life::of(own);
                 let place = Place::over(Arc::new(life.store(memory.clone())));

@@ -34,27 +34,65 @@ enum Harm {
     Emptied,
     /// Half of it is left.
     Cut,
+    /// A file of the same name of another run, as long, was copied over it: its bytes have changed, its identity has not.
+    Overwritten,
+    /// A file of the same name of another run, one step longer, was renamed to it.
+    Exchanged,
 }
 
 impl Harm {
+    /// Those that leave less of a file than there was.
     const ALL: [Harm; 4] = [Harm::Removed, Harm::Renamed, Harm::Emptied, Harm::Cut];
+    const EXCHANGES: [Harm; 2] = [Harm::Overwritten, Harm::Exchanged];
 
-    fn does(self, store: &dyn Store, name: &str) {
+    /// The objects of another run that writes the same, for [`Harm::EXCHANGES`].
+    fn others(self, way: (&str, &str)) -> BTreeMap<String, Vec<u8>> {
+        match self {
+            Harm::Overwritten => of_a_running_writer(way, STEPS),
+            Harm::Exchanged => of_a_running_writer(way, STEPS + 1),
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// - `others`: as [`Harm::others`] says.
+    fn does(self, store: &dyn Store, name: &str, others: &BTreeMap<String, Vec<u8>>) {
         let cut = |length| store.open_write(name, OpenWrite::Existing).unwrap().truncate(length).unwrap();
         match self {
             Harm::Removed => store.remove(name).unwrap(),
             Harm::Renamed => store.rename(name, "elsewhere").unwrap(),
             Harm::Emptied => cut(0),
             Harm::Cut => cut(store.stat(name).unwrap().length / 2),
+            Harm::Overwritten => store.write_all(name, &others[name]).unwrap(),
+            Harm::Exchanged => {
+                store.write_all("another", &others[name]).unwrap();
+                store.rename("another", name).unwrap();
+            }
         }
     }
+}
+
+/// What lies in the store of a writer that goes on.
+fn of_a_running_writer(way: (&str, &str), steps: u64) -> BTreeMap<String, Vec<u8>> {
+    let place = Place::memory();
+    let found = place.run(RANKS, |comm| {
+        let session = place.session(&heat(way.0, way.1), &comm);
+        for step in 0..steps {
+            write_heat(&session, NAME, if step == 0 { Mode::Write } else { Mode::Append }, &comm, step);
+        }
+        comm.barrier().unwrap();
+        let found = objects(&*place.store);
+        comm.barrier().unwrap();
+        session.finalize().unwrap();
+        found
+    });
+    found.into_iter().next().unwrap()
 }
 
 fn all_failed(outcomes: &[Result<()>], what: &str) {
     let errors: Vec<&Error> = outcomes.iter().filter_map(|o| o.as_ref().err()).collect();
     assert_eq!(errors.len(), outcomes.len(), "{what}: some ranks went on: {errors:?}");
     for e in errors {
-        assert!(matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Torn), "{what}: {e}");
+        assert!(matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Torn | ErrorKind::Corrupt), "{what}: {e}");
         assert_eq!(e.kind(), outcomes[0].as_ref().unwrap_err().kind(), "{what}");
     }
 }
@@ -123,7 +161,7 @@ fn an_append_by_another_process_misses_a_subfile() {
                         assert_eq!(way.0, "ADAPTIVE", "{name} {harm:?}: nothing lies in it");
                         continue;
                     }
-                    harm.does(&*place.store, &name);
+                    harm.does(&*place.store, &name, &BTreeMap::new());
                     let before = objects(&*place.store);
                     let what = format!("{way:?}, {mode:?}, {name} {harm:?}");
                     // Once more with the same session: what failed is not forgotten.
@@ -212,7 +250,8 @@ fn a_running_writer_misses_its_file_or_subfile() {
     let folder = std::env::temp_dir().join(format!("thalweg-missing-{}", std::process::id()));
     let shared = [("MPI", ""), ("MPI_COLLECTIVE", "aggregators=2;stripe=256;buffer=8k")];
     for way in shared.iter().chain(WITH_SUBFILES) {
-        for harm in Harm::ALL {
+        for harm in Harm::ALL.into_iter().chain(Harm::EXCHANGES) {
+            let others = harm.others(*way);
             for plain in [false, true] {
                 let mut names = vec![NAME.to_string()];
                 if way.0 != "MPI" && way.0 != "MPI_COLLECTIVE" {
@@ -236,7 +275,7 @@ fn a_running_writer_misses_its_file_or_subfile() {
                             let left = if harm == Harm::Cut { place.store.stat(&name).unwrap().length / 2 } else { 0 };
                             let needed = needed_bytes(&place.layout, &name, 0..u64::MAX);
                             harmed.store(name == NAME || needed > left, std::sync::atomic::Ordering::SeqCst);
-                            harm.does(&*place.store, &name);
+                            harm.does(&*place.store, &name, &others);
                         }
                         comm.barrier().unwrap();
                         let first = try_heat(&session, NAME, Mode::Append, &comm, STEPS);
@@ -253,6 +292,9 @@ fn a_running_writer_misses_its_file_or_subfile() {
                     all_failed(&first, &what);
                     all_failed(&second, &format!("{what}, the second time"));
                     let there = place.store.stat(&name);
+                    if let Some(other) = others.get(&name) {
+                        assert!(place.store.read_all(&name).unwrap() == *other, "{what}: another's file was changed");
+                    }
                     if name == NAME {
                         assert_eq!(there.is_err(), matches!(harm, Harm::Removed | Harm::Renamed), "{what}: made anew");
                     } else {
@@ -297,7 +339,7 @@ fn subfiles_whose_index_was_lost_are_not_begun_anew() {
         for harm in [Harm::Removed, Harm::Emptied] {
             let place = written(*way);
             let whole = contents(&place.layout, NAME).unwrap();
-            harm.does(&*place.store, NAME);
+            harm.does(&*place.store, NAME, &BTreeMap::new());
             let data = |place: &Place| {
                 objects(&*place.store).into_iter().filter(|(n, _)| n != NAME).collect::<BTreeMap<_, _>>()
             };

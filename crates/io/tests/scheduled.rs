@@ -250,7 +250,7 @@ fn no_more_ranks_than_allowed_write_to_a_target_at_a_time() {
 fn a_rank_that_fails_passes_its_turn_on_and_the_step_is_partial() {
     for failing in 0..6 {
         let memory: Arc<dyn Store> = Arc::new(Memory::new());
-        let machine = Machine::new(6).timeout(Duration::from_secs(30));
+        let machine = Machine::new(6).timeout(Duration::from_secs(120));
         let began = std::time::Instant::now();
         let outcomes = machine.run(|comm| {
             let store = Arc::new(Failing::new(memory.clone()));
@@ -268,7 +268,7 @@ fn a_rank_that_fails_passes_its_turn_on_and_the_step_is_partial() {
             session.finalize().unwrap();
             outcome
         });
-        assert!(began.elapsed() < Duration::from_secs(15));
+        assert!(began.elapsed() < Duration::from_secs(100));
         all_failed_alike(&outcomes, &[failing], ErrorKind::NoSpace);
         let place = Place::over(memory);
         let reader = Reader::open(place.layout.clone(), "x.bp").unwrap();
@@ -288,7 +288,7 @@ fn a_rank_that_fails_passes_its_turn_on_and_the_step_is_partial() {
 #[test]
 fn a_file_that_cannot_be_opened_fails_everywhere_and_leaves_the_steps_before_readable() {
     let memory: Arc<dyn Store> = Arc::new(Memory::new());
-    let outcomes = Machine::new(6).timeout(Duration::from_secs(30)).run(|comm| {
+    let outcomes = Machine::new(6).timeout(Duration::from_secs(120)).run(|comm| {
         let store = Arc::new(Failing::new(memory.clone()));
         let session = Place::over(store.clone()).session(&heat("MPI_SCHEDULED", "num_files=2"), &comm);
         write_heat(&session, "x.bp", Mode::Write, &comm, 0);

@@ -1,38 +1,38 @@
-//! What the program says it is doing between its writes: it computes, it has ended an iteration.
+//! Events that the program reports between its writes: a calculation begins or ends, an iteration has ended.
 //!
-//! No method lives between outputs, but what one leaves running may want to know: a thread that drains a buffer moves
-//! little while the program computes with the network, say. It listens: [`Events::listen`] on
-//! [`crate::output_file::cache::Cache::events`], which every [`crate::OpenRequest`] brings. It is told on the thread of the program, which
-//! waits meanwhile, until it is dropped.
+//! A method's value ends with its output, but a thread that it leaves running can use the events: a thread that drains a buffer
+//! may pause while the program communicates, for example. Such a thread registers a listener with [`Events::listen`] on
+//! [`crate::output_file::cache::Cache::events`], which is part of every [`crate::OpenRequest`]. Listeners are called on the
+//! program's thread, until they are dropped.
 //!
-//! The last events are also kept, with their times, for the profile of the next output that closes.
+//! The last events and their times are also stored for the profile of the next output that closes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use thalweg_types::mutex::Mutex;
 
-/// Events that are kept until an output closes; of more the oldest are forgotten.
+/// Largest number of events stored until an output closes; older ones are discarded.
 const MOST: usize = 1024;
 
-/// What the program says.
+/// An event that the program reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// It begins to compute: a good time to move bytes without the program.
+    /// A calculation begins: a good time to move bytes in the background.
     CalculationBegins,
-    /// It has ended computing: it will communicate, or write.
+    /// A calculation has ended: communication or an output follows.
     CalculationEnds,
-    /// An iteration has ended: outputs come at such moments.
+    /// An iteration has ended: outputs happen at such moments.
     IterationEnds,
 }
 
-/// Who wants to be told.
+/// A receiver of events.
 pub trait Listener: Send + Sync {
-    /// The program has said something. It waits until this returns.
+    /// Called for each event; the program waits until this returns.
     fn hear(&self, event: Event);
 }
 
-/// All that a process says, and who listens.
+/// The events of a process, and the listeners.
 #[derive(Default)]
 pub struct Events {
     listeners: Mutex<Vec<Weak<dyn Listener>>>,
@@ -40,12 +40,12 @@ pub struct Events {
 }
 
 impl Events {
-    /// Tells `listener` of all events from now on, as long as somebody else keeps it.
+    /// Calls `listener` for all events from now on, until the last other reference to it is dropped.
     pub fn listen(&self, listener: &Arc<dyn Listener>) {
         self.listeners.lock().push(Arc::downgrade(listener));
     }
 
-    /// The program says something.
+    /// Reports an event: stores it and calls all listeners.
     pub fn tell(&self, event: Event) {
         let mut said = self.said.lock();
         if said.len() == MOST {
@@ -63,7 +63,7 @@ impl Events {
         present.iter().for_each(|listener| listener.hear(event));
     }
 
-    /// What was said since this was last asked, and when. A calculation that goes on stays.
+    /// Takes out the stored events, with their times. The beginning of a calculation that goes on stays stored.
     pub fn take(&self) -> Vec<(Event, Instant)> {
         let mut said = self.said.lock();
         let going_on = said.iter().rev().find(|(event, _)| *event != Event::IterationEnds).copied();

@@ -31,6 +31,7 @@ use crate::output_file::spill;
 use crate::pack::Reach;
 use crate::plan;
 use thalweg_bp::characteristic::SINGLE_FILE;
+use thalweg_comm::guarded::caught;
 use thalweg_layout::WriteObject;
 use thalweg_types::Result;
 
@@ -112,11 +113,15 @@ impl Method for Independent {
     fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
         let open = self.open.take().ok_or_else(not_open)?;
         let how = open.file.index.commit(self.indexing, open.slots);
-        let (comm, size, expected) = (request.comm, request.pack.length(), request.pack.expected());
+        let (comm, expected) = (request.comm, request.pack.expected());
+        // A rank whose pack panics has failed, which `Closing::begin` finds, too.
+        let size = request.length().unwrap_or(0);
         let fitted = open.slot.is_none_or(|slot| slot.holds(size));
         let Open { mut file, slots, mut slot } = open;
         let left = match request.pack.stored() {
-            stored if stored > 0 && !fitted => leave_slot(&mut file, &mut slot, stored).map(|_| ()),
+            stored if stored > 0 && !fitted => {
+                caught("move the blocks out of the slot", || leave_slot(&mut file, &mut slot, stored).map(|_| ()))
+            }
             _ => Ok(()),
         };
         let failed = request.failed.or(left.err());
@@ -132,8 +137,7 @@ impl Method for Independent {
                 let mut ahead = None;
                 match place {
                     Ok(extent) => {
-                        let pack = &closing.request.pack;
-                        let unwritten = if closing.open.spilled().is_some() { pack.length() } else { pack.unwritten() };
+                        let unwritten = closing.unwritten(closing.open.spilled().is_some());
                         ahead = closing.ahead(&part, extent, SINGLE_FILE, unwritten);
                         part.write(extent, &mut closing);
                     }

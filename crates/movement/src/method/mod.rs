@@ -21,6 +21,7 @@ use crate::pack::{Pack, Reach, Writer};
 use std::sync::Arc;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
+use thalweg_comm::guarded::caught;
 use thalweg_comm::tree;
 use thalweg_layout::{Layout, OpenWrite, WriteObject};
 use thalweg_types::{Error, ErrorKind, Result};
@@ -108,6 +109,14 @@ impl CloseRequest<'_, '_> {
         self.pack.blocks(spilled, self.header.fortran)
     }
 
+    /// Bytes of the process group.
+    ///
+    /// # Errors
+    /// `Io` where encoding its attributes panics.
+    pub(crate) fn length(&self) -> Result<u64> {
+        caught("measure the process group", || Ok(self.pack.length()))
+    }
+
     /// Who writes, for the trailer of a process group in file `number` of an output.
     pub(crate) fn writer(&self, index: &OpenIndex, number: u32) -> Writer {
         Writer { rank: index.rank, ranks: self.comm.size(), run: index.run, file_index: number }
@@ -172,8 +181,8 @@ pub trait Method: Send {
     /// On all ranks the same kind; the failing rank keeps the cause. The file is then as it was.
     fn open(&mut self, request: &OpenRequest<'_>) -> Result<Opened>;
 
-    /// Blocks of at least this many bytes are written at once from the caller's memory, as the place is known and a copy
-    /// would only cost time. `None`: they wait for close. `reach`: of the group with the block in question.
+    /// Write-through threshold: blocks this large are written immediately from the caller's buffer, because their file offset
+    /// is already known. `None`: all blocks are buffered until close. `reach`: of the group with the block in question.
     fn at_once(&self, reach: &Reach) -> Option<u64> {
         let _ = reach;
         None

@@ -10,7 +10,8 @@
 //! | who calls    | every rank calls `open` and `close`; a rank without blocks writes an empty process group |
 //! | on failure   | where rank 0 cannot open the index all ranks are told by `open`; a subfile that cannot be opened is told by the first write to it and at close, like one that cannot be written: all ranks return the kind of the lowest failing rank's error; groups of the others are indexed, the step is partial. Where a rank is lost and the communicator can go on without it, the survivors close the step: [`crate::output_file::commit`] |
 //!
-//! Per rank and output: one open (rank 0: two), one write per contiguous piece (one where nothing went at once), no
+//! Per rank and output: one open (rank 0: two), one read of the subfile's last bytes where the file is extended (rank 0: also
+//! one of the index), one write per contiguous piece (one where no block was written through), no
 //! receive but for index fragments (at most `index_fan_in`), one send of them, three reductions, no broadcast (one where a file keeps other statistics than asked for).
 //! A rank with `index_ahead` bytes or more to write sends its fragment before it does, and a short message when it has; rank 0 then writes the
 //! index in two writes.
@@ -90,7 +91,7 @@ impl Method for Posix {
         match closing.open.start().map(|(own, start)| (own.number, start)) {
             Ok((number, start)) => {
                 let extent = plan::own(closing.open.rank(), start, part.size()).extent;
-                let unwritten = closing.request.pack.unwritten();
+                let unwritten = closing.unwritten(false);
                 ahead = closing.ahead(&part, extent, number, unwritten);
                 part.write(extent, &mut closing);
             }

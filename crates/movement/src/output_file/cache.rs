@@ -1,13 +1,13 @@
-//! What a process keeps of files between outputs: the live index of each file it extends, and the end of each subfile.
+//! The cache of a process between outputs: the live index of each file that it extends, and the end of each subfile.
 //!
-//! An open finds it here instead of reading the file again, after checking that nobody else has touched the file. A
-//! file is open for one output at a time: two would write to the same place.
+//! An open uses the cached index instead of reading the file again, if no other process has changed the file. A file is
+//! open for one output at a time: two would write to the same place.
 //!
-//! Between outputs the file is held ([`WriteObject::lease`]), so that readers who follow it know that more may come.
+//! Between outputs the process keeps a lease on the file ([`WriteObject::lease`]), so that followers know that more steps may come.
 
 use super::memory::{Memories, Memory, Remembered};
 use crate::events::Events;
-use crate::output_file::live_index::LiveIndex;
+use crate::output_file::live_index::{ClosedSteps, LiveIndex};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use thalweg_comm::guarded::caught;
@@ -15,7 +15,7 @@ use thalweg_layout::{Layout, Lease, OpenWrite, Stat, WriteObject, WriterId};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Most live indexes that are kept: a code that writes one file per output would otherwise hold them all.
+/// Largest number of cached indexes: a program that writes one file per output would otherwise cache all of them.
 const MOST: usize = 32;
 
 /// One file's state between outputs.
@@ -64,15 +64,15 @@ pub struct Cache {
     files: Mutex<Vec<CachedFile>>,
     ends: Mutex<HashMap<String, End>>,
     in_use: Arc<Mutex<HashSet<String>>>,
-    /// How many steps outputs of this process have closed in a file, by name: those that are kept and those that no longer are.
-    closed: Mutex<HashMap<String, u32>>,
+    /// The steps that outputs of this process have closed, by name of the file: files whose state is kept, and others.
+    closed: Mutex<HashMap<String, ClosedSteps>>,
     memories: Memories,
     events: Events,
-    /// Files that are held between outputs, by name.
+    /// Leases between outputs, by name of the file.
     holds: Mutex<HashMap<String, Lease>>,
     /// The file that a group began last, if nothing was added to it since.
     begun: Mutex<HashMap<String, String>>,
-    /// Why a file that was kept too long could not be closed for good; told at the end.
+    /// Why a file that was evicted could not be closed for good; returned by [`Cache::finish`].
     failed: Mutex<Option<Error>>,
 }
 
@@ -83,6 +83,10 @@ struct End {
     exact: Option<u64>,
     /// Bytes of closed steps at least.
     least: u64,
+    /// An output of this process has closed it: its last closed process group is of the file's run in this process.
+    own: bool,
+    /// Runs that its last closed process group may be of: the one that was found, and this process's; 0: not known.
+    runs: [u64; 2],
 }
 
 /// A file that is open for an output, until this is dropped.
@@ -135,7 +139,7 @@ impl Cache {
         kept.index.filter(|_| same).map(|index| Known { index, run })
     }
 
-    /// Holds a file that this process extends, until it is closed for good; once, where the store can.
+    /// Takes a lease on a file that this process extends, until the file is closed for good; one per file, if the store has leases.
     pub fn hold(&self, layout: &Arc<dyn Layout>, path: &str, object: &dyn WriteObject) {
         let mut holds = self.holds.lock();
         let name = name_of(layout, path);
@@ -164,7 +168,7 @@ impl Cache {
             let mut files = self.files.lock();
             files.iter().position(|f| f.is(layout, &before)).map(|place| files.remove(place))
         };
-        if let Some(Err(e)) = kept.map(|file| finish(file, true)) {
+        if let Some(Err(e)) = kept.map(|file| caught("close a file for good", || finish(file, true))) {
             self.failed.lock().get_or_insert(e);
         }
         self.holds.lock().remove(&name_of(layout, &before));
@@ -184,20 +188,20 @@ impl Cache {
         self.closed.lock().remove(&name_of(layout, path));
     }
 
-    /// How many steps of a file outputs of this process have closed at least.
-    pub fn closed_steps(&self, layout: &Arc<dyn Layout>, path: &str) -> u32 {
-        self.closed.lock().get(&name_of(layout, path)).copied().unwrap_or(0)
+    /// The steps of a file that outputs of this process have closed.
+    pub fn closed_steps(&self, layout: &Arc<dyn Layout>, path: &str) -> ClosedSteps {
+        self.closed.lock().get(&name_of(layout, path)).copied().unwrap_or_default()
     }
 
-    /// Remembers it.
-    pub fn set_closed_steps(&self, layout: &Arc<dyn Layout>, path: &str, steps: u32) {
-        self.closed.lock().insert(name_of(layout, path), steps);
+    /// Sets them.
+    pub fn set_closed_steps(&self, layout: &Arc<dyn Layout>, path: &str, closed: ClosedSteps) {
+        self.closed.lock().insert(name_of(layout, path), closed);
     }
 
     /// Keeps the state of a file; without an index where it is in doubt after a failure, to be loaded again. Where too
     /// many are kept, the oldest is closed for good.
     pub fn keep(&self, file: File<'_>, index: Option<LiveIndex>, run: u64) {
-        let stat = file.layout.stat(file.path).ok();
+        let stat = caught("find out what the file is", || file.layout.stat(file.path)).ok();
         // What the file is now is not known: it is read again.
         let index = index.filter(|_| stat.is_some());
         let oldest = {
@@ -216,7 +220,7 @@ impl Cache {
         };
         if let Some(oldest) = oldest {
             let name = name_of(&oldest.layout, &oldest.path);
-            if let Err(e) = finish(oldest, true) {
+            if let Err(e) = caught("close a file for good", || finish(oldest, true)) {
                 self.failed.lock().get_or_insert(e);
             }
             self.holds.lock().remove(&name);
@@ -251,7 +255,7 @@ impl Cache {
         let before = self.failed.lock().take().map_or(Ok(()), Err);
         let finish = |kept| caught("close a file for good", || finish(kept, marked));
         let outcome = files.into_iter().map(finish).fold(before, Result::and);
-        // Only now: a follower that sees no hold must find the mark.
+        // After the files were closed: a follower that finds no lease must find the end mark.
         self.holds.lock().clear();
         outcome.and(self.memories.end())
     }
@@ -280,6 +284,36 @@ impl Cache {
         let known = ends.entry(path.to_string()).or_default();
         known.exact = end;
         known.least = end.unwrap_or(known.least);
+        known.own |= end.is_some();
+    }
+
+    /// Whether the last closed process group of a subfile is of this process's run.
+    pub fn is_own(&self, path: &str) -> bool {
+        self.ends.lock().get(path).is_some_and(|known| known.own)
+    }
+
+    /// Steps were dropped: the last closed process group of a subfile may be of another run.
+    pub fn is_not_own(&self, path: &str) {
+        if let Some(known) = self.ends.lock().get_mut(path) {
+            known.own = false;
+        }
+    }
+
+    /// Sets the run of the last closed process group that was found in a subfile; 0 where there is none.
+    pub fn set_found_run(&self, path: &str, run: u64) {
+        self.ends.lock().entry(path.to_string()).or_default().runs = [run, 0];
+    }
+
+    /// An output of run `run` was closed, which may have added to a subfile.
+    pub fn set_own_run(&self, path: &str, run: u64) {
+        self.ends.lock().entry(path.to_string()).or_default().runs[1] = run;
+    }
+
+    /// The length that a subfile has at least, and the runs that its last closed process group may be of; none where that is not
+    /// known.
+    pub fn known_of(&self, path: &str) -> (u64, Vec<u64>) {
+        let known = self.ends.lock().get(path).copied().unwrap_or_default();
+        (known.least, known.runs.into_iter().filter(|run| *run != 0).collect())
     }
 
     /// Remembers that closed steps of a subfile end at byte `end` or behind it.

@@ -8,6 +8,7 @@ use crate::output_file::commit::{self, Ahead, Commit, Files, IndexKeeper, Part, 
 use crate::output_file::open_index::OpenIndex;
 use crate::pack::Writer;
 use thalweg_bp::index::Index;
+use thalweg_comm::guarded::caught;
 use thalweg_types::{Extent, Result};
 
 /// What a method has open for an output that goes into a BP file.
@@ -40,9 +41,20 @@ pub struct Closing<'c, 'a, O> {
 impl<'c, 'a, O: OpenOutput> Closing<'c, 'a, O> {
     /// Begins to close, with this rank's part in it: a rank that has failed has none to write.
     pub fn begin(open: O, mut request: CloseRequest<'c, 'a>, how: Commit) -> (Closing<'c, 'a, O>, Part) {
-        let failed = request.failed.take();
-        let part = Part::new(open.index().rank, request.comm.size(), request.pack.length(), failed);
+        let (length, failed) = match (request.failed.take(), request.length()) {
+            (Some(e), _) | (None, Err(e)) => (0, Some(e)),
+            (None, Ok(length)) => (length, None),
+        };
+        let part = Part::new(open.index().rank, request.comm.size(), length, failed);
         (Closing { open, request, how }, part)
+    }
+
+    /// Bytes of the process group that [`Closing::ahead`] compares with `index_ahead`: all of them where `all` is set, else those that
+    /// are not in storage yet.
+    pub fn unwritten(&self, all: bool) -> u64 {
+        let pack = &self.request.pack;
+        // A rank whose pack panics has failed.
+        caught("measure the process group", || Ok(if all { pack.length() } else { pack.unwritten() })).unwrap_or(0)
     }
 
     /// Who writes, for the trailer of a process group in file `number`.

@@ -5,11 +5,11 @@
 //! | what moves | each rank's fragment (about 100 bytes per block) to its parent in the tree, which joins it to its own and passes them on: [`thalweg_comm::tree_gather`] |
 //! | calls | one message from each rank but rank 0, from at most `fan_in` to one rank; a second, short one from those that tell ahead and those between them and rank 0; one reduction |
 //! | when | a rank sends when it and those it brings along have written, so that joining goes on while others still write |
-//! | ahead | a rank that brings nobody along and has `index_ahead` bytes or more to write sends its fragment first ([`Part::ahead`]), marked so, then writes, then sends what became of it. Those that join for others, and rank 0, write their own data before they join: nobody's data wait for anybody's fragment |
+//! | ahead | a rank that brings nobody along and has `index_ahead` bytes or more to write sends its fragment first ([`Part::ahead`]), marked so, then writes, then sends what became of it. Ranks that join for others, and rank 0, write their own data before they join: no rank delays its data for another rank's fragment |
 //! | when is the index written | where all have written before their fragments came: at once. Else rank 0 *stages* it while others still write, all but the last bytes ([`LiveIndex::stage`]), and *seals* it when it has heard that all have written: until then no reader sees the step, and a crash leaves the file as before |
 //! | what is joined | in the order of ranks: the index is the same to the byte as if one rank had joined all fragments |
 //! | on failure | a rank without fragment is named in the extension section, the step is partial, the others' blocks are indexed. Where a rank told ahead and then failed, what was staged is dropped, and fragments come once more, each by itself |
-//! | where fragments do not fit each other, or the file | once more, each by itself, so that those that fit are indexed; only then, as joined ones cannot be told apart |
+//! | inconsistent fragments | gathered a second time, unmerged, so that the consistent ones are indexed; merged ones cannot be told apart |
 //! | where a rank has no memory for what its children say | the step is not in the index: `NoMemory` on all ranks, steps before it stay |
 //! | where a rank is lost | those left gather, place what is not written yet behind what is, and commit among themselves, as often as ranks are lost; the lowest of them keeps the index. Nothing but the lost ranks' own groups is lost with them: every rank has its fragment until the outcome is known |
 
@@ -154,6 +154,11 @@ impl Part {
         self.size
     }
 
+    /// Whether this rank has no process group to write, as it has failed.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.written, Some(Err(_)))
+    }
+
     /// Whether the step is in the index; known on the rank that keeps it.
     pub fn is_indexed(&self) -> bool {
         self.indexed.is_some()
@@ -176,7 +181,7 @@ impl Part {
         self.written.get_or_insert(written);
     }
 
-    /// Says what costs other ranks their process groups, not this one its own: it wrote for them.
+    /// Records a failure to write other ranks' process groups; this rank's own group is unaffected.
     pub fn spoiled(&mut self, e: Error) {
         self.index_failed = Some(e);
     }
@@ -241,7 +246,7 @@ impl Part {
         }
         let _indexing = span(Phase::Index, 0);
         // What goes wrong here goes wrong again when the group is written, and is told then.
-        let fragment = fragment().ok()?;
+        let fragment = caught("index the process group", fragment).ok()?;
         let mut said = Said::nothing(false);
         said.gathered.add(comm.rank(), whole_message(extent, &fragment));
         said.follows.push(comm.rank());
@@ -329,7 +334,7 @@ impl Part {
 
     /// What all ranks say, on rank 0; those it brings along on the others, and what is under way to the parent.
     fn gather<'c>(
-        &self,
+        &mut self,
         comm: &'c dyn Communicator,
         how: Commit,
         apart: bool,
@@ -340,9 +345,30 @@ impl Part {
             said.follows.push(comm.rank());
             return ahead.sent.map(|sent| (said, sent));
         }
-        said.gathered.add(comm.rank(), self.message());
+        let message = caught("index the process group", || Ok(self.message())).unwrap_or_else(|e| {
+            let code = e.kind().code();
+            self.fail(e);
+            vec![code]
+        });
+        said.gathered.add(comm.rank(), message);
         let call = how.call(tags::COMMIT, u32::from(apart));
-        let sent = tree_gather::gather(comm, how.indexing.fan_in, call, &mut said, Said::join, |said| said.encode())?;
+        // Where joining panics the parent hears that the parts are lost.
+        let join = |said: &mut Said, child: std::ops::Range<u32>, heard: Heard<'_>| {
+            let joined = caught("join index entries", || {
+                said.join(child, heard);
+                Ok(())
+            });
+            if let Err(e) = joined {
+                said.gathered = Gathered::Lost(e.kind());
+            }
+        };
+        let encode = |said: &mut Said| {
+            caught("encode index entries", || Ok(said.encode())).unwrap_or_else(|e| {
+                said.gathered = Gathered::Lost(e.kind());
+                said.encode()
+            })
+        };
+        let sent = tree_gather::gather(comm, how.indexing.fan_in, call, &mut said, join, encode)?;
         Ok((said, sent))
     }
 
@@ -577,7 +603,9 @@ fn among_survivors(
     }
     if part.written.is_none() {
         let sizes: Vec<_> = left.iter().map(|l| (l.size, l.wrote)).collect();
-        let place = plan::after_loss(how.base, &sizes).map(|places| places[comm.rank() as usize]);
+        let place = caught("plan the process groups that are left", || {
+            plan::after_loss(how.base, &sizes).map(|places| places[comm.rank() as usize])
+        });
         match place {
             Ok(place) => part.write(place, files),
             Err(e) => part.fail(e),

@@ -109,11 +109,22 @@ pub fn differing(file: &Index, wanted: &[ArrayLevel]) -> Result<Vec<ArrayLevel>>
             .in_variable(full_name(&array.path, &array.name))
         })?;
         if level < array.level || array.level == Level::Off {
-            tracing::warn!(variable = %array.name, file = ?level, asked = ?array.level, "a file keeps the statistics it began with");
+            let (file, asked) = (name_of(level), name_of(array.level));
+            tracing::warn!(variable = %array.name, %file, %asked, "a file keeps the statistics it began with");
         }
         differing.push(ArrayLevel { level, ..array.clone() });
     }
     Ok(differing)
+}
+
+/// A level as the attribute `stats` asks for it.
+fn name_of(level: Level) -> &'static str {
+    match level {
+        Level::Off => "stats=off",
+        Level::MinMax => "stats=minmax",
+        Level::Beside => "stats=default",
+        Level::Full => "stats=on",
+    }
 }
 
 fn full_name(path: &str, name: &str) -> String {

@@ -29,6 +29,7 @@ use thalweg_bp::extension::{self, Tag};
 use thalweg_bp::footer::FOOTER;
 use thalweg_bp::index::{Entry, Index};
 use thalweg_bp::live::Live;
+use thalweg_bp::opening::Openings;
 use thalweg_bp::shorten;
 use thalweg_bp::source::Source;
 use thalweg_bp::step_record;
@@ -54,6 +55,11 @@ impl<'o> AsSource<'o> {
     /// Those of asking the store for the length.
     pub fn new(object: &'o dyn WriteObject) -> Result<AsSource<'o>> {
         Ok(AsSource { object, length: object.length()? })
+    }
+
+    /// Its first `length` bytes; the store is not asked for the length.
+    pub fn up_to(object: &'o dyn WriteObject, length: u64) -> AsSource<'o> {
+        AsSource { object, length }
     }
 }
 
@@ -96,6 +102,25 @@ pub struct LiveIndex {
     touched: bool,
     /// Steps were dropped from the entries and not yet from the file: where the first of them starts.
     dropped: Option<u64>,
+    /// Set once this process has written an index or step record.
+    mark: Option<Mark>,
+}
+
+/// Bytes of the last index or step record that no other file has at the same place: lengths, places and checksums, which
+/// depend on the run id.
+#[derive(Debug)]
+struct Mark {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+/// What a process knows to be in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClosedSteps {
+    /// The smallest number of steps.
+    pub steps: u32,
+    /// A run that wrote some of them; 0: not known.
+    pub run: u64,
 }
 
 /// What is told of an output beside its entries, as [`LiveIndex::commit`] says.
@@ -119,6 +144,7 @@ pub struct Staged {
     data: u64,
     /// Entries of a step record; those of a full index are with the others already.
     record: Option<Index>,
+    mark: Mark,
 }
 
 /// Whether a full index follows an output.
@@ -146,6 +172,7 @@ impl LiveIndex {
             last: false,
             touched: false,
             dropped: None,
+            mark: None,
         }
     }
 
@@ -161,17 +188,17 @@ impl LiveIndex {
     /// `Torn` where no end of it checks; `Unsupported` for a file of the other byte order, or where payloads lie in
     /// subfiles and `subfiles` says otherwise.
     pub fn load(object: &dyn WriteObject, subfiles: bool) -> Result<LiveIndex> {
-        LiveIndex::load_with(object, subfiles, 0)
+        LiveIndex::load_with(object, subfiles, ClosedSteps::default())
     }
 
-    /// As [`LiveIndex::load`], of a file that is known to hold `steps` closed steps at least.
+    /// As [`LiveIndex::load`], of a file that holds at least what is `closed`.
     ///
     /// # Errors
-    /// Also `Torn` where it holds fewer; nothing is cut off then.
-    pub fn load_with(object: &dyn WriteObject, subfiles: bool, steps: u32) -> Result<LiveIndex> {
+    /// Also those of [`LiveIndex::check_steps`]; the file is not changed then.
+    pub fn load_with(object: &dyn WriteObject, subfiles: bool, closed: ClosedSteps) -> Result<LiveIndex> {
         let source = AsSource::new(object)?;
         let mut live = LiveIndex::load_from(&source, subfiles)?;
-        live.check_steps(steps)?;
+        live.check_steps(closed)?;
         if source.length > live.end {
             tracing::warn!(
                 torn = source.length - live.end,
@@ -187,13 +214,21 @@ impl LiveIndex {
         Ok(live)
     }
 
-    /// Whether it has as many steps as are known to be closed.
+    /// Checks that the file holds the steps that this process knows to be closed.
     ///
     /// # Errors
-    /// `Torn` where it has fewer.
-    pub fn check_steps(&self, closed: u32) -> Result<()> {
+    /// `Torn` where it has fewer steps, `Corrupt` where it names other runs alone.
+    pub fn check_steps(&self, closed: ClosedSteps) -> Result<()> {
+        let ClosedSteps { steps: closed, run } = closed;
         if self.steps() >= closed {
-            return Ok(());
+            let openings = self.openings();
+            if run == 0 || openings.is_empty() || openings.names(run) {
+                return Ok(());
+            }
+            let what = format!(
+                "the file was exchanged for another: this process wrote steps of run {run:x} to it, the index lists other runs"
+            );
+            return Err(Error::new(ErrorKind::Corrupt, what).safe("nothing was changed"));
         }
         let there = match self.steps() {
             0 => "none of them is in it any more".to_string(),
@@ -202,6 +237,30 @@ impl LiveIndex {
         };
         let what = format!("the file was cut or replaced: this process has closed steps 0..={}, {there}", closed - 1);
         Err(Error::new(ErrorKind::Torn, what).safe("nothing was changed"))
+    }
+
+    /// The runs that wrote the file, as its index lists them.
+    pub fn openings(&self) -> Openings {
+        let mut openings = Openings::default();
+        openings.add(self.index.records.get(Tag::Run), ByteOrder::NATIVE);
+        openings
+    }
+
+    /// Whether `object` holds the index or step record that this process wrote last; `true` where it has written none, or where
+    /// the store reads no object that is open for writing.
+    ///
+    /// # Errors
+    /// Those of reading.
+    /// # Cost
+    /// One read of at most 64 bytes.
+    pub fn is_in(&self, object: &dyn WriteObject) -> Result<bool> {
+        let Some(Mark { offset, bytes }) = &self.mark else { return Ok(true) };
+        let mut there = vec![0; bytes.len()];
+        match object.read_at(*offset, &mut there) {
+            Ok(n) => Ok(n == bytes.len() && there == *bytes),
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(true),
+            Err(e) => Err(e),
+        }
     }
 
     fn load_from(source: &AsSource<'_>, subfiles: bool) -> Result<LiveIndex> {
@@ -243,6 +302,7 @@ impl LiveIndex {
             // A foreign index that nothing was added to stays as it is.
             touched: !finished && (ours || !is_last),
             dropped: live.dropped_from(),
+            mark: None,
         };
         superseded.into_iter().chain(records).for_each(|extent| loaded.retire(extent));
         Ok(loaded)
@@ -451,15 +511,18 @@ impl LiveIndex {
         }
         let mut record = step_record::encode(&step, data_end, self.end, run, self.step_records + 1);
         let extent = Extent::new(data_end, record.len() as u64);
-        let seal = if whole { Vec::new() } else { record.split_off(record.len() - step_record::TAIL as usize) };
+        let tail = record.len() - step_record::TAIL as usize;
+        let mark = Mark { offset: data_end + tail as u64, bytes: record[tail..].to_vec() };
+        let seal = if whole { Vec::new() } else { record.split_off(tail) };
         object.write_at(data_end, &[IoSlice::new(&record)])?;
-        Ok(Staged { extent, seal, data, record: Some(step) })
+        Ok(Staged { extent, seal, data, record: Some(step), mark })
     }
 
     /// Counts what was written as the last thing in the file.
     fn count(&mut self, staged: Staged) -> Result<()> {
-        let Staged { extent, data, record, .. } = staged;
+        let Staged { extent, data, record, mark, .. } = staged;
         self.touched = true;
+        self.mark = Some(mark);
         self.finished = self.last && record.is_none();
         self.data_bytes += data;
         self.retire_last_full();
@@ -512,11 +575,24 @@ impl LiveIndex {
         let extent = Extent::new(at, encoded.length);
         let seal = if whole { Vec::new() } else { encoded.take_footer() };
         debug_assert!(whole || seal.len() as u64 == FOOTER);
+        // What follows the state, which changes when the file is closed for good.
+        let offset = extension::state_offset(encoded.extension) + extension::FINISHED.len() as u64;
+        let marked = offset..offset + extension::TAIL - extension::FINISHED.len() as u64;
+        let mut bytes = Vec::new();
         encoded.write(|before, slices| {
+            let mut start = at + before;
+            for slice in slices {
+                let end = start + slice.len() as u64;
+                let (from, to) = (marked.start.max(start), marked.end.min(end));
+                if from < to {
+                    bytes.extend_from_slice(&slice[(from - start) as usize..(to - start) as usize]);
+                }
+                start = end;
+            }
             let slices: Vec<IoSlice<'_>> = slices.iter().map(|s| IoSlice::new(s)).collect();
             object.write_at(at + before, &slices)
         })?;
-        Ok(Staged { extent, seal, data, record: None })
+        Ok(Staged { extent, seal, data, record: None, mark: Mark { offset, bytes } })
     }
 
     /// Closes the file for good: a full index where the last output left a step record, the end mark, and the space

@@ -12,7 +12,8 @@ use crate::method::{Indexing, Mode, OpenRequest, Opened, folder_of};
 use crate::output_file::cache::{Cache, File, InUse};
 use crate::output_file::commit::{Commit, IndexFile};
 use crate::output_file::levels::{self, ArrayLevel};
-use crate::output_file::live_index::LiveIndex;
+use crate::output_file::live_index::{ClosedSteps, LiveIndex};
+use crate::output_file::spill;
 use std::sync::Arc;
 use thalweg_comm::agreement::agree;
 use thalweg_comm::guarded::caught;
@@ -39,10 +40,12 @@ pub struct First {
 /// - `subfiles`: the file holds the index alone.
 ///
 /// # Errors
-/// `InvalidArgument` where the file is open for another output; `NotFound` where a file with closed steps is gone; `Corrupt` or `Torn` where its index cannot be read; those of the store.
+/// `InvalidArgument` where the file is open for another output; `NotFound` where a file with closed steps is gone; `Corrupt` or `Torn` where its index cannot be read, or the file was
+/// exchanged for another; those of the store.
 pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn WriteObject>, First)> {
     let writer = WriterId(0);
     let in_use = request.cache.begin(request.layout, request.path)?;
+    spill::remove_stale(request);
     if request.mode == Mode::Write {
         request.cache.forget(request.layout, request.path);
         let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;
@@ -55,20 +58,24 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
     }
     request.cache.goes_on(request.group);
     let kept = request.cache.take(request.layout, request.path);
-    let known = kept.is_some();
     let closed = request.cache.closed_steps(request.layout, request.path);
-    let how = if closed > 0 { OpenWrite::Existing } else { request.mode.how() };
-    let object = request.layout.open_write(request.path, how, writer).map_err(|e| match (e.kind(), closed) {
+    let how = if closed.steps > 0 { OpenWrite::Existing } else { request.mode.how() };
+    let object = request.layout.open_write(request.path, how, writer).map_err(|e| match (e.kind(), closed.steps) {
         (ErrorKind::NotFound, 1..) => {
             let what = format!(
                 "the file was removed or renamed: this process has closed steps 0..={} of it; mode \"w\" begins a new one",
-                closed - 1
+                closed.steps - 1
             );
             Error::new(ErrorKind::NotFound, what).caused_by(e)
         }
         _ => e,
     })?;
     request.cache.hold(request.layout, request.path, &*object);
+    let kept = match kept {
+        Some(kept) if kept.index.is_in(&*object)? => Some(kept),
+        _ => None,
+    };
+    let known = kept.is_some();
     let (mut live, run) = match kept {
         Some(kept) => (kept.index, kept.run),
         None if object.length()? == 0 => (LiveIndex::new(subfiles), request.run),
@@ -188,7 +195,8 @@ impl OpenIndex {
         open.first_time = agreed[4] as u32;
         if flags & DROPS > 0 {
             if open.live.is_some() {
-                open.cache.set_closed_steps(&open.layout, &open.path, open.step() as u32);
+                let left = ClosedSteps { steps: open.step() as u32, run: 0 };
+                open.cache.set_closed_steps(&open.layout, &open.path, left);
             }
             let time_index = open.time_index;
             let dropped =
@@ -281,7 +289,9 @@ impl OpenIndex {
     /// Keeps the index for the next output; `None` where the file has to say it again.
     fn keep(&self, live: Option<LiveIndex>) {
         if let Some(live) = &live {
-            self.cache.set_closed_steps(&self.layout, &self.path, live.steps());
+            // An output that was dropped has written nothing.
+            let run = if live.openings().names(self.run) { self.run } else { 0 };
+            self.cache.set_closed_steps(&self.layout, &self.path, ClosedSteps { steps: live.steps(), run });
         }
         let file = File { layout: &self.layout, path: &self.path, subfiles: self.subfiles, sync: self.sync };
         self.cache.keep(file, live, self.run);

@@ -155,9 +155,10 @@ impl OpenOutput for SharedFile {
         self.object()?;
         let object = self.opened()?;
         let writer = request.writer(&self.index, SINGLE_FILE);
-        let fragment = self
-            .spill
-            .write(request.pack, object, extent, request.header, writer)
+        let fragment = request
+            .pack
+            .write_spilled(self.spill.object(), object, extent, request.header, writer, self.spill.step())
+            .and_then(|fragment| self.spill.end().map(|()| fragment))
             .map_err(|e| e.at_rank(self.index.rank).in_object(self.index.path.clone()))?;
         self.end_data()?;
         Ok(Written { fragment, extent })

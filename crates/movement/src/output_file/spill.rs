@@ -1,17 +1,19 @@
 //! A spill file: where blocks go that find no room in the buffer while the place of the process group is not known.
 //!
-//! It lies beside the output as `<name>.spill.<rank>`, made when it is first needed. On a plain filesystem its name is removed
-//! at once: the system frees it with its last handle, however the process ends. Elsewhere it is removed when this is
-//! dropped; one that stays after a kill is overwritten by the next, and removed by `thalweg recover`.
+//! The file lies beside the output as `<name>.spill.<rank>`, made when it is first needed. On a plain filesystem its name is
+//! removed at once: the system frees the file with its last handle, however the process ends. Elsewhere the file is removed
+//! when [`Spill`] is dropped. A file that a killed process left is removed when the output is opened again ([`remove_stale`]),
+//! and by `thalweg recover`.
 
 use crate::buffer::{BufferPool, LEAST_PIECE, Reservation};
+use crate::method::{OpenRequest, file_name};
+use crate::output_file::cache::name_of;
 use crate::output_file::handle::Handle;
-use crate::pack::{Pack, Writer};
+use crate::output_file::memory::Memory;
+use std::collections::HashMap;
 use std::sync::Arc;
-use thalweg_bp::index::Index;
-use thalweg_bp::process_group::Header;
-use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
-use thalweg_types::{Extent, Result};
+use thalweg_layout::{Layout, Lease, OpenWrite, WriteObject, WriterId};
+use thalweg_types::Result;
 
 /// One rank's spill file, if it needs one.
 pub struct Spill {
@@ -21,6 +23,8 @@ pub struct Spill {
     object: Option<Handle>,
     /// It still has a name.
     named: bool,
+    /// Of a file with a name: tells other processes that this one lives.
+    lease: Option<Lease>,
     /// As many bytes are copied at a time.
     copied: Reservation,
 }
@@ -34,7 +38,7 @@ impl Spill {
     pub fn new(layout: &Arc<dyn Layout>, output: &str, rank: u32, step: usize, buffer: &Arc<BufferPool>) -> Spill {
         let copied = buffer.reserve(buffer.room(0).share(step as u64, LEAST));
         let path = format!("{output}.spill.{rank}");
-        Spill { layout: layout.clone(), path, rank, object: None, named: false, copied }
+        Spill { layout: layout.clone(), path, rank, object: None, named: false, lease: None, copied }
     }
 
     /// Bytes copied at a time.
@@ -54,6 +58,9 @@ impl Spill {
                 // Where that fails it is tried again at the end.
                 let plain = self.layout.plain_file(&self.path);
                 self.named = plain.is_none_or(|file| std::fs::remove_file(file).is_err());
+                if self.named {
+                    self.lease = object.lease();
+                }
                 Handle::from(object)
             }
         };
@@ -65,40 +72,67 @@ impl Spill {
         self.object.as_ref().map(|object| object as &dyn WriteObject)
     }
 
-    /// Closes the file, if there is one, once its bytes are where they belong: a failure says that these may not have been what
-    /// was written here.
+    /// Closes the file, if there is one, once its bytes were copied to their place: an error says that the bytes that were read
+    /// back may not be those that were written.
     ///
     /// # Errors
     /// Those of closing it.
     pub fn end(&self) -> Result<()> {
         self.object.as_ref().map_or(Ok(()), |object| object.end(false))
     }
+}
 
-    /// Writes the group to its place, from here and from memory, and ends this.
-    ///
-    /// # Errors
-    /// As [`Pack::write`] and [`Pack::write_spilled`].
-    pub fn write(
-        &self,
-        pack: &mut Pack<'_>,
-        object: &dyn WriteObject,
-        place: Extent,
-        header: &Header,
-        writer: Writer,
-    ) -> Result<Index> {
-        match &self.object {
-            Some(spill) if pack.has_gone_through() => {
-                let written = pack.write_spilled(spill, object, place, header, writer, self.step())?;
-                self.end()?;
-                Ok(written)
-            }
-            _ => pack.write(object, place, header, writer),
+/// Names in folders that hold spill files, listed once by each process.
+#[derive(Default)]
+struct Listed(HashMap<String, Vec<String>>);
+
+impl Memory for Listed {}
+
+/// The output of a spill file by its name.
+fn output_of(name: &str) -> Option<&str> {
+    let (output, rank) = name.rsplit_once(".spill.")?;
+    (!rank.is_empty() && rank.bytes().all(|b| b.is_ascii_digit())).then_some(output)
+}
+
+/// Called on rank 0 when an output opens: removes the output's spill files that killed processes left. The file of a living
+/// process stays, and so does one of which the store cannot tell whether its process lives.
+///
+/// Best effort: the output is safe with these files beside it.
+///
+/// # Cost
+/// Nothing where spill files have no names. Elsewhere the folder is listed once by each process, and each of the output's spill
+/// files is opened.
+pub(super) fn remove_stale(request: &OpenRequest<'_>) {
+    let (layout, path) = (request.layout, request.path);
+    if layout.plain_file(path).is_some() {
+        return;
+    }
+    let above = &path[..path.len() - file_name(path).len()];
+    let folder = if above.len() > 1 { above.trim_end_matches('/') } else { above };
+    let known = request.cache.of::<Listed>();
+    let key = name_of(layout, folder);
+    if !known.lock().0.contains_key(&key) {
+        let Ok(names) = layout.list(folder) else { return };
+        let spills = names.into_iter().filter(|name| output_of(name).is_some()).collect();
+        known.lock().0.insert(key.clone(), spills);
+    }
+    let of_output = |name: &mut String| output_of(name) == Some(file_name(path));
+    let stale: Vec<String> = match known.lock().0.get_mut(&key) {
+        Some(names) => names.extract_if(.., of_output).collect(),
+        None => return,
+    };
+    for name in stale {
+        let name = format!("{above}{name}");
+        let life = layout.open_read(&name).and_then(|object| object.life());
+        if life.is_ok_and(|life| life.held == Some(false)) {
+            let _ = layout.remove(&name);
         }
     }
 }
 
 impl Drop for Spill {
     fn drop(&mut self) {
+        self.lease = None;
         if self.object.take().is_some() && self.named {
             // The output is safe without it.
             let _ = self.layout.remove(&self.path);

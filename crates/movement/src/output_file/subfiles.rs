@@ -6,7 +6,8 @@
 //! or cut: rank 0 tells all where the data end that the index lists in each ([`AllListed`]) and which runs wrote it, and
 //! whoever extends a subfile finds whole process groups at least up to there, the last that is listed of such a run and of
 //! this subfile. A subfile that is missing, emptied, cut, or exchanged for another's fails the open on all ranks.
-//! A process that has extended the file before knows how long each subfile was.
+//! A process that has extended the file before knows how long each subfile was, and the run of its last process group: it
+//! reads the end of the subfile, in one request for both, and fails the open where either differs.
 
 use crate::method::{Mode, OpenRequest, Opened, file_name, folder_of};
 use crate::output_file::commit::{IndexFile, IndexKeeper};
@@ -26,6 +27,7 @@ use thalweg_bp::trailer::Trailer;
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::Communicator;
 use thalweg_comm::agreement::agree;
+use thalweg_comm::guarded::caught;
 use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
 use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
@@ -54,21 +56,105 @@ pub fn open_own(layout: &dyn Layout, path: &str, mode: Mode, number: u32) -> Res
     }
 }
 
-/// Checks a subfile whose end this process knows without looking: it was there, and did not become shorter.
+/// Bytes that hold the trailer of a process group of 22 blocks.
+const TAIL: u64 = 512;
+
+/// The end of a subfile, read in one request.
+struct Tail<'o> {
+    object: &'o dyn WriteObject,
+    bytes: Vec<u8>,
+    end: u64,
+    /// Nothing lies behind `end`.
+    ends: bool,
+}
+
+impl<'o> Tail<'o> {
+    /// The bytes before byte `end`; `None` where the subfile is shorter, or where the store reads no object that is open for
+    /// writing.
+    fn read(object: &'o dyn WriteObject, end: u64) -> Result<Option<Tail<'o>>> {
+        let wanted = end.min(TAIL) as usize;
+        let mut bytes = vec![0; wanted + 1];
+        let got = match object.read_at(end - wanted as u64, &mut bytes) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => return Ok(None),
+            got => got?,
+        };
+        bytes.truncate(wanted);
+        Ok((got >= wanted).then_some(Tail { object, bytes, end, ends: got == wanted }))
+    }
+
+    /// The trailer of the process group that ends the subfile, if one does.
+    fn trailer(&self) -> Result<Option<Trailer>> {
+        scan::trailer_before(self, self.end, ByteOrder::NATIVE)
+    }
+}
+
+impl Source for Tail<'_> {
+    fn length(&self) -> u64 {
+        self.end
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let start = self.end - self.bytes.len() as u64;
+        match offset.checked_sub(start).and_then(|from| self.bytes.get(from as usize..)?.get(..out.len())) {
+            Some(bytes) => {
+                out.copy_from_slice(bytes);
+                Ok(())
+            }
+            None => AsSource::up_to(self.object, self.end).read(offset, out),
+        }
+    }
+}
+
+/// A subfile holds another's data.
+fn exchanged(trailer: &Trailer, number: u32) -> Error {
+    let Trailer { rank, run, file_index, .. } = trailer;
+    let what = match *file_index == number {
+        true => format!(
+            "the subfile's last data, of rank {rank}, are of run {run:x}, which this process neither wrote nor found there: it was exchanged for another"
+        ),
+        false => format!(
+            "the subfile holds data of rank {rank} that belong into subfile {file_index}: it was exchanged for another"
+        ),
+    };
+    let safe = "nothing was changed; steps whose data lie in other subfiles can be read";
+    Error::new(ErrorKind::Corrupt, what).at_byte(trailer.group.offset).safe(safe)
+}
+
+/// Checks a subfile of which this process knows the length and the run of the last process group.
 ///
 /// # Errors
-/// `NotFound`, `Torn`: nothing was changed.
-pub fn check_known(request: &OpenRequest<'_>, path: &str, object: &dyn WriteObject, made: bool) -> Result<()> {
+/// `NotFound` where it is missing, `Torn` where it is shorter, `Corrupt` where it was exchanged for another: nothing was
+/// changed.
+/// # Cost
+/// One read; the headers of all process groups where a copy that was stuck is the last thing in the subfile.
+pub fn check_known(
+    request: &OpenRequest<'_>,
+    number: u32,
+    path: &str,
+    object: &dyn WriteObject,
+    made: bool,
+) -> Result<()> {
     if made {
         // Best effort: an empty file says no less than none.
         let _ = request.layout.remove(path);
         let what = "the subfile is missing: it was removed since this process wrote to it";
         return Err(Error::new(ErrorKind::NotFound, what).safe("nothing was changed"));
     }
-    let length = object.length()?;
-    request.cache.is_longer(path, length)?;
-    request.cache.set_least(path, length);
-    Ok(())
+    let (least, runs) = request.cache.known_of(path);
+    let mut last = Tail::read(object, least)?.map_or(Ok(None), |tail| tail.trailer())?;
+    if last.is_none() {
+        request.cache.is_longer(path, object.length()?)?;
+        last = closed_groups(object, Mode::Update, u32::MAX)?.trailer;
+    }
+    match last {
+        Some(trailer) if trailer.file_index != number => Err(exchanged(&trailer, number)),
+        Some(trailer) if !runs.is_empty() && !runs.contains(&trailer.run) => Err(exchanged(&trailer, number)),
+        Some(trailer) => {
+            request.cache.set_found_run(path, trailer.run);
+            Ok(())
+        }
+        None => Ok(()),
+    }
 }
 
 /// What the index lists of a subfile.
@@ -110,26 +196,21 @@ impl AllListed {
                 None => return Ok(()),
             }
         }
-        let other = |what: String| {
-            let safe = "nothing was changed; steps whose data lie in other subfiles can be read";
-            Err(Error::new(ErrorKind::Corrupt, what).at_byte(trailer.group.offset).safe(safe))
-        };
         if trailer.file_index != number {
-            return other(format!(
-                "the subfile holds data of rank {} that belong into subfile {}: it was exchanged for another",
-                trailer.rank, trailer.file_index
-            ));
+            return Err(exchanged(&trailer, number));
         }
         let mut openings = Openings::default();
         openings.add(&self.runs, ByteOrder::NATIVE);
         let runs = openings.of(trailer.time_index);
         if !runs.is_empty() && runs.iter().all(|o| o.run != 0 && o.run != trailer.run) {
-            return other(format!(
+            let what = format!(
                 "the subfile's last data, of rank {}, are of run {:x}; the index lists run {:x} there: it was exchanged for another",
                 trailer.rank,
                 trailer.run,
                 runs.last().map_or(0, |o| o.run)
-            ));
+            );
+            let safe = "nothing was changed; steps whose data lie in other subfiles can be read";
+            return Err(Error::new(ErrorKind::Corrupt, what).at_byte(trailer.group.offset).safe(safe));
         }
         Ok(())
     }
@@ -427,7 +508,7 @@ impl Metadata {
         if agreed.is_err() {
             for made in early.iter().filter(|e| e.made) {
                 // Best effort: an empty file says no less than none.
-                let _ = request.layout.remove(made.path);
+                let _ = caught("remove a subfile", || request.layout.remove(made.path));
             }
         }
         agreed
@@ -458,7 +539,7 @@ impl Metadata {
                     }
                     let closed = || closed_groups(e.object, request.mode, time_index);
                     let check = || all.check(e.number, Some(e.object), closed()?, e.made);
-                    check().map_err(|error| error.in_object(e.path))
+                    caught("compare a subfile with the index", check).map_err(|error| error.in_object(e.path))
                 })
             });
             before = Some(all);
@@ -530,25 +611,50 @@ impl Metadata {
 
     fn closed_start(&self, number: u32, path: &str, object: &dyn WriteObject, made: bool) -> Result<u64> {
         let (mode, key) = (self.index.mode, self.end_key(path));
-        let length = object.length()?;
+        let cache = &self.index.cache;
         let restarts = matches!(mode, Mode::AppendAfter(_));
-        if !restarts && self.index.cache.end_of(&key) == Some(length) && !made {
-            return Ok(length);
+        let known = if restarts || made { None } else { cache.end_of(&key) };
+        if let Some(end) = known
+            && let Some(tail) = Tail::read(object, end)?
+            && let Some(trailer) = tail.trailer()?
+        {
+            self.check_own(number, &key, &trailer)?;
+            if tail.ends {
+                return Ok(end);
+            }
         }
+        let length = object.length()?;
         if !restarts {
             // Its length, not where its groups end: a copy that counts for nothing, and was the last thing in it, may have been marked
             // as dead since.
-            self.index.cache.is_longer(&key, length)?;
+            cache.is_longer(&key, length)?;
         }
         let closed = closed_groups(object, mode, self.index.time_index)?;
         let end = closed.end;
-        if let Some(all) = &self.listed {
-            all.check(number, Some(object), closed, made)?;
+        let found = closed.trailer.as_ref().map_or(0, |trailer| trailer.run);
+        match (&self.listed, &closed.trailer) {
+            (Some(all), _) => all.check(number, Some(object), closed, made)?,
+            (None, Some(trailer)) if !restarts => self.check_own(number, &key, trailer)?,
+            (None, None) if !restarts && !made && cache.is_own(&key) => {
+                let what = "the subfile holds no process group of a closed step: this process wrote some to it";
+                return Err(Error::new(ErrorKind::Torn, what).safe("nothing was changed"));
+            }
+            _ => {}
+        }
+        cache.set_found_run(path, found);
+        if restarts {
+            cache.is_not_own(&key);
         }
         if length > end {
             object.truncate(end)?;
         }
         Ok(end)
+    }
+
+    /// Checks that a process group belongs to subfile `number`, and to this process's run where the last one must.
+    fn check_own(&self, number: u32, key: &str, trailer: &Trailer) -> Result<()> {
+        let stranger = self.index.cache.is_own(key) && trailer.run != self.index.run;
+        if stranger || trailer.file_index != number { Err(exchanged(trailer, number)) } else { Ok(()) }
     }
 
     /// Opens a subfile that nobody else writes, for a rank whose own way is lost. Returns its path, and where this output

@@ -1,6 +1,7 @@
 //! Storage targets: how many there are, and files that lie on one of them.
 
 use crate::method::{OpenRequest, folder_of};
+use thalweg_comm::guarded::caught;
 use thalweg_layout::OpenWrite;
 use thalweg_types::Result;
 
@@ -13,7 +14,8 @@ const USUAL: u32 = 4;
 /// The storage targets there are, as this rank sees them.
 pub fn seen(request: &OpenRequest<'_>) -> u32 {
     // A filesystem that fails to say how many it has may well write.
-    request.layout.targets(folder_of(request.path)).ok().flatten().unwrap_or(USUAL).max(1)
+    let targets = caught("count storage targets", || request.layout.targets(folder_of(request.path)));
+    targets.ok().flatten().unwrap_or(USUAL).max(1)
 }
 
 /// Collective: the storage targets there are, as rank 0 sees them.

@@ -66,20 +66,23 @@ impl Pack<'_> {
         Ok(fragment)
     }
 
-    /// Completes a group of which bytes went to the spill object from its byte 0: what is left is written there, then
-    /// all of it is copied to `place` of `object`, `step` bytes at a time.
+    /// Like [`Pack::write`], for a group of which blocks may have gone to `spill`, from its byte 0: the front is completed there, the
+    /// spilled bytes are copied to `place` of `object`, `step` bytes at a time, and the rest is written behind them.
+    ///
+    /// - `spill`: `None` where the rank has no spill file.
     ///
     /// # Errors
     /// As [`Pack::write`]; `Torn` where spilled bytes are not there any more.
     pub fn write_spilled(
         &mut self,
-        spill: &dyn WriteObject,
+        spill: Option<&dyn WriteObject>,
         object: &dyn WriteObject,
         place: Extent,
         header: &Header,
         writer: Writer,
         step: usize,
     ) -> Result<Index> {
+        let Some(spill) = spill.filter(|_| self.gone > 0) else { return self.write(object, place, header, writer) };
         self.settle_deferred();
         let (front, back, fragment) = self.finish(place, header, writer)?;
         spill.write_at(0, &[IoSlice::new(&front)])?;

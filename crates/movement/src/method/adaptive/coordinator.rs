@@ -1,24 +1,25 @@
-//! Who writes what next, while bytes move: rank 0 decides, the others ask.
+//! Who writes where next: rank 0 decides while data is written, the other ranks ask.
 //!
 //! | message | to | says |
 //! |---|---|---|
 //! | order | a rank | write your group there; it rests; it is lost, and why; stop, a rank was lost |
 //! | report | rank 0 | written there; left to itself there; failed there, and why; cannot be written at all, and why |
 //!
-//! Every rank gets orders until one says that its group rests or is lost: what was on its way when it wrote is not left
-//! behind for the next output. Rank 0 decides with [`next`], which looks at no clock and sends nothing.
+//! Every rank receives orders until one says that its process group is written or lost, so that no order is left in the queue for
+//! the next output. Rank 0 decides with [`next`], a pure function of the state and the event.
 
 use crate::plan::adaptive::{Decision, Event, State, next};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::Communicator;
+use thalweg_comm::guarded::caught;
 use thalweg_comm::tags;
 use thalweg_profile::recorder::Running;
 use thalweg_profile::{Phase, span};
 use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
-/// Shortest and longest sleep of a rank that waits for several things.
+/// Shortest and longest sleep while waiting for reports.
 const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(500));
 
 /// What a rank is to do.
@@ -31,7 +32,7 @@ pub enum Order {
         /// First byte.
         offset: u64,
     },
-    /// Nothing more: its group rests where it wrote it.
+    /// Done: the process group was written at its target.
     Rests,
     /// Nothing more: no target could take its group.
     Lost {
@@ -44,12 +45,12 @@ pub enum Order {
     Stop(ErrorKind),
 }
 
-/// What has become of a write.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Report {
-    /// It ended well.
+    /// It succeeded.
     Wrote,
-    /// It was left to itself.
+    /// It was abandoned: it may still end, without effect.
     Left,
     /// It failed.
     Failed(ErrorKind),
@@ -57,18 +58,18 @@ pub enum Report {
     Broken(ErrorKind),
 }
 
-/// What a rank asks.
+/// A rank's connection to the coordinator.
 pub trait Coordinator {
-    /// What to do next; `None` where there is nothing new and `wait` is `false`.
+    /// The next order; `None` where there is none yet and `wait` is `false`.
     ///
     /// # Errors
-    /// A lost rank; nobody has said anything for as long as a call of the communicator may take.
+    /// `PeerLost`; `Timeout` where no message came within the communicator's timeout.
     fn next(&mut self, wait: bool) -> Result<Option<Order>>;
 
-    /// Says what has become of a write to `target`.
+    /// Reports the outcome of a write to `target`.
     ///
     /// # Errors
-    /// A lost rank, or one that says nothing any more.
+    /// `PeerLost`, `Timeout`.
     fn tell(&mut self, target: u32, report: Report) -> Result<()>;
 }
 
@@ -140,7 +141,16 @@ impl Coordinator for Asks<'_> {
     }
 }
 
-/// Rank 0, which decides, and asks itself.
+/// Tells all other ranks that no order will come: rank 0 cannot decide. Ranks that wait for none pass over it.
+pub fn stop_all(comm: &dyn Communicator, run: u64, time_index: u32, why: ErrorKind) {
+    let stop = encode(token(run, time_index), 3, 0, 0, why.code());
+    for rank in (0..comm.size()).filter(|rank| *rank != comm.rank()) {
+        // A lost rank waits for nothing.
+        let _ = comm.send(rank, tags::COORDINATOR_ORDER, &stop);
+    }
+}
+
+/// Rank 0, which decides, and takes its own orders from itself.
 pub struct Decides<'c> {
     comm: &'c dyn Communicator,
     token: Token,
@@ -213,7 +223,7 @@ impl<'c> Decides<'c> {
         self.began.elapsed().as_secs_f64()
     }
 
-    /// Where this rank cannot go on, nobody is left waiting for it.
+    /// After a failure of rank 0, stops all ranks that still wait for orders.
     fn stop_if<T>(&mut self, outcome: Result<T>) -> Result<T> {
         if let Err(e) = &outcome {
             for group in 0..self.ranks.len() {
@@ -252,7 +262,7 @@ impl<'c> Decides<'c> {
 
     fn happened(&mut self, event: Event) -> Result<()> {
         let Some(state) = self.state.take() else { return Ok(()) };
-        let (state, decisions) = next(state, event);
+        let (state, decisions) = caught("decide who writes next", || Ok(next(state, event)))?;
         self.state = Some(state);
         for decision in decisions {
             match decision {
@@ -286,7 +296,7 @@ impl<'c> Decides<'c> {
         }
     }
 
-    /// Hears what is said, and looks for writes that are stuck where it is time.
+    /// Receives reports, and checks periodically for stuck writes.
     fn pump(&mut self, wait: bool) -> Result<()> {
         let mut heard = false;
         while let Some((from, _)) = self.comm.probe(None, tags::COORDINATOR_REPORT)? {

@@ -2,9 +2,9 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | who owns the bytes | the flight, from the moment a piece is given to it until its thread is through with it |
-//! | what if it is left | the piece that is being written ends when it ends; what was given behind it is not begun. Where no piece was written, what says of the place that nothing is in it is |
-//! | who waits for one that was left | whoever is about to cut or replace the file, and the end of the session; for at most as long as a call of the communicator |
+//! | who owns the bytes of a piece | the flight, from [`InFlight::give`] until its thread has written them |
+//! | an abandoned flight | finishes the piece being written and drops the pieces queued behind it. If no piece was written, the hole marker is written |
+//! | who waits for an abandoned flight | an output that truncates or replaces the file, and the end of the session; for at most half the communicator's timeout |
 
 use crate::buffer::Reservation;
 use std::sync::atomic::{AtomicBool, Ordering};

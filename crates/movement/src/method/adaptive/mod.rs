@@ -186,12 +186,12 @@ impl Open {
         let index = &self.metadata.index;
         for file in (comm.rank()..self.files).step_by(comm.size() as usize) {
             let path = subfile(&index.path, file);
-            // Where that cannot be told, what was known before holds. A layout tells at least what closed handles have written; were it
-            // less, a subfile that somebody cuts would be missed later, and nothing written wrongly: each output finds its start in the
-            // file itself.
-            if let Ok(about) = index.layout.stat(&path) {
+            // Relies on `Layout::stat`, whose length counts at least the bytes of closed handles. Without an answer the length that was
+            // known before stays: a subfile that is truncated is then noticed later, and nothing is written to a wrong place.
+            if let Ok(about) = caught("find the length of a subfile", || index.layout.stat(&path)) {
                 index.cache.set_least(&path, about.length);
             }
+            index.cache.set_own_run(&path, index.run);
         }
     }
 
@@ -199,10 +199,11 @@ impl Open {
     fn end(&mut self, rests: bool) -> Result<()> {
         let index = &self.metadata.index;
         let ended = self.objects.drain().map(|(file, object)| {
-            object.end(false).map_err(|e| e.at_rank(index.rank).in_object(subfile(&index.path, file)))
+            let ended = caught("close a subfile", || object.end(false));
+            ended.map_err(|e| e.at_rank(index.rank).in_object(subfile(&index.path, file)))
         });
         let ended = ended.fold(Ok(()), Result::and);
-        if rests { ended.and(self.spill.end()) } else { ended }
+        if rests { ended.and(caught("close the spill file", || self.spill.end())) } else { ended }
     }
 
     /// A write nobody waits for: it is remembered until it has ended, and closes the subfile then.
@@ -233,8 +234,11 @@ impl Adaptive {
             };
             let checked = opened.and_then(|(object, is_new)| {
                 match (known, request.mode) {
-                    (true, Mode::Append) => check_known(request, &path, &*object, is_new)?,
-                    (_, Mode::Write) => request.cache.set_least(&path, 0),
+                    (true, Mode::Append) => check_known(request, file, &path, &*object, is_new)?,
+                    (_, Mode::Write) => {
+                        request.cache.set_least(&path, 0);
+                        request.cache.set_found_run(&path, 0);
+                    }
                     _ => {}
                 }
                 Ok((object, is_new))
@@ -293,27 +297,37 @@ impl Adaptive {
                 false => Ok(None),
             };
         };
-        let (mut ranks, mut sizes, mut late) = (Vec::new(), Vec::new(), Vec::new());
-        for (rank, message) in (0..).zip(&messages) {
-            let size = read_message(message, &mut late).map_err(|e| e.at_rank(rank))?;
-            if size != NONE {
-                ranks.push(rank);
-                sizes.push(size);
-            }
-        }
         let known = index.cache.of::<TargetRates>().lock().learnt(&files.open.targets_key);
-        let state = match known {
-            Some(known) => known.again(self.params, sizes, &files.open.bases, &late),
-            None => State::new(self.params, sizes, &ranks, files.open.files, &files.open.bases),
+        let plan = || {
+            let (mut ranks, mut sizes, mut late) = (Vec::new(), Vec::new(), Vec::new());
+            for (rank, message) in (0..).zip(&messages) {
+                let size = read_message(message, &mut late).map_err(|e| e.at_rank(rank))?;
+                if size != NONE {
+                    ranks.push(rank);
+                    sizes.push(size);
+                }
+            }
+            let state = match known {
+                Some(known) => known.again(self.params, sizes, &files.open.bases, &late),
+                None => State::new(self.params, sizes, &ranks, files.open.files, &files.open.bases),
+            };
+            Ok((state, ranks))
         };
-        let mut desk = Decides::new(comm, run, time_index, state, ranks);
-        let mut written = desk.begin();
+        let (state, ranks) = match caught("plan the output", plan) {
+            Ok(planned) => planned,
+            Err(e) => {
+                coordinator::stop_all(comm, run, time_index, e.kind());
+                return Err(e);
+            }
+        };
+        let mut coordinator = Decides::new(comm, run, time_index, state, ranks);
+        let mut written = coordinator.begin();
         if has_group && written.is_ok() {
-            written = files.carry(&mut desk, part, self.piece);
+            written = files.carry(&mut coordinator, part, self.piece);
         }
-        let written = written.and_then(|()| desk.finish());
+        let written = written.and_then(|()| coordinator.finish());
         debug_assert_eq!(rank, 0);
-        let state = desk.into_state();
+        let state = coordinator.into_state();
         written.map(|()| state)
     }
 }
@@ -469,14 +483,14 @@ fn stopped(kind: ErrorKind) -> Error {
 
 impl Closing<'_, '_, Open> {
     /// Writes this rank's group where it is told to, until it rests or is lost.
-    fn carry(&mut self, desk: &mut dyn Coordinator, part: &mut Part, piece: u64) -> Result<()> {
+    fn carry(&mut self, coordinator: &mut dyn Coordinator, part: &mut Part, piece: u64) -> Result<()> {
         let comm = self.request.comm;
         let size = part.size();
         let (mut order, mut failed) = (None, None);
         loop {
             let now = match order.take() {
                 Some(order) => Some(order),
-                None => desk.next(true)?,
+                None => coordinator.next(true)?,
             };
             match now {
                 Some(Order::Write { target, offset }) if part.extent().is_some() => {
@@ -484,23 +498,23 @@ impl Closing<'_, '_, Open> {
                     self.leave_hole(comm, target, Extent::new(offset, size));
                 }
                 Some(Order::Write { target, offset }) => {
-                    match self.copy(desk, target, Extent::new(offset, size), piece)? {
+                    match self.copy(coordinator, target, Extent::new(offset, size), piece)? {
                         Copied::Written(written, lost) => {
                             part.wrote(Ok(*written));
                             lost.map_or(Ok(()), Err)?;
-                            desk.tell(target, Report::Wrote)?;
+                            coordinator.tell(target, Report::Wrote)?;
                         }
                         Copied::Left(other) => {
-                            desk.tell(target, Report::Left)?;
+                            coordinator.tell(target, Report::Left)?;
                             order = Some(other);
                         }
                         Copied::Failed(e) => {
                             tracing::warn!(target, "a storage target failed, its groups go elsewhere: {e}");
-                            desk.tell(target, Report::Failed(e.kind()))?;
+                            coordinator.tell(target, Report::Failed(e.kind()))?;
                             failed = Some(e);
                         }
                         Copied::Broken(e) => {
-                            desk.tell(target, Report::Broken(e.kind()))?;
+                            coordinator.tell(target, Report::Broken(e.kind()))?;
                             failed = Some(e);
                         }
                     }
@@ -520,7 +534,7 @@ impl Closing<'_, '_, Open> {
     ///
     /// # Errors
     /// A lost rank, or one that says nothing any more.
-    fn copy(&mut self, desk: &mut dyn Coordinator, target: u32, place: Extent, piece: u64) -> Result<Copied> {
+    fn copy(&mut self, coordinator: &mut dyn Coordinator, target: u32, place: Extent, piece: u64) -> Result<Copied> {
         let comm = self.request.comm;
         let writer = self.writer(target);
         let path = subfile(&self.open.metadata.index.path, target);
@@ -530,12 +544,13 @@ impl Closing<'_, '_, Open> {
             let what = format!("{} bytes behind {} leave the file", place.length, place.offset);
             return Ok(Copied::Failed(at(Error::new(ErrorKind::OutOfBounds, what))));
         }
-        let object = match self.open.object(target) {
+        let object = match caught("open a subfile", || self.open.object(target)) {
             Ok(object) => object,
             Err(e) => return Ok(Copied::Failed(e)),
         };
-        let (laid, fragment) = match self.request.pack.lay(self.open.spill.object(), place, self.request.header, writer)
-        {
+        let (pack, spill) = (&mut *self.request.pack, self.open.spill.object());
+        let laid = caught("pack the process group", || pack.lay(spill, place, self.request.header, writer));
+        let (laid, fragment) = match laid {
             Ok(laid) => laid,
             Err(e) => return Ok(Copied::Broken(e.at_rank(writer.rank))),
         };
@@ -559,7 +574,7 @@ impl Closing<'_, '_, Open> {
                 let part = Extent::new(given, piece.min(place.length - given));
                 let mut bytes: Vec<u8> = std::mem::take(&mut spare);
                 bytes.clear();
-                match laid.append_to(part, &mut bytes) {
+                match caught("pack the process group", || laid.append_to(part, &mut bytes)) {
                     Ok(()) => {}
                     Err(e) => {
                         self.open.leave(flight.leave(target, patience));
@@ -602,7 +617,7 @@ impl Closing<'_, '_, Open> {
             if lost.is_some() {
                 continue;
             }
-            let asked = match desk.next(false) {
+            let asked = match coordinator.next(false) {
                 Ok(Some(Order::Stop(kind))) => Err(stopped(kind)),
                 asked => asked,
             };
@@ -623,7 +638,8 @@ impl Closing<'_, '_, Open> {
                 self.leave_hole(comm, target, Extent::new(offset, place.length));
             }
         }
-        if sync && let Err(e) = self.open.metadata.index.layout.sync_folder(folder_of(&path)) {
+        let layout = &self.open.metadata.index.layout;
+        if sync && let Err(e) = caught("make names durable", || layout.sync_folder(folder_of(&path))) {
             return Ok(Copied::Broken(at(e)));
         }
         Ok(Copied::Written(Box::new(Written { fragment, extent: place }), lost))
@@ -633,7 +649,7 @@ impl Closing<'_, '_, Open> {
     fn leave_hole(&mut self, comm: &dyn Communicator, target: u32, place: Extent) {
         // A handle of its own: that of this rank's group is closed where all can hear it.
         let own = self.open.objects.remove(&target);
-        if let Ok(object) = self.open.object(target)
+        if let Ok(object) = caught("open a subfile", || self.open.object(target))
             && let Ok(mut flight) = InFlight::begin(object, None, None)
         {
             flight.give(Task::Write(place.offset, hole::encode(place).to_vec()));
@@ -654,7 +670,9 @@ impl OpenOutput for Open {
         let writer = request.writer(self.index(), number);
         let (path, object, start) = self.metadata.open_subfile(number)?;
         let extent = Extent::new(start, request.pack.length());
-        let fragment = self.spill.write(request.pack, &object, extent, request.header, writer);
+        let (spill, step) = (self.spill.object(), self.spill.step());
+        let fragment = request.pack.write_spilled(spill, &object, extent, request.header, writer, step);
+        let fragment = fragment.and_then(|fragment| self.spill.end().map(|()| fragment));
         let fragment = fragment.map_err(|e| e.at_rank(writer.rank).in_object(path.clone()))?;
         self.metadata.end_subfile(&path, &object)?;
         Ok(Written { fragment, extent })

@@ -36,6 +36,7 @@ use crate::output_file::subfiles::subfile;
 use crate::pack::Reach;
 use crate::plan::sets::{Sets, by_node};
 use std::io::IoSlice;
+use thalweg_comm::guarded::caught;
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
 use thalweg_types::{Error, Extent, Result};
 
@@ -281,10 +282,10 @@ impl Method for Aggregated {
 
     fn close(&mut self, request: CloseRequest<'_, '_>) -> Result<Closed> {
         let open = self.open.take().ok_or_else(not_open)?;
-        let whole = request.failed.is_none();
         let how = open.output.metadata.index.commit(self.indexing, false);
         let comm = request.comm;
         let (mut closing, mut part) = Closing::begin(open, request, how);
+        let whole = !part.has_failed();
         let (end, ahead);
         if closing.open.role.writes {
             (end, ahead) = collect(&mut closing, whole, self.pattern, &mut part);
@@ -293,7 +294,8 @@ impl Method for Aggregated {
             (passed, ahead) = pass(&mut closing, whole, &part);
             end = None;
             if let Some(written) = passed.transpose() {
-                part.wrote(written.and_then(|written| closing.open.spill.end().map(|()| written)));
+                let end_spill = || caught("close the spill file", || closing.open.spill.end());
+                part.wrote(written.and_then(|written| end_spill().map(|()| written)));
             }
         }
         let first = closing.commit(&mut part, ahead);
@@ -320,7 +322,8 @@ fn pass<'c>(
     let (to, rank) = (role.members[0], output.rank());
     let (shares, lacking) = buffer::or_wanted(shares.obtainable(), *shares);
     let pack = &mut *closing.request.pack;
-    let (piece, length) = (shares.piece as usize, (whole && lacking.is_none()).then(|| pack.length()));
+    // Of a rank that has failed, and one whose pack panics has, nothing is measured.
+    let (piece, length) = (shares.piece as usize, (whole && lacking.is_none()).then(|| part.size()));
     let mut ahead = None;
     let passed = transfer::pass(comm, to, length, piece, memory.as_ref(), place, &mut |place, sink| {
         ahead = part.ahead(comm, how, place, place.length, || pack.fragment(place, header, writer));
@@ -338,7 +341,7 @@ fn collect<'c>(
     part: &mut Part,
 ) -> (Option<u64>, Option<Ahead<'c>>) {
     let (comm, header, how) = (closing.request.comm, closing.request.header, closing.how);
-    let writer = closing.writer(closing.open.role.set);
+    let (writer, unwritten) = (closing.writer(closing.open.role.set), closing.unwritten(false));
     let (open, pack) = (&closing.open, &mut *closing.request.pack);
     let (rank, passers) = (open.output.rank(), &open.role.members[1..]);
     let (shares, lacking) = buffer::or_wanted(open.shares.obtainable(), open.shares);
@@ -360,9 +363,8 @@ fn collect<'c>(
     let extent = Extent::new(start, part.size());
     let (mut written, mut failed, mut ahead) = (None, None, None);
     if whole {
-        let unwritten = pack.unwritten();
         ahead = part.ahead(comm, how, extent, unwritten, || pack.fragment(extent, header, writer));
-        match pack.write(&own.object, extent, header, writer) {
+        match caught("write the process group", || pack.write(&own.object, extent, header, writer)) {
             Ok(fragment) => written = Some(Written { fragment, extent }),
             Err(e) => failed = Some(e),
         }
@@ -371,14 +373,14 @@ fn collect<'c>(
     let free = written.as_ref().map_or(start, |w| w.extent.offset + w.extent.length);
     let cut = |end: u64| {
         // What was begun and not finished hides nothing where it is cut off; else the next output does it.
-        let _ = own.object.truncate(end);
+        let _ = caught("truncate a subfile", || own.object.truncate(end));
     };
     let is_lost = whole && written.is_none();
     let end_own = |end: u64, all: bool| {
         if !all || is_lost {
             cut(end);
         }
-        open.output.end_own()
+        caught("close a subfile", || open.output.end_own())
     };
     let memory = open.memory.as_ref();
     let collect = Collect { comm, passers, pattern, object: &own.object, start: free, piece, memory };
@@ -386,7 +388,7 @@ fn collect<'c>(
     if collected.failed.is_some() && own.object.is_open() {
         cut(collected.end);
         // The output has failed, and says why.
-        let _ = own.object.end(false);
+        let _ = caught("close a subfile", || own.object.end(false));
     }
     match (collected.failed.map(at), written) {
         (Some(e), Some(_)) if collected.unclosed => part.fail(e),
@@ -431,15 +433,17 @@ impl OpenOutput for Open {
     fn write(&mut self, request: &mut CloseRequest<'_, '_>, _: Extent) -> Result<Written> {
         if let Some(place) = self.place.take() {
             // Two copies would be taken for two blocks if the index were lost. Without the file there are no two.
-            let _ = self.erase(place);
+            let _ = caught("erase a process group", || self.erase(place));
         }
         let number = self.role.sets.saturating_add(self.output.rank());
         let writer = request.writer(self.index(), number);
         let (own, start) = self.output.open_another(number)?;
         let extent = Extent::new(start, request.pack.length());
-        let fragment = self
-            .spill
-            .write(request.pack, &own.object, extent, request.header, writer)
+        let (spill, step) = (self.spill.object(), self.spill.step());
+        let fragment = request
+            .pack
+            .write_spilled(spill, &own.object, extent, request.header, writer, step)
+            .and_then(|fragment| self.spill.end().map(|()| fragment))
             .map_err(|e| e.at_rank(writer.rank).in_object(own.path.clone()))?;
         self.output.end_own()?;
         Ok(Written { fragment, extent })

@@ -5,17 +5,17 @@
 //! | where a group lies | behind the writer's own and those of the set's ranks before it; the writer is told all sizes first and says each its place |
 //! | simple | the ranks pass one after the other, each straight to the writer |
 //! | brigade | the set is a chain: each rank passes its own group to the one before it, then all that comes from the one behind |
-//! | memory | pieces of half a chunk, the shortest that a rank of the set says: a rank holds the one it fills, passes on or writes, and one more that it has asked for |
+//! | memory | pieces of half a chunk, or as short as a rank of the set needs. Each rank needs two pieces: the one in use and the one being received |
 //! | on one node | the two pieces are places in the taker's part of memory that both see ([`crate::nodes::memory`]): a rank fills one while the other is written or passed on from there, and what is sent says only that it is full. In a chain they are of 512 KiB at most, as all ranks but its last have such a part |
 //! | small messages | a size, a place, an outcome per rank; an answer per piece |
 //! | a store that fails | the answer to the next piece says so, and goes up the chain; what was not written yet is given up |
-//! | a rank without memory | cannot receive a piece, whose sender waits: it gives up what it holds for this, receives, and says so as a store that fails |
+//! | a rank without memory | a rank that cannot allocate a receive buffer frees its reserve, receives the piece, discards it and reports `NoMemory` like a failed write |
 //! | a rank that fails | says so in place of its last piece; its place stays a hole |
 //! | a rank that is lost | whoever waits for it is told by the communicator; in a chain, those behind it have to write elsewhere |
 //!
 //! | message | to | says |
 //! |---|---|---|
-//! | size | the writer | bytes of a group; all ones: there is none. Bytes of a piece that this rank has memory for |
+//! | size | the writer | bytes of a group; `u64::MAX`: no process group. Bytes of a piece that this rank has memory for |
 //! | place | a rank | why not (0: write), its place, whom to pass to, who passes to it and how many groups; where to put its first piece (0 or 1), and how long pieces may be in memory (0: pieces are messages), in a chain for each two ranks that share memory; how long in messages |
 //! | piece | whom to pass to | a flag, 7 bytes of nothing, bytes of a group, or how many were put |
 //! | answer | whoever passed a piece | 0: the next one may come; else no more is wanted, and why |
@@ -32,6 +32,7 @@ use std::io::IoSlice;
 use thalweg_bp::index::Index;
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::Communicator;
+use thalweg_comm::guarded::caught;
 use thalweg_comm::tags;
 use thalweg_layout::WriteObject;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
@@ -198,7 +199,8 @@ fn pass_on(
         unanswered: false,
         stop: None,
     };
-    let poured = pour(extent, &mut |bytes| out.push(bytes)).and_then(|index| out.end(LAST).map(|()| index));
+    let poured = caught("pack the process group", || pour(extent, &mut |bytes| out.push(bytes)));
+    let poured = poured.and_then(|index| out.end(LAST).map(|()| index));
     if poured.is_err() && out.stop.is_none() {
         let _ = out.end(FAILED);
     }
@@ -687,6 +689,10 @@ impl Collect<'_> {
     }
 
     fn write(&self, passer: &mut Passer, bytes: &[u8], last: bool) -> Result<()> {
+        caught("write a piece of a process group", || self.write_piece(passer, bytes, last))
+    }
+
+    fn write_piece(&self, passer: &mut Passer, bytes: &[u8], last: bool) -> Result<()> {
         let n = bytes.len() as u64;
         let left = passer.place.length - passer.written;
         if n > left || (last && n < left) {

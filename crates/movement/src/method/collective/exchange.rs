@@ -20,6 +20,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use thalweg_bp::wire::{Cursor, Put};
+use thalweg_comm::guarded::caught;
 use thalweg_comm::{Communicator, Message, tags};
 use thalweg_layout::WriteObject;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
@@ -296,8 +297,8 @@ impl Exchange<'_> {
             Ok(())
         };
         let made = match room {
-            SEND => self.own_message(extent),
-            _ => match self.own_part(extent) {
+            SEND => caught("pack the process group", || self.own_message(extent)),
+            _ => match caught("pack the process group", || self.own_part(extent)) {
                 Ok(parts) => put(&parts).map(|()| Ok(message(DATA, 0, extent)))?,
                 Err(e) => Err(e),
             },
@@ -339,17 +340,18 @@ impl Exchange<'_> {
             return;
         }
         let is_put = window.pieces.iter().any(|p| matches!(p.state, State::Put));
-        match self.memory.filter(|_| is_put) {
-            None => self.write_pieces(duty, &window, &[], own),
-            Some(memory) => {
-                let shown = memory.show(window.room, window.extent.length, |put| {
-                    self.write_pieces(duty, &window, put, own);
-                    Ok(())
-                });
-                if let Err(e) = shown {
-                    duty.failed.get_or_insert((window.extent.offset, e.at_rank(self.comm.rank())));
-                }
-            }
+        let mut write = |put: &[u8]| {
+            caught("write a piece of the output", || {
+                self.write_pieces(duty, &window, put, own);
+                Ok(())
+            })
+        };
+        let written = match self.memory.filter(|_| is_put) {
+            None => write(&[]),
+            Some(memory) => memory.show(window.room, window.extent.length, write),
+        };
+        if let Err(e) = written {
+            duty.failed.get_or_insert((window.extent.offset, e.at_rank(self.comm.rank())));
         }
     }
 

@@ -37,6 +37,7 @@ use crate::plan;
 use crate::plan::domains::{self, Domains};
 use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_comm::agreement;
+use thalweg_comm::guarded::caught;
 use thalweg_layout::WriteObject;
 use thalweg_types::{Error, Extent, Result};
 
@@ -281,7 +282,10 @@ impl Collective {
         let mut group = None;
         let laid = match size {
             0 => None,
-            _ => Some(closing.request.pack.lay(file.spilled(), place, closing.request.header, writer)),
+            _ => {
+                let (pack, header) = (&mut *closing.request.pack, closing.request.header);
+                Some(caught("pack the process group", || pack.lay(file.spilled(), place, header, writer)))
+            }
         };
         let (mut unlaid, mut ahead) = (None, None);
         match laid {
@@ -302,7 +306,7 @@ impl Collective {
             window: shares.window,
             piece,
             memory,
-            end: &|| file.end_data(),
+            end: &|| caught("close the file", || file.end_data()),
         };
         let Exchanged { own, others, held } = exchange.run()?;
         tracing::debug!(held, window = shares.window, "bytes of other ranks held at most");
@@ -313,7 +317,7 @@ impl Collective {
         match (unlaid, own, fragment) {
             (Some(e), ..) | (None, Err(e), _) => part.fail(e.at_rank(rank).in_object(path)),
             (None, Ok(()), Some(fragment)) => {
-                let ended = file.end_spill();
+                let ended = caught("close the spill file", || file.end_spill());
                 part.wrote(ended.map(|()| Written { fragment, extent: place }));
             }
             // It has failed before.

@@ -267,10 +267,10 @@ impl Method for Scheduled {
         let outcome = closing.end(first, &mut part);
         let open = &mut closing.open;
         if open.leads() {
-            // Others' handles may have written more than this one's length says. A layout tells at least what closed handles have written;
-            // an answer that is not the object's length at the next open makes that look for the end itself.
-            let about = if outcome.is_ok() { open.metadata.index.layout.stat(&open.file_path).ok() } else { None };
-            let end = about.map(|about| about.length);
+            // Other ranks' handles have written behind this one's, and all are closed: relies on `Layout::stat`, whose length counts at
+            // least the bytes of closed handles. Where the length differs at the next open, that output searches for the end.
+            let stat = || caught("find the end of a subfile", || open.metadata.index.layout.stat(&open.file_path));
+            let end = if outcome.is_ok() { stat().ok().map(|about| about.length) } else { None };
             open.metadata.keep_end(&open.file_path, end);
         }
         open.metadata.closed(part.is_indexed());
@@ -298,7 +298,7 @@ fn scheduled<'c>(
     };
     closing.open.stripe = striped.stripe_of(rank, base);
     let place = striped.place(rank, base, part.size(), 0);
-    let unwritten = closing.request.pack.length();
+    let unwritten = closing.unwritten(true);
     let ahead = place.as_ref().ok().and_then(|place| closing.ahead(part, place.extent, number, unwritten));
     let turn = Turn::wait(comm, &striped, writers_per_target, how.run, how.time_index);
     match place {
@@ -307,7 +307,7 @@ fn scheduled<'c>(
     }
     if let (None, Some(stripe)) = (part.extent(), closing.open.stripe.take()) {
         // Best effort: without it a scan searches the stripe.
-        let _ = closing.open.mark_holes(stripe, stripe.offset);
+        let _ = caught("mark a hole", || closing.open.mark_holes(stripe, stripe.offset));
     }
     drop(turn);
     ahead
@@ -321,7 +321,9 @@ impl OpenOutput for Open {
     fn write(&mut self, request: &mut CloseRequest<'_, '_>, extent: Extent) -> Result<Written> {
         let writer = request.writer(self.index(), self.file);
         let mut write = || {
-            let fragment = self.spill.write(request.pack, &self.object, extent, request.header, writer)?;
+            let (spill, step) = (self.spill.object(), self.spill.step());
+            let fragment = request.pack.write_spilled(spill, &self.object, extent, request.header, writer, step)?;
+            self.spill.end()?;
             if let Some(stripe) = self.stripe {
                 self.mark_holes(stripe, extent.offset + extent.length)?;
             }

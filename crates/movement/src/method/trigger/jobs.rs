@@ -8,8 +8,8 @@
 //! | at the end | [`Jobs::finish`] waits for what runs and waits, at most as long as each line allows; what is not done by then is killed, or not begun |
 //! | on failure | the log says what happened; nothing reaches the program |
 //!
-//! A command reads its document from a file that has no name rather than a pipe: writing to a pipe that nobody reads
-//! would kill a program that has not asked to be spared of the signal.
+//! A command reads its document from a file without a name, not from a pipe: a write to a pipe that the command does not read
+//! would kill a program that does not ignore SIGPIPE.
 
 use crate::output_file::memory::{Memory, Remembered};
 use std::collections::VecDeque;
@@ -500,16 +500,15 @@ mod tests {
     #[test]
     fn a_command_over_its_time_is_killed_with_all_that_it_began() {
         let folder = tempfile::tempdir().unwrap();
-        let rules =
-            Rules { timeout: Duration::from_millis(200), ..rules(command("sleep 100 & echo $! >&2; sleep 100")) };
+        let rules = Rules { timeout: Duration::from_secs(2), ..rules(command("sleep 100 & echo $! >&2; sleep 100")) };
         let mut jobs = Jobs::default();
         let began = Instant::now();
         jobs.send("a", &rules, job(folder.path(), "x"));
-        assert!(began.elapsed() < Duration::from_millis(150), "handing over takes no time");
+        assert!(began.elapsed() < Duration::from_millis(1500), "handing over does not wait for the command");
         jobs.finish();
-        assert!(began.elapsed() < Duration::from_secs(3));
+        assert!(began.elapsed() < Duration::from_secs(60));
         let log = log_of(folder.path());
-        assert!(log.contains("killed, over its time limit of 200ms"), "{log}");
+        assert!(log.contains("killed, over its time limit of 2s"), "{log}");
         // The one in the background too.
         let pid: i32 = log.lines().nth(1).unwrap().trim().parse().unwrap();
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

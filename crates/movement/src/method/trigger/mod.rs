@@ -33,6 +33,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_bp::process_group::Header;
+use thalweg_comm::guarded::caught;
 use thalweg_comm::tree;
 use thalweg_comm::tree_gather::{self, Gathering};
 use thalweg_comm::{Request, tags};
@@ -194,7 +195,9 @@ impl Method for Trigger {
             }
             return failed.map_or(Ok(Closed::default()), Err);
         }
-        let mut summary = Summary::of(pack, header.fortran, failed.as_ref().map(Error::kind));
+        let failure = failed.as_ref().map(Error::kind);
+        let mut summary = caught("summarise the blocks", || Ok(Summary::of(pack, header.fortran, failure)))
+            .unwrap_or_else(|e| Summary::of(pack, header.fortran, Some(e.kind())));
         let call = Gathering { tag: tags::TRIGGER, run: 0, time_index: self.step(&open, &before) as u32, attempt: 0 };
         let heard = tree_gather::gather(
             comm,
