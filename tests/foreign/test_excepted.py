@@ -27,16 +27,16 @@ class Excepted(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="thalweg-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = folder.name
-        cls.path, cls.odd_path = (os.path.join(cls.folder, name) for name in ("file.bp", "odd.bp"))
+        cls.path, cls.edge_cases_path = (os.path.join(cls.folder, name) for name in ("file.bp", "edge_cases.bp"))
         cls.said = written.write(cls.path, ranks=4, steps=3).variables
-        cls.odd = written.write(cls.odd_path, "odd", ranks=3, steps=2).variables
+        cls.edge_cases = written.write(cls.edge_cases_path, "edge_cases", ranks=3, steps=2).variables
         cls.shown = bpls.listing(cls.path, "-l")
         cls.file = cls.enterClassContext(adios2.FileReader(cls.path))
         cls.known = cls.file.available_variables()
 
     def dump(self, name, path=None):
         """The values bpls shows of a variable, as text."""
-        variables = self.said if path is None else self.odd
+        variables = self.said if path is None else self.edge_cases
         return bpls.dump(path or self.path, variables[name].kind, [name])[name]
 
     def test_the_page_lists_what_is_tested_here(self):
@@ -79,18 +79,18 @@ class Excepted(unittest.TestCase):
             self.file.read("/empty/rows")
 
     def test_case_empty_columns(self):
-        _, text, complaint = bpls.attempt("-l", self.odd_path, "columns")
+        _, text, complaint = bpls.attempt("-l", self.edge_cases_path, "columns")
         self.assertIn("ADIOS Error", complaint)
         self.assertIn("2*{5}", text)
-        with adios2.FileReader(self.odd_path) as file:
+        with adios2.FileReader(self.edge_cases_path) as file:
             self.assertEqual(file.available_variables()["columns"]["Shape"], "5, 0")
 
     def test_case_one_wide(self):
-        _, text, _ = bpls.attempt("-D", self.odd_path, "one_wide")
+        _, text, _ = bpls.attempt("-D", self.edge_cases_path, "one_wide")
         self.assertIn("2*{3}", text)
         self.assertIn("[null]", text)
-        with adios2.FileReader(self.odd_path) as file:
-            np.testing.assert_array_equal(file.read("one_wide", block_id=2), self.odd["one_wide"].block(self.odd["one_wide"].steps[0][2]))
+        with adios2.FileReader(self.edge_cases_path) as file:
+            np.testing.assert_array_equal(file.read("one_wide", block_id=2), self.edge_cases["one_wide"].block(self.edge_cases["one_wide"].steps[0][2]))
 
     def test_case_holes(self):
         got = np.array([float(v) for v in self.dump("/holes")])

@@ -1,4 +1,4 @@
-//! Opening what the command line names, and what to say about a file that was cut off.
+//! Opening the files of the command line, and the warnings about files that were cut off.
 
 use crate::outcome::Failure;
 use crate::progress::Progress;
@@ -7,15 +7,15 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use thalweg_layout::{Layout, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
+use thalweg_layout::{Layout, Life, OpenWrite, ReadObject, Stat, WriteObject, WriterId};
 use thalweg_reader::{Block, Head, Reader};
 use thalweg_report::text;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// The layout through which paths of this process go, and the name of a file there.
+/// The layout of all mounts and plain paths, and the name of a file there.
 ///
-/// - `doing`: what a progress bar over the bytes read says; `None` for no bar.
+/// - `doing`: label of a progress bar over the bytes read; `None` for no bar.
 pub fn place(path: &Path, doing: Option<&'static str>) -> std::result::Result<(Arc<dyn Layout>, String), Failure> {
     let name = path.to_str().ok_or_else(|| Failure::Usage(format!("'{}' is no UTF-8 text", path.display())))?;
     let mounts = thalweg_io::mounts::of_process()?;
@@ -40,11 +40,11 @@ fn no_file(name: &str, what: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("'{name}' is {what}, not a file"))
 }
 
-/// Refuses what is there and is no regular file, before it is opened: a pipe that nobody writes would be waited for, a
-/// device read for ever.
+/// Refuses anything but regular files before it is opened: opening a pipe without a writer blocks, reading a device may never
+/// end.
 ///
 /// # Errors
-/// `InvalidArgument` says what it is; `NotFound` and other failures of the look.
+/// `InvalidArgument` with the kind of file; `NotFound` and other failures of the check.
 pub fn regular(path: &Path) -> Result<()> {
     use std::os::unix::fs::FileTypeExt;
     let name = path.display().to_string();
@@ -60,7 +60,7 @@ pub fn regular(path: &Path) -> Result<()> {
     Err(no_file(&name, what))
 }
 
-/// Opens a file, and says on standard error where it was cut off or lacks something.
+/// Opens a file, and warns on standard error if it was cut off or lacks process groups.
 pub fn open(path: &Path, doing: Option<&'static str>) -> std::result::Result<Reader, Failure> {
     let (layout, name) = place(path, doing)?;
     let reader = Reader::open(layout, &name).map_err(|error| {
@@ -80,9 +80,9 @@ pub fn all_steps(reader: &Reader) -> Range<u64> {
     0..reader.status().steps
 }
 
-/// Who wrote which block, told from the process groups; one look-up does not pass over all of them.
+/// The ranks that wrote blocks, from the process groups; a lookup does not iterate over all of them.
 pub struct Writers {
-    /// Per step, where its process groups start and who wrote them, in order of place.
+    /// Per step, offset and rank of its process groups, by offset.
     groups: HashMap<u64, Vec<(u64, u32)>>,
     /// Whether each rank has a subfile of its own number: then all groups of the first step start at byte 0.
     own_subfiles: bool,
@@ -102,7 +102,7 @@ impl Writers {
         Ok(Writers { groups, own_subfiles })
     }
 
-    /// The rank that wrote a block, where that can be told.
+    /// The rank that wrote a block; `None` if unknown.
     pub fn rank(&self, block: &Block) -> Option<u32> {
         let of_step = self.groups.get(&block.step)?;
         match block.subfile {
@@ -140,7 +140,7 @@ fn notice(reader: &Reader, path: &Path) {
             "thalweg",
             &format!(
                 "{shown} was cut off, or is being written: {bytes} at its end belong to no closed step\n  safe: {safe}\n\
-                 {next}   (other BP readers can't open it before; not while it is being written)"
+                 {next}   (other BP readers can't open it before; refused while a process writes it)"
             ),
         );
     } else if status.step_records > 0 && !status.finished {
@@ -149,7 +149,7 @@ fn notice(reader: &Reader, path: &Path) {
             "thalweg",
             &format!(
                 "{shown} was not closed for good, or is being written: other BP readers don't see its last {records}\n  \
-                 safe: {safe}\n{next}   (not while it is being written)"
+                 safe: {safe}\n{next}   (refused while a process writes it)"
             ),
         );
     }
@@ -165,7 +165,7 @@ fn notice(reader: &Reader, path: &Path) {
     }
 }
 
-/// The name in the file that is meant: as given, or with or without the slash in front.
+/// The full name in the file for a user's name: equal, or with or without the slash in front.
 pub fn known<'a>(heads: &'a [Head], name: &str) -> Option<&'a str> {
     let bare = |n: &'a Head| n.name.strip_prefix('/').unwrap_or(&n.name);
     heads
@@ -175,7 +175,7 @@ pub fn known<'a>(heads: &'a [Head], name: &str) -> Option<&'a str> {
         .map(|h| h.name.as_str())
 }
 
-/// That there is no such variable or attribute, with the nearest name.
+/// The failure that there is no such variable or attribute, with the nearest name.
 pub fn absent(sort: &str, heads: &[Head], name: &str) -> Failure {
     let near = thalweg_schema::report::nearest(name, heads.iter().map(|h| h.name.as_str()));
     let hint = match near {
@@ -275,5 +275,9 @@ impl ReadObject for WatchedObject {
         let got = self.below.read_vectored_at(offset, pieces)?;
         self.moved(got);
         Ok(got)
+    }
+
+    fn life(&self) -> Result<Life> {
+        self.below.life()
     }
 }

@@ -32,7 +32,7 @@ pub fn short(value: &Value) -> String {
     }
 }
 
-/// What an attribute says.
+/// The value of an attribute.
 pub fn attribute(value: &AttributeValue) -> String {
     let one = |v: &Value| match v {
         Value::String(text) => quoted(&String::from_utf8_lossy(text)),

@@ -7,7 +7,7 @@
 //! | [`mod@slice`] | `var[step, a:b, :]` |
 //! | [`mod@format`] | values, shapes and boxes as text and JSON |
 //! | [`npy`] | NumPy files |
-//! | [`mod@file`] | opening; what is said about files that were cut off |
+//! | [`mod@file`] | opens files; warns about files that were cut off |
 //! | [`tune`] | methods tried on the storage at hand |
 //! | [`terminal`], [`progress`] | colours, width and bars, on a terminal only |
 //! | [`outcome`] | exit codes |
@@ -25,6 +25,7 @@ mod progress;
 mod slice;
 mod terminal;
 mod tune;
+mod writers;
 
 use arguments::{Arguments, Command, Config};
 use clap::Parser;

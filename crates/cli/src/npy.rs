@@ -1,4 +1,4 @@
-//! NPY files: one array as NumPy stores it. Format version 1.0 (2.0 where the header needs it), row-major.
+//! NPY files: one array in NumPy's format, version 1.0 (2.0 for a long header), row-major.
 
 use std::io::{self, Write};
 use thalweg_types::{ByteOrder, ElementType};

@@ -1,4 +1,4 @@
-//! How a command ends: its exit code, and what it says where it fails.
+//! The outcome of a command: its exit code, and the message of a failure.
 
 use std::fmt;
 use std::io;
@@ -27,7 +27,7 @@ impl Outcome {
 pub enum Failure {
     /// The reader of our output has gone (`| head`): no failure at all.
     Pipe,
-    /// What is asked for is not in the file: exit code 1.
+    /// The file does not contain the requested item: exit code 1.
     Absent(String),
     /// The command line makes no sense: exit code 2.
     Usage(String),

@@ -1,4 +1,4 @@
-//! Progress bars: on standard error where it is a terminal, and only for what takes longer than a second.
+//! Progress bars on standard error, if it is a terminal, for operations longer than a second.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};

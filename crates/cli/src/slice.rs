@@ -3,16 +3,16 @@
 //! | written | means |
 //! |---|---|
 //! | `v` | everything: all steps, all elements |
-//! | `v[3]` | step 3; dimensions left out are taken whole |
+//! | `v[3]` | step 3; missing dimensions are taken whole |
 //! | `v[-1]` | the last step; negative numbers count from the end |
 //! | `v[2:5, 0, :]` | steps 2, 3 and 4; index 0 of the first dimension; all of the second |
 //! | `w[3, 1]` | of a local array: step 3, block 1 |
 //!
-//! A number takes its dimension away, a range keeps it. Ranges are cut to what is there, numbers must be there.
+//! A single index removes its dimension, a range keeps it. A range is clipped to the extent; a single index out of range is an error.
 
 use std::fmt;
 
-/// One place between the commas.
+/// One entry between commas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
     /// One index.
@@ -21,10 +21,10 @@ pub enum Pick {
     Range(Option<i64>, Option<i64>),
 }
 
-/// A variable and what to take of it.
+/// A variable and the entries of its slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slice {
-    /// The name as given.
+    /// The name as written.
     pub name: String,
     /// Step first, then dimensions.
     pub picks: Vec<Pick>,

@@ -1,4 +1,4 @@
-//! What standard output is: colours and width on a terminal, plain text anywhere else.
+//! Standard output: colours and width on a terminal, plain text otherwise.
 
 use anstyle::{AnsiColor, Style};
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
@@ -61,7 +61,7 @@ impl Write for Terminal {
 
 /// Headings.
 pub const HEADING: Style = Style::new().bold();
-/// Types, places: what stands beside the thing itself.
+/// Types and places, beside names.
 pub const ASIDE: Style = AnsiColor::Cyan.on_default();
 /// Everything is well.
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();

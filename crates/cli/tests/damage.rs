@@ -303,7 +303,7 @@ fn ten_thousand_changed_bytes_are_found_or_used_by_nobody() {
                 ask(&subject.layout);
                 let _ = live_extents(&*subject.layout, "f.bp");
                 let copy: Arc<dyn Layout> = Arc::new(Direct::new(Arc::new(subject.store.snapshot())).unwrap());
-                let how = RecoverOptions { dry_run: false, keep_partial: n % 2 == 0 };
+                let how = RecoverOptions { dry_run: false, keep_partial: n % 2 == 0, ..RecoverOptions::default() };
                 if recover(&*copy, "f.bp", how).is_ok() {
                     assert!(Reader::open(copy.clone(), "f.bp").is_ok(), "what was recovered opens");
                 }

@@ -32,6 +32,22 @@ fn text(folder: &std::path::Path, name: &str) -> String {
 }
 
 #[test]
+fn a_folder_that_is_not_there_is_made_with_those_above_it() {
+    let scratch = thalweg_conformance::scratch::Scratch::new();
+    let folder = scratch.path();
+    std::fs::write(folder.join("heat.xml"), HEAT).unwrap();
+    let ran = run_in(folder, &["gen", "heat.xml", "--group", "heat", "-o", "a/b/c"]);
+    assert_eq!((ran.code, ran.err.as_str(), ran.out.as_str()), (0, "", "a/b/c/gwrite_heat.ch\na/b/c/gread_heat.ch\n"));
+    assert!(text(folder, "a/b/c/gwrite_heat.ch").contains("adios_write"));
+    // Where a file lies in the way nothing is made.
+    std::fs::write(folder.join("taken"), "bytes").unwrap();
+    let ran = run_in(folder, &["gen", "heat.xml", "-o", "taken/src"]);
+    assert_eq!((ran.code, ran.out.as_str()), (3, ""), "{}", ran.err);
+    assert!(ran.err.contains("taken/src"), "{}", ran.err);
+    assert_eq!(text(folder, "taken"), "bytes");
+}
+
+#[test]
 fn calls_are_as_reviewed() {
     let folder = thalweg_conformance::scratch::Scratch::new();
     let folder = folder.path();

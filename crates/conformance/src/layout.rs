@@ -271,7 +271,7 @@ fn a_second_open_by_the_same_writer_keeps_the_bytes(layout: &dyn Layout) {
     layout.remove("again").unwrap();
 }
 
-/// A layout with the face of a store. Space that is given back is no promise of layouts.
+/// A layout with the interface of a store. Reclaiming space is no promise of layouts.
 struct AsStore<'a>(&'a dyn Layout);
 
 impl Store for AsStore<'_> {

@@ -10,7 +10,7 @@
 //! | [`store`] | the promises of `Store`, `ReadObject` and `WriteObject` |
 //! | `layout` | the promises of `Layout` |
 //! | `method` | the promises of every method, case by case, whatever the number of ranks (feature `round-trip`) |
-//! | `round_trip` | what is written reads back equal, whatever the method, layout and ranks (feature `round-trip`) |
+//! | `round_trip` | written values read back equal, for every method, layout and number of ranks (feature `round-trip`) |
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "comm")]

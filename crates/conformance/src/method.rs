@@ -1,4 +1,4 @@
-//! The promises of a method: whatever moves the bytes, from however many ranks, what a reader finds is what was written.
+//! The promises of a method: a reader finds exactly what was written, for any method and any number of ranks.
 //!
 //! | promise | how it is checked |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | the data alone are enough | the index is spoiled, `recover` finds the same again |
 //! | a method that writes no file writes none | the folder stays empty |
 //!
-//! A [`Case`] is what is written, as data; [`cases`] has them by name. A [`MethodCase`] is a method with parameters. The registry
+//! A [`Case`] describes an output as data; [`cases`] lists them by name. A [`MethodCase`] is a method with parameters. The registry
 //! knows the methods, so the tests of `io` hand them in; a new one falls under the suite by being listed there.
 
 pub mod cases;
@@ -34,11 +34,11 @@ pub struct Act {
     pub group: usize,
     /// How it is opened.
     pub mode: Mode,
-    /// What each rank writes, in order.
+    /// The writes of each rank, in order.
     pub ranks: Vec<Vec<Write>>,
 }
 
-/// What is written to one file.
+/// The outputs to one file.
 #[derive(Debug, Clone)]
 pub struct Case {
     /// The groups, without methods. No two variables of them have the same full name.
@@ -48,7 +48,7 @@ pub struct Case {
     pub sessions: Vec<Vec<Act>>,
     /// The buffer limit in bytes; `None` for no limit.
     pub buffer: Option<u64>,
-    /// What each attribute says at the end, by full name.
+    /// The final value of each attribute, by full name.
     pub attributes: BTreeMap<String, AttributeValue>,
 }
 
@@ -87,7 +87,7 @@ impl MethodCase {
 }
 
 impl Case {
-    /// What each step holds in the end: per output that went into it, its group and what the ranks wrote.
+    /// The final contents of each step: per output to it, the group and the writes of the ranks.
     fn steps(&self) -> Vec<Vec<&Act>> {
         let mut steps: Vec<Vec<&Act>> = Vec::new();
         for act in self.sessions.iter().flatten() {
@@ -254,7 +254,7 @@ fn in_any_order(reader: &Reader, expected: &BTreeMap<String, Vec<Expected<'_>>>)
     }
 }
 
-/// The file, and a folder of its subfiles: nothing else, such as what was written on the way.
+/// Only the file and the folder of its subfiles remain, no temporary files.
 fn only_the_file_stays(layout: &Arc<dyn Layout>, path: &str) {
     let folder = format!("{path}.dir");
     for name in layout.list("").unwrap() {

@@ -1,5 +1,5 @@
-//! The promise of everything together: what is written reads back equal, by any method, on any layout, from any
-//! number of ranks.
+//! The promise of the whole library: written values read back equal, with any method, on any layout, from any number of
+//! ranks.
 //!
 //! A [`Scenario`] is data: a schema, and what each rank writes of it in each step, shapes and bytes included. [`write()`]
 //! hands it to the programming interface, [`check`] asks the reader for every block, box, point, value and attribute
@@ -8,14 +8,14 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`everything`] | a scenario with every type, 0 to 7 dimensions, holes, optional variables, all kinds of attributes |
-//! | [`odd`] | a scenario of what other programs stumble over |
+//! | [`edge_cases`] | edge cases that break other readers |
 //! | [`arbitrary`] | scenarios made of nothing but chance |
 //! | [`numbers`] | bytes of any type, always the same for the same seed |
 
 pub mod arbitrary;
+pub mod edge_cases;
 pub mod everything;
 pub mod numbers;
-pub mod odd;
 
 use crate::scratch::Scratch;
 use std::collections::BTreeMap;
@@ -32,14 +32,14 @@ use thalweg_types::bounding_box::elements;
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Selection, Value};
 
-/// What is written, and so what must be read.
+/// The writes of a test, and so the expected reads.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// One group, without methods.
     pub schema: Schema,
-    /// What each rank writes in each step, in order: `steps[step][rank]`. All have as many ranks.
+    /// The writes of each rank in each step, in order: `steps[step][rank]`, with the same number of ranks in every step.
     pub steps: Vec<Vec<Vec<Write>>>,
-    /// What each attribute says at the end, by full name; those of meshes included.
+    /// The final value of each attribute, by full name; those of meshes included.
     pub attributes: BTreeMap<String, AttributeValue>,
 }
 
@@ -131,7 +131,7 @@ pub struct Expected<'s> {
     pub rank: u32,
     /// Type of its elements.
     pub element: ElementType,
-    /// What was written.
+    /// The writes.
     pub write: &'s Write,
 }
 
@@ -399,7 +399,7 @@ fn check_global(reader: &Reader, name: &str, step: u64, expected: &[Expected<'_>
     }
 }
 
-/// What the index says of the values of real numbers is what they are, where it says anything.
+/// Statistics of real numbers in the index, if recorded, are those of the values.
 fn check_summary(reader: &Reader, name: &str, blocks: &[Expected<'_>]) {
     let element = blocks[0].element;
     if element.is_text() || element.is_complex() {
@@ -475,7 +475,7 @@ pub fn in_folder(folder: &Path) -> Arc<dyn Layout> {
 /// - `methods`: names of methods that write something.
 ///
 /// # Panics
-/// At the first difference; standard error says where in the cross.
+/// At the first difference; standard error names the combination.
 pub fn check_everything(methods: &[&str]) {
     let folder = Scratch::new();
     let layouts = [("memory", in_memory()), ("posix", in_folder(folder.path()))];

@@ -1,9 +1,9 @@
-//! The exit status of a process that lost bytes which the program was told are written (docs/decisions/0051).
+//! The exit status of a process that lost bytes which it had reported as written to the program (docs/decisions/0051).
 //!
 //! | question | answer |
 //! |---|---|
-//! | who records a loss | whatever ends files and mounts behind the program's last call: [`record_loss`] |
-//! | what follows | a process that would exit with 0 exits with 1; any other status stays |
+//! | a loss is recorded by | the code that ends files and mounts after the program's last call: [`record_loss`] |
+//! | effect | a process that would exit with 0 exits with 1; any other status is kept |
 //! | how | [`watch`] registers a function with `on_exit` of the GNU C library; functions registered later run before it. Elsewhere the status stays, and the line on standard error is all |
 //! | a child made by `fork` | inherits the record; where the loss is its parent's, it calls [`forget_loss`] |
 //!

@@ -1,10 +1,10 @@
 //! Writes a file with everything a group may hold, with ranks as threads, and says beside it what it holds:
-//! `everything PATH [method=MPI] [ranks=4] [steps=3] [sessions=1] [language=C] [index=each] [transform=SPEC] [silent] [odd] [index] [follow]`.
+//! `everything PATH [method=MPI] [ranks=4] [steps=3] [sessions=1] [language=C] [index=each] [transform=SPEC] [silent] [edge_cases] [index] [follow]`.
 //!
 //! With `transform` all arrays go through it that it takes, but `/statistics/minmax`; with `silent` their statistics are
 //! not recorded.
 //!
-//! With `odd` it is instead what other programs stumble over. With `index` the index alone follows, as `PATH.index`.
+//! With `edge_cases` it holds instead the edge cases that break other readers. With `index` the index alone follows, as `PATH.index`.
 //!
 //! `PATH` without its ending, with `.json`, is a manifest as `tests/fixtures/foreign/manifest.py` describes it: of what
 //! was handed to the library, never of what is in the file. With `follow` it prints `step N` after each step and goes
@@ -12,14 +12,14 @@
 
 use serde_json::{Map, Value as Json, json};
 use std::io::BufRead;
-use thalweg_conformance::round_trip::{self, Scenario, WriteSetup, everything, odd as oddities};
+use thalweg_conformance::round_trip::{self, Scenario, WriteSetup, edge_cases, everything};
 use thalweg_schema::HostLanguage;
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Value};
 
 fn main() {
     let mut path = None;
-    let (mut method, mut ranks, mut steps, mut follow, mut odd, mut index) =
+    let (mut method, mut ranks, mut steps, mut follow, mut apart, mut index) =
         ("MPI".to_string(), 4, 3, false, false, false);
     let (mut transform, mut silent) = (None, false);
     let (mut language, mut sessions, mut parameters) = (HostLanguage::C, 1, Vec::new());
@@ -36,7 +36,7 @@ fn main() {
             Some((key, value)) => parameters.push((key.to_string(), value.to_string())),
             None if argument == "silent" => silent = true,
             None if argument == "follow" => follow = true,
-            None if argument == "odd" => odd = true,
+            None if argument == "edge_cases" => apart = true,
             None if argument == "index" => index = true,
             None => path = Some(argument),
         }
@@ -45,7 +45,7 @@ fn main() {
     let path = std::path::absolute(path).unwrap_or_else(|e| panic!("{e}"));
     let (folder, name) = (path.parent().unwrap_or(&path), path.file_name().unwrap_or_default().to_string_lossy());
     let mut scenario =
-        if odd { oddities::scenario(ranks, steps) } else { everything::scenario(ranks, steps, language) };
+        if apart { edge_cases::scenario(ranks, steps) } else { everything::scenario(ranks, steps, language) };
     if let Some(transform) = &transform {
         for variable in &mut scenario.schema.groups[0].variables {
             variable.transform = Some(transform.clone()).filter(|_| variable.name != "minmax");

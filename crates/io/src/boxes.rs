@@ -1,8 +1,7 @@
-//! Which boxes of which variables an output holds already: where a program writes one again, the last value counts.
+//! The boxes of variables that an output holds: if a program writes one again, the last value counts.
 //!
-//! A scalar or text has one place, a block of a global array the box it fills. Blocks of local arrays and of joined ones
-//! have no place in an array: each is a block of its own, however often the same extents are written. So is a block without
-//! an element, which fills no box.
+//! A scalar or text has one place; the place of a global array's block is its box. Blocks of local and joined arrays have no place:
+//! each stays a block of its own, even with equal extents. So does a block without elements.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,15 +37,15 @@ impl Place {
 #[derive(Default)]
 pub(crate) struct Boxes {
     numbers: HashMap<Place, usize>,
-    /// What was written first under a path and name: its type, and how many dimensions.
+    /// Type and number of dimensions of the first block under a path and name.
     kinds: HashMap<(Arc<str>, Arc<str>), Kind>,
 }
 
-/// Type of the elements, and how many dimensions; `None` for scalars and texts.
+/// Type of the elements, and number of dimensions; `None` for scalars and texts.
 type Kind = (ElementType, Option<usize>);
 
 impl Boxes {
-    /// Refuses a block of another type or number of dimensions than the output holds under its name: a reader would see
+    /// Refuses a block whose type or number of dimensions differs from earlier blocks of its name: readers would see only
     /// one of them.
     ///
     /// # Errors
@@ -77,7 +76,7 @@ impl Boxes {
         }
     }
 
-    /// A block was taken out of the pack: numbers of later ones have gone down by one.
+    /// Call after a block was removed from the pack: the numbers of later blocks have decreased by one.
     pub(crate) fn withdrawn(&mut self, number: usize) {
         self.numbers.retain(|_, known| *known != number);
         self.numbers.values_mut().filter(|known| **known > number).for_each(|known| *known -= 1);

@@ -1,15 +1,15 @@
-//! Full consistency, for development: what ranks say of one output is compared where it is opened and where it is closed.
+//! Full consistency, for development: ranks compare an output at open and at close.
 //!
-//! Delayed consistency is the default: no rank asks another what it writes, and a program whose ranks disagree writes a file
-//! whose blocks disagree. With [`PARAMETER`]`=full` on a method of the group, or `THALWEG_CONSISTENCY=full` for all outputs:
+//! Delayed consistency is the default: ranks write without comparing, and if they disagree, so do the blocks of the file. With
+//! [`PARAMETER`]`=full` on a method of the group, or `THALWEG_CONSISTENCY=full` for all outputs:
 //!
-//! | when | what is compared | ranks that differ |
+//! | when | compared | a difference |
 //! |---|---|---|
-//! | open | name of the group, path, mode, methods with their parameters | fail the open on all ranks, before a file is touched |
-//! | close | type, number of dimensions and global extents of each variable that several ranks wrote | fail the close on all ranks: the step is not written |
-//! | close | boxes of global arrays: overlaps, and elements that nobody wrote | a warning from rank 0: programs write halos and parts of arrays on purpose |
+//! | open | name of the group, path, mode, methods with their parameters | fails the open on all ranks, before a file is touched |
+//! | close | type, number of dimensions and global extents of each variable that several ranks wrote | fails the close on all ranks: the step is not written |
+//! | close | boxes of global arrays: overlaps, and elements that no rank wrote | is a warning from rank 0: programs write halos and parts of arrays on purpose |
 //!
-//! One rank is enough to ask for it; it is told to the others in the reduction that every open makes.
+//! If one rank requires it, all ranks compare: they learn it in the reduction of every open. A panic on one rank fails the call on all.
 //!
 //! Cost: at open one gather and one reduction more; at close the same, and rank 0 compares all boxes of each array.
 
@@ -19,6 +19,7 @@ use thalweg_bp::shape::{JOINED, Shape};
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::Communicator;
 use thalweg_comm::agreement::agree;
+use thalweg_movement::guarded::caught;
 use thalweg_movement::method::{Parameter, Parameters};
 use thalweg_movement::{BlockSpec, Mode};
 use thalweg_schema::MethodChoice;
@@ -31,15 +32,18 @@ pub const PARAMETER: Parameter = Parameter::choice(
     "full, for development: ranks compare group, path, mode and methods at open, types and shapes at close, and a mismatch fails the call on all of them",
 );
 
-/// The environment variable that asks for it, for all outputs of a process.
+/// The environment variable that enables it for all outputs of a process.
 pub const VARIABLE: &str = "THALWEG_CONSISTENCY";
 
-/// Whether a method asks for full consistency.
-pub fn is_wanted(choice: &MethodChoice) -> bool {
+/// The operation, for messages.
+const COMPARING: &str = "compare the output between ranks";
+
+/// Whether a method asks for full consistency, by its parameter.
+pub fn is_asked_by(choice: &MethodChoice) -> bool {
     Parameters::from(choice.parameters.clone()).get::<String>(&PARAMETER).is_ok_and(|word| word == "full")
 }
 
-/// Whether the environment asks for it.
+/// Whether the environment enables it.
 ///
 /// # Errors
 /// `Config` for another word than `delayed` and `full`.
@@ -56,7 +60,7 @@ pub fn by_environment() -> Result<bool> {
     }
 }
 
-/// What a rank says of an output that it opens.
+/// An output as one rank opens it.
 pub(crate) struct Opening<'o> {
     pub group: &'o str,
     pub path: &'o str,
@@ -65,7 +69,7 @@ pub(crate) struct Opening<'o> {
 }
 
 impl Opening<'_> {
-    /// As compared, and as shown: what it is about, and the words.
+    /// The texts that are compared and shown, each with its subject.
     fn said(&self) -> [(&'static str, String); 4] {
         let mode = match self.mode {
             Mode::Write => "\"w\"".to_string(),
@@ -91,22 +95,23 @@ impl Opening<'_> {
     }
 }
 
-/// Collective, before an output is opened: all ranks say the same of it.
+/// Collective, before an output is opened: checks that all ranks open the same output.
 ///
 /// # Errors
 /// `InvalidArgument` on all ranks, naming the first rank that differs from rank 0 and in what; a lost rank.
 pub(crate) fn check_opening(comm: &dyn Communicator, own: &Opening<'_>) -> Result<()> {
-    let mut bytes = Vec::new();
-    own.said().iter().for_each(|(_, text)| put_text(&mut bytes, text));
-    let all = comm.gather(0, &bytes)?;
-    let found = all.map_or(Ok(None), |all| {
+    let said = caught(COMPARING, || {
+        let mut bytes = Vec::new();
+        own.said().iter().for_each(|(_, text)| put_text(&mut bytes, text));
+        Ok(bytes)
+    });
+    compare(comm, said, "open the output", "no file was touched", |all| {
         let all: Result<Vec<Vec<String>>> = all.iter().map(|bytes| texts(bytes)).collect();
         Ok(first_difference(&all?, &own.said().map(|(what, _)| what)))
-    });
-    tell(comm, found, "open the output", "no file was touched")
+    })
 }
 
-/// The first rank whose words differ from those of rank 0.
+/// The first rank whose texts differ from those of rank 0.
 fn first_difference(all: &[Vec<String>], about: &[&str]) -> Option<String> {
     let first = all.first()?;
     for (rank, other) in all.iter().enumerate().skip(1) {
@@ -119,7 +124,7 @@ fn first_difference(all: &[Vec<String>], about: &[&str]) -> Option<String> {
     None
 }
 
-/// What an array is beside its type.
+/// The form of a variable: its shape without the extents of blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Form {
     /// A single value or a text.
@@ -151,7 +156,7 @@ impl Form {
     }
 }
 
-/// What a rank has written of one variable.
+/// The blocks of one variable that a rank has written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Written {
     element: ElementType,
@@ -160,7 +165,7 @@ struct Written {
     boxes: Vec<BoundingBox>,
 }
 
-/// What a rank has written, by full name: kept while the output is open.
+/// The variables that a rank has written, by full name, while the output is open.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record(BTreeMap<String, Written>);
 
@@ -226,26 +231,25 @@ impl Record {
     }
 }
 
-/// Collective, before an output is committed: types and shapes agree. Overlaps and gaps are told by rank 0.
+/// Collective, before an output is committed: checks that types and shapes agree. Rank 0 warns of overlaps and gaps.
 ///
-/// - `failed`: this rank cannot go on; what it wrote is not compared.
+/// - `failed`: this rank has failed; its blocks are not compared.
 ///
 /// # Errors
 /// `InvalidArgument` on all ranks, naming a variable and two ranks that differ in it; a lost rank.
 pub(crate) fn check_written(comm: &dyn Communicator, own: &Record, failed: bool) -> Result<()> {
-    let bytes = if failed { Vec::new() } else { own.to_bytes() };
+    let bytes = caught(COMPARING, || Ok(if failed { Vec::new() } else { own.to_bytes() }));
     // A rank that failed leaves gaps that are nobody's mistake.
-    let any_failed = agree(comm, Ok(()), "compare what was written", &[u64::from(failed)])?.first() == Some(&1);
-    let all = comm.gather(0, &bytes)?;
-    let found = all.map_or(Ok(None), |all| {
+    let any_failed = agree(comm, Ok(()), COMPARING, &[u64::from(failed)])?.first() == Some(&1);
+    let safe = "the step is not in the file; earlier steps are as they were";
+    compare(comm, bytes, "close the output", safe, |all| {
         let all = all.iter().map(|bytes| Record::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
         let found = mismatch(&all);
         if found.is_none() && !any_failed {
             remarks(&all).iter().for_each(|text| thalweg_warnings::tell_once(text));
         }
         Ok(found)
-    });
-    tell(comm, found, "close the output", "the step is not in the file; earlier steps are as they were")
+    })
 }
 
 /// The first variable in which two ranks differ.
@@ -272,7 +276,7 @@ fn mismatch(all: &[Record]) -> Option<String> {
 /// A box, and the rank that wrote it.
 type Placed<'b> = (usize, &'b BoundingBox);
 
-/// What may be meant, and is more often a mistake: overlaps, and elements that nobody wrote. At most one of each for each array.
+/// Warnings of probable mistakes: overlaps, and elements that no rank wrote. At most one of each per array.
 fn remarks(all: &[Record]) -> Vec<String> {
     let mut arrays: BTreeMap<&str, (&[u64], Vec<Placed<'_>>)> = BTreeMap::new();
     for (rank, record) in all.iter().enumerate() {
@@ -319,7 +323,28 @@ fn first_overlap<'p, 'b>(boxes: &'p [Placed<'b>]) -> Option<(&'p Placed<'b>, &'p
     None
 }
 
-/// Collective: what rank 0 found fails the call on all ranks.
+/// Collective: rank 0 compares the bytes of all ranks. A panic on one rank fails the call on all.
+///
+/// - `own`: this rank's bytes; `difference`: finds a difference among those of all ranks, on rank 0.
+fn compare(
+    comm: &dyn Communicator,
+    own: Result<Vec<u8>>,
+    doing: &str,
+    safe: &str,
+    difference: impl FnOnce(Vec<Vec<u8>>) -> Result<Option<String>>,
+) -> Result<()> {
+    let (bytes, own) = match own {
+        Ok(bytes) => (bytes, Ok(())),
+        Err(e) => (Vec::new(), Err(e)),
+    };
+    let found = match comm.gather(0, &bytes)? {
+        Some(all) => caught(COMPARING, || difference(all)),
+        None => Ok(None),
+    };
+    tell(comm, own.and(found), doing, safe)
+}
+
+/// Collective: a difference found by rank 0 fails the call on all ranks.
 fn tell(comm: &dyn Communicator, found: Result<Option<String>>, doing: &str, safe: &str) -> Result<()> {
     let (found, outcome) = match found {
         Ok(found) => (found, Ok(())),

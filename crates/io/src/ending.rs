@@ -1,5 +1,5 @@
-//! The end of an output: its methods close it one after the other, inside the program's close or, from the first one that ends
-//! outputs later, behind it.
+//! The end of an output: its methods close it one after the other. The first method that ends outputs later, and all methods after it,
+//! do so after the program's close has returned.
 
 use crate::in_flight::{Done, Work};
 use crate::session::Shared;
@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
+use thalweg_movement::guarded::caught;
 use thalweg_movement::method::pending::{Ended, OwnedOutput, Pending};
 use thalweg_movement::method::{CloseRequest, Finished};
 use thalweg_movement::pack::{AttributeSpec, Through};
@@ -30,7 +31,7 @@ impl ActiveMethod {
         u64::from(self.header.time_index.saturating_sub(self.first_time))
     }
 
-    /// Where the attributes are remembered that a method's file holds already, and in which line its outputs queue.
+    /// Key of the attributes that the method's file already contains, and of the queue of its outputs.
     pub(crate) fn key(&self) -> String {
         written_key(&*self.method, &self.path)
     }
@@ -71,7 +72,7 @@ pub(crate) struct TakenOver {
     about: About,
 }
 
-/// What of a way is known without its method.
+/// The facts about a method's file that outlive the method.
 struct About {
     name: &'static str,
     stores: bool,
@@ -103,8 +104,23 @@ impl Ending {
         }
     }
 
-    /// What a method finds in front of it when it closes the output. Returns this rank's own failure, for it.
+    /// Prepares the close of one method. Returns this rank's failure, for the method; a panic is one.
     fn prepare(&mut self, way: &mut ActiveMethod, pack: &mut Pack<'_>) -> Option<Error> {
+        if let Err(e) = caught("prepare the close", || {
+            self.put_attributes(way, pack);
+            Ok(())
+        }) {
+            self.failed.get_or_insert(e.at_rank(self.rank));
+        }
+        let mine = self.failed.take();
+        if let Some(e) = &mine {
+            self.failed = Some(Error::new(e.kind(), e.what()).at_rank(self.rank));
+        }
+        mine
+    }
+
+    /// Passes a method the attributes that its file does not contain yet, and the outcomes of earlier methods.
+    fn put_attributes(&mut self, way: &mut ActiveMethod, pack: &mut Pack<'_>) {
         if self.rank == 0 {
             let mut written = self.shared.written.lock();
             let known = written.entry(way.key()).or_default();
@@ -115,12 +131,7 @@ impl Ending {
             }
             pack.set_attributes(new);
         }
-        let mine = self.failed.take();
-        if let Some(e) = &mine {
-            self.failed = Some(Error::new(e.kind(), e.what()).at_rank(self.rank));
-        }
         way.method.after(&self.finished);
-        mine
     }
 
     fn closed(&mut self, about: About, closed: Result<Closed>) {
@@ -146,10 +157,10 @@ impl Ending {
         self.ways.iter().filter(|way| way.stores).map(|way| way.path.clone()).collect()
     }
 
-    /// Makes sure that nothing of the pack lies in the program's memory. What goes wrong costs this rank its part.
+    /// Copies all blocks of the pack out of the program's memory. After a failure, this rank's part of the step is lost.
     pub(crate) fn own(&mut self, mut pack: Pack<'_>) -> Pack<'static> {
         let empty = pack.emptied();
-        let mut own = || {
+        let own = || {
             if pack.copy_deferred() {
                 return Ok(());
             }
@@ -161,7 +172,8 @@ impl Ending {
             }
             pack.spill(&to)
         };
-        let owned = own().and_then(|()| pack.into_owned());
+        const DOING: &str = "take the blocks over";
+        let owned = caught(DOING, own).and_then(|()| caught(DOING, || pack.into_owned()));
         owned.unwrap_or_else(|e| {
             self.failed.get_or_insert(e.at_rank(self.rank));
             empty

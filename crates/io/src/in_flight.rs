@@ -2,12 +2,12 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | in which order they end | those of one file in the order in which they were closed; those of different files at the same time |
-//! | who ends them | one thread per file, begun with its first output and ended with its last one. Where the MPI library lets only one thread call, and for outputs with a profile, the program's close ends them itself, behind those that wait |
+//! | order | outputs of one file end in the order in which they were closed; those of different files concurrently |
+//! | thread | one per file, from its first output to its last. If the MPI library allows calls from one thread only, and for outputs with a profile, the program's close ends them itself, after the waiting ones |
 //! | a further output of the same file | by the same method: opens at once and queues. By another one, or a reader: the open waits until all have ended |
-//! | who hears of a failure | all ranks: at the next open of the file, once all have ended that output, which then opens nothing; else where the session ends. Each failure is reported once |
-//! | memory | what waits in an output stays counted in the buffer until the output has ended; beyond the limit blocks are spilled |
-//! | how long a wait lasts | as long as outputs go on ending, each within the communicator's timeout |
+//! | failures | reported once, on all ranks: at the next open of the file, which then fails, as soon as all ranks have ended that output; otherwise at the end of the session |
+//! | memory | the blocks of an output count in the buffer until the output has ended; beyond the limit blocks are spilled |
+//! | length of a wait | unlimited while outputs end, each within the communicator's timeout |
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// How an output ended.
 pub(crate) struct Done {
     pub(crate) outcome: Result<Closed>,
-    /// Dropped where the outcome is heard: in the same order on all ranks.
+    /// Dropped when the outcome is reported: in the same order on all ranks.
     pub(crate) comm: Option<Box<dyn Communicator>>,
 }
 
@@ -133,7 +133,7 @@ impl InFlight {
         }
     }
 
-    /// Takes out the first `most` of these outputs that have all ended. The first failure is returned, warnings tell of others.
+    /// Removes the first `most` of these outputs if they have ended. Returns the first failure; further ones become warnings.
     fn hear(&self, which: impl Fn(&Flying) -> bool, most: usize) -> Result<()> {
         let mut heard = Vec::new();
         let mut outputs = self.outputs.lock();
@@ -172,7 +172,7 @@ impl InFlight {
         self.hear(which, usize::MAX)
     }
 
-    /// Collective: hears of the outputs of a line that have ended on all ranks. None is waited for.
+    /// Collective: reports the outputs of a line that have ended on all ranks, without waiting.
     ///
     /// # Errors
     /// On all ranks: the first failure of one of them.
@@ -206,7 +206,7 @@ impl InFlight {
     /// Waits for all outputs.
     ///
     /// # Errors
-    /// The first failure that nobody has heard of; `Timeout`.
+    /// The first failure that was not reported; `Timeout`.
     pub(crate) fn finish(&self, timeout: Duration) -> Result<()> {
         let waited = self.wait(|_| true, timeout);
         self.hear(|_| true, usize::MAX).and(waited)

@@ -1,8 +1,7 @@
 //! Mode `r`: the variables of a group read back from the last step of a file, as the papers' `read` does.
 //!
-//! Dimensions and offsets come from scalars that the program sets, else from the file; a global array is read at that
-//! place whatever blocks it was written in, so any number of ranks can restart. A local or joined array is read from the
-//! block of this rank.
+//! Dimensions and offsets come from scalars that the program sets, otherwise from the file. A global array is read at that box, whatever its
+//! blocks, so the number of ranks may differ at restart. A local or joined array is read from the block of this rank.
 
 use crate::joined::{Requirements, agree_on_open};
 use crate::output::OPENING;
@@ -11,6 +10,7 @@ use crate::session::{DeclaredGroup, Shared};
 use std::sync::Arc;
 use thalweg_bp::shape::JOINED;
 use thalweg_comm::Communicator;
+use thalweg_movement::guarded::caught;
 use thalweg_reader::Reader;
 use thalweg_schema::dimension::NameRef;
 use thalweg_schema::{HostLanguage, Variable};
@@ -35,7 +35,8 @@ impl Input {
         path: &str,
         comm: Box<dyn Communicator>,
     ) -> Result<Input> {
-        let opened = declared.and_then(|group| {
+        let opened = caught(OPENING, || {
+            let group = declared?;
             let base = group.lock().all_methods().first().map_or(String::new(), |m| m.base_path.clone());
             let path = if base.is_empty() || path.starts_with('/') {
                 path.to_string()
@@ -111,7 +112,7 @@ impl Input {
         }
     }
 
-    /// What a read of this variable selects: its step and selection.
+    /// Step and selection of a read of this variable.
     fn selection(&self, variable: &Variable) -> Result<(u64, Selection)> {
         let full = variable.full_name();
         let step = self.last_step(&full)?;
@@ -168,7 +169,7 @@ impl Input {
 
     /// Reads a variable of the last step that has it. Not collective.
     ///
-    /// - `out`: at least the bytes [`Input::expected_bytes`] says.
+    /// - `out`: at least [`Input::expected_bytes`] bytes.
     ///
     /// # Errors
     /// `NotFound` where group or file have no such variable, `OutOfBounds` where the box leaves the array,

@@ -1,14 +1,13 @@
-//! Joined arrays: blocks that have no place in their array until all ranks have closed, where they are laid one behind
-//! the other, in the order of ranks and, on a rank, in the order they were written.
+//! Joined arrays: the blocks of all ranks are concatenated at close, in the order of ranks and, on a rank, in the order of writes.
 //!
-//! While it is written such a block bears the mark of ADIOS 1.x ([`JOINED`]); at close it gets its offset and the extent
-//! of the whole, so files hold plain global arrays, which every reader knows.
+//! Before close, such a block has the mark of ADIOS 1.x ([`JOINED`]); close assigns its offset and the global extent. So files contain
+//! plain global arrays, which every reader knows.
 //!
-//! | when | what moves |
+//! | when | communication |
 //! |---|---|
-//! | open | which arrays are joined, in the reduction that is made anyway |
-//! | write | nothing |
-//! | close | one scan per joined array, one reduction; nothing where the group has none |
+//! | open | the joined arrays, in the reduction of every open |
+//! | write | none |
+//! | close | one scan per joined array, and one reduction; none if the group has no joined array |
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use thalweg_bp::shape::{JOINED, Shape};
@@ -19,20 +18,20 @@ use thalweg_schema::Group;
 use thalweg_schema::dimension::Dimension;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// What a rank wants of an output: all ranks do it where one does.
+/// Requirements of an output: all ranks meet them if one rank has them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Requirements {
     /// A profile.
     pub profile: bool,
-    /// Ranks compare what they say of it: [`crate::consistency`].
+    /// Full consistency: [`crate::consistency`].
     pub comparison: bool,
 }
 
 /// Agrees on an open, and that all ranks know the same joined arrays, in one reduction.
 ///
-/// - `arrays`: this rank's; `wanted`: what it wants of the output.
+/// - `arrays`, `wanted`: this rank's.
 ///
-/// Returns what any rank wants.
+/// Returns the requirements of all ranks together.
 pub(crate) fn agree_on_open(
     comm: &dyn Communicator,
     own: Result<()>,
@@ -106,13 +105,13 @@ impl Joins {
         Ok(())
     }
 
-    /// A block was taken out of the pack: numbers of later ones have gone down by one.
+    /// Call after a block was removed from the pack: the numbers of later blocks have decreased by one.
     pub(crate) fn withdrawn(&mut self, number: usize) {
         self.blocks.iter_mut().filter(|b| b.number > number).for_each(|b| b.number -= 1);
     }
 
-    /// Collective where the group has joined arrays: gives each block its place. `failed`: this rank's blocks will not
-    /// be there.
+    /// Collective if the group has joined arrays: assigns the offset of each block. `failed`: this rank's blocks will be
+    /// missing.
     ///
     /// # Errors
     /// A lost rank; `OutOfBounds` where an array is longer than 64 bits count.

@@ -1,19 +1,49 @@
-//! The programming interface: sessions, outputs, inputs; names in the XML become methods, layouts and stores.
+//! The programming interface of Thalweg, and the first page of its documentation: from here to every other crate.
+//!
+//! A program describes its output once, as *groups* of named variables, in XML or in code, and chooses a *method* and a *layout* by
+//! name. A [`Session`] holds the description. Each [`Output`] that the session opens is one *step*: variables are written, `close`
+//! commits the step on all ranks. A [`Reader`](thalweg_reader::Reader) opens the file by its index and reads any part of it.
+//!
+//! | you want to ... | crate, type |
+//! |---|---|
+//! | write steps of a group, alone or with all ranks | [`Session`], [`Output`]; a block with its box or memory selection: [`WriteRequest`] |
+//! | describe groups, variables, attributes and methods | [`thalweg_schema`]: XML by [`xml::parse`](thalweg_schema::xml::parse), code by [`GroupBuilder`](thalweg_schema::declare::GroupBuilder) |
+//! | read variables, blocks, boxes and points | [`thalweg_reader::Reader`]; with the names of a group, to restart: [`Input`] |
+//! | follow a file that a program still writes | [`thalweg_reader::Follower`] |
+//! | check a file, or repair it after a crash | [`thalweg_reader::verify()`], [`thalweg_reader::recover()`] |
+//! | find the places where values meet a condition | [`thalweg_query`](../thalweg_query/index.html): `Query`, `Evaluation` |
+//! | give ranks a communicator | [`thalweg_comm::Communicator`]: [`alone`](thalweg_comm::alone), [`threads`](thalweg_comm::threads); MPI: [`thalweg_comm_mpi`](../thalweg_comm_mpi/index.html) |
+//! | choose how bytes travel to files, or add a method | [`registry`]; [`thalweg_movement::Method`] |
+//! | choose how a file lies on stores, or add a layout | [`mounts`]; [`thalweg_layout::Layout`] |
+//! | keep bytes elsewhere, or add a store | [`thalweg_store::Store`]; HDFS, S3 and others: [`thalweg_store_object`](../thalweg_store_object/index.html) |
+//! | compress or transform blocks, or add a transform | [`transform`]; [`thalweg_transform`] |
+//! | read or write the bytes of the format | [`thalweg_bp`] |
+//! | open one file on many ranks, its index shared | [`thalweg_collective_open`](../thalweg_collective_open/index.html) |
+//! | see what each rank did in an output | [`thalweg_profile`] |
+//! | receive the library's warnings | [`thalweg_warnings::hear`] |
+//! | understand a failure | [`thalweg_types::Error`], [`thalweg_types::ErrorKind`] |
+//!
+//! All crates and their dependencies: `ARCHITECTURE.md`. The words: `GLOSSARY.md`. Step-by-step recipes: `docs/recipes`.
+//!
+//! # Rooms of this crate
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | [`session`] | a process's configuration, buffer and kept files, from init to finalize |
+//! | [`session`] | configuration, buffer and open files of a process, from init to finalize |
 //! | [`output`] | open, group size, write, close |
 //! | [`input`] | mode `r`: the group's variables read back |
-//! | [`resolve`] | dimensions become numbers when a write happens |
-//! | [`transform`] | transforms of variables, checked |
-//! | `boxes` | which boxes an output holds: the last value of each counts |
-//! | `joined` | blocks that get their place at close |
-//! | `ending` | the methods of an output close it, one after the other |
-//! | `in_flight` | outputs that methods end later: in which order, and who hears of failures |
+//! | [`resolve`] | the dimensions of a write as numbers |
+//! | [`transform`] | checks of the transforms that variables name |
+//! | [`consistency`] | `consistency=full`: ranks compare what they open and write |
+//! | `boxes` | the boxes that an output holds; the last value of each counts |
+//! | `joined` | joined arrays: blocks whose offset is assigned at close |
+//! | `ending` | the close of an output by its methods, one after the other |
+//! | `in_flight` | outputs that end after `close` has returned: their order, and how failures are reported |
 //! | [`registry`] | the one table of methods, and the checks that need it |
-//! | [`mounts`] | the one tables of stores and layouts; the mount table of the process |
-//! | [`parameters`] | every parameter there is, for help and guide |
+//! | [`mounts`] | the tables of stores and layouts; the mount table of the process |
+//! | [`parameters`] | every parameter, for the help and the guide |
+//!
+//! # Example
 //!
 //! ```
 //! use thalweg_comm::alone::Alone;

@@ -28,7 +28,7 @@ pub fn with_far_stores() {
 /// As [`table::layout`].
 ///
 /// # Errors
-/// As there.
+/// `Config` with all errors of the mount table; the failure of reading it.
 pub fn layout() -> Result<Arc<dyn Layout>> {
     with_far_stores();
     table::layout()
@@ -37,7 +37,7 @@ pub fn layout() -> Result<Arc<dyn Layout>> {
 /// As [`table::of_process`].
 ///
 /// # Errors
-/// As there.
+/// `Config` with all errors of the mount table; the failure of reading it.
 pub fn of_process() -> Result<Arc<Mounts>> {
     with_far_stores();
     table::of_process()
@@ -46,7 +46,7 @@ pub fn of_process() -> Result<Arc<Mounts>> {
 /// As [`table::of_files`].
 ///
 /// # Errors
-/// As there.
+/// `Config` with all errors of the mount table; the failure of reading it.
 pub fn of_files(files: &[PathBuf]) -> Result<Arc<Mounts>> {
     with_far_stores();
     table::of_files(files)
@@ -55,7 +55,7 @@ pub fn of_files(files: &[PathBuf]) -> Result<Arc<Mounts>> {
 /// As [`table::entries`].
 ///
 /// # Errors
-/// As there.
+/// `Config` with all errors of the mount table; the failure of reading it.
 pub fn entries(files: &[PathBuf]) -> Result<Vec<Entry>> {
     with_far_stores();
     table::entries(files)
@@ -70,7 +70,7 @@ pub fn check(text: &str, file: &str) -> Checked {
 /// As [`table::make_now`].
 ///
 /// # Errors
-/// As there.
+/// Why the layout or a store of the mount cannot be made, as text.
 pub fn make_now(entry: &Entry) -> std::result::Result<Arc<dyn Layout>, String> {
     with_far_stores();
     table::make_now(entry)
@@ -89,7 +89,7 @@ pub mod stores {
     /// As [`thalweg_mounts::stores::open`].
     ///
     /// # Errors
-    /// As there.
+    /// `Config` for an unknown kind of store; `Unsupported` if this build lacks it; those of the store.
     pub fn open(url: &str) -> Result<Arc<dyn Store>> {
         with_far_stores();
         thalweg_mounts::stores::open(url)
@@ -98,7 +98,7 @@ pub mod stores {
     /// As [`thalweg_mounts::stores::tiered`].
     ///
     /// # Errors
-    /// As there.
+    /// `Config` for another kind of URL, or stores that cannot form a burst buffer; those of the stores.
     pub fn tiered(url: &str) -> Result<Tiered> {
         with_far_stores();
         thalweg_mounts::stores::tiered(url)

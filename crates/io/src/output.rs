@@ -4,10 +4,10 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | `request` | what a program says of one write |
-//! | `write` | a request is resolved, its block goes to the pack |
-//! | `names` | names of variables become positions |
-//! | `attributes` | attributes as rank 0 writes them |
+//! | `request` | write requests |
+//! | `write` | resolves a request and adds its block to the pack |
+//! | `names` | positions of variables by name |
+//! | `attributes` | the attributes that rank 0 writes |
 
 mod attributes;
 mod names;
@@ -34,6 +34,7 @@ use thalweg_bp::statistics::Level;
 use thalweg_bp::wire::LONGEST_STRING;
 use thalweg_comm::{Communicator, ThreadLevel};
 use thalweg_movement::events::Event;
+use thalweg_movement::guarded::caught;
 use thalweg_movement::method::STORES_NOTHING;
 use thalweg_movement::output_file::levels::ArrayLevel;
 use thalweg_movement::pack::blocks::Takes;
@@ -74,15 +75,15 @@ pub struct Output<'a> {
     boxes: Boxes,
     /// Transforms by position, of variables written so far.
     transforms: HashMap<usize, Option<Arc<Spec>>>,
-    /// What this rank has written, where ranks compare it at close.
+    /// The variables that this rank has written, if ranks compare them at close.
     record: Option<consistency::Record>,
 }
 
-/// What all ranks agree on first, see [`decline`].
+/// The operation of the first agreement of an open: see [`decline`].
 pub(crate) const OPENING: &str = "open the file";
 
-/// Collective, on a rank that cannot take part in the open that the others of `comm` are in, because its own program
-/// called with arguments that make no sense: they get the kind of `cause` instead of waiting. Returns `cause`.
+/// Collective: call instead of an open on a rank whose arguments are invalid. The other ranks of `comm`, which open, get the kind of `cause`
+/// instead of waiting. Returns `cause`.
 pub fn decline(comm: &dyn Communicator, cause: Error) -> Error {
     let kind = cause.kind();
     joined::agree_on_open(comm, Err(cause), OPENING, &[], Requirements::default())
@@ -101,9 +102,11 @@ impl<'a> Output<'a> {
         run: u64,
     ) -> Result<Output<'a>> {
         let begins = Instant::now();
-        let mut line = None;
+        let (mut line, mut joined) = (None, Vec::new());
         let mut wanted = Requirements { profile: shared.profiled, comparison: shared.compares };
-        let prepared = declared.and_then(|group| {
+        // Local, while the other ranks wait: a panic becomes a failure.
+        let prepared = caught(OPENING, || {
+            let group = declared?;
             let choices = group.lock().all_methods();
             if choices.is_empty() {
                 return Err(Error::new(
@@ -112,7 +115,7 @@ impl<'a> Output<'a> {
                 ));
             }
             wanted.profile |= choices.iter().any(registry::is_profiled);
-            wanted.comparison |= choices.iter().any(consistency::is_wanted);
+            wanted.comparison |= choices.iter().any(consistency::is_asked_by);
             registry::check_together(&choices)?;
             // What a document says is told when it is read, with its place.
             if comm.rank() == 0 {
@@ -132,9 +135,10 @@ impl<'a> Output<'a> {
             line = later.map(|(choice, _, method)| key_of(method.name(), &join(&choice.base_path, path)));
             let files: Vec<String> = choices.iter().map(|c| join(&c.base_path, path)).collect();
             shared.in_flight.settle(&files, line.as_deref(), comm.timeout())?;
-            Ok((group, made))
+            let arrays = if comm.rank() == 0 && mode != Mode::Write { arrays_of(&group) } else { Vec::new() };
+            joined = joined::arrays(group.lock().builder.group());
+            Ok((group, made, arrays))
         });
-        let joined = prepared.as_ref().map_or(Vec::new(), |(group, _)| joined::arrays(group.lock().builder.group()));
         // A mistake that only some ranks make must not leave the others waiting.
         let (prepared, outcome) = match prepared {
             Ok(prepared) => (Some(prepared), Ok(())),
@@ -142,7 +146,7 @@ impl<'a> Output<'a> {
         };
         let meets = Instant::now();
         let wanted = joined::agree_on_open(&*comm, outcome, OPENING, &joined, wanted)?;
-        if let (true, Some((_, made))) = (wanted.comparison, &prepared) {
+        if let (true, Some((_, made, _))) = (wanted.comparison, &prepared) {
             let methods: Vec<MethodChoice> = made.iter().map(|(choice, ..)| choice.clone()).collect();
             let own = Opening { group: group_name, path, mode, methods: &methods };
             consistency::check_opening(&*comm, &own).map_err(|e| e.in_group(group_name))?;
@@ -158,7 +162,7 @@ impl<'a> Output<'a> {
             false => (None, None, comm, shared.layout.clone()),
         };
         let here = profile.as_ref().map(|p| p.recorder().work());
-        let Some((group, made)) = prepared else {
+        let Some((group, made, arrays)) = prepared else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no method is ready"));
         };
         let named = made.iter().filter(|(_, kind, _)| kind.id != STORES_NOTHING);
@@ -170,7 +174,6 @@ impl<'a> Output<'a> {
             time_index: 0,
             methods,
         };
-        let arrays = if comm.rank() == 0 && mode != Mode::Write { arrays_of(&group) } else { Vec::new() };
         let mut levels: HashMap<(String, String), Level> = HashMap::new();
         let mut ways = Vec::new();
         let mut opened_run = run;
@@ -243,9 +246,9 @@ impl<'a> Output<'a> {
         })
     }
 
-    /// Says how many bytes this rank is about to write: memory is then taken in one piece. Optional.
+    /// Announces how many bytes this rank is about to write, so that memory is allocated once. Optional.
     ///
-    /// Returns these and what names, shapes and statistics add, in bytes.
+    /// Returns these bytes plus those of names, shapes and statistics.
     pub fn group_size(&mut self, bytes: u64) -> u64 {
         let variables = self.group.lock().builder.group().variables.len() as u64;
         // A record's head has about 200 bytes for a 3-D array with statistics.
@@ -262,8 +265,8 @@ impl<'a> Output<'a> {
         self.ways.first().map_or(0, ActiveMethod::step)
     }
 
-    /// Writes all variables under this path from now on, whatever path was declared. They are still called by their
-    /// declared names, also in dimensions.
+    /// From now on writes all variables under this path instead of the declared one. The program still uses the declared names, in
+    /// dimensions too.
     pub fn set_path(&mut self, path: &str) {
         self.path = Some(path.to_string());
         self.paths.clear();
@@ -295,11 +298,11 @@ impl<'a> Output<'a> {
         self.broken(cause);
     }
 
-    /// Collective, instead of close on a rank that can't go on: its part of the step is lost, the others keep theirs and
+    /// Collective: call instead of close on a rank that has failed. Its part of the step is lost; the other ranks keep theirs and
     /// get an error of the kind of `cause`.
     ///
     /// # Errors
-    /// Always: `cause`, or what else went wrong.
+    /// Always: `cause`, or another failure of the close.
     pub fn abandon(mut self, cause: Error) -> Result<Closed> {
         let cause = cause.at_rank(self.comm.rank()).in_group(self.group_name.clone());
         self.failed.get_or_insert(cause);
@@ -310,8 +313,8 @@ impl<'a> Output<'a> {
     /// says `sync=yes`; unless a method of the group ends outputs later, which [`Closed::pending`] says.
     ///
     /// # Errors
-    /// On all ranks the same kind; the failing rank keeps the cause, the others name it. The message says what is safe.
-    /// What fails later is reported, on all ranks, by the next open of the file or at the end of the session.
+    /// On all ranks the same kind; the failing rank keeps the cause, the others name it. The message states the steps that are safe.
+    /// Later failures are reported, on all ranks, by the next open of the file or at the end of the session.
     pub fn close(mut self) -> Result<Closed> {
         let Some(mut profile) = self.profile.take() else {
             let (comm, closed, _) = self.commit(true);
@@ -350,7 +353,7 @@ impl<'a> Output<'a> {
         closed
     }
 
-    /// What the program said since the last output goes into the profile.
+    /// Adds the program's events since the last output to the profile.
     fn tell_events(&self, taking: &Taking) {
         let mut computes = None;
         for (event, at) in self.shared.cache.events().take() {
@@ -380,8 +383,12 @@ impl<'a> Output<'a> {
     /// Returns the communicator, where nobody uses it any more, the outcome, and the length of this rank's process group.
     fn commit(mut self, later: bool) -> (Option<Box<dyn Communicator>>, Result<Closed>, u64) {
         let rank = self.comm.rank();
-        let attributes = if rank == 0 { self.attributes() } else { Vec::new() };
+        let attributes = caught("gather the attributes", || Ok(if rank == 0 { self.attributes() } else { Vec::new() }));
         let mut failed = self.failed.take();
+        let attributes = attributes.unwrap_or_else(|e| {
+            failed.get_or_insert(e.at_rank(rank).in_group(self.group_name.clone()));
+            Vec::new()
+        });
         if let Err(e) = self.joins.settle(&*self.comm, &mut self.pack, failed.is_some()) {
             failed.get_or_insert(e.in_group(self.group_name.clone()));
         }
@@ -415,7 +422,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// How much the schema wants recorded of a variable.
+/// The level of statistics that the schema requires for a variable.
 fn level_of(variable: &Variable, group: &Group) -> Level {
     match variable.statistics.unwrap_or(group.statistics) {
         Statistics::Off => Level::Off,
@@ -447,7 +454,7 @@ fn no_variable(at: usize) -> Error {
     Error::new(ErrorKind::NotFound, format!("the group has no variable number {at}"))
 }
 
-/// What is said of a buffer limit below the least of a method.
+/// The warning for a buffer limit below the minimum of a method.
 fn too_low(choice: &MethodChoice, limit: u64) -> Option<String> {
     let kind = registry::find(&choice.method).filter(|kind| limit < kind.least)?;
     Some(format!(

@@ -1,6 +1,6 @@
-//! Every parameter there is, by what it belongs to: for `thalweg help`, and for the tables of the guide.
+//! All parameters, by subject: for `thalweg help`, and for the tables of the guide.
 //!
-//! | subject | whose parameters | declared in |
+//! | subject | parameters | declared in |
 //! |---|---|---|
 //! | `method` | of a method, in the XML or `select_method` | `movement::method`, one file each |
 //! | `transform` | of a variable's transform | `transform::codec`, one file each |
@@ -15,20 +15,20 @@ use std::fmt::Write;
 use thalweg_params::{Kind, Parameter};
 use thalweg_schema::report::Problem;
 
-/// What parameters belong to.
+/// A subject of parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
-    /// How bytes travel.
+    /// Methods.
     Method,
-    /// What a block's bytes go through.
+    /// Transforms.
     Transform,
-    /// How a logical file lies on stores.
+    /// Layouts.
     Layout,
-    /// Where bytes rest.
+    /// Stores.
     Store,
-    /// What a mount puts around its stores.
+    /// Wrappers of a mount's stores.
     Wrapper,
-    /// An XML element.
+    /// XML elements.
     Element,
 }
 
@@ -58,13 +58,13 @@ impl Subject {
 /// A method, transform, layout, store, wrapper or element, with its parameters.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Its names, the first is ours.
+    /// Its names, Thalweg's first.
     pub names: Vec<&'static str>,
     /// One line.
     pub about: &'static str,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
-    /// The Cargo feature without which this build does not have it.
+    /// The Cargo feature that this build lacks for it.
     pub lacks: Option<&'static str>,
 }
 
@@ -127,7 +127,7 @@ pub fn table(parameters: &[Parameter]) -> String {
     text
 }
 
-/// A table in Markdown of all parameters of a subject, each with what it is of.
+/// A table in Markdown of all parameters of a subject, each with its owner.
 pub fn table_of_all(subject: Subject) -> String {
     let all = entries(subject);
     let mut merged: Vec<(Parameter, Vec<&str>)> = Vec::new();

@@ -1,6 +1,6 @@
-//! The one table of methods: a name in the XML becomes a method here and nowhere else.
+//! The table of methods: from a name in the XML to a method.
 //!
-//! Methods of the library stand in [`METHODS`]; a program adds its own with [`add`] before it opens outputs.
+//! [`METHODS`] lists the library's methods; a program adds its own with [`add`] before it opens outputs.
 //!
 //! An explicit list, as objects that register themselves are dropped by linkers when a C or Fortran code links us
 //! statically.
@@ -26,7 +26,7 @@ pub const METHODS: &[MethodKind] = &[
     method::trigger::KIND,
 ];
 
-/// Parameters that every method takes, as they are not the method's business.
+/// Parameters of every method, evaluated outside of the methods.
 pub const COMMON: &[Parameter] = &[profile::PARAMETER, STRICT, consistency::PARAMETER];
 
 /// Methods that programs have added.
@@ -36,7 +36,7 @@ fn added() -> Vec<&'static MethodKind> {
     ADDED.read().clone()
 }
 
-/// Adds a method of the program's own, for all sessions of the process; XML and code then choose it by name. On every rank.
+/// Adds a method of the program, for all sessions of the process; XML and code then choose it by name. Call it on every rank.
 ///
 /// # Errors
 /// `Config` where one of its names is that of another method, or where it has none. Adding the same method again changes
@@ -73,23 +73,23 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     METHODS.iter().chain(added()).flat_map(|kind| kind.names.iter().copied())
 }
 
-/// What is wrong with a parameter, and what follows.
+/// A remark about a parameter, and its consequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// Which of the method's parameters; `None`: the method itself.
+    /// The parameter, by number; `None`: the method itself.
     pub parameter: Option<usize>,
-    /// What is wrong.
+    /// The remark.
     pub problem: Problem,
-    /// What follows.
+    /// The consequence.
     pub weight: Weight,
 }
 
-/// What follows from a remark.
+/// The consequence of a remark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
     /// A parameter of ADIOS 1.x: nothing.
     NoEffect,
-    /// The parameter is left out, its default counts; where the method is [strict](is_strict), it is refused.
+    /// The parameter is ignored, its default counts; if the method is [strict](is_strict), it is refused.
     LeftOut,
     /// The method cannot be made.
     Refused,

@@ -127,7 +127,7 @@ pub(crate) fn block_bytes(variable: &Variable, local: Option<&[u64]>) -> Result<
         .ok_or_else(|| Error::new(ErrorKind::OutOfBounds, "a block of more than 2^62 bytes"))
 }
 
-/// What a name in a dimension stands for, among scalars written so far and attributes of the group.
+/// The value of a name in a dimension, among scalars written so far and attributes of the group.
 ///
 /// # Errors
 /// The lookup fails with `InvalidArgument` for a scalar that was not written yet, with `Config` for what is no whole

@@ -1,4 +1,4 @@
-//! A session: the configuration of a process, its buffer, and what it keeps between outputs, from init to finalize.
+//! A session: the configuration of a process, its buffer, and its state between outputs, from init to finalize.
 
 use crate::in_flight::InFlight;
 use crate::input::Input;
@@ -12,7 +12,7 @@ use thalweg_comm::Communicator;
 use thalweg_comm::agreement::agree;
 use thalweg_layout::Layout;
 use thalweg_movement::events::{Event, Events};
-use thalweg_movement::guarded::Guarded;
+use thalweg_movement::guarded::{Guarded, caught};
 use thalweg_movement::output_file::cache::Cache;
 use thalweg_movement::{BufferPool, Mode, buffer};
 use thalweg_schema::{AllocateTime, Buffer, BufferLimit, GroupBuilder, HostLanguage, MethodChoice, Schema};
@@ -28,7 +28,7 @@ pub struct DeclaredGroup {
 }
 
 impl DeclaredGroup {
-    /// All methods, in the order given.
+    /// All methods, in the order of the configuration.
     pub fn all_methods(&self) -> Vec<MethodChoice> {
         self.methods.iter().chain(self.builder.methods()).cloned().collect()
     }
@@ -37,16 +37,16 @@ impl DeclaredGroup {
 /// A group as a session, a program and its outputs share it.
 pub type SharedGroup = Arc<Mutex<DeclaredGroup>>;
 
-/// What outputs share with their session.
+/// State shared by a session and its outputs.
 pub(crate) struct Shared {
     pub(crate) layout: Arc<dyn Layout>,
     pub(crate) pool: Arc<BufferPool>,
     pub(crate) cache: Arc<Cache>,
     /// Outputs that their methods end later.
     pub(crate) in_flight: Arc<InFlight>,
-    /// Every output is profiled, whatever its methods say.
+    /// Every output is profiled, whatever its methods' parameters.
     pub(crate) profiled: bool,
-    /// Ranks compare what they say of every output, whatever its methods say.
+    /// Full consistency for every output, whatever its methods' parameters.
     pub(crate) compares: bool,
     pub(crate) language: Mutex<HostLanguage>,
     /// Attributes a file holds already, by path.
@@ -63,15 +63,19 @@ pub struct Session {
     comm: Mutex<Box<dyn Communicator>>,
 }
 
+/// The operation of the first agreement of a session.
+const READING: &str = "read the configuration";
+
 impl Session {
-    /// Collective: a session of the groups and methods an XML text describes, files lying where the mounts of the process say.
+    /// Collective: a session with the groups and methods of an XML text. Files lie as the mounts of the process determine.
     ///
     /// - `file_name`: for messages.
     ///
     /// # Errors
     /// `Config` with everything that is wrong in the document; nothing is half configured.
     pub fn from_xml(text: &str, file_name: &str, comm: Box<dyn Communicator>) -> Result<Session> {
-        let schema = thalweg_schema::xml::parse(text, file_name).map_err(all_of).and_then(|schema| {
+        let read = || {
+            let schema = thalweg_schema::xml::parse(text, file_name).map_err(all_of)?;
             let mut report = thalweg_schema::Report::new(file_name, text);
             registry::look_to_run(&schema, &mut report);
             if report.errors() > 0 {
@@ -81,21 +85,23 @@ impl Session {
                 thalweg_warnings::tell_once(&report.render(false));
             }
             Ok(schema)
-        });
-        Session::agreed(schema, comm, true)
+        };
+        Session::agreed(caught(READING, read), comm, true)
     }
 
     /// As [`Session::from_xml`], the document in a file. Every rank reads it.
     ///
     /// # Errors
-    /// As [`Session::from_xml`]; on all ranks where one cannot read the file.
+    /// As [`Session::from_xml`]; fails on all ranks if one cannot read the file.
     pub fn from_xml_file(path: &str, comm: Box<dyn Communicator>) -> Result<Session> {
-        match std::fs::read(path) {
-            Ok(bytes) => match thalweg_schema::xml::decode(&bytes, path) {
-                Ok(text) => Session::from_xml(&text, path, comm),
-                Err(report) => Session::agreed(Err(all_of(report)), comm, true),
-            },
-            Err(e) => Session::agreed(Err(Error::io("cannot read the configuration", e).in_object(path)), comm, true),
+        let text = caught(READING, || {
+            let bytes = std::fs::read(path);
+            let bytes = bytes.map_err(|e| Error::io("cannot read the configuration", e).in_object(path))?;
+            thalweg_schema::xml::decode(&bytes, path).map_err(all_of)
+        });
+        match text {
+            Ok(text) => Session::from_xml(&text, path, comm),
+            Err(e) => Session::agreed(Err(e), comm, true),
         }
     }
 
@@ -115,9 +121,10 @@ impl Session {
         Session::agreed(Ok(schema), comm, false)
     }
 
-    /// `told`: what is left out of account has been told already.
+    /// `told`: warnings about ignored parameters were given already.
     fn agreed(schema: Result<Schema>, comm: Box<dyn Communicator>, told: bool) -> Result<Session> {
-        let checked = schema.and_then(|schema| {
+        let checked = caught(READING, || {
+            let schema = schema?;
             registry::check_all(&schema)?;
             Ok((schema, mounts::layout()?))
         });
@@ -125,7 +132,7 @@ impl Session {
             Ok(checked) => (Some(checked), Ok(())),
             Err(e) => (None, Err(e)),
         };
-        agree(&*comm, outcome, "read the configuration", &[])?;
+        agree(&*comm, outcome, READING, &[])?;
         let (schema, layout) = checked.ok_or_else(|| Error::new(ErrorKind::Config, "no configuration"))?;
         Session::begin(schema, layout, comm, told)
     }
@@ -248,7 +255,7 @@ impl Session {
         self.groups.lock().retain(|(_, g)| !Arc::ptr_eq(g, group));
     }
 
-    /// Tells once, on rank 0, what was left out of account of a description.
+    /// Warns once, on rank 0, of ignored parts of a description.
     pub fn warn(&self, text: &str) {
         if self.rank == 0 {
             thalweg_warnings::tell_once(text);
@@ -281,8 +288,8 @@ impl Session {
     /// - `comm`: the ranks that open together. The handle must stay valid until close.
     ///
     /// # Errors
-    /// On all ranks the same kind. `NotFound` for an unknown group, `Config` for a group without method, and what the
-    /// store says.
+    /// On all ranks the same kind. `NotFound` for an unknown group, `Config` for a group without method, and those of the
+    /// store.
     pub fn open<'a>(&self, group: &str, path: &str, mode: Mode, comm: Box<dyn Communicator>) -> Result<Output<'a>> {
         self.settle_buffer()?;
         let declared = self.group(group);
@@ -297,8 +304,8 @@ impl Session {
         Input::open(self.shared.clone(), group, self.group(group), path, comm)
     }
 
-    /// The program begins to compute, until [`Session::end_calculation`]: methods that go on working may use it, and profiles
-    /// show it. Not collective.
+    /// Marks the beginning of computation, until [`Session::end_calculation`], for methods that work in the background and for
+    /// profiles. Not collective.
     pub fn begin_calculation(&self) {
         self.shared.cache.events().tell(Event::CalculationBegins);
     }
@@ -313,7 +320,7 @@ impl Session {
         self.shared.cache.events().tell(Event::IterationEnds);
     }
 
-    /// What the program says between its writes, for whoever listens.
+    /// The program's events between its writes.
     pub fn events(&self) -> &Events {
         self.shared.cache.events()
     }
@@ -323,7 +330,7 @@ impl Session {
         self.comm.lock()
     }
 
-    /// Closes the files of this rank for good, without hearing of the others' outcome: for a way out that can't wait.
+    /// Like [`Session::finalize`], but not collective: errors of other ranks are not reported.
     ///
     /// # Errors
     /// The first file of this rank that could not be ended; its closed steps stay readable.
@@ -334,9 +341,8 @@ impl Session {
         outcome
     }
 
-    /// As [`Session::finish`], for a program that ends without having closed its files, by an exception or because it
-    /// forgot: outputs that are open must be dropped before. Files end with a full index of all steps that were closed, and
-    /// without the mark that no step will come, so that a follower learns that the writer did not come to its end.
+    /// Like [`Session::finish`], for a program that ends by an exception, or without closing its files; drop open outputs before. Files end
+    /// with a full index of all closed steps, but without the mark that no step will come: followers see that the writer died.
     ///
     /// # Errors
     /// As [`Session::finish`].
@@ -357,7 +363,7 @@ impl Session {
     /// # Errors
     /// On all ranks: the first failure of one of them that no open has reported; `Timeout` where one does not end.
     pub fn wait_for_outputs(&self) -> Result<()> {
-        let ended = self.end_outputs();
+        let ended = caught("end outputs", || self.end_outputs());
         agree(&**self.comm(), ended, "end the outputs that were closed before", &[]).map(|_| ())
     }
 
@@ -366,7 +372,7 @@ impl Session {
     /// # Errors
     /// As [`Session::finish`], on all ranks the same kind.
     pub fn finalize(&self) -> Result<()> {
-        let outcome = self.finish();
+        let outcome = caught("finalize", || self.finish());
         agree(&**self.comm(), outcome, "finalize", &[]).map(|_| ())
     }
 }
@@ -384,7 +390,7 @@ fn profiled_by_environment() -> Result<bool> {
     })
 }
 
-/// Everything that is wrong with a document, as one error.
+/// All errors of a document, as one.
 fn all_of(report: thalweg_schema::Report) -> Error {
     Error::new(ErrorKind::Config, format!("the configuration is refused\n{}", report.render(false).trim_end()))
 }

@@ -1,4 +1,4 @@
-//! Transforms of a group's variables: what the schema says, checked against what is built in.
+//! Transforms of a group's variables: the schema's transforms checked against those that this build contains.
 
 use thalweg_schema::report::Problem;
 use thalweg_schema::{Dimension, Report, Schema, Statistics, Variable};
@@ -19,11 +19,11 @@ pub fn is_known(text: &str) -> bool {
     name.is_empty() || name.eq_ignore_ascii_case("none") || find(name).is_some() || is_of_adios1(name)
 }
 
-/// What becomes of the transform that a variable names.
+/// The transform chosen for a variable.
 pub struct Chosen {
-    /// What its blocks go through; `None` for nothing.
+    /// The transform of its blocks; `None` for none.
     pub spec: Option<Spec>,
-    /// Why that is not as described, and what is done instead.
+    /// Why it differs from the description, and the replacement.
     pub instead: Option<Problem>,
 }
 
@@ -55,7 +55,7 @@ pub fn chosen(variable: &Variable) -> Result<Chosen> {
     Ok(Chosen { spec: default, instead: Some(problem) })
 }
 
-/// What is wrong, with the nearest name of a transform.
+/// The problem, with the nearest name of a transform.
 fn problem(variable: &Variable, error: &thalweg_types::Error) -> Problem {
     let name = variable.transform.as_deref().unwrap_or("").split(':').next().unwrap_or("").trim();
     let problem = Problem::new(error.what().to_string());

@@ -93,6 +93,111 @@ fn ranks_that_write_different_shapes_fail_the_close_and_the_next_step_is_written
 }
 
 #[test]
+fn ranks_that_write_different_types_fail_the_close_in_every_mode_and_closed_steps_stay() {
+    for method in METHODS {
+        for (step, mode) in [(0, Mode::Write), (1, Mode::Append), (0, Mode::Update)] {
+            // In the global array, in the local one, and in a scalar that several ranks write.
+            for (variable, now, other, words) in [
+                ("name=\"t\"", "double", "real", "double on rank 0, real on rank 2"),
+                ("name=\"mine\"", "double", "long", "double on rank 0, long long on rank 2"),
+                ("name=\"o\"", "integer", "unsigned integer", "integer on rank 0, unsigned integer on rank 2"),
+            ] {
+                let what = format!("{method} {mode:?} {variable}");
+                let place = Place::memory();
+                if mode != Mode::Write {
+                    place.run(3, |comm| {
+                        let session = place.session(&two_groups(method, "consistency=full"), &comm);
+                        write(&session, &comm, Mode::Write, (3, 4, comm.rank() as i32)).unwrap();
+                        session.finalize().unwrap();
+                    });
+                }
+                let files = |layout| if method == "NULL" { None } else { contents(layout, "x.bp").ok() };
+                let before = files(&place.layout);
+                let outcomes = place.run(3, |comm| {
+                    let document = two_groups(method, "consistency=full");
+                    let typed = |kind: &str| format!("{variable} type=\"{kind}\"");
+                    let document = match comm.rank() {
+                        2 => document.replace(&typed(now), &typed(other)),
+                        _ => document,
+                    };
+                    let session = place.session(&document, &comm);
+                    let outcome = write_as(&session, &comm, mode, other == "real" && comm.rank() == 2);
+                    // What was opened in this process is closed for good all the same.
+                    session.finalize().unwrap();
+                    outcome
+                });
+                for outcome in &outcomes {
+                    let error = outcome.as_ref().expect_err(&what);
+                    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{what}: {error}");
+                    let text = error.to_string();
+                    let name = variable.trim_start_matches("name=");
+                    assert!(text.contains(&format!("variable {name}")) && text.contains(words), "{what}: {text}");
+                }
+                if mode != Mode::Write {
+                    assert!(files(&place.layout) == before, "{what}: step {step} was written");
+                }
+            }
+        }
+    }
+}
+
+/// As `write` of the same rows; `narrow`: the global array is of floats on this rank.
+fn write_as(session: &thalweg_io::Session, comm: &dyn Communicator, mode: Mode, narrow: bool) -> Result<()> {
+    let row = comm.rank();
+    let mut output = session.open("a", "x.bp", mode, comm.duplicate()?)?;
+    let _ = output.write_values("n", &[3i32]);
+    let _ = output.write_values("m", &[4i32]);
+    let _ = output.write_values("o", &[row]);
+    let _ = match narrow {
+        true => output.write_values("t", &[row as f32; 4]),
+        false => output.write_values("t", &[f64::from(row); 4]),
+    };
+    let _ = output.write_values("mine", &[f64::from(row); 4]);
+    output.close().map(drop)
+}
+
+/// What the child of the next test does.
+#[test]
+#[ignore = "for a process with THALWEG_CONSISTENCY of its own"]
+fn ranks_that_differ_in_a_shape() {
+    let place = Place::memory();
+    let outcomes = place.run(3, |comm| {
+        let session = place.session(&two_groups("POSIX", ""), &comm);
+        let extent = if comm.rank() == 1 { 5 } else { 4 };
+        write(&session, &comm, Mode::Write, (3, extent, comm.rank() as i32))
+    });
+    let heard: Vec<String> =
+        outcomes.iter().map(|o| o.as_ref().map_or_else(ToString::to_string, |()| "fine".into())).collect();
+    println!("outcomes: {}", heard.join(" | "));
+}
+
+#[test]
+fn the_environment_asks_for_all_outputs_of_a_process() {
+    for (value, expected) in [
+        (None, "fine | fine | fine"),
+        (Some("delayed"), "fine | fine | fine"),
+        (Some(" FULL "), "ranks disagree on variable"),
+        (Some("some"), "THALWEG_CONSISTENCY=some: expected delayed or full"),
+    ] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--ignored", "--exact", "--nocapture", "ranks_that_differ_in_a_shape"]);
+        match value {
+            Some(value) => child.env("THALWEG_CONSISTENCY", value),
+            None => child.env_remove("THALWEG_CONSISTENCY"),
+        };
+        let output = child.output().unwrap();
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains(expected), "{value:?}: {said}");
+        if expected.starts_with("ranks") {
+            assert!(
+                said.contains("[3, 4] on rank 0") && said.contains("[3, 5] on rank 1") && !said.contains("fine"),
+                "{said}"
+            );
+        }
+    }
+}
+
+#[test]
 fn one_rank_is_enough_to_ask_and_without_it_nobody_compares() {
     for asks in [false, true] {
         let place = Place::memory();

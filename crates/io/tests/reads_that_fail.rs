@@ -106,7 +106,7 @@ fn follow(layout: &Arc<dyn Layout>) -> Result<String> {
     }
 }
 
-const DRY: RecoverOptions = RecoverOptions { dry_run: true, keep_partial: true };
+const DRY: RecoverOptions = RecoverOptions { dry_run: true, keep_partial: true, even_if_written: false };
 
 type Look = (&'static str, fn(&Arc<dyn Layout>) -> Result<String>);
 
@@ -195,7 +195,7 @@ fn recovering_changes_nothing_after_a_read_that_failed() {
     for way in WAYS {
         for (state, before) in states(*way) {
             for keep_partial in [false, true] {
-                let options = RecoverOptions { dry_run: false, keep_partial };
+                let options = RecoverOptions { dry_run: false, keep_partial, ..RecoverOptions::default() };
                 let run = |layout: &dyn Layout| -> Result<Recovery> { recover(layout, NAME, options) };
                 let place = Place::over(holding(&before));
                 let whole = run(&*place.layout).unwrap();

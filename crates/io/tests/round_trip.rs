@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use thalweg_conformance::round_trip::{self, WriteSetup, arbitrary, everything, odd};
+use thalweg_conformance::round_trip::{self, WriteSetup, arbitrary, edge_cases, everything};
 use thalweg_io::registry::{self, METHODS};
 use thalweg_schema::HostLanguage;
 
@@ -48,7 +48,12 @@ fn fifty_steps_read_back_equal_after_each_of_them() {
 #[test]
 fn what_other_programs_stumble_over_reads_back_equal() {
     for method in methods() {
-        round_trip::write_and_check(&round_trip::in_memory(), "file.bp", &odd::scenario(3, 2), &WriteSetup::of(method));
+        round_trip::write_and_check(
+            &round_trip::in_memory(),
+            "file.bp",
+            &edge_cases::scenario(3, 2),
+            &WriteSetup::of(method),
+        );
     }
 }
 
@@ -61,7 +66,7 @@ fn arbitrary_scenarios_read_back_equal() {
         ..ProptestConfig::default()
     };
     proptest!(config, |(recipe in arbitrary::recipes())| {
-        let way = recipe.way(&methods);
+        let way = recipe.write_setup(&methods);
         round_trip::write_and_check(&round_trip::in_memory(), "folder.bp", &recipe.scenario(), &way);
     });
 }

@@ -110,6 +110,10 @@ impl WriteObject for GuardedWrite {
     fn lease(&self) -> Option<Lease> {
         self.0.lease()
     }
+
+    fn file(&self) -> Option<&std::fs::File> {
+        self.0.file()
+    }
 }
 
 struct GuardedRead(Box<dyn ReadObject>);

@@ -4,7 +4,7 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`parameter`] | [`Parameter`]: key, kind of value with bounds, default, description; declared once as a constant |
-//! | [`given`] | [`Parameters`]: the `key=value` pairs a user wrote, read by their declarations |
+//! | [`values`] | [`Parameters`]: the `key=value` pairs a user wrote, read by their declarations |
 //! | [`mod@size`] | bytes (`64k`, `8MiB`) and bytes per second (`200MB`) |
 //! | [`mod@time`] | durations (`30s`, `100ms`) |
 //! | [`mod@switch`] | `yes` and `no` in all their spellings |
@@ -21,16 +21,16 @@
 //! The default is a typed value in the declaration, so code, help and guide cannot disagree about it.
 #![forbid(unsafe_code)]
 
-pub mod given;
 pub mod nearest;
 pub mod parameter;
 pub mod size;
 pub mod switch;
 pub mod time;
+pub mod values;
 
-pub use given::{Parameters, Take, pairs};
 pub use nearest::nearest;
 pub use parameter::{Default, Kind, Parameter, Value};
 pub use size::{rate, size};
 pub use switch::switch;
 pub use time::{Unit, time};
+pub use values::{Parameters, Take, pairs};

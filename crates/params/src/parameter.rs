@@ -6,9 +6,9 @@
 //! const CHUNK: Parameter = Parameter::size("chunk", 8 << 20, "bytes in flight at most").at_least(2);
 //! const WRITERS: Parameter = Parameter::count("writers", 1, "ranks that write").or_else("one per node").also(&["num_writers"]);
 //!
-//! let given = Parameters::parse("num_writers=4");
-//! assert_eq!(given.get::<u64>(&CHUNK).unwrap(), 8 << 20);
-//! assert_eq!(given.get::<Option<u32>>(&WRITERS).unwrap(), Some(4));
+//! let parameters = Parameters::parse("num_writers=4");
+//! assert_eq!(parameters.get::<u64>(&CHUNK).unwrap(), 8 << 20);
+//! assert_eq!(parameters.get::<Option<u32>>(&WRITERS).unwrap(), Some(4));
 //! ```
 
 use crate::size::{self, show_size};
@@ -26,7 +26,7 @@ pub struct Parameter {
     pub also: &'static [&'static str],
     /// Which values it takes.
     pub kind: Kind,
-    /// What counts where it is not given.
+    /// The value where the user wrote none.
     pub default: Default,
     /// What it does, without unit and default, which are printed from the other fields.
     pub about: &'static str,
@@ -77,7 +77,7 @@ pub enum Kind {
     NoEffect,
 }
 
-/// What counts where a parameter is not given.
+/// The value of a parameter that the user did not write.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Default {
     /// This value.
@@ -99,7 +99,7 @@ pub enum Value<'t> {
     Real(f64),
     /// Of a time.
     Time(Duration),
-    /// A word of a choice as it was declared, or a text as it was given.
+    /// A word of a choice as it was declared, or a text as the user wrote it.
     Text(&'t str),
 }
 
@@ -170,7 +170,7 @@ impl Parameter {
         Parameter { default: Default::Found(words), ..self }
     }
 
-    /// Without a default: what is not given is not done.
+    /// Without a default: a parameter that the user did not write has no effect.
     pub const fn or_nothing(self) -> Parameter {
         Parameter { default: Default::Nothing, ..self }
     }

@@ -186,6 +186,10 @@ impl WriteObject for RecordedObject {
         self.inner.lease()
     }
 
+    fn file(&self) -> Option<&std::fs::File> {
+        self.inner.file()
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         let _running = self.recorder.span(Phase::Write);
         self.inner.close()

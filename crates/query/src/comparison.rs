@@ -10,20 +10,20 @@ use thalweg_types::{Error, ErrorKind, Result, Selection};
 pub struct Comparison {
     /// Full name; a slash in front may be left out.
     pub variable: String,
-    /// Where its values are compared.
+    /// The selection whose values are compared.
     pub selection: Selection,
-    /// How.
+    /// The operator.
     pub operator: Operator,
-    /// With what.
+    /// The number on the right side.
     pub number: Number,
-    /// At which step, where that is not the step the query is asked at.
+    /// The step of this comparison; `None`: the step at which the query is evaluated.
     pub step: Option<u64>,
 }
 
-/// What is asked of values.
+/// A condition on values.
 ///
-/// Comparisons are combined place by place: the first value of one selection with the first of the other, and so on.
-/// So selections of one query have the same extents, wherever they lie.
+/// Comparisons are combined element by element: the first of one selection with the first of the other, and so on. Therefore all
+/// selections of a query have the same extents; their offsets may differ.
 ///
 /// ```
 /// use thalweg_query::{Operator, Query};
@@ -38,9 +38,9 @@ pub struct Comparison {
 pub enum Query {
     /// One comparison.
     Compare(Comparison),
-    /// Each of these; everything where there are none.
+    /// All of these; matches every element if empty.
     All(Vec<Query>),
-    /// One of these at least; nothing where there are none.
+    /// At least one of these; matches nothing if empty.
     Any(Vec<Query>),
 }
 
@@ -51,22 +51,22 @@ impl Query {
         Query::Compare(Comparison { variable, selection: Selection::All, operator, number, step: None })
     }
 
-    /// Reads what `thalweg find` reads, as far as it compares variables with numbers: `T > 300 and not speed > 1`.
+    /// Parses the comparisons of variables with numbers in the syntax of `thalweg find`: `T > 300 and not speed > 1`.
     ///
     /// # Errors
-    /// `InvalidArgument` with what was expected instead, and where.
+    /// `InvalidArgument` with the expected syntax and the place.
     pub fn parse(text: &str) -> Result<Query> {
         let predicate = predicate::parse::parse(text)
             .map_err(|mistake| Error::new(ErrorKind::InvalidArgument, mistake.to_string()))?;
         of_expression(&predicate.root, &predicate.variables, false)
     }
 
-    /// Both.
+    /// Both queries.
     pub fn and(self, other: Query) -> Query {
         Query::All(vec![self, other])
     }
 
-    /// One of both, or both.
+    /// At least one of the two queries.
     pub fn or(self, other: Query) -> Query {
         Query::Any(vec![self, other])
     }
@@ -77,7 +77,7 @@ impl Query {
         self
     }
 
-    /// The same query with every comparison at this step: with [`Query::and`], what became so from one step to another.
+    /// The same query with every comparison at this step; combined with [`Query::and`], finds changes between two steps.
     pub fn at_step(mut self, step: u64) -> Query {
         self.for_each(&mut |c| c.step = Some(step));
         self

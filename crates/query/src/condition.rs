@@ -1,12 +1,12 @@
-//! One comparison made ready for values of one type.
+//! One comparison, prepared for values of one type.
 //!
-//! Every type is compared in its own arithmetic. The number asked about becomes the greatest value `t` of that type
-//! that is not above it; then `x > t` is above, `x < t` below, and `t` itself is below or equal.
+//! Every type is compared in its own arithmetic. The number of the query is rounded down to `t`, the greatest value of that type
+//! that does not exceed it: `x > t` is above the number, `x < t` below, and `t` itself below or equal.
 //!
-//! | type | what is compared |
+//! | type | compared as |
 //! |---|---|
 //! | whole numbers | the number, exactly, also at the ends of 64 bits |
-//! | single | the number that is printed and typed for it: the single nearest to 0.1 equals 0.1 |
+//! | single | the shortest decimal that is printed for it: the single nearest to 0.1 equals 0.1 |
 //! | double | the number, exactly |
 //! | long double | the nearest double |
 //! | complex | the magnitude, as a double |
@@ -21,13 +21,13 @@ use thalweg_reader::Block;
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{ElementType, Error, ErrorKind, Result, Value};
 
-/// What comparisons say of NaN and infinities.
+/// How comparisons treat NaN and infinities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NonFinite {
-    /// What the processor says: infinities lie beyond every number, NaN differs from all and is neither above nor below.
+    /// As IEEE 754 does: infinities lie beyond every number; NaN is unequal to every number and neither above nor below it.
     #[default]
     Compared,
-    /// They match nothing, as they are part of no characteristic.
+    /// They match nothing, in accordance with the characteristics, which exclude them.
     Left,
 }
 
@@ -45,7 +45,10 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// Of values of this type.
+    /// The condition for values of this type.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for texts, and for NaN.
     pub fn new(element: ElementType, operator: Operator, number: Number, non_finite: NonFinite) -> Result<Condition> {
         if element.is_text() {
             return Err(Error::new(ErrorKind::InvalidArgument, "text can't be compared with a number"));
@@ -63,7 +66,7 @@ impl Condition {
         self.element.size() as usize
     }
 
-    /// Says of each value whether it matches.
+    /// Evaluates the condition for each value.
     ///
     /// - `bytes`: values in this machine's byte order; as many as `out` is long.
     pub fn look(&self, bytes: &[u8], out: &mut [bool]) {
@@ -149,7 +152,7 @@ impl Condition {
         }
     }
 
-    /// What the characteristics of a block say: `Yes` where all its values match, `No` where none does.
+    /// The answer from the characteristics of a block: `Yes` if all its values match, `No` if none does.
     pub fn answer(&self, block: &Block) -> Answer {
         if let Some(value) = &block.value {
             return self.answer_value(value);
@@ -190,7 +193,7 @@ impl Condition {
         if out[0] { Answer::Yes } else { Answer::No }
     }
 
-    /// What a block may hold beside the values between its minimum and maximum.
+    /// The values that a block may contain outside of its minimum and maximum.
     fn beside(&self, block: &Block, elements: u64) -> Beside {
         let whole = self.element.is_integer() || self.element == ElementType::Char;
         let Some(s) = block.statistics.as_ref().filter(|_| !whole) else { return Beside::Nothing };
@@ -203,7 +206,7 @@ impl Condition {
         }
     }
 
-    /// About how many of a block's values match, from 0 to 1, taken as spread evenly between minimum and maximum.
+    /// Estimated fraction of a block's values that match, assuming an even distribution between minimum and maximum.
     pub fn share(&self, block: &Block) -> f64 {
         match self.answer(block) {
             Answer::Yes => return 1.0,
@@ -225,7 +228,7 @@ impl Condition {
     }
 }
 
-/// What a block holds beside finite values.
+/// The non-finite values of a block.
 enum Beside {
     Nothing,
     Nan,

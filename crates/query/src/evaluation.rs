@@ -1,8 +1,7 @@
-//! A query at one step: what characteristics say of it, and its matches in batches.
+//! A query evaluated at one step: answers from characteristics, and matches in batches.
 //!
-//! The places of the selection are gone through in row-major order. A region of which characteristics are certain is
-//! taken or left as a whole; any other is cut in two until it is small enough to look at every value, and of those
-//! only the ones that the answer depends on are read.
+//! The selection is traversed in row-major order. A region that characteristics decide is accepted or rejected as a whole. Any other
+//! region is halved until it is small enough to compare every value; only values that the answer depends on are read.
 
 use crate::condition::NonFinite;
 use crate::leaf::{Leaf, MAYBE, NO, Where, YES, alike, resolve};
@@ -15,9 +14,9 @@ use thalweg_types::{BoundingBox, Error, ErrorKind, Result};
 /// How a query is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct How {
-    /// Bytes of memory for values and what is known of them, in about. Blocks chosen by number are held whole beside it.
+    /// Approximate memory for values and masks, in bytes. Blocks selected by number are held in full in addition.
     pub memory: u64,
-    /// What comparisons say of NaN and infinities.
+    /// How comparisons treat NaN and infinities.
     pub non_finite: NonFinite,
 }
 
@@ -28,32 +27,32 @@ impl Default for How {
     }
 }
 
-/// How many places match, from characteristics alone.
+/// Number of matches, from characteristics alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
-    /// At least these.
+    /// Lower bound.
     pub least: u64,
-    /// At most these.
+    /// Upper bound.
     pub most: u64,
-    /// About these, if values are spread evenly between the extremes of their block.
+    /// Expected number, if values are distributed evenly between the extremes of their block.
     pub likely: u64,
 }
 
-/// A block that characteristics can't rule out.
+/// A block that may match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
     /// Its number within the step.
     pub block: u64,
-    /// `Yes` where all of it inside the selection matches.
+    /// `Yes` if all of its elements inside the selection match.
     pub answer: Answer,
 }
 
 /// Some matches.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Batch {
-    /// Their places in the selection, rising: row-major, from 0; for points, their numbers.
+    /// Their positions in the selection, ascending: row-major, from 0; for points, the points' numbers.
     pub places: Vec<u64>,
-    /// Whether there are more.
+    /// Whether more matches follow.
     pub more: bool,
 }
 
@@ -169,7 +168,7 @@ fn combined(node: &Node, masks: &[Vec<u8>], n: usize) -> Vec<u8> {
 }
 
 impl Query {
-    /// Begins to evaluate at a step. No value is read yet.
+    /// Binds the query to a step. No value is read yet.
     ///
     /// # Errors
     /// As [`Reader::read`], for each variable and its selection; `InvalidArgument` too for text, and where selections
@@ -178,7 +177,10 @@ impl Query {
         self.evaluate_with(reader, step, &How::default())
     }
 
-    /// The same, with other limits.
+    /// As [`Query::evaluate`], with other limits.
+    ///
+    /// # Errors
+    /// As [`Query::evaluate`].
     pub fn evaluate_with(&self, reader: &Reader, step: u64, how: &How) -> Result<Evaluation> {
         let bound = Bound::new(self, reader, step, how.non_finite)?;
         let whole = BoundingBox::whole(&bound.frame);
@@ -188,7 +190,7 @@ impl Query {
         Ok(Evaluation { reader: reader.clone(), bound, pending, ready: None, limit, found: 0 })
     }
 
-    /// How many places match at a step, from characteristics alone.
+    /// Bounds and estimate of the number of matches at a step, from characteristics alone.
     ///
     /// # Errors
     /// As [`Query::evaluate`].
@@ -212,9 +214,9 @@ impl Query {
         Ok(Estimate { least, most, likely: (likely.round() as u64).clamp(least, most) })
     }
 
-    /// The blocks of the first variable in the query that characteristics can't rule out at a step, rising. What other
-    /// variables say of the same places counts too, however they were cut into blocks. Whole local arrays, and values
-    /// that ranks wrote, are taken block by block, each with the block of its number in the other variables.
+    /// The blocks of the query's first variable that may match at a step, ascending. The characteristics of the other variables at the
+    /// same positions count, too, whatever their decomposition into blocks. Whole local arrays and values local to ranks are compared block
+    /// by block, each with the block of the same number in the other variables.
     ///
     /// # Errors
     /// As [`Query::evaluate`].
@@ -228,7 +230,7 @@ impl Query {
         for (n, (block, place)) in bound.leaves[0].blocks().into_iter().enumerate() {
             let answer = match place {
                 Where::Region(region) => {
-                    let near = bound.leaves.iter().map(|leaf| leaf.around(&region, n)).collect();
+                    let near = bound.leaves.iter().map(|leaf| leaf.parts_meeting(&region, n)).collect();
                     bound.answer(&bound.root, &region, &near)
                 }
                 Where::Places(places) => {
@@ -248,7 +250,7 @@ impl Query {
 }
 
 impl Query {
-    /// [`Query::blocks`] where every variable consists of blocks that have nothing to do with each other.
+    /// [`Query::blocks`] for variables whose blocks are independent of each other.
     fn blocks_apart(&self, reader: &Reader, step: u64, non_finite: NonFinite) -> Result<Option<Vec<Candidate>>> {
         let mut leaves: Vec<Vec<Answer>> = Vec::new();
         for comparison in self.comparisons() {
@@ -308,7 +310,7 @@ impl Ready {
     }
 }
 
-/// A query at one step, under way: what was looked at for one batch is not looked at again for the next.
+/// The evaluation of a query at one step. Work done for one batch is not repeated for the next.
 pub struct Evaluation {
     reader: Reader,
     bound: Bound,
@@ -326,22 +328,22 @@ impl Evaluation {
         &self.bound.frame
     }
 
-    /// Matches handed out so far.
+    /// Number of matches returned so far.
     pub fn found(&self) -> u64 {
         self.found
     }
 
-    /// A place as an index in the array of the query's first variable; inside the block where a block was selected.
+    /// A position as an index into the array of the query's first variable; into the block if a block is selected.
     pub fn index_of(&self, place: u64) -> Vec<u64> {
         self.bound.leaves[0].index_of(place)
     }
 
-    /// The next matches, no more than `most` of them.
+    /// The next matches, at most `most`.
     ///
     /// # Errors
-    /// As [`Reader::read`]. What was not handed out yet comes with the next call.
+    /// As [`Reader::read`]. The next call continues with the matches not returned yet.
     /// # Cost
-    /// Reads what the answer depends on, and goes on until it is known whether there are more matches.
+    /// Reads the values that the answer depends on, until it is known whether more matches follow.
     pub fn next_batch(&mut self, most: u64) -> Result<Batch> {
         let mut batch = Batch::default();
         while self.seek()? {

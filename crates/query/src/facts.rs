@@ -1,7 +1,7 @@
-//! What the characteristics of one block say, made comparable.
+//! The characteristics of one block, in comparable form.
 //!
-//! What other libraries recorded is used where it can be so: bounds that are NaN or the wrong way round, means and
-//! variances that no such numbers have, are taken as not recorded.
+//! Implausible records of other libraries count as missing: bounds that are NaN or reversed, means and variances that no numbers within
+//! the bounds can have.
 
 use crate::number::{Number, possible_mean, possible_variance};
 use crate::predicate::summary::BlockFacts;
@@ -9,7 +9,7 @@ use thalweg_bp::statistics::{Level, Statistics};
 use thalweg_reader::Block;
 use thalweg_types::{ElementType, Value};
 
-/// What the characteristics of a block say about its values.
+/// The characteristics of a block's values.
 pub fn of(block: &Block, element: ElementType) -> BlockFacts {
     if let Some(value) = &block.value {
         return of_value(value);

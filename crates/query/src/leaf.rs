@@ -1,7 +1,7 @@
-//! One comparison at one step: which blocks meet its selection, and what their characteristics say of it.
+//! One comparison at one step: the blocks that intersect its selection, and the answers from their characteristics.
 //!
-//! Places count inside the selection, from 0 in each dimension; for points they are the points' numbers. So comparisons
-//! with selections of the same extents meet place by place.
+//! Positions are relative to the selection, from 0 in each dimension; for points they are the points' numbers. So comparisons with
+//! selections of the same extents combine element by element.
 
 use crate::Answer;
 use crate::comparison::Comparison;
@@ -28,9 +28,9 @@ fn byte(answer: Answer) -> u8 {
 enum Place {
     /// A box of a global array that starts here.
     Box(Vec<u64>),
-    /// A block by its number; its values once they were needed.
+    /// A block by its number, and its values once they were read.
     Block(u64, Option<Vec<u8>>),
-    /// Single elements, the part that holds each, and what is known of it.
+    /// Single elements, the part that contains each, and its answer as far as known.
     Points { points: Vec<Vec<u64>>, owners: Vec<Option<u32>>, known: Vec<u8> },
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Leaf {
     step: u64,
     condition: Condition,
     place: Place,
-    /// In the order they were written; where they share elements, the later one counts.
+    /// In the order they were written; of overlapping blocks, the later one counts.
     parts: Vec<Part>,
     /// The parts by where they start along the slowest dimension, and the most rows that one has.
     rows: (Vec<u32>, u64),
@@ -171,8 +171,8 @@ impl Leaf {
         Ok(leaf)
     }
 
-    /// What the characteristics of each block say, by number, where blocks are no parts of a whole: a comparison with
-    /// all of a local array or of the values that ranks wrote. `None` for any other.
+    /// The answers from the characteristics of each block, by number, for blocks that are no parts of a global array: a comparison with
+    /// a whole local array or with values local to ranks. `None` otherwise.
     ///
     /// # Errors
     /// As [`Leaf::bind`].
@@ -240,8 +240,8 @@ impl Leaf {
         }
     }
 
-    /// The parts that meet a region, which is likely to be that of part `n` of another comparison.
-    pub fn around(&self, region: &BoundingBox, n: usize) -> Vec<u32> {
+    /// The parts that intersect a region, which is likely to be that of part `n` of another comparison.
+    pub fn parts_meeting(&self, region: &BoundingBox, n: usize) -> Vec<u32> {
         if !matches!(self.place, Place::Box(_)) {
             return self.everything();
         }
@@ -260,7 +260,7 @@ impl Leaf {
         near
     }
 
-    /// Whether all of a region matches, none of it, or neither is certain; `near` are the parts that meet it.
+    /// Whether all of a region matches, none of it, or neither is certain; `near` are the parts that intersect it.
     pub fn answer(&self, region: &BoundingBox, near: &[u32]) -> Answer {
         match &self.place {
             Place::Block(..) => self.parts[0].answer,
@@ -290,7 +290,7 @@ impl Leaf {
         covered == volume(region)
     }
 
-    /// What is known of each place of a region, in row-major order.
+    /// The answer for each element of a region as far as known, in row-major order.
     pub fn paint(&self, region: &BoundingBox, near: &[u32]) -> Vec<u8> {
         match &self.place {
             Place::Points { known, .. } => known[region.offset[0] as usize..][..region.count[0] as usize].to_vec(),
@@ -308,7 +308,7 @@ impl Leaf {
         }
     }
 
-    /// Whether both look at the same values.
+    /// Whether both compare the same values.
     pub fn shares_values_with(&self, other: &Leaf) -> bool {
         let same_place = match (&self.place, &other.place) {
             (Place::Box(a), Place::Box(b)) => a == b,
@@ -319,7 +319,7 @@ impl Leaf {
         same_place && self.name == other.name && self.step == other.step && self.frame == other.frame
     }
 
-    /// Elements of the selection that match for certain, those that may, and about how many do.
+    /// Number of elements of the selection that certainly match, that may match, and the expected number.
     pub fn count(&self) -> (u64, u64, f64) {
         let all = elements(&self.frame).unwrap_or(u64::MAX);
         if let Place::Points { known, .. } = &self.place {
@@ -380,11 +380,11 @@ impl Leaf {
     }
 }
 
-/// Reads what the masks of some comparisons do not know and the answer depends on; once for all of them.
+/// Reads the values that the answer depends on and that the masks of some comparisons leave open, once for all of these.
 ///
 /// - `group`: comparisons of the same values.
-/// - `near`: the parts that meet the region.
-/// - `wanted`: the answer as far as it is known; places that are certain there are not read.
+/// - `near`: the parts that intersect the region.
+/// - `wanted`: the answer as far as known; elements that are certain there are not read.
 pub(crate) fn resolve(
     leaves: &mut [Leaf],
     group: &[usize],
@@ -473,7 +473,7 @@ pub(crate) enum Where {
     Places(Vec<u64>),
 }
 
-/// The answer that all give; `No` where there are none.
+/// The answer common to all; `No` if there are none.
 pub(crate) fn alike(mut all: impl Iterator<Item = Answer>) -> Answer {
     let first = all.next().unwrap_or(Answer::No);
     if all.any(|a| a != first) { Answer::Maybe } else { first }
@@ -483,7 +483,7 @@ fn volume(region: &BoundingBox) -> usize {
     region.elements().unwrap_or(0) as usize
 }
 
-/// Enters what values said where nothing was certain.
+/// Enters the answers from values where none was certain.
 fn settle(mask: &mut [u8], matches: &[bool]) {
     for (m, matches) in mask.iter_mut().zip(matches) {
         if *m == MAYBE {

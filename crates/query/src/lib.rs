@@ -1,19 +1,19 @@
-//! Asking for values: predicates answered from characteristics first, values second.
+//! Queries: conditions on values, evaluated from characteristics first and from values second.
 //!
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`comparison`] | [`Query`]: variables inside selections compared with numbers, combined by AND and OR |
-//! | [`evaluation`] | a query at one step: blocks that may match, an estimate, the matches in batches |
-//! | `leaf` | one comparison at one step: its blocks, what they say, what must be read |
-//! | [`condition`] | one comparison made ready for values of one type |
-//! | [`number`] | numbers compared exactly: whole ones of 64 bits and doubles, without rounding one to the other |
+//! | [`evaluation`] | a query evaluated at one step: blocks that may match, an estimate, the matches in batches |
+//! | `leaf` | one comparison at one step: its blocks, their characteristics, the values to read |
+//! | [`condition`] | one comparison, prepared for values of one type |
+//! | [`number`] | exact comparison of 64-bit integers with doubles, without rounding |
 //! | [`operator`] | `<`, `<=`, `>`, `>=`, `==`, `!=`; an [`Answer`]: no, maybe, yes |
-//! | [`facts`] | what the characteristics of one block say |
-//! | [`results`] | results in pages, what they lie in, values at them |
-//! | [`predicate`] | predicates as text, asked of whole steps, without reading a value: `thalweg find` |
+//! | [`facts`] | the characteristics of one block, comparable |
+//! | [`results`] | results in pages, the box or block that contains them, values at them |
+//! | [`predicate`] | predicates as text, evaluated for whole steps without reading a value: `thalweg find` |
 //!
-//! A block that can't match is never looked at, and neither is one that matches as a whole. Bytes of such blocks are read
-//! through only where fewer than 64 KiB of them lie between others.
+//! Blocks that certainly match, or certainly don't, are not read. Their bytes are read along only if fewer than 64 KiB of them lie
+//! between two others.
 #![forbid(unsafe_code)]
 
 pub mod comparison;

@@ -1,4 +1,4 @@
-//! Numbers compared exactly: whole numbers of 64 bits and doubles, without rounding one to the other.
+//! Exact comparison of 64-bit integers and doubles, without rounding.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -59,7 +59,7 @@ impl Number {
         }
     }
 
-    /// The order of two numbers; NaN equals NaN and nothing else, above everything.
+    /// The total order of two numbers; NaN equals NaN only and is greater than every number.
     pub fn compare(self, other: Number) -> Ordering {
         match (self, other) {
             (Number::Whole(a), Number::Whole(b)) => a.cmp(&b),
@@ -128,7 +128,7 @@ pub fn single(v: f32) -> String {
     if v == 0.0 || !v.is_finite() || (1e-5..1e8).contains(&v.abs()) { format!("{v}") } else { format!("{v:e}") }
 }
 
-/// A double in at most six significant digits: what a listing needs, not the number itself.
+/// A double in at most six significant digits, for listings.
 pub fn brief(v: f64) -> String {
     if v == 0.0 || !v.is_finite() {
         return format!("{v}");

@@ -1,4 +1,4 @@
-//! Comparisons, and what is known about whether they hold.
+//! Comparison operators, and answers that may be uncertain.
 
 use std::cmp::Ordering;
 
@@ -39,14 +39,14 @@ impl Operator {
     }
 }
 
-/// What the characteristics say.
+/// An answer from characteristics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answer {
-    /// Ruled out.
+    /// Certainly not.
     No,
-    /// Can't be ruled out.
+    /// Possible.
     Maybe,
-    /// Certain.
+    /// Certainly.
     Yes,
 }
 

@@ -1,27 +1,27 @@
-//! Results of a query in pages: blocks that may match, or places that do; what places lie in; values at results.
+//! Results of a query in pages: blocks that may match, or elements that do; the box or block that contains them; values at them.
 
 use crate::{Comparison, Evaluation, NonFinite, Query};
 use thalweg_reader::{Kind, Reader};
 use thalweg_types::bounding_box::{copy_shared, elements};
 use thalweg_types::{BoundingBox, Error, ErrorKind, Result, Selection};
 
-/// What a query is asked for.
+/// The kind of results that a query returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultKind {
-    /// Numbers of the blocks that characteristics can't rule out; they leave NaN and infinities out. No value is read.
+    /// Numbers of the blocks that may match by their characteristics, which exclude NaN and infinities. No value is read.
     Blocks,
-    /// The places that match.
+    /// The positions of the elements that match.
     Places,
 }
 
-/// Some results.
+/// A page of results.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Page {
-    /// Numbers of blocks within the step, rising.
+    /// Numbers of blocks within the step, ascending.
     pub blocks: Vec<u64>,
-    /// Places in the selection, rising, as in [`crate::Batch`].
+    /// Positions in the selection, ascending, as in [`crate::Batch`].
     pub places: Vec<u64>,
-    /// Whether there are more.
+    /// Whether more results follow.
     pub more: bool,
 }
 
@@ -30,7 +30,7 @@ enum Found {
     Places(Box<Evaluation>),
 }
 
-/// Results of a query at one step, under way.
+/// The results of a query at one step, page by page.
 pub struct Results {
     found: Found,
     container: Option<Selection>,
@@ -38,12 +38,12 @@ pub struct Results {
 }
 
 impl Query {
-    /// Begins to ask at a step, or at the step of the first comparison where that has one.
+    /// Binds the query to a step, or to the step of its first comparison if that has one.
     ///
     /// # Errors
     /// As [`Query::evaluate`].
     /// # Cost
-    /// Blocks are all found here, from characteristics; places as [`Results::next_page`] goes on.
+    /// Finds all blocks here, from characteristics; elements are found by [`Results::next_page`].
     pub fn results(&self, reader: &Reader, step: u64, kind: ResultKind) -> Result<Results> {
         let comparisons = self.comparisons();
         let first = comparisons
@@ -76,17 +76,17 @@ impl Query {
 }
 
 impl Results {
-    /// Elements of the first comparison's selection; 1 for all blocks of a local array, which have nothing in common.
+    /// Number of elements of the first comparison's selection; 1 for all blocks of a local array.
     pub fn elements(&self) -> u64 {
         self.elements
     }
 
-    /// The box or block of the first variable that places are counted in; `None` for blocks, points and scalars.
+    /// The box or block of the first variable that positions refer to; `None` for blocks, points and scalars.
     pub fn container(&self) -> Option<&Selection> {
         self.container.as_ref()
     }
 
-    /// Results handed out so far.
+    /// Number of results returned so far.
     pub fn found(&self) -> u64 {
         match &self.found {
             Found::Blocks { next, .. } => *next as u64,
@@ -94,7 +94,7 @@ impl Results {
         }
     }
 
-    /// How many results there are, where that is known: of blocks.
+    /// Total number of results if known: for blocks.
     pub fn total(&self) -> Option<u64> {
         match &self.found {
             Found::Blocks { all, .. } => Some(all.len() as u64),
@@ -110,12 +110,12 @@ impl Results {
         }
     }
 
-    /// The next results, no more than `most` of them.
+    /// The next results, at most `most`.
     ///
     /// # Errors
     /// As [`Evaluation::next_batch`].
     /// # Cost
-    /// Of blocks, nothing is read; of places as [`Evaluation::next_batch`].
+    /// Blocks: reads nothing. Elements: as [`Evaluation::next_batch`].
     pub fn next_page(&mut self, most: u64) -> Result<Page> {
         match &mut self.found {
             Found::Blocks { all, next } => {
@@ -134,8 +134,8 @@ impl Results {
 }
 
 impl Comparison {
-    /// Extents of the selection at a step, in elements; of points, their number. `None` for all blocks of a local array,
-    /// which have nothing in common, and for scalars.
+    /// Extents of the selection at a step, in elements; for points, their number. `None` for all blocks of a local array and for
+    /// scalars.
     ///
     /// # Errors
     /// As [`Reader::variable`]; `OutOfBounds` for a block that is not there.
@@ -166,7 +166,7 @@ fn block(reader: &Reader, name: &str, step: u64, number: u64) -> Result<thalweg_
 /// `InvalidArgument` where results and box have another number of dimensions; `OutOfBounds` for a block that is not there;
 /// as [`Reader::read`].
 /// # Cost
-/// Of a box, only what `to` shares with it is read; blocks are read whole, unless they share nothing.
+/// Reads the intersection of a box with `to`; reads blocks in full if they intersect `to`.
 pub fn copy_values(
     reader: &Reader,
     name: &str,

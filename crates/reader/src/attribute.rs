@@ -2,7 +2,7 @@
 
 use thalweg_types::{AttributeValue, ElementType};
 
-/// An attribute and what it says last.
+/// An attribute and its last value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attribute {
     /// Path and name joined.
@@ -15,7 +15,7 @@ pub struct Attribute {
     pub group: String,
     /// Type of the value.
     pub element: ElementType,
-    /// The value; of the variable it names, where it names one.
+    /// The value; if the attribute refers to a variable, that variable's.
     pub value: AttributeValue,
     /// The variable it names.
     pub variable: Option<String>,

@@ -20,7 +20,7 @@ pub struct Block {
     pub offset: Vec<u64>,
     /// Its extents; empty for scalars.
     pub count: Vec<u64>,
-    /// What is recorded about its values; complex parts and exact sums included.
+    /// Recorded statistics of its values, including complex parts and exact sums.
     pub statistics: Option<Statistics>,
     /// The value of a scalar or text.
     pub value: Option<Value>,
@@ -46,7 +46,7 @@ impl Block {
     }
 }
 
-/// What a shape makes of a variable.
+/// The kind of variable that a shape implies.
 pub(crate) fn kind_of(shape: Option<&Shape>) -> Kind {
     match shape {
         None => Kind::Scalar,
@@ -66,7 +66,7 @@ pub(crate) struct How {
     pub fortran: bool,
     /// File indexes name subfiles.
     pub subfiles: bool,
-    /// What the variable is: a block without an element does not always tell.
+    /// Kind of the variable; a block without elements does not always show it.
     pub kind: Kind,
 }
 
@@ -136,8 +136,8 @@ pub(crate) fn needs_the_others(first: &Block, kind: Kind) -> bool {
     kind == Kind::LocalValue || first.shape.contains(&JOINED)
 }
 
-/// Gives blocks of a step what only all of them together tell: offsets in a joined dimension, the number of values
-/// local to writers. Source: `docs/format/bp3.md`, section 5.2.
+/// Fills in what depends on all blocks of a step: offsets in a joined dimension, and the number of values local to
+/// writers. Source: `docs/format/bp3.md`, section 5.2.
 pub(crate) fn resolve(blocks: &mut [Block], kind: Kind) -> Result<()> {
     if kind == Kind::LocalValue {
         let n = blocks.len() as u64;

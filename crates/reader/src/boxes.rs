@@ -1,5 +1,5 @@
-//! Where the blocks of a global array lie, as numbers alone: planning looks at every block of a step, and a decoded block
-//! is large.
+//! The boxes of a global array's blocks in compact form: planning iterates over every block of a step, and decoded blocks are
+//! large.
 
 use crate::plan::Stored;
 use crate::sets::Sets;
@@ -99,7 +99,7 @@ impl Boxes {
         }
     }
 
-    /// The blocks among these sets that meet a box, in order.
+    /// The blocks among these sets that intersect a box, in order.
     pub fn meeting(&self, sets: Range<usize>, wanted: &BoundingBox, subfiles: bool) -> Vec<Stored> {
         let meets = |number: &usize| {
             let mut d = 0;
@@ -112,7 +112,7 @@ impl Boxes {
         sets.filter(meets).map(|number| self.stored(number, subfiles)).collect()
     }
 
-    /// The last block among these sets that holds a point: its subfile and where in it the element lies.
+    /// The last block among these sets that contains a point: its subfile, and the element's offset there.
     pub fn element(&self, sets: Range<usize>, point: &[u64], subfiles: bool) -> Option<(Option<u32>, u64)> {
         let number = sets.rev().find(|number| {
             let dimensions = self.of(*number).1.chunks_exact(2);

@@ -1,7 +1,7 @@
-//! The threads of one call: tasks are taken off a list by the caller's thread, and by helpers where that takes long.
+//! The threads of one call: the caller's thread takes tasks from a list; helper threads join if that takes long.
 //!
-//! Cost: nothing where the list is short or done soon. A helper starts after 0.3 ms, each further one after four times
-//! as long; where one task took longer than that, as it does on a far store, all that are due start at once.
+//! Cost: none for a short list of fast tasks. The first helper starts after 0.3 ms, each further one after four times as long. If one
+//! task exceeds that time, as on a remote store, all helpers that are due start at once.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

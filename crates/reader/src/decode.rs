@@ -1,11 +1,11 @@
-//! Blocks that went through a transform: their values from the bytes of a file. Which blocks a read needs, and how many
-//! are decoded at a time, is the matter of [`crate::fetch`].
+//! Transformed blocks: decoding their values from the bytes of a file. [`crate::fetch`] chooses the blocks of a read and how many are
+//! decoded at a time.
 
 use thalweg_bp::characteristic::Transform;
 use thalweg_transform::Block;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Result};
 
-/// What a block was before, dimensions slowest first; in the file they are fastest first where `fortran` says so.
+/// A block before its transform, dimensions slowest first; in the file they are fastest first if `fortran` is set.
 pub(crate) fn before(mut transform: Transform, fortran: bool) -> Transform {
     if fortran {
         transform.shape = transform.shape.reversed();

@@ -1,4 +1,4 @@
-//! Fetching: reads a plan's extents in order and puts the bytes where they belong, in this machine's order.
+//! Fetching: reads the extents of a plan in order and places the bytes, in this machine's byte order.
 
 use crate::crew::{self, most_threads};
 use crate::object::Object;
@@ -38,9 +38,9 @@ element! {
 pub struct Order<'a> {
     /// Targets count from the start of `out`.
     pub plan: &'a Plan,
-    /// Bytes that byte order applies to, where the file's order is the other one; 1 where it is this machine's.
+    /// Word size for swapping, if the file has the other byte order; else 1.
     pub word: u64,
-    /// Where the memory may be cut: at multiples of this many bytes no run is cut in two.
+    /// The memory may be divided at multiples of this many bytes: no run crosses them.
     pub pitch: u64,
     /// The memory.
     pub out: &'a mut [u8],
@@ -51,22 +51,22 @@ pub type Opening<'a> = &'a (dyn Fn(Option<u32>) -> Result<Object> + Sync);
 /// Gives the values of a block that has to be decoded, in the file's byte order, by number of the order and [`crate::plan::Stored::coded`].
 pub type Decoding<'a> = &'a (dyn Fn(usize, u32) -> Result<Vec<u8>> + Sync);
 
-/// What one thread takes at a time, as bytes to be placed.
+/// Bytes of a task: what one thread places at a time.
 const TASK: u64 = 4 << 20;
-/// Results from this size on are written past the caches, which they would only empty.
+/// Results of at least this size bypass the caches.
 const LARGE: u64 = 8 << 20;
-/// Shorter runs are not worth it.
+/// Least length of a run for such copies.
 const STREAMED: u64 = 256;
-/// What a read costs beside its bytes, in bytes.
+/// Fixed cost of a read, expressed in bytes.
 const READ: u64 = 16 << 10;
-/// Part of somebody's memory, at its place in all memory of a call behind each other.
+/// Part of an order's memory, with its position among the memory of all orders of a call.
 struct Span<'a> {
     base: u64,
     word: u64,
     bytes: &'a mut [u8],
 }
 
-/// Pieces that fill these spans and no other: what one thread does.
+/// Pieces that fill these spans and no other: the task of one thread.
 struct Task<'a> {
     spans: Vec<Span<'a>>,
     plan: Plan,
@@ -74,10 +74,9 @@ struct Task<'a> {
     order: Option<usize>,
 }
 
-/// Carries out plans: their extents are read in the order of the file, what lies near each other in one read, and their
-/// bytes put where they belong.
+/// Executes plans: reads their extents in file order, joins neighbouring ones into one read, and places the bytes.
 ///
-/// Memory is cut into parts that threads fill, each its own; helpers start only where it takes long. Memory beside the
+/// Threads fill disjoint parts of the memory; helper threads start only if the call takes long. Memory beside the
 /// caller's: [`Limits::window`] per thread. From stores whose requests take long ([`Limits::is_far`]) whole windows are read
 /// at the same time, up to 16 of them, and placed by the caller's thread. Blocks that have to be decoded are decoded by threads and placed by the
 /// caller's, at most one more than threads in memory.
@@ -123,7 +122,7 @@ fn place_later(
     Ok(())
 }
 
-/// The object of a file that reaches to byte `end`; `from` is told where it does not.
+/// Opens the object of a file that must reach byte `end`; the error names byte `from`.
 fn opened(file: Option<u32>, (end, from): (u64, u64), open: Opening<'_>) -> Result<Object> {
     let object = open(file)?.reaching(end)?;
     if end > object.length() {
@@ -133,7 +132,7 @@ fn opened(file: Option<u32>, (end, from): (u64, u64), open: Opening<'_>) -> Resu
     Ok(object)
 }
 
-/// Parts that threads can fill without meeting. Orders whose blocks share elements keep the order of their pieces.
+/// Disjoint parts that threads can fill. Orders whose blocks share elements keep the order of their pieces.
 fn cut<'a>(orders: &'a mut [Order<'_>], alone: bool) -> Vec<Task<'a>> {
     let mut tasks = Vec::new();
     let mut joined = Task { spans: Vec::new(), plan: Plan::default(), order: None };
@@ -183,7 +182,7 @@ fn cut<'a>(orders: &'a mut [Order<'_>], alone: bool) -> Vec<Task<'a>> {
     tasks
 }
 
-/// Runs tasks one after the other, with helpers where that takes long. The first error stops all.
+/// Runs tasks in order, with helper threads if that takes long. The first error stops all.
 fn run_all(
     tasks: Vec<Task<'_>>,
     large: bool,

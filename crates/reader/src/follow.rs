@@ -1,16 +1,16 @@
-//! Following: steps of a file that a running writer still extends, one after the other.
+//! Following: the steps of a file that a running writer extends, one after the other.
 //!
 //! | question | answer |
 //! |---|---|
-//! | when does a step appear | when its index entries are whole and their checksum is right; what is being written is not seen |
-//! | what does a step cost | its step record; a full index where the writer made one: see [`Reader::catch_up`]. A look at a file where nothing is new: two questions for its length and two short reads |
-//! | when does it end | at the mark that `finalize` sets, when nobody holds the file; files of other libraries at once |
-//! | who is a writer | a process that holds the file ([`thalweg_layout::WriteObject::lease`]): from its first output to the file's end, also between outputs. The system drops the lease of a process that dies |
-//! | when is it dead | nobody holds the file at two looks 100 ms apart, it has no mark, and nothing new came in between |
-//! | where holds are not seen | on filesystems of other machines, unless a hold was seen there before: a writer is dead when the file has not changed for [`Follower::set_patience`], 10 minutes if nothing else is said |
+//! | when a step appears | once its index entries are complete and their checksum is right; an output in flight is not visible |
+//! | cost of a step | reading its step record, or a full index if the writer wrote one: see [`Reader::catch_up`]. Polling an unchanged file: its length twice, and two short reads |
+//! | when following ends | at the mark that `finalize` sets, if no process holds a lease; files of other libraries: at once |
+//! | the writer | the process that holds a lease of the file ([`thalweg_layout::WriteObject::lease`]), from its first output to the end of the file, between outputs too. The system drops the lease of a process that dies |
+//! | when the writer is dead | at two polls 100 ms apart no process holds a lease, the file has no mark, and nothing new came in between |
+//! | stores without leases | remote filesystems, unless a lease was seen there before: the writer is dead when the file has not changed for [`Follower::set_patience`], by default 10 minutes |
 //!
-//! A file that is shortened (steps are dropped), begun anew, removed or replaced under its follower is an error, `NotFound`,
-//! at the next look, also where steps are known that were not given yet: their bytes may be others' now.
+//! If the file is truncated (steps are dropped), begun anew, removed or replaced, the next poll fails with `NotFound`, even if known
+//! steps were not returned yet: their bytes may have been overwritten.
 
 use crate::object::{self, Object};
 use crate::{Reader, Reads};
@@ -21,7 +21,7 @@ use thalweg_bp::source::Source;
 use thalweg_layout::Layout;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// Between the two looks that find nobody.
+/// Time between the two polls that find no lease.
 const TWO_LOOKS: Duration = Duration::from_millis(100);
 /// What is searched backwards for the last end of a file that is opened while it is written.
 const SHORT: u64 = 64 << 20;
@@ -29,20 +29,20 @@ const SHORT: u64 = 64 << 20;
 /// How to wait for a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
-    /// How long; `None` for ever, but a dead writer ends it. Zero looks once.
+    /// Timeout; `None`: until the writer dies. Zero: poll once.
     pub timeout: Option<Duration>,
-    /// Between two looks.
+    /// Time between two polls.
     pub poll: Duration,
 }
 
 impl Default for Wait {
-    /// For ever, looking every 50 ms.
+    /// No timeout, polling every 50 ms.
     fn default() -> Wait {
         Wait { timeout: None, poll: Duration::from_millis(50) }
     }
 }
 
-/// What came.
+/// The outcome of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// This step is the current one now.
@@ -51,7 +51,7 @@ pub enum Next {
     NotYet,
     /// No step will come: the file was closed for good.
     End,
-    /// No step will come: whoever wrote the file is gone without closing it for good. What is there stays readable.
+    /// No step will come: the writer died without closing the file for good. The steps that were closed stay readable.
     WriterDied,
 }
 
@@ -64,12 +64,12 @@ pub struct Follower {
     life: Watch,
 }
 
-/// What was seen of the writer.
+/// Observations of the writer.
 struct Watch {
     patience: Duration,
-    /// Holds are seen on this filesystem.
+    /// A lease was seen on this filesystem.
     seen: bool,
-    /// Since when nobody holds the file.
+    /// Since when no process holds a lease.
     alone: Option<Instant>,
     /// Length and time of change, and since when they are the same.
     state: Option<(u64, Option<SystemTime>)>,
@@ -79,7 +79,7 @@ struct Watch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
     There,
-    /// Not seen, which may be a moment's.
+    /// No lease at this poll, which may be momentary.
     Unseen,
     Gone,
 }
@@ -89,7 +89,7 @@ impl Watch {
         Watch { patience: Duration::from_secs(600), seen: false, alone: None, state: None, since: Instant::now() }
     }
 
-    /// - `second`: opens another object that the same writer changes, if there is one; called where holds are not seen.
+    /// - `second`: opens another object that the same writer changes, if there is one; called if leases are not visible.
     fn look(&mut self, file: &Object, second: impl FnOnce() -> Result<Option<Object>>) -> Result<Writer> {
         let life = file.life()?;
         match life.held {
@@ -132,7 +132,7 @@ impl Clock {
         Clock { end, poll: wait.poll.max(Duration::from_micros(100)) }
     }
 
-    /// Sleeps until the next look; false where the wait is over.
+    /// Sleeps until the next poll; false if the wait is over.
     fn sleep(&self, at_most: Option<Duration>) -> bool {
         let mut nap = at_most.map_or(self.poll, |most| most.min(self.poll));
         if let Some(end) = self.end {
@@ -151,8 +151,8 @@ impl Follower {
     /// Waits for the file and its first step, which becomes the current one.
     ///
     /// # Errors
-    /// `NotFound` where neither came in time; `PeerLost` where the writer died before its first step was closed; what
-    /// [`Reader::open`] says of a damaged file.
+    /// `NotFound` where neither came in time; `PeerLost` where the writer died before its first step was closed; those of
+    /// [`Reader::open`] for a damaged file.
     pub fn open(layout: Arc<dyn Layout>, path: &str, wait: &Wait) -> Result<Follower> {
         let clock = Clock::start(wait);
         let mut life = Watch::new();
@@ -186,7 +186,7 @@ impl Follower {
         Err(Error::new(ErrorKind::NotFound, "no step of it came in time").in_object(path))
     }
 
-    /// How long a file may stay as it is before its writer is taken for dead, on filesystems where that is not seen.
+    /// Sets how long a file may stay unchanged before its writer counts as dead, on stores without leases.
     pub fn set_patience(&mut self, patience: Duration) {
         self.life.patience = patience;
     }
@@ -196,7 +196,7 @@ impl Follower {
         self.reader = self.reader.clone().with_reads(reads);
     }
 
-    /// The file as it was at the last look: it holds the current step at least.
+    /// The file as of the last poll; contains at least the current step.
     pub fn reader(&self) -> &Reader {
         &self.reader
     }

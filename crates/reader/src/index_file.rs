@@ -1,8 +1,7 @@
 //! The index alone, as a small file: a BP file whose data lies elsewhere.
 //!
-//! It is a full index from byte 0 with one more record in its extension section, which names the file that holds the
-//! data and says how long it was. Everything answered from the index is answered from it; values are read from the data
-//! file where that lies in the same folder. The offsets in it are those of the data file.
+//! A full index from byte 0 with an additional extension record: name and length of the data file. Queries of the index are answered
+//! from this file; values are read from the data file if it lies in the same folder. Offsets are those of the data file.
 
 use crate::object::Object;
 use thalweg_bp::extension::Tag;
@@ -15,7 +14,7 @@ use thalweg_types::{ByteOrder, Result};
 /// The bytes of an index file of the file at `path`.
 ///
 /// # Errors
-/// `Torn` where the file has no index that checks; `Unsupported` for files of the other byte order.
+/// `Torn` if the file has no valid index; `Unsupported` for files of the other byte order.
 pub fn index_only(layout: &dyn Layout, path: &str) -> Result<Vec<u8>> {
     let file = Object::open(layout, path)?;
     let live = Live::find(&file).map_err(|e| e.in_object(path))?;
@@ -32,7 +31,7 @@ pub fn index_only(layout: &dyn Layout, path: &str) -> Result<Vec<u8>> {
     Ok(index.encode(0, subfiles, live.finished())?.to_bytes())
 }
 
-/// What the record of an index file says: length and name of the file that holds the data.
+/// The record of an index file: length and name of the data file.
 pub(crate) fn data_file(record: &[u8], order: ByteOrder) -> Option<(u64, String)> {
     let mut c = Cursor::new(record, order, 0);
     let length = c.u64("data file").ok()?;

@@ -1,25 +1,26 @@
-//! Reading: open by index only, plan extents, fetch them, place the values; verify and recover.
+//! Reading: a file is opened by its index alone; reads plan extents, fetch them and place the values. Also verify and recover.
 //!
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`open`] | [`Reader`]: files, subfiles, index files |
 //! | [`follow`] | a file that a running writer still extends: waiting for steps |
-//! | [`status`] | what a file holds at a glance: steps, whether it was closed for good, what was cut off |
-//! | [`variable`], [`attribute`], [`block`] | what is known about each |
+//! | [`status`] | summary of a file: steps, whether it was closed for good, torn bytes |
+//! | [`variable`], [`attribute`], [`block`] | metadata of each |
 //! | [`summary`] | characteristics joined over blocks and steps |
-//! | [`plan`] | selection and blocks in, extents and copies out; pure |
+//! | [`plan`] | from a selection and blocks to extents and copies; pure |
 //! | [`fetch`] | reads extents in order, puts values where they belong |
 //! | `crew` | the threads of one call |
-//! | `window` | bytes read around process groups when these are looked at |
+//! | `window` | bytes read along with trailers of process groups, reused for values |
 //! | `stream` | copies of large results, past the caches |
-//! | [`mod@verify`] | delayed consistency, offline; which bytes readers use |
-//! | [`mod@recover`] | cuts torn bytes, rebuilds a lost index |
-//! | [`mod@space`] | what the bytes of a file are: values, holes, index, what nobody needs |
+//! | [`mod@verify`] | offline check of a file; the bytes that readers use |
+//! | [`mod@recover`] | truncates torn bytes, rebuilds a lost index |
+//! | [`mod@space`] | space of a file: values, framing, holes, index, dead bytes |
+//! | [`writers`] | whether a process still writes a file |
 //! | [`index_file`] | the index alone, as a small file |
-//! | [`object`] | objects of a layout as bytes of the format; names of subfiles |
+//! | [`object`] | objects of a layout as sources of bytes; names of subfiles |
 //!
 //! Steps count from 0 and are those of the file: step = time index - 1. Dimensions are slowest first for the caller;
-//! those of Fortran-ordered groups are turned round. Values come in this machine's byte order.
+//! those of Fortran-ordered groups are reversed. Values have this machine's byte order.
 #![deny(unsafe_code)]
 
 pub mod attribute;
@@ -43,6 +44,7 @@ pub mod summary;
 pub mod variable;
 pub mod verify;
 mod window;
+pub mod writers;
 
 pub use attribute::Attribute;
 pub use block::Block;

@@ -26,9 +26,10 @@ const TAIL: u64 = 1 << 20;
 impl Object {
     /// Opens it.
     ///
+    /// # Errors
+    /// `NotFound`, and other failures of the layout.
     /// # Cost
-    /// Where requests cost much, an object that is shorter than what a request costs is read whole, so that no other request
-    /// is made for it.
+    /// On far stores, an object shorter than the cost of a request is read whole, so that no further request is made for it.
     pub fn open(layout: &dyn Layout, path: &str) -> Result<Object> {
         let read = layout.open_read(path).map_err(|e| e.in_object(path))?;
         let length = read.length().map_err(|e| e.in_object(path))?;
@@ -72,7 +73,10 @@ impl Object {
         Object { windows, ..self }
     }
 
-    /// The same object, as long as it is now.
+    /// The same object, with its present length.
+    ///
+    /// # Errors
+    /// The layout's, where it cannot tell the length.
     pub fn now(&self) -> Result<Object> {
         let length = self.read.length().map_err(|e| e.in_object(&*self.path))?;
         let tail = if length == self.length { self.tail.clone() } else { Windows::default() };
@@ -84,12 +88,18 @@ impl Object {
         self.now().is_ok_and(|now| now.length < self.length)
     }
 
-    /// The same object, looked at again where it was shorter than `end` when it was opened.
+    /// The same object; its length is asked again if it was shorter than `end` when it was opened.
+    ///
+    /// # Errors
+    /// As [`Object::now`].
     pub fn reaching(self, end: u64) -> Result<Object> {
         if end <= self.length { Ok(self) } else { self.now() }
     }
 
-    /// Fills pieces of memory, one after the other, from `offset`; `Torn` where the bytes end before.
+    /// Fills pieces of memory, one after the other, with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// `Torn` where the object ends before the pieces are full; the failure of the read.
     pub fn read_pieces(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<()> {
         let wanted: usize = pieces.iter().map(|p| p.len()).sum();
         if let Some(mut bytes) = self.known(offset, wanted) {
@@ -108,7 +118,10 @@ impl Object {
         Err(Error::new(ErrorKind::Torn, what).in_object(&*self.path).at_byte(offset.saturating_add(got as u64)))
     }
 
-    /// What can be told about whether somebody still extends it.
+    /// Whether a process still extends the object, as far as its store can tell.
+    ///
+    /// # Errors
+    /// The layout's, where the look fails.
     pub fn life(&self) -> Result<Life> {
         self.read.life().map_err(|e| e.in_object(&*self.path))
     }
@@ -143,7 +156,7 @@ impl<S: Source + ?Sized> Source for Before<'_, S> {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         if offset.checked_add(out.len() as u64).is_none_or(|end| end > self.length()) {
-            return Err(Error::new(ErrorKind::Torn, format!("{} bytes are not there", out.len())).at_byte(offset));
+            return Err(Error::new(ErrorKind::Torn, format!("{} bytes lie beyond the end", out.len())).at_byte(offset));
         }
         self.source.read(offset, out)
     }
@@ -161,6 +174,9 @@ pub fn subfile(path: &str, number: u32) -> String {
 }
 
 /// The numbers of the subfiles that are there, rising. None where there is no such folder.
+///
+/// # Errors
+/// Those of listing the folder, but `NotFound` and `InvalidArgument`, which mean that there is none.
 pub fn subfiles(layout: &dyn Layout, path: &str) -> Result<Vec<u32>> {
     let names = match layout.list(&subfile_folder(path)) {
         Ok(names) => names,

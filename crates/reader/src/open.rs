@@ -1,61 +1,67 @@
-//! The reader: opens a file by its end alone and answers from the index; values come from the data.
+//! The reader: opens a file by its last bytes, answers from the index, and reads values from the process groups.
 //!
-//! | what is read | when |
+//! | part of the file | read |
 //! |---|---|
-//! | footer, extension section (with the directory of entries) | at open |
+//! | footer, extension section with the directory of entries | at open |
 //! | step records behind the last full index | at open |
-//! | the index entry of one variable or attribute | when it is first asked for; kept up to 64 MiB in all |
-//! | the process group index | when an array of more than one dimension is first asked for (to know whether groups are Fortran's) |
-//! | the process group index, and the trailer of a process group in a subfile | before the first payload is read out of it ([`Reads`]) |
+//! | the index entry of a variable or attribute | at the first request for it; cached, up to 64 MiB in total |
+//! | the process group index | at the first request for an array of several dimensions, for the dimension order of its group |
+//! | the process group index, and the trailer of a process group in a subfile | before the first payload of the group ([`Reads`]) |
 //! | payloads | by `read` |
 //!
-//! What a writer adds afterwards is taken in by [`Reader::catch_up`].
+//! [`Reader::catch_up`] adds the steps that a writer has appended since.
 //!
-//! Foreign files have no directory: their process group index and the head of every entry are read at open.
+//! Files of other libraries have no directory: their process group index and the head of every entry are read at open.
 
 use crate::block::{self, How};
 use crate::object::{self, Before, Object};
 use crate::sets::Sets;
 use crate::summary::Joining;
 use crate::variable::full_name;
-use crate::{Attribute, Block, Element, Head, Kind, Partial, Status, Summary, Variable};
+use crate::{Attribute, Block, Element, Head, Kind, Status, Summary, Variable};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use thalweg_bp::characteristic::SINGLE_FILE;
 use thalweg_bp::extension::{Records, Tag};
-use thalweg_bp::index::{self, ProcessGroupEntry, Table};
+use thalweg_bp::index::{self, ProcessGroupEntry};
 use thalweg_bp::live::Live;
 use thalweg_bp::scan;
 use thalweg_bp::source::{self, Source};
-use thalweg_bp::statistics::{Level, Part, Statistics};
+use thalweg_bp::statistics::{Level, Statistics};
 use thalweg_bp::wire::Cursor;
 use thalweg_layout::Layout;
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, ErrorKind, Result, Selection, Value};
 
+mod block_records;
 mod groups;
 mod grow;
+mod names;
 mod origin;
 mod read;
+mod status;
 
+use block_records::BlockRecords;
 use groups::{Fortran, Groups};
+use names::{Names, not_found};
 pub use origin::Reads;
 use origin::{FirstReads, GroupRead};
 pub use read::Batch;
+use status::{has_subfiles, status_of};
 
-/// Bytes of entries that are kept.
-const KEPT: usize = 64 << 20;
+/// Capacity of the cache of index entries, in bytes.
+const ENTRY_CACHE: usize = 64 << 20;
 
-/// An open file. A clone is the same file; any thread may use it. It sees what was there when it was opened.
+/// An open file, as it was when it was opened. Clones share it; any thread may use them.
 #[derive(Clone)]
 pub struct Reader(Arc<Inner>);
 
 struct Inner {
     layout: Arc<dyn Layout>,
     path: String,
-    /// The file whose name subfiles take, and that holds the payloads where there are none.
+    /// The data file: subfiles take its name; without subfiles it contains the payloads.
     data_path: String,
     file: Object,
     live: Live,
@@ -63,14 +69,14 @@ struct Inner {
     status: Status,
     variables: Names,
     attributes: Names,
-    /// Objects of payloads, each opened by the first thread that needs it, while others open others.
+    /// Objects with payloads, opened on demand; several threads open different objects concurrently.
     objects: Mutex<HashMap<Option<u32>, Slot>>,
     kept: Mutex<KeptSets>,
     fortran: OnceLock<Fortran>,
-    /// What a program says about the order of dimensions against what the file says.
+    /// Dimension order set by the program; overrides the file's.
     assumed: OnceLock<bool>,
     groups: OnceLock<Arc<Groups>>,
-    extra: OnceLock<Extra>,
+    block_records: OnceLock<BlockRecords>,
     /// Names of variables by id and group.
     ids: OnceLock<HashMap<u32, HashMap<String, String>>>,
     /// Shortest the data file of an index file may be.
@@ -78,15 +84,6 @@ struct Inner {
     reads: Reads,
     /// Blocks that were read and have no checksum.
     without_checksum: Arc<AtomicU64>,
-}
-
-/// Variables or attributes by name, and where their entries lie.
-#[derive(Clone)]
-struct Names {
-    heads: Vec<Head>,
-    by_name: HashMap<String, usize>,
-    /// In the full index (place in `Base::entries`) and in the step records (place in the table).
-    places: Vec<(Option<usize>, Option<usize>)>,
 }
 
 #[derive(Clone, Default)]
@@ -100,77 +97,16 @@ struct KeptSets {
 /// An object, once it is open.
 type Slot = Arc<Mutex<Option<Object>>>;
 
-/// What the extension section knows about blocks, by subfile and payload offset.
-#[derive(Clone, Default)]
-struct Extra {
-    complex: HashMap<(u32, u64), (u64, [Part; 3])>,
-    sums: HashMap<(u32, u64), i128>,
-    counts: HashMap<(u32, u64), u64>,
-}
-
-impl Names {
-    fn of(live: &Live, attributes: bool, table: &Table) -> Names {
-        let mut names = Names { heads: Vec::new(), by_name: HashMap::new(), places: Vec::new() };
-        let mut by_place: HashMap<(String, String), usize> = HashMap::new();
-        let entries = live.base.iter().flat_map(|b| b.entries.iter().enumerate());
-        for (i, e) in entries.filter(|(_, e)| e.is_attribute == attributes) {
-            let h = &e.head;
-            by_place.entry((h.path.clone(), h.name.clone())).or_insert(names.heads.len());
-            names.add(&h.group, &h.path, &h.name, h.code, h.count, (Some(i), None));
-        }
-        for (i, e) in table.entries().iter().enumerate() {
-            match by_place.get(&(e.path.clone(), e.name.clone())) {
-                Some(place) => {
-                    names.places[*place].1 = Some(i);
-                    names.heads[*place].blocks = names.heads[*place].blocks.saturating_add(e.count);
-                }
-                None => names.add(&e.group, &e.path, &e.name, e.code, e.count, (None, Some(i))),
-            }
-        }
-        names
-    }
-
-    fn add(
-        &mut self,
-        group: &str,
-        path: &str,
-        name: &str,
-        code: u8,
-        blocks: u64,
-        place: (Option<usize>, Option<usize>),
-    ) {
-        let full = full_name(path, name);
-        self.by_name.entry(full.clone()).or_insert(self.heads.len());
-        self.heads.push(Head {
-            name: full,
-            path: path.to_string(),
-            short_name: name.to_string(),
-            group: group.to_string(),
-            element: ElementType::from_code(code),
-            blocks,
-        });
-        self.places.push(place);
-    }
-
-    fn find(&self, name: &str) -> Option<usize> {
-        let other = || match name.strip_prefix('/') {
-            Some(short) => self.by_name.get(short),
-            None => self.by_name.get(&format!("/{name}")),
-        };
-        self.by_name.get(name).or_else(other).copied()
-    }
-}
-
 impl Reader {
     /// Opens a file, metadata file or index file.
     ///
-    /// An output that was cut off, or that is being written, is not seen; [`Status::torn_bytes`] says how much there is.
+    /// An output that was cut off, or is in flight, is not visible; [`Status::torn_bytes`] is its size.
     ///
     /// # Errors
-    /// `NotFound`; `Torn` where no index and no step record in the file checks: see [`crate::recover()`]. Where bytes cannot be
-    /// read, that failure: fewer steps are never shown instead.
+    /// `NotFound`; `Torn` if no index and no step record of the file is valid: see [`crate::recover()`]; the failure of a read, instead
+    /// of a reader with fewer steps.
     /// # Cost
-    /// For files of ours that were closed for good, two reads and as much memory as there are names.
+    /// Files of Thalweg that were closed for good: two reads, and memory proportional to the number of names.
     pub fn open(layout: Arc<dyn Layout>, path: &str) -> Result<Reader> {
         let mut file = Object::open_at_end(&*layout, path)?;
         loop {
@@ -216,7 +152,7 @@ impl Reader {
             fortran: OnceLock::new(),
             assumed: OnceLock::new(),
             groups: OnceLock::new(),
-            extra: OnceLock::new(),
+            block_records: OnceLock::new(),
             ids: OnceLock::new(),
             reads: Reads::default(),
             without_checksum: Arc::default(),
@@ -234,7 +170,7 @@ impl Reader {
         self.0.live.step_of(time_index)
     }
 
-    /// What the file holds.
+    /// Summary of the file.
     pub fn status(&self) -> &Status {
         &self.0.status
     }
@@ -255,7 +191,7 @@ impl Reader {
     /// `NotFound` with the nearest name; `Unsupported` for a type that BP version 3 does not have; `Corrupt` where
     /// its index entry is damaged.
     /// # Cost
-    /// Its index entry is read, no other.
+    /// Reads the index entry of this variable alone.
     pub fn variable(&self, name: &str) -> Result<Variable> {
         let v = self.look_up(name)?;
         let steps = v.sets.steps();
@@ -284,7 +220,7 @@ impl Reader {
         })
     }
 
-    /// An attribute by its full name (a slash in front may be left out): what it said last.
+    /// The last value of an attribute, by its full name (a slash in front may be left out).
     ///
     /// # Errors
     /// As [`Reader::variable`].
@@ -304,9 +240,12 @@ impl Reader {
         if let AttributeValue::Variable(id) = value {
             let named = self.variable_of_id(&head.group, id);
             let named = named.ok_or_else(|| {
-                Error::new(ErrorKind::NotFound, format!("it stands for variable {id} of its group, which is not there"))
-                    .in_variable(name)
-                    .in_object(inner.path.clone())
+                Error::new(
+                    ErrorKind::NotFound,
+                    format!("it refers to variable {id} of its group, which does not exist"),
+                )
+                .in_variable(name)
+                .in_object(inner.path.clone())
             })?;
             let v = self.look_up(&named)?;
             let step = v.sets.len().checked_sub(1).map(|last| v.sets.step(last)).ok_or_else(bare)?;
@@ -339,7 +278,7 @@ impl Reader {
     /// scalars. Where blocks disagree, the last one's.
     ///
     /// # Errors
-    /// `NotFound` where the variable was not written in that step.
+    /// `NotFound` where the variable was not written in that step; those of [`Reader::blocks`].
     pub fn shape(&self, name: &str, step: u64) -> Result<Vec<u64>> {
         let v = self.look_up(name)?;
         let sets = v.sets.of_steps(step..step.saturating_add(1));
@@ -361,13 +300,19 @@ impl Reader {
     }
 
     /// The blocks of a step in the order they were written; none where the variable was not written in it.
+    ///
+    /// # Errors
+    /// As [`Reader::variable`]; `Corrupt` where a block's characteristics are damaged.
     pub fn blocks(&self, name: &str, step: u64) -> Result<Vec<Block>> {
         let v = self.look_up(name)?;
         self.blocks_of(&v, v.sets.of_steps(step..step.saturating_add(1)))
     }
 
-    /// One block of a step; `None` where the step has no more than `number`. The others are not looked at, unless only
-    /// all of them together tell where it lies.
+    /// One block of a step; `None` if the step has no more than `number`. The others are decoded only if the block's offset depends
+    /// on them.
+    ///
+    /// # Errors
+    /// As [`Reader::blocks`].
     pub fn block_of_step(&self, name: &str, step: u64, number: u64) -> Result<Option<Block>> {
         let v = self.look_up(name)?;
         let sets = v.sets.of_steps(step..step.saturating_add(1));
@@ -382,7 +327,7 @@ impl Reader {
         Ok(Some(self.blocks_of(&v, sets)?.swap_remove(number as usize)))
     }
 
-    /// How many blocks of a variable a step has; 0 where it was not written in it. None of them is decoded.
+    /// Number of blocks of a variable in a step; 0 if it was not written. No block is decoded.
     ///
     /// # Errors
     /// As [`Reader::variable`].
@@ -400,6 +345,11 @@ impl Reader {
     }
 
     /// Hands every block of these steps to `each`, step by step.
+    ///
+    /// # Errors
+    /// As [`Reader::blocks`]; the first failure of `each`, which is handed no further block.
+    /// # Cost
+    /// Memory for one block at a time, or for those of one step where they are joined.
     pub fn for_each_block(
         &self,
         name: &str,
@@ -428,6 +378,9 @@ impl Reader {
     }
 
     /// Characteristics joined over these steps (`0..u64::MAX` for all). No payload is read.
+    ///
+    /// # Errors
+    /// As [`Reader::blocks`].
     pub fn summary(&self, name: &str, steps: Range<u64>) -> Result<Summary> {
         let v = self.look_up(name)?;
         let mut all = Joining::new(v.original);
@@ -480,7 +433,7 @@ impl Reader {
     }
 }
 
-/// What is known about a variable when its sets are there.
+/// A variable and its characteristics.
 struct Known {
     number: usize,
     sets: Arc<Sets>,
@@ -489,28 +442,6 @@ struct Known {
     original: ElementType,
     kind: Kind,
     transform: Option<String>,
-}
-
-fn not_found(what: &str, name: &str, names: &Names) -> Error {
-    let near = names.heads.iter().map(|h| (distance(&h.name, name), &h.name)).min();
-    let hint = near.filter(|(d, _)| *d <= 2 + name.len() / 4).map(|(_, n)| format!("; the nearest is \"{n}\""));
-    Error::new(ErrorKind::NotFound, format!("no {what} of that name{}", hint.unwrap_or_default())).in_variable(name)
-}
-
-/// Edits from one name to the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut last = row[0];
-        row[0] = i + 1;
-        for j in 0..b.len() {
-            let next = (last + usize::from(x != b[j])).min(row[j] + 1).min(row[j + 1] + 1);
-            last = row[j + 1];
-            row[j + 1] = next;
-        }
-    }
-    row[b.len()]
 }
 
 impl Reader {
@@ -558,7 +489,7 @@ impl Reader {
             kept.order.push_back(key);
             kept.weight += sets.weight();
         }
-        while kept.weight > KEPT && kept.order.len() > 1 {
+        while kept.weight > ENTRY_CACHE && kept.order.len() > 1 {
             let Some(oldest) = kept.order.pop_front().and_then(|k| kept.sets.remove(&k)) else { break };
             kept.weight -= oldest.weight();
         }
@@ -593,7 +524,7 @@ impl Reader {
         let set = v.sets.get(number)?;
         let key = (set.file_index, set.payload_offset);
         let mut block = v.how.block(set, v.sets.step(number), (number - first) as u64)?;
-        self.add_extra(v.original, key, &mut block);
+        self.add_records(v.original, key, &mut block);
         Ok(block)
     }
 
@@ -604,13 +535,13 @@ impl Reader {
         Ok(blocks)
     }
 
-    /// Adds what the extension section knows about a block.
-    fn add_extra(&self, element: ElementType, key: (u32, u64), block: &mut Block) {
+    /// Adds the extension section's records of a block.
+    fn add_records(&self, element: ElementType, key: (u32, u64), block: &mut Block) {
         if !element.is_complex() && block.statistics.is_none() {
             return;
         }
-        let extra = self.0.extra.get_or_init(|| Extra::of(&self.0.live, self.0.order));
-        if let (true, Some((finite, parts))) = (element.is_complex(), extra.complex.get(&key)) {
+        let records = self.0.block_records.get_or_init(|| BlockRecords::of(&self.0.live, self.0.order));
+        if let (true, Some((finite, parts))) = (element.is_complex(), records.complex.get(&key)) {
             let zero = match element {
                 ElementType::Complex => Value::Complex([0.0; 2]),
                 _ => Value::DoubleComplex([0.0; 2]),
@@ -627,10 +558,10 @@ impl Reader {
             });
         }
         if let Some(s) = &mut block.statistics {
-            if let Some(sum) = extra.sums.get(&key) {
+            if let Some(sum) = records.sums.get(&key) {
                 s.exact_sum = Some(*sum);
             }
-            if let Some(finite) = extra.counts.get(&key) {
+            if let Some(finite) = records.counts.get(&key) {
                 s.finite = *finite;
             }
         }
@@ -692,7 +623,7 @@ impl Reader {
             None => inner.data_path.clone(),
         };
         let object = Object::open(&*inner.layout, &path).map_err(|e| match e.kind() {
-            ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "the data is not there, only its index")
+            ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "the data file is missing; only its index exists")
                 .in_object(path.clone())
                 .caused_by(e),
             _ => e,
@@ -705,115 +636,5 @@ impl Reader {
             .in_object(path));
         }
         Ok(slot.insert(object).clone())
-    }
-}
-
-impl Extra {
-    fn of(live: &Live, order: ByteOrder) -> Extra {
-        let mut extra = Extra::default();
-        let base = live.base.as_ref().and_then(|b| b.records()).map(|r| (r, order));
-        for (records, order) in base.into_iter().chain([(&live.steps.records, ByteOrder::NATIVE)]) {
-            // Entries of fixed size; the section's checksum was compared, so a short rest is another version's.
-            let _ = extra.add(records, order);
-        }
-        extra
-    }
-
-    fn add(&mut self, records: &Records, order: ByteOrder) -> Result<()> {
-        let key = |c: &mut Cursor<'_>| -> Result<(u32, u64)> {
-            let file = c.u32("extension record")?;
-            c.u32("extension record")?;
-            Ok((file, c.u64("extension record")?))
-        };
-        for entry in records.get(Tag::ComplexStatistics).chunks_exact(120) {
-            let mut c = Cursor::new(entry, order, 0);
-            let key = key(&mut c)?;
-            let finite = c.u64("extension record")?;
-            let mut parts = [Part::default(); 3];
-            for p in &mut parts {
-                (p.min, p.max) = (c.f64("extension record")?, c.f64("extension record")?);
-                (p.sum, p.sum_of_squares) = (c.f64("extension record")?, c.f64("extension record")?);
-            }
-            self.complex.insert(key, (finite, parts));
-        }
-        for entry in records.get(Tag::ExactSum).chunks_exact(32) {
-            let mut c = Cursor::new(entry, order, 0);
-            self.sums.insert(key(&mut c)?, c.i128("extension record")?);
-        }
-        for entry in records.get(Tag::WideCount).chunks_exact(24) {
-            let mut c = Cursor::new(entry, order, 0);
-            self.counts.insert(key(&mut c)?, c.u64("extension record")?);
-        }
-        Ok(())
-    }
-}
-
-fn status_of(
-    file: &Object,
-    live: &Live,
-    order: ByteOrder,
-    variables: &Names,
-    attributes: &Names,
-    data_file: Option<String>,
-) -> Status {
-    let base = live.base.as_ref();
-    let mut groups: Vec<String> = Vec::new();
-    let mut known = HashSet::new();
-    for head in variables.heads.iter().chain(&attributes.heads) {
-        if known.insert(head.group.as_str()) {
-            groups.push(head.group.clone());
-        }
-    }
-    let mut status = Status {
-        steps: u64::from(live.step_count()),
-        finished: live.finished(),
-        torn_bytes: live.torn,
-        partial: Vec::new(),
-        groups,
-        process_groups: base.map_or(0, |b| b.process_groups) + live.steps.process_group_count(),
-        writers: None,
-        order,
-        subfiles: has_subfiles(live),
-        extended: base.is_none_or(|b| b.extension.is_some()) || !live.step_records.is_empty(),
-        step_records: live.step_records.len() as u64,
-        data_file,
-        length: file.length(),
-    };
-    for (records, order) in
-        base.and_then(|b| b.records()).map(|r| (r, order)).into_iter().chain([(&live.steps.records, ByteOrder::NATIVE)])
-    {
-        status.add_records(records, order, live);
-    }
-    status
-}
-
-/// Whether payloads lie in subfiles. Without a full index the blocks themselves tell.
-fn has_subfiles(live: &Live) -> bool {
-    match &live.base {
-        Some(base) => base.footer.subfiles,
-        None => live.steps.variables.entries().iter().any(|e| {
-            let mut c = Cursor::new(&e.sets, ByteOrder::NATIVE, 0);
-            thalweg_bp::characteristic::decode_set(&mut c, ElementType::from_code(e.code), false)
-                .is_ok_and(|s| s.file_index != SINGLE_FILE)
-        }),
-    }
-}
-
-impl Status {
-    /// Takes in what the extension section or a step record says about steps.
-    fn add_records(&mut self, records: &Records, order: ByteOrder, live: &Live) {
-        let partial = scan::partial_steps(records.get(Tag::Partial), order);
-        if !partial.is_empty() {
-            let mut known: HashSet<_> = self.partial.iter().copied().collect();
-            let entries = partial.into_iter().map(|(time, rank, kind)| Partial {
-                step: live.step_of(time),
-                rank,
-                kind: ErrorKind::from_code(u8::try_from(kind).unwrap_or(0)),
-            });
-            self.partial.extend(entries.filter(|e| known.insert(*e)));
-        }
-        if let Some(entry) = records.get(Tag::Run).chunks_exact(16).last() {
-            self.writers = Cursor::new(&entry[12..], order, 0).u32("run").ok();
-        }
     }
 }

@@ -1,7 +1,7 @@
-//! Whether boxes share elements: asked of the blocks of every step, so it must not take time quadratic in them.
+//! Whether boxes overlap, in less than quadratic time: checked for the blocks of every step.
 //!
-//! Boxes are cut in two at the median of their starts, along the dimension that cuts best, until few are left in a
-//! part. Blocks of a regular decomposition are cut cleanly: n log² n.
+//! Boxes are divided at the median of their starts, along the dimension that separates best, until few are left in a part. Blocks of a
+//! regular decomposition separate completely: n log² n.
 
 use thalweg_types::BoundingBox;
 

@@ -1,15 +1,14 @@
-//! Planning: a selection and the blocks of a step in, extents to read and copies to make out. Pure.
+//! Planning: from a selection and the blocks of a step to extents to read and copies to make. Pure.
 //!
-//! A [`Piece`] is what a block gives to a selection: runs of bytes in its file, and where they go, as strides. Pieces
-//! are ordered by file and offset; [`Plan::for_each_read`] joins those that lie near each other into one read, and
-//! parts those that are too large or too sparse.
+//! A [`Piece`] is the contribution of a block to a selection: runs of bytes in its file and their targets, as strides. Pieces are ordered
+//! by file and offset; [`Plan::for_each_read`] joins neighbouring ones into one read, and splits those that are too large or too sparse.
 //!
-//! Source: gaps read through are data sieving: Thakur, Gropp, Lusk, Frontiers 1999.
+//! Source: reading through gaps is data sieving: Thakur, Gropp, Lusk, Frontiers 1999.
 
 use crate::overlap;
 use thalweg_types::{BoundingBox, Extent, MemorySelection};
 
-/// What a read may cost.
+/// Limits of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Gaps up to this many bytes are read through rather than skipped, where they are not more than what is wanted.
@@ -20,7 +19,7 @@ pub struct Limits {
     pub window: u64,
     /// Contiguous pieces from this size on are read straight to their place, alone.
     pub direct: u64,
-    /// So are those whose place has gaps, where the runs between these are at least this long.
+    /// So are those whose target has gaps, if the runs between these are at least this long.
     pub scatter: u64,
 }
 
@@ -148,11 +147,11 @@ impl Piece {
 
     /// Whether its bytes lie behind each other in the file, and are worth being read to their places one by one.
     pub fn scatters(&self, limits: &Limits) -> bool {
-        self.run >= limits.scatter && self.all_wanted()
+        self.run >= limits.scatter && self.is_contiguous()
     }
 
-    /// Whether its bytes lie behind each other in the file.
-    fn all_wanted(&self) -> bool {
+    /// Whether the needed bytes lie in one piece in the file.
+    fn is_contiguous(&self) -> bool {
         self.span() == self.bytes()
     }
 
@@ -217,8 +216,11 @@ impl Piece {
     /// unless contiguous.
     fn parts(&self, limits: &Limits, each: &mut impl FnMut(Piece)) {
         // Where all is wanted, a window that the nearest cache holds; where much is read through, fewer and longer reads.
-        let window =
-            if self.all_wanted() && !self.scatters(limits) { limits.window.min(limits.direct) } else { limits.window };
+        let window = if self.is_contiguous() && !self.scatters(limits) {
+            limits.window.min(limits.direct)
+        } else {
+            limits.window
+        };
         let mut level = self.strides.len();
         let (mut span, mut useful) = (self.run, self.run);
         while level > 0 {
@@ -259,14 +261,14 @@ impl Piece {
     }
 }
 
-/// One read and what becomes of its bytes.
+/// One read, and the targets of its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
     /// The subfile; `None` for the file itself.
     pub file: Option<u32>,
-    /// What is read.
+    /// The extent to read.
     pub extent: Extent,
-    /// Where it goes, in this order.
+    /// The pieces to place, in this order.
     pub pieces: Vec<Piece>,
 }
 
@@ -339,6 +341,9 @@ impl Plan {
     }
 
     /// Hands the reads to `each`, in order.
+    ///
+    /// # Errors
+    /// The first failure of `each`; no further read is handed over.
     pub fn for_each_read<E>(&self, limits: &Limits, mut each: impl FnMut(&Read) -> Result<(), E>) -> Result<(), E> {
         let mut open: Option<Read> = None;
         let mut failed = None;
@@ -348,7 +353,7 @@ impl Plan {
                     return;
                 }
                 let (start, end) = (part.source, part.source + part.span());
-                let alone = part.all_wanted() && end - start >= limits.direct;
+                let alone = part.is_contiguous() && end - start >= limits.direct;
                 if let Some(read) = &mut open {
                     let last = read.extent.offset + read.extent.length;
                     let joins = !alone

@@ -1,10 +1,10 @@
-//! Recovering: after it a file ends with a full index that every reader opens. Closed steps are never lost by it.
+//! Recovery: afterwards a file ends with a full index that every reader opens. No closed step is lost.
 //!
-//! | what is found | what is done | with `keep_partial` |
+//! | state of the file | repair | with `keep_partial` |
 //! |---|---|---|
-//! | the file ends with a full index | nothing; where it was to be followed, it is marked as closed for good | process groups that an earlier recovery left are indexed |
-//! | a full index, torn bytes behind it | the torn bytes are cut off | the same |
-//! | step records behind the last full index | a full index is written behind them, over torn bytes | the same |
+//! | ends with a full index | none; if it could be followed, it is marked as closed for good | process groups left by an earlier recovery are indexed |
+//! | a full index, then torn bytes | the torn bytes are truncated | the same |
+//! | step records behind the last full index | a full index is written behind the records, over torn bytes | the same |
 //! | whole process groups of an output that was not closed behind any of these, or in subfiles | they stay and are listed ([`Tag::Left`]), a full index that does not have them is written behind; only torn bytes behind the last of them are cut off | they are indexed, and their step is marked partial where ranks are missing |
 //! | an index that drops steps in front of it, as a restart had begun to | those steps are cut off | the same |
 //! | torn bytes that hold a whole, damaged index or step record | a closed step lies there: an index is made as below where that gives more steps, or more process groups; else a full index is written behind and nothing is cut | the same, incomplete steps included |
@@ -12,7 +12,10 @@
 //! | no index and no step record that checks | the process groups are scanned, an index of the whole steps is written behind them | of all steps, incomplete ones marked partial |
 //! | a metadata file that is lost or torn | as before, from the subfiles | as before |
 //!
-//! A whole process group is never cut off. A dry run gives the same [`Recovery`] and changes nothing.
+//! A file with a living writer is refused: recovery would truncate the output in flight without an error to the writer. Not every store
+//! shows whether a writer lives: see [`crate::writers`] and [`Options::even_if_written`].
+//!
+//! A whole process group is never truncated. A dry run returns the same [`Recovery`] and changes nothing.
 //!
 //! An index is written and synced before anything is cut, and never over bytes of a step that is kept: a recovery that is
 //! itself interrupted can be repeated.
@@ -25,6 +28,7 @@
 
 use crate::decode;
 use crate::object::{self, Before, Object};
+use crate::writers;
 use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::IoSlice;
@@ -47,13 +51,15 @@ use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 /// How to recover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Say what would be done, change nothing.
+    /// Return the repairs, change nothing.
     pub dry_run: bool,
     /// Keep steps that lack process groups, marked partial, and those behind them.
     pub keep_partial: bool,
+    /// Do not check whether a process writes the file. If one does, its output in flight may be lost.
+    pub even_if_written: bool,
 }
 
-/// What recovering did.
+/// The repairs of a recovery.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recovery {
     /// Steps of the file afterwards: one more than the last step.
@@ -62,9 +68,9 @@ pub struct Recovery {
     pub process_groups: Option<u64>,
     /// Steps of which process groups are in the file but not indexed; `keep_partial` indexes them.
     pub dropped: Vec<u64>,
-    /// Whether anything was changed (would be, in a dry run).
+    /// Whether the file was changed (would be, in a dry run).
     pub changed: bool,
-    /// What was done, in words, in order.
+    /// The repairs as text, in order.
     pub actions: Vec<String>,
 }
 
@@ -78,9 +84,9 @@ impl Recovery {
 /// Recovers a file, or a metadata file and its subfiles.
 ///
 /// # Errors
-/// `NotFound` where there is neither file nor subfile; `Torn` where no whole step is in it, which is then left as it is; where
-/// bytes cannot be read, that failure, before anything was changed;
-/// `Unsupported` for files of the other byte order.
+/// `NotReady` if a process writes the file, or may write it, in a dry run too; `NotFound` if there is neither file nor subfile; `Torn` if
+/// it contains no whole step; `Unsupported` for files of the other byte order; the failure of a read. The file is unchanged in all these
+/// cases; a failed write leaves a file that can be recovered again.
 pub fn recover(layout: &dyn Layout, path: &str, options: Options) -> Result<Recovery> {
     let numbers = object::subfiles(layout, path)?;
     let file = match Object::open(layout, path) {
@@ -88,6 +94,9 @@ pub fn recover(layout: &dyn Layout, path: &str, options: Options) -> Result<Reco
         Err(e) if e.kind() == ErrorKind::NotFound && !numbers.is_empty() => None,
         Err(e) => return Err(e),
     };
+    if !options.even_if_written {
+        writers::check_no_writer(layout, path)?;
+    }
     let run = Run { layout, path, options };
     let stale = run.stale_spills()?;
     let mut done = run.file(file, &numbers)?;
@@ -111,7 +120,7 @@ impl Run<'_> {
         }
     }
 
-    /// Spill files beside the output: its writers are gone, as nobody recovers a file that is being written.
+    /// Spill files beside the output; its writers have ended.
     fn stale_spills(&self) -> Result<Vec<String>> {
         let last = self.path.rsplit('/').next().unwrap_or(self.path);
         let folder = match self.path.strip_suffix(last).unwrap_or("") {
@@ -154,14 +163,14 @@ struct Item<'a> {
     nth: u32,
 }
 
-/// An object that was scanned.
+/// A scanned object.
 struct Scanned {
     object: Object,
     file_index: u32,
     scan: Scan,
-    /// First byte behind the last whole process group that the scan found; 0 for none. What lies before is never cut off.
+    /// End of the last whole process group found by the scan; 0 for none. Bytes before it are never truncated.
     end: u64,
-    /// It ends with another library's index: nothing is cut off.
+    /// It ends with another library's index: not truncated.
     foreign: bool,
 }
 
@@ -192,7 +201,7 @@ fn steps_of(first_time: u32, times: impl Iterator<Item = u32>) -> String {
 }
 
 impl Run<'_> {
-    /// The file has a last good end.
+    /// Recovers a file that has a valid last end.
     fn keep(&self, file: &Object, live: &Live, numbers: &[u32]) -> Result<Recovery> {
         let mut done = Recovery { steps: u64::from(live.step_count()), ..Recovery::default() };
         // Opening a file that was closed for good trusts its mark; here every byte of the index counts.
@@ -240,7 +249,7 @@ impl Run<'_> {
         Ok(done)
     }
 
-    /// What is in the file, or its subfiles, of an output that was not closed; `None` where it need not be looked for.
+    /// The process groups of an output that was not closed, in the file or its subfiles; `None` if there can be none.
     ///
     /// - `ours`, `subfiles`: whether the file has our index, and subfiles.
     fn unindexed(

@@ -1,7 +1,7 @@
-//! The sets of one variable or attribute, kept as the bytes they are in the file and decoded when asked for.
+//! The sets of characteristics of one variable or attribute, stored as in the file and decoded on demand.
 //!
-//! A set of a three-dimensional block is about 160 bytes in the file and several times that decoded, so a variable of
-//! a hundred thousand blocks stays as small in memory as in the file, plus 16 bytes a block.
+//! A set of a three-dimensional block has about 160 bytes in the file and several times as many decoded. So a variable of a hundred
+//! thousand blocks takes as much memory as in the file, plus 16 bytes per block.
 
 use crate::block::kind_of;
 use crate::boxes::Boxes;
@@ -48,18 +48,18 @@ pub struct Sets {
     first_time: u32,
     segments: Vec<Segment>,
     places: Vec<Place>,
-    /// What the first set says of all; made when first asked for.
+    /// Facts from the first set; computed on demand.
     facts: OnceLock<Facts>,
     /// Made when first read from.
     boxes: OnceLock<Option<Boxes>>,
 }
 
-/// What holds for all sets of a variable.
+/// Facts common to all sets of a variable.
 #[derive(Clone)]
 pub struct Facts {
     /// Type before any transform.
     pub original: ElementType,
-    /// What the variable is.
+    /// Kind of the variable.
     pub kind: Kind,
     /// Dimensions of a block.
     pub rank: usize,
@@ -68,7 +68,7 @@ pub struct Facts {
 }
 
 impl Sets {
-    /// Reads the entry of the full index, checks it, and joins what step records add.
+    /// Reads the entry of the full index, checks it, and joins the sets of step records.
     ///
     /// - `first_time`: the time index of step 0.
     pub fn load(
@@ -148,7 +148,7 @@ impl Sets {
         Ok(())
     }
 
-    /// Joins what another step record adds. Returns the bytes of memory it takes.
+    /// Joins the sets of another step record. Returns the bytes of memory that they take.
     pub fn extend(&mut self, entry: &Entry) -> Result<usize> {
         let before = self.weight();
         let known = self.places.len();
@@ -166,7 +166,7 @@ impl Sets {
         Ok(self.weight() - before)
     }
 
-    /// How many there are.
+    /// Number of sets.
     pub fn len(&self) -> usize {
         self.places.len()
     }
@@ -178,7 +178,7 @@ impl Sets {
         size_of::<Sets>() + bytes + self.places.len() * (size_of::<Place>() + Boxes::weight(rank))
     }
 
-    /// What holds for all sets; `None` where there are none, or their type is not known.
+    /// Facts common to all sets; `None` if there are no sets, or their type is unknown.
     pub fn facts(&self) -> Result<Option<&Facts>> {
         if let Some(facts) = self.facts.get() {
             return Ok(Some(facts));
@@ -206,7 +206,7 @@ impl Sets {
         Ok(Some(self.facts.get_or_init(|| facts)))
     }
 
-    /// Where the blocks of a global array lie; `None` where only decoding all their sets tells.
+    /// The boxes of a global array's blocks; `None` if all sets must be decoded.
     pub fn boxes(&self, fortran: bool) -> Option<&Boxes> {
         let boxes = self.boxes.get_or_init(|| {
             let shape = self.shape.as_ref()?;
@@ -216,7 +216,7 @@ impl Sets {
         boxes.as_ref().filter(|b| b.fortran() == fortran)
     }
 
-    /// Passes over one set; `None` where only decoding it tells what it says.
+    /// Skims one set; `None` if it must be decoded.
     pub fn skim(&self, number: usize) -> Result<Option<Skimmed<'_>>> {
         let place = self.places[number];
         let segment = &self.segments[place.segment as usize];

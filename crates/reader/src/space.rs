@@ -1,12 +1,12 @@
-//! What the bytes of a file are: values, what is around them, holes, the index, and what nobody needs any more.
+//! The space of a file by kind: values, framing, holes, index, dead bytes.
 //!
-//! | bytes | what they are |
+//! | kind | bytes |
 //! |---|---|
 //! | values | payloads of blocks |
 //! | framing | the rest of process groups: heads, attributes, trailers |
-//! | holes | left between process groups that begin at stripe boundaries; not written, where the filesystem has sparse files |
+//! | holes | between process groups that begin at stripe boundaries; not written, and no space in sparse files |
 //! | index | the index and the step records that readers use |
-//! | dead | indexes that a later one replaced, outputs that were cut off, copies of process groups that were stuck on their way, what a scan does not know |
+//! | dead | replaced indexes, outputs that were cut off, late copies of process groups, bytes that a scan does not recognize |
 
 use crate::object::{self, Before, Object};
 use crate::verify::index_extents;
@@ -18,7 +18,7 @@ use thalweg_bp::source::{self, Source};
 use thalweg_layout::Layout;
 use thalweg_types::{ByteOrder, Error, ErrorKind, Extent, Result};
 
-/// Bytes by what they are.
+/// Bytes by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bytes {
     /// Payloads.
@@ -27,7 +27,7 @@ pub struct Bytes {
     pub framing: u64,
     /// Between groups at stripe boundaries.
     pub holes: u64,
-    /// What readers use of indexes.
+    /// Indexes and step records that readers use.
     pub index: u64,
     /// Everything else.
     pub dead: u64,
@@ -57,18 +57,18 @@ pub struct Part {
     pub process_groups: u64,
     /// How many holes it has.
     pub holes: u64,
-    /// What its bytes are.
+    /// Its bytes by kind.
     pub bytes: Bytes,
 }
 
-/// What the bytes of a file and its subfiles are.
+/// The space of a file and its subfiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Space {
     /// Steps.
     pub steps: u64,
     /// The file itself first, then its subfiles by number.
     pub parts: Vec<Part>,
-    /// Whether process groups were told apart; not in files of adios2, where all that is no index counts as dead.
+    /// Whether process groups were distinguished; not in files of adios2, where all bytes but the index count as dead.
     pub groups_known: bool,
 }
 
@@ -81,12 +81,12 @@ impl Space {
     }
 }
 
-/// Tells what the bytes of a file and its subfiles are.
+/// Measures the space of a file and its subfiles by kind.
 ///
 /// # Errors
-/// `NotFound`; `Torn` where no end of the index checks; `Unsupported` for an index file, which holds no data.
+/// `NotFound`; `Torn` if the file has no valid index; `Unsupported` for an index file, which holds no data.
 /// # Cost
-/// A scan: the heads of process groups and all that is no payload are read, payloads and holes are not.
+/// A scan: reads everything but payloads and holes.
 pub fn space(layout: &dyn Layout, path: &str) -> Result<Space> {
     let file = Object::open(layout, path)?;
     let live = Live::find(&file).map_err(|e| e.in_object(path))?;

@@ -1,4 +1,4 @@
-//! What a file holds at a glance.
+//! Summary of a file.
 
 use thalweg_types::{ByteOrder, ErrorKind};
 
@@ -9,18 +9,18 @@ pub struct Partial {
     pub step: u64,
     /// The rank that failed.
     pub rank: u32,
-    /// How.
+    /// The kind of its failure.
     pub kind: ErrorKind,
 }
 
-/// What a file holds, known from its end alone.
+/// Summary of a file, from its last bytes alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// Number of steps: one more than the last step.
     pub steps: u64,
     /// Closed for good: no step will come.
     pub finished: bool,
-    /// Bytes behind the last index or step record that checks: an output that was cut off, or one being written.
+    /// Bytes behind the last valid index or step record: an output that was cut off, or is in flight.
     pub torn_bytes: u64,
     /// Steps that lack process groups.
     pub partial: Vec<Partial>,
@@ -36,9 +36,9 @@ pub struct Status {
     pub subfiles: bool,
     /// Whether the file has Thalweg's extension section or step records.
     pub extended: bool,
-    /// Step records behind the last full index: what foreign readers do not see.
+    /// Step records behind the last full index; readers of other libraries do not see their steps.
     pub step_records: u64,
-    /// For an index file: the name of the file that holds the data.
+    /// For an index file: the name of the data file.
     pub data_file: Option<String>,
     /// Bytes of the file that was opened.
     pub length: u64,

@@ -1,17 +1,17 @@
-//! Copying past the caches: for results larger than a cache holds, so that what is written is not fetched first.
+//! Non-temporal copies: results larger than the caches are written without fetching the target lines first.
 //!
-//! An ordinary copy reads the lines of memory that it overwrites. Where a whole array is put in place row by row, that is
-//! a third of the traffic: on the machine of `benches/RESULTS.md` a 128 MiB array of rows of 512 bytes takes 24 ms with
-//! ordinary stores, 15 ms with these. Small results are better off in the cache, where their reader finds them.
+//! An ordinary copy reads the lines of memory that it overwrites, a third of the traffic when a whole array is placed row by row: on the
+//! machine of `benches/RESULTS.md` a 128 MiB array with rows of 512 bytes takes 24 ms with ordinary stores, 15 ms with these. Small
+//! results stay in the cache for their reader.
 //!
-//! The only unsafe code of this crate: the processor's instruction for such stores takes a pointer. Elsewhere than on
-//! x86-64, whose every processor has it, the copy is an ordinary one.
+//! The only unsafe code of this crate: the processor's instruction takes a pointer. Every x86-64 processor has it; other architectures
+//! copy ordinarily.
 #![allow(unsafe_code)]
 
-/// Whether this machine copies past its caches.
+/// Whether this machine has non-temporal stores.
 pub const HERE: bool = cfg!(target_arch = "x86_64");
 
-/// Copies `from` to `to`, which have the same length. [`finish`] comes before anybody else may look.
+/// Copies `from` to `to`, which have the same length. Call [`finish`] before another thread reads `to`.
 #[cfg(target_arch = "x86_64")]
 pub fn copy(from: &[u8], to: &mut [u8]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
@@ -33,7 +33,7 @@ pub fn copy(from: &[u8], to: &mut [u8]) {
     to[tail..].copy_from_slice(&from[tail..]);
 }
 
-/// What was copied so far is seen by other threads before what this one stores from now on.
+/// Orders the copies so far before this thread's later stores, for other threads.
 #[cfg(target_arch = "x86_64")]
 pub fn finish() {
     // SAFETY: SSE is part of x86-64; the instruction has no operands.

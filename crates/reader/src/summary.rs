@@ -6,20 +6,20 @@ use thalweg_bp::statistics::{Accumulator, Level, Part};
 use thalweg_types::value::long_double_to_f64;
 use thalweg_types::{ElementType, Value};
 
-/// What is known about the values of many blocks.
+/// Statistics of the values of many blocks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Summary {
     /// Blocks joined.
     pub blocks: u64,
     /// Elements in them.
     pub elements: u64,
-    /// Finite elements, where every block recorded how many.
+    /// Number of finite elements, if every block recorded it.
     pub finite: Option<u64>,
-    /// Smallest finite value; `None` where a block that has elements recorded none, or nothing is finite.
+    /// Smallest finite value; `None` if a block with elements recorded none, or no value is finite.
     pub min: Option<Value>,
     /// Largest finite value.
     pub max: Option<Value>,
-    /// Mean of the finite values, where every block recorded sums.
+    /// Mean of the finite values, if every block recorded sums.
     pub mean: Option<f64>,
     /// Standard deviation of these.
     pub std: Option<f64>,
@@ -49,7 +49,7 @@ pub(crate) struct Joining {
     squares: f64,
     exact: i128,
     finite: u64,
-    /// What every block so far has recorded.
+    /// Statistics that every block so far has recorded.
     all_bounds: bool,
     all_sums: bool,
     all_exact: bool,
@@ -138,7 +138,7 @@ impl Joining {
         }
     }
 
-    /// What is known of all of them.
+    /// The statistics of all blocks.
     pub fn finish(mut self) -> Summary {
         let some = self.summary.blocks > 0;
         if !self.all_bounds {

@@ -1,11 +1,11 @@
-//! Variables: what is known without looking at blocks ([`Head`]) and with them ([`Variable`]).
+//! Variables: metadata from the index entry's head alone ([`Head`]), and from its blocks ([`Variable`]).
 
 use thalweg_types::ElementType;
 
-/// What the index's entry says in front of the blocks.
+/// The head of a variable's index entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// Path and name joined: what readers ask for.
+    /// Path and name joined, the name for [`crate::Reader`].
     pub name: String,
     /// Path alone.
     pub path: String,
@@ -19,7 +19,7 @@ pub struct Head {
     pub blocks: u64,
 }
 
-/// What a variable is at each step.
+/// The kind of a variable at each step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// One value or text; each rank may have written its own.
@@ -28,7 +28,7 @@ pub enum Kind {
     LocalValue,
     /// Blocks of one array.
     Global,
-    /// Arrays that have nothing to do with each other.
+    /// Independent arrays.
     Local,
 }
 
@@ -45,7 +45,7 @@ pub struct Variable {
     pub group: String,
     /// Type of the values: before any transform.
     pub element: ElementType,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Steps in which it was written, rising.
     pub steps: Vec<u64>,

@@ -1,15 +1,15 @@
-//! Verifying: delayed consistency, offline. No rank was asked anything while it wrote; whether what all of them wrote fits
-//! together is checked here.
+//! Verification: delayed consistency, offline. Ranks write without comparing; here the blocks of all ranks are checked against each
+//! other.
 //!
 //! | checked | how |
 //! |---|---|
 //! | index | checksums of the whole, of each entry, of the process group index, of heads and footer; every set decodes |
 //! | process groups | a scan from the first byte: framing, payloads and trailers against their checksums |
 //! | both | every group and record the scan finds is in the index as the index has it, and none else: type, shape, value, statistics, offsets |
-//! | subfiles | all there; payloads inside them |
+//! | subfiles | all exist; payloads lie inside them |
 //! | steps | blocks of a global array agree on its shape, lie inside, don't overlap, cover it |
 //!
-//! Foreign files have no checksums, and less is compared: [`Report::not_checked`] says what.
+//! Files of other libraries have no checksums, and less is compared: [`Report::not_checked`] lists the missing checks.
 
 mod blocks;
 mod groups;
@@ -48,7 +48,7 @@ use thalweg_types::{AttributeValue, BoundingBox, ByteOrder, ElementType, Error, 
 /// A file that does not open is a finding, not an error.
 ///
 /// # Errors
-/// `NotFound` and other failures of the store.
+/// `NotFound` and other failures of the store; damage is a finding.
 /// # Cost
 /// Every byte is read once, those of the index twice; memory grows by about 50 bytes a block.
 /// # Source
@@ -72,8 +72,8 @@ pub fn verify(layout: &dyn Layout, path: &str) -> Result<Report> {
     Ok(report)
 }
 
-/// The bytes of each object that readers, [`verify`] and `recover` use, rising; all others are dead: indexes that a later
-/// one replaced, what a failed rank left, padding.
+/// The bytes of each object that readers, [`verify`] and `recover` use, ascending; all others are dead: replaced indexes, remains of
+/// failed ranks, padding.
 ///
 /// # Errors
 /// As [`crate::Reader::open`].
@@ -134,7 +134,7 @@ struct Check<'a> {
     lengths: HashMap<u32, Option<u64>>,
     partial: BTreeSet<u32>,
     openings: Openings,
-    /// Process groups that recovering left and that are in no index: subfile, offset. Per time index, how many were met.
+    /// Process groups that a recovery left unindexed: subfile, offset; per time index, their number.
     left: HashSet<(u32, u64)>,
     left_met: BTreeMap<u32, u64>,
 }

@@ -1,5 +1,5 @@
-//! Windows: bytes that were read around process groups when these were looked at, kept until the values of the same call
-//! are placed. Values that lie near the end of their group cost no request of their own then.
+//! Windows: bytes read along with the trailers of process groups, cached until the values of the same call are placed. Values near the
+//! end of their group need no read of their own then.
 
 use crate::object::Object;
 use crate::plan::Limits;
@@ -46,14 +46,14 @@ fn find(windows: &[Window], offset: u64, length: usize) -> Option<&[u8]> {
     window.bytes.get(skip..skip.checked_add(length)?)
 }
 
-/// Values that are wanted out of a process group, and where this should end.
+/// A request for values of a process group, and the expected end of the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Near {
     /// First byte of the values.
     pub start: u64,
     /// Behind their last byte.
     pub end: u64,
-    /// Bytes of these that are wanted.
+    /// Requested bytes among these.
     pub useful: u64,
     /// Behind the last byte of their group; `None`: not known.
     pub group_end: Option<u64>,
@@ -66,21 +66,21 @@ pub struct Stretch {
     pub start: u64,
     /// Behind the last byte.
     pub end: u64,
-    /// Values lie in it: worth being kept.
+    /// It contains values: cached.
     pub keep: bool,
 }
 
-/// Bytes at the end of a group that tell what it is: those that [`thalweg_bp::scan::trailer_before`] reads.
+/// Size of a group's trailer as read first: by [`thalweg_bp::scan::trailer_before`] reads.
 const TAIL: u64 = 512;
-/// Stretches closer to each other than this are one.
+/// Ranges closer to each other than this are read as one.
 const CLOSE: u64 = 16 << 10;
 /// Up to so many bytes.
 const AHEAD: u64 = 256 << 10;
 
-/// What to read at once to look at groups that lie in rising order: values and the end of their group together, where that
-/// passes over no more bytes than gaps in reading may have; many small groups at a time.
+/// The reads that fetch the trailers of groups in ascending order: values together with the end of their group if the gap between them is
+/// allowed, and many small groups at a time.
 ///
-/// - `room`: asked for memory to keep so many bytes.
+/// - `room`: grants memory to cache so many bytes.
 pub fn stretches(all: &[Near], limits: &Limits, room: &mut dyn FnMut(u64) -> bool) -> Vec<Stretch> {
     let mut stretches: Vec<Stretch> = Vec::new();
     for near in all {
@@ -109,10 +109,10 @@ pub fn stretches(all: &[Near], limits: &Limits, room: &mut dyn FnMut(u64) -> boo
     stretches
 }
 
-/// Bytes that windows of one call may take together.
+/// Capacity of the windows of one call, in bytes.
 const KEPT: u64 = 16 << 20;
 
-/// How many bytes windows of one call may still take.
+/// Remaining capacity of the windows of one call.
 pub struct Room(AtomicU64);
 
 impl Default for Room {
@@ -122,19 +122,19 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Takes so many, or none where there are fewer.
+    /// Takes so many bytes, or none if fewer remain.
     pub fn take(&self, bytes: u64) -> bool {
         self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
 }
 
-/// An object of which stretches are read as a whole when a byte of them is asked for.
+/// An object whose ranges are read in full at the first request for one of their bytes.
 pub struct Ahead<'a> {
     object: &'a Object,
     /// Rising.
     stretches: Vec<Stretch>,
     kept: RefCell<Vec<Window>>,
-    /// The last one that is not kept.
+    /// The last range that is not cached.
     last: RefCell<Option<Window>>,
 }
 
@@ -144,7 +144,7 @@ impl<'a> Ahead<'a> {
         Ahead { object, stretches, kept: RefCell::default(), last: RefCell::default() }
     }
 
-    /// What was read and is worth being kept.
+    /// The ranges to cache.
     pub fn into_kept(self) -> Vec<Window> {
         self.kept.into_inner()
     }

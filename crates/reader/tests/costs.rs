@@ -70,7 +70,7 @@ fn comparing_groups_costs_no_request_where_values_lie_near_what_tells_of_them() 
     let (ranks, steps) = (20, 5);
     let mut files = Subfiles::default();
     (0..steps).for_each(|step| files.step(&writer::groups(step, ranks), Ending::Full));
-    let (memory, _) = files.hold("a.bp");
+    let (memory, _) = files.stored_as("a.bp");
     let (counting, layout) = counted(memory);
     let reads = |reads: Reads| {
         let reader = Reader::open(layout.clone(), "a.bp").unwrap().with_reads(reads);
@@ -103,7 +103,7 @@ fn a_step_over_many_subfiles_costs_as_many_requests_compared_as_not() {
     let ranks = 100;
     let mut files = Subfiles::default();
     (0..3).for_each(|step| files.step(&writer::groups(step, ranks), Ending::Full));
-    let (memory, _) = files.hold("a.bp");
+    let (memory, _) = files.stored_as("a.bp");
     let (counting, layout) = counted(memory);
     let mut costs = Vec::new();
     for reads in [Reads::Unchecked, Reads::Compared] {
@@ -137,7 +137,7 @@ fn values_far_from_the_end_of_their_group_cost_one_small_read_more() {
     };
     let mut files = Subfiles::default();
     files.step(&[group(0), group(1)], Ending::Finished);
-    let (memory, _) = files.hold("a.bp");
+    let (memory, _) = files.stored_as("a.bp");
     let (counting, layout) = counted(memory);
     let reader = Reader::open(layout, "a.bp").unwrap();
     reader.variable("large").unwrap();
@@ -182,7 +182,7 @@ impl Watch for Together {
 fn subfiles_on_a_far_store_are_opened_and_looked_at_several_at_a_time() {
     let mut files = Subfiles::default();
     files.step(&writer::groups(0, 60), Ending::Finished);
-    let (memory, _) = files.hold("a.bp");
+    let (memory, _) = files.stored_as("a.bp");
     let far = Arc::new(Wrapped::with(Arc::new(memory), Together::default()));
     let reader = Reader::open(Arc::new(Direct::new(far.clone()).unwrap()), "a.bp").unwrap();
     let all: Vec<f64> = reader.read_as("field", 0, &Selection::All).unwrap();
@@ -197,7 +197,7 @@ fn small_groups_of_one_subfile_are_compared_many_at_a_time() {
     (0..300)
         .for_each(|step| files.step(&writer::groups(step, 1), if step == 0 { Ending::Full } else { Ending::Record }));
     files.step(&writer::groups(300, 1), Ending::Finished);
-    let (memory, _) = files.hold("a.bp");
+    let (memory, _) = files.stored_as("a.bp");
     let (counting, layout) = counted(memory);
     let reader = Reader::open(layout, "a.bp").unwrap();
     reader.variable("field").unwrap();

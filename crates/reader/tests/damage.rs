@@ -66,7 +66,11 @@ fn change_bytes(objects: &[(String, Vec<u8>)], path: &str, every: usize, steps: 
             }
             if at % (5 * every) == 0 {
                 ask_everything(&layout, path);
-                let _ = recover(&*layout, path, RecoverOptions { keep_partial: at % 2 == 0, dry_run: false });
+                let _ = recover(
+                    &*layout,
+                    path,
+                    RecoverOptions { keep_partial: at % 2 == 0, dry_run: false, ..RecoverOptions::default() },
+                );
                 ask_everything(&layout, path);
                 drop(memory);
             }

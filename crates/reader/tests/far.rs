@@ -108,7 +108,7 @@ fn every_selection_has_the_same_values_whatever_a_request_costs() {
     let mut files = Subfiles::default();
     files.step(&grid(edge, 0), Ending::Full);
     files.step(&grid(edge, 1), Ending::Finished);
-    for memory in [one_file(edge), files.hold("a.bp").0] {
+    for memory in [one_file(edge), files.stored_as("a.bp").0] {
         for cost in [1, 700, 5000, 40_000, 1 << 20] {
             let (_, layout) = far(memory.clone(), Far { cost, ..Far::default() });
             let reader = Reader::open(layout, "a.bp").unwrap();
@@ -157,7 +157,7 @@ fn a_small_file_is_one_request() {
 fn small_subfiles_are_one_request_each() {
     let mut files = Subfiles::default();
     (0..3).for_each(|step| files.step(&grid(4, step), Ending::Full));
-    let (store, layout) = far(files.hold("a.bp").0, Far { cost: 1 << 20, ..Far::default() });
+    let (store, layout) = far(files.stored_as("a.bp").0, Far { cost: 1 << 20, ..Far::default() });
     let reader = Reader::open(layout, "a.bp").unwrap();
     for step in 0..3 {
         let all: Vec<f64> = reader.read_as("field", step, &Selection::All).unwrap();

@@ -44,7 +44,9 @@ fn the_steps_of_a_later_file_begin_with_0_however_its_index_is_read() {
     let whole = memory.read_all(name).unwrap();
     memory.write_all(name, &whole[..whole.len() - 5]).unwrap();
     for keep_partial in [false, true] {
-        let done = recover(&*layout, name, RecoverOptions { keep_partial, dry_run: false }).unwrap();
+        let done =
+            recover(&*layout, name, RecoverOptions { keep_partial, dry_run: false, ..RecoverOptions::default() })
+                .unwrap();
         assert_eq!((done.steps, &done.dropped[..]), (3, &[][..]), "{:?}", done.actions);
         check(name, "recovered");
     }

@@ -124,7 +124,7 @@ fn clones_see_what_they_saw() {
 fn subfiles_that_grew_are_read_to_their_new_end() {
     let mut file = Subfiles::default();
     file.step(&groups(0, 3), Ending::Full);
-    let (memory, layout) = file.hold("a.bp");
+    let (memory, layout) = file.stored_as("a.bp");
     let mut reader = open(&layout, "a.bp").unwrap();
     check_steps(&reader, 1, 3);
     for step in 1..5 {

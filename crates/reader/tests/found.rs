@@ -56,7 +56,7 @@ fn no_find_is_found_again() {
         let _ = live_extents(&*given, "f.bp");
         for keep_partial in [false, true] {
             let given = layout(&bytes);
-            let options = RecoverOptions { dry_run: false, keep_partial };
+            let options = RecoverOptions { dry_run: false, keep_partial, ..RecoverOptions::default() };
             let Ok(done) = recover(&*given, "f.bp", options) else { continue };
             let reader = Reader::open(given.clone(), "f.bp").expect("what was recovered opens");
             assert_eq!(reader.status().steps, done.steps);

@@ -154,7 +154,9 @@ fn a_step_that_lacks_a_group_is_dropped_or_kept_as_partial() {
     check_steps(&open(&layout, "a.bp").unwrap(), 1, 3);
 
     let (_, layout) = holding(&[("a.bp", &file.bytes)]);
-    let done = recover(&*layout, "a.bp", RecoverOptions { keep_partial: true, dry_run: false }).unwrap();
+    let done =
+        recover(&*layout, "a.bp", RecoverOptions { keep_partial: true, dry_run: false, ..RecoverOptions::default() })
+            .unwrap();
     assert_eq!((done.steps, done.dropped.len()), (3, 0));
     let reader = open(&layout, "a.bp").unwrap();
     let partial = &reader.status().partial;
@@ -178,7 +180,9 @@ fn a_lost_step_leaves_an_empty_group_so_that_others_can_count() {
     file.step(&groups(2, 1), Ending::Open);
     file.bytes[start..end].fill(0);
     let (_, layout) = holding(&[("a.bp", &file.bytes)]);
-    let done = recover(&*layout, "a.bp", RecoverOptions { keep_partial: true, dry_run: false }).unwrap();
+    let done =
+        recover(&*layout, "a.bp", RecoverOptions { keep_partial: true, dry_run: false, ..RecoverOptions::default() })
+            .unwrap();
     assert_eq!(done.steps, 3);
     let reader = open(&layout, "a.bp").unwrap();
     assert_eq!(reader.process_groups().unwrap().len(), 3);

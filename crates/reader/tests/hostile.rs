@@ -188,7 +188,7 @@ fn group(bytes: &mut Vec<u8>, time_index: u32, ranks: u32) {
 #[test]
 fn process_groups_of_four_thousand_million_ranks_and_steps() {
     for keep_partial in [false, true] {
-        let options = RecoverOptions { dry_run: false, keep_partial };
+        let options = RecoverOptions { dry_run: false, keep_partial, ..RecoverOptions::default() };
         let mut bytes = Vec::new();
         (1..1000).for_each(|time| group(&mut bytes, time, u32::MAX));
         let _ = soon("ranks", || recover(&*layout(&bytes), PATH, options));

@@ -42,7 +42,7 @@ fn an_index_file_lists_without_the_data_and_reads_with_it() {
 fn an_index_file_of_subfiles_finds_them_by_the_name_of_the_metadata_file() {
     let mut files = Subfiles::default();
     files.step(&groups(0, 2), Ending::Finished);
-    let (memory, layout) = files.hold("a.bp");
+    let (memory, layout) = files.stored_as("a.bp");
     memory.write_all("small", &index_only(&*layout, "a.bp").unwrap()).unwrap();
     check_steps(&open(&layout, "small").unwrap(), 1, 2);
     memory.remove("a.bp").unwrap();

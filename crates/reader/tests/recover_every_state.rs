@@ -103,7 +103,7 @@ fn states() -> Vec<State> {
     all
 }
 
-fn hold(objects: &[(String, Vec<u8>)]) -> (Memory, Arc<dyn Layout>) {
+fn stored(objects: &[(String, Vec<u8>)]) -> (Memory, Arc<dyn Layout>) {
     holding(&objects.iter().map(|(n, b)| (n.as_str(), b.as_slice())).collect::<Vec<_>>())
 }
 
@@ -152,9 +152,9 @@ fn missing(open: &[(u32, Vec<u32>)]) -> Vec<(u64, u32, ErrorKind)> {
 /// Recovers, and compares with the dry run before it.
 fn run(memory: &Memory, layout: &Arc<dyn Layout>, state: &State, keep_partial: bool, what: &str) -> Recovery {
     let before = bytes(memory, &state.objects);
-    let trial = recover(&**layout, "a.bp", RecoverOptions { dry_run: true, keep_partial });
+    let trial = recover(&**layout, "a.bp", RecoverOptions { dry_run: true, keep_partial, ..RecoverOptions::default() });
     assert_eq!(bytes(memory, &state.objects), before, "{what}: a dry run changes nothing");
-    let done = recover(&**layout, "a.bp", RecoverOptions { dry_run: false, keep_partial });
+    let done = recover(&**layout, "a.bp", RecoverOptions { dry_run: false, keep_partial, ..RecoverOptions::default() });
     let done = done.unwrap_or_else(|e| panic!("{what}: {e}"));
     assert_eq!(trial.unwrap(), done, "{what}: a dry run says what is done");
     done
@@ -188,7 +188,7 @@ fn no_flag_and_no_state_loses_a_process_group_and_the_flag_indexes_them_at_once_
                 "state {i}, {}, {} closed, open {:?}, flag {first_partial}",
                 state.what, state.closed, state.open
             );
-            let (memory, layout) = hold(&state.objects);
+            let (memory, layout) = stored(&state.objects);
             let done = run(&memory, &layout, state, first_partial, &what);
             no_group_is_lost(&state.objects, &memory, &what);
             check(&layout, state, first_partial, &what);
@@ -256,21 +256,31 @@ fn what_was_left_of_a_step_is_never_mixed_with_the_step_as_it_was_written_anew()
         };
         sound("appended");
         for keep_partial in [false, true] {
-            let done = recover(&*layout, "a.bp", RecoverOptions { keep_partial, dry_run: false }).unwrap();
+            let done =
+                recover(&*layout, "a.bp", RecoverOptions { keep_partial, dry_run: false, ..RecoverOptions::default() })
+                    .unwrap();
             assert!(!done.changed, "{:?}", done.actions);
             // The later one was not closed either.
             let whole = memory.read_all("a.bp").unwrap();
             memory.write_all("a.bp", &whole[..whole.len() - 20]).unwrap();
-            let done = recover(&*layout, "a.bp", RecoverOptions { keep_partial, dry_run: false }).unwrap();
+            let done =
+                recover(&*layout, "a.bp", RecoverOptions { keep_partial, dry_run: false, ..RecoverOptions::default() })
+                    .unwrap();
             assert_eq!(done.steps, if keep_partial { 2 } else { 1 });
-            recover(&*layout, "a.bp", RecoverOptions { keep_partial: true, dry_run: false }).unwrap();
+            recover(
+                &*layout,
+                "a.bp",
+                RecoverOptions { keep_partial: true, dry_run: false, ..RecoverOptions::default() },
+            )
+            .unwrap();
             sound("recovered");
             // The same from the data alone.
             let end = whole.len() - 28;
             let mut spoiled = whole.clone();
             spoiled[end..].fill(0xff);
             memory.write_all("a.bp", &spoiled).unwrap();
-            recover(&*layout, "a.bp", RecoverOptions { keep_partial, dry_run: false }).unwrap();
+            recover(&*layout, "a.bp", RecoverOptions { keep_partial, dry_run: false, ..RecoverOptions::default() })
+                .unwrap();
             sound("recovered from the data");
             memory.write_all("a.bp", &whole).unwrap();
         }
@@ -286,7 +296,9 @@ fn spill_files_of_processes_that_were_killed_are_removed() {
         let mut all: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b"spilled"[..])).collect();
         all.push((path, &file));
         let (memory, layout) = holding(&all);
-        let trial = recover(&*layout, path, RecoverOptions { dry_run: true, keep_partial: false }).unwrap();
+        let trial =
+            recover(&*layout, path, RecoverOptions { dry_run: true, keep_partial: false, ..RecoverOptions::default() })
+                .unwrap();
         assert!(names.iter().all(|name| memory.read_all(name).is_ok()));
         let done = recover(&*layout, path, RecoverOptions::default()).unwrap();
         assert_eq!((done.actions.len(), &done), (2, &trial));

@@ -19,7 +19,7 @@ fn made(endings: &[Ending], ranks: u32) -> Subfiles {
 fn values_come_from_the_subfiles_of_all_ranks() {
     use Ending::*;
     for endings in [&[Finished][..], &[Full, Record, Record], &[Full, Record, Finished]] {
-        let (_, layout) = made(endings, 4).hold("runs/a.bp");
+        let (_, layout) = made(endings, 4).stored_as("runs/a.bp");
         let reader = open(&layout, "runs/a.bp").unwrap();
         assert!(reader.status().subfiles);
         check_steps(&reader, endings.len() as u32, 4);
@@ -31,7 +31,7 @@ fn values_come_from_the_subfiles_of_all_ranks() {
 
 #[test]
 fn a_subfile_that_is_missing_is_named() {
-    let (memory, layout) = made(&[Ending::Full, Ending::Finished], 3).hold("a.bp");
+    let (memory, layout) = made(&[Ending::Full, Ending::Finished], 3).stored_as("a.bp");
     memory.remove("a.bp.dir/a.bp.1").unwrap();
     let reader = open(&layout, "a.bp").unwrap();
     let e = reader.read_to_vec("field", 0, &Selection::All).unwrap_err();
@@ -47,7 +47,7 @@ fn a_subfile_that_is_missing_is_named() {
 fn a_metadata_file_that_is_lost_or_cut_off_anywhere_is_made_again() {
     let files = made(&[Ending::Full, Ending::Record, Ending::Finished], 2);
     for cut in (0..=files.metadata.len()).step_by(3).map(Some).chain([None]) {
-        let (memory, layout) = files.hold("a.bp");
+        let (memory, layout) = files.stored_as("a.bp");
         match cut {
             Some(length) => memory.write_all("a.bp", &files.metadata[..length]).unwrap(),
             None => memory.remove("a.bp").unwrap(),
@@ -68,7 +68,7 @@ fn what_ranks_wrote_whole_of_a_step_that_was_never_closed_stays_and_torn_bytes_a
     files.step(&groups(2, 2), Ending::Open);
     let torn = files.parts[1].len() - 50;
     files.parts[1].truncate(torn);
-    let (memory, layout) = files.hold("a.bp");
+    let (memory, layout) = files.stored_as("a.bp");
     let kinds: Vec<_> = verify(&*layout, "a.bp").unwrap().findings.iter().map(|f| f.kind).collect();
     assert_eq!(kinds, [FindingKind::Torn, FindingKind::Structure]);
     let done = recover(&*layout, "a.bp", RecoverOptions::default()).unwrap();
@@ -101,10 +101,10 @@ fn a_subfile_of_adios1_with_another_step_is_told_apart() {
             }
             files.push((part.clone(), read(&part)));
         }
-        let hold = |files: &[(String, Vec<u8>)]| {
+        let stored = |files: &[(String, Vec<u8>)]| {
             writer::holding(&files.iter().map(|(n, b)| (n.as_str(), b.as_slice())).collect::<Vec<_>>()).1
         };
-        let reader = open(&hold(&files), name).unwrap();
+        let reader = open(&stored(&files), name).unwrap();
         let array = |head: &&thalweg_reader::Head| {
             reader.variable(&head.name).is_ok_and(|v| v.kind != thalweg_reader::Kind::Scalar && v.steps.contains(&0))
         };
@@ -121,7 +121,7 @@ fn a_subfile_of_adios1_with_another_step_is_told_apart() {
             } else {
                 files[1].1[..at].fill(0);
             }
-            let layout = hold(&files);
+            let layout = stored(&files);
             let e = open(&layout, name).unwrap().read_to_vec(&array, 0, &Selection::Block(0)).unwrap_err();
             let text = e.to_string();
             assert!(e.kind() == ErrorKind::Corrupt && text.contains(&files[1].0) && text.contains("rank 0"), "{text}");

@@ -1,4 +1,4 @@
-//! What people and programs are shown of results: SVG pictures, JSON values, trace events, numbers with their units. No I/O:
+//! Presentation of results: SVG pictures, JSON values, trace events, numbers with units. No I/O:
 //! each function takes values and returns text or JSON. The command line writes both to where its user wants them.
 //!
 //! | room | what it owns |

@@ -2,7 +2,7 @@
 //!
 //! Each row has the picture's resolution: a column shows the phase that took most of its time; work takes precedence over waiting
 //! where work is at least a sixth of the column. Up to 128 ranks have a row each. With more ranks, a band at the top shows the share
-//! of ranks in each phase, and only 64 ranks have rows: up to 16 that kept others waiting, the rest evenly spread over all ranks.
+//! of ranks in each phase, and only 64 ranks have rows: up to 16 that delayed others, the rest evenly spread over all ranks.
 
 use crate::svg::{Canvas, number, step};
 use crate::text::{count, size, steps, time};
@@ -15,7 +15,7 @@ use thalweg_types::printable::printable;
 const ALL_ROWS: usize = 128;
 /// Rows of ranks where not all have one.
 const SOME_ROWS: usize = 64;
-/// Of these, ranks that kept others waiting.
+/// Of these, ranks that delayed others.
 const HELD_ROWS: usize = 16;
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 90.0;
@@ -43,7 +43,7 @@ fn color(phase: Phase) -> &'static str {
 /// Time by column and phase.
 type Row = Vec<[f32; Phase::ALL.len()]>;
 
-/// What the picture is of: from when to when, in ns.
+/// The time span of the picture, in ns.
 struct Axis {
     begin: i64,
     end: i64,
@@ -78,7 +78,7 @@ fn is_idle(phase: Phase) -> bool {
     phase == Phase::Wait || phase.is_outside()
 }
 
-/// Runs of columns of one phase: that which takes most of each.
+/// Runs of columns of the same dominant phase.
 fn runs(row: &Row) -> Vec<(usize, usize, Phase)> {
     let mut runs: Vec<(usize, usize, Phase)> = Vec::new();
     for (column, shares) in row.iter().enumerate() {
@@ -219,7 +219,7 @@ fn legend(out: &mut Canvas, summary: &Summary) {
     }
 }
 
-/// Lines at round times, and what they are, below.
+/// Vertical lines at round times, with labels below.
 fn grid(out: &mut Canvas, axis: &Axis, bottom: f64) {
     let length = (axis.end - axis.begin) as f64;
     let (unit, name) = match length {

@@ -38,11 +38,11 @@ pub enum Language {
 pub struct Include {
     /// Its name.
     pub name: String,
-    /// What is in it.
+    /// Its text.
     pub text: String,
 }
 
-/// The files of a group: what writes it and what reads it.
+/// The two files of a group: the calls that write it, and those that read it.
 ///
 /// - `document`: name of the file that describes it, for a comment.
 ///
@@ -127,7 +127,7 @@ impl<'g> Text<'g> {
         self.group.variables.iter().filter(|v| v.write)
     }
 
-    /// What a program calls it.
+    /// The program's expression for it.
     fn expression(&self, variable: &Variable) -> String {
         let given = match self.way {
             CallDirection::Write => variable.gwrite.as_ref(),

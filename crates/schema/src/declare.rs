@@ -37,7 +37,7 @@ pub struct GroupBuilder {
     group: Group,
     methods: Vec<MethodChoice>,
     scope: Scope,
-    /// Ids once given, also to what was deleted: a name keeps its id as long as the group lives.
+    /// All assigned ids, including those of deleted names: a name keeps its id for the lifetime of the group.
     ids: HashMap<(Member, String), u32>,
     next_id: u32,
     /// Positions of a variable's definitions, and of an attribute, by full name.
@@ -163,7 +163,7 @@ impl GroupBuilder {
         Ok(handle)
     }
 
-    /// The variable at a position, to set what has no function of its own (`copy_on_write`, `statistics`, ...).
+    /// The variable at a position, to set fields without a function of their own (`copy_on_write`, `statistics`, ...).
     pub fn variable_mut(&mut self, handle: usize) -> Option<&mut Variable> {
         self.group.variables.get_mut(handle)
     }
@@ -179,7 +179,7 @@ impl GroupBuilder {
         Ok(())
     }
 
-    /// Adds an attribute whose value is given as text, see [`AttributeSource::parse`]. One defined before is replaced.
+    /// Adds an attribute whose value is a text, see [`AttributeSource::parse`]; replaces an earlier one of its name.
     ///
     /// # Errors
     /// `Config` for a bad name or a text that is no such value.
@@ -336,7 +336,7 @@ impl GroupBuilder {
         self.each_definition(variable, |v| v.mesh = Some(mesh.to_string()))
     }
 
-    /// Says whether a variable's values belong to `cell` or `point` of its mesh.
+    /// Sets whether a variable's values belong to `cell` or `point` of its mesh.
     ///
     /// # Errors
     /// `Config` for another word, or where there is no such variable.

@@ -97,7 +97,7 @@ pub enum NameRef<'a> {
 }
 
 impl Dimension {
-    /// The value, given the values of the names in it.
+    /// The value, from the values of its names.
     ///
     /// - `lookup`: the current value of a variable or attribute; its errors are passed on.
     ///
@@ -485,7 +485,7 @@ impl Scope {
                     if chosen.len() > LISTED {
                         all.push_str(&format!(", ... ({} in all)", chosen.len()));
                     }
-                    return Some(Err(Problem::new(format!("name {name:?} stands for several"))
+                    return Some(Err(Problem::new(format!("name {name:?} is ambiguous"))
                         .expected(format!("one of the full names {all}"))));
                 }
             }
@@ -510,7 +510,10 @@ impl Scope {
         None
     }
 
-    /// The variable of this name, or the problem that there is none.
+    /// The variable of this name.
+    ///
+    /// # Errors
+    /// The problem that there is none, or that several have this name.
     pub fn need_variable(&self, name: &str) -> std::result::Result<(&str, ElementType, bool), Problem> {
         match self.variable(name) {
             Some(found) => Ok(found),
@@ -532,7 +535,7 @@ impl Scope {
         }
     }
 
-    /// The dimension a whole text names; `None` where it names nothing.
+    /// The dimension that the whole text names; `None` if it names none.
     fn dimension(&self, text: &str) -> Option<std::result::Result<Dimension, Problem>> {
         if text.bytes().all(|b| b.is_ascii_digit()) {
             return None;
@@ -775,7 +778,7 @@ mod tests {
             ("list", "array \"list\" cannot serve"),
             ("units", "attribute \"units\" cannot serve"),
             ("below", "attribute \"below\" cannot serve"),
-            ("same", "name \"same\" stands for several; expected: one of the full names /a/same, /b/same"),
+            ("same", "name \"same\" is ambiguous; expected: one of the full names /a/same, /b/same"),
             ("MX", "unknown name \"MX\" in a dimension"),
             ("2*NXX", "nearest known name: \"NX\""),
             ("18446744073709551616", "number 18446744073709551616 is too large"),

@@ -1,9 +1,9 @@
-//! What is written: groups, variables, attributes, meshes, methods, buffer. XML text in, checked [`Schema`] out.
+//! The description of an output: groups, variables, attributes, meshes, methods, buffer. From XML text to a checked [`Schema`].
 //!
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`model`] | the [`Schema`] and everything in it |
-//! | [`name`] | what may be a name |
+//! | [`name`] | rules of names |
 //! | [`dimension`] | dimensions: numbers, names, the time index, arithmetic of these |
 //! | [`attribute`] | values of attributes, read from text; names of types |
 //! | [`mesh`] | meshes, and the attributes that tell viewers about them |

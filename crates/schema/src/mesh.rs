@@ -124,7 +124,7 @@ impl MeshKind {
         })
     }
 
-    /// Every name of a variable in it: what it is for, and the name.
+    /// Every variable that the mesh names: purpose and name.
     pub(crate) fn names(&self) -> Vec<&str> {
         fn some(name: &Option<String>) -> &[String] {
             name.as_ref().map_or(&[], std::slice::from_ref)
@@ -172,7 +172,7 @@ pub(crate) fn check_name(name: &str, scope: &Scope) -> Result<(), Problem> {
     if name.parse::<f64>().is_ok() { Ok(()) } else { scope.need_variable(name).map(|_| ()) }
 }
 
-/// Whether the names a mesh uses are variables of its group; a mesh whose variables are elsewhere is not looked into.
+/// Whether the names in a mesh are variables of its group; a mesh whose variables are in another group is not checked.
 pub(crate) fn check_names(mesh: &Mesh, scope: &Scope) -> Result<(), Problem> {
     if mesh.file.is_some() || mesh.group.is_some() {
         return Ok(());

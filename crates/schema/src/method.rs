@@ -4,7 +4,7 @@
 use crate::model::MethodChoice;
 
 impl MethodChoice {
-    /// The value of a parameter; the last one where it is given several times.
+    /// The value of a parameter; of several, the last one.
     pub fn parameter(&self, key: &str) -> Option<&str> {
         self.parameters.iter().rev().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
     }

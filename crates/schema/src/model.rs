@@ -1,17 +1,17 @@
-//! The schema: what an XML document or a program says about groups, methods and the buffer.
+//! The schema: groups, methods and the buffer, as an XML document or a program describes them.
 
 use crate::dimension::Dimension;
 use crate::report::SourceSpan;
 use thalweg_types::{ElementType, Value};
 
-/// Everything a document says.
+/// The contents of a document.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Schema {
     /// Language of the program: decides the order of dimensions in memory.
     pub host_language: HostLanguage,
-    /// Groups in the order given.
+    /// Groups, in the document's order.
     pub groups: Vec<Group>,
-    /// Methods in the order given; a group's methods run in this order.
+    /// Methods, in the document's order; the methods of a group run in this order.
     pub methods: Vec<MethodChoice>,
     /// The buffer of the process.
     pub buffer: Buffer,
@@ -46,24 +46,24 @@ pub enum Statistics {
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// Name of the variable that holds the communicator, kept for generated code.
+    /// Name of the program's variable for the communicator, for generated code.
     pub coordination_communicator: Option<String>,
-    /// Name of the variable that tells ranks of one output apart. Kept and checked; staging will use it.
+    /// Name of the variable that distinguishes the ranks of an output. Accepted and validated, but without effect yet (for staging).
     pub coordination_var: Option<String>,
     /// Statistics of variables that do not choose their own.
     pub statistics: Statistics,
     /// Name that stands for the time index in dimensions.
     pub time_index: Option<String>,
-    /// Variables in the order given. A name declared again from code (another block of the same variable) has an entry of
+    /// Variables, in the order of declaration. A name declared again from code (another block of the same variable) has an entry of
     /// its own with its own dimensions, and the id of the first one.
     pub variables: Vec<Variable>,
-    /// Attributes in the order given.
+    /// Attributes, in the order of declaration.
     pub attributes: Vec<Attribute>,
-    /// Meshes in the order given.
+    /// Meshes, in the order of declaration.
     pub meshes: Vec<Mesh>,
     /// Version of the mesh schema, as `1.1`.
     pub schema_version: Option<String>,
-    /// Lines of program text between variables (`<gwrite src="..."/>`), kept for generated code.
+    /// Lines of program text between variables (`<gwrite src="..."/>`), for generated code.
     pub program_text: Vec<ProgramText>,
 }
 
@@ -118,7 +118,7 @@ pub struct Variable {
     pub statistics: Option<Statistics>,
     /// Transform with parameters, as `zlib:5`; none by default.
     pub transform: Option<String>,
-    /// Where the document says so.
+    /// Its place in the document.
     pub transform_place: Place,
     /// Name of the mesh it lies on.
     pub mesh: Option<String>,
@@ -128,13 +128,13 @@ pub struct Variable {
     pub time: TimeMarks,
     /// `start,stride,count`, `min,max` or one position, for viewers (`hyperslab`).
     pub hyperslab: Option<String>,
-    /// `coordination-communicator` of its `global-bounds`, kept for generated code.
+    /// `coordination-communicator` of its `global-bounds`, for generated code.
     pub coordination_communicator: Option<String>,
-    /// `coordination-var` of its `global-bounds`. Kept and checked; staging will use it.
+    /// `coordination-var` of its `global-bounds`. Accepted and validated, but without effect yet (for staging).
     pub coordination_var: Option<String>,
     /// Whether a dimension of another variable names it.
     pub is_dimension: bool,
-    /// The declared extents say nothing: every write brings a box with its own.
+    /// The declared extents are placeholders: every write has a box of its own.
     pub needs_box: bool,
 }
 
@@ -174,7 +174,7 @@ pub enum AttributeSource {
     Variable(String),
 }
 
-/// A mesh: kept, checked, and written as the attributes of the ADIOS mesh schema.
+/// A mesh: validated, and written as the attributes of the ADIOS mesh schema.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mesh {
     /// Its name.
@@ -239,17 +239,17 @@ pub struct Cells {
 pub struct MethodChoice {
     /// The group it serves.
     pub group: String,
-    /// Its name as given (`MPI`, `POSIX`, ...).
+    /// Its name as written (`MPI`, `POSIX`, ...).
     pub method: String,
     /// Folder put in front of file names.
     pub base_path: String,
-    /// Kept and checked; staging will use it.
+    /// Accepted and validated, but without effect yet (for staging).
     pub priority: i32,
-    /// Kept and checked: iterations between outputs; staging will use it.
+    /// Iterations between outputs. Accepted and validated, but without effect yet (for staging).
     pub iterations: u32,
-    /// `key=value` pairs of the text, in the order given.
+    /// `key=value` pairs of the text, in its order.
     pub parameters: Vec<(String, String)>,
-    /// Where the document says so, for reports about method names and parameters; `None` from code.
+    /// Its place in the document, for reports about method names and parameters; `None` from code.
     pub source: Option<MethodSource>,
 }
 
@@ -303,7 +303,7 @@ pub struct Buffer {
 /// The buffer limit of the process, all groups together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum BufferLimit {
-    /// No limit given: what outputs need.
+    /// No limit: as much as outputs need.
     #[default]
     Unlimited,
     /// Bytes; 0 writes everything through.

@@ -37,24 +37,24 @@ impl From<Range<usize>> for SourceSpan {
     }
 }
 
-/// What is wrong, without the place.
+/// A problem, without its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The fact, in a few words.
     pub what: String,
-    /// What would have been right.
+    /// The expected form.
     pub expected: Option<String>,
     /// The known name nearest to the one found.
     pub nearest: Option<String>,
 }
 
 impl Problem {
-    /// A fact; what was expected and the nearest name are added by the other functions.
+    /// A statement of the problem; other functions add the expected form and the nearest name.
     pub fn new(what: impl Into<String>) -> Problem {
         Problem { what: what.into(), expected: None, nearest: None }
     }
 
-    /// Says what would have been right.
+    /// Adds the expected form.
     pub fn expected(mut self, expected: impl Into<String>) -> Problem {
         self.expected = Some(expected.into());
         self
@@ -112,7 +112,7 @@ pub(crate) fn few<'a, I: Iterator<Item = &'a str>>(before: &Cell<usize>, known: 
 pub enum Severity {
     /// The document is refused.
     Error,
-    /// The document is taken; something in it probably does not do what was meant.
+    /// The document is accepted, but probably does not have the intended effect.
     Warning,
 }
 
@@ -133,7 +133,7 @@ pub struct Finding {
     pub severity: Severity,
     /// Where it is.
     pub span: SourceSpan,
-    /// What it is.
+    /// The problem.
     pub problem: Problem,
 }
 

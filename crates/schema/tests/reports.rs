@@ -126,7 +126,7 @@ fn text_that_is_no_xml_says_where_it_stops_being_so() {
         "config.xml:3:1: error: this is no well-formed XML: expected 'adios-group' tag, not 'adios-config'\n    3 | </adios-config>\n      | ^\n  expected: </adios-group>\n1 error\n"
     );
     assert!(report("").starts_with("config.xml:1:1: error: this is no well-formed XML"));
-    assert!(report("<a b=\"1\" b=\"2\"/>").contains("attribute \"b\" is given twice"));
+    assert!(report("<a b=\"1\" b=\"2\"/>").contains("attribute \"b\" occurs twice"));
     assert!(report("<!DOCTYPE a [<!ENTITY x \"y\">]><a/>").contains("expected: a document without DOCTYPE"));
     assert!(report("<other/>").contains("unknown root element \"other\""));
     assert!(report("<adios-config host-language=\"C\"/>").contains("no group in this document"));

@@ -14,18 +14,18 @@ use thalweg_types::{Error, ErrorKind, Result};
 /// The names of all figures.
 pub const FIGURES: [&str; 6] = ["cug2009-4", "cug2009-5", "cug2009-6", "cug2009-7", "cug2009-8", "sand-5"];
 
-/// A published number and what is ours beside it.
+/// A published number and the simulated one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Published {
     /// The number, in words.
     pub what: &'static str,
-    /// Who published it.
+    /// Its publication.
     pub from: &'static str,
     /// Where it can be drawn: how high.
     pub value: Option<f64>,
     /// And at which place.
     pub x: Option<usize>,
-    /// What is ours.
+    /// The simulated number.
     pub ours: String,
     /// Whether it was kept for checking, or a constant was fitted to it.
     pub used: &'static str,
@@ -36,23 +36,23 @@ pub struct Published {
 pub struct Drawn {
     /// Its name, as in [`FIGURES`].
     pub name: &'static str,
-    /// What it shows.
+    /// Its caption.
     pub title: &'static str,
     /// The machine's name.
     pub machine: String,
-    /// What the places are.
+    /// Title of the categories.
     pub x_name: &'static str,
-    /// What the numbers are.
+    /// Title of the values.
     pub y_name: &'static str,
     /// The places.
     pub x: Vec<String>,
     /// The lines.
     pub series: Vec<Series>,
-    /// A line across: what it is, and how high.
+    /// A horizontal line: label and height.
     pub limit: Option<(String, f64)>,
     /// Published numbers.
     pub published: Vec<Published>,
-    /// What a reader should know.
+    /// Remarks.
     pub remark: &'static str,
 }
 
@@ -63,7 +63,7 @@ const OURS: &str = "Which points the paper's figure has was not at hand: the ser
 const MIB: u64 = 1 << 20;
 const PUBLISHED_RANKS: u32 = 32_768;
 
-/// Simulates what a figure needs and draws it.
+/// Runs the simulations of a figure and draws it.
 ///
 /// # Errors
 /// `NotFound` names the figures there are.

@@ -3,15 +3,15 @@
 //! | room | what it owns |
 //! |------|--------------|
 //! | [`machine`] | the description of a machine: TOML in, checked numbers out; those that are shipped |
-//! | [`noise`] | what differs from process to process and target to target, seeded |
-//! | [`target`] | one storage target: bandwidth shared by those who write to it, less for seeks between them |
-//! | [`world`] | virtual time: what happens next |
+//! | [`noise`] | seeded variation between processes and between targets |
+//! | [`target`] | one storage target: bandwidth shared by its writers, reduced by seeks between them |
+//! | [`world`] | virtual time: the queue of events |
 //! | [`methods`] | the methods' turn order, one file each, by the planner of `thalweg-movement` |
 //! | [`outcome`] | seconds by rank, bandwidth, share of the peak, the slowest ranks |
 //! | [`figure`] | series beside published numbers, as a table and a picture |
 //!
 //! Time is simulated as discrete events. Bytes are not: a write is a flow, and a target's bandwidth is shared evenly by the flows to it.
-//! What is left out is in `docs/guide/sim.md`.
+//! Limits of the model: `docs/guide/sim.md`.
 #![forbid(unsafe_code)]
 
 pub mod figure;

@@ -1,17 +1,17 @@
 //! The description of a machine: a TOML document in, checked numbers out.
 //!
-//! | table | says |
+//! | table | contents |
 //! |---|---|
 //! | `[nodes]` | ranks of a node, memory of a rank, how fast a node copies memory |
-//! | `[network]` | what a node sends and receives, how long a message takes |
+//! | `[network]` | bandwidth of a node's link, latency of a message |
 //! | `[metadata]` | how many openings a second the metadata server answers |
-//! | `[targets]` | storage targets: how many, their bandwidth together, most of them under one file, what a seek costs, bytes written between two seeks |
+//! | `[targets]` | storage targets: how many, their bandwidth together, largest number under one file, cost of a seek, bytes written between two seeks |
 //! | `[files]` | how a shared file is striped, bytes of index of a rank |
 //! | `[background]` | share of the targets' bandwidth that others use: each target between 0 and twice that |
 //! | `[slow]` | share of the targets that are slow, and how many times |
 //! | `[noise]` | share of the writing processes that stall and for how long, how much longer or shorter than others a write takes |
 //! | `[[constant]]` | of each number above: where it comes from |
-//! | `[[check]]` | published numbers kept for checking: nothing was fitted to them |
+//! | `[[check]]` | published numbers for validation, to which no constant was fitted |
 //!
 //! GB are 10^9 bytes, MiB 2^20, GiB 2^30.
 
@@ -82,7 +82,7 @@ pub struct Nodes {
     pub ranks_per_node: Count,
     /// Memory of one rank.
     pub memory_gib_per_rank: Above,
-    /// What a node copies from memory to memory.
+    /// Bandwidth of copies in a node's memory.
     pub copy_gb_per_second: Above,
 }
 
@@ -90,7 +90,7 @@ pub struct Nodes {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    /// What a node sends, or receives.
+    /// Bandwidth of a node's link, in each direction.
     pub node_gb_per_second: Above,
     /// From rank to rank, or to a server.
     pub latency_seconds: Above,
@@ -114,7 +114,7 @@ pub struct Targets {
     pub peak_gb_per_second: Above,
     /// Most targets under one file.
     pub per_file: Count,
-    /// One movement of the head, and what else a change of the writer costs.
+    /// Cost of a seek and of a change of the writer.
     pub seek_seconds: NotBelow,
     /// Written of one writer before another's bytes may come.
     pub run_mib: Above,
@@ -124,7 +124,7 @@ pub struct Targets {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Files {
-    /// Stripe of a shared file where nobody asks for another.
+    /// Default stripe of a shared file.
     pub stripe_mib: Above,
     /// Characteristics that one rank adds to the index.
     pub index_bytes_per_rank: NotBelow,
@@ -192,7 +192,7 @@ pub struct Check {
     pub number: String,
     /// Where.
     pub published: String,
-    /// What is held against it.
+    /// The number that is compared with it.
     pub held_against: String,
 }
 
@@ -200,9 +200,9 @@ pub struct Check {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What the description is, and what it is not.
+    /// Scope and limits of the description.
     pub about: String,
     /// Nodes and ranks.
     pub nodes: Nodes,
@@ -250,7 +250,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// One that is shipped.
+    /// A built-in machine.
     ///
     /// # Errors
     /// `NotFound` names those there are.
@@ -265,7 +265,7 @@ impl Machine {
         }
     }
 
-    /// A file, or, where there is none of that name, one that is shipped.
+    /// The machine in a file, or the built-in one of that name if there is no such file.
     ///
     /// # Errors
     /// As [`Machine::parse`] and [`Machine::shipped`]; `Io` where the file can't be read.

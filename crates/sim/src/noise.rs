@@ -1,9 +1,9 @@
-//! What differs from process to process and from target to target: numbers that look random and are the same for the same seed.
+//! Variation between processes and between targets: pseudorandom numbers, reproducible by seed.
 //!
-//! A draw is a function of the seed, of what is drawn, and of whom for. It doesn't matter in which order things happen, so that
-//! two methods meet the same slow targets, and a rank stalls in one as in the other.
+//! A draw is a function of the seed, its subject and its owner, not of the order of events. So two methods meet the same slow targets,
+//! and a rank stalls in both alike.
 
-/// What is drawn.
+/// The subject of a draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum What {

@@ -1,4 +1,4 @@
-//! What came of a run: seconds by rank, bandwidth, share of the peak, the slowest ranks.
+//! The result of a simulation: seconds by rank, bandwidth, share of the peak, the slowest ranks.
 
 /// Seconds of one rank, from before the first opening of any.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,11 +46,11 @@ pub struct Outcome {
     pub moved: u32,
     /// Bytes of copies that count for nothing.
     pub dead_bytes: u64,
-    /// Most memory that a rank holds: its own group and what passes through it.
+    /// Largest memory of a rank: its own group and the data that it forwards.
     pub memory: u64,
     /// Events, as a measure of what the simulation cost.
     pub events: u64,
-    /// What a user should know.
+    /// Remarks for the user.
     pub remarks: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! One storage target: its bandwidth is shared evenly by the writes under way, and there is less of it where the head moves between them.
+//! One storage target: concurrent writes share its bandwidth evenly, and seeks between them reduce it.
 //!
 //! | symbol | meaning |
 //! |---|---|
@@ -33,7 +33,7 @@ impl PartialOrd for Flow {
     }
 }
 
-/// A storage target and what is being written to it.
+/// A storage target and the writes in progress.
 #[derive(Debug)]
 pub struct Target {
     bandwidth: f64,

@@ -1,4 +1,4 @@
-//! Virtual time: what happens next, and who is told.
+//! Virtual time: the queue of events, and their delivery.
 //!
 //! | thing | how it behaves |
 //! |---|---|
@@ -15,7 +15,7 @@ use crate::target::Target;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// What happened.
+/// An event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Happened {
     /// A rank has its answer from the metadata server.
@@ -251,7 +251,7 @@ impl World {
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// Which targets are slow: exactly as many as the share says, rounded, drawn without order.
+/// The slow targets, drawn at random: exactly the share of all targets, rounded.
 pub(crate) fn slow_targets(machine: &Machine, noise: Noise) -> Vec<bool> {
     let count = machine.targets.count.0 as usize;
     let slow = (machine.slow.share.0 * count as f64).round() as usize;

@@ -75,12 +75,12 @@ pub fn elements(count: &[u64]) -> Option<u64> {
     count.iter().try_fold(1u64, |product, c| product.checked_mul(*c))
 }
 
-/// Copies what two boxes share from the memory of one into that of the other; the rest of `target` stays as it was.
+/// Copies the intersection of two boxes from the memory of one into that of the other; the rest of `target` is unchanged.
 ///
 /// - `source`, `target`: the elements of `from` and of `to`, row-major, `size` bytes each; rows that leave them are left out.
 ///
 /// # Cost
-/// One copy per row of what they share.
+/// One copy per row of the intersection.
 pub fn copy_shared(from: &BoundingBox, source: &[u8], to: &BoundingBox, target: &mut [u8], size: usize) {
     let Some(shared) = from.intersect(to) else { return };
     let rank = shared.count.len();

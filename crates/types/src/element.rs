@@ -1,4 +1,4 @@
-//! Element types: what one number (or string) of a variable is.
+//! Element types: the type of one number (or string) of a variable.
 //!
 //! Codes are those of BP version 3 (`docs/format/bp3.md`); names and aliases those ADIOS 1.x XML files use.
 

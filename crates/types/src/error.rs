@@ -1,4 +1,4 @@
-//! One error for the whole library: what went wrong, where, what is still safe, and why.
+//! The error of the whole library: failure, place, data that is still safe, and cause.
 //!
 //! On one line for logs, and the same facts as fields for programs:
 //!
@@ -10,7 +10,7 @@
 use crate::printable::{printable, printable_lines};
 use std::fmt;
 
-/// What sort of failure it was. Short and stable: C programs get [`ErrorKind::code`].
+/// The kind of a failure. Short and stable: C programs get [`ErrorKind::code`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ErrorKind {
@@ -32,7 +32,7 @@ pub enum ErrorKind {
     Torn = 8,
     /// Outside the shape, the file or the range of a number.
     OutOfBounds = 9,
-    /// Well formed, but not what this store, method or build can do.
+    /// Well formed, but beyond the abilities of this store, method or build.
     Unsupported = 10,
     /// The XML, the mount table or a parameter is wrong.
     Config = 11,
@@ -42,7 +42,7 @@ pub enum ErrorKind {
     PeerLost = 13,
     /// A bounded wait ended.
     Timeout = 14,
-    /// A reader asked for a step that has not come yet.
+    /// A step that does not exist yet, or a file that is still being written.
     NotReady = 15,
     /// No further step will come.
     EndOfStream = 16,
@@ -77,7 +77,7 @@ impl ErrorKind {
         self as u8
     }
 
-    /// The kind with this number; [`ErrorKind::Io`] for one we do not know.
+    /// The kind with this number; [`ErrorKind::Io`] for an unknown number.
     pub fn from_code(code: u8) -> ErrorKind {
         ErrorKind::ALL.into_iter().find(|k| k.code() == code).unwrap_or(ErrorKind::Io)
     }
@@ -105,7 +105,7 @@ impl ErrorKind {
     }
 }
 
-/// Where it happened; what is not known stays `None`.
+/// The place of a failure; unknown fields are `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
     /// Rank of the process.
@@ -170,7 +170,7 @@ impl Error {
         Error::new(kind, what).caused_by(source)
     }
 
-    /// What another rank reported: same kind on every rank, the cause only on the failing one.
+    /// A failure reported by another rank: the same kind on every rank, the cause only on the failing one.
     pub fn reported(kind: ErrorKind, by: u32, what: impl Into<String>) -> Error {
         let mut error = Error::new(kind, what);
         error.0.reported_by = Some(by);
@@ -227,13 +227,13 @@ impl Error {
         self
     }
 
-    /// Says what is still safe.
+    /// Sets the data that is still safe.
     pub fn safe(mut self, safe: impl Into<String>) -> Error {
         self.0.safe = Some(safe.into());
         self
     }
 
-    /// The same failure to be told a second time: all but the cause, which is told in words.
+    /// A copy of the failure; the cause becomes part of the text.
     pub fn again(&self) -> Error {
         let Inner { kind, what, place, safe, reported_by, source } = &*self.0;
         let what = source.as_ref().map_or(what.clone(), |source| format!("{what}: {source}"));
@@ -251,12 +251,12 @@ impl Error {
         &self.0.place
     }
 
-    /// What failed, without the place.
+    /// The failure as text, without the place.
     pub fn what(&self) -> &str {
         &self.0.what
     }
 
-    /// What is still safe, where that is known.
+    /// The data that is still safe, if known.
     pub fn still_safe(&self) -> Option<&str> {
         self.0.safe.as_deref()
     }

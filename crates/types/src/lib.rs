@@ -9,9 +9,9 @@
 //! | [`bounding_box`] | boxes of elements: intersection, linear order |
 //! | [`memory_selection`] | a block inside a larger array in memory |
 //! | [`mutex`] | locks that a panic does not poison |
-//! | [`selection`] | what a reader asks for |
+//! | [`selection`] | the elements that a read selects |
 //! | [`transform_names`] | names of transforms in configurations and files |
-//! | [`error`] | one error type: kind, place, what is still safe, cause |
+//! | [`error`] | the error type: kind, place, safe data, cause |
 #![forbid(unsafe_code)]
 
 pub mod bounding_box;

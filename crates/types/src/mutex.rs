@@ -45,7 +45,7 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// The value, which nobody else can reach.
+    /// The value, through exclusive access.
     pub fn get_mut(&mut self) -> &mut T {
         whole(self.0.get_mut())
     }
@@ -84,18 +84,18 @@ impl<T: ?Sized> RwLock<T> {
         whole(self.0.write())
     }
 
-    /// The value, which nobody else can reach.
+    /// The value, through exclusive access.
     pub fn get_mut(&mut self) -> &mut T {
         whole(self.0.get_mut())
     }
 }
 
-/// Wakes threads that wait for a change of what a [`Mutex`] protects, as [`sync::Condvar`].
+/// Wakes threads that wait for a change of the value in a [`Mutex`], as [`sync::Condvar`].
 #[derive(Debug, Default)]
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
-    /// Nobody waits yet.
+    /// A condition variable without waiting threads.
     pub const fn new() -> Condvar {
         Condvar(sync::Condvar::new())
     }

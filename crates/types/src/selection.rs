@@ -1,8 +1,8 @@
-//! Selections: what a reader asks for.
+//! Selections: the elements that a read selects.
 
 use crate::BoundingBox;
 
-/// Which elements of a variable a reader wants, at one step.
+/// The elements of a variable to read, at one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
     /// Everything: the whole global array, or block 0 of a local one, or the scalar.

@@ -27,7 +27,7 @@ pub enum Value {
     Char(u8),
 }
 
-/// What an attribute says.
+/// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AttributeValue {
     /// A single value.

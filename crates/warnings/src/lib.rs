@@ -1,21 +1,21 @@
-//! Warnings are heard: what a program should know although it goes on.
+//! Warnings: conditions that a program should know of although it continues.
 //!
-//! The library says such things as events of `tracing`, and as texts with [`tell_once`]. Who hears them:
+//! The library emits warnings as events of `tracing`, and as texts with [`tell_once`]. Recipients and options:
 //!
 //! | question | answer |
 //! |----------|--------|
 //! | by default | one line on the standard error stream for each kind of warning, `thalweg: warning: ...`; a kind is a place in the code, or a text of [`tell_once`] |
-//! | which rank | the one that knows. What all ranks know alike (events with the field `every_rank`) is told by rank 0 |
-//! | how much | `THALWEG_LOG`: `off`, `warn` (default), `info`, `debug`. From `info` on each event is told, not each kind once |
-//! | a file for each rank | `THALWEG_LOG_FILE=PATH`: all of that level goes to `PATH.RANK`, with the time, behind what is there; `PATH` itself where the process is no rank |
+//! | rank | the rank that notices the condition. Conditions known to all ranks (events with the field `every_rank`) are printed by rank 0 |
+//! | level | `THALWEG_LOG`: `off`, `warn` (default), `info`, `debug`. From `info` on every event is printed, not each kind once |
+//! | a file per rank | `THALWEG_LOG_FILE=PATH`: all events of that level are appended to `PATH.RANK`, with the time; to `PATH` if the process is no rank |
 //! | a program that hears by itself | [`hear`]: the standard error stream gets nothing then. A Rust program may set a `tracing` subscriber of its own before the first session; then nothing here is used |
-//! | other libraries | are not shown: events whose target begins with `thalweg` alone |
-//! | names from outside | are escaped ([`thalweg_types::printable`]): none forges a line or steers a terminal |
-//! | secrets | are no part of events: who makes one leaves them out |
+//! | other libraries | not shown: only events whose target begins with `thalweg` |
+//! | foreign names | escaped ([`thalweg_types::printable`]): they cannot forge a line or control a terminal |
+//! | secrets | are never part of an event |
 //! | `THALWEG_ERRORS=quiet` | as `THALWEG_LOG=off`, unless that is set |
-//! | cost | an event that nobody asked for: a look at a number |
+//! | cost | of an event below the level: reading one number |
 //!
-//! What is told never fails the call that tells it: a stream that is closed and a file that cannot be written are left.
+//! A warning never fails the call that emits it: a closed stream and a file that cannot be written are skipped.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -32,14 +32,14 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// The environment variable that says how much is told.
+/// The environment variable for the level.
 pub const VARIABLE: &str = "THALWEG_LOG";
 /// The environment variable that names the files of the ranks.
 pub const FILE_VARIABLE: &str = "THALWEG_LOG_FILE";
 /// The environment variable that silences messages of failures and, without [`VARIABLE`], warnings.
 pub const ERRORS_VARIABLE: &str = "THALWEG_ERRORS";
 
-/// Kinds and texts kept to be told once; a program that makes new ones for ever hears the later ones again.
+/// Number of kinds and texts that are remembered; beyond, a warning may be printed again.
 const MOST_KEPT: usize = 4096;
 /// No rank is known.
 const NO_RANK: u32 = u32::MAX;
@@ -49,9 +49,9 @@ const NO_RANK: u32 = u32::MAX;
 pub enum Level {
     /// The program should know it.
     Warn,
-    /// What is done, in large.
+    /// Operations in outline.
     Info,
-    /// What is done, in detail.
+    /// Operations in detail.
     Debug,
 }
 
@@ -75,7 +75,7 @@ impl Level {
     }
 }
 
-/// How much is told.
+/// The level of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Threshold {
     Nothing,
@@ -83,9 +83,9 @@ enum Threshold {
 }
 
 impl Threshold {
-    /// - `log`, `errors`: what the variables hold.
+    /// - `log`, `errors`: values of the environment variables.
     ///
-    /// What is wrong with the first, if anything: then it is `warn`.
+    /// The error of the first value, which then counts as `warn`.
     fn of(log: Option<&str>, errors: Option<&str>) -> (Threshold, Option<String>) {
         match log.map(str::trim).filter(|log| !log.is_empty()) {
             None if errors == Some("quiet") => (Threshold::Nothing, None),
@@ -106,8 +106,8 @@ impl Threshold {
     }
 }
 
-/// Hears messages in place of the standard error stream. It is called by whichever thread says something, one at a time; what it says
-/// itself is not told.
+/// Receives messages in place of the standard error stream. Called by any thread, one message at a time; messages emitted by the handler
+/// itself are dropped.
 pub type Hearer = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
 /// Where messages go.
@@ -115,7 +115,7 @@ struct Heard {
     wanted: Threshold,
     file_name: Option<PathBuf>,
     state: Mutex<State>,
-    /// Held while somebody hears a message: one after the other.
+    /// Locked while a message is delivered.
     turn: Mutex<()>,
     rank: AtomicU32,
 }
@@ -134,7 +134,7 @@ thread_local! {
     static TELLING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// This thread tells something until this is dropped, also where who hears it panics.
+/// Marks this thread as delivering a message until dropped, even if the handler panics.
 struct Telling;
 
 impl Telling {
@@ -171,7 +171,7 @@ impl Heard {
         Some(self.rank.load(Ordering::Relaxed)).filter(|rank| *rank != NO_RANK)
     }
 
-    /// - `kind`: told once where no more than warnings are told.
+    /// - `kind`: printed once if the level is `warn`.
     fn tell(&self, level: Level, kind: &str, text: &str) {
         if !self.wanted.takes(level) || TELLING.get() {
             return;
@@ -244,7 +244,7 @@ impl Visit for Words {
     }
 }
 
-/// Events of the library, on their way to who hears them.
+/// Forwards the library's events to the recipient.
 struct Listener(Arc<Heard>);
 
 impl Subscriber for Listener {
@@ -298,7 +298,7 @@ fn process() -> &'static Arc<Heard> {
     })
 }
 
-/// From now on events of the library are heard in this process, unless the program has set a `tracing` subscriber of its own.
+/// From now on delivers the library's events in this process, unless the program has set a `tracing` subscriber of its own.
 /// Sessions, doors and the command call it; more calls change nothing.
 pub fn listen() {
     LISTENS.call_once(|| {
@@ -307,7 +307,7 @@ pub fn listen() {
     });
 }
 
-/// Says which rank this process is: for what all ranks know alike, and for the name of its file. The first word counts.
+/// Sets the rank of this process, for events of all ranks and for the name of its file. Later calls have no effect.
 pub fn set_rank(rank: u32) {
     let _ = process().rank.compare_exchange(NO_RANK, rank, Ordering::Relaxed, Ordering::Relaxed);
 }
@@ -317,7 +317,7 @@ pub fn hear(hearer: Option<Hearer>) {
     process().state().hearer = hearer;
 }
 
-/// Warns with a text that was not told before in this process. Its lines are told as they are.
+/// Warns with this text, once per process. Its lines are printed unchanged.
 pub fn tell_once(text: &str) {
     process().tell(Level::Warn, text, text.trim_end());
 }

@@ -1,4 +1,4 @@
-//! `thalweg completions`: what a shell needs to complete our command line.
+//! `thalweg completions`: shell completions of the command line.
 
 use crate::arguments::{Arguments, Completions};
 use crate::outcome::{Failure, Outcome};

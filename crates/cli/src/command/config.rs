@@ -1,4 +1,4 @@
-//! `thalweg config`: every mistake of a configuration, or of the mount table, in one go.
+//! `thalweg config`: all errors of a configuration, or of the mount table, in one report.
 
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{BAD, GOOD, Terminal};

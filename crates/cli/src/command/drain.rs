@@ -1,4 +1,4 @@
-//! `thalweg drain`: what a burst buffer's fast store holds goes to the store behind it.
+//! `thalweg drain`: moves the closed objects of a burst buffer from its fast store to the canonical store.
 
 use crate::arguments::Drain as Arguments;
 use crate::outcome::{Failure, Outcome};
@@ -15,9 +15,9 @@ use thalweg_store::wrap::Tiered;
 use thalweg_store::wrap::tiered::{Drain, Pace, Passed, run_until_idle, status};
 use thalweg_types::{Error, ErrorKind};
 
-/// Objects of one round whose failures are told one by one.
+/// Failures of one round that are printed individually.
 const TOLD: usize = 5;
-/// How long `--once` waits for a drain at work that only fails.
+/// How long `--once` waits for a running drain that moves nothing.
 const STUCK: Duration = Duration::from_secs(30);
 
 pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure> {
@@ -92,7 +92,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
     failure.map_or(Ok(Outcome::Done), Err)
 }
 
-/// What a round did, if anything.
+/// Prints the result of a round that moved or failed to move an object.
 fn say(passed: &Passed, out: &mut Terminal) -> Result<(), Failure> {
     if passed.objects > 0 {
         out.styled(GOOD, "moved")?;
@@ -105,7 +105,7 @@ fn say(passed: &Passed, out: &mut Terminal) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts the drain in a process of its own and does not wait for it.
+/// Starts the drain in a background process.
 fn send_behind(store: &str) -> Result<Outcome, Failure> {
     let start = |e| Error::io("cannot start the drain", e);
     let idle = draining::IDLE.as_secs().to_string();
@@ -118,8 +118,8 @@ fn send_behind(store: &str) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Leaves the session of the program whose close started this, and what that program had open: somebody may wait for
-/// the end of a pipe.
+/// Detaches from the session and the open descriptors of the program whose close started this drain: another process may wait for the
+/// end of a pipe.
 fn leave() {
     let _ = rustix::process::setsid();
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
@@ -129,7 +129,7 @@ fn leave() {
     }
 }
 
-/// Its words go to standard error, each with its moment: the log of a drain that was started behind.
+/// Prints to standard error with a timestamp: the log of a background drain.
 fn until_idle(tiered: &Tiered, pace: Pace, idle: Duration, go: &AtomicBool) -> Result<Outcome, Failure> {
     let say = |text: &str| {
         // Nobody is there to be told of a log that cannot be written.
@@ -156,7 +156,7 @@ fn until_idle(tiered: &Tiered, pace: Pace, idle: Duration, go: &AtomicBool) -> R
     Ok(Outcome::Done)
 }
 
-/// The last failure in the log, where nothing was moved since.
+/// The last failure in the log, if nothing was moved since.
 fn last_failure(log: &Path) -> Option<String> {
     let mut file = std::fs::File::open(log).ok()?;
     let length = file.metadata().ok()?.len();

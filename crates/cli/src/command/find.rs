@@ -1,4 +1,4 @@
-//! `thalweg find`: steps and blocks that the characteristics can't rule out.
+//! `thalweg find`: steps and blocks that may match by their characteristics.
 //!
 //! One pass over the blocks of each variable in the expression; with `--blocks` a second one. No value is read.
 
@@ -82,13 +82,13 @@ pub fn run(arguments: &Find, out: &mut Terminal) -> Result<Outcome, Failure> {
     Ok(if found.is_empty() { Outcome::No } else { Outcome::Done })
 }
 
-/// The predicate's names, found in the file.
+/// The predicate's names, resolved in the file.
 struct ResolvedNames {
     variables: Vec<Variable>,
     attributes: Vec<Vec<Value>>,
 }
 
-/// What is kept of a block that was found: there may be very many.
+/// A block that was found, in compact form: there may be very many.
 struct FoundBlock {
     variable: usize,
     number: u64,

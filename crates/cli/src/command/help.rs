@@ -1,4 +1,4 @@
-//! `thalweg help`: of commands, and the parameters of methods, transforms, layouts, stores and XML elements.
+//! `thalweg help`: explains commands, and the parameters of methods, transforms, layouts, stores and XML elements.
 
 use crate::arguments::{Arguments, Help};
 use crate::outcome::{Failure, Outcome};
@@ -8,7 +8,7 @@ use std::io::Write;
 use thalweg_io::parameters::{self, Entry, Subject};
 use thalweg_params::{Kind, Parameter};
 
-/// Columns of the text where standard output is no terminal.
+/// Width of the text if standard output is no terminal.
 const WIDTH: usize = 100;
 
 pub fn run(arguments: &Help, out: &mut Terminal) -> Result<Outcome, Failure> {
@@ -59,7 +59,7 @@ fn of_command(words: &[&str], out: &mut Terminal) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a subject has, a line each.
+/// The entries of a subject, one line each.
 fn list(subject: Subject, all: &[Entry], out: &mut Terminal) -> Result<(), Failure> {
     let longest = all.iter().map(|entry| entry.names[0].len()).max().unwrap_or(0);
     for entry in all {

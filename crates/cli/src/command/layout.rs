@@ -1,15 +1,17 @@
-//! `thalweg layout`: where the bytes of files under mounts lie, and looking after them.
+//! `thalweg layout`: locates the bytes of files under mounts; checks, repairs and compacts them.
 
 use crate::arguments::Layout as Arguments;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{BAD, GOOD, Terminal, plain};
+use crate::writers;
 use std::io::{IoSlice, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use thalweg_io::mounts;
 use thalweg_layout::container::tools::Accept;
 use thalweg_layout::mount::Place;
 use thalweg_layout::{Container, Mounts, OpenWrite, SmallFile, WriterId};
+use thalweg_reader::writers::check_object;
 use thalweg_report::text::count;
 use thalweg_store::Posix;
 use thalweg_types::printable::printable_lines;
@@ -19,7 +21,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
     let mounts = mounts::of_process()?;
     match arguments {
         Arguments::Map { file, from, to } => map(&place(&mounts, file)?, file, (*from, *to), out),
-        Arguments::Flatten { file, to } => flatten(&mounts, file, to, out),
+        Arguments::Flatten { file, to, even_if_written } => flatten(&mounts, file, to, *even_if_written, out),
         Arguments::Compact { path } => compact(&place(&mounts, path)?, path, out),
         Arguments::Check { path } => check(&place(&mounts, path)?, path, out),
         Arguments::Repair { path, all, lost } => {
@@ -37,7 +39,7 @@ fn place<'m>(mounts: &'m Mounts, path: &Path) -> Result<Place<'m>, Failure> {
     Ok(mounts.place(text(path)?)?)
 }
 
-/// What looks after the files of one kind of layout.
+/// A layout with maintenance operations of its own.
 enum Kind<'m> {
     Container(&'m Container),
     SmallFile(&'m SmallFile),
@@ -53,14 +55,14 @@ fn kind<'m>(place: &Place<'m>) -> Kind<'m> {
     }
 }
 
-/// A folder of small files, where one of its files may have been named.
+/// The folder of small files for a path: the path itself, or the folder of the named file.
 fn folder<'p>(place: &'p Place<'_>) -> Result<&'p str, Failure> {
     let about = place.layout.stat(&place.name)?;
     Ok(if about.is_folder { &place.name } else { thalweg_store::name::folder_of(&place.name) })
 }
 
 fn nothing_to_do(place: &Place<'_>, path: &Path) -> Failure {
-    let what = format!("files of layout {} are what they are: nothing to look after", place.layout.describe());
+    let what = format!("files of layout {} need no maintenance", place.layout.describe());
     Error::new(ErrorKind::Unsupported, what).in_object(path.display().to_string()).into()
 }
 
@@ -97,40 +99,94 @@ fn map(place: &Place<'_>, path: &Path, (from, to): (u64, Option<u64>), out: &mut
     Ok(Outcome::Done)
 }
 
-fn flatten(mounts: &Mounts, file: &Path, to: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
-    let source = place(mounts, file)?;
-    let target = place(mounts, to)?;
-    let length = match kind(&source) {
-        Kind::Container(container) if target.mount.is_none() => {
-            container.flatten(&source.name, &Posix::plain(), &target.name)?
-        }
-        Kind::Container(container) => {
-            container.settled(&source.name)?;
-            copy(&source, &target)?
-        }
-        _ => copy(&source, &target)?,
-    };
+fn flatten(
+    mounts: &Mounts,
+    file: &Path,
+    to: &Path,
+    even_if_written: bool,
+    out: &mut Terminal,
+) -> Result<Outcome, Failure> {
+    let (source, target) = (place(mounts, file)?, place(mounts, to)?);
+    let length = flat_copy(&source, &target, even_if_written).map_err(|e| e.in_object(file.display().to_string()))?;
     out.styled(GOOD, "flat")?;
     out.line(format_args!(": {} of {} in {}", count(length, "byte"), file.display(), to.display()))?;
     Ok(Outcome::Done)
 }
 
-fn copy(source: &Place<'_>, target: &Place<'_>) -> Result<u64, Failure> {
+/// Copies a file that no process writes; checked before and after the copy. Returns its length. A failure leaves no target.
+fn flat_copy(source: &Place<'_>, target: &Place<'_>, even_if_written: bool) -> Result<u64, Error> {
+    if !even_if_written {
+        unwritten(source)?;
+    }
+    let before = state(source)?;
+    let length = match kind(source) {
+        Kind::Container(container) if target.mount.is_none() => {
+            container.flatten(&source.name, &Posix::plain(), &target.name)?
+        }
+        Kind::Container(container) => {
+            container.settled(&source.name)?;
+            copy(source, target)?
+        }
+        _ => copy(source, target)?,
+    };
+    let same = || match (even_if_written, kind(source)) {
+        (true, Kind::Container(container)) => container.settled(&source.name),
+        (true, _) => Ok(()),
+        (false, _) if state(source)? != before => {
+            Err(Error::new(ErrorKind::NotReady, "the file was changed while it was copied"))
+        }
+        (false, _) => unwritten(source),
+    };
+    same().map_err(|e| removed(target, e))?;
+    Ok(length)
+}
+
+/// Checks that no process writes a file, as far as this machine and the file's store show.
+fn unwritten(place: &Place<'_>) -> Result<(), Error> {
+    check_object(&**place.layout, &place.name)?;
+    match place.layout.plain_file(&place.name).as_deref().and_then(writers::of) {
+        None => Ok(()),
+        Some(pid) => Err(Error::new(ErrorKind::NotReady, format!("process {pid} has the file open for writing"))),
+    }
+}
+
+/// Identity, length and time of the last write of a file: a change of the file changes at least one of them.
+fn state(place: &Place<'_>) -> Result<(u64, u64, Option<SystemTime>), Error> {
+    let about = place.layout.stat(&place.name)?;
+    let written = match place.layout.attributes(&place.name) {
+        Err(e) if e.kind() != ErrorKind::Unsupported => return Err(e),
+        about => about.ok().map(|about| about.mtime),
+    };
+    Ok((about.identity, about.length, written))
+}
+
+/// Copies into a new file; an incomplete copy is removed.
+fn copy(source: &Place<'_>, target: &Place<'_>) -> Result<u64, Error> {
     let from = source.layout.open_read(&source.name)?;
     let to = target.layout.open_write(&target.name, OpenWrite::New, WriterId(0))?;
-    let mut buffer = vec![0; 4 << 20];
-    let mut at = 0;
-    loop {
-        let got = from.read_at(at, &mut buffer)?;
-        if got == 0 {
-            break;
+    let copied = (|| {
+        let mut buffer = vec![0; 4 << 20];
+        let mut at = 0;
+        loop {
+            let got = from.read_at(at, &mut buffer)?;
+            if got == 0 {
+                to.sync()?;
+                return Ok(at);
+            }
+            to.write_at(at, &[IoSlice::new(&buffer[..got])])?;
+            at += got as u64;
         }
-        to.write_at(at, &[IoSlice::new(&buffer[..got])])?;
-        at += got as u64;
+    })();
+    let closed = to.close();
+    copied.and_then(|length| closed.map(|()| length)).map_err(|e| removed(target, e))
+}
+
+/// Removes an incomplete copy.
+fn removed(target: &Place<'_>, why: Error) -> Error {
+    match target.layout.remove(&target.name) {
+        Err(e) if e.kind() != ErrorKind::NotFound => why.safe(format!("{} holds a part of it: {e}", target.name)),
+        _ => why,
     }
-    to.sync()?;
-    to.close()?;
-    Ok(at)
 }
 
 fn compact(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, Failure> {
@@ -141,7 +197,7 @@ fn compact(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome
             out.styled(GOOD, "compacted")?;
             let (sessions, dead) = (count(done.sessions as u64, "session"), count(done.dead, "byte"));
             out.line(format_args!(
-                ": {shown}, {sessions} in one log of {}, {dead} given back",
+                ": {shown}, {sessions} in one log of {}, {dead} reclaimed",
                 count(done.bytes, "byte")
             ))?;
         }
@@ -149,7 +205,7 @@ fn compact(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome
             let done = small.compact(folder(place)?)?;
             out.styled(GOOD, "compacted")?;
             let (logs, freed) = (count(done.logs, "log"), count(done.freed, "byte"));
-            out.line(format_args!(": {shown}, {logs} in one of {}, {freed} given back", count(done.files, "file")))?;
+            out.line(format_args!(": {shown}, {logs} in one of {}, {freed} reclaimed", count(done.files, "file")))?;
         }
         Kind::Plain => return Err(nothing_to_do(place, path)),
     }
@@ -181,7 +237,7 @@ fn is_folder(place: &Place<'_>) -> Result<bool, Failure> {
     }
 }
 
-/// Calls for a file of containers, or for each in a folder and below; `shown` is what the user named.
+/// Calls `call` for a file of containers, or for every file below a folder; `shown` is the user's path.
 fn each_file(
     place: &Place<'_>,
     shown: &Path,
@@ -255,7 +311,7 @@ fn check(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, 
         Kind::SmallFile(small) => {
             let report = small.check(folder(place)?, true)?;
             for (log, byte) in &report.torn {
-                out.line(format_args!("{log}: no whole record from byte {byte}: its writer died, or is writing"))?;
+                out.line(format_args!("{log}: no complete record from byte {byte}: its writer died, or is writing"))?;
             }
             for (name, why) in &report.damaged {
                 out.line(format_args!("{name}: {why}"))?;
@@ -358,4 +414,125 @@ fn stat(place: &Place<'_>, path: &Path, out: &mut Terminal) -> Result<Outcome, F
         }
     }
     Ok(Outcome::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use thalweg_layout::{Direct, Layout, ReadObject, Stat, WriteObject};
+    use thalweg_store::{Memory, Store, StoreExt};
+
+    /// What happens to a file while it is read.
+    #[derive(Clone, Copy)]
+    enum Meanwhile {
+        Nothing,
+        /// A writer opens it, adds to it and closes it.
+        Grows,
+        /// A writer opens it and goes on.
+        IsOpened,
+        ReadsFail,
+    }
+
+    /// An object open for writing, and its lease.
+    type Leased = (Box<dyn WriteObject>, thalweg_layout::Lease);
+
+    /// Things happen to the file at its second read.
+    struct Busy {
+        layout: Arc<Direct>,
+        meanwhile: Meanwhile,
+        reads: Arc<AtomicU64>,
+        open: Arc<thalweg_types::mutex::Mutex<Vec<Leased>>>,
+    }
+
+    struct BusyObject(Busy, Box<dyn ReadObject>, String);
+
+    impl ReadObject for BusyObject {
+        fn length(&self) -> Result<u64, Error> {
+            self.1.length()
+        }
+        fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize, Error> {
+            if self.0.reads.fetch_add(1, Ordering::SeqCst) == 1 {
+                let open = || self.0.layout.open_write(&self.2, OpenWrite::Existing, WriterId(0)).unwrap();
+                match self.0.meanwhile {
+                    Meanwhile::Nothing => {}
+                    Meanwhile::Grows => open().write_at(9 << 20, &[IoSlice::new(b"more")]).unwrap(),
+                    Meanwhile::IsOpened => {
+                        let object = open();
+                        let lease = object.lease().unwrap();
+                        self.0.open.lock().push((object, lease));
+                    }
+                    Meanwhile::ReadsFail => return Err(Error::new(ErrorKind::Io, "the read failed")),
+                }
+            }
+            self.1.read_at(offset, out)
+        }
+        fn life(&self) -> Result<thalweg_layout::Life, Error> {
+            self.1.life()
+        }
+    }
+
+    impl Busy {
+        fn again(&self) -> Busy {
+            let Busy { layout, meanwhile, reads, open } = self;
+            Busy { layout: layout.clone(), meanwhile: *meanwhile, reads: reads.clone(), open: open.clone() }
+        }
+    }
+
+    impl Layout for Busy {
+        fn describe(&self) -> String {
+            self.layout.describe()
+        }
+        fn open_write(&self, path: &str, how: OpenWrite, writer: WriterId) -> Result<Box<dyn WriteObject>, Error> {
+            self.layout.open_write(path, how, writer)
+        }
+        fn open_read(&self, path: &str) -> Result<Box<dyn ReadObject>, Error> {
+            Ok(Box::new(BusyObject(self.again(), self.layout.open_read(path)?, path.to_string())))
+        }
+        fn stat(&self, path: &str) -> Result<Stat, Error> {
+            self.layout.stat(path)
+        }
+        fn list(&self, folder: &str) -> Result<Vec<String>, Error> {
+            self.layout.list(folder)
+        }
+        fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+            self.layout.rename(from, to)
+        }
+        fn remove(&self, path: &str) -> Result<(), Error> {
+            self.layout.remove(path)
+        }
+        fn make_folder(&self, path: &str) -> Result<(), Error> {
+            self.layout.make_folder(path)
+        }
+        fn sync_folder(&self, folder: &str) -> Result<(), Error> {
+            self.layout.sync_folder(folder)
+        }
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_copied_and_a_copy_that_fails_leave_no_target() {
+        for (meanwhile, kind) in [
+            (Meanwhile::Nothing, None),
+            (Meanwhile::Grows, Some(ErrorKind::NotReady)),
+            (Meanwhile::IsOpened, Some(ErrorKind::NotReady)),
+            (Meanwhile::ReadsFail, Some(ErrorKind::Io)),
+        ] {
+            let memory = Arc::new(Memory::new());
+            memory.write_all("file", &[7; 9 << 20]).unwrap();
+            let direct = Arc::new(Direct::new(memory.clone()).unwrap());
+            let (reads, open) = (Arc::default(), Arc::default());
+            let busy: Arc<dyn Layout> = Arc::new(Busy { layout: direct.clone(), meanwhile, reads, open });
+            let plain: Arc<dyn Layout> = direct;
+            let source = Place { mount: None, layout: &busy, name: "file".to_string() };
+            let target = Place { mount: None, layout: &plain, name: "copy".to_string() };
+            let outcome = flat_copy(&source, &target, false);
+            assert_eq!(outcome.as_ref().err().map(Error::kind), kind, "{outcome:?}");
+            assert_eq!(memory.stat("copy").is_ok(), kind.is_none());
+            // One that was there before is nobody's to remove.
+            memory.write_all("copy", b"another's").unwrap();
+            assert_eq!(flat_copy(&source, &target, true).unwrap_err().kind(), ErrorKind::AlreadyExists);
+            assert_eq!(memory.read_all("copy").unwrap(), b"another's");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! `thalweg ls`: what a file holds, from its index alone.
+//! `thalweg ls`: lists the variables and attributes of a file, from its index alone.
 
 use crate::arguments::Ls;
 use crate::file::{self, Writers};
@@ -67,7 +67,7 @@ pub fn run(arguments: &Ls, out: &mut Terminal) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Patterns on names; none fit everything.
+/// Patterns of names; without patterns every name matches.
 struct Patterns(Vec<Pattern>);
 
 enum Pattern {
@@ -104,7 +104,7 @@ impl Patterns {
     }
 }
 
-/// What one line says.
+/// The contents of one line.
 struct Row {
     variable: Variable,
     steps: String,
@@ -200,7 +200,7 @@ fn facts(reader: &Reader, variable: &Variable) -> Result<[String; 4], Error> {
     Ok([value(&s.min), value(&s.max), real(mean), real(std)])
 }
 
-/// Mean and standard deviation, where numbers between these extremes can have them.
+/// Mean and standard deviation, if numbers between these extremes can have them.
 fn credible(s: &Summary) -> (Option<f64>, Option<f64>) {
     let number = |v: &Option<Value>| v.as_ref().and_then(Number::of).map(Number::as_f64);
     let (Some(min), Some(max), Some(finite)) = (number(&s.min), number(&s.max), s.finite) else {
@@ -465,7 +465,7 @@ fn json_block(block: &Block, writer: Option<u32>, kind: Kind, long: bool) -> Jso
     all
 }
 
-/// One document, a line for each variable, block and attribute: blocks are many, so they are printed as they come.
+/// One document with a line per variable, block and attribute; blocks are printed one by one, as there may be many.
 fn print_json(
     arguments: &Ls,
     reader: &Reader,
@@ -546,7 +546,7 @@ fn print_json(
     Ok(())
 }
 
-/// What a variable is, in a word.
+/// The kind of a variable, in a word.
 pub fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Scalar => "scalar",

@@ -19,7 +19,7 @@ use thalweg_remote::Served;
 use thalweg_types::printable::printable_lines;
 use thalweg_types::{Error, ErrorKind};
 
-/// What the process behind says when the mount is there.
+/// The message of the background process when the mount is ready.
 const READY: &str = "ready";
 
 pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure> {
@@ -32,7 +32,7 @@ pub fn run(arguments: &Arguments, out: &mut Terminal) -> Result<Outcome, Failure
     }
 }
 
-/// Starts this command once more, in a session of its own, and waits until it is at work.
+/// Starts this command again in a session of its own, and waits until it is ready.
 fn send_behind() -> Result<Outcome, Failure> {
     let start = |e| Error::io("cannot start the process that serves the mount", e);
     let program = std::env::current_exe().map_err(start)?;
@@ -88,7 +88,7 @@ fn serve(arguments: &Arguments, behind: bool, out: &mut Terminal) -> Result<Outc
     };
     // Until what it could not publish is told.
     let known = arguments.mount_point.as_deref().map(|point| last_words::Serving::begin(&log, point)).transpose()?;
-    let _told = serving.socket.as_deref().map(|socket| Told::begin(&logs()?, socket)).transpose()?;
+    let _told = serving.socket.as_deref().map(|socket| SocketFile::begin(&logs()?, socket)).transpose()?;
     if behind {
         writeln!(out, "{READY}")?;
     } else {
@@ -117,7 +117,7 @@ fn serve(arguments: &Arguments, behind: bool, out: &mut Terminal) -> Result<Outc
     Ok(Outcome::Done)
 }
 
-/// The folder of logs: this user's alone, beside the socket that is used where none is named.
+/// The folder of logs, accessible to this user alone, beside the default socket.
 fn logs() -> Result<PathBuf, Failure> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let uid = rustix::process::geteuid().as_raw();
@@ -138,7 +138,7 @@ fn private_file(path: &Path) -> std::io::Result<std::fs::File> {
     std::fs::OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Begins the log; in the background, all that is said on standard error goes there too.
+/// Begins the log; in the background, standard error goes there too.
 fn log(behind: bool) -> Result<PathBuf, Failure> {
     let path = logs()?.join(format!("mount-{}.log", std::process::id()));
     let cannot = |e| Error::io("cannot write the log", e).in_object(path.display().to_string());
@@ -152,7 +152,7 @@ fn log(behind: bool) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// What is mounted on this machine, and what went wrong.
+/// Prints the mounts of this machine and their errors.
 fn status(json: bool, out: &mut Terminal) -> Result<Outcome, Failure> {
     let all = thalweg_fuse::all_mounted()?;
     // Where there can be no such folder, nothing is served that it would tell of.
@@ -203,35 +203,35 @@ fn status(json: bool, out: &mut Terminal) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Begins the names of files that tell which sockets are served.
-const TELLS: &str = "socket-";
+/// Prefix of socket files.
+const SOCKET_FILE: &str = "socket-";
 
-/// A file beside the logs that tells which socket this process serves, as long as this lives: nothing else of the system tells
-/// where to ask. Its name ends with the number of the process.
-struct Told(PathBuf);
+/// A file beside the logs that names the socket which this process serves; removed when this is dropped. `mount --status` finds the
+/// sockets by these files. The file's name ends with the PID.
+struct SocketFile(PathBuf);
 
-impl Told {
-    fn begin(folder: &Path, socket: &Path) -> Result<Told, Failure> {
-        let path = folder.join(format!("{TELLS}{}", std::process::id()));
+impl SocketFile {
+    fn begin(folder: &Path, socket: &Path) -> Result<SocketFile, Failure> {
+        let path = folder.join(format!("{SOCKET_FILE}{}", std::process::id()));
         let cannot = |e| Error::io("cannot tell which socket is served", e).in_object(path.display().to_string());
         let socket = std::path::absolute(socket).map_err(cannot)?;
         private_file(&path).and_then(|mut file| file.write_all(socket.as_os_str().as_bytes())).map_err(cannot)?;
-        Ok(Told(path))
+        Ok(SocketFile(path))
     }
 }
 
-impl Drop for Told {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Sockets that processes of this user serve, and those processes. What processes left that were killed is removed.
+/// The sockets that processes of this user serve, with their PIDs. Removes the socket files of killed processes.
 fn sockets(folder: &Path) -> Vec<(PathBuf, u32)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(TELLS)?.parse().ok()) else { continue };
+        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(SOCKET_FILE)?.parse().ok()) else { continue };
         let Ok(socket) = std::fs::read(entry.path()) else { continue };
         let socket = PathBuf::from(std::ffi::OsString::from_vec(socket));
         match thalweg_remote::server_of(&socket) {
@@ -244,7 +244,7 @@ fn sockets(folder: &Path) -> Vec<(PathBuf, u32)> {
     found
 }
 
-/// The path in the mount table, of what the system calls the mount.
+/// The path in the mount table, from the system's name of the mount.
 fn prefix(what: &str) -> &str {
     what.strip_prefix("thalweg:").unwrap_or(what)
 }
@@ -253,7 +253,7 @@ struct Serving {
     about: String,
     mounted: Option<Mounted>,
     served: Option<Served>,
-    /// Where it is served.
+    /// The socket's path.
     socket: Option<PathBuf>,
 }
 
@@ -265,7 +265,7 @@ fn start(arguments: &Arguments) -> Result<Serving, Failure> {
             return Err(Failure::Usage("--socket-only mounts nowhere: leave the mount point out".into()));
         }
         Some(point) => {
-            let (layout, settings) = asked(arguments, &mounts, point)?;
+            let (layout, settings) = layout_and_settings(arguments, &mounts, point)?;
             about.push(format!("{} is mounted at {}", layout.describe(), point.display()));
             mounted = Some(thalweg_fuse::mount(layout, point, settings)?);
         }
@@ -284,8 +284,12 @@ fn start(arguments: &Arguments) -> Result<Serving, Failure> {
     Ok(Serving { about: about.join("; "), mounted, served, socket: at })
 }
 
-/// What is mounted, and how.
-fn asked(arguments: &Arguments, mounts: &Arc<Mounts>, point: &Path) -> Result<(Arc<dyn Layout>, Settings), Failure> {
+/// The layout to mount, and the settings of the mount.
+fn layout_and_settings(
+    arguments: &Arguments,
+    mounts: &Arc<Mounts>,
+    point: &Path,
+) -> Result<(Arc<dyn Layout>, Settings), Failure> {
     let (name, layout) = chosen(arguments, mounts, point)?;
     let mut settings = Settings::of(&*layout, rustix::process::geteuid().is_root());
     settings.name = format!("thalweg:{name}");
@@ -306,7 +310,7 @@ fn asked(arguments: &Arguments, mounts: &Arc<Mounts>, point: &Path) -> Result<(A
     Ok((layout, settings))
 }
 
-/// The layout that is shown, and the prefix it has in the mount table.
+/// The layout to mount, and its prefix in the mount table.
 fn chosen(arguments: &Arguments, mounts: &Arc<Mounts>, point: &Path) -> Result<(String, Arc<dyn Layout>), Failure> {
     let all = mounts.mounts();
     let absolute = |path: &Path| -> Option<String> {

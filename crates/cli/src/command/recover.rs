@@ -1,17 +1,35 @@
-//! `thalweg recover`: a good index again, every closed step kept.
+//! `thalweg recover`: repairs the index of a file that was cut off; keeps every closed step.
 
 use crate::arguments::Recover;
 use crate::file;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::{BAD, GOOD, Terminal, plain};
 use std::io::Write;
+use thalweg_io::mounts;
 use thalweg_reader::RecoverOptions;
+use thalweg_reader::writers::check_no_writer;
 use thalweg_report::text;
+use thalweg_types::ErrorKind;
 
 pub fn run(arguments: &Recover, out: &mut Terminal) -> Result<Outcome, Failure> {
     let (layout, name) = file::place(&arguments.file, Some("scanning"))?;
-    let options = RecoverOptions { dry_run: arguments.dry_run, keep_partial: arguments.partial };
-    let recovery = thalweg_reader::recover(layout.as_ref(), &name, options)?;
+    let options = RecoverOptions {
+        dry_run: arguments.dry_run,
+        keep_partial: arguments.partial,
+        even_if_written: arguments.even_if_written,
+    };
+    let unwritten = || match arguments.even_if_written {
+        true => Ok(()),
+        false => mounts::of_process()?.place(&name).and_then(|place| check_no_writer(&**place.layout, &place.name)),
+    };
+    // The layout of a mount knows more about writers than the layout of all mounts shows.
+    let recovery = unwritten().and_then(|()| thalweg_reader::recover(layout.as_ref(), &name, options));
+    let recovery = recovery.map_err(|e| match e.kind() {
+        ErrorKind::NotReady => {
+            e.safe("nothing was changed; once the writer has ended, `thalweg recover --even-if-written` does not ask")
+        }
+        _ => e,
+    })?;
     let shown = plain(&arguments.file.display().to_string());
     for action in &recovery.actions {
         writeln!(out, "{}{}", if arguments.dry_run { "would: " } else { "" }, plain(action))?;

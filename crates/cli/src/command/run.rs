@@ -1,4 +1,4 @@
-//! `thalweg run`: a program that is not changed, with the mounts.
+//! `thalweg run`: runs an unchanged program with access to the mounts.
 
 use crate::arguments::Run as Arguments;
 use crate::outcome::{Failure, Outcome};
@@ -16,7 +16,7 @@ use thalweg_types::{Error, ErrorKind};
 /// The environment variable that names the library.
 const VARIABLE: &str = "THALWEG_PRELOAD";
 
-/// Becomes the program: its exit status is its own, signals reach it.
+/// Replaces this process by the program, which receives signals and determines the exit status.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let (name, rest) = arguments.command.split_first().ok_or_else(|| Failure::Usage("which program?".into()))?;
     // Whatever is wrong in the table is told before anything runs.
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     Err(Failure::File(Error::io("cannot run", failure).in_object(program.display().to_string())))
 }
 
-/// The library: where the variable says, beside this command, or where both are installed.
+/// The library: named by the variable, beside this command, or in the installation.
 fn library() -> Result<PathBuf, Failure> {
     if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
         return Ok(PathBuf::from(named));
@@ -83,7 +83,7 @@ fn found(name: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(name)).find(runs)
 }
 
-/// Why a program would not hear of the library; `None` where it would, or where nobody can tell.
+/// Why a program would not load the library; `None` if it would, or if that is unknown.
 ///
 /// - `deep`: interpreters of interpreters that are followed.
 fn deaf(program: &Path, deep: u32) -> Option<String> {
@@ -112,7 +112,7 @@ struct Elf {
     go: bool,
 }
 
-/// Looks into a program of 64 bits; `None` for anything else.
+/// Reads the headers of a 64-bit program; `None` for any other file.
 fn elf(file: &mut File) -> io::Result<Option<Elf>> {
     const LOADER: u32 = 3;
     const MOST: usize = 1 << 20;

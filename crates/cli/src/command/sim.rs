@@ -1,4 +1,4 @@
-//! `thalweg sim`: an output on a machine that is simulated; figures beside published numbers.
+//! `thalweg sim`: simulates an output on a described machine; draws figures with published numbers.
 
 use crate::arguments::Sim;
 use crate::outcome::{Failure, Outcome};
@@ -58,7 +58,7 @@ pub fn run(arguments: &Sim, out: &mut Terminal) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// What the command line asked for and can't be had is its mistake, not that of a file.
+/// An impossible request is an error of the command line, not of a file.
 fn usage(error: Error) -> Failure {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::InvalidArgument | ErrorKind::OutOfBounds | ErrorKind::Config => {
@@ -210,7 +210,7 @@ fn of_figure(drawn: &Drawn) -> Value {
     })
 }
 
-/// `1%x20`: share of the targets, times slower.
+/// `1%x20`: share of the targets, and their slowdown factor.
 pub fn slow(text: &str) -> Result<(Share, Above), String> {
     let (part, times) = text.split_once('x').ok_or("is not as in 1%x20")?;
     let times = times.trim().parse::<f64>().map_err(|_| format!("'{times}' is no number"))?;

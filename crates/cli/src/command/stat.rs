@@ -1,4 +1,4 @@
-//! `thalweg stat`: what the bytes of a file are.
+//! `thalweg stat`: prints the bytes of a file by kind.
 
 use crate::arguments::Stat;
 use crate::file;
@@ -10,7 +10,7 @@ use thalweg_reader::Space;
 use thalweg_reader::space::{Bytes, Part};
 use thalweg_report::text::count;
 
-/// What the files take on the device; holes take nothing where the filesystem has sparse files.
+/// Space of the files on the device; holes of sparse files take none.
 fn on_device(parts: &[Part]) -> Option<u64> {
     #[cfg(unix)]
     {
@@ -69,7 +69,7 @@ fn print(space: &Space, file: &str, files: bool, out: &mut Terminal) -> Result<(
         writeln!(out, "  {:<9} {n:>wide$}  {:>7}  what the filesystem has taken for it", "on device", "")?;
     }
     if !space.groups_known {
-        writeln!(out, "not told apart: process groups; adios2 lays them out in its own way")?;
+        writeln!(out, "not distinguished: process groups, as adios2 has another layout of them")?;
     }
     if files {
         let wide = space.parts.iter().map(|p| p.bytes.all()).max().unwrap_or(0).to_string().len().max(7);

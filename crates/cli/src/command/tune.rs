@@ -1,4 +1,4 @@
-//! `thalweg tune`: methods and parameters tried on the storage at hand, with a group's real sizes.
+//! `thalweg tune`: measures methods and parameters on the storage of this machine, with a group's real sizes.
 
 use crate::arguments::Tune;
 use crate::outcome::{Failure, Outcome};
@@ -42,12 +42,12 @@ fn writes(choice: &MethodChoice) -> bool {
     registry::find(&choice.method).is_some_and(registry::stores)
 }
 
-/// As many as there are processors, but a few in any case: one rank alone has nothing to arrange.
+/// Number of processors, at least a few: methods differ only with several ranks.
 fn usual_ranks() -> u32 {
     std::thread::available_parallelism().map_or(4, |n| n.get() as u32).clamp(4, 64)
 }
 
-/// Ranks are threads here; started by mpiexec, each process would measure by itself and disturb the others.
+/// Refuses to run under mpiexec: ranks are threads here, and each process would measure separately and disturb the others.
 fn alone() -> Result<(), Failure> {
     let many = |key: &&&str| std::env::var(key).ok().and_then(|v| v.parse::<u32>().ok()).is_some_and(|n| n > 1);
     match ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"].iter().find(many) {
@@ -58,7 +58,7 @@ fn alone() -> Result<(), Failure> {
     }
 }
 
-/// The schema; `None` where it has errors, which are then printed.
+/// The schema; `None` if it has errors, which are printed.
 fn read(config: &Path) -> Result<Option<Schema>, Failure> {
     let shown = config.display().to_string();
     let bytes = std::fs::read(config).map_err(|e| Error::io(format!("cannot read '{shown}'"), e))?;
@@ -90,7 +90,7 @@ fn chosen<'s>(schema: &'s Schema, name: Option<&str>) -> Result<&'s Group, Failu
     }
 }
 
-/// What is measured, where and with how many.
+/// Group, folder and number of ranks of a measurement.
 struct Setting<'s> {
     group: &'s Group,
     load: &'s Load,
@@ -100,7 +100,7 @@ struct Setting<'s> {
     schema: &'s Schema,
 }
 
-/// A race that is over.
+/// The result of a comparison of methods.
 struct Race {
     search: Search,
     verdict: Option<Verdict>,
@@ -150,13 +150,13 @@ impl Setting<'_> {
     }
 }
 
-/// A folder of our own in the one that is measured. It goes with this value, and where the command is interrupted.
+/// A temporary folder in the measured one; removed when this is dropped, and when the command is interrupted.
 struct Scratch {
     folder: Arc<Mutex<Option<TempDir>>>,
     interrupted: Arc<AtomicBool>,
 }
 
-/// How long an interrupted run may take to come to its end before its folder is removed under it.
+/// How long an interrupted run may take to end before its folder is removed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Scratch {
@@ -224,7 +224,7 @@ fn words(candidate: &Candidate) -> String {
     if text.is_empty() { candidate.method.clone() } else { format!("{} {text}", candidate.method) }
 }
 
-/// The line to put into the XML: what the group's method says else stays.
+/// The line for the XML; other parameters of the group's method are kept.
 fn line(setting: &Setting<'_>, candidate: &Candidate) -> String {
     let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
     let base = match setting.used.map(|m| m.base_path.as_str()) {
@@ -243,7 +243,7 @@ fn megabytes_per_second(setting: &Setting<'_>, seconds: f64) -> f64 {
     setting.bytes() as f64 / 1e6 / seconds.max(1e-9)
 }
 
-/// Why this one, in a sentence or two.
+/// The reason for the choice, in a sentence or two.
 fn reason(race: &Race, verdict: &Verdict) -> String {
     let entries = race.search.entries();
     let name = |i: usize| words(&entries[i].candidate);

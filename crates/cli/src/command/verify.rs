@@ -1,4 +1,4 @@
-//! `thalweg verify`: everything that delayed consistency left unchecked, offline.
+//! `thalweg verify`: checks a file offline, as delayed consistency leaves it unchecked.
 
 use crate::arguments::Verify;
 use crate::file;

@@ -1,6 +1,6 @@
-//! What is written: the group with its real sizes, in place of the program.
+//! The load: the group with its real sizes, written in place of the program.
 //!
-//! Every rank writes blocks of the same size, as the dimensions of the group say for the values given. Blocks of a global
+//! Every rank writes blocks of the same size, computed from the dimensions of the group and the user's values. Blocks of a global
 //! array lie one behind the other along the slowest dimension. Values are a wave with a little noise, so that transforms find
 //! something to do; texts are short.
 
@@ -48,7 +48,7 @@ impl Block {
     }
 }
 
-/// What a rank writes in one output.
+/// The writes of a rank in one output.
 pub struct Load {
     pub blocks: Vec<Block>,
     pub fortran: bool,
@@ -63,7 +63,7 @@ impl Load {
     /// - `defined`: values of dimension variables, by full or bare name.
     ///
     /// # Errors
-    /// What is missing or makes no sense, in words for the command line.
+    /// The missing or invalid value, as text for the command line.
     pub fn of(group: &Group, language: HostLanguage, defined: &[(String, i64)]) -> Result<Load, String> {
         let values = settle(group, defined)?;
         let mut missing: BTreeMap<String, Vec<String>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! One run: ranks as threads open, write and close; the time of the slowest counts.
+//! One run: ranks as threads open, write and close; its time is that of the slowest rank.
 
 use super::load::Load;
 use std::path::Path;
@@ -12,7 +12,7 @@ use thalweg_schema::{MethodChoice, Schema};
 use thalweg_store::Posix;
 use thalweg_types::Result;
 
-/// Outputs of one run, the second in the file of the first: some methods learn from one for the next.
+/// Outputs of one run, the second to the file of the first: some methods use measurements of the previous output.
 pub const OUTPUTS: u32 = 2;
 
 /// Runs the method once, in `folder`. Returns the seconds of an output, from before the open to after the close on the

@@ -2,7 +2,7 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | [`search`] | what is run next, when to stop, what the times say: pure |
+//! | [`search`] | the next candidate, the end of the search, the evaluation of times: pure |
 //! | [`variants`] | the methods and parameters worth trying |
 //! | [`load`] | the group with its real sizes |
 //! | [`measure`] | one run |

@@ -1,4 +1,4 @@
-//! Which candidate is run next, when to stop, and what the times say: a pure room, which measures nothing itself.
+//! The next candidate to run, the end of the search, and the evaluation of times. Pure: measures nothing itself.
 //!
 //! Candidates race in rounds, one run each, so that a storage that grows slower or faster meanwhile does so for all. One
 //! that is clearly slower than the best is left behind. When the methods have had [`ENOUGH`] runs each, the best one's
@@ -47,7 +47,7 @@ pub const MOST: usize = 25;
 /// Runs that the winner has at least, where time allows.
 const SURE: usize = 9;
 
-/// What became of a candidate.
+/// The state of a candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     /// It is still in the race.
@@ -83,7 +83,7 @@ impl Times {
 }
 
 impl Entry {
-    /// What the times say; `None` before the first run.
+    /// Evaluation of its times; `None` before the first run.
     pub fn summary(&self) -> Option<Times> {
         let mut sorted = self.times.clone();
         sorted.sort_by(f64::total_cmp);
@@ -143,7 +143,7 @@ impl Search {
         &self.entries
     }
 
-    /// The one to run next; `None` when all is known that can be, or the time is up.
+    /// The next candidate to run; `None` when the search is complete, or the time is up.
     ///
     /// - `left`: seconds; one that takes longer is not begun.
     pub fn next(&mut self, left: f64) -> Option<usize> {
@@ -204,7 +204,7 @@ impl Search {
         self.entries[entry].fate = Fate::Failed(why);
     }
 
-    /// What to use, when the race is over; `None` where nothing ran.
+    /// The best candidate, at the end of the race; `None` if none ran.
     pub fn verdict(&mut self) -> Option<Verdict> {
         self.leave_behind();
         let fastest = self.best()?;
@@ -224,16 +224,16 @@ impl Search {
     }
 }
 
-/// What the race says.
+/// The result of the race.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// What to use.
+    /// The candidate to use.
     pub choice: usize,
     /// The smallest median; another than `choice` where the difference is noise.
     pub fastest: usize,
     /// From which `choice` differs by no more than the noise.
     pub alike: Vec<usize>,
-    /// Too few runs to say so.
+    /// Too few runs for a decision.
     pub few: bool,
 }
 

@@ -1,14 +1,14 @@
-//! What is tried: every method that writes files, and of the best one the parameters that decide how bytes travel.
+//! The candidates: every method that writes files, and variants of the best one in the parameters that affect speed.
 
 use super::search::Candidate;
 use thalweg_io::registry::{self, METHODS};
 use thalweg_movement::method::{self, Parameter};
 use thalweg_schema::MethodChoice;
 
-/// Parameters that say what is to be, not how fast: they are kept whatever the method.
+/// Parameters that determine the result, not the speed: kept for every method.
 const KEPT: [Parameter; 2] = [method::SYNC, method::INDEX];
 
-/// What is run first: the method in use, if it writes files, then every one as it comes.
+/// The first candidates: the present method, if it writes files, then every method with its defaults.
 pub fn first(used: Option<&MethodChoice>) -> Vec<Candidate> {
     let writes = |choice: &&MethodChoice| registry::find(&choice.method).is_some_and(registry::stores);
     let used = used.filter(writes);
@@ -42,7 +42,7 @@ fn worth_trying(method: &str, ranks: u32) -> Vec<(&'static str, Vec<String>)> {
     tried.iter().map(|tried| (tried.parameter.key, tried.values(ranks))).collect()
 }
 
-/// The same method with one parameter changed, each to each value worth trying. What its method does not take is left out.
+/// The same method with one parameter changed, for each parameter and each value to try. Parameters unknown to the method are skipped.
 pub fn of(candidate: &Candidate, ranks: u32) -> Vec<Candidate> {
     let changed = |(key, values): (&'static str, Vec<String>)| {
         values.into_iter().map(move |value| candidate.with(key, &value)).collect::<Vec<_>>()

@@ -1,8 +1,8 @@
 //! Random operations of several writers in several processes, on names and bytes, against a model of POSIX in memory.
 //!
 //! Writers take turns; a turn begins and ends with a sync of the writer's files, so that each write has its place in an order
-//! and there is one right answer to everything. What layouts do not promise (`docs/consistency.md`) is left out or said in
-//! [`PosixRules`]. A difference is told with as few operations as show it.
+//! and there is one right answer to everything. Behaviour without a promise (`docs/consistency.md`) is left out or stated in
+//! [`PosixRules`]. A difference is reported with a minimal sequence of operations.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const LONGEST: u64 = 3000;
 /// Operations in one world; then another begins.
 const EACH: usize = 400;
 
-/// What of POSIX a layout keeps, where layouts differ.
+/// The rules of POSIX in which layouts differ.
 #[derive(Debug, Clone, Copy)]
 pub struct PosixRules {
     /// Failures have the numbers of the manual pages.
@@ -33,7 +33,7 @@ pub struct PosixRules {
     pub shared: bool,
     /// A file that is open stays the same file when it is renamed.
     pub follows_renames: bool,
-    /// What one process does others see at once, not a second later.
+    /// Changes by one process are visible to others immediately, not within a second.
     pub prompt: bool,
     /// The time of a folder is that of the last change of its names.
     pub folder_times: bool,
@@ -186,7 +186,7 @@ fn script(seed: u64, count: usize) -> Vec<Step> {
     steps
 }
 
-/// What a name stands for in the model; `File` and `Folder` by number.
+/// The target of a name in the model; `File` and `Folder` by number.
 #[derive(Debug, Clone, PartialEq)]
 enum Name {
     File(usize),
@@ -194,7 +194,7 @@ enum Name {
     Link(String),
 }
 
-/// What is kept of a file or folder.
+/// The state of a file or folder.
 #[derive(Debug, Clone, Default)]
 struct Inode {
     bytes: Vec<u8>,
@@ -226,7 +226,7 @@ struct World {
 type Difference = String;
 type Checked<T = ()> = std::result::Result<T, Difference>;
 
-/// The numbers that a failure may have; several where the order of checks is nobody's promise.
+/// The error numbers that a failure may have; several if the order of checks is not promised.
 type Refused = Vec<E>;
 
 fn above(path: &str) -> &str {
@@ -404,7 +404,7 @@ impl World {
         self.folder_changes(path);
     }
 
-    /// A result that should have been so. `false` where the layout lacks what was asked for, and nothing is done.
+    /// Compares a result with the expected one. `false` if the layout lacks the operation, which then has no effect.
     fn agrees<T>(
         &self,
         what: &str,
@@ -647,7 +647,7 @@ impl World {
         self.keep_if(who, path, Ok(()), call, change)
     }
 
-    /// Changes what is kept of a file or folder; of links nothing is.
+    /// Changes the attributes of a file or folder; links have none.
     fn keep_if(
         &mut self,
         who: usize,
@@ -673,7 +673,7 @@ impl World {
         Ok(true)
     }
 
-    /// What is removed or replaced stays readable in the process that does it alone.
+    /// A removed or replaced file stays readable only in the process that removed it.
     fn others_let_go(&mut self, who: usize, inode: usize) -> Checked {
         let process = WRITERS[who].0;
         self.close_all(|h| h.inode == inode && WRITERS[h.who].0 != process)

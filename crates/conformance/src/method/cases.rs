@@ -1,4 +1,4 @@
-//! What methods stumble over, by name.
+//! Difficult cases for methods, by name.
 //!
 //! Values are a function of variable, step and rank. In each case most ranks have other amounts than their neighbours, so
 //! that an offset taken from the wrong rank reads back wrong.
@@ -16,7 +16,7 @@ use thalweg_types::{AttributeValue, ElementType, Value};
 /// Makes a case for so many ranks.
 pub type Maker = fn(u32) -> Case;
 
-/// Every case, by what is special about it.
+/// Every case, by name.
 pub const CASES: &[(&str, Maker)] = &[
     ("plain", plain_steps),
     ("empty ranks", empty_ranks),
@@ -34,7 +34,7 @@ pub const CASES: &[(&str, Maker)] = &[
     ("a step in which nobody writes", nothing_at_all),
 ];
 
-/// Those that show what many ranks change.
+/// The cases that depend on the number of ranks.
 pub const AT_SCALE: &[&str] = &["plain", "empty ranks", "one rank much larger"];
 
 /// The case of this name.
@@ -90,7 +90,7 @@ fn schema() -> Schema {
     xml::parse(&text, "cases.xml").unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// What one rank writes, being put together.
+/// Builder of one rank's writes.
 struct Rank<'s> {
     schema: &'s Schema,
     group: usize,
@@ -119,7 +119,7 @@ impl<'s> Rank<'s> {
     }
 }
 
-/// One output of the group `first`: rank r writes arrays of `sizes[r]` elements, and nothing at all where that is `None`.
+/// One output of the group `first`: rank r writes arrays of `sizes[r]` elements, or nothing if that is `None`.
 fn output(schema: &Schema, mode: Mode, seed: &str, sizes: &[Option<u64>], optional: bool) -> Act {
     let total: u64 = sizes.iter().flatten().sum();
     let (mut before, ranks) = (0, sizes.len() as u64);

@@ -9,7 +9,7 @@ use thalweg_bp::shape::Shape;
 use thalweg_schema::{GroupBuilder, HostLanguage, Schema, Statistics, full_name};
 use thalweg_types::{AttributeValue, ByteOrder, ElementType, Value};
 
-/// What chance decides; small, so that a failure can be read. [`Recipe::scenario`] makes a scenario of it.
+/// Random choices; small, so that a failure is readable. [`Recipe::scenario`] makes a scenario of it.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     /// Ranks.
@@ -18,7 +18,7 @@ pub struct Recipe {
     pub fortran: bool,
     /// The variables.
     pub variables: Vec<Ingredient>,
-    /// What is written by each rank in each step: `steps[step][rank]`, variable (modulo their number) and seed.
+    /// The writes of each rank in each step: `steps[step][rank]`, variable (modulo their number) and seed.
     pub steps: Vec<Vec<Vec<(usize, u64)>>>,
     /// Type (modulo), number of values (0: a single one) and text of each attribute.
     pub attributes: Vec<(usize, usize, String)>,
@@ -102,7 +102,7 @@ fn dimension(letter: &str, d: usize) -> String {
 
 impl Recipe {
     /// The way it is written, by one of these methods.
-    pub fn way(&self, methods: &[&str]) -> WriteSetup {
+    pub fn write_setup(&self, methods: &[&str]) -> WriteSetup {
         let (method, buffer, sessions, follow) = self.way;
         WriteSetup { buffer, sessions, follow, ..WriteSetup::of(methods[method % methods.len()]) }
     }

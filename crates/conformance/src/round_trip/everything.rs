@@ -1,6 +1,6 @@
 //! A scenario with everything that a group may hold, described in XML.
 //!
-//! | names | what is special about them |
+//! | names | special feature |
 //! |---|---|
 //! | `/scalar/TYPE`, `/scalar/label`, `/scalar/text` | one value of each type from every rank; texts of one length and of several |
 //! | `/global/TYPE_nd` | n = 1 to 7, cut unevenly along one dimension; with many ranks some blocks are empty |
@@ -14,7 +14,7 @@
 //! | `/statistics/...` | none, minimum and maximum alone, or what is recorded by default |
 //! | `/large` | thousands of values that stay in place until close |
 //! | `/time/series` | a dimension for the time index |
-//! | `root`, `/names/...` | odd names |
+//! | `root`, `/names/...` | unusual names |
 //! | `/attribute/...` | each type, one and several; text; the value of a variable |
 //! | `/mesh/...` | four kinds of mesh, as attributes |
 
@@ -214,7 +214,7 @@ fn local_extent(dimension: usize) -> u64 {
     if dimension == 1 { 3 } else { 2 }
 }
 
-/// A shape with nothing in it; files keep the extent of 0 first (see the module `odd` for the other way round).
+/// A shape with nothing in it; files keep the extent of 0 first (see the module `edge_cases` for the other way round).
 fn empty_shape(language: HostLanguage) -> [u64; 2] {
     if language == HostLanguage::Fortran { [5, 0] } else { [0, 5] }
 }
@@ -252,7 +252,7 @@ fn in_document(value: &Value) -> String {
     }
 }
 
-/// What the ranks write, in order.
+/// The writes of the ranks, in order.
 struct Writer<'s> {
     positions: HashMap<String, usize>,
     /// Writes of the current rank and step.
@@ -407,10 +407,10 @@ fn one_rank(w: &mut Writer<'_>, rank: u32, ranks: u32, step: u64, empty: [u64; 2
     w.array("/empty/rows", ElementType::F64, Shape::global(empty, empty, [0, 0]));
 
     let shape = Shape::global([6], [6 * size], [6 * r]);
-    let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1.5 + r as f64, -3.0 * step as f64];
-    let singles = odd.iter().flat_map(|v| (*v as f32).to_ne_bytes()).collect();
+    let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1.5 + r as f64, -3.0 * step as f64];
+    let singles = special.iter().flat_map(|v| (*v as f32).to_ne_bytes()).collect();
     w.put("/special/real", Some(shape.clone()), singles);
-    w.doubles("/special/double", shape.clone(), odd);
+    w.doubles("/special/double", shape.clone(), special);
     // Some blocks hold no number at all.
     let none = (0..6).map(|i| if rank % 2 == 1 { f64::NAN } else { 5.0 + f64::from(i) });
     w.doubles("/special/none", shape.clone(), none);

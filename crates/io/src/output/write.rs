@@ -11,6 +11,7 @@ use crate::transform;
 use std::sync::Arc;
 use thalweg_bp::rows::Rows;
 use thalweg_bp::wire::check_str16;
+use thalweg_movement::guarded::caught;
 use thalweg_movement::pack::{Earlier, Through};
 use thalweg_movement::{BlockSpec, transformed};
 use thalweg_schema::HostLanguage;
@@ -314,7 +315,15 @@ impl<'a> Resolved<'_, '_, 'a> {
     ///
     /// # Errors
     /// As [`Output::put`].
-    pub fn write(mut self, values: Values<'_, 'a>) -> Result<()> {
+    pub fn write(self, values: Values<'_, 'a>) -> Result<()> {
+        let Resolved { output, at, full, spec, memory, block_bytes, may_defer } = self;
+        let resolved = Resolved { output: &mut *output, at, full, spec, memory, block_bytes, may_defer };
+        // What a panic leaves of the block is not known: this rank's part is lost, and close tells all ranks.
+        let written = caught("write the block", || Ok(resolved.put(values)));
+        written.unwrap_or_else(|panicked| Err(output.broken(panicked)))
+    }
+
+    fn put(mut self, values: Values<'_, 'a>) -> Result<()> {
         // Two arms alike: the rows of each live as long as its values.
         match values {
             Values::Copied(data) => {

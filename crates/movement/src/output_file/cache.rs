@@ -151,8 +151,8 @@ impl Cache {
     }
 
     /// A group begins a new file. Returns whether it makes one for each output: it began another one last, and added nothing
-    /// to it; that one is closed for good now. A file of a single output is not held, as this would keep the space of one
-    /// that the program removes.
+    /// to it; that one is closed for good now. A file of a single output is not leased beyond the output, as this would keep
+    /// the space of one that the program removes.
     pub fn begins(&self, group: &str, layout: &Arc<dyn Layout>, path: &str) -> bool {
         let before = self.begun.lock().insert(group.to_string(), path.to_string());
         let Some(before) = before else { return false };

@@ -17,7 +17,7 @@ use crate::output_file::spill;
 use std::sync::Arc;
 use thalweg_comm::agreement::agree;
 use thalweg_comm::guarded::caught;
-use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
+use thalweg_layout::{Layout, Lease, OpenWrite, WriteObject, WriterId};
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// What rank 0 finds out first.
@@ -33,6 +33,8 @@ pub struct First {
     pub known: bool,
     /// It is taken for a file of this output alone.
     single: bool,
+    /// Of a file of this output alone, until it is closed.
+    lease: Option<Lease>,
 }
 
 /// What rank 0 does first: makes the file that holds the index or finds its live end.
@@ -50,11 +52,14 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
         request.cache.forget(request.layout, request.path);
         let object = request.layout.open_write(request.path, OpenWrite::Replace, writer)?;
         let single = request.cache.begins(request.group, request.layout, request.path);
+        // A file of this output alone is leased while the output is open, where a lease is a lock on a file that is open already;
+        // other layouts make objects for it.
+        let lease = if single { object.file().and_then(|_| object.lease()) } else { None };
         if !single {
             request.cache.hold(request.layout, request.path, &*object);
         }
         let live = LiveIndex::new(subfiles);
-        return Ok((object, First { live, run: request.run, levels: Vec::new(), in_use, known: false, single }));
+        return Ok((object, First { live, run: request.run, levels: Vec::new(), in_use, known: false, single, lease }));
     }
     request.cache.goes_on(request.group);
     let kept = request.cache.take(request.layout, request.path);
@@ -86,7 +91,7 @@ pub fn begin(request: &OpenRequest<'_>, subfiles: bool) -> Result<(Box<dyn Write
         live.drop_after(step)?;
     }
     let levels = live.differing_levels(request.arrays)?;
-    Ok((object, First { live, run, levels, in_use, known, single: false }))
+    Ok((object, First { live, run, levels, in_use, known, single: false, lease: None }))
 }
 
 /// A file keeps other statistics than asked for.
@@ -130,6 +135,8 @@ pub struct OpenIndex {
     subfiles: bool,
     /// On rank 0: it is taken for a file of this output alone, and closed for good with it. More can be added all the same.
     single: bool,
+    /// Of such a file, until it is closed.
+    lease: Option<Lease>,
     /// It is closed for good.
     finished: bool,
     live: Option<LiveIndex>,
@@ -177,6 +184,7 @@ impl OpenIndex {
             written_early: false,
             subfiles,
             single: false,
+            lease: None,
             finished: false,
             live: None,
             in_use: None,
@@ -185,7 +193,7 @@ impl OpenIndex {
         if let Some(first) = first {
             own_levels = first.levels;
             (open.run, open.live, open.in_use) = (first.run, Some(first.live), Some(first.in_use));
-            open.single = first.single;
+            (open.single, open.lease) = (first.single, first.lease);
         }
         let named = |e: Error| e.in_object(request.path);
         // On failure the file is as it was: the drop of `open` keeps its index.
@@ -266,7 +274,10 @@ impl OpenIndex {
             // What goes wrong here is done again at the session's end, and told there.
             self.finished = live.finish(&*object, self.sync).is_ok();
         }
-        object.close().map_err(|e| e.in_object(&*self.path))
+        let closed = object.close().map_err(|e| e.in_object(&*self.path));
+        // Not kept beyond: a lease keeps the space of a file that the program removes.
+        self.lease = None;
+        closed
     }
 
     /// The output is closed, and with it the file for good where it was finished.

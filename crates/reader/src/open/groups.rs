@@ -1,4 +1,4 @@
-//! The process group index: who wrote what when, and whether dimensions are stored fastest first.
+//! The process group index: rank, step and offset of every process group, and the dimension order of its group.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -40,9 +40,9 @@ pub(super) struct Groups {
     pub by_adios2: bool,
     /// The runs that wrote them.
     pub openings: Openings,
-    /// What groups say of themselves.
+    /// Trailers of groups read so far.
     told: Arc<Mutex<AllTold>>,
-    /// Where the blocks of the variable lie that was asked for last.
+    /// The blocks of the variable that was read last.
     last: Arc<Mutex<Option<(usize, u64, Places)>>>,
 }
 
@@ -55,7 +55,7 @@ struct Entry {
     names: u32,
 }
 
-/// What entries of one group have in common.
+/// Fields common to the entries of a group.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Names {
     group: String,
@@ -63,7 +63,7 @@ struct Names {
     fortran: bool,
 }
 
-/// What groups say of themselves, by file and place.
+/// Trailers of groups, by file and offset.
 #[derive(Default)]
 pub(super) struct AllTold {
     groups: BTreeMap<(u32, u64), Told>,
@@ -71,7 +71,7 @@ pub(super) struct AllTold {
     without: HashSet<(u32, u64)>,
 }
 
-/// What the trailer of a group says, or its head where it has none.
+/// The facts from a group's trailer, or from its head if it has none.
 #[derive(Clone)]
 pub(super) struct Told {
     pub time: u32,
@@ -116,8 +116,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Where the group of the block around a byte starts, and who wrote it: right where each rank wrote as many blocks of the
-    /// variable as the others.
+    /// Expected start and rank of the group around a byte; correct if all ranks wrote equally many blocks of the variable.
     pub fn group_of(&self, file: u32, at: u64) -> Option<(u64, u32)> {
         let behind = self.blocks.partition_point(|b| (b.0, b.1) <= (file, at));
         let (of, _, number) = self.blocks[..behind].last()?;
@@ -128,7 +127,7 @@ impl Places {
 }
 
 impl Groups {
-    /// Takes in the groups of an index. Where they are of later steps, as those of a running writer are, that costs only them.
+    /// Adds the groups of an index. Groups of later steps, as from a running writer, cost only themselves.
     ///
     /// # Errors
     /// The first one among them; nothing is taken in then.
@@ -183,7 +182,7 @@ impl Groups {
         self.entries.iter().map(entry).collect()
     }
 
-    /// Whether dimensions are stored fastest first, by group: what the first entry of each says.
+    /// Dimension order by group, from the first entry of each.
     fn fortran(&self) -> Fortran {
         let mut flags = Fortran { first: self.names.first().is_some_and(|n| n.fortran), ..Fortran::default() };
         for names in &self.names {
@@ -192,7 +191,7 @@ impl Groups {
         flags
     }
 
-    /// Forgets what groups say of themselves. Clones don't.
+    /// Forgets the trailers read so far; clones keep them.
     pub fn forget(&mut self) {
         self.told = Arc::default();
     }
@@ -258,7 +257,7 @@ impl Groups {
         self.by_place.get(behind).filter(|g| g.1 > at).map_or(length, |g| g.1)
     }
 
-    /// What of a group, which starts at byte `at` of a file, is not what the index says; `None` where all is.
+    /// The difference between the trailer of the group at byte `at` of a file and the index; `None` if there is none.
     pub fn differs(&self, file: u32, at: u64, told: &Told, step: u64) -> Option<String> {
         let time = self.time_of(step);
         if told.file != file {
@@ -309,13 +308,18 @@ impl Reader {
         self.fortran(group)
     }
 
-    /// Takes dimensions of all groups for stored fastest first (or slowest first), whatever the file says. Heard once,
-    /// before variables are asked for; false where another answer was given before.
+    /// Overrides the dimension order of all groups: fastest first, or slowest first. Must be called once, before the first request for a
+    /// variable; returns false if another order was set before.
     pub fn assume_fortran(&self, fortran: bool) -> bool {
         *self.0.assumed.get_or_init(|| fortran) == fortran
     }
 
-    /// The process group index: who wrote what when. Read at the first call.
+    /// The process group index: rank, step and offset of every process group. Read at the first call.
+    ///
+    /// # Errors
+    /// `Corrupt` where the process group index is damaged; the failure of reading it.
+    /// # Cost
+    /// The first call reads the whole process group index, later ones copy it.
     pub fn process_groups(&self) -> Result<Arc<Vec<ProcessGroupEntry>>> {
         Ok(Arc::new(self.groups()?.entries()))
     }
@@ -359,6 +363,9 @@ impl Reader {
 
     /// The rank that wrote a block; `None` where that can't be told, as in subfiles of other libraries that several ranks
     /// share. Reads the process group index, and for a subfile that is there the trailer of the block's group, both once.
+    ///
+    /// # Errors
+    /// `Corrupt` where the process group index or the trailer is damaged; the failure of reading them. A subfile that is missing is none.
     pub fn writer(&self, block: &Block) -> Result<Option<u32>> {
         let groups = self.groups()?;
         let before = groups.up_to(block.step, block.record_offset);
@@ -388,7 +395,7 @@ impl Reader {
         Ok((groups.subfile_each && groups.of_rank(block.step, k, u64::MAX).is_some()).then_some(k))
     }
 
-    /// What the trailer of the group at byte `at` of a file says.
+    /// The facts from the trailer of the group at byte `at` of a file.
     ///
     /// - `group`: place; where the index has a group: also its step and rank.
     pub(super) fn told(

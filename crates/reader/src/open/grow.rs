@@ -1,8 +1,8 @@
-//! A reader takes in what a writer has added since, without opening the file again.
+//! A reader adds the steps that a writer has appended, without opening the file again.
 //!
-//! A step record is read once and joined to what is known: its cost does not depend on the steps before it. A full index
-//! replaces everything: it costs what any opening costs, and the writer makes one only where the entries have doubled
-//! or where it is little beside the data (or after each output, where `index=each` asks for that).
+//! A step record is read once and joined to the known entries: its cost does not depend on earlier steps. A full index replaces all
+//! entries and costs as much as opening the file. Writers write one only when the entries have doubled, or if it is small compared with
+//! the data (with `index=each`, after each output).
 
 use super::*;
 use thalweg_bp::growth::{self, Growth};
@@ -26,7 +26,7 @@ impl Clone for Inner {
             kept: Mutex::new(self.kept.lock().clone()),
             fortran: self.fortran.clone(),
             groups: self.groups.clone(),
-            extra: self.extra.clone(),
+            block_records: self.block_records.clone(),
             ids: self.ids.clone(),
             assumed: self.assumed.clone(),
             data_length: self.data_length,
@@ -37,8 +37,8 @@ impl Clone for Inner {
 }
 
 impl Reader {
-    /// Takes in the steps that were closed since this file was opened, and whether it was closed for good. Clones of
-    /// this reader go on to see what they saw.
+    /// Adds the steps that were closed since the file was opened, and whether it was closed for good. Clones of this reader do not
+    /// change.
     ///
     /// Returns whether anything is new.
     ///
@@ -142,7 +142,7 @@ impl Inner {
         self.kept = Mutex::default();
         self.fortran = OnceLock::new();
         self.groups = OnceLock::new();
-        self.extra = OnceLock::new();
+        self.block_records = OnceLock::new();
         self.ids = OnceLock::new();
         Ok(())
     }
@@ -220,14 +220,14 @@ impl Inner {
             groups.extended = true;
             groups.add(step.raw_process_groups())?;
         }
-        if let Some(extra) = self.extra.get_mut() {
-            extra.add(&step.records, ByteOrder::NATIVE)?;
+        if let Some(known) = self.block_records.get_mut() {
+            known.add(&step.records, ByteOrder::NATIVE)?;
         }
         self.status.add_records(&step.records, ByteOrder::NATIVE, &self.live);
         Ok(())
     }
 
-    /// What follows from the live end alone.
+    /// Updates the fields that follow from the live end alone.
     fn retell(&mut self) {
         let (live, status) = (&self.live, &mut self.status);
         status.steps = u64::from(live.step_count());
@@ -237,14 +237,5 @@ impl Inner {
         status.extended = live.base.as_ref().is_none_or(|b| b.extension.is_some()) || !live.step_records.is_empty();
         status.step_records = live.step_records.len() as u64;
         status.length = self.file.length();
-    }
-}
-
-impl Names {
-    fn number_of(&self, path: &str, name: &str) -> Option<usize> {
-        let same = |h: &Head| h.path == path && h.short_name == name;
-        let first = *self.by_name.get(&full_name(path, name))?;
-        // Two names in two paths may read the same when they are joined.
-        if same(&self.heads[first]) { Some(first) } else { self.heads.iter().position(same) }
     }
 }

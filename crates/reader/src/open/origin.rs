@@ -144,8 +144,11 @@ impl Reader {
         self.is_compared(Some(0)) && (self.0.status.subfiles || self.is_compared(None))
     }
 
-    /// What a plan for one step reads out of groups that were not compared yet.
-    pub(super) fn wanted(
+    /// The process groups that a plan for one step reads and that were not compared with the index yet.
+    ///
+    /// # Errors
+    /// Those of reading the process group index.
+    pub(super) fn unverified_groups(
         &self,
         v: &Known,
         sets: Range<usize>,
@@ -157,7 +160,7 @@ impl Reader {
             return Ok(Vec::new());
         }
         let groups = self.0.groups.get();
-        let mut wanted: Vec<GroupRead> = Vec::new();
+        let mut unverified: Vec<GroupRead> = Vec::new();
         {
             let known = groups.map(|g| g.told());
             let mut last = (SINGLE_FILE, 0, 0);
@@ -171,18 +174,18 @@ impl Reader {
                 let told = groups.zip(known.as_ref()).and_then(|(g, known)| known.good(g, key, start, step));
                 match told {
                     Some((at, told)) if end <= told.end => last = (key, at, told.end),
-                    _ => wanted.push(GroupRead { file, start, end, useful, step, likely: None }),
+                    _ => unverified.push(GroupRead { file, start, end, useful, step, likely: None }),
                 }
             }
         }
-        if !wanted.is_empty() {
+        if !unverified.is_empty() {
             let groups = self.groups()?;
             let places = groups.places_of(v, sets, step, &self.0.variables.heads[v.number].group)?;
-            for w in &mut wanted {
-                w.likely = places.group_of(w.key(), w.start);
+            for read in &mut unverified {
+                read.likely = places.group_of(read.key(), read.start);
             }
         }
-        Ok(wanted)
+        Ok(unverified)
     }
 
     /// Compares groups with the index. Files are opened and looked at by several threads where that takes long. Values that
@@ -192,13 +195,13 @@ impl Reader {
     /// `Corrupt` names file, step and rank, with the number that stands beside what was wanted.
     pub(super) fn compare(
         &self,
-        mut wanted: Vec<(usize, GroupRead)>,
+        mut reads: Vec<(usize, GroupRead)>,
     ) -> std::result::Result<FirstReads, (Error, usize)> {
-        let Some(first) = wanted.first() else { return Ok(FirstReads::default()) };
+        let Some(first) = reads.first() else { return Ok(FirstReads::default()) };
         let groups = self.groups().map_err(|e| (e, first.0))?;
-        wanted.sort_unstable_by_key(|(_, w)| (w.key(), w.start));
+        reads.sort_unstable_by_key(|(_, read)| (read.key(), read.start));
         let (room, held) = (Room::default(), Mutex::new(BTreeMap::<_, Vec<Window>>::new()));
-        let tasks = wanted.chunk_by(|a, b| a.1.file == b.1.file).flat_map(|of_file| of_file.chunks(FEW)).collect();
+        let tasks = reads.chunk_by(|a, b| a.1.file == b.1.file).flat_map(|of_file| of_file.chunks(FEW)).collect();
         crew::work_off(
             tasks,
             || (),

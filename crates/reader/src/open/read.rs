@@ -22,7 +22,7 @@ struct Job {
     /// Blocks that are not stored as they are, or whose checksums are compared: [`Stored::coded`] numbers them.
     coded: Vec<Coded>,
     /// What is read out of process groups that were not compared with the index yet.
-    wanted: Vec<GroupRead>,
+    unverified: Vec<GroupRead>,
 }
 
 /// A block that is read as a whole.
@@ -194,6 +194,9 @@ impl Reader {
     }
 
     /// As [`Reader::read`], into new memory; 0 where no block covers an element.
+    ///
+    /// # Errors
+    /// As [`Reader::read`]; `NoMemory` where the system has no memory for the result.
     pub fn read_to_vec(&self, name: &str, step: u64, selection: &Selection) -> Result<Vec<u8>> {
         let job = self.plan(name, &[step], selection, None)?;
         let mut out = zeros(job.bytes, job.plan.elements).map_err(|e| self.name_it(e, name))?;
@@ -210,10 +213,13 @@ impl Reader {
     }
 
     /// As [`Reader::read_steps`], as numbers in new memory.
+    ///
+    /// # Errors
+    /// As [`Reader::read_steps`]; `InvalidArgument` too where `T` is not the variable's type.
     pub fn read_steps_as<T: Element>(&self, name: &str, steps: &[u64], selection: &Selection) -> Result<Vec<T>> {
         let job = self.plan(name, steps, selection, None)?;
         if !T::is(job.element) {
-            let what = format!("its type is {}, asked for as {}", job.element, std::any::type_name::<T>());
+            let what = format!("its type is {}, requested as {}", job.element, std::any::type_name::<T>());
             return Err(self.fail(ErrorKind::InvalidArgument, what, name));
         }
         let n = job.bytes / size_of::<T>() as u64;
@@ -232,7 +238,7 @@ impl Reader {
             pitch: 0,
             values: Vec::new(),
             coded: Vec::new(),
-            wanted: Vec::new(),
+            unverified: Vec::new(),
         };
         let mut plans = Vec::new();
         let mut first = None;
@@ -248,7 +254,7 @@ impl Reader {
                 used.dedup();
                 let coded = used.iter().filter_map(|n| job.coded.get(*n as usize)).map(|c| (c.file, c.payload));
                 let coded: Vec<(Option<u32>, Extent)> = coded.collect();
-                job.wanted.extend(self.wanted(&v, sets, *step, &plan, &coded)?);
+                job.unverified.extend(self.unverified_groups(&v, sets, *step, &plan, &coded)?);
                 Ok(plan)
             });
             plans.push(planned.map_err(|e| self.name_it(e.at_step(*step), name))?);
@@ -393,7 +399,7 @@ impl Reader {
         let mut orders = Vec::with_capacity(jobs.len());
         for (job, out) in jobs.iter().zip(out) {
             if out.len() as u64 != job.bytes {
-                let what = format!("the selection has {} bytes, the memory given {}", job.bytes, out.len());
+                let what = format!("the selection has {} bytes, the buffer {}", job.bytes, out.len());
                 return Err(self.fail(ErrorKind::InvalidArgument, what, &job.name));
             }
             if !job.values.is_empty() {
@@ -402,8 +408,9 @@ impl Reader {
             let word = if self.0.order == ByteOrder::NATIVE { 1 } else { job.element.word() };
             orders.push(Order { plan: &job.plan, word, pitch: job.pitch, out });
         }
-        let wanted = jobs.iter().enumerate().flat_map(|(n, job)| job.wanted.iter().map(move |w| (n, *w))).collect();
-        let held = self.compare(wanted).map_err(|(e, n)| self.name_it(e, &jobs[n].name))?;
+        let unverified = jobs.iter().enumerate();
+        let unverified = unverified.flat_map(|(n, job)| job.unverified.iter().map(move |read| (n, *read))).collect();
+        let held = self.compare(unverified).map_err(|(e, n)| self.name_it(e, &jobs[n].name))?;
         let open = |file| self.object_with(file, &held);
         let done = fetch::execute(orders, &self.limits(), &open, &|order, block| {
             self.decoded(&jobs[order].coded[block as usize], &held)

@@ -100,7 +100,7 @@ impl Check<'_> {
                     let length = match Object::open(self.layout, &object) {
                         Ok(o) => Some(o.length()),
                         Err(e) if e.kind() == ErrorKind::NotFound => {
-                            report.add(finding(FindingKind::MissingSubfile, &object, "the subfile is not there"));
+                            report.add(finding(FindingKind::MissingSubfile, &object, "the subfile is missing"));
                             None
                         }
                         Err(e) => return Err(e),

@@ -309,7 +309,7 @@ impl Check<'_> {
             };
             let why = reason.as_ref().map_or(String::new(), |e| format!(": {}", e.what()));
             let kind = if reason.is_some() { FindingKind::Structure } else { FindingKind::IndexDiffers };
-            let words = format!("the process group of rank {rank}, group \"{group}\", is not there whole{why}");
+            let words = format!("the process group of rank {rank}, group \"{group}\", is incomplete{why}");
             report.add(Finding {
                 byte: reason.and_then(|e| e.place().byte).or(Some(offset)),
                 step: Some(self.live.step_of(time)),

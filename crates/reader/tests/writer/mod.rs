@@ -229,7 +229,7 @@ impl Subfiles {
         [(name.to_string(), self.metadata.clone())].into_iter().chain(parts).collect()
     }
 
-    pub fn hold(&self, name: &str) -> (Memory, Arc<dyn Layout>) {
+    pub fn stored_as(&self, name: &str) -> (Memory, Arc<dyn Layout>) {
         let objects = self.objects(name);
         holding(&objects.iter().map(|(n, b)| (n.as_str(), b.as_slice())).collect::<Vec<_>>())
     }

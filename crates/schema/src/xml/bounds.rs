@@ -1,4 +1,4 @@
-//! What is looked at before a document is parsed: the XML parser compares every attribute of an element with every other,
+//! Checks before a document is parsed: the XML parser compares every attribute of an element with every other,
 //! and copies namespaces from element to element, so that a document that has very many of them takes time as their square.
 
 use crate::report::Problem;
@@ -9,7 +9,7 @@ const ATTRIBUTES: usize = 1000;
 /// Most namespaces of a document, which has none as a rule.
 const NAMESPACES: usize = 100;
 
-/// What a document has too many of, and where.
+/// A limit that a document exceeds, and the place.
 pub(super) fn check(text: &str) -> Option<(Range<usize>, Problem)> {
     let bytes = text.as_bytes();
     let (mut at, mut namespaces) = (0, 0);

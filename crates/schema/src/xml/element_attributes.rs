@@ -50,7 +50,7 @@ impl<'a> ElementAttributes<'a> {
     }
 }
 
-/// Spellings of one attribute, the first one counts where several are given.
+/// Spellings of one attribute; of several in one element, the first counts.
 pub(super) type Spellings = &'static [&'static str];
 
 impl<'a> Reader<'a> {
@@ -80,7 +80,11 @@ impl<'a> Reader<'a> {
         self.report.error(span, problem);
     }
 
-    pub(super) fn given(&mut self, node: Node<'a, 'a>, known: &'static [Spellings]) -> ElementAttributes<'a> {
+    pub(super) fn spelled_attributes(
+        &mut self,
+        node: Node<'a, 'a>,
+        known: &'static [Spellings],
+    ) -> ElementAttributes<'a> {
         self.spelled(node, known.iter().map(|spellings| spellings.iter().copied()))
     }
 

@@ -1,4 +1,4 @@
-//! `adios-group` and what is in it, in two passes: first what there is, then what refers to something.
+//! `adios-group` and its contents, in two passes: first the declarations, then the references.
 
 use super::Reader;
 use super::element_attributes::{ElementAttributes, Found};
@@ -16,7 +16,7 @@ use thalweg_types::{ElementType, Value};
 
 const GROUP_ELEMENTS: &[&str] = &["var", "global-bounds", "attribute", "mesh", "gwrite", "schema", "multilink"];
 
-/// What the first pass over a group leaves for the second, when all names are known.
+/// Elements left by the first pass over a group for the second, when all names are known.
 pub(super) struct PendingVariable<'a> {
     pub(super) at: usize,
     pub(super) local: Option<Found<'a>>,
@@ -31,7 +31,7 @@ pub(super) struct Bounds<'a> {
     reported: bool,
 }
 
-/// The attributes of a group: positions by full name, and what is still to be resolved of each.
+/// The attributes of a group: positions by full name, and their unresolved references.
 #[derive(Default)]
 pub(super) struct Attributes<'a> {
     at: HashMap<String, usize>,
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
 
     /// A line of program text in front of the variable that comes next.
     fn program_text(&mut self, node: Node<'a, 'a>, group: &mut Group) {
-        let given = self.given(node, &[&["src"]]);
+        let given = self.spelled_attributes(node, &[&["src"]]);
         if let Some(text) = self.need(&given, "src", "gwrite") {
             group.program_text.push(ProgramText { before: group.variables.len(), text: text.value.to_string() });
         }

@@ -1,4 +1,4 @@
-//! `mesh` and what is in it.
+//! `mesh` and its contents.
 
 use super::Reader;
 use super::element_attributes::{ElementAttributes, Found, Spellings};
@@ -52,7 +52,7 @@ pub(super) fn time_marks(given: &ElementAttributes<'_>) -> TimeMarks {
 
 impl<'a> Reader<'a> {
     pub(super) fn mesh(&mut self, node: Node<'a, 'a>, group: &mut Group) -> Option<MeshPlaces<'a>> {
-        let given = self.given(node, MESH_ATTRIBUTES);
+        let given = self.spelled_attributes(node, MESH_ATTRIBUTES);
         let name = self.need(&given, "name", "mesh");
         if let Some(name) = name {
             self.check(name.span, check_name("mesh", name.value));
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
                 continue;
             };
             if known.ends_with("-cells") {
-                let given = self.given(child, &[&["count"], &["data"], &["type"]]);
+                let given = self.spelled_attributes(child, &[&["count"], &["data"], &["type"]]);
                 let parts = ["count", "data", "type"].map(|n| self.need(&given, n, known));
                 let [Some(count), Some(data), Some(kind)] = parts else { continue };
                 match mesh::cells(data.value, count.value, kind.value) {
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
                 }
                 places.extend([count, data]);
             } else {
-                let given = self.given(child, &[&["value"]]);
+                let given = self.spelled_attributes(child, &[&["value"]]);
                 let Some(value) = self.need(&given, "value", known) else { continue };
                 if values.insert(known, value).is_some() {
                     let problem = Problem::new(format!("a second <{known}> in one mesh")).expected("one");

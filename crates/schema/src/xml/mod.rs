@@ -51,7 +51,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Schema, Report> {
     }
 }
 
-/// Reads a document from bytes: UTF-8, or Latin-1 where the first line says so.
+/// Reads a document from bytes: UTF-8, or Latin-1 if its first line declares it.
 ///
 /// # Errors
 /// See [`parse`].
@@ -146,7 +146,7 @@ fn read<'a>(document: &'a Document<'a>, text: &'a str, file_name: &str) -> (Opti
     ((report.errors() == 0).then_some(schema), report)
 }
 
-/// What a text that is no XML is told.
+/// The report for a text that is no XML.
 fn not_xml(text: &str, error: &roxmltree::Error) -> (SourceSpan, Problem) {
     let place = error.pos();
     let line_start = match (place.row as usize).saturating_sub(1) {
@@ -156,7 +156,7 @@ fn not_xml(text: &str, error: &roxmltree::Error) -> (SourceSpan, Problem) {
     let line = text[line_start..].lines().next().unwrap_or("");
     let column = line.char_indices().nth((place.col as usize).saturating_sub(1)).map_or(line.len(), |(at, _)| at);
     let message = match error {
-        roxmltree::Error::DuplicatedAttribute(name, _) => format!("attribute {name:?} is given twice"),
+        roxmltree::Error::DuplicatedAttribute(name, _) => format!("attribute {name:?} occurs twice"),
         other => other.to_string(),
     };
     // The place is told already.
@@ -244,13 +244,14 @@ impl<'a> Reader<'a> {
                 "analysis" => {
                     let known: &[Spellings] =
                         &[&["adios-group"], &["var"], &["break-points"], &["min"], &["max"], &["count"]];
-                    let attributes = self.given(*node, known);
+                    let attributes = self.spelled_attributes(*node, known);
                     self.group_name(&attributes, "adios-group", "analysis");
                     self.report
                         .warning(attributes.element, Problem::new("<analysis>: histograms are not recorded yet"));
                 }
                 "time-aggregation" => {
-                    let attributes = self.given(*node, &[&["group"], &["buffer-size"], &["sync-with-group"]]);
+                    let attributes =
+                        self.spelled_attributes(*node, &[&["group"], &["buffer-size"], &["sync-with-group"]]);
                     self.group_name(&attributes, "group", "time-aggregation");
                     let problem = Problem::new("<time-aggregation>: every step is written when it is closed");
                     self.report.warning(attributes.element, problem);
@@ -279,7 +280,7 @@ impl<'a> Reader<'a> {
     }
 
     fn schema_element(&mut self, node: Node<'a, 'a>) -> Option<String> {
-        let attributes = self.given(node, &[&["version"]]);
+        let attributes = self.spelled_attributes(node, &[&["version"]]);
         self.need(&attributes, "version", "schema")?;
         self.version(&attributes, "version")
     }
@@ -328,7 +329,7 @@ impl<'a> Reader<'a> {
                     self.report.warning(span, problem.expected("parameters separated by ;"));
                 }
                 if !seen.insert(key.clone()) {
-                    let problem = Problem::new(format!("parameter {key:?} is given again; the last one counts"));
+                    let problem = Problem::new(format!("parameter {key:?} occurs again; the last one counts"));
                     self.report.warning(span, problem);
                 }
                 parameters.push((key, value));

@@ -1,4 +1,4 @@
-//! `ADAPTIVE` in virtual time: [`next`] decides who writes where, told of what ended two messages later.
+//! `ADAPTIVE` in virtual time: [`next`] assigns ranks to targets, two messages after a write has ended.
 //!
 //! Queues at first are those of [`Striped`]: a file for each target. A rank opens the file it writes to when it is told to write.
 //! The output ends when every group rests; copies still under way go on and use up bandwidth until then.
@@ -20,7 +20,7 @@ pub(crate) struct Adaptive {
     /// Targets whose files a rank is opening, in this order.
     opening: HashMap<u32, VecDeque<u32>>,
     attempts: Vec<u8>,
-    /// What the one who decides will be told, when its message arrives.
+    /// The reports to the coordinator, delivered when their message arrives.
     told: HashMap<u64, (u32, u32)>,
     messages: u64,
     done: bool,

@@ -1,8 +1,8 @@
-//! The methods in virtual time: who opens, waits, sends and writes, in the order that the planner says.
+//! The methods in virtual time: ranks open, wait, send and write in the planner's order.
 //!
-//! | method | who writes where | room |
+//! | method | writers and targets | room |
 //! |---|---|---|
-//! | `NULL` | nobody | here |
+//! | `NULL` | no rank writes | here |
 //! | `MPI` | every rank its place in one shared file, all at once | [`independent`] |
 //! | `POSIX` | every rank its own file, all at once | [`independent`] |
 //! | `MPI_SCHEDULED` | every rank a stripe of one of the split files, in turns | [`scheduled`] |
@@ -34,12 +34,12 @@ use thalweg_types::{Error, ErrorKind, Result};
 struct Simulated {
     /// Its names and parameters.
     kind: MethodKind,
-    /// What is simulated of its parameters: its own declarations, with its own defaults.
+    /// The parameters that are simulated: the method's own declarations, with its own defaults.
     parameters: &'static [Parameter],
     make: fn(&Machine, &Job) -> Result<Box<dyn Turns>>,
 }
 
-/// The methods that are simulated. A further one stands here, and nowhere else in this crate.
+/// The simulated methods. A further method is added here, and nowhere else in this crate.
 const SIMULATED: [Simulated; 7] = [
     Simulated { kind: null_method::KIND, parameters: &[], make: |_, _| Ok(Box::new(Nothing)) },
     Simulated {
@@ -118,19 +118,19 @@ pub struct Job {
     pub ranks: u32,
     /// Bytes of each.
     pub size: u64,
-    /// Parameters, as [`parameters`] reads them. What a method does not know, it ignores.
+    /// Parameters, as [`parameters`] reads them. A method ignores unknown ones.
     pub parameters: Parameters,
     /// Of the noise.
     pub seed: u64,
 }
 
-/// What a method does when something happened; [`run`] carries time along.
+/// The reaction of a method to an event; [`run`] advances time.
 pub(crate) trait Turns {
     fn begin(&mut self, world: &mut World, times: &mut [RankTimes]);
     fn happened(&mut self, what: Happened, world: &mut World, times: &mut [RankTimes]);
-    /// No rank waits for anything any more. What still flows is of no use to anybody.
+    /// No rank waits any more; writes in progress are irrelevant.
     fn done(&self) -> bool;
-    /// What the outcome says beside times.
+    /// Remarks for the outcome.
     fn tell(&self, outcome: &mut Outcome);
 }
 
@@ -204,7 +204,7 @@ pub fn run(machine: &Machine, job: &Job) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What one write gets at most: its node's link, shared by the writers of the node.
+/// Largest bandwidth of one write: its node's link, shared by the writers of the node.
 fn sender(machine: &Machine, ranks: u32, writers: u32) -> f64 {
     let nodes = ranks.div_ceil(machine.nodes.ranks_per_node.0).max(1);
     machine.node_bandwidth() / f64::from(writers.div_ceil(nodes).max(1))

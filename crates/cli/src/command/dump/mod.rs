@@ -2,7 +2,7 @@
 //!
 //! | room | what it owns |
 //! |------|--------------|
-//! | [`part`] | slices applied to what the file holds |
+//! | [`part`] | slices applied to the contents of the file |
 //! | [`read`] | values of a part, a stretch of bounded size at a time |
 //! | [`table`], [`csv`], [`json`], [`numpy`] | how they are printed |
 

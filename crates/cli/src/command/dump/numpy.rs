@@ -1,4 +1,4 @@
-//! A NumPy file of one array: steps first where a range of them is asked for, then blocks, then dimensions.
+//! A NumPy file of one array: first the steps, if the slice has a range of them, then blocks, then dimensions.
 
 use super::part::{Part, Piece};
 use super::read;
@@ -62,7 +62,7 @@ fn shape(reader: &Reader, part: &Part, name: &str) -> Result<Vec<u64>, Failure> 
     if part.is_scalar() {
         return Ok(steps);
     }
-    let counts = |p: &[Piece]| p.iter().map(Piece::kept_count).collect::<Vec<_>>();
+    let counts = |p: &[Piece]| p.iter().map(Piece::remaining_extents).collect::<Vec<_>>();
     let first = counts(&part.pieces(reader, part.steps[0])?);
     for step in &part.steps[1..] {
         let other = counts(&part.pieces(reader, *step)?);

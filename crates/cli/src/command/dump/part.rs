@@ -1,4 +1,4 @@
-//! Slices applied to what the file holds: which steps, which blocks, which box.
+//! Slices applied to the contents of a file: steps, blocks, box.
 
 use crate::file;
 use crate::format;
@@ -32,19 +32,19 @@ pub fn parse_all(texts: &[String]) -> Result<Vec<NamedSlice>, Failure> {
         .collect()
 }
 
-/// What to print of one variable.
+/// The part of a variable to print.
 pub struct Part {
     /// The variable.
     pub variable: Variable,
-    /// Steps in which it is, of those asked for.
+    /// The selected steps in which it was written.
     pub steps: Vec<u64>,
-    /// Whether a range of steps was asked for, not one.
+    /// Whether the slice has a range of steps, not one.
     pub keeps_steps: bool,
     /// Whether values that no block covers are printed, however many they are.
     fill: bool,
     /// Which blocks, for local arrays.
     block: Pick,
-    /// Which indices of each dimension; dimensions left out are whole.
+    /// The indices of each dimension; missing dimensions are whole.
     dimensions: Vec<Pick>,
 }
 
@@ -65,18 +65,18 @@ pub struct Piece {
 
 impl Piece {
     /// Extents of the dimensions that stay.
-    pub fn kept_count(&self) -> Vec<u64> {
+    pub fn remaining_extents(&self) -> Vec<u64> {
         self.area.count.iter().zip(&self.keeps).filter(|(_, k)| **k).map(|(c, _)| *c).collect()
     }
 }
 
 impl Part {
-    /// Finds what a slice asks for.
+    /// Resolves a slice.
     ///
     /// - `fill`: also where it is nearly all of elements that no block covers.
     ///
     /// # Errors
-    /// `Absent` says what is not there, `Usage` what can't be a slice of this variable.
+    /// `Absent` for a missing variable, step or index; `Usage` for an invalid slice of this variable.
     pub fn find(reader: &Reader, wanted: &NamedSlice, fill: bool) -> Result<Part, Failure> {
         let heads = reader.variables();
         let whole = Slice { name: wanted.text.clone(), picks: Vec::new() };
@@ -119,7 +119,7 @@ impl Part {
         self.variable.kind == Kind::Scalar
     }
 
-    /// Whether a range of blocks was asked for; only local arrays have blocks of their own.
+    /// Whether the slice has a range of blocks; only local arrays have blocks of their own.
     pub fn keeps_blocks(&self) -> bool {
         self.variable.kind == Kind::Local && matches!(self.block, Pick::Range(..))
     }
@@ -154,7 +154,7 @@ impl Part {
 
     /// A shape is a number that nothing bounds: what is printed is bounded by what blocks cover.
     fn check_covered(&self, reader: &Reader, piece: &Piece) -> Result<(), Failure> {
-        /// Elements that are printed whatever covers them.
+        /// Elements that are printed even if no block covers them.
         const FEW: u64 = 1 << 20;
         /// How many elements are printed for each that a block covers.
         const MOST: u64 = 16;

@@ -1,4 +1,4 @@
-//! Tables to read: each line starts with the index of its first value, so that a line says where it is from.
+//! Tables for readers: each line starts with the index of its first value.
 
 use super::part::{Part, Piece};
 use super::read;

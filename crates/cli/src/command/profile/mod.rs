@@ -1,4 +1,4 @@
-//! `thalweg profile`: what the ranks of an output did and for whom they waited, as a table, a picture, a trace.
+//! `thalweg profile`: the phases of the ranks of an output and the ranks that delayed others, as a table, a picture, a trace.
 
 use crate::arguments::Profile;
 use crate::outcome::{Failure, Outcome};
@@ -87,7 +87,7 @@ fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     fs::write(path, bytes).map_err(|e| Failure::File(Error::io(what(), e)))
 }
 
-/// What a rank did that kept others waiting.
+/// A rank that delayed others, and its phase.
 fn doing(held: &WaitCause) -> &'static str {
     match held.doing {
         None => "its program",

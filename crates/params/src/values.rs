@@ -1,4 +1,4 @@
-//! Parameters as a user gave them: `key=value` pairs, read by their declarations.
+//! The values of parameters: the `key=value` pairs that a user wrote, read by their declarations.
 
 use crate::nearest;
 use crate::parameter::{Default, Parameter, Value};
@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 use thalweg_types::{Error, ErrorKind, Result};
 
-/// `key=value` pairs in the order given; of a key that is given several times the last one counts.
+/// `key=value` pairs in the user's order; of a key that occurs several times the last pair counts.
 #[derive(Debug, Clone, PartialEq, Eq, std::default::Default)]
 pub struct Parameters {
     owner: String,
@@ -55,7 +55,7 @@ impl Parameters {
         Parameters { owner: owner.into(), ..self }
     }
 
-    /// The pairs, in the order given.
+    /// The pairs, in the user's order.
     pub fn pairs(&self) -> &[(String, String)] {
         &self.pairs
     }
@@ -65,7 +65,7 @@ impl Parameters {
         self.pairs.push((key.into(), value.into()));
     }
 
-    /// The text given for a parameter; its own key counts before others that mean the same.
+    /// The user's text for a parameter; the parameter's own key counts before its aliases.
     pub fn text(&self, parameter: &Parameter) -> Option<&str> {
         parameter.names().find_map(|name| self.last(name))
     }
@@ -237,10 +237,10 @@ mod tests {
 
     #[test]
     fn the_last_value_counts_and_letter_case_does_not() {
-        let given = Parameters::parse("CHUNK=1M;chunk=2M;Sync");
-        assert_eq!(given.get::<u64>(&CHUNK).unwrap(), 2 << 20);
-        assert!(given.get::<bool>(&SYNC).unwrap());
-        assert_eq!(given.get::<Option<u32>>(&WRITERS).unwrap(), None);
+        let parameters = Parameters::parse("CHUNK=1M;chunk=2M;Sync");
+        assert_eq!(parameters.get::<u64>(&CHUNK).unwrap(), 2 << 20);
+        assert!(parameters.get::<bool>(&SYNC).unwrap());
+        assert_eq!(parameters.get::<Option<u32>>(&WRITERS).unwrap(), None);
         assert_eq!(Parameters::default().get::<usize>(&CHUNK).unwrap(), 8 << 20);
     }
 
@@ -254,8 +254,8 @@ mod tests {
 
     #[test]
     fn an_error_names_owner_key_text_and_what_is_expected() {
-        let given = Parameters::parse("chunk=many").of("layout container");
-        let error = given.get::<u64>(&CHUNK).unwrap_err();
+        let parameters = Parameters::parse("chunk=many").of("layout container");
+        let error = parameters.get::<u64>(&CHUNK).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
         assert_eq!(error.what(), "layout container: parameter chunk=many: expected bytes, as 65536, 64k or 8MiB");
         assert!(Parameters::default().get::<u32>(&WRITERS).unwrap_err().what().contains("aggregators is not given"));
