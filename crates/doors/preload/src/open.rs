@@ -3,7 +3,7 @@
 use crate::border::{Fail, Outcome, tell};
 use crate::lock::Companion;
 use crate::placeholder::{self, Kind, Told};
-use crate::world::{Located, Place, World, current_world};
+use crate::world::{Followed, Located, Place, World, current_world};
 use libc::{c_int, mode_t};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -464,20 +464,23 @@ pub fn drop_one(open: Option<Arc<Open>>) -> Outcome<()> {
     }
 }
 
-/// As [`drop_one`], for a call that cannot tell a failure (`dup2`, `close_range`): the process says that bytes are lost, and exits with
-/// no success.
-pub fn drop_unheard(open: Option<Arc<Open>>) {
-    let path = open.as_ref().map(|open| open.path());
-    if let (Err(fail), Some(path)) = (drop_one(open), path) {
-        unheard(&path, fail);
+/// [`drop_one`] for `close`, `dup2` and `close_range`. Programs may ignore the result of `close`, and the other two report no failure:
+/// if written bytes are lost, a line on standard error says so, and the process does not exit with 0.
+///
+/// # Errors
+/// As [`Open::close`].
+pub fn drop_last(open: Option<Arc<Open>>) -> Outcome<()> {
+    let written = open.as_ref().filter(|open| open.access.write).map(|open| open.path());
+    let outcome = drop_one(open);
+    if let (Err(fail), Some(path)) = (outcome, written) {
+        tell_loss(&path, fail);
+        thalweg_exit_status::record_loss();
     }
+    outcome
 }
 
-/// Bytes of a file are lost, and no call of the program tells.
-pub fn unheard(path: &str, Fail(number): Fail) {
-    let why = std::io::Error::from_raw_os_error(number);
-    tell(&format!("{path}: what was written is lost: {why}"));
-    thalweg_exit_status::record_loss();
+fn tell_loss(path: &str, Fail(number): Fail) {
+    tell(&format!("{path}: written bytes are lost: {}", std::io::Error::from_raw_os_error(number)));
 }
 
 fn read_pieces(file: &OpenFile, at: u64, pieces: &mut [&mut [u8]]) -> Outcome<usize> {
@@ -498,27 +501,20 @@ pub fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// `open` of a path under a mount; follows links that lead out of it.
+/// `open` of a path under a mount; symbolic links may lead out of the mount.
 pub fn open(world: &World, place: &Place, flags: c_int, mode: mode_t) -> Outcome<RawFd> {
-    let mut place = place.clone();
-    for _ in 0..40 {
-        let failed = match open_here(world, &place, flags, mode) {
-            Err(fail) if matches!(fail.0, libc::ENOENT | libc::ELOOP | libc::ENOTDIR) => fail,
-            outcome => return outcome,
-        };
-        if flags & libc::O_NOFOLLOW != 0 && failed.0 == libc::ELOOP {
-            return Err(failed);
-        }
-        match world.through_links(&place)? {
-            Some(Located::Ours(leads)) if leads.path != place.path => place = leads,
-            Some(Located::Elsewhere(path)) => {
-                let fd = rustix::fs::open(&*path, OFlags::from_bits_retain(flags as u32), Mode::from_raw_mode(mode))?;
-                return Ok(fd.into_raw_fd());
-            }
-            _ => return Err(failed),
+    let ends_at_link = |fail: &Fail| flags & libc::O_NOFOLLOW != 0 && fail.0 == libc::ELOOP;
+    let opened = world.follow(place, |place| match open_here(world, place, flags, mode) {
+        Err(fail) if ends_at_link(&fail) => Ok(Err(fail)),
+        outcome => outcome.map(Ok),
+    })?;
+    match opened {
+        Followed::Here(outcome) => outcome,
+        Followed::Outside(path) => {
+            let fd = rustix::fs::open(&*path, OFlags::from_bits_retain(flags as u32), Mode::from_raw_mode(mode))?;
+            Ok(fd.into_raw_fd())
         }
     }
-    Err(Errno::LOOP.into())
 }
 
 fn open_here(world: &World, place: &Place, flags: c_int, mode: mode_t) -> Outcome<RawFd> {
@@ -641,10 +637,9 @@ fn each(world: &World, what: impl Fn(&Open) -> Outcome<()>) -> Outcome<()> {
         table.all().cloned().collect()
     };
     for open in all {
-        if let Err(Fail(number)) = what(&open) {
-            let why = std::io::Error::from_raw_os_error(number);
-            tell(&format!("{}: what was written is lost: {why}", open.path()));
-            outcome = outcome.and(Err(Fail(number)));
+        if let Err(fail) = what(&open) {
+            tell_loss(&open.path(), fail);
+            outcome = outcome.and(Err(fail));
         }
     }
     outcome

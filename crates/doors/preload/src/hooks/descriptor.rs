@@ -3,7 +3,7 @@
 
 use super::by_path;
 use crate::border::{Fail, enter, inside, set_errno, text};
-use crate::open::{self, borrow, close_raw, drop_one, drop_unheard, unheard};
+use crate::open::{self, borrow, close_raw, drop_last};
 use crate::real::hooks;
 use crate::table::{self, get, is_ours};
 use crate::world::{World, world};
@@ -178,7 +178,7 @@ fn same(fd: RawFd, new: RawFd) -> RawFd {
         if let Some(open) = get(fd) {
             table::insert(world, new, open)?;
         }
-        drop_unheard(before);
+        let _ = drop_last(before);
         Ok(new)
     })
 }
@@ -194,7 +194,7 @@ fn onto(fd: RawFd, new: RawFd) -> Option<c_int> {
         // Streams are written out while the descriptor still leads there.
         let _inside = crate::border::Inside::new();
         crate::stdio::write_out(new);
-        drop_unheard(table::remove(world, new));
+        let _ = drop_last(table::remove(world, new));
     }
     None
 }
@@ -210,7 +210,7 @@ fn close_one(world: &World, fd: RawFd) -> crate::border::Outcome<c_int> {
     }
     let open = table::remove(world, fd);
     close_raw(fd);
-    drop_one(open).map(|()| 0)
+    drop_last(open).map(|()| 0)
 }
 
 /// Closes a descriptor of ours for a stream that is closed.
@@ -232,15 +232,8 @@ fn between(world: &World, first: c_uint, last: c_uint, real: impl Fn(c_uint, c_u
         if fd as c_uint > from && real(from, fd as c_uint - 1) < 0 {
             return -1;
         }
-        if let Some(open) = get(fd) {
-            let path = open.path();
-            drop(open);
-            enter(|| {
-                close_one(world, fd).or_else(|fail| {
-                    unheard(&path, fail);
-                    Ok(0)
-                })
-            });
+        if get(fd).is_some() {
+            enter(|| close_one(world, fd).or(Ok(0)));
         }
         from = fd as c_uint + 1;
     }
