@@ -9,6 +9,7 @@
 //! | [`inbox`] | which receive gets which message; shared by all of them |
 //! | [`check`] | checks of arguments, in the same words everywhere |
 //! | [`agreement`] | all ranks learn the same outcome in one reduction |
+//! | [`guarded`] | a panic between two collective calls becomes an error |
 //! | [`tree`] | who sends to whom on the way to rank 0, as a pure function |
 //! | [`tree_gather`] | what every rank has to say travels to rank 0 up a tree, joined on the way |
 //! | [`tags`] | the one table of message tags of the library |
@@ -24,6 +25,7 @@ pub mod agreement;
 pub mod alone;
 pub mod check;
 pub mod counting;
+pub mod guarded;
 pub mod inbox;
 pub mod tags;
 pub mod threads;

@@ -1,41 +1,22 @@
-//! Panics become failures: one on a rank must not leave the others waiting for it in a collective call.
-//!
-//! Two fences stand between collective calls and what may panic: all that is asked of a layout ([`Guarded`]), which is a
-//! store's code or a library's, and the steps that a rank takes alone while others wait ([`caught`]). What is caught is a
-//! failure of kind `Io` that travels like any other.
+//! A layout whose panics become errors, so that a rank whose store or client library panics does not leave the others
+//! waiting in a collective call. Steps that a rank takes alone run inside [`caught`].
 
 use std::any::Any;
 use std::io::{IoSlice, IoSliceMut};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_layout::{
     Attributes, Change, Layout, Lease, Life, OpenWrite, ReadObject, SetXattr, Space, Stat, WriteObject, WriterId,
 };
-use thalweg_types::{Error, ErrorKind, Result};
+use thalweg_types::Result;
 
-/// What `work` returns; a panic is a failure.
-///
-/// State that `work` was changing may be half changed then: callers forget it, as after any failure.
-///
-/// # Errors
-/// `Io` with the words of the panic.
-pub fn caught<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let words = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-            (Some(words), _) => words,
-            (_, Some(words)) => words.as_str(),
-            _ => "no words",
-        };
-        Err(Error::new(ErrorKind::Io, format!("cannot {what}: the program panicked: {words}")))
-    })
-}
+pub use thalweg_comm::guarded::caught;
 
-/// A layout whose panics are failures.
+/// A layout whose panics are errors of kind `Io`.
 pub struct Guarded(Arc<dyn Layout>);
 
 impl Guarded {
-    /// Around `inner`.
+    /// Wraps `inner`.
     pub fn new(inner: Arc<dyn Layout>) -> Guarded {
         Guarded(inner)
     }
@@ -139,17 +120,5 @@ impl ReadObject for GuardedRead {
 
     fn read_vectored_at(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<usize> {
         caught("read", || self.0.read_vectored_at(offset, pieces))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_panic_is_a_failure_in_its_own_words() {
-        let e = caught::<()>("think", || panic!("{} things", 2)).unwrap_err();
-        assert_eq!((e.kind(), e.what()), (ErrorKind::Io, "cannot think: the program panicked: 2 things"));
-        assert_eq!(caught("think", || Ok(3)).unwrap(), 3);
     }
 }

@@ -11,10 +11,10 @@
 //! Which outputs wait for which, and who hears of failures, is `thalweg-io`'s part (`in_flight`).
 
 use super::{CloseRequest, Closed, Method};
-use crate::guarded::caught;
 use crate::pack::Pack;
 use thalweg_bp::process_group::Header;
 use thalweg_comm::Communicator;
+use thalweg_comm::guarded::caught;
 use thalweg_types::{Error, ErrorKind, Result};
 
 /// An output that its method has taken over.

@@ -7,10 +7,10 @@
 
 use super::memory::{Memories, Memory, Remembered};
 use crate::events::Events;
-use crate::guarded::caught;
 use crate::output_file::live_index::LiveIndex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use thalweg_comm::guarded::caught;
 use thalweg_layout::{Layout, Lease, OpenWrite, Stat, WriteObject, WriterId};
 use thalweg_types::mutex::Mutex;
 use thalweg_types::{Error, ErrorKind, Result};

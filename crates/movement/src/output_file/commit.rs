@@ -13,7 +13,6 @@
 //! | where a rank has no memory for what its children say | the step is not in the index: `NoMemory` on all ranks, steps before it stay |
 //! | where a rank is lost | those left gather, place what is not written yet behind what is, and commit among themselves, as often as ranks are lost; the lowest of them keeps the index. Nothing but the lost ranks' own groups is lost with them: every rank has its fragment until the outcome is known |
 
-use crate::guarded::caught;
 use crate::method::Indexing;
 use crate::output_file::fragments::{Follow, Gathered, Said, encode_failed, join_failed, merge_fitting, whole_message};
 use crate::output_file::live_index::{LiveIndex, Staged};
@@ -23,6 +22,7 @@ use thalweg_bp::index::Index;
 use thalweg_bp::opening::{Opening, Openings};
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::agreement::exchange;
+use thalweg_comm::guarded::caught;
 use thalweg_comm::tree;
 use thalweg_comm::tree_gather::{self, Gathering, Heard};
 use thalweg_comm::{Communicator, Request, tags};

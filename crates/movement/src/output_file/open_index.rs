@@ -8,7 +8,6 @@
 //!
 //! Shared by the methods that write one file and those that write subfiles beside it.
 
-use crate::guarded::caught;
 use crate::method::{Indexing, Mode, OpenRequest, Opened, folder_of};
 use crate::output_file::cache::{Cache, File, InUse};
 use crate::output_file::commit::{Commit, IndexFile};
@@ -16,6 +15,7 @@ use crate::output_file::levels::{self, ArrayLevel};
 use crate::output_file::live_index::LiveIndex;
 use std::sync::Arc;
 use thalweg_comm::agreement::agree;
+use thalweg_comm::guarded::caught;
 use thalweg_layout::{Layout, OpenWrite, WriteObject, WriterId};
 use thalweg_types::{Error, ErrorKind, Result};
 

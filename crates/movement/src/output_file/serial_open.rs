@@ -5,8 +5,8 @@
 //!
 //! Source: Lofstead et al., "Petascale IO Using The Adaptable IO System", CUG 2009, section on opens.
 
-use crate::guarded::caught;
 use thalweg_comm::Communicator;
+use thalweg_comm::guarded::caught;
 use thalweg_comm::tags;
 use thalweg_types::{Error, ErrorKind, Result};
 

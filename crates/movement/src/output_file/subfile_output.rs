@@ -7,13 +7,13 @@
 //! | calls | one reduction; one more where steps are dropped, a broadcast where the file keeps other statistics |
 //! | where a subfile's data start | behind its last closed step; what lies behind that is cut off |
 
-use crate::guarded::caught;
 use crate::method::{CloseRequest, OpenRequest, Opened, not_open};
 use crate::output_file::closing::OpenOutput;
 use crate::output_file::commit::{IndexKeeper, Part, Written};
 use crate::output_file::handle::Handle;
 use crate::output_file::open_index::OpenIndex;
 use crate::output_file::subfiles::{Early, Metadata, begin, open_own, subfile, subfile_folder};
+use thalweg_comm::guarded::caught;
 use thalweg_types::{Error, ErrorKind, Extent, Result};
 
 /// A subfile that is open for writing.

@@ -26,7 +26,6 @@
 //! Differs: a write that is stuck in flight is written again, and the index needs no second pass over the files.
 
 use crate::buffer::{self, BufferPool, LEAST_PIECE, Reservation};
-use crate::guarded::caught;
 use crate::method::adaptive::coordinator::{Asks, Coordinator, Decides, Order, Report};
 use crate::method::adaptive::in_flight::{InFlight, Task};
 use crate::method::adaptive::rates::TargetRates;
@@ -50,6 +49,7 @@ use std::time::Duration;
 use thalweg_bp::hole;
 use thalweg_bp::wire::{Cursor, Put};
 use thalweg_comm::agreement::agree;
+use thalweg_comm::guarded::caught;
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
 use thalweg_params::Unit;

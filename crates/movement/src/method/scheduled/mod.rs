@@ -20,7 +20,6 @@
 //! Sources: Lofstead et al., CUG 2009 (split files, stripe sizes from the largest group, staggered opens, turns).
 //! Differs: turns end by a message, not by a clock; the index is merged at every output.
 
-use crate::guarded::caught;
 use crate::method::scheduled::writing_turn::Turn;
 use crate::method::{
     CloseRequest, Closed, INDEX, INDEX_AHEAD, INDEX_FAN_IN, Indexing, Method, MethodKind, Mode, OpenRequest, Opened,
@@ -40,6 +39,7 @@ use crate::plan::turns;
 use std::io::IoSlice;
 use thalweg_bp::hole;
 use thalweg_comm::agreement::agree;
+use thalweg_comm::guarded::caught;
 use thalweg_comm::{Communicator, Reduce};
 use thalweg_layout::{OpenWrite, WriteObject, WriterId};
 use thalweg_types::{Error, Extent, Result};
