@@ -42,8 +42,10 @@ mod tests {
     type Outcome = std::result::Result<u64, (ErrorKind, String)>;
     type Layouts<'a> = &'a dyn Fn() -> Result<Arc<dyn Layout>>;
 
+    type Read = fn(Layouts<'_>, Box<dyn Communicator>) -> Outcome;
+
     /// Each way to open a file on all ranks and to go through its steps.
-    const READS: [(&str, fn(Layouts<'_>, Box<dyn Communicator>) -> Outcome); 4] = [
+    const READS: [(&str, Read); 4] = [
         ("adios_read_open_file", |layout, comm| {
             let file = ReadFile::open_in(layout, Ok(NAME), comm).map_err(of_adios)?;
             Ok(file.last_step())
@@ -77,7 +79,7 @@ mod tests {
     }
 
     /// What each rank is told where the operation `skip` of the store panics on the rank `victim`, and whether it was reached.
-    fn panics(read: fn(Layouts<'_>, Box<dyn Communicator>) -> Outcome, victim: u32, skip: u64) -> (Vec<Outcome>, bool) {
+    fn panics(read: Read, victim: u32, skip: u64) -> (Vec<Outcome>, bool) {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/foreign/adios1-ranks.bp");
         let bytes = std::fs::read(path).unwrap();
         let results = Machine::new(2).timeout(Duration::from_secs(60)).run_each(|comm| {

@@ -292,7 +292,7 @@ pub(crate) fn open_reader(comm: &dyn Communicator, path: Result<&str>, layout: L
 }
 
 /// The place and the path; a mistake in either is an error of the path, which ranks agree on first.
-fn apart<'a, P>(asked: Result<(P, &'a str)>) -> (Result<P>, Result<&'a str>) {
+fn apart<P>(asked: Result<(P, &str)>) -> (Result<P>, Result<&str>) {
     match asked {
         Ok((place, path)) => (Ok(place), Ok(path)),
         Err(e) => (Err(wrong("no place")), Err(e)),
